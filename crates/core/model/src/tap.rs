@@ -17,8 +17,8 @@ pub const EVENTS_PER_SECOND: f64 = 1000.0;
 /// Most bytes that a tap copies per second.
 pub const BYTES_PER_SECOND: f64 = 4.0 * 1024.0 * 1024.0;
 
-/// Events that a tap saves up before it copies again, once it may copy no more: few larger samples
-/// cost less than many of one event.
+/// Events that a tap must be allowed before it copies: few larger samples cost less than many of one
+/// event, each of which wakes the client.
 const EVENTS_SAVED: f64 = 50.0;
 
 /// Most events that a tap copies of one batch, so that no batch takes long.
@@ -74,14 +74,12 @@ struct Allowance {
     events: f64,
     bytes: f64,
     at: Instant,
-    /// Whether it saves up.
-    is_saving: bool,
 }
 
 impl Allowance {
     fn full(at: Instant) -> Allowance {
         let (events, bytes) = (EVENTS_PER_SECOND, BYTES_PER_SECOND);
-        Allowance { events, bytes, at, is_saving: false }
+        Allowance { events, bytes, at }
     }
 
     /// Adds what has accrued until `now`; returns how many events may be copied.
@@ -90,9 +88,8 @@ impl Allowance {
         self.at = now;
         self.events = (self.events + seconds * EVENTS_PER_SECOND).min(EVENTS_PER_SECOND);
         self.bytes = (self.bytes + seconds * BYTES_PER_SECOND).min(BYTES_PER_SECOND);
-        let least = if self.is_saving { EVENTS_SAVED } else { 1.0 };
-        self.is_saving = self.bytes <= 0.0 || self.events < least;
-        if self.is_saving { 0 } else { (self.events as usize).min(ROWS_MAX) }
+        let is_saving = self.bytes <= 0.0 || self.events < EVENTS_SAVED;
+        if is_saving { 0 } else { (self.events as usize).min(ROWS_MAX) }
     }
 
     fn take(&mut self, events: usize, bytes: usize) {

@@ -1,4 +1,4 @@
-use super::{EVENTS_PER_SECOND, Listener, ROWS_MAX, Side, Taps, evenly};
+use super::{Allowance, EVENTS_PER_SECOND, Listener, ROWS_MAX, Side, Taps, evenly};
 use crate::batch::{Batch, BatchBuilder, EventSample};
 use crate::{EngineTime, Ledger, Origin, OriginId, SinkSet};
 use bytes::Bytes;
@@ -95,6 +95,22 @@ fn a_tap_copies_a_bounded_number_of_events() {
     assert!(kept.events() >= before + 50, "the allowance accrues again");
     let most = 4.0 + 20.0 * begun.elapsed().as_secs_f64();
     assert!(samples as f64 <= most, "{samples} samples, {most} at most: they are few");
+}
+
+/// A batch each millisecond: a copy of one event each would wake the client a thousand times a second.
+#[test]
+fn a_tap_that_has_used_up_its_allowance_copies_some_twenty_times_per_second() {
+    let begun = Instant::now();
+    let (mut allowance, mut copies) = (Allowance::full(begun), Vec::new());
+    for millisecond in 0..3000 {
+        let few = allowance.refill(begun + Duration::from_millis(millisecond)).min(ROWS_MAX);
+        if few > 0 {
+            allowance.take(few, 0);
+            copies.push(few);
+        }
+    }
+    assert!(copies.iter().all(|few| *few >= 50) && copies.len() <= 3 + 3 * 20, "{copies:?}");
+    assert!(copies.iter().sum::<usize>() >= 3900, "{copies:?}");
 }
 
 #[test]
