@@ -72,8 +72,8 @@ impl Route {
         let times = event_times(&sample);
         let (row, Shown { lines, warning, .. }) = view.first(sample)?;
         let Some(row) = row else { return Ok((None, warning)) };
-        let steps = self.steps(trace, events[row], times[row]);
         let is_complete = Arc::strong_count(trace) == 1;
+        let steps = self.steps((trace, is_complete), events[row], times[row]);
         let total = total(trace, is_complete);
         let line = match format {
             TapFormat::Json => json_line(trace, &lines, &steps, (total, is_complete)),
@@ -83,7 +83,12 @@ impl Route {
     }
 
     /// Returns the steps of an event.
-    fn steps(&self, trace: &Trace, event: usize, time: Option<i64>) -> Vec<Step> {
+    fn steps(
+        &self,
+        (trace, is_complete): (&Trace, bool),
+        event: usize,
+        time: Option<i64>,
+    ) -> Vec<Step> {
         let stages = trace.stages();
         let of_event: Vec<&Stage> = stages.iter().filter(|s| s.input.contains(event)).collect();
         let mut steps = source_steps(trace, time);
@@ -96,6 +101,11 @@ impl Route {
             let time = stage.times.1.saturating_sub(stage.times.0);
             match &stage.delivery {
                 None => steps.push(step(&stage.component, "run", time, self.left(stage, event))),
+                // The encoder made nothing of it: there is nothing to settle.
+                Some(delivery) if is_complete && delivery.settled.is_none() => {
+                    let note = "nothing to send".to_owned();
+                    steps.push(step(&stage.component, "encode", time, note));
+                }
                 Some(delivery) => {
                     steps.push(step(&stage.component, "encode", time, String::new()));
                     steps.extend(delivery_steps(trace, stage, delivery));

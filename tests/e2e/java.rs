@@ -110,9 +110,11 @@ sinks: { out: { type: file, inputs: [jvms], path: 'DIR/out.json' } }
         let slow: Vec<&Value> = all.iter().filter(|event| is_slow_write(event)).collect();
         assert_eq!(Some(&slow.len()), counts.get(&true), "{}: {counts:?}", home.display());
         assert_eq!(sum(&all, "jvm.socket.write.bytes"), bytes);
+        // On a busy host a write to another remote may take as long.
+        let is_remote = |event: &&Value| event["tags"]["network.peer.address"] == "127.0.0.3";
+        assert!(slow.iter().any(is_remote), "{slow:?}");
         for event in slow {
             assert_eq!(event["tags"]["service.name"], "SlowRemote", "{event}");
-            assert_eq!(event["tags"]["network.peer.address"], "127.0.0.3", "{event}");
             let stack = event["stack"].as_str().unwrap();
             assert!(stack.contains("SlowRemote.sendDocument(SlowRemote.java:"), "{event}");
         }

@@ -90,6 +90,16 @@ fn a_line_has_the_steps_with_their_waits_and_notes() {
     assert_eq!(steps[5]["note"], note);
 }
 
+/// As a sink `blackhole` does.
+#[test]
+fn an_event_of_which_an_encoder_makes_nothing_ends_there() {
+    let batch = batch(&["a"]);
+    let (trace, _tracing) = begin(&batch);
+    drop(trace.enter(&batch, Instant::now()).encoded(&"out".into(), &batch));
+    let text = line(&trace, TapFormat::Text);
+    assert!(text.contains(" ms  nothing to send\n") && !text.contains("queue"), "{text}");
+}
+
 #[test]
 fn text_is_harmless_and_names_where_an_event_ends() {
     let batch = batch(&["\u{1b}[2Ja"]);
