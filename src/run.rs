@@ -420,6 +420,9 @@ impl Signals {
     }
 }
 
+/// How long the end of the engine waits for a snapshot that is being taken.
+const SNAPSHOT_TIME: Duration = Duration::from_secs(1);
+
 /// Takes snapshots of the engine, which starts after the API and ends before it.
 #[derive(Clone, Default)]
 struct Observer(Arc<OnceLock<RwLock<Option<Box<TakeSnapshot>>>>>);
@@ -433,7 +436,9 @@ impl Observer {
     /// Lets go of the engine, and waits for a snapshot that is being taken: otherwise the task that
     /// takes it could be the last to hold the engine, and the process exit before sockets are removed.
     fn end(&self) {
-        let take = self.0.get().and_then(|engine| engine.write().take());
+        // A snapshot that a stuck component blocks must not block the exit.
+        let engine = self.0.get().and_then(|engine| engine.try_write_for(SNAPSHOT_TIME));
+        let take = engine.and_then(|mut engine| engine.take());
         drop(take);
     }
 
