@@ -202,12 +202,12 @@ fn programs_that_a_collector_starts_end_with_the_agent() {
     wait_until("the program ends with an agent that is killed", SOON, || !runs(second));
 }
 
-/// The calls of the operator take longer than a process lives, so each end meets one.
+/// The first calls in a process take longer than its collector lets it live, so each end meets one.
 #[test]
 fn a_collector_that_crashes_takes_no_event_from_an_operator() {
     let dir = folder();
     let operator = "transforms:
-  op: { type: jvm, inputs: [app], language: groovy, mode: process, process: team, script: 'long n = 0; for (int i = 0; i < 20000000; i++) { n += i }; row.seen = n' }
+  op: { type: jvm, inputs: [app], language: groovy, mode: process, process: team, script: 'long n = 0; for (int i = 0; i < 5000000; i++) { n += i }; row.seen = n' }
 ";
     let config = config(&faulty("crash", "interval: 100ms"))
         .replace("sinks:\n", &format!("{operator}sinks:\n"))
@@ -217,18 +217,19 @@ fn a_collector_that_crashes_takes_no_event_from_an_operator() {
         .replace("heap: 64MiB", "heap: 64MiB, options: ['-XX:ErrorFile=DIR/hs_err_%p.log']");
     let mut agent = Agent::start(dir.path(), &config, &[]);
     let mut app = fs::File::create(dir.path().join("app.log")).unwrap();
+    let out = dir.path().join("out.txt");
     let mut written = 0;
     wait_until("it crashes again and again", PATIENCE, || {
-        app.write_all(b"a line\n").unwrap();
-        written += 1;
+        // Few lines wait at a time, or a busy host would spend minutes in calls that are repeated.
+        if written < lines(&out).len() + 3 {
+            app.write_all(b"a line\n").unwrap();
+            written += 1;
+        }
         restarts(&agent, "team") >= 4.0
     });
-    agent.reload(&config.replace("fault: crash", "fault: none"));
-    wait_for_reloads(&agent, 1);
-    let out = dir.path().join("out.txt");
-    wait_until("every line arrives", PATIENCE, || out.exists() && lines(&out).len() >= written);
+    wait_until("every line arrives", PATIENCE, || lines(&out).len() >= written);
     let lines = lines(&out);
-    let seen = lines.iter().filter(|line| line.contains("\"seen\":199999990000000")).count();
+    let seen = lines.iter().filter(|line| line.contains("\"seen\":12499997500000")).count();
     assert_eq!((lines.len(), seen), (written, written), "{}", agent.log());
     let crashed_alone = |line: &str| line.contains("has ended in each attempt");
     assert!(!agent.log().lines().any(crashed_alone), "{}", agent.log());
