@@ -20,8 +20,27 @@ fn is_harmful(char: char) -> bool {
 }
 
 /// Appends a line of JSON, with harmful characters as `\u00XX`. It stays the same JSON.
+///
+/// Printable ASCII, which is most of a line, is copied in runs instead of character by character.
 pub fn push_json(line: &[u8], out: &mut Vec<u8>) {
-    for char in String::from_utf8_lossy(line).chars() {
+    let mut rest = line;
+    while !rest.is_empty() {
+        let plain = rest.iter().take_while(|byte| is_plain(**byte)).count();
+        out.extend_from_slice(&rest[..plain]);
+        rest = &rest[plain..];
+        let other = rest.iter().take_while(|byte| !is_plain(**byte)).count();
+        push_json_chars(&rest[..other], out);
+        rest = &rest[other..];
+    }
+}
+
+/// Whether a byte is printable ASCII. A character of several bytes has no such byte.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~')
+}
+
+fn push_json_chars(bytes: &[u8], out: &mut Vec<u8>) {
+    for char in String::from_utf8_lossy(bytes).chars() {
         match char {
             // Outside of strings; inside they are escaped already.
             '\0'..' ' => out.push(b' '),
