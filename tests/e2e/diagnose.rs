@@ -25,6 +25,10 @@ fn planted_causes_are_named_and_healthy_agents_are_not_accused() {
         eprintln!("{}: expected {:?}, named {:?}", run.what, run.expected, run.named);
         eprintln!("seed {}, {:?} s: {}", run.seed, run.seconds, run.report);
     }
+    let refused = ["endpoint_refuses", "operator_fails", "parse_failures"];
+    for run in matrix.runs.iter().filter(|run| refused.contains(&&*run.what)) {
+        assert!(run.report.contains("\"error\": \""), "{}: {}", run.what, run.report);
+    }
     let (f1, first) = (matrix.macro_f1(), matrix.first_right());
     eprintln!("F1 {f1:.3}, first {first:.3}, at most {:.0} s", matrix.seconds_max());
     assert!(matrix.false_alarms().is_empty(), "a healthy agent was accused");

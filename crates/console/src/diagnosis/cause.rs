@@ -146,7 +146,7 @@ const ROWS: [Row; 32] = [
     row(Cause::ClockOff, "clock_off", 3.0, "set the clock of the writing host, or the time zone in the format of {}"),
     row(Cause::ApplicationWritesLate, "application_writes_late", 3.0, "look for buffering in the logger of the application that writes {}"),
     row(Cause::ParseFailures, "parse_failures", 3.0, "compare the format of {} with the lines: `millstream tap {}.rejected --format text` shows them with `on_error: reject`, `millstream tap {} --format text` among others without"),
-    row(Cause::OperatorFails, "operator_fails", 8.0, "read the first exception of {} in the agent's log; mend its script, or its `where`"),
+    row(Cause::OperatorFails, "operator_fails", 8.0, "mend the script of {}, or its `where`; the agent's log has the exceptions"),
     row(Cause::ConditionHasNoResult, "condition_has_no_result", 12.0, "compare the condition of {} with the events that it gets; test for a field with `has(event.NAME)`"),
     row(Cause::MultilineMismatch, "multiline_mismatch", 3.0, "correct `multiline` of {}: many events begin with a line that cannot begin one"),
     row(Cause::WrongEncoding, "wrong_encoding", 3.0, "set `encoding` of {} to that of the writer"),

@@ -7,6 +7,7 @@ mod limits;
 
 use super::cause::{Cause, Status};
 use super::view::View;
+use millstream_model::snapshot::ComponentSnapshot;
 use serde_json::{Map, Value};
 
 /// A condition that holds now.
@@ -33,6 +34,14 @@ impl Finding {
     fn with(mut self, name: &str, value: impl Into<Value>) -> Finding {
         self.numbers.insert(name.to_owned(), value.into());
         self
+    }
+
+    /// Adds why events were refused or failed last at a component.
+    fn with_last_error(self, at: &ComponentSnapshot) -> Finding {
+        match &at.counters.last_error {
+            Some(error) => self.with("error", error.clone()),
+            None => self,
+        }
     }
 
     /// Adds a number that is rounded to three digits after the point.

@@ -2,7 +2,7 @@
 
 use super::{Cause, Diagnoser, Status};
 use millstream_model::snapshot::{
-    ComponentSnapshot, FailureSnapshot, FileSnapshot, SinkProgress, Snapshot,
+    ComponentSnapshot, FailureSnapshot, FileSnapshot, HeldBackSnapshot, SinkProgress, Snapshot,
 };
 use millstream_model::{CountersSnapshot, OriginTotals};
 
@@ -335,6 +335,22 @@ fn long_pauses_for_a_low_rate_limit_are_late_although_no_lag_is_seen() {
     };
     assert_eq!(pausing(6), (vec![Cause::RateLimit], Some(5.4)));
     assert_eq!(pausing(2), (vec![], None), "short pauses delay nothing for long");
+}
+
+#[test]
+fn events_that_were_refused_or_failed_are_named_with_the_last_error() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.parse.counters.last_error = Some("no date".to_owned());
+    agent.sink.counters.last_error = Some("responded 400".to_owned());
+    agent.run(&mut diagnoser, 30, |agent| {
+        agent.work();
+        *agent.parse.counters.noted_events.entry("no_match").or_default() += 100;
+        *agent.sink.counters.errors.entry("refused").or_default() += 1;
+    });
+    let source = &diagnoser.diagnosis().sources[0];
+    assert_eq!(causes(&diagnoser), [Cause::EndpointRefuses, Cause::ParseFailures]);
+    assert_eq!(source.numbers["error"], "responded 400");
+    assert_eq!(source.also[0].numbers["error"], "no date");
 }
 
 #[test]

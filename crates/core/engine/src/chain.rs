@@ -206,6 +206,7 @@ fn received(node: &Node, batch: &Batch) -> (Outputs, u64, u64) {
 fn sent(node: &Node, mut out: Outputs, mut traced: Option<Entered>) -> Vec<(usize, Batch)> {
     if let Some(warning) = out.warning.take() {
         log::warn!("{} {}: {warning}", node.kind, node.id);
+        node.counters.set_last_error(&warning);
     }
     let mut next = Vec::new();
     for (output, batch) in out.batches {

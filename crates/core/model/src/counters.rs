@@ -11,6 +11,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+/// Most characters of a last error.
+pub const LAST_ERROR_CHARS_MAX: usize = 400;
+
 /// Counters of one component. Every thread adds; none waits. What it drops and waits for is also
 /// recorded as events.
 #[derive(Default)]
@@ -35,6 +38,7 @@ pub struct Counters {
     held: Mutex<Option<Held>>,
     errors: Mutex<BTreeMap<&'static str, u64>>,
     noted: Mutex<BTreeMap<&'static str, u64>>,
+    last_error: Mutex<Option<String>>,
     emit_delay: OnceLock<Histogram>,
 }
 
@@ -84,6 +88,9 @@ pub struct CountersSnapshot {
     pub errors: BTreeMap<&'static str, u64>,
     /// Events that passed with a change (truncated, bytes replaced), by kind of change.
     pub noted_events: BTreeMap<&'static str, u64>,
+    /// Why events were refused or failed last; `None` if none has been.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
     /// Time from the end of each window until its results are emitted; `None` for components
     /// without windows.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -228,6 +235,14 @@ impl Counters {
         }
     }
 
+    /// Keeps why events were refused or failed, until the next time: a line of at most
+    /// [`LAST_ERROR_CHARS_MAX`] without control characters.
+    pub fn set_last_error(&self, text: &str) {
+        let line = text.chars().map(|char| if char.is_control() { ' ' } else { char });
+        let line = line.take(LAST_ERROR_CHARS_MAX).collect();
+        *self.last_error.lock() = Some(line);
+    }
+
     /// Counts events that passed with a change (`truncated`, `invalid_utf8`).
     pub fn noted(&self, what: &'static str, events: u64) {
         if events > 0 {
@@ -258,6 +273,7 @@ impl Counters {
             held: *self.held.lock(),
             errors: read(&self.errors, |n| n),
             noted_events: read(&self.noted, |n| n),
+            last_error: self.last_error.lock().clone(),
             emit_delay: self.emit_delay.get().map(Histogram::snapshot),
         }
     }

@@ -319,7 +319,7 @@ impl<P: BulkPacker> BulkLane<P> {
             if !is_read {
                 self.counters.dropped("refused", count);
             }
-            self.warn(sent, &format!("{}: {}", refused_text(count, is_read), first.reason), now);
+            self.warn(sent, &refused_text(count, is_read), &first.reason, now);
         }
         if of(Judgement::Later).next().is_some() {
             self.concurrency.overloaded(sent.started, now);
@@ -354,20 +354,21 @@ impl<P: BulkPacker> BulkLane<P> {
             self.batcher.shrink(self.queue.bytes(&queued), now);
         }
         let text = refusal(queued.events(), self.feed.keeps_refused());
-        self.warn(sent, &format!("{text}: {}", explain(response)), now);
+        self.warn(sent, &text, &explain(response), now);
         self.repairs.push_back(queued.repair(Action::Split(reason(response))));
     }
 
-    /// Logs a refusal, unless one was logged recently.
-    fn warn(&mut self, sent: Sent, text: &str, now: Instant) {
+    /// Keeps why events were refused, and logs it unless a refusal was logged recently.
+    fn warn(&mut self, sent: Sent, text: &str, why: &str, now: Instant) {
+        let endpoint = &self.settings.targets[sent.endpoint];
+        self.counters.set_last_error(&format!("{endpoint}: {why}"));
         if self.warned_at.is_some_and(|at| now < at + WARN_INTERVAL) {
             return;
         }
         self.warned_at = Some(now);
         log::warn!(
-            "sink {}: {}: {text}; further refusals are not logged for {} s",
+            "sink {}: {endpoint}: {text}: {why}; further refusals are not logged for {} s",
             self.sink,
-            self.settings.targets[sent.endpoint],
             WARN_INTERVAL.as_secs()
         );
     }

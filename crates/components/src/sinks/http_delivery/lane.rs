@@ -364,14 +364,14 @@ impl<P: Packer> RequestLane<P> {
         if too_large {
             self.batcher.shrink(batch.bytes, now);
         }
+        let answer = format!("{} {}", self.settings.targets[endpoint], explain(response));
+        self.counters.set_last_error(&answer);
         if self.warned_at.is_none_or(|at| now >= at + WARN_INTERVAL) {
             self.warned_at = Some(now);
             log::warn!(
-                "sink {}: {}: {} {}; further refusals are not logged for {} s",
+                "sink {}: {}: {answer}; further refusals are not logged for {} s",
                 self.sink,
                 refusal(queued.request.events.len(), is_read),
-                self.settings.targets[endpoint],
-                explain(response),
                 WARN_INTERVAL.as_secs()
             );
         }

@@ -210,6 +210,7 @@ impl KafkaLane {
     fn refuse(&mut self, sent: SentShipment<'_>, failure: &Failure) -> u64 {
         let reason = errors::reason(failure.code);
         let run = &sent.shipment.runs[failure.record.run as usize];
+        self.counters.set_last_error(&format!("topic {}: {}", run.topic, failure.code));
         if self.warned_at.is_none_or(|at| at.elapsed() >= WARN_INTERVAL) {
             self.warned_at = Some(Instant::now());
             let end = match self.feed.keeps_refused() {

@@ -158,6 +158,7 @@ impl TcpLane {
         let Some(pending) = found.filter(|pending| !pending.is_refused) else { return };
         pending.is_refused = true;
         self.counters.dropped("refused", pending.frame.events);
+        self.counters.set_last_error(reason);
         if self.warned_at.is_none_or(|at| at.elapsed() >= WARN_INTERVAL) {
             self.warned_at = Some(Instant::now());
             log::warn!(

@@ -72,6 +72,7 @@ pub fn refusals(view: &View<'_>, found: &mut Vec<Finding>) {
         if refused > 0 {
             let status = if sink.sent() > 0 { Status::Degraded } else { Status::Late };
             let finding = Finding::new(Cause::EndpointRefuses, status, &sink.now.id);
+            let finding = finding.with_last_error(sink.now);
             found.push(finding.with("refused", refused).with("delivered_events", sink.sent()));
         }
     }

@@ -41,7 +41,7 @@ pub fn operators(view: &View<'_>, found: &mut Vec<Finding>) {
         }
         let most = FAILURES.iter().max_by_key(|reason| failed(reason)).copied();
         let finding = Finding::new(Cause::OperatorFails, Status::Degraded, &at.now.id);
-        let finding = finding.with("reason", most).with("failed", sum);
+        let finding = finding.with_last_error(at.now).with("reason", most).with("failed", sum);
         found.push(
             finding.with("received_events", all).with_rounded("failed_share", share.min(1.0)),
         );

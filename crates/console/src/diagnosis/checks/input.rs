@@ -200,6 +200,7 @@ pub fn parsers(view: &View<'_>, found: &mut Vec<Finding>) {
         let (failed, all) = (parse.noted_or_dropped_except(NO_FAILURES), parse.received());
         if is_much(failed, all) {
             let finding = Finding::new(Cause::ParseFailures, Status::Degraded, &parse.now.id);
+            let finding = finding.with_last_error(parse.now);
             found.push(finding.with("failed", failed).with("received_events", all));
         }
     }

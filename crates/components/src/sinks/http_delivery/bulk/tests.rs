@@ -178,7 +178,9 @@ async fn each_event_is_sent_again_refused_or_delivered_alone() {
     assert_eq!(refused, [0, 1, 0]);
     let of = &rig.refused[..];
     assert_eq!((of.len(), of[0].payload, of[0].event, &of[0].record[..]), (1, 1, 0, &b"r"[..]));
-    assert_eq!(rig.counters.snapshot().dropped_events, [].into());
+    let counted = rig.counters.snapshot();
+    assert_eq!(counted.dropped_events, [].into());
+    assert!(counted.last_error.is_some_and(|why| why.starts_with(&server.uri("/"))));
 }
 
 #[tokio::test]

@@ -406,6 +406,8 @@ async fn a_refused_request_is_split_and_only_invalid_events_are_dropped() {
     assert_eq!(rig.refused(), 2);
     let snapshot = rig.counters.snapshot();
     assert_eq!(snapshot.dropped_events.get("refused"), Some(&2));
+    let why = snapshot.last_error.unwrap();
+    assert!(why.starts_with(&server.uri("/")) && why.contains("responded 400"), "{why}");
     assert_eq!(rig.settled.iter().map(|s| s.refused).collect::<Vec<_>>(), [1, 1, 0]);
     let ids = server
         .requests()

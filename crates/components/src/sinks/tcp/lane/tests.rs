@@ -296,6 +296,7 @@ async fn a_refused_frame_is_counted_and_the_others_arrive() {
     let delivered = Settled { outcome: Outcome::Delivered, refused: 0 };
     let rejected = Settled { outcome: Outcome::Rejected, refused: 20 };
     assert_eq!(engine.settled, [delivered, rejected, delivered, rejected]);
+    assert!(counters.snapshot().last_error.is_some());
     let dropped = counters.snapshot().dropped_events;
     assert_eq!(dropped.into_iter().collect::<Vec<_>>(), [("refused", 40)]);
 }
