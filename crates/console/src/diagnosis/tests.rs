@@ -338,6 +338,26 @@ fn long_pauses_for_a_low_rate_limit_are_late_although_no_lag_is_seen() {
 }
 
 #[test]
+fn a_pause_for_a_rate_limit_counts_while_it_lasts() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.run(&mut diagnoser, 30, Agent::work);
+    agent.run(&mut diagnoser, 100, |agent| {
+        let seconds = agent.seconds - 30.0;
+        agent.source.held_back = Some(HeldBackSnapshot { limit: "rate_limit", seconds });
+    });
+    let diagnosis = diagnoser.diagnosis();
+    assert_eq!(causes(&diagnoser), [Cause::RateLimit], "it is not idle");
+    assert_eq!(diagnosis.sources[0].numbers["longest_pause_seconds"], 100.0);
+    assert_eq!(diagnosis.sources[0].numbers["held_back_share"], 1.0);
+    assert_eq!(diagnoser.bottleneck().reason, "rate_limit");
+    agent.source.held_back = None;
+    agent.source.counters.wait_seconds.insert("rate_limit", 100.0);
+    agent.run(&mut diagnoser, 2, Agent::work);
+    let numbers = &diagnoser.diagnosis().sources[0].numbers;
+    assert_eq!(numbers["held_back_share"].as_f64().map(|share| share < 1.0), Some(true));
+}
+
+#[test]
 fn events_that_were_refused_or_failed_are_named_with_the_last_error() {
     let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
     agent.parse.counters.last_error = Some("no date".to_owned());

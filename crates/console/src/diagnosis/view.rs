@@ -56,6 +56,13 @@ pub fn find<'s>(snapshot: &'s Snapshot, id: &str) -> Option<&'s ComponentSnapsho
     snapshot.components.iter().find(|component| component.id == id)
 }
 
+/// Returns the seconds that a component has waited, by cause; a wait that has not ended counts.
+fn wait_seconds(of: &ComponentSnapshot, what: &str) -> f64 {
+    let ended = of.counters.wait_seconds.get(what).copied().unwrap_or(0.0);
+    let present = of.held_back.as_ref().filter(|wait| wait.limit == what);
+    ended + present.map_or(0.0, |wait| wait.seconds)
+}
+
 /// Returns the ids of the components behind one.
 fn ids_behind<'s>(snapshot: &'s Snapshot, of: &'s ComponentSnapshot) -> BTreeSet<&'s str> {
     let mut seen = BTreeSet::new();
@@ -111,15 +118,12 @@ impl Pair<'_> {
 
     /// Returns the seconds that it waited, by cause.
     pub fn waited(&self, what: &str) -> f64 {
-        let of = |c: &ComponentSnapshot| c.counters.wait_seconds.get(what).copied().unwrap_or(0.0);
-        (of(self.now) - of(self.before)).max(0.0)
+        (wait_seconds(self.now, what) - wait_seconds(self.before, what)).max(0.0)
     }
 
-    /// Returns the seconds that it waited since half a minute ago, by cause. A pause is counted at
-    /// its end, and may be longer than the window.
+    /// Returns the seconds that it waited since half a minute ago, by cause.
     pub fn waited_lately(&self, what: &str) -> f64 {
-        let of = |c: &ComponentSnapshot| c.counters.wait_seconds.get(what).copied().unwrap_or(0.0);
-        (of(self.now) - of(self.oldest)).max(0.0)
+        (wait_seconds(self.now, what) - wait_seconds(self.oldest, what)).max(0.0)
     }
 
     /// Returns the seconds that a source waited for capacity of a component.
@@ -208,15 +212,18 @@ impl<'a> View<'a> {
         (self.source.waited_lately(limit) / self.window.history_seconds()).min(1.0)
     }
 
-    /// Returns the longest pause of the last half minute for a limit, in seconds: each is counted at
-    /// its end. Pauses that end between two snapshots count as one.
+    /// Returns the longest pause of the last half minute for a limit, in seconds. Pauses that end
+    /// between two snapshots count as one.
     pub fn longest_pause(&self, limit: &str) -> f64 {
-        let waited = |snapshot| {
-            let source = find(snapshot, &self.source.now.id);
-            source.and_then(|of| of.counters.wait_seconds.get(limit).copied()).unwrap_or(0.0)
-        };
-        let waits: Vec<f64> = self.window.history.iter().map(waited).collect();
-        waits.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max)
+        let sources =
+            self.window.history.iter().map(|snapshot| find(snapshot, &self.source.now.id));
+        let sources: Vec<&ComponentSnapshot> = sources.flatten().collect();
+        let ended = |of: &ComponentSnapshot| of.counters.wait_seconds.get(limit).copied();
+        let ended = |of| ended(of).unwrap_or(0.0);
+        let ended = sources.windows(2).map(|pair| ended(pair[1]) - ended(pair[0]));
+        let present = sources.iter().filter_map(|of| of.held_back.as_ref());
+        let present = present.filter(|wait| wait.limit == limit).map(|wait| wait.seconds);
+        ended.chain(present).fold(0.0, f64::max)
     }
 
     /// Returns the share of the window in which it waited for any component.

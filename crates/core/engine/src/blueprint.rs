@@ -34,7 +34,7 @@ use millstream_store::Store;
 use parking_lot::Mutex;
 use parts::FeedPart;
 pub(crate) use parts::{Feeder, Parts};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -460,7 +460,7 @@ fn source_slot(
         pace: part.pace,
         aside: Arc::new(shared.old.grant.set_aside(part.queue_bytes)),
         rate: rate(part.pace),
-        paused_ns: AtomicU64::default(),
+        pause: Mutex::default(),
         wait: CapacityWait::default(),
         tap: shared.taps.point(Side::Output, &open.info.id),
         is_live: source.is_live(),

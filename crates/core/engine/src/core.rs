@@ -16,7 +16,7 @@ use crate::governor::MemoryState;
 use crate::lane::LaneQueue;
 use crate::limits::{DETACH_AFTER, FULL_AFTER, TICKETS_ON_THE_WAY};
 use crate::offload::{OffloadPool, OffloadQueue};
-use crate::pace::{CpuCeiling, Pace, Rate};
+use crate::pace::{CpuCeiling, Pace, Pause, Rate};
 use crate::release::Release;
 use crate::scheduler::{Again, Job, Scheduler, Woken};
 use crate::since::Since;
@@ -80,9 +80,8 @@ pub(crate) struct SourceSlot {
     pub aside: Arc<Aside>,
     /// Its rate limiter, if it has one.
     pub rate: Option<Arc<Mutex<Rate>>>,
-    /// It is not polled before this time, in nanoseconds of engine time: a transform asked for a
-    /// pause.
-    pub paused_ns: AtomicU64,
+    /// It is not polled in it: a transform asked for that.
+    pub pause: Mutex<Pause>,
     /// Its wait for capacity, if it waits.
     pub wait: CapacityWait,
     /// Where taps get what it reads.
@@ -92,10 +91,8 @@ pub(crate) struct SourceSlot {
 impl SourceSlot {
     /// Whether it may read now; otherwise how long it must wait.
     fn may_read(&self, now: EngineTime) -> Result<(), Duration> {
-        let paused = EngineTime::at(Duration::from_nanos(self.paused_ns.load(Ordering::Relaxed)));
-        if now < paused {
-            return Err(paused - now);
-        }
+        let paused = self.pause.lock().ask(now)?;
+        self.was_paused(paused);
         let Some(rate) = &self.rate else { return Ok(()) };
         let mut rate = rate.lock();
         let waited = rate.ask(now)?;
@@ -109,11 +106,21 @@ impl SourceSlot {
 
     /// Pauses it for this long.
     pub fn pause(&self, now: EngineTime, pause: Duration) {
-        let (now, until) =
-            (now.uptime().as_nanos() as u64, (now + pause).uptime().as_nanos() as u64);
-        let before = self.paused_ns.fetch_max(until, Ordering::Relaxed).max(now);
-        // A pause within another adds no wait.
-        self.counters.waited("throttle", Duration::from_nanos(until.saturating_sub(before)));
+        let ended = self.pause.lock().extend(now, pause);
+        self.was_paused(ended);
+    }
+
+    fn was_paused(&self, time: Duration) {
+        if !time.is_zero() {
+            self.counters.waited("throttle", time);
+        }
+    }
+
+    /// Returns the limit that keeps it from reading, and for how long already.
+    pub fn held_back(&self, now: EngineTime) -> Option<(&'static str, Duration)> {
+        let by_throttle = self.pause.lock().lasted(now).map(|time| ("throttle", time));
+        let by_rate = || self.rate.as_ref().and_then(|rate| rate.lock().waiting(now));
+        by_throttle.or_else(|| by_rate().map(|time| ("rate_limit", time)))
     }
 
     /// Whether a reload keeps it.

@@ -2,9 +2,11 @@
 
 mod bucket;
 mod cpu;
+mod pause;
 mod rate;
 
 pub use cpu::CpuCeiling;
+pub use pause::Pause;
 pub use rate::Rate;
 
 /// Priority of a source that has data.

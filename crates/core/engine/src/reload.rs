@@ -18,7 +18,6 @@ use crate::running::Running;
 use millstream_model::{Kind, Polled, Sink, SinkIndex, SinkSet, Source, SourceCx};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -294,7 +293,7 @@ impl SourceSlot {
             release: Mutex::new(Release::new(downstream)),
             open_tickets: self.open_tickets.clone(),
             rate: if same_rate { self.rate.clone() } else { rate(pace) },
-            paused_ns: AtomicU64::new(self.paused_ns.load(Ordering::Relaxed)),
+            pause: Mutex::new(*self.pause.lock()),
             wait: CapacityWait::default(),
             tap: self.tap.clone(),
             pace,

@@ -1,12 +1,12 @@
 //! Takes snapshots of the engine.
 
 use crate::blueprint::Feeder;
-use crate::core::{Core, Node, Op, SinkSlot};
+use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::cut::Cut;
 use crate::limits::FULL_AFTER;
 use millstream_model::snapshot::{
-    CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot, TaskSnapshot,
-    lag_seconds, log_delay_seconds,
+    CheckpointSnapshot, ComponentSnapshot, FileSnapshot, HeldBackSnapshot, SinkProgress, Snapshot,
+    TaskSnapshot, lag_seconds, log_delay_seconds,
 };
 use millstream_model::{CountersSnapshot, EngineTime, Kind, Now, SinkIndex};
 use millstream_store::StoreHealth;
@@ -67,6 +67,7 @@ fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
         counters: source.counters.snapshot(),
         readers: ids(core, &source.roots),
         capacity_wait_seconds: source.wait.seconds(),
+        held_back: held_back(source, now.since_start),
         sinks: sinks.collect(),
         unreadable: source.unreadable.list(),
         totals: Some(source.ledger.totals()),
@@ -74,6 +75,11 @@ fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
         files: files.map(|progress| FileSnapshot::of(progress, &reached, now.unix_ns)).collect(),
         ..ComponentSnapshot::default()
     }
+}
+
+fn held_back(source: &SourceSlot, now: EngineTime) -> Option<HeldBackSnapshot> {
+    let (limit, time) = source.held_back(now)?;
+    Some(HeldBackSnapshot { limit, seconds: time.as_secs_f64() })
 }
 
 fn ids(core: &Core, nodes: &[usize]) -> Vec<String> {

@@ -139,6 +139,9 @@ pub struct ComponentSnapshot {
     /// the component that had none; `memory` for the memory grant.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity_wait_seconds: BTreeMap<String, f64>,
+    /// Of a source: the limit that keeps it from reading now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_back: Option<HeldBackSnapshot>,
     /// Of a serial or offload transform: batches that wait at it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_batches: Option<u64>,
@@ -176,6 +179,15 @@ pub struct ComponentSnapshot {
     /// Of a transform: its tasks. They may be thousands and are asked for on their own.
     #[serde(skip)]
     pub tasks: Vec<TaskSnapshot>,
+}
+
+/// A wait of a source that has not ended.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HeldBackSnapshot {
+    /// Its cause, as in `wait_seconds`, to which it is added at its end.
+    pub limit: &'static str,
+    /// Seconds since it began.
+    pub seconds: f64,
 }
 
 /// Why a sink cannot deliver.

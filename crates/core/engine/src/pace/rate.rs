@@ -35,6 +35,11 @@ impl Rate {
         Err(wait)
     }
 
+    /// Returns how long the source has waited to read; `None` if it does not.
+    pub fn waiting(&self, now: EngineTime) -> Option<Duration> {
+        self.waiting_since.map(|since| now - since)
+    }
+
     /// Returns the limit in bytes per second.
     pub fn per_second(&self) -> f64 {
         self.bucket.per_second()
@@ -85,9 +90,13 @@ mod tests {
         let later = EngineTime::at(Duration::from_secs(60));
         assert_eq!(rate.ask(later), Ok(Duration::ZERO));
         rate.read(later, 1500);
+        assert_eq!(rate.waiting(later), None);
         assert_eq!(rate.ask(later), Err(Duration::from_millis(500)));
         assert_eq!(rate.ask(later + Duration::from_millis(200)), Err(Duration::from_millis(300)));
+        let waiting = rate.waiting(later + Duration::from_millis(400));
+        assert_eq!(waiting, Some(Duration::from_millis(400)));
         assert_eq!(rate.ask(later + Duration::from_millis(600)), Ok(Duration::from_millis(600)));
+        assert_eq!(rate.waiting(later + Duration::from_millis(600)), None);
         assert_eq!(rate.ask(later + Duration::from_millis(600)), Ok(Duration::ZERO));
     }
 }
