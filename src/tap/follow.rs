@@ -1,13 +1,13 @@
 //! A tap that follows events: each line is one event with its way through the topology.
 
 use super::place::{self, Point};
-use super::route::Route;
+use super::route::{Followed, Route};
 use super::service::{Client, End, Topology, plan};
 use super::view::View;
 use crate::config::Config;
 use millstream_console::{TapRefusal, TapRequest};
 use millstream_model::tap::{Taps, Tracing};
-use millstream_model::trace::{SamplePoint, Trace, TraceListener};
+use millstream_model::trace::{Progress, SamplePoint, Trace, TraceListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -135,11 +135,14 @@ impl Follower {
             },
             () = sleep_until(self.next_look), if !self.open.is_empty() => self.look().await,
             Some(trace) = self.traces.recv() => {
-                self.client.pass(1);
                 self.open.push(trace);
                 Ok(())
             }
-            () = sleep_until(next_note) => self.client.tell().await,
+            () = sleep_until(next_note) => {
+                let is_at_point = |trace: &&Arc<Trace>| !trace.read(Progress::sampled).is_empty();
+                let pending = self.open.iter().filter(is_at_point).count() as u64;
+                self.client.tell(pending).await
+            }
         }
     }
 
@@ -168,13 +171,16 @@ impl Follower {
     /// Shows the events whose way has ended, or takes long.
     async fn look(&mut self) -> Result<(), End> {
         self.next_look = Instant::now() + LOOK_INTERVAL;
-        let is_due =
-            |trace: &mut Arc<Trace>| Arc::strong_count(trace) == 1 || trace.age() >= SHOWN_AFTER;
+        let Some(mut plan) = self.plan.take() else { return Err(Some("no plan".to_owned())) };
+        let is_due = |trace: &mut Arc<Trace>| {
+            let is_over = Arc::strong_count(trace) == 1 || trace.age() >= SHOWN_AFTER;
+            is_over || plan.route.is_done(trace)
+        };
         let due: Vec<Arc<Trace>> = self.open.extract_if(.., is_due).collect();
         if due.is_empty() {
+            self.plan = Some(plan);
             return Ok(());
         }
-        let Some(mut plan) = self.plan.take() else { return Err(Some("no plan".to_owned())) };
         let format = self.request.format;
         // The thread of the network delivers; a condition may be costly.
         let show = move || {
@@ -185,8 +191,9 @@ impl Follower {
         let shown = tokio::task::spawn_blocking(show).await;
         let (lines, plan) = shown.map_err(|error| Some(error.to_string()))?;
         self.plan = Some(plan);
-        for line in lines {
-            let (line, warning) = line.map_err(Some)?;
+        for followed in lines {
+            let Followed { passed, line, warning } = followed.map_err(Some)?;
+            self.client.pass(passed);
             self.client.warn(warning).await?;
             if let Some(line) = line {
                 self.client.show(line.into(), 1).await?;

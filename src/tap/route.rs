@@ -5,22 +5,43 @@ use super::place::names;
 use super::view::{Shown, View};
 use crate::config::Config;
 use millstream_console::TapFormat;
-use millstream_model::trace::{DeliveryStage, Stage, Trace};
+use millstream_model::trace::{DeliveryStage, Progress, Rows, Stage, StageKind, Trace};
 use millstream_model::{EventSample, Outcome, TIME_UNKNOWN};
 use serde_json::{Value, json};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Shorter waits are not shown: every batch waits for some microseconds.
 const WAIT_SHOWN: Duration = Duration::from_micros(100);
 
+/// The note of a component that did not get an event with this batch.
+const SKIPPED: &str =
+    "read for it at another time: it has no capacity now, or has the event already";
+
 /// The components of a configuration, as far as they say what an event waits for.
 pub struct Route {
     /// The ids of what each component reads.
     inputs: HashMap<String, Vec<String>>,
-    /// The names of the outputs of each component, and whether a component reads them.
-    outputs: HashMap<String, Vec<(String, bool)>>,
+    /// The outputs of each component, in the order of their indexes.
+    outputs: HashMap<String, Vec<RouteOutput>>,
+}
+
+/// An output of a component.
+struct RouteOutput {
+    name: String,
+    readers: Vec<String>,
+}
+
+/// What a trace shows.
+#[derive(Default)]
+pub struct Followed {
+    /// Events that passed the point of the tap, of those that were looked at.
+    pub passed: u64,
+    /// The line, or lines, of the first one that is selected.
+    pub line: Option<Vec<u8>>,
+    /// Why the condition has no result.
+    pub warning: Option<String>,
 }
 
 /// A part of the way.
@@ -36,14 +57,13 @@ struct Step {
 impl Route {
     /// Reads a configuration.
     pub fn new(config: &Config) -> Route {
-        let read: HashSet<&str> =
-            config.components.iter().flat_map(|c| &c.inputs).map(String::as_str).collect();
-        let with_read = |name: String| {
-            let is_read = read.contains(&*name);
-            (name, is_read)
-        };
         let id_of = |input: &String| input.split('.').next().unwrap_or(input).to_owned();
         let components = &config.components;
+        let output = |name: String| {
+            let readers = components.iter().filter(|c| c.inputs.contains(&name));
+            let readers = readers.map(|c| c.id.clone()).collect();
+            RouteOutput { name, readers }
+        };
         Route {
             inputs: components
                 .iter()
@@ -51,9 +71,53 @@ impl Route {
                 .collect(),
             outputs: components
                 .iter()
-                .map(|c| (c.id.clone(), names(c).into_iter().map(with_read).collect()))
+                .map(|c| (c.id.clone(), names(c).into_iter().map(output).collect()))
                 .collect(),
         }
+    }
+
+    /// Whether nothing more will become of the events of a trace that were at the point of the tap:
+    /// other events of the batch may still be on their way.
+    pub fn is_done(&self, trace: &Trace) -> bool {
+        trace.read(|progress| {
+            let sampled = progress.sampled();
+            !sampled.is_empty()
+                && sampled.and(self.open(&trace.source, &progress.stages)).is_empty()
+        })
+    }
+
+    /// Returns the events that are on their way, as far as is known of them.
+    fn open(&self, source: &str, stages: &[Stage]) -> Rows {
+        let mut open = self.owed(source, 0, Rows::ALL, stages);
+        for stage in stages {
+            match &stage.kind {
+                StageKind::Transform => {
+                    let owed = stage
+                        .outputs
+                        .iter()
+                        .map(|(output, rows)| self.owed(&stage.component, *output, *rows, stages));
+                    open = owed.fold(open, Rows::or);
+                }
+                StageKind::Delivery(delivery)
+                    if delivery.settled.is_none() && !delivery.is_buffered =>
+                {
+                    open = open.or(stage.input);
+                }
+                StageKind::Delivery(_) | StageKind::Skipped | StageKind::NotSent => {}
+            }
+        }
+        open
+    }
+
+    /// Returns the events that left by an output and have not been in all of its readers.
+    fn owed(&self, component: &str, output: usize, left: Rows, stages: &[Stage]) -> Rows {
+        let outputs = self.outputs.get(component);
+        let readers = outputs.and_then(|outputs| outputs.get(output)).map(|of| &of.readers);
+        let missing = readers.into_iter().flatten().map(|reader| {
+            let entered = stages.iter().filter(|stage| *stage.component == **reader);
+            entered.fold(left, |missing, stage| missing.without(stage.input))
+        });
+        missing.fold(Rows::default(), Rows::or)
     }
 
     /// Returns the line, or lines, of the first event of a trace that the view selects.
@@ -66,48 +130,49 @@ impl Route {
         trace: &Arc<Trace>,
         view: &mut View,
         format: TapFormat,
-    ) -> Result<(Option<Vec<u8>>, Option<String>), String> {
+    ) -> Result<Followed, String> {
+        let is_over = Arc::strong_count(trace) == 1;
+        let Progress { stages, sample, .. } = trace.end();
         // None of the events came to the point.
-        let Some((sample, events)) = trace.take_sample() else { return Ok((None, None)) };
-        let times = event_times(&sample);
+        let Some((sample, events)) = sample else { return Ok(Followed::default()) };
+        let (passed, times) = (sample.batch.events() as u64, event_times(&sample));
         let (row, Shown { lines, warning, .. }) = view.first(sample)?;
-        let Some(row) = row else { return Ok((None, warning)) };
-        let is_complete = Arc::strong_count(trace) == 1;
-        let steps = self.steps((trace, is_complete), events[row], times[row]);
-        let total = total(trace, is_complete);
+        let Some(row) = row else { return Ok(Followed { passed, line: None, warning }) };
+        let event = events[row];
+        let is_complete = is_over || !self.open(&trace.source, &stages).contains(event);
+        let of_event: Vec<&Stage> = stages.iter().filter(|s| s.input.contains(event)).collect();
+        let steps = self.steps(trace, &of_event, event, times[row]);
+        let total = total(trace, &of_event, is_complete);
         let line = match format {
             TapFormat::Json => json_line(trace, &lines, &steps, (total, is_complete)),
             TapFormat::Text => text_lines(&lines, &steps, (total, is_complete)),
         };
-        Ok((Some(line), warning))
+        Ok(Followed { passed, line: Some(line), warning })
     }
 
     /// Returns the steps of an event.
     fn steps(
         &self,
-        (trace, is_complete): (&Trace, bool),
+        trace: &Trace,
+        of_event: &[&Stage],
         event: usize,
         time: Option<i64>,
     ) -> Vec<Step> {
-        let stages = trace.stages();
-        let of_event: Vec<&Stage> = stages.iter().filter(|s| s.input.contains(event)).collect();
         let mut steps = source_steps(trace, time);
         for (index, stage) in of_event.iter().enumerate() {
             let before = self.before(stage, &of_event[..index], event);
             let wait = stage.times.0.saturating_sub(before);
-            if wait >= WAIT_SHOWN {
+            if wait >= WAIT_SHOWN && !matches!(stage.kind, StageKind::Skipped) {
                 steps.push(step(&stage.component, "wait", wait, String::new()));
             }
             let time = stage.times.1.saturating_sub(stage.times.0);
-            match &stage.delivery {
-                None => steps.push(step(&stage.component, "run", time, self.left(stage, event))),
-                // The encoder made nothing of it: there is nothing to settle.
-                Some(delivery) if is_complete && delivery.settled.is_none() => {
-                    let note = "nothing to send".to_owned();
-                    steps.push(step(&stage.component, "encode", time, note));
-                }
-                Some(delivery) => {
-                    steps.push(step(&stage.component, "encode", time, String::new()));
+            let step = |what, note| step(&stage.component, what, time, note);
+            match &stage.kind {
+                StageKind::Transform => steps.push(step("run", self.left(stage, event))),
+                StageKind::Skipped => steps.push(step("skip", SKIPPED.to_owned())),
+                StageKind::NotSent => steps.push(step("encode", "nothing to send".to_owned())),
+                StageKind::Delivery(delivery) => {
+                    steps.push(step("encode", String::new()));
                     steps.extend(delivery_steps(trace, stage, delivery));
                 }
             }
@@ -134,8 +199,10 @@ impl Route {
             is_left = true;
             let outputs = self.outputs.get(&*stage.component);
             match outputs.and_then(|outputs| outputs.get(*output)) {
-                Some((name, false)) => notes.push(format!("to {name}, which no component reads")),
-                Some((name, true)) if *output > 0 => notes.push(format!("to {name}")),
+                Some(RouteOutput { name, readers }) if readers.is_empty() => {
+                    notes.push(format!("to {name}, which no component reads"));
+                }
+                Some(RouteOutput { name, .. }) if *output > 0 => notes.push(format!("to {name}")),
                 _ => {}
             }
         }
@@ -197,24 +264,28 @@ fn delivery_note(delivery: &DeliveryStage) -> String {
         None => "not settled yet",
     }
     .to_owned();
-    if delivery.refused > 0 {
-        note += &format!("; the endpoint refused {} events of the batch", delivery.refused);
+    match delivery.refused {
+        0 => {}
+        1 => note += "; the endpoint refused an event of the batch",
+        events => note += &format!("; the endpoint refused {events} events of the batch"),
     }
-    if delivery.failures > 0 {
-        note += &format!("; {} failed attempts", delivery.failures);
+    match delivery.failures {
+        0 => {}
+        1 => note += "; a failed attempt",
+        attempts => note += &format!("; {attempts} failed attempts"),
     }
     delivery.error.iter().for_each(|error| note += &format!("; the last error: {error}"));
     note
 }
 
 /// Returns the time from the reading to the last settlement, or to now.
-fn total(trace: &Trace, is_complete: bool) -> Duration {
+fn total(trace: &Trace, of_event: &[&Stage], is_complete: bool) -> Duration {
     let read = (trace.begun_ns - trace.read_ns).max(0) as u64;
-    let end = |stage: &Stage| {
-        let settled = stage.delivery.as_ref().and_then(|delivery| delivery.settled);
-        settled.map_or(stage.times.1, |(at, _)| at)
+    let end = |stage: &&Stage| match &stage.kind {
+        StageKind::Delivery(DeliveryStage { settled: Some((at, _)), .. }) => *at,
+        _ => stage.times.1,
     };
-    let ended = trace.stages().iter().map(end).max().unwrap_or_default();
+    let ended = of_event.iter().map(end).max().unwrap_or_default();
     Duration::from_nanos(read) + if is_complete { ended } else { trace.age() }
 }
 

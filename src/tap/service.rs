@@ -256,14 +256,16 @@ impl Client {
         self.send(self.note(&json!({ "warning": warning }))).await
     }
 
-    /// Says how many events passed; also finds out whether the client is still there.
+    /// Says how many events passed, and that some of as many batches are on their way and shown later;
+    /// also finds out whether the client is still there.
     ///
     /// # Errors
     ///
     /// The client is gone.
-    pub async fn tell(&mut self) -> Result<(), End> {
+    pub async fn tell(&mut self, pending: u64) -> Result<(), End> {
         self.next_note = Instant::now() + NOTE_INTERVAL;
-        self.send(self.note(&json!({ "passed": self.passed, "shown": self.shown }))).await
+        let note = json!({ "passed": self.passed, "shown": self.shown, "pending": pending });
+        self.send(self.note(&note)).await
     }
 
     /// Says why the tap ends.
@@ -322,7 +324,7 @@ impl Session {
                 }
                 () = sleep_until(next_note) => {
                     self.count();
-                    self.client.tell().await
+                    self.client.tell(0).await
                 }
             };
             if let Err(end) = step {

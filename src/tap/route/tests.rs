@@ -19,9 +19,13 @@ sinks: { out: { type: blackhole, inputs: [parsed] } }
 "#;
 
 fn config() -> Config {
+    config_of(CONFIG)
+}
+
+fn config_of(text: &str) -> Config {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.yaml");
-    std::fs::write(&path, CONFIG).unwrap();
+    std::fs::write(&path, text).unwrap();
     config::load(&[path], &Registry, &|_| None).unwrap_or_else(|faults| panic!("{}", faults[0]))
 }
 
@@ -59,9 +63,9 @@ fn begin(batch: &Batch) -> (Arc<Trace>, Tracing) {
 
 fn line(trace: &Arc<Trace>, format: TapFormat) -> String {
     let mut view = View::new(Vec::new(), None, format);
-    let (line, warning) = Route::new(&config()).line(trace, &mut view, format).unwrap();
-    assert_eq!(warning, None);
-    String::from_utf8(line.unwrap()).unwrap()
+    let followed = Route::new(&config()).line(trace, &mut view, format).unwrap();
+    assert_eq!((followed.warning, followed.passed > 0), (None, true));
+    String::from_utf8(followed.line.unwrap()).unwrap()
 }
 
 #[test]
@@ -72,7 +76,7 @@ fn a_line_has_the_steps_with_their_waits_and_notes() {
     parsed.output("parsed", 0, &batch);
     parsed.leave(&"parsed".into());
     std::thread::sleep(Duration::from_millis(2));
-    let encoded = trace.enter(&batch, Instant::now()).encoded(&"out".into(), &batch).unwrap();
+    let encoded = trace.enter(&batch, Instant::now()).encoded(&"out".into(), &batch, true).unwrap();
     encoded.sent();
     encoded.failed(&"refused \u{1b}[2J");
     let json: Value = serde_json::from_str(&line(&trace, TapFormat::Json)).unwrap();
@@ -86,7 +90,7 @@ fn a_line_has_the_steps_with_their_waits_and_notes() {
     );
     assert_eq!((&steps[2]["component"], steps[1].get("note")), (&"out".into(), None));
     assert!(steps[2]["seconds"].as_f64() >= Some(0.002), "{json}");
-    let note = "not settled yet; 1 failed attempts; the last error: refused \u{1b}[2J";
+    let note = "not settled yet; a failed attempt; the last error: refused \u{1b}[2J";
     assert_eq!(steps[5]["note"], note);
 }
 
@@ -95,7 +99,7 @@ fn a_line_has_the_steps_with_their_waits_and_notes() {
 fn an_event_of_which_an_encoder_makes_nothing_ends_there() {
     let batch = batch(&["a"]);
     let (trace, _tracing) = begin(&batch);
-    drop(trace.enter(&batch, Instant::now()).encoded(&"out".into(), &batch));
+    assert!(trace.enter(&batch, Instant::now()).encoded(&"out".into(), &batch, false).is_none());
     let text = line(&trace, TapFormat::Text);
     assert!(text.contains(" ms  nothing to send\n") && !text.contains("queue"), "{text}");
 }
@@ -118,4 +122,65 @@ fn text_is_harmless_and_names_where_an_event_ends() {
     let (dropped, _tracing) = begin(&batch);
     dropped.enter(&batch, Instant::now()).leave(&"parsed".into());
     assert!(line(&dropped, TapFormat::Text).contains(" ms  ends here\n"));
+}
+
+const TWO_SINKS: &str = r#"
+sources: { app: { type: stdin } }
+transforms:
+  by: { type: route, inputs: [app], routes: { even: 'true', odd: 'true' } }
+sinks:
+  even: { type: blackhole, inputs: [by.even] }
+  odd: { type: blackhole, inputs: [by.odd] }
+"#;
+
+/// Routes the first of two events to `even` and the second to `odd`.
+fn routed(batch: &Batch) -> (Arc<Trace>, Tracing, [Batch; 2]) {
+    let (trace, tracing) = begin(batch);
+    let halves = [0, 1].map(|row| {
+        let mut half = batch.clone();
+        half.select_range(row, row + 1);
+        half
+    });
+    let mut by = trace.enter(batch, Instant::now());
+    by.output("by", 1, &halves[0]);
+    by.output("by", 2, &halves[1]);
+    by.leave(&"by".into());
+    (trace, tracing, halves)
+}
+
+#[test]
+fn an_event_does_not_wait_for_the_others_of_its_batch() {
+    let route = Route::new(&config_of(TWO_SINKS));
+    let batch = batch(&["a", "b"]);
+    let (trace, _tracing, [even, odd]) = routed(&batch);
+    assert!(!route.is_done(&trace), "the sinks have not encoded them");
+    let enter = |batch: &Batch| trace.enter(batch, Instant::now());
+    let stalled = enter(&odd).encoded(&"odd".into(), &odd, true).unwrap();
+    assert!(enter(&even).encoded(&"even".into(), &even, false).is_none());
+    assert!(!route.is_done(&trace), "`odd` is not settled");
+    std::thread::sleep(Duration::from_millis(5));
+    let mut view = View::new(Vec::new(), None, TapFormat::Json);
+    let line = route.line(&trace, &mut view, TapFormat::Json).unwrap().line.unwrap();
+    let json: Value = serde_json::from_slice(&line).unwrap();
+    assert_eq!((&json["event"]["message"], &json["complete"]), (&"a".into(), &true.into()));
+    assert!(json["total_seconds"].as_f64() < Some(0.005), "only its own steps count: {json}");
+    let names: Vec<_> = json["steps"].as_array().unwrap().iter().map(|of| &of["step"]).collect();
+    assert_eq!(names, ["read", "run", "encode"], "{json}");
+    drop(stalled);
+}
+
+#[test]
+fn a_sink_that_does_not_get_the_batch_is_named() {
+    let route = Route::new(&config_of(TWO_SINKS));
+    let batch = batch(&["a", "b"]);
+    let (trace, _tracing, [even, odd]) = routed(&batch);
+    trace.skip(&"even".into(), &even);
+    trace.skip(&"odd".into(), &odd);
+    let _held = trace.clone();
+    assert!(route.is_done(&trace));
+    let mut view = View::new(Vec::new(), None, TapFormat::Text);
+    let line = route.line(&trace, &mut view, TapFormat::Text).unwrap().line.unwrap();
+    let text = String::from_utf8(line).unwrap();
+    assert!(text.contains("  even    skip  ") || text.contains("  even   skip  "), "{text}");
+    assert!(text.contains("read for it at another time"), "{text}");
 }

@@ -93,8 +93,11 @@ impl Worker {
         made: &mut ChainOutput,
     ) {
         let node = &core.nodes[index];
-        if (batch.sinks & node.downstream).is_empty() || batch.events() == 0 {
+        if batch.events() == 0 {
             return;
+        }
+        if (batch.sinks & node.downstream).is_empty() {
+            return self.trace.iter().for_each(|trace| trace.skip(&node.id, &batch));
         }
         match &node.op {
             Op::Serial(_) | Op::Offload(_) => made.at_cuts.push((index, batch)),
@@ -162,7 +165,8 @@ impl Worker {
         node.counters.busy(begun.elapsed());
         node.counters.record_stage(timer, events, bytes);
         node.counters.received(events, bytes);
-        let traced = traced.and_then(|traced| traced.encoded(&node.id, &batch));
+        let is_sent = result.is_ok() && !payload.is_empty();
+        let traced = traced.and_then(|traced| traced.encoded(&node.id, &batch, is_sent));
         match result {
             Ok(()) if payload.is_empty() => {}
             Ok(()) => {

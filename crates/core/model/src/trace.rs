@@ -27,6 +27,32 @@ impl Rows {
         Rows(found.iter().fold(0, |rows, (_, event)| rows | 1 << event))
     }
 
+    /// All events.
+    pub const ALL: Rows = Rows(u64::MAX);
+
+    /// Returns the events that are in both.
+    #[must_use]
+    pub fn and(self, other: Rows) -> Rows {
+        Rows(self.0 & other.0)
+    }
+
+    /// Returns the events that are in one of them.
+    #[must_use]
+    pub fn or(self, other: Rows) -> Rows {
+        Rows(self.0 | other.0)
+    }
+
+    /// Returns the events that are not in the other.
+    #[must_use]
+    pub fn without(self, other: Rows) -> Rows {
+        Rows(self.0 & !other.0)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
     /// Whether the event is among them. Events are counted from 0 in the order of the batch.
     pub fn contains(self, event: usize) -> bool {
         self.0 >> event & 1 == 1
@@ -74,8 +100,22 @@ pub struct Stage {
     pub input: Rows,
     /// Traced events that left, by output.
     pub outputs: Vec<(usize, Rows)>,
-    /// What became of the encoded events; only of a sink.
-    pub delivery: Option<DeliveryStage>,
+    /// What happened there.
+    pub kind: StageKind,
+}
+
+/// What happened in a stage.
+#[derive(Clone, Debug)]
+pub enum StageKind {
+    /// A transform ran.
+    Transform,
+    /// Nothing: the sinks behind the component get these events of another batch, because they had
+    /// no capacity, or have them already.
+    Skipped,
+    /// The encoder of a sink made nothing of the events.
+    NotSent,
+    /// The events were encoded for delivery.
+    Delivery(DeliveryStage),
 }
 
 /// The way of an encoded batch to the endpoint. Times are since the trace began.
@@ -83,7 +123,7 @@ pub struct Stage {
 pub struct DeliveryStage {
     /// When it was first given to the lane.
     pub sent: Option<Duration>,
-    /// Attempts that failed.
+    /// Attempts of the sink that failed meanwhile.
     pub failures: u32,
     /// Why the last of them failed.
     pub error: Option<String>,
@@ -109,14 +149,26 @@ pub struct Trace {
     /// The traced events: their ids, and their rows.
     traced: Vec<(EventId, usize)>,
     point: SamplePoint,
-    sample_bytes: Arc<AtomicUsize>,
     progress: Mutex<Progress>,
 }
 
+/// What is known of a trace.
 #[derive(Default)]
-struct Progress {
-    stages: Vec<Stage>,
-    sample: Option<(EventSample, Vec<usize>)>,
+pub struct Progress {
+    /// The stages so far, in the order in which they ended.
+    pub stages: Vec<Stage>,
+    /// The copied events with their numbers, if they have been at the point.
+    pub sample: Option<(EventSample, Vec<usize>)>,
+    /// Where the bytes of the sample count; `None` after the end of the trace.
+    sample_bytes: Option<Arc<AtomicUsize>>,
+}
+
+impl Progress {
+    /// Returns the events that have been at the point.
+    pub fn sampled(&self) -> Rows {
+        let events = self.sample.iter().flat_map(|(_, events)| events);
+        Rows(events.fold(0, |rows, event| rows | 1 << event))
+    }
 }
 
 impl Trace {
@@ -137,8 +189,10 @@ impl Trace {
             begun: Instant::now(),
             traced: rows.into_iter().filter_map(traced).collect(),
             point,
-            sample_bytes,
-            progress: Mutex::default(),
+            progress: Mutex::new(Progress {
+                sample_bytes: Some(sample_bytes),
+                ..Progress::default()
+            }),
         });
         trace.sample((Side::Output, source, 0), batch, &trace.find(batch));
         trace
@@ -174,6 +228,7 @@ impl Trace {
             return;
         }
         let mut progress = self.progress.lock();
+        let Some(sample_bytes) = progress.sample_bytes.clone() else { return };
         if progress.sample.is_some() {
             return;
         }
@@ -183,23 +238,23 @@ impl Trace {
         found.truncate(TRACED_ROWS_MAX);
         let (rows, events): (Vec<usize>, Vec<usize>) = found.into_iter().unzip();
         let sample = batch.sample(&rows);
-        self.sample_bytes.fetch_add(sample.bytes, Ordering::Relaxed);
+        sample_bytes.fetch_add(sample.bytes, Ordering::Relaxed);
         progress.sample = Some((sample, events));
     }
 
-    /// Takes the copied events with their numbers; `None` if none of them was at the point.
-    pub fn take_sample(&self) -> Option<(EventSample, Vec<usize>)> {
-        let sample = self.progress.lock().sample.take();
-        sample.inspect(|(sample, _)| self.forget(sample))
+    /// Reads what is known so far. Workers that note something wait meanwhile.
+    pub fn read<R>(&self, read: impl FnOnce(&Progress) -> R) -> R {
+        read(&self.progress.lock())
     }
 
-    fn forget(&self, sample: &EventSample) {
-        self.sample_bytes.fetch_sub(sample.bytes, Ordering::Relaxed);
-    }
-
-    /// Returns the stages so far, in the order in which they ended.
-    pub fn stages(&self) -> Vec<Stage> {
-        self.progress.lock().stages.clone()
+    /// Ends the trace: returns what is known. It takes no room any more, and notes nothing, even if a
+    /// payload has it for long.
+    pub fn end(&self) -> Progress {
+        let mut progress = std::mem::take(&mut *self.progress.lock());
+        if let (Some(bytes), Some((sample, _))) = (progress.sample_bytes.take(), &progress.sample) {
+            bytes.fetch_sub(sample.bytes, Ordering::Relaxed);
+        }
+        progress
     }
 
     /// Notes that a batch enters a component, at `begun`.
@@ -209,9 +264,17 @@ impl Trace {
         Entered { trace: self.clone(), begun, events: batch.events(), input, outputs: Vec::new() }
     }
 
+    /// Notes that a batch does not enter a component.
+    pub fn skip(self: &Arc<Trace>, component: &Arc<str>, batch: &Batch) {
+        let stage = self.enter(batch, Instant::now()).stage(component, StageKind::Skipped);
+        self.push(stage);
+    }
+
     fn push(&self, stage: Stage) -> Option<usize> {
-        let stages = &mut self.progress.lock().stages;
-        let has_room = stages.len() < STAGES_MAX;
+        let mut progress = self.progress.lock();
+        let has_ended = progress.sample_bytes.is_none();
+        let stages = &mut progress.stages;
+        let has_room = stages.len() < STAGES_MAX && !has_ended;
         has_room.then(|| {
             stages.push(stage);
             stages.len() - 1
@@ -222,9 +285,7 @@ impl Trace {
 /// Its sample no longer takes memory.
 impl Drop for Trace {
     fn drop(&mut self) {
-        if let Some((sample, _)) = self.progress.get_mut().sample.take() {
-            self.forget(&sample);
-        }
+        self.end();
     }
 }
 
@@ -248,27 +309,36 @@ impl Entered {
     /// Notes that the component is done.
     pub fn leave(self, component: &Arc<str>) {
         let trace = self.trace.clone();
-        let stage = self.stage(component, None);
+        let stage = self.stage(component, StageKind::Transform);
         trace.push(stage);
     }
 
-    /// Notes that the encoder of a sink is done; returns what follows the payload.
-    pub fn encoded(self, sink: &Arc<str>, batch: &Batch) -> Option<Arc<TracedDelivery>> {
+    /// Notes that the encoder of a sink is done; returns what follows the payload, unless there is
+    /// nothing to send.
+    pub fn encoded(
+        self,
+        sink: &Arc<str>,
+        batch: &Batch,
+        is_sent: bool,
+    ) -> Option<Arc<TracedDelivery>> {
         let trace = self.trace.clone();
         trace.sample((Side::Input, sink, 0), batch, &trace.find(batch));
-        let stage = self.stage(sink, Some(DeliveryStage::default()));
-        let stage = trace.push(stage)?;
-        Some(Arc::new(TracedDelivery { trace, stage }))
+        let kind = match is_sent {
+            true => StageKind::Delivery(DeliveryStage::default()),
+            false => StageKind::NotSent,
+        };
+        let stage = trace.push(self.stage(sink, kind))?;
+        is_sent.then(|| Arc::new(TracedDelivery { trace, stage }))
     }
 
-    fn stage(self, component: &Arc<str>, delivery: Option<DeliveryStage>) -> Stage {
+    fn stage(self, component: &Arc<str>, kind: StageKind) -> Stage {
         Stage {
             component: component.clone(),
             times: (self.begun, self.trace.age()),
             events: self.events,
             input: self.input,
             outputs: self.outputs,
-            delivery,
+            kind,
         }
     }
 }
@@ -283,7 +353,10 @@ impl TracedDelivery {
     fn note(&self, note: impl FnOnce(&mut DeliveryStage, Duration)) {
         let now = self.trace.age();
         let mut progress = self.trace.progress.lock();
-        if let Some(delivery) = progress.stages[self.stage].delivery.as_mut() {
+        // None after the end of the trace.
+        if let Some(Stage { kind: StageKind::Delivery(delivery), .. }) =
+            progress.stages.get_mut(self.stage)
+        {
             note(delivery, now);
         }
     }
@@ -293,7 +366,7 @@ impl TracedDelivery {
         self.note(|delivery, now| delivery.sent = delivery.sent.or(Some(now)));
     }
 
-    /// Notes that an attempt failed.
+    /// Notes that an attempt of the sink failed.
     pub fn failed(&self, error: &dyn std::fmt::Display) {
         self.note(|delivery, _| {
             delivery.failures = delivery.failures.saturating_add(1);

@@ -1,4 +1,4 @@
-use super::{SamplePoint, TRACED_ROWS_MAX, Trace, TraceListener};
+use super::{Progress, SamplePoint, StageKind, TRACED_ROWS_MAX, Trace, TraceListener};
 use crate::batch::{Batch, BatchBuilder};
 use crate::tap::{Side, TapPoint, Taps};
 use crate::{EngineTime, Ledger, Origin, OriginId, Outcome, SinkIndex, SinkSet};
@@ -99,21 +99,23 @@ fn the_copy_is_made_at_its_point_and_counted_until_it_is_taken() {
     let _tracing = followed.follow(point(Side::Output, "odd", 1));
     let mut passed = batch(6);
     let trace = followed.issue(&passed).unwrap();
-    assert!(trace.take_sample().is_none(), "not at the source");
+    assert!(trace.read(Progress::sampled).is_empty(), "not at the source");
     let mut entered = trace.enter(&passed, Instant::now());
     passed.select_range(2, 4);
     entered.output("odd", 0, &passed);
-    assert!(trace.take_sample().is_none(), "not at another output");
+    assert!(trace.read(Progress::sampled).is_empty(), "not at another output");
     entered.output("odd", 1, &passed);
     entered.leave(&"odd".into());
     assert!(followed.kept.bytes.load(Ordering::Relaxed) > 0);
-    let (sample, events) = trace.take_sample().unwrap();
+    assert_eq!(trace.read(Progress::sampled).iter().collect::<Vec<_>>(), [2, 3]);
+    let ended = trace.end();
+    let (sample, events) = ended.sample.unwrap();
     assert_eq!(
         (sample.batch.text(0), sample.batch.text(1), events),
         (&b"2"[..], &b"3"[..], vec![2, 3])
     );
     assert_eq!(followed.kept.bytes.load(Ordering::Relaxed), 0);
-    let stage = &trace.stages()[0];
+    let stage = &ended.stages[0];
     assert_eq!((stage.events, stage.input.iter().count()), (6, 6));
     let left: Vec<Vec<usize>> =
         stage.outputs.iter().map(|(_, rows)| rows.iter().collect()).collect();
@@ -141,7 +143,7 @@ fn events_are_found_in_a_batch_with_other_rows() {
     let mut entered = trace.enter(&moved, Instant::now());
     entered.output("x", 0, &moved);
     entered.leave(&"x".into());
-    let stage = &trace.stages()[0];
+    let stage = trace.read(|progress| progress.stages[0].clone());
     assert_eq!(stage.input.iter().collect::<Vec<_>>(), [3, 5, 8]);
     assert_eq!(stage.outputs[0].1, stage.input);
 }
@@ -152,8 +154,8 @@ fn a_delivery_is_followed_to_the_worst_outcome() {
     let _tracing = followed.follow(point(Side::Input, "out", 0));
     let issued = batch(2);
     let trace = followed.issue(&issued).unwrap();
-    let encoded = trace.enter(&issued, Instant::now()).encoded(&"out".into(), &issued);
-    assert!(trace.take_sample().is_some(), "at the input of the sink");
+    let encoded = trace.enter(&issued, Instant::now()).encoded(&"out".into(), &issued, true);
+    assert!(!trace.read(Progress::sampled).is_empty(), "at the input of the sink");
     let holds = || issued.segments[0].ack.hold(sink()).unwrap().traced(encoded.clone());
     let (first, second) = (holds(), holds());
     let traced = first.trace().unwrap();
@@ -162,10 +164,43 @@ fn a_delivery_is_followed_to_the_worst_outcome() {
     traced.refused(1);
     first.settle(Outcome::Rejected);
     second.settle(Outcome::Delivered);
-    let stage = trace.stages().remove(0);
-    let delivery = stage.delivery.unwrap();
+    let stage = trace.end().stages.remove(0);
+    let StageKind::Delivery(delivery) = stage.kind else { panic!("{stage:?}") };
     assert_eq!((delivery.failures, delivery.refused), (1, 1));
     assert_eq!(delivery.error.as_deref(), Some("refused"));
     assert!(delivery.sent.unwrap() >= stage.times.1);
     assert_eq!(delivery.settled.unwrap().1, Outcome::Rejected);
+}
+
+/// A stalled sink may have the payload for hours.
+#[test]
+fn a_trace_that_has_ended_takes_no_room_and_notes_nothing() {
+    let followed = Followed::new(false);
+    let _tracing = followed.follow(point(Side::Output, "app", 0));
+    let issued = batch(2);
+    let trace = followed.issue(&issued).unwrap();
+    let encoded = trace.enter(&issued, Instant::now()).encoded(&"out".into(), &issued, true);
+    assert_eq!(Arc::strong_count(&followed.kept.bytes), 2);
+    assert!(trace.end().sample.is_some());
+    assert_eq!(Arc::strong_count(&followed.kept.bytes), 1);
+    assert_eq!(followed.kept.bytes.load(Ordering::Relaxed), 0);
+    encoded.unwrap().sent();
+    let entered = trace.enter(&issued, Instant::now());
+    assert!(entered.encoded(&"other".into(), &issued, true).is_none());
+    assert!(trace.end().stages.is_empty());
+}
+
+#[test]
+fn what_a_component_does_not_get_is_noted() {
+    let followed = Followed::new(false);
+    let _tracing = followed.follow(point(Side::Output, "app", 0));
+    let mut issued = batch(3);
+    let trace = followed.issue(&issued).unwrap();
+    issued.select_range(1, 2);
+    trace.skip(&"full".into(), &issued);
+    assert!(trace.enter(&issued, Instant::now()).encoded(&"bh".into(), &issued, false).is_none());
+    let stages = trace.end().stages;
+    assert!(matches!(stages[0].kind, StageKind::Skipped), "{stages:?}");
+    assert!(matches!(stages[1].kind, StageKind::NotSent), "{stages:?}");
+    assert_eq!(stages[0].input.iter().collect::<Vec<_>>(), [1]);
 }
