@@ -234,7 +234,10 @@ impl Diagnoser {
             let sinks = view::sinks_behind(snapshot, id);
             let advice = |of: &Finding| {
                 let component = view::find(snapshot, &of.component);
-                advice::advice(of.cause, of.status, &of.component, component)
+                match of.has_all_refused() {
+                    true => advice::all_refused(&of.component),
+                    false => advice::advice(of.cause, &of.component, component),
+                }
             };
             SourceDiagnosis { sinks, ..diagnosis_of(id, &conditions, otherwise, since, advice) }
         };

@@ -1,6 +1,6 @@
 //! What to do about a cause, by the component that has it and by how it fails.
 
-use super::cause::{Cause, Status};
+use super::cause::Cause;
 use millstream_model::snapshot::ComponentSnapshot;
 
 /// A cause, the status of a response that it has, and the advice.
@@ -31,13 +31,14 @@ const ALL_REFUSED: &str = "the endpoint refuses all that {} sends, and its answe
 
 /// Returns what to do about a cause with a status. `of` is the component that has it, if it still
 /// exists.
-pub fn advice(cause: Cause, status: Status, id: &str, of: Option<&ComponentSnapshot>) -> String {
-    let has_failure = of.is_some_and(|of| of.failure.is_some());
-    if (cause, status, has_failure) == (Cause::EndpointRefuses, Status::Late, false) {
-        return ALL_REFUSED.replace("{}", id);
-    }
+pub fn advice(cause: Cause, id: &str, of: Option<&ComponentSnapshot>) -> String {
     let special = of.and_then(|of| by_failure(cause, of).or_else(|| by_type(cause, of)));
     special.map_or_else(|| cause.advice(id), |special| special.replace("{}", id))
+}
+
+/// Returns what to do about a sink all of whose events are refused for their content.
+pub fn all_refused(id: &str) -> String {
+    ALL_REFUSED.replace("{}", id)
 }
 
 /// Returns the advice that the present failure of a sink allows.
@@ -98,16 +99,11 @@ mod tests {
             (RateLimit, "file", "", 0, "`rate_limit` of out"),
         ] {
             let of = of(type_name, kind, code);
-            let text = advice(cause, Status::Late, "out", Some(&of));
+            let text = advice(cause, "out", Some(&of));
             assert!(text.contains(part) && text.contains("out"), "{type_name} {code}: {text}");
         }
-        let gone = advice(RateLimit, Status::Late, "out", None);
+        let gone = advice(RateLimit, "out", None);
         assert!(gone.contains("out"), "a reload has removed it: {gone}");
-        let refused = |status| {
-            let of = ComponentSnapshot { type_name: "http", ..ComponentSnapshot::default() };
-            advice(EndpointRefuses, status, "out", Some(&of))
-        };
-        assert!(refused(Status::Late).contains("refuses all that out sends"));
-        assert!(!refused(Status::Degraded).contains("all"), "some are accepted");
+        assert!(all_refused("out").contains("refuses all that out sends"));
     }
 }

@@ -1,8 +1,8 @@
 //! The bottleneck: what keeps the agent from reading faster.
 
-use super::advice::advice;
-use super::cause::Status;
-use super::checks::delivery::cause_of;
+use super::advice::{advice, all_refused};
+use super::cause::Cause;
+use super::checks::delivery::{REFUSED, cause_of};
 use super::view::{Pair, Window};
 use millstream_model::snapshot::ComponentSnapshot;
 use serde::{Deserialize, Serialize};
@@ -58,12 +58,14 @@ impl Bottleneck {
 pub fn bottleneck(window: &Window<'_>) -> Bottleneck {
     let others = [waited_for(window), held_back(window), busiest(window)];
     let most = others.into_iter().flatten().max_by(|a, b| a.share.total_cmp(&b.share));
-    // Sources wait for a sink that fails, too.
+    // Sources wait for a sink that fails, too, and then catch up to their limits.
     let explains = |failing: &Candidate<'_>| {
-        most.as_ref()
-            .is_none_or(|most| most.share < LIMITS || most.component.id == failing.component.id)
+        most.as_ref().is_none_or(|most| {
+            let is_it = most.component.id == failing.component.id;
+            most.share < LIMITS || is_it || most.reason == "rate_limit"
+        })
     };
-    let likely = failing(window).filter(explains).or(most);
+    let likely = failing(window).or_else(|| refusing(window)).filter(explains).or(most);
     let Some(likely) = likely.filter(|likely| likely.share >= LIMITS) else {
         let (reason, confidence) = ("input".into(), certainty(window, 1.0));
         return Bottleneck { reason, confidence, ..Bottleneck::default() };
@@ -104,16 +106,32 @@ fn failing<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let seconds = |at: &ComponentSnapshot| at.failure.as_ref().map_or(0.0, |of| of.seconds);
     let sinks = window.now.components.iter().filter(has_failed);
     let component = sinks.max_by(|a, b| seconds(a).total_cmp(&seconds(b)))?;
-    let failure = component.failure.as_ref()?;
-    let share = (failure.seconds / window.seconds()).min(1.0);
+    failing_at(component, seconds(component) / window.seconds())
+}
+
+/// Returns a sink that fails, as what limited for a share of the window.
+fn failing_at(component: &ComponentSnapshot, share: f64) -> Option<Candidate<'_>> {
+    let failure = component.failure.as_ref().filter(|failure| failure.attempts > 1)?;
+    let share = share.min(1.0);
     let cause = cause_of(failure.kind);
     let numbers = numbers(json!({
         "error": failure.message,
         "attempts": failure.attempts,
         "failing_seconds": rounded(failure.seconds),
     }));
-    let advice = advice(cause, Status::Late, &component.id, Some(component));
+    let advice = advice(cause, &component.id, Some(component));
     Some(Candidate { component, share, reason: cause.id(), numbers, advice })
+}
+
+/// Returns the sink that has had most events refused, if its endpoint accepted none.
+fn refusing<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
+    let refused = |at: &Pair<'a>| at.dropped(REFUSED).max(at.errors(REFUSED));
+    let sinks = window.pairs().filter(|at| at.now.kind == "sink" && at.accepted() == 0);
+    let at = sinks.filter(|at| refused(at) > 0).max_by_key(refused)?;
+    let share = (at.waited("endpoint") / window.seconds()).min(1.0);
+    let numbers = numbers(json!({ "refused": refused(&at), "error": at.now.counters.last_error }));
+    let (component, reason) = (at.now, Cause::EndpointRefuses.id());
+    Some(Candidate { component, share, reason, numbers, advice: all_refused(&component.id) })
 }
 
 /// Returns the sink or transform for whose capacity a source waited longest.
@@ -135,6 +153,9 @@ fn waited_for<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
         let (component, reason) = (source.now, "memory_limit");
         return Some(Candidate { component, share, reason, numbers, advice });
     };
+    if let Some(failing) = failing_at(at.now, share) {
+        return Some(failing);
+    }
     let (reason, advice) = match (at.now.kind, &at.now.disk_buffer) {
         ("sink", Some(_)) => ("disk_buffer", "a faster disk, or a larger disk buffer"),
         ("sink", None) => {

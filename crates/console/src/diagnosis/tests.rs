@@ -1,6 +1,6 @@
 //! Conditions over time, on made-up snapshots. `tests/e2e/diagnose` plants each cause in an agent.
 
-use super::{Cause, Diagnoser, Status};
+use super::{Cause, Diagnoser, SourceDiagnosis, Status};
 use millstream_model::snapshot::{
     ComponentSnapshot, FailureSnapshot, FileSnapshot, HeldBackSnapshot, SinkProgress, Snapshot,
 };
@@ -373,22 +373,99 @@ fn events_that_were_refused_or_failed_are_named_with_the_last_error() {
     assert_eq!(source.also[0].numbers["error"], "no date");
 }
 
-#[test]
-fn a_sink_is_slow_for_its_own_events_that_it_does_not_answer_only() {
-    let named = |sink: &str, sent: u64, refused: u64| {
+/// A sink with events of 20 s.
+struct Overdue {
+    sink: &'static str,
+    sent: u64,
+    refused: u64,
+    accepted: u64,
+    in_flight: f64,
+    waiting_batches: u64,
+}
+
+const OVERDUE: Overdue =
+    Overdue { sink: "out", sent: 0, refused: 0, accepted: 0, in_flight: 1.0, waiting_batches: 0 };
+
+impl Overdue {
+    fn diagnoser(&self) -> Diagnoser {
         let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
         agent.sink.buffer_bytes = Some(1000);
+        agent.parse.waiting_batches = Some(self.waiting_batches);
         agent.run(&mut diagnoser, 30, |agent| {
             agent.source.counters.received_events += 100;
             agent.lag(1000, 20.0);
-            agent.source.sinks[0].sink = sink.into();
-            agent.sink.counters.sent_events += sent;
-            *agent.sink.counters.errors.entry("refused").or_default() += refused;
+            agent.source.sinks[0].sink = self.sink.into();
+            let counters = &mut agent.sink.counters;
+            counters.sent_events += self.sent;
+            counters.accepted_events += self.accepted;
+            *counters.errors.entry("refused").or_default() += self.refused;
+            *counters.wait_seconds.entry("endpoint").or_default() += self.in_flight;
         });
-        causes(&diagnoser)
-    };
-    assert_eq!(named("out", 0, 0), [Cause::EndpointSlow]);
-    assert_eq!(named("out", 0, 1), [Cause::EndpointRefuses], "a refusal is an answer");
-    assert_eq!(named("other", 0, 0), [], "another sink has the old events");
-    assert_eq!(named("out", 1, 0), []);
+        diagnoser
+    }
+
+    fn causes(&self) -> Vec<Cause> {
+        causes(&self.diagnoser())
+    }
+}
+
+#[test]
+fn a_sink_is_slow_for_its_own_events_that_wait_at_its_endpoint_only() {
+    assert_eq!(OVERDUE.causes(), [Cause::EndpointSlow]);
+    let refusing = Overdue { refused: 1, ..OVERDUE };
+    assert_eq!(refusing.causes()[0], Cause::EndpointRefuses, "a refusal is an answer");
+    assert_eq!(
+        Overdue { sink: "other", ..OVERDUE }.causes(),
+        [],
+        "another sink has the old events"
+    );
+    assert_eq!(Overdue { in_flight: 0.1, ..OVERDUE }.causes(), [], "it fills a batch");
+    let slow = Overdue { sent: 1, ..OVERDUE };
+    assert_eq!(slow.causes(), [Cause::EndpointSlow], "it answers late");
+    let behind = Overdue { sent: 1, waiting_batches: 1, ..OVERDUE };
+    assert_eq!(behind.causes(), [], "they may wait at the transform");
+}
+
+#[test]
+fn a_sink_whose_endpoint_refuses_all_is_the_bottleneck_and_one_that_accepts_some_is_degraded() {
+    let advice = |source: &SourceDiagnosis| source.advice.clone().unwrap_or_default();
+    let all = Overdue { refused: 1, ..OVERDUE }.diagnoser();
+    let source = &all.diagnosis().sources[0];
+    assert_eq!(
+        (source.status, source.numbers["delivered_events"].as_u64()),
+        (Status::Late, Some(0))
+    );
+    assert!(advice(source).contains("refuses all that out sends"), "{source:?}");
+    let bottleneck = all.bottleneck();
+    assert_eq!(
+        (bottleneck.component.as_deref(), &*bottleneck.reason),
+        (Some("out"), "endpoint_refuses")
+    );
+    // Others of the same batches are accepted, so that none is settled.
+    let some = Overdue { refused: 1, accepted: 5, in_flight: 0.1, ..OVERDUE }.diagnoser();
+    let source = &some.diagnosis().sources[0];
+    assert_eq!((source.status, source.cause), (Status::Degraded, Some(Cause::EndpointRefuses)));
+    assert_eq!(source.numbers["delivered_events"].as_f64().map(|events| events > 0.0), Some(true));
+    assert!(!advice(source).contains("refuses all"), "{source:?}");
+}
+
+#[test]
+fn a_sink_that_fails_is_named_before_a_limit_and_by_its_cause() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.sink.buffer_bytes = Some(1000);
+    agent.run(&mut diagnoser, 60, |agent| {
+        agent.work();
+        agent.lag(100_000, agent.seconds);
+        let seconds = agent.seconds;
+        let kind = "authentication";
+        agent.sink.failure =
+            Some(FailureSnapshot { kind, code: 401, seconds, attempts: 9, message: "no".into() });
+        let waits = &mut agent.source.counters.wait_seconds;
+        *waits.entry("throttle").or_default() += 0.4;
+        *agent.source.capacity_wait_seconds.entry("out".to_owned()).or_default() += 0.3;
+    });
+    assert_eq!(causes(&diagnoser), [Cause::LoginOrCertificate], "it catches up to its limit");
+    let bottleneck = diagnoser.bottleneck();
+    assert_eq!(bottleneck.component.as_deref(), Some("out"));
+    assert_eq!(bottleneck.reason, "login_or_certificate");
 }

@@ -126,6 +126,12 @@ impl Pair<'_> {
         (wait_seconds(self.now, what) - wait_seconds(self.oldest, what)).max(0.0)
     }
 
+    /// Returns the events that the endpoint of a sink accepted.
+    pub fn accepted(&self) -> u64 {
+        let (now, before) = (&self.now.counters, &self.before.counters);
+        self.sent().max(now.accepted_events.saturating_sub(before.accepted_events))
+    }
+
     /// Returns the seconds that a source waited for capacity of a component.
     pub fn waited_for(&self, id: &str) -> f64 {
         let of = |c: &ComponentSnapshot| c.capacity_wait_seconds.get(id).copied().unwrap_or(0.0);

@@ -167,6 +167,7 @@ pub fn snapshot() -> Snapshot {
         dropped_events: [("filtered", 9), ("panic", 1)].into(),
         errors: [("io", 3)].into(),
         noted_events: [("truncated", 2)].into(),
+        accepted_events: 880,
         last_error: Some("no \"date\"\\".to_owned()),
         emit_delay: Some(emit_delay()),
     };

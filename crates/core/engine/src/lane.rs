@@ -199,6 +199,26 @@ impl LaneQueue {
         !self.lock().sent.is_empty()
     }
 
+    /// Notes that a payload is given to the lane, which may take long.
+    fn begin_flight(&self) {
+        self.lock().sent_since.get_or_insert_with(Instant::now);
+    }
+
+    /// Notes that the lane has taken the payload.
+    fn end_flight(&self) {
+        let mut state = self.lock();
+        if state.sent.is_empty() {
+            state.end_flight();
+        }
+    }
+
+    /// Notes a failure in the traces of what is in flight: which of it failed is not known.
+    fn trace_failure(&self, error: &DeliverError) {
+        let state = self.lock();
+        let traces = state.sent.iter().filter_map(|sent| sent.payload.trace());
+        traces.for_each(|traced| traced.failed(error));
+    }
+
     /// Records a failure; returns whether to log it.
     fn fail(&self, cause: &DeliverError) -> bool {
         let text = cause.to_string();
@@ -471,6 +491,13 @@ impl LaneDriver {
 
     /// Delivers one payload, retrying as long as that can help.
     async fn deliver(&self, lane: &mut dyn Lane, payload: Payload) -> Option<Delivery> {
+        self.queue.begin_flight();
+        let delivery = self.try_until_delivered(lane, payload).await;
+        self.queue.end_flight();
+        delivery
+    }
+
+    async fn try_until_delivered(&self, lane: &mut dyn Lane, payload: Payload) -> Option<Delivery> {
         let payload = self.accept(payload)?;
         let mut backoff = Backoff::new(Jitter::Equal);
         let begun = Instant::now();
@@ -539,6 +566,7 @@ impl LaneDriver {
         let pause = error.retry_after.unwrap_or(backoff);
         self.counters.error(error.kind);
         self.counters.waited("retry", pause);
+        self.queue.trace_failure(error);
         let is_new = self.queue.fail(error);
         let attempts = self.queue.failed_attempts();
         record::retry(self.counters.subject(), error.kind, error.code, attempts, pause);

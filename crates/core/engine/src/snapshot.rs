@@ -11,7 +11,6 @@ use millstream_model::snapshot::{
 use millstream_model::{CountersSnapshot, EngineTime, Kind, Now, SinkIndex};
 use millstream_store::StoreHealth;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 /// Takes a snapshot.
 pub(crate) fn take(core: &Core) -> Snapshot {
@@ -148,11 +147,13 @@ fn tasks(node: &Node) -> Vec<TaskSnapshot> {
     }
 }
 
-/// Reads the counters of a node. The time in which a sink had something in flight counts as waited.
+/// Reads the counters of a node. The time in which a sink had requests at its endpoint counts as
+/// waited; of a sink that does not count them, the time in which its lanes had something in flight.
 fn of_counters(node: &Node, slot: Option<&SinkSlot>) -> CountersSnapshot {
     let mut counters = node.counters.snapshot();
     let in_flight = slot.into_iter().flat_map(|slot| &slot.lanes).map(|lane| lane.in_flight());
-    let endpoint = in_flight.sum::<Duration>().as_secs_f64();
+    let requests = node.counters.flights().time();
+    let endpoint = requests.unwrap_or_else(|| in_flight.sum()).as_secs_f64();
     if endpoint > 0.0 {
         counters.wait_seconds.insert("endpoint", endpoint);
     }

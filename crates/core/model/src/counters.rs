@@ -1,5 +1,6 @@
 //! Counters of one component, updated once per batch.
 
+use crate::flights::Flights;
 use crate::histogram::{Histogram, HistogramSnapshot};
 use millstream_profiler::{Component, Entered};
 use millstream_recorder::record::{self, Subject};
@@ -7,8 +8,8 @@ use millstream_recorder::recorder::{self, Timer};
 use millstream_recorder::schema::EventKind;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Most characters of a last error.
@@ -39,6 +40,8 @@ pub struct Counters {
     errors: Mutex<BTreeMap<&'static str, u64>>,
     noted: Mutex<BTreeMap<&'static str, u64>>,
     last_error: Mutex<Option<String>>,
+    accepted_events: AtomicU64,
+    flights: Arc<Flights>,
     emit_delay: OnceLock<Histogram>,
 }
 
@@ -88,6 +91,10 @@ pub struct CountersSnapshot {
     pub errors: BTreeMap<&'static str, u64>,
     /// Events that passed with a change (truncated, bytes replaced), by kind of change.
     pub noted_events: BTreeMap<&'static str, u64>,
+    /// Events of a sink that its endpoint has accepted in requests, of which some may belong to batches
+    /// that are not settled; 0 for sinks that do not count them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub accepted_events: u64,
     /// Why events were refused or failed last; `None` if none has been.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
@@ -235,6 +242,16 @@ impl Counters {
         }
     }
 
+    /// Counts events that an endpoint has accepted.
+    pub fn accepted(&self, events: u64) {
+        self.accepted_events.fetch_add(events, Relaxed);
+    }
+
+    /// Returns for how long requests are at the endpoint, of a sink that counts them.
+    pub fn flights(&self) -> &Arc<Flights> {
+        &self.flights
+    }
+
     /// Keeps why events were refused or failed, until the next time: a line of at most
     /// [`LAST_ERROR_CHARS_MAX`] without control characters.
     pub fn set_last_error(&self, text: &str) {
@@ -274,6 +291,7 @@ impl Counters {
             errors: read(&self.errors, |n| n),
             noted_events: read(&self.noted, |n| n),
             last_error: self.last_error.lock().clone(),
+            accepted_events: self.accepted_events.load(Relaxed),
             emit_delay: self.emit_delay.get().map(Histogram::snapshot),
         }
     }

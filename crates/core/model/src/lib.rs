@@ -19,6 +19,7 @@ mod counters;
 mod cursor;
 mod error;
 mod feed;
+pub mod flights;
 mod grant;
 mod histogram;
 mod internal_logs;

@@ -122,7 +122,7 @@ impl<P: BulkPacker> BulkLane<P> {
             pack_task: PackTask::new(packer),
             queue: Queue::default(),
             repairs: VecDeque::new(),
-            dispatcher: Dispatcher::new(settings.clone(), cx.lane),
+            dispatcher: Dispatcher::new(settings.clone(), cx.lane, cx.counters.flights()),
             concurrency: Concurrency::new(settings.request.concurrency),
             ids: RequestIds::new(),
             done: Vec::new(),
@@ -293,6 +293,7 @@ impl<P: BulkPacker> BulkLane<P> {
             self.dispatcher.mark_healthy(sent.endpoint);
         }
         self.batcher.grow(now);
+        self.counters.accepted(queued.events().saturating_sub(failures.len() as u64));
         let error = self.note(&queued, sent, &failures, now);
         let pauses =
             Pauses { now, blocked_until: now + self.slow_retry(), random: fastrand::u32(..) };

@@ -2,6 +2,7 @@
 
 use super::{Answer, Request, Settings};
 use bytes::Bytes;
+use millstream_model::flights::Flights;
 use millstream_transport::auth::Auth;
 use millstream_transport::http::{BodyReader, Client, Outgoing, Response, SendError};
 use millstream_transport::{Endpoints, HeaderName, HeaderValue, Pause, Rate};
@@ -29,6 +30,8 @@ pub struct Dispatcher {
     rate: Rate,
     /// The requests in flight; dropping them aborts them.
     in_flight: JoinSet<(Client, Attempt)>,
+    /// Measures for how long they are.
+    flights: Arc<Flights>,
 }
 
 /// Generates ids of requests, which stay unique across restarts.
@@ -66,14 +69,16 @@ pub struct Attempt {
 
 impl Dispatcher {
     /// Creates the dispatcher of a lane; lanes start with different endpoints.
-    pub fn new(settings: Arc<Settings>, lane: usize) -> Dispatcher {
+    pub fn new(settings: Arc<Settings>, lane: usize, flights: &Arc<Flights>) -> Dispatcher {
         let count = settings.targets.len();
+        flights.register();
         Dispatcher {
             clients: (0..count).map(|_| Vec::new()).collect(),
             endpoints: Endpoints::new(count, lane),
             failed_at: vec![None; count],
             rate: Rate::new(settings.request.rate_max),
             in_flight: JoinSet::new(),
+            flights: flights.clone(),
             settings,
         }
     }
@@ -105,9 +110,11 @@ impl Dispatcher {
         });
         let outgoing = self.outgoing(request, id);
         let (auth, mut answer) = (self.settings.auth.clone(), answer());
+        let flight = self.flights.begin();
         self.in_flight.spawn(async move {
             let reader = answer.as_deref_mut().map(|answer| answer as &mut dyn BodyReader);
             let (client, result) = attempt(client, outgoing, auth, reader).await;
+            drop(flight);
             (client, Attempt { number, endpoint, started: now, result, answer })
         });
         Ok(())

@@ -115,7 +115,7 @@ impl<P: Packer> RequestLane<P> {
             batches: VecDeque::new(),
             numbering: Numbering::default(),
             settlement: Settlement::default(),
-            dispatcher: Dispatcher::new(settings.clone(), cx.lane),
+            dispatcher: Dispatcher::new(settings.clone(), cx.lane, cx.counters.flights()),
             ids: RequestIds::new(),
             done: Vec::new(),
             refused: Vec::new(),
@@ -331,6 +331,7 @@ impl<P: Packer> RequestLane<P> {
         self.responses.push(response.headers);
         let Some(batch) = self.batches.front_mut() else { return };
         let Some(queued) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
+        self.counters.accepted(queued.request.events.len());
         batch.shares.deliver(&queued.request.events);
     }
 

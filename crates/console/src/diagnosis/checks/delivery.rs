@@ -14,7 +14,7 @@ const WAITS: f64 = 0.5;
 const DELAYED: f64 = 0.2;
 
 /// Reasons and types of what an endpoint refuses.
-const REFUSED: &[&str] = &["refused", "too_large"];
+pub const REFUSED: &[&str] = &["refused", "too_large"];
 
 /// Types of errors, and the causes that they show.
 const CAUSES: &[(Cause, &[&str])] = &[
@@ -70,10 +70,11 @@ pub fn refusals(view: &View<'_>, found: &mut Vec<Finding>) {
     for sink in view.sinks().filter(|sink| sink.now.failure.is_none()) {
         let refused = sink.dropped(REFUSED).max(sink.errors(REFUSED));
         if refused > 0 {
-            let status = if sink.sent() > 0 { Status::Degraded } else { Status::Late };
+            let status = if sink.accepted() > 0 { Status::Degraded } else { Status::Late };
             let finding = Finding::new(Cause::EndpointRefuses, status, &sink.now.id);
             let finding = finding.with_last_error(sink.now);
-            found.push(finding.with("refused", refused).with("delivered_events", sink.sent()));
+            let finding = finding.with("refused", refused);
+            found.push(finding.with("delivered_events", sink.accepted()));
         }
     }
 }
@@ -89,7 +90,7 @@ pub fn quotas(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Sinks that take less than the source reads.
+/// Sinks that take less than the source reads, or take it late.
 pub fn slow_sinks(view: &View<'_>, found: &mut Vec<Finding>) {
     let has_failed = |sink: &Pair<'_>| {
         sink.now.failure.is_some()
@@ -98,25 +99,44 @@ pub fn slow_sinks(view: &View<'_>, found: &mut Vec<Finding>) {
     };
     for sink in view.sinks().filter(|sink| !has_failed(sink)) {
         let share = view.share_waited_for(&sink.now.id);
-        let owes = sink.now.buffer_bytes.unwrap_or(0) > 0;
-        // An endpoint that refuses events answers.
-        let has_answered = sink.sent() > 0 || sink.dropped(REFUSED) > 0 || sink.errors(REFUSED) > 0;
-        let oldest = view.oldest_seconds_at(&sink.now.id);
-        let is_silent = owes && !has_answered && oldest > SILENT_SECONDS;
-        if (share < WAITS || !view.is_late()) && !is_silent {
+        let is_full = share >= WAITS && view.is_late();
+        if !is_full && !is_overdue(view, sink) {
             continue;
         }
         let finding = Finding::new(Cause::EndpointSlow, Status::Late, &sink.now.id);
-        let endpoint = sink.waited("endpoint") / view.window.seconds();
-        let rate = sink.sent() as f64 / view.window.seconds();
+        let endpoint = in_flight_share(view, sink);
+        let rate = sink.accepted() as f64 / view.window.seconds();
         let finding = finding.with_rounded("source_waits_share", share);
         let finding = finding.with_rounded("in_flight_share", endpoint.min(1.0));
         found.push(with_lag(view, finding.with_rounded("delivered_events_per_second", rate)));
     }
 }
 
-/// Age of the oldest event from which an endpoint that has not answered anything is slow, in seconds.
-const SILENT_SECONDS: f64 = 10.0;
+/// Whether events wait for long at an endpoint that is always busy with requests, and at nothing
+/// before it.
+fn is_overdue(view: &View<'_>, sink: &Pair<'_>) -> bool {
+    let owes = sink.now.buffer_bytes.unwrap_or(0) > 0;
+    let oldest = view.oldest_seconds_at(&sink.now.id);
+    if !owes || oldest <= OVERDUE_SECONDS || in_flight_share(view, sink) < BUSY {
+        return false;
+    }
+    // An endpoint that refuses events answers.
+    let has_answered = sink.accepted() > 0 || sink.dropped(REFUSED) > 0 || sink.errors(REFUSED) > 0;
+    let waits_before = |at: &Pair<'_>| at.now.waiting_batches.unwrap_or(0) > 0;
+    !has_answered || view.is_late() && !view.transforms().any(waits_before)
+}
+
+/// Returns the share of the window in which something was sent and not answered.
+fn in_flight_share(view: &View<'_>, sink: &Pair<'_>) -> f64 {
+    sink.waited("endpoint") / view.window.seconds()
+}
+
+/// Age of the oldest event from which a busy endpoint is slow, in seconds.
+const OVERDUE_SECONDS: f64 = 10.0;
+
+/// Share of the window in which an endpoint that is always busy has requests: between two there may be
+/// a moment.
+const BUSY: f64 = 0.8;
 
 /// Age of the oldest entry from which a disk buffer counts as in use for long, in seconds.
 const BUFFERED_SECONDS: f64 = 8.0;

@@ -8,6 +8,9 @@ use crate::diagnosis::view::{Pair, View};
 /// Share of the window that a source is held back by a limit.
 const HELD_BACK: f64 = 0.2;
 
+/// The same if the source is late for another reason.
+const MAINLY: f64 = 0.5;
+
 /// Share of the last half minute, and length of a pause in seconds, from which a low limit delays
 /// events, although a source that pauses does not see what is written meanwhile, and has no lag.
 const LONG_PAUSES: (f64, f64) = (0.4, 5.0);
@@ -73,19 +76,25 @@ pub fn cpu(view: &View<'_>, found: &mut Vec<Finding>) {
     found.push(with_lag(view, finding.with_rounded("held_back_share", share)));
 }
 
-/// Rate limits of the source, and of a `throttle` transform behind it.
+/// Rate limits of the source, and of a `throttle` transform behind it. While it catches up what a slow
+/// or failing sink has delayed, that is the cause.
 pub fn rates(view: &View<'_>, found: &mut Vec<Finding>) {
+    let is_delayed = found.iter().any(|of| of.status == Status::Late);
+    let least = if is_delayed { MAINLY } else { HELD_BACK };
     let throttle = view.transforms().find(|at| at.now.type_name == "throttle");
     let throttle = throttle.map_or("", |at| at.now.id.as_str());
     for (wait, component) in [("rate_limit", view.source.now.id.as_str()), ("throttle", throttle)] {
-        let share = view.held_back(wait);
-        let has_long = || share >= LONG_PAUSES.0 && view.longest_pause(wait) >= LONG_PAUSES.1;
-        if share >= HELD_BACK && (view.is_late() || view.source.received() == 0 || has_long()) {
-            let finding = Finding::new(Cause::RateLimit, Status::Late, component);
-            let pause = view.longest_pause(wait);
-            let finding = finding.with_rounded("longest_pause_seconds", pause);
-            found.push(with_lag(view, finding.with_rounded("held_back_share", share)));
+        let (share, pause) = (view.held_back(wait), view.longest_pause(wait));
+        let has_long = share >= LONG_PAUSES.0 && pause >= LONG_PAUSES.1;
+        if share < least || !(view.is_late() || view.source.received() == 0 || has_long) {
+            continue;
         }
+        let finding = Finding::new(Cause::RateLimit, Status::Late, component);
+        let finding = finding.with_rounded("longest_pause_seconds", pause);
+        let finding = finding.with_rounded("held_back_share", share);
+        // It has not looked at its files since the pause began.
+        let is_paused = view.source.now.held_back.as_ref().is_some_and(|of| of.seconds > 1.0);
+        found.push(if is_paused { finding } else { with_lag(view, finding) });
     }
 }
 

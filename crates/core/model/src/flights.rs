@@ -1,0 +1,78 @@
+//! For how long requests are at an endpoint.
+
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Measures the time in which at least one request is sent and not answered. A sink that counts its
+/// requests excludes the time in which it fills a batch, or waits before the next attempt.
+#[derive(Debug, Default)]
+pub struct Flights(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    is_used: bool,
+    count: u32,
+    since: Option<Instant>,
+    ended: Duration,
+}
+
+impl Flights {
+    /// Shows the time from now on, 0 before the first request.
+    pub fn register(&self) {
+        self.0.lock().is_used = true;
+    }
+
+    /// Notes that a request is sent; the result notes its end when it drops.
+    pub fn begin(self: &Arc<Flights>) -> Flight {
+        let mut state = self.0.lock();
+        state.count += 1;
+        state.since.get_or_insert_with(Instant::now);
+        Flight(self.clone())
+    }
+
+    /// Returns the time so far; `None` if the sink does not count its requests.
+    pub fn time(&self) -> Option<Duration> {
+        let state = self.0.lock();
+        let present = state.since.map_or(Duration::ZERO, |since| since.elapsed());
+        state.is_used.then_some(state.ended + present)
+    }
+}
+
+/// A request at an endpoint.
+#[derive(Debug)]
+pub struct Flight(Arc<Flights>);
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let mut state = self.0.0.lock();
+        state.count -= 1;
+        if state.count == 0 {
+            let since = state.since.take();
+            state.ended += since.map_or(Duration::ZERO, |since| since.elapsed());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread::sleep;
+
+    #[test]
+    fn only_the_time_with_a_request_counts_and_several_count_once() {
+        let flights = Arc::new(Flights::default());
+        assert_eq!(flights.time(), None);
+        flights.register();
+        assert_eq!(flights.time(), Some(Duration::ZERO));
+        let (begun, first, second) = (Instant::now(), flights.begin(), flights.begin());
+        sleep(Duration::from_millis(20));
+        drop(first);
+        assert!(flights.time() >= Some(Duration::from_millis(20)), "the second is not answered");
+        drop(second);
+        let time = flights.time();
+        assert!(time <= Some(begun.elapsed()), "{time:?}");
+        sleep(Duration::from_millis(10));
+        assert_eq!(flights.time(), time);
+    }
+}
