@@ -100,7 +100,8 @@ fn an_event_that_takes_long_is_shown_as_far_as_it_has_come() {
     let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let sinks = format!(
         "sinks:\n  out: {{ type: http, uri: '{uri}', inputs: [clean] }}\n  \
-         down: {{ type: tcp, address: '{refusing}', inputs: [clean] }}\n"
+         down: {{ type: tcp, address: '{refusing}', inputs: [clean] }}\n  \
+         closed: {{ type: http, uri: 'http://{refusing}', inputs: [clean] }}\n"
     );
     let config = CONFIG.split_once("sinks:").unwrap().0.to_owned() + &sinks;
     let _agent = agent(dir.path(), &config);
@@ -122,6 +123,43 @@ fn an_event_that_takes_long_is_shown_as_far_as_it_has_come() {
         let last = step(component);
         assert!(last["note"].as_str().unwrap().starts_with("not settled yet"), "{line}");
         assert!(last["seconds"].as_f64().unwrap() > 5.0, "{line}");
+    }
+    let closed = step("closed");
+    let note = closed["note"].as_str().unwrap();
+    assert!(note.contains(" failed attempts; the last error: http://"), "{note}");
+}
+
+/// A traced batch that stays in the queue of a stalled sink must not take the place of another.
+#[test]
+fn a_stalled_sink_is_named_and_does_not_end_the_following() {
+    let dir = folder();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let down = format!("\n  down: {{ type: http, uri: 'http://{closed}', inputs: [app] }}\n");
+    let config = CONFIG.trim_end().to_owned() + &down;
+    let config =
+        config.replace("sinks: { out: {", "sinks:\n  out: {").replace("20ms } }", "20ms }");
+    let _agent = agent(dir.path(), &config);
+    let shown = std::fs::File::create(dir.path().join("shown")).unwrap();
+    let _follower =
+        Killed(super::command(dir.path(), &["app", "--follow"]).stdout(shown).spawn().unwrap());
+    let writer = Writer::start(dir.path(), 100);
+    let shown = || lines(&dir.path().join("shown"));
+    wait_until("more than 256 events", LIMIT, || shown().len() > 300);
+    writer.end();
+    let is_skipped = |line: &String| {
+        let steps = trace(line)["steps"].as_array().cloned().unwrap_or_default();
+        steps.iter().any(|step| step["component"] == "down" && step["step"] == "skip")
+    };
+    assert!(shown().iter().any(is_skipped), "{:?}", shown().last());
+}
+
+/// A process that is killed when this drops.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
     }
 }
 
