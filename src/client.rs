@@ -2,6 +2,8 @@
 
 use crate::cli::USAGE;
 use crate::config;
+use crate::logging::escaped;
+use crate::output::{MESSAGE_BYTES_MAX, complain};
 use crate::wiring::Registry;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -22,6 +24,11 @@ use tokio::time::timeout;
 
 /// How long a request may take: as long as the agent serves a connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why a response that lasts ends early. The time is that after which an agent closes a connection
+/// that takes no data.
+pub const ENDED: &str =
+    "the agent ended the connection: it stopped, or this command read nothing for 30 s";
 
 /// Which agent is meant: that of a configuration, or one at a place.
 #[derive(clap::Args)]
@@ -82,15 +89,17 @@ pub enum ClientError {
 
 impl std::fmt::Display for ClientError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
+        let message = match self {
             ClientError::NotRunning(data_dir) => {
-                write!(f, "no agent runs with data_dir {}", data_dir.display())
+                format!("no agent runs with data_dir {}", data_dir.display())
             }
             ClientError::Refused(status, message) => {
-                write!(f, "the agent answers {}: {message}", status.as_u16())
+                format!("the agent answers {}: {message}", status.as_u16())
             }
-            ClientError::Failed(message) => f.write_str(message),
-        }
+            ClientError::Failed(message) => message.clone(),
+        };
+        // It may quote what a server has answered.
+        f.write_str(&escaped(message, MESSAGE_BYTES_MAX))
     }
 }
 
@@ -111,7 +120,7 @@ impl AgentArgs {
         let env = |name: &str| std::env::var(name).ok();
         let loaded = config::load(&self.config, &Registry, &env);
         loaded.map(|config| config.globals.data_dir).map_err(|faults| {
-            faults.iter().for_each(|fault| eprintln!("{fault}"));
+            faults.iter().for_each(complain);
             USAGE
         })
     }
@@ -126,7 +135,7 @@ impl PlaceArgs {
         }
         let Some(url) = &self.url else { return Ok(None) };
         let place = self.tcp(url).map_err(|message| {
-            eprintln!("{message}");
+            complain(message);
             USAGE
         })?;
         Ok(Some(Client { place }))
@@ -200,7 +209,7 @@ impl Client {
         path: &str,
         body: Vec<u8>,
     ) -> Result<Bytes, ClientError> {
-        let slow = |_| ClientError::Failed(format!("{path}: no answer for {REQUEST_TIMEOUT:?}"));
+        let slow = |_| failure(path, format_args!("no answer for {REQUEST_TIMEOUT:?}"));
         timeout(REQUEST_TIMEOUT, self.exchange(method, path, body)).await.map_err(slow)?
     }
 
@@ -214,10 +223,10 @@ impl Client {
         path: &str,
         mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ClientError> {
-        let slow = |_| ClientError::Failed(format!("{path}: no answer for {REQUEST_TIMEOUT:?}"));
+        let slow = |_| failure(path, format_args!("no answer for {REQUEST_TIMEOUT:?}"));
         let opened = self.open(Request::builder().method(Method::GET).uri(path));
         let (stream, request) = timeout(REQUEST_TIMEOUT, opened).await.map_err(slow)??;
-        let failed = |error: hyper::Error| ClientError::Failed(format!("{path}: {error}"));
+        let failed = |error: hyper::Error| failure(path, error);
         let (mut sender, connection) = start(stream, path).await?;
         let exchange = async {
             let request = whole(request, path, Vec::new())?;
@@ -229,7 +238,7 @@ impl Client {
                 return Err(refusal(status, &body));
             }
             while let Some(frame) = body.frame().await {
-                let frame = frame.map_err(failed)?;
+                let frame = frame.map_err(|_| ClientError::Failed(ENDED.to_owned()))?;
                 if frame.data_ref().is_some_and(|data| take(data).is_break()) {
                     break;
                 }
@@ -303,8 +312,7 @@ type Started =
     (http1::SendRequest<Full<Bytes>>, http1::Connection<TokioIo<Box<dyn Io>>, Full<Bytes>>);
 
 async fn start(stream: Box<dyn Io>, path: &str) -> Result<Started, ClientError> {
-    let failed = |error: hyper::Error| ClientError::Failed(format!("{path}: {error}"));
-    http1::handshake(TokioIo::new(stream)).await.map_err(failed)
+    http1::handshake(TokioIo::new(stream)).await.map_err(|error| failure(path, error))
 }
 
 /// Returns a request with its body.
@@ -314,7 +322,7 @@ fn whole(
     body: Vec<u8>,
 ) -> Result<Request<Full<Bytes>>, ClientError> {
     let request = request.body(Full::new(Bytes::from(body)));
-    request.map_err(|error| ClientError::Failed(format!("{path}: {error}")))
+    request.map_err(|error| failure(path, error))
 }
 
 async fn send(
@@ -323,7 +331,7 @@ async fn send(
     path: &str,
     body: Vec<u8>,
 ) -> Result<Bytes, ClientError> {
-    let failed = |error: hyper::Error| ClientError::Failed(format!("{path}: {error}"));
+    let failed = |error: hyper::Error| failure(path, error);
     let request = whole(request, path, body)?;
     let (mut sender, connection) = start(stream, path).await?;
     let exchange = async {
@@ -335,6 +343,12 @@ async fn send(
     // The connection makes progress only while it is polled; its errors are those of the exchange.
     let (result, _) = tokio::join!(exchange, connection);
     result
+}
+
+/// Describes why a request failed, without its parameters, which may be long.
+fn failure(path: &str, error: impl std::fmt::Display) -> ClientError {
+    let route = path.split_once('?').map_or(path, |(route, _)| route);
+    ClientError::Failed(format!("{route}: {error}"))
 }
 
 /// Returns the error in the body of a response.
@@ -371,5 +385,6 @@ mod tests {
         let text = |body: &str| refusal(StatusCode::CONFLICT, body.as_bytes()).to_string();
         assert_eq!(text(r#"{"error": "it is off"}"#), "the agent answers 409: it is off");
         assert_eq!(text("<html>"), "the agent answers 409: <html>");
+        assert_eq!(text("a\u{1b}[2J\nb"), "the agent answers 409: a\\u{1b}[2J\\nb");
     }
 }

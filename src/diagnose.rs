@@ -4,12 +4,14 @@ use crate::cli::{DONE, FAILED, USAGE};
 use crate::client::{AgentArgs, Client, ClientError};
 use crate::config::suggest;
 use crate::logging::escaped;
+use crate::output;
 use hyper::Method;
 use millstream_console::Bottleneck;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 /// The help of `diagnose`.
 pub const HELP: &str = "Example:\n  millstream diagnose\n  \
@@ -18,7 +20,7 @@ pub const HELP: &str = "Example:\n  millstream diagnose\n  \
     For each source: healthy, idle, starting (too early to tell), degraded (events arrive, some are lost\n\
     or wrong) or late, with the cause, the component that has it, since when, what was measured, and what to do. A cause is named\n\
     once it has held for some seconds, at most 30 s after it began.\n\n\
-    Exit status: 0 all sources are healthy, idle or starting; 1 a source is late or degraded, or no agent runs;\n\
+    Exit status: 0 all sources are healthy, idle or starting; 1 a source is late or degraded, no agent runs, or it has no diagnosis yet;\n\
     2 invalid usage.";
 
 /// Most bytes of a text in the output.
@@ -27,10 +29,20 @@ const TEXT_BYTES_MAX: usize = 400;
 /// Seconds of observation from which a verdict is complete.
 const COMPLETE_SECONDS: f64 = 24.0;
 
+/// How long to wait for the first diagnosis of an agent that starts, which comes in about a second.
+const FIRST_DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often to look for it.
+const FIRST_DIAGNOSIS_LOOK: Duration = Duration::from_millis(100);
+
+/// Why there is nothing to print.
+const STARTING: &str = "the agent is starting: it has no diagnosis yet";
+
 /// The arguments of `diagnose`.
 #[derive(clap::Args)]
 pub struct DiagnoseArgs {
-    /// Sources to diagnose, and sinks, of which it is the sources before them [default: all]
+    /// Sources to diagnose, and transforms and sinks, of which it is the sources before them
+    /// [default: all]
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Write JSON
@@ -46,34 +58,58 @@ pub fn diagnose(args: &DiagnoseArgs) -> u8 {
         Ok(client) => client,
         Err(status) => return status,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let asked = match runtime {
-        Ok(runtime) => runtime.block_on(ask(&client)),
-        Err(error) => Err(ClientError::Failed(error.to_string())),
-    };
-    let (mut diagnosis, bottleneck) = match asked {
-        Ok(answers) => answers,
-        Err(error) => {
-            eprintln!("{error}");
-            return FAILED;
+    match report(args, &client) {
+        Ok((text, is_late)) => output::print(&text, if is_late { FAILED } else { DONE }),
+        Err((status, message)) => {
+            output::complain(message);
+            status
         }
-    };
-    if let Err(message) = keep(&mut diagnosis, &args.ids) {
-        eprintln!("{message}");
-        return USAGE;
     }
-    sort(&mut diagnosis);
-    let is_late = list(&diagnosis["sources"]).iter().any(is_late);
-    match args.json {
-        true => println!("{}", as_json(&diagnosis, &bottleneck, is_late)),
-        false => print!("{}", as_text(&diagnosis, &bottleneck)),
-    }
-    if is_late { FAILED } else { DONE }
 }
 
-async fn ask(client: &Client) -> Result<(Value, Bottleneck), ClientError> {
-    let diagnosis = get(client, "/api/diagnosis").await?;
-    Ok((diagnosis, get(client, "/api/bottleneck").await?))
+/// Returns the diagnosis, and whether a source is late; or the exit status and a message.
+fn report(args: &DiagnoseArgs, client: &Client) -> Result<(String, bool), (u8, String)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| (FAILED, error.to_string()))?;
+    let asked = runtime.block_on(ask(client, !args.ids.is_empty()));
+    let (mut diagnosis, bottleneck, behind) = asked.map_err(|error| (FAILED, error.to_string()))?;
+    keep(&mut diagnosis, &args.ids, &behind).map_err(|message| (USAGE, message))?;
+    sort(&mut diagnosis);
+    let is_late = list(&diagnosis["sources"]).iter().any(is_late);
+    let text = match args.json {
+        true => as_json(&diagnosis, &bottleneck, is_late) + "\n",
+        false => as_text(&diagnosis, &bottleneck),
+    };
+    Ok((text, is_late))
+}
+
+/// Ids of the transforms and sinks behind each source.
+type Behind = BTreeMap<String, BTreeSet<String>>;
+
+/// Asks for the diagnosis and the bottleneck; and for the flow, if there are ids to look up in it.
+async fn ask(client: &Client, has_ids: bool) -> Result<(Value, Bottleneck, Behind), ClientError> {
+    let diagnosis = first_diagnosis(client).await?;
+    let snapshot = match has_ids {
+        true => get(client, "/api/snapshot").await?,
+        false => Value::Null,
+    };
+    let behind = behind(&snapshot, &diagnosis);
+    Ok((diagnosis, get(client, "/api/bottleneck").await?, behind))
+}
+
+/// Waits until an agent that starts has a diagnosis. A running agent has sources.
+async fn first_diagnosis(client: &Client) -> Result<Value, ClientError> {
+    let begun = Instant::now();
+    loop {
+        let diagnosis: Value = get(client, "/api/diagnosis").await?;
+        if !list(&diagnosis["sources"]).is_empty() {
+            return Ok(diagnosis);
+        }
+        if begun.elapsed() > FIRST_DIAGNOSIS_TIMEOUT {
+            return Err(ClientError::Failed(STARTING.to_owned()));
+        }
+        tokio::time::sleep(FIRST_DIAGNOSIS_LOOK).await;
+    }
 }
 
 async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, ClientError> {
@@ -81,35 +117,60 @@ async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Clie
     serde_json::from_slice(&body).map_err(|error| ClientError::Failed(format!("{path}: {error}")))
 }
 
-/// Leaves out all sources but those with one of these ids, or before a sink with one. Without ids all
-/// are kept.
-fn keep(diagnosis: &mut Value, ids: &[String]) -> Result<(), String> {
-    if let Some(unknown) = ids.iter().find(|id| !list(&diagnosis["sources"]).iter().any(is_of(id)))
-    {
-        return Err(unknown_id(diagnosis, unknown));
+/// Returns what is behind each source: its sinks as the diagnosis has them, and the readers in a
+/// snapshot, which an older agent does not tell.
+fn behind(snapshot: &Value, diagnosis: &Value) -> Behind {
+    let ids = |of: &Value| list(of).iter().map(text).map(str::to_owned).collect::<Vec<_>>();
+    let components = list(&snapshot["components"]).iter();
+    let readers: BTreeMap<&str, Vec<String>> =
+        components.map(|of| (text(&of["id"]), ids(&of["readers"]))).collect();
+    let of_source = |source: &Value| {
+        let id = text(&source["source"]);
+        let mut next = readers.get(id).cloned().unwrap_or_default();
+        let mut found: BTreeSet<String> = ids(&source["sinks"]).into_iter().collect();
+        let mut seen = BTreeSet::new();
+        while let Some(id) = next.pop() {
+            if seen.insert(id.clone()) {
+                next.extend(readers.get(id.as_str()).into_iter().flatten().cloned());
+            }
+        }
+        found.append(&mut seen);
+        (id.to_owned(), found)
+    };
+    list(&diagnosis["sources"]).iter().map(of_source).collect()
+}
+
+/// Leaves out all sources but those with one of these ids, or before a transform or sink with one.
+/// Without ids all are kept.
+fn keep(diagnosis: &mut Value, ids: &[String], behind: &Behind) -> Result<(), String> {
+    let is_of = |source: &Value, id: &str| {
+        let source = text(&source["source"]);
+        source == id || behind.get(source).is_some_and(|behind| behind.contains(id))
+    };
+    let is_known = |id: &str| list(&diagnosis["sources"]).iter().any(|source| is_of(source, id));
+    if let Some(unknown) = ids.iter().find(|id| !is_known(id)) {
+        return Err(unknown_id(diagnosis, behind, unknown));
     }
     if let Some(sources) = diagnosis["sources"].as_array_mut() {
-        sources.retain(|source| ids.is_empty() || ids.iter().any(|id| is_of(id)(source)));
+        sources.retain(|source| ids.is_empty() || ids.iter().any(|id| is_of(source, id)));
     }
     Ok(())
 }
 
-/// Whether a source has this id, or is before the sink with it.
-fn is_of(id: &str) -> impl Fn(&Value) -> bool + '_ {
-    move |source| source["source"] == id || list(&source["sinks"]).iter().any(|sink| sink == id)
-}
-
 /// Describes an id that does not exist, with those that do.
-fn unknown_id(diagnosis: &Value, id: &str) -> String {
+fn unknown_id(diagnosis: &Value, behind: &Behind, id: &str) -> String {
     let all = list(&diagnosis["sources"]);
     let sources: BTreeSet<&str> = all.iter().map(|of| text(&of["source"])).collect();
     let sinks: BTreeSet<&str> = all.iter().flat_map(|of| list(&of["sinks"])).map(text).collect();
-    let names: Vec<&str> = sources.union(&sinks).copied().collect();
+    let transforms = behind.values().flatten().map(String::as_str);
+    let transforms: BTreeSet<&str> = transforms.filter(|id| !sinks.contains(id)).collect();
+    let names: Vec<&str> = [&sources, &transforms, &sinks].into_iter().flatten().copied().collect();
     let like = suggest::nearest(id, &names);
     let like = like.map_or(String::new(), |like| format!("; did you mean `{like}`?"));
     let listed = |of: BTreeSet<&str>| of.into_iter().collect::<Vec<_>>().join(", ");
-    let (sources, sinks) = (listed(sources), listed(sinks));
-    format!("no source or sink is named `{id}`{like} (sources: {sources}; sinks: {sinks})")
+    let [sources, transforms, sinks] = [sources, transforms, sinks].map(listed);
+    let known = format!("sources: {sources}; transforms: {transforms}; sinks: {sinks}");
+    format!("no source, transform or sink is named `{id}`{like} ({known})")
 }
 
 /// The statuses, the worst first.
@@ -200,6 +261,7 @@ fn with_unit<'n>(name: &'n str, value: &Value, lag_unit: &str) -> (&'n str, Stri
     let unit = UNITS.iter().find(|(end, _)| name.ends_with(end));
     let Some((end, unit)) = unit.filter(|_| value.is_number()) else { return (name, shown(value)) };
     let rest = name.strip_suffix(end).filter(|rest| end.starts_with('_') && *rest != "in");
+    let unit = if *unit == " events" && value == 1 { " event" } else { unit };
     (rest.unwrap_or(name), format!("{}{unit}", shown(value)))
 }
 
@@ -261,18 +323,32 @@ mod tests {
     fn kept(ids: &[&str]) -> Result<Vec<String>, String> {
         let mut diagnosis = diagnosis();
         let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
-        keep(&mut diagnosis, &ids)?;
+        let snapshot = json!({ "components": [
+            { "id": "db", "kind": "source", "readers": ["parsed", "archive"] },
+            { "id": "parsed", "kind": "transform", "readers": ["clean"] },
+            { "id": "clean", "kind": "transform", "readers": ["out"] },
+            { "id": "out", "kind": "sink", "readers": [] },
+        ]});
+        let behind = behind(&snapshot, &diagnosis);
+        keep(&mut diagnosis, &ids, &behind)?;
         sort(&mut diagnosis);
         Ok(list(&diagnosis["sources"]).iter().map(|of| text(&of["source"]).to_owned()).collect())
     }
 
     #[test]
-    fn ids_of_sources_and_of_sinks_select_and_the_worst_comes_first() {
+    fn ids_of_components_select_and_the_worst_comes_first() {
         assert_eq!(kept(&[]).unwrap(), ["web", "disk", "new", "app", "db"]);
         assert_eq!(kept(&["db"]).unwrap(), ["db"]);
         assert_eq!(kept(&["new", "web", "web"]).unwrap(), ["web", "new"]);
         assert_eq!(kept(&["archive"]).unwrap(), ["app", "db"], "the sources before the sink");
         assert_eq!(kept(&["out", "disk"]).unwrap(), ["web", "disk", "db"]);
+        assert_eq!(kept(&["clean"]).unwrap(), ["db"], "the sources before the transform");
+    }
+
+    #[test]
+    fn one_event_is_singular() {
+        let failed = |events: u64| with_unit("failed", &json!(events), "").1;
+        assert_eq!((failed(1), failed(2)), ("1 event".to_owned(), "2 events".to_owned()));
     }
 
     #[test]
@@ -281,5 +357,10 @@ mod tests {
         assert!(error.contains("did you mean `web`") && error.contains("db"), "{error}");
         let error = kept(&["archiv"]).unwrap_err();
         assert!(error.contains("did you mean `archive`") && error.contains("out"), "{error}");
+        let error = kept(&["cleam"]).unwrap_err();
+        assert!(
+            error.contains("`clean`") && error.contains("transforms: clean, parsed"),
+            "{error}"
+        );
     }
 }

@@ -1,9 +1,40 @@
 //! The output of a command: a file that has its name only when it is complete, or standard output.
 
+use crate::cli::FAILED;
+use crate::logging::escaped;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+/// Most bytes of a message on standard error.
+pub const MESSAGE_BYTES_MAX: usize = 4 << 10;
+
+/// Prints a message on standard error: as one line without control characters, because it may quote
+/// what an agent or the user has written. Unlike `eprintln!` it does not panic.
+pub fn complain(message: impl Display) {
+    let _ = writeln!(io::stderr(), "{}", escaped(message, MESSAGE_BYTES_MAX));
+}
+
+/// Prints a text on standard output. Returns `status`, also if its reader is gone; after another
+/// error, which is printed, the status of a failure.
+pub fn print(text: &str, status: u8) -> u8 {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    match written.err().and_then(|error| stdout_error(&error)) {
+        Some(message) => {
+            complain(message);
+            FAILED
+        }
+        None => status,
+    }
+}
+
+/// Describes an error of standard output; `None` if its reader is gone, which ends a command quietly.
+pub fn stdout_error(error: &io::Error) -> Option<String> {
+    (error.kind() != ErrorKind::BrokenPipe).then(|| format!("standard output: {error}"))
+}
 
 /// An open output. A file has its name only when it is complete.
 pub struct Output {
@@ -56,7 +87,9 @@ impl Output {
         if let Some((new, path)) = &self.names {
             fs::rename(new, path)?;
             if self.is_unnamed {
-                println!("{}", path.display());
+                let printed = writeln!(io::stdout(), "{}", path.display());
+                let said = printed.err().and_then(|error| stdout_error(&error));
+                said.map_or(Ok(()), |message| Err(io::Error::other(message)))?;
             }
             self.names = None;
         }

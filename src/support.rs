@@ -7,7 +7,7 @@ mod target;
 
 use crate::cli::{ConfigFiles, DONE, FAILED, USAGE};
 use crate::client::PlaceArgs;
-use crate::output::Output;
+use crate::output::{self, Output};
 use bundle::Bundle;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub struct SupportArgs {
 /// Runs the command; returns the exit status.
 pub fn support(args: &SupportArgs) -> u8 {
     if args.output == Path::new("-") {
-        eprintln!("support: standard output lists the contents; name a file with -o");
+        output::complain("support: standard output lists the contents; name a file with -o");
         return USAGE;
     }
     let target = match Target::find(args) {
@@ -47,14 +47,11 @@ pub fn support(args: &SupportArgs) -> u8 {
         Err(status) => return status,
     };
     let mut bundle = Bundle::default();
-    collect::collect(&target, &args.output, &mut bundle);
+    collect::collect(&target, &mut bundle);
     match write(&args.output, &mut bundle) {
-        Ok(bytes) => {
-            print!("{}", bundle.listing(&args.output, bytes));
-            DONE
-        }
+        Ok(bytes) => output::print(&bundle.listing(&args.output, bytes), DONE),
         Err(error) => {
-            eprintln!("{}: {error}", args.output.display());
+            output::complain(format_args!("{}: {error}", args.output.display()));
             FAILED
         }
     }

@@ -10,12 +10,15 @@ mod view;
 pub use service::TapService;
 
 use crate::cli::{DONE, FAILED, USAGE};
-use crate::client::{AgentArgs, Client, ClientError};
+use crate::client::{AgentArgs, Client, ClientError, ENDED};
 use crate::interrupts::Signals;
+use crate::output::{complain, stdout_error};
 use hyper::StatusCode;
 use serde_json::Value;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// The help of `tap`.
 pub const HELP: &str = "Example:\n  millstream tap web -c millstream.yaml\n  \
@@ -30,6 +33,12 @@ pub const HELP: &str = "Example:\n  millstream tap web -c millstream.yaml\n  \
     Events go to standard output, messages to standard error. Without --limit it runs until Ctrl-C.\n\n\
     Exit status: 0 done; 1 no agent runs, it stops, too many taps are open, or the output no longer\n\
     exists after a reload; 2 unknown id, invalid expression or usage.";
+
+/// Most bytes of a request's path and parameters. The agent takes 16 KiB with all headers.
+const PATH_BYTES_MAX: usize = 15 << 10;
+
+/// How long a tap may take to end in order after a signal.
+const STOP_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The arguments of `tap`.
 #[derive(clap::Args)]
@@ -68,35 +77,69 @@ pub fn tap(args: &TapArgs) -> u8 {
         Ok(client) => client,
         Err(status) => return status,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let ran = match runtime {
-        Ok(runtime) => runtime.block_on(run(args, &client)),
-        Err(error) => Err((FAILED, error.to_string())),
-    };
-    ran.unwrap_or_else(|(status, message)| {
-        eprintln!("{message}");
+    run(args, &client).unwrap_or_else(|(status, message)| {
+        complain(message);
         status
     })
 }
 
-async fn run(args: &TapArgs, client: &Client) -> Result<u8, (u8, String)> {
-    let mut signals = Signals::receive().map_err(|error| (FAILED, error.to_string()))?;
-    let (mut output, path) = (Output::new(args.format), path(args));
+fn run(args: &TapArgs, client: &Client) -> Result<u8, (u8, String)> {
+    let path = path(args);
+    if path.len() > PATH_BYTES_MAX {
+        return Err((USAGE, too_long(args)));
+    }
+    let failed = |error: io::Error| (FAILED, error.to_string());
+    // A thread receives signals while this one waits for a reader of its output.
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.map_err(failed)?;
+    let (stop, stopped) = oneshot::channel();
+    let guard = runtime.enter();
+    runtime.spawn(end_at_signal(Signals::receive().map_err(failed)?, stop));
+    drop(guard);
+    runtime.block_on(show(args, client, &path, stopped))
+}
+
+/// Ends the tap in order at a signal; ends the process if that takes too long.
+async fn end_at_signal(mut signals: Signals, stop: oneshot::Sender<()>) {
+    signals.stop().await;
+    let _ = stop.send(());
+    tokio::time::sleep(STOP_TIMEOUT).await;
+    std::process::exit(i32::from(DONE));
+}
+
+async fn show(
+    args: &TapArgs,
+    client: &Client,
+    path: &str,
+    stopped: oneshot::Receiver<()>,
+) -> Result<u8, (u8, String)> {
+    let mut output = Output::new(args.format);
     let streamed = tokio::select! {
-        streamed = client.stream(&path, |chunk| output.take(chunk)) => streamed,
-        () = signals.stop() => return Ok(DONE),
+        streamed = client.stream(path, |chunk| output.take(chunk)) => streamed,
+        _ = stopped => return Ok(DONE),
     };
     streamed.map_err(|error| match error {
         ClientError::Refused(StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND, text) => {
             (USAGE, text)
+        }
+        ClientError::Refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, _) => {
+            (USAGE, too_long(args))
         }
         error => (FAILED, error.to_string()),
     })?;
     match output.end {
         Some(End::Done) => Ok(DONE),
         Some(End::Failed(message)) => Err((FAILED, message)),
-        None => Err((FAILED, "the agent ended the connection".to_owned())),
+        None => Err((FAILED, ENDED.to_owned())),
     }
+}
+
+/// Says which argument makes a request too long.
+fn too_long(args: &TapArgs) -> String {
+    let condition = args.condition.as_deref().map_or(0, |condition| encoded(condition).len());
+    let name = if condition > encoded(&args.id).len() { "--where" } else { "ID" };
+    format!("{name} is longer than {} KiB, percent-encoded", PATH_BYTES_MAX >> 10)
 }
 
 /// Returns the request.
@@ -150,10 +193,7 @@ impl Output {
         let lines = std::mem::replace(&mut self.rest, rest);
         let written = self.write(&lines);
         if let Err(error) = written {
-            self.end = Some(match error.kind() {
-                ErrorKind::BrokenPipe => End::Done,
-                _ => End::Failed(format!("standard output: {error}")),
-            });
+            self.end = Some(stdout_error(&error).map_or(End::Done, End::Failed));
         }
         if self.end.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -183,10 +223,10 @@ impl Output {
     fn take_note(&mut self, note: &Value) {
         if let Some(hint) = hint(note).filter(|_| !self.has_hinted) {
             self.has_hinted = true;
-            eprintln!("{hint}");
+            complain(hint);
         }
         if let Some(warning) = note["warning"].as_str() {
-            eprintln!("warning: {warning}");
+            complain(format_args!("warning: {warning}"));
         }
         match note["ended"].as_str() {
             Some("limit") => self.end = Some(End::Done),
@@ -198,9 +238,12 @@ impl Output {
 
 /// Says why a tap that runs has shown nothing yet.
 fn hint(note: &Value) -> Option<String> {
-    let is_running = note["ended"].is_null() && note["shown"] == 0;
+    // Events that are followed are shown at the end of their way.
+    let is_pending = note["pending"].as_u64().is_some_and(|pending| pending > 0);
+    let is_running = note["ended"].is_null() && note["shown"] == 0 && !is_pending;
     match note["passed"].as_u64().filter(|_| is_running)? {
         0 => Some("no event has passed here yet; `millstream diagnose` says if one is late".into()),
+        1 => Some("1 event has passed; it is not selected, or was not looked at".into()),
         passed => Some(format!(
             "{passed} events have passed; none of those that were looked at is selected"
         )),
@@ -215,10 +258,12 @@ mod tests {
     fn a_tap_that_shows_nothing_says_why() {
         let hint = |note: &str| hint(&serde_json::from_str(note).unwrap());
         assert!(hint(r#"{"passed":0,"shown":0}"#).unwrap().starts_with("no event has passed"));
+        assert!(hint(r#"{"passed":1,"shown":0}"#).unwrap().starts_with("1 event has passed"));
         assert!(hint(r#"{"passed":7,"shown":0}"#).unwrap().starts_with("7 events have passed"));
         for quiet in [
             r#"{"passed":7,"shown":1}"#,
             r#"{"warning":"x"}"#,
+            r#"{"passed":0,"shown":0,"pending":3}"#,
             r#"{"passed":0,"shown":0,"ended":"limit"}"#,
         ] {
             assert_eq!(hint(quiet), None, "{quiet}");

@@ -1,6 +1,7 @@
 //! The contents of the archive, from which what is secret is removed at the end.
 
 use crate::config;
+use crate::logging::escaped;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::de::IgnoredAny;
@@ -16,6 +17,9 @@ const FOLDER: &str = "millstream-support";
 
 /// Fewest bytes of a line of a hidden value that is searched for by itself.
 const LINE_BYTES_MIN: usize = 12;
+
+/// Most bytes of the archive's path in the listing.
+const PATH_BYTES_MAX: usize = 4 << 10;
 
 /// Most bytes of a user and a password in an address.
 const USER_BYTES_MAX: usize = 512;
@@ -83,7 +87,7 @@ impl Bundle {
 
     /// Returns what was written, for the user.
     pub fn listing(&self, path: &Path, bytes: u64) -> String {
-        let mut text = format!("{}: {bytes} bytes\n", path.display());
+        let mut text = format!("{}: {bytes} bytes\n", escaped(path.display(), PATH_BYTES_MAX));
         for (name, content) in &self.entries {
             let _ = writeln!(text, "  {:>10}  {name}", content.len());
         }
@@ -93,7 +97,7 @@ impl Bundle {
 
     fn list_missing(&self, text: &mut String) {
         for (name, why) in &self.missing {
-            let why = crate::logging::escaped(why, 500);
+            let why = escaped(why, 500);
             let _ = writeln!(text, "     missing  {name}: {why}");
         }
     }

@@ -10,9 +10,9 @@ use crate::wiring::{self, Registry};
 use hyper::{Method, StatusCode};
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs::{self, DirBuilder, File};
-use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write as _};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -43,8 +43,8 @@ const LOG_BYTES_MAX: u64 = 1 << 20;
 const UNKNOWN: &str =
     "the agent is not known: the configuration does not tell its data_dir; add --data-dir";
 
-/// Fills the bundle. A recording is written beside `output` first.
-pub fn collect(target: &Target, output: &Path, bundle: &mut Bundle) {
+/// Fills the bundle.
+pub fn collect(target: &Target, bundle: &mut Bundle) {
     bundle.add("version.txt", version());
     configuration(target, bundle);
     let client = target.client.as_ref();
@@ -58,7 +58,7 @@ pub fn collect(target: &Target, output: &Path, bundle: &mut Bundle) {
         Some(client) => answers(client, bundle),
         None => bundle.miss("api", UNKNOWN),
     }
-    recording(client, target.pid.is_some() || data_dir.is_none(), output, bundle);
+    recording(client, target.pid.is_some() || data_dir.is_none(), bundle);
     log(target, bundle);
 }
 
@@ -158,7 +158,9 @@ fn output_of(program: &Path, arguments: &[OsString]) -> Result<Vec<u8>, String> 
     let read = std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let _ = reader.by_ref().take(LOG_BYTES_MAX).read_to_end(&mut bytes);
-        let _ = std::io::copy(&mut reader, &mut std::io::sink());
+        if std::io::copy(&mut reader, &mut std::io::sink()).is_ok_and(|rest| rest > 0) {
+            keep_whole_lines(&mut bytes);
+        }
         bytes
     });
     let begun = Instant::now();
@@ -197,39 +199,33 @@ fn answers(client: &Client, bundle: &mut Bundle) {
     }
 }
 
-/// A folder that only this user may look into; removed when dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn beside(output: &Path) -> std::io::Result<Folder> {
-        let mut name = output.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.d", std::process::id()));
-        let path = output.with_file_name(name);
-        DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Adds what the agent has recorded; or what its last run has, if none runs.
-fn recording(client: Option<&Client>, is_live: bool, output: &Path, bundle: &mut Bundle) {
+fn recording(client: Option<&Client>, is_live: bool, bundle: &mut Bundle) {
     let Some(client) = client else {
         return bundle.miss("recording.jfr", "the agent is not known");
     };
-    let written = Folder::beside(output).map_err(|error| error.to_string()).and_then(|folder| {
-        let path = folder.0.join("recording.jfr");
-        match client.data_dir() {
-            Some(data_dir) if !is_live => record::dump_crash(data_dir, &path)?,
-            _ => dump(client, &path)?,
-        }
-        fs::read(&path).map_err(|error| error.to_string())
+    let written = written_to(|path| match client.data_dir() {
+        Some(data_dir) if !is_live => record::dump_crash(data_dir, path),
+        _ => dump(client, path),
     });
     bundle.add_if("recording.jfr", written);
+}
+
+/// Returns what is written to a path. It is that of a pipe: no file is left if a signal ends the
+/// command.
+fn written_to(write: impl FnOnce(&Path) -> Result<(), String>) -> Result<Vec<u8>, String> {
+    let (mut reader, writer) = std::io::pipe().map_err(|error| error.to_string())?;
+    let path = PathBuf::from(format!("/proc/self/fd/{}", writer.as_raw_fd()));
+    let read = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes).map(|_| bytes)
+    });
+    let written = write(&path);
+    // The thread reads until both ends to write to are closed.
+    drop(writer);
+    let bytes = read.join().map_err(|_| "the recording cannot be read".to_owned())?;
+    written?;
+    bytes.map_err(|error| error.to_string())
 }
 
 fn dump(client: &Client, path: &Path) -> Result<(), String> {
@@ -264,13 +260,28 @@ fn log(target: &Target, bundle: &mut Bundle) {
     bundle.add_if("log.txt", text);
 }
 
+/// Returns the end of a file, from the beginning of a line: the rest of a secret that is cut would
+/// not be found.
 fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES_MAX)))?;
+    let skipped = file.metadata()?.len().saturating_sub(LOG_BYTES_MAX);
+    // The byte before tells whether a line begins there.
+    file.seek(SeekFrom::Start(skipped.saturating_sub(1)))?;
     let mut bytes = Vec::new();
-    file.take(LOG_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    file.take(LOG_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if skipped == 0 {
+        return Ok(bytes);
+    }
+    let start = memchr::memchr(b'\n', &bytes).map_or(bytes.len(), |end| end + 1);
+    let mut text = b"(earlier lines are left out)\n".to_vec();
+    text.write_all(&bytes[start..])?;
+    Ok(text)
+}
+
+/// Removes the last line if it is incomplete: the beginning of a secret would not be found.
+fn keep_whole_lines(bytes: &mut Vec<u8>) {
+    let end = memchr::memrchr(b'\n', bytes).map_or(0, |last| last + 1);
+    bytes.truncate(end);
 }
 
 fn journal(pid: i32) -> Result<Vec<u8>, String> {
@@ -280,4 +291,47 @@ fn journal(pid: i32) -> Result<Vec<u8>, String> {
         format!("standard error of the agent is no file, and the journal cannot be read: {error}")
     })?;
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_log_has_whole_lines_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let tail = "x".repeat(LOG_BYTES_MAX as usize - 5);
+        let rest = format!("{tail}\n");
+        for (log, expected) in [
+            ("one\ntwo".to_owned(), "one\ntwo".to_owned()),
+            (format!("key=hunter2\n{rest}"), format!("(earlier lines are left out)\n{rest}")),
+            (format!("a\nbcd\n{rest}"), format!("(earlier lines are left out)\nbcd\n{rest}")),
+            (format!("hunter2{rest}"), "(earlier lines are left out)\n".to_owned()),
+            (format!("{rest}{tail}"), format!("(earlier lines are left out)\n{tail}")),
+        ] {
+            fs::write(&path, &log).unwrap();
+            let end = String::from_utf8(end_of(&path).unwrap()).unwrap();
+            assert!(end == expected, "{} of {} bytes", end.len(), log.len());
+        }
+    }
+
+    #[test]
+    fn the_output_of_a_program_is_cut_between_lines() {
+        let script = "printf 'a\\n'; head -c 2000000 /dev/zero | tr '\\0' x";
+        let output = output_of(Path::new("sh"), &["-c".into(), script.into()]).unwrap();
+        assert_eq!(String::from_utf8_lossy(&output), "a\n(exit status: 0)\n");
+    }
+
+    #[test]
+    fn what_is_written_to_a_path_needs_no_file() {
+        let bytes = vec![7; 1 << 20];
+        let write = |path: &Path| {
+            let mut output = crate::output::Output::create(path, false).unwrap();
+            output.write_all(&bytes).unwrap();
+            output.finish().map(drop).map_err(|error| error.to_string())
+        };
+        assert!(written_to(write).unwrap() == bytes);
+        assert_eq!(written_to(|_| Err("why".to_owned())).unwrap_err(), "why");
+    }
 }

@@ -4,6 +4,7 @@ use super::SupportArgs;
 use crate::cli::{self, USAGE};
 use crate::client::Client;
 use crate::config;
+use crate::output::complain;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -32,7 +33,7 @@ impl Target {
         let names_files = !given.is_empty() || at_place.is_none();
         let faults = if names_files { config::unreadable(given) } else { Vec::new() };
         if !faults.is_empty() {
-            faults.iter().for_each(|fault| eprintln!("{fault}"));
+            faults.iter().for_each(complain);
             return Err(USAGE);
         }
         let of_configuration = || {

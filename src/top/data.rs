@@ -5,6 +5,9 @@ use super::api::{
 };
 use std::collections::BTreeMap;
 
+/// The cause of a source whose sink's endpoint refuses events.
+const REFUSES: &str = "endpoint_refuses";
+
 /// What was asked for in one interval; `None` for what no view shows.
 #[derive(Debug, Default)]
 pub struct Polled {
@@ -104,6 +107,17 @@ impl Data {
     pub fn finding(&self, source: &str) -> Option<&Finding> {
         let diagnosis = self.diagnosis.known()?;
         diagnosis.sources.iter().find(|finding| finding.source == source)
+    }
+
+    /// Returns what is known about a sink whose endpoint refuses events: it answers, so that the
+    /// sink has no failure.
+    pub fn refusal(&self, sink: &str) -> Option<&Finding> {
+        let sources = self.diagnosis.known()?.sources.iter();
+        let mut causes = sources.flat_map(|found| std::iter::once(found).chain(&found.also));
+        let is_meant = |found: &&Finding| {
+            found.cause.as_deref() == Some(REFUSES) && found.component.as_deref() == Some(sink)
+        };
+        causes.find(is_meant)
     }
 
     /// Returns the number of late sources, if the agent knows it.

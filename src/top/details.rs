@@ -50,8 +50,10 @@ fn component(data: &Data, row: &Row, lines: &mut Vec<Line>) {
     for (path, reason) in &component.unreadable {
         bad(lines, &format!("cannot read {path}: {reason}"));
     }
-    if component.kind == "source" {
-        diagnosis(data, &component.id, lines);
+    match component.kind.as_str() {
+        "source" => diagnosis(data, &component.id, lines),
+        "sink" => refusal(data, &component.id, lines),
+        _ => {}
     }
     bottleneck(data, &component.id, lines);
     let all = list(data.snapshot.as_ref().map(|snapshot| &snapshot.json["components"]));
@@ -81,10 +83,8 @@ fn failures(data: &Data, component: &Component, lines: &mut Vec<Line>) {
         let Some(failure) = &sink.failure else { continue };
         let Failure { kind, message, seconds, attempts } = failure;
         let (id, seconds) = (&sink.id, text::seconds(*seconds));
-        bad(
-            lines,
-            &format!("sink {id} fails: {kind}: {message}; {attempts} attempts in {seconds}"),
-        );
+        let attempts = text::counted(*attempts, "attempt");
+        bad(lines, &format!("sink {id} fails: {kind}: {message}; {attempts} in {seconds}"));
     }
 }
 
@@ -95,6 +95,13 @@ fn diagnosis(data: &Data, source: &str, lines: &mut Vec<Line>) {
             add(lines, "diagnosis", "this agent is older and has none");
         }
         _ => {}
+    }
+}
+
+/// Adds that the endpoint of a sink refuses events.
+fn refusal(data: &Data, sink: &str, lines: &mut Vec<Line>) {
+    if let Some(found) = data.refusal(sink) {
+        finding(&Finding { also: Vec::new(), ..found.clone() }, lines);
     }
 }
 

@@ -17,6 +17,7 @@ mod views;
 
 use crate::cli::{DONE, FAILED, USAGE};
 use crate::client::AgentArgs;
+use crate::output::complain;
 use millstream_model::Interval;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -62,18 +63,18 @@ pub fn top(args: &TopArgs) -> u8 {
         return once::print(&client, args.interval.0);
     }
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        eprintln!("top: there is no terminal; use --once to print a table");
+        complain("top: there is no terminal; use --once to print a table");
         return USAGE;
     }
     if is_dumb(std::env::var("TERM").ok().as_deref()) {
-        eprintln!("top: the terminal cannot move its cursor (TERM is dumb or not set): as --once");
+        complain("top: the terminal cannot move its cursor (TERM is dumb or not set): as --once");
         return once::print(&client, args.interval.0);
     }
     let has_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     match screen::show(client, args.interval.0, has_color) {
         Ok(()) => DONE,
         Err(error) => {
-            eprintln!("top: the terminal: {error}");
+            complain(format_args!("top: the terminal: {error}"));
             FAILED
         }
     }

@@ -7,7 +7,7 @@ use super::text;
 use super::views::View;
 use crate::cli::{DONE, FAILED};
 use crate::client::Client;
-use std::io::{self, ErrorKind, Write};
+use crate::output::{self, complain};
 use std::time::Duration;
 
 /// Prints the table; returns the exit status.
@@ -16,18 +16,10 @@ pub fn print(client: &Client, interval: Duration) -> u8 {
     let taken = runtime
         .map_err(|error| format!("the async runtime: {error}"))
         .and_then(|runtime| runtime.block_on(measure(client, interval)));
-    let printed = taken.map(|data| {
-        let table = lines(&View::Components.table(&data));
-        io::stdout().write_all(table.as_bytes())
-    });
-    match printed {
-        Ok(Err(error)) if error.kind() != ErrorKind::BrokenPipe => {
-            eprintln!("standard output: {error}");
-            FAILED
-        }
-        Ok(_) => DONE,
+    match taken {
+        Ok(data) => output::print(&lines(&View::Components.table(&data)), DONE),
         Err(message) => {
-            eprintln!("{}", text::plain(&message));
+            complain(text::plain(&message));
             FAILED
         }
     }

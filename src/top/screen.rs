@@ -17,6 +17,7 @@ use ratatui::crossterm::terminal::{
 use ratatui::layout::Rect;
 use rustix::process::{Signal, getpid, kill_process};
 use std::io::{self, stdout};
+use std::mem::ManuallyDrop;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -51,6 +52,8 @@ pub fn show(client: Client, interval: Duration, has_color: bool) -> io::Result<(
     thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&of_keys))?;
     let shown = run(&mut terminal, &received, &wants, has_color);
     let restored = restore();
+    // Dropped, it would panic if the terminal is gone: it prints why it cannot show the cursor.
+    let _ = ManuallyDrop::new(terminal);
     shown.and(restored)
 }
 

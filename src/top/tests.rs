@@ -121,6 +121,38 @@ fn no_size_panics_and_a_small_window_says_so() {
 }
 
 #[test]
+fn a_sink_whose_endpoint_refuses_events_fails() {
+    let refuses = json!({ "source": "app", "status": "degraded", "cause": "endpoint_refuses",
+        "component": "out" });
+    let mut other = refuses.clone();
+    (other["cause"], other["component"]) = (json!("parse_failures"), json!("app"));
+    let mut with_other = other.clone();
+    with_other["also"] = json!([refuses]);
+    let mut healthy = snapshot(64.0, 3000);
+    healthy["components"][2]["error"] = Value::Null;
+    for (found, expected, level) in [
+        (refuses, ["failing", "endpoint_refuses"], Level::Bad),
+        (with_other, ["failing", "endpoint_refuses"], Level::Bad),
+        (other, ["-", "-"], Level::Good),
+    ] {
+        let mut model = model();
+        let diagnosis: Answer<Diagnosis> = answer(&json!({ "sources": [found] }));
+        let diagnosis = Some(Part::Known(diagnosis.value));
+        let snapshot = Some(Ok(answer(&healthy)));
+        model.take(Polled { snapshot, diagnosis, ..Polled::default() });
+        let lines = draw_on(&mut model, 100, 24);
+        let cells: Vec<&str> = row(&lines, "out").unwrap().split_whitespace().collect();
+        assert_eq!(cells[cells.len() - 2..], expected, "{lines:#?}");
+        let rows = model.table().rows;
+        assert_eq!(rows.iter().find(|row| row.key == "sink out").unwrap().level, level);
+        press(&mut model, "G\n");
+        let text = draw_on(&mut model, 100, 40).join("\n");
+        let says_so = text.contains("degraded, cause endpoint_refuses at out");
+        assert_eq!(says_so, level == Level::Bad, "{text}");
+    }
+}
+
+#[test]
 fn late_sources_and_failing_sinks_are_first_by_status() {
     let mut model = model();
     let status = |source: &str, status: &str, cause: Option<&str>| json!({ "source": source, "status": status, "cause": cause, "component": "out" });

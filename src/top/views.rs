@@ -3,6 +3,7 @@
 use super::api::{Component, DiskBuffer, File, Held, Jvm, JvmProcess, Task, Unreadable};
 use super::data::Data;
 use super::table::{Column, Level, Row, Table, Value, numbers, words};
+use super::text::counted;
 use std::collections::BTreeMap;
 
 /// A view.
@@ -126,9 +127,11 @@ fn status(data: &Data, of: &Component) -> (Value, Value) {
         Value::Ranked(rank as u8, status.to_owned())
     };
     let cause = |cause: Option<&str>| cause.map_or(Value::None, text);
-    match (of.kind.as_str(), data.finding(&of.id), &of.failure) {
-        ("source", Some(found), _) => (ranked(&found.status), cause(found.cause.as_deref())),
-        ("sink", _, Some(failure)) => (ranked("failing"), cause(Some(&failure.kind))),
+    let refusal = data.refusal(&of.id);
+    match (of.kind.as_str(), data.finding(&of.id), &of.failure, refusal) {
+        ("source", Some(found), ..) => (ranked(&found.status), cause(found.cause.as_deref())),
+        ("sink", _, Some(failure), _) => (ranked("failing"), cause(Some(&failure.kind))),
+        ("sink", .., Some(refusal)) => (ranked("failing"), cause(refusal.cause.as_deref())),
         ("sink", ..) if of.error.is_some() => (ranked("failing"), Value::None),
         _ => (Value::None, Value::None),
     }
@@ -144,6 +147,7 @@ fn level(data: &Data, of: &Component) -> Level {
     let has_rate = |rate: Option<f64>| rate.is_some_and(|rate| rate > 0.0);
     match status {
         _ if has_error => Level::Bad,
+        _ if of.kind == "sink" && data.refusal(&of.id).is_some() => Level::Bad,
         Some("late") => Level::Bad,
         Some("degraded") => Level::Warning,
         _ if has_rate(data.rates(of).errors) || !of.unreadable.is_empty() => Level::Warning,
@@ -323,7 +327,8 @@ fn memory(data: &Data) -> Table {
         return empty(MEMORY, "no answer yet");
     };
     let memory = &snapshot.memory;
-    let pressure = format!("pressure {}, high {} times", memory.pressure, memory.times_high);
+    let pressure =
+        format!("pressure {}, high {}", memory.pressure, counted(memory.times_high, "time"));
     let resident = (memory.resident_bytes, memory.limit_bytes);
     let granted = (memory.granted_bytes, memory.grant_limit_bytes);
     let of_all = format!("{} at most", super::text::bytes(memory.grant_bytes_max as f64));
@@ -357,7 +362,7 @@ fn amount(what: &str, (used, limit): (u64, u64), note: String) -> Row {
 
 fn heap(what: &str, jvm: &Jvm) -> Row {
     let committed = super::text::bytes(jvm.heap_committed_bytes as f64);
-    let note = format!("{committed} committed, {} collections", jvm.collections);
+    let note = format!("{committed} committed, {}", counted(jvm.collections, "collection"));
     amount(what, (jvm.heap_used_bytes, jvm.heap_bytes_max), note)
 }
 
@@ -372,7 +377,7 @@ fn of_process(process: &JvmProcess) -> Row {
 }
 
 fn of_held(source: &str, held: &Held) -> Row {
-    let note = format!("{} deleted files", held.files);
+    let note = counted(held.files, "deleted file");
     amount(&format!("held by source {source}"), (held.bytes, held.bytes_max), note)
 }
 
@@ -381,7 +386,7 @@ fn of_buffer(sink: &str, buffer: &DiskBuffer) -> Row {
         Some(seconds) => format!("full in {}", super::text::seconds(seconds)),
         None => "does not grow".to_owned(),
     };
-    let note = format!("{} events, {full}", buffer.events);
+    let note = format!("{}, {full}", counted(buffer.events, "event"));
     let what = format!("disk buffer of sink {sink}");
     let mut row = amount(&what, (buffer.bytes, buffer.bytes_max), note);
     row.level = if buffer.full_in_seconds.is_some() { Level::Warning } else { Level::Good };

@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod alerts;
+mod asking;
 mod collectors;
 mod commands;
 mod diagnose;
