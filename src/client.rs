@@ -3,7 +3,7 @@
 use crate::cli::USAGE;
 use crate::config;
 use crate::logging::escaped;
-use crate::output::{MESSAGE_BYTES_MAX, complain};
+use crate::output::{MESSAGE_BYTES_MAX, print_error};
 use crate::wiring::Registry;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -120,7 +120,7 @@ impl AgentArgs {
         let env = |name: &str| std::env::var(name).ok();
         let loaded = config::load(&self.config, &Registry, &env);
         loaded.map(|config| config.globals.data_dir).map_err(|faults| {
-            faults.iter().for_each(complain);
+            faults.iter().for_each(print_error);
             USAGE
         })
     }
@@ -135,7 +135,7 @@ impl PlaceArgs {
         }
         let Some(url) = &self.url else { return Ok(None) };
         let place = self.tcp(url).map_err(|message| {
-            complain(message);
+            print_error(message);
             USAGE
         })?;
         Ok(Some(Client { place }))

@@ -61,7 +61,7 @@ pub fn diagnose(args: &DiagnoseArgs) -> u8 {
     match report(args, &client) {
         Ok((text, is_late)) => output::print(&text, if is_late { FAILED } else { DONE }),
         Err((status, message)) => {
-            output::complain(message);
+            output::print_error(message);
             status
         }
     }

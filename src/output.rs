@@ -13,7 +13,7 @@ pub const MESSAGE_BYTES_MAX: usize = 4 << 10;
 
 /// Prints a message on standard error: as one line without control characters, because it may quote
 /// what an agent or the user has written. Unlike `eprintln!` it does not panic.
-pub fn complain(message: impl Display) {
+pub fn print_error(message: impl Display) {
     let _ = writeln!(io::stderr(), "{}", escaped(message, MESSAGE_BYTES_MAX));
 }
 
@@ -24,7 +24,7 @@ pub fn print(text: &str, status: u8) -> u8 {
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     match written.err().and_then(|error| stdout_error(&error)) {
         Some(message) => {
-            complain(message);
+            print_error(message);
             FAILED
         }
         None => status,

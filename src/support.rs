@@ -39,7 +39,7 @@ pub struct SupportArgs {
 /// Runs the command; returns the exit status.
 pub fn support(args: &SupportArgs) -> u8 {
     if args.output == Path::new("-") {
-        output::complain("support: standard output lists the contents; name a file with -o");
+        output::print_error("support: standard output lists the contents; name a file with -o");
         return USAGE;
     }
     let target = match Target::find(args) {
@@ -51,7 +51,7 @@ pub fn support(args: &SupportArgs) -> u8 {
     match write(&args.output, &mut bundle) {
         Ok(bytes) => output::print(&bundle.listing(&args.output, bytes), DONE),
         Err(error) => {
-            output::complain(format_args!("{}: {error}", args.output.display()));
+            output::print_error(format_args!("{}: {error}", args.output.display()));
             FAILED
         }
     }

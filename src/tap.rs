@@ -12,7 +12,7 @@ pub use service::TapService;
 use crate::cli::{DONE, FAILED, USAGE};
 use crate::client::{AgentArgs, Client, ClientError, ENDED};
 use crate::interrupts::Signals;
-use crate::output::{complain, stdout_error};
+use crate::output::{print_error, stdout_error};
 use hyper::StatusCode;
 use serde_json::Value;
 use std::io::{self, Write};
@@ -78,7 +78,7 @@ pub fn tap(args: &TapArgs) -> u8 {
         Err(status) => return status,
     };
     run(args, &client).unwrap_or_else(|(status, message)| {
-        complain(message);
+        print_error(message);
         status
     })
 }
@@ -223,10 +223,10 @@ impl Output {
     fn take_note(&mut self, note: &Value) {
         if let Some(hint) = hint(note).filter(|_| !self.has_hinted) {
             self.has_hinted = true;
-            complain(hint);
+            print_error(hint);
         }
         if let Some(warning) = note["warning"].as_str() {
-            complain(format_args!("warning: {warning}"));
+            print_error(format_args!("warning: {warning}"));
         }
         match note["ended"].as_str() {
             Some("limit") => self.end = Some(End::Done),

@@ -4,7 +4,7 @@ use super::SupportArgs;
 use crate::cli::{self, USAGE};
 use crate::client::Client;
 use crate::config;
-use crate::output::complain;
+use crate::output::print_error;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -33,7 +33,7 @@ impl Target {
         let names_files = !given.is_empty() || at_place.is_none();
         let faults = if names_files { config::unreadable(given) } else { Vec::new() };
         if !faults.is_empty() {
-            faults.iter().for_each(complain);
+            faults.iter().for_each(print_error);
             return Err(USAGE);
         }
         let of_configuration = || {

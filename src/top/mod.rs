@@ -17,7 +17,7 @@ mod views;
 
 use crate::cli::{DONE, FAILED, USAGE};
 use crate::client::AgentArgs;
-use crate::output::complain;
+use crate::output::print_error;
 use millstream_model::Interval;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -63,18 +63,20 @@ pub fn top(args: &TopArgs) -> u8 {
         return once::print(&client, args.interval.0);
     }
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        complain("top: there is no terminal; use --once to print a table");
+        print_error("top: there is no terminal; use --once to print a table");
         return USAGE;
     }
     if is_dumb(std::env::var("TERM").ok().as_deref()) {
-        complain("top: the terminal cannot move its cursor (TERM is dumb or not set): as --once");
+        print_error(
+            "top: the terminal cannot move its cursor (TERM is dumb or not set): as --once",
+        );
         return once::print(&client, args.interval.0);
     }
     let has_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     match screen::show(client, args.interval.0, has_color) {
         Ok(()) => DONE,
         Err(error) => {
-            complain(format_args!("top: the terminal: {error}"));
+            print_error(format_args!("top: the terminal: {error}"));
             FAILED
         }
     }

@@ -7,7 +7,7 @@ use super::text;
 use super::views::View;
 use crate::cli::{DONE, FAILED};
 use crate::client::Client;
-use crate::output::{self, complain};
+use crate::output::{self, print_error};
 use std::time::Duration;
 
 /// Prints the table; returns the exit status.
@@ -19,7 +19,7 @@ pub fn print(client: &Client, interval: Duration) -> u8 {
     match taken {
         Ok(data) => output::print(&lines(&View::Components.table(&data)), DONE),
         Err(message) => {
-            complain(text::plain(&message));
+            print_error(text::plain(&message));
             FAILED
         }
     }
