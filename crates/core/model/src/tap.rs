@@ -17,8 +17,8 @@ pub const EVENTS_PER_SECOND: f64 = 1000.0;
 /// Most bytes that a tap copies per second.
 pub const BYTES_PER_SECOND: f64 = 4.0 * 1024.0 * 1024.0;
 
-/// Events that a tap must be allowed before it copies: few larger samples cost less than many of one
-/// event, each of which wakes the client.
+/// Events that a tap that has used up its allowance must be allowed before it copies again: few larger
+/// samples, or some at once, cost less than many of one event, each of which wakes the client.
 const EVENTS_SAVED: f64 = 50.0;
 
 /// Most events that a tap copies of one batch, so that no batch takes long.
@@ -74,12 +74,14 @@ struct Allowance {
     events: f64,
     bytes: f64,
     at: Instant,
+    /// It was used up, and accrues.
+    is_saving: bool,
 }
 
 impl Allowance {
     fn full(at: Instant) -> Allowance {
         let (events, bytes) = (EVENTS_PER_SECOND, BYTES_PER_SECOND);
-        Allowance { events, bytes, at }
+        Allowance { events, bytes, at, is_saving: false }
     }
 
     /// Adds what has accrued until `now`; returns how many events may be copied.
@@ -88,13 +90,15 @@ impl Allowance {
         self.at = now;
         self.events = (self.events + seconds * EVENTS_PER_SECOND).min(EVENTS_PER_SECOND);
         self.bytes = (self.bytes + seconds * BYTES_PER_SECOND).min(BYTES_PER_SECOND);
-        let is_saving = self.bytes <= 0.0 || self.events < EVENTS_SAVED;
-        if is_saving { 0 } else { (self.events as usize).min(ROWS_MAX) }
+        self.is_saving &= self.events < EVENTS_SAVED;
+        if self.is_saving || self.bytes <= 0.0 { 0 } else { (self.events as usize).min(ROWS_MAX) }
     }
 
     fn take(&mut self, events: usize, bytes: usize) {
         self.events -= events as f64;
         self.bytes -= bytes as f64;
+        // What is left does not suffice for another such copy.
+        self.is_saving |= self.events < (events as f64).clamp(1.0, EVENTS_SAVED);
     }
 }
 
@@ -153,7 +157,8 @@ impl Tracer {
         let sample_bytes = self.listener.room()?;
         let rows = evenly(batch, few, events);
         let trace = Trace::begin(source, batch, (self.at.clone(), sample_bytes), rows, now_ns);
-        allowance.take(few, 0);
+        // A trace of one event takes as much as one of many.
+        allowance.take(TRACED_ROWS_MAX, 0);
         self.listener.begin(&trace);
         Some(trace)
     }

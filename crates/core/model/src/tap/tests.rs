@@ -113,6 +113,25 @@ fn a_tap_that_has_used_up_its_allowance_copies_some_twenty_times_per_second() {
     assert!(copies.iter().sum::<usize>() >= 3900, "{copies:?}");
 }
 
+/// Batches of two events, 50,000 per second: a client that is woken by one finds others.
+#[test]
+fn copies_of_small_batches_come_some_at_once() {
+    let begun = Instant::now();
+    let (mut allowance, mut copied) = (Allowance::full(begun), Vec::new());
+    for number in 0..150_000_u64 {
+        let at = Duration::from_micros(number * 20);
+        let few = allowance.refill(begun + at).min(2);
+        if few > 0 {
+            allowance.take(few, 0);
+            copied.push(at);
+        }
+    }
+    let is_apart = |pair: &&[Duration]| pair[1] - pair[0] > Duration::from_millis(5);
+    let portions = copied.windows(2).filter(is_apart).count();
+    assert!((50..=3 * 20 + 2).contains(&portions), "{portions}");
+    assert!((1900..2200).contains(&copied.len()), "{} copies of two events", copied.len());
+}
+
 #[test]
 fn nothing_is_copied_for_a_listener_without_room() {
     let (taps, kept) = (Taps::default(), Kept::with_room(1));
