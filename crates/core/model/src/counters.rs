@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Most characters of a last error.
-pub const LAST_ERROR_CHARS_MAX: usize = 400;
+const LAST_ERROR_CHARS_MAX: usize = 400;
 
 /// Counters of one component. Every thread adds; none waits. What it drops and waits for is also
 /// recorded as events.
@@ -253,7 +253,7 @@ impl Counters {
     }
 
     /// Keeps why events were refused or failed, until the next time: a line of at most
-    /// [`LAST_ERROR_CHARS_MAX`] without control characters.
+    /// 400 characters, without control characters.
     pub fn set_last_error(&self, text: &str) {
         let line = text.chars().map(|char| if char.is_control() { ' ' } else { char });
         let line = line.take(LAST_ERROR_CHARS_MAX).collect();
