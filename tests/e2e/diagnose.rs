@@ -29,6 +29,11 @@ fn planted_causes_are_named_and_healthy_agents_are_not_accused() {
     for run in matrix.runs.iter().filter(|run| refused.contains(&&*run.what)) {
         assert!(run.report.contains("\"error\": \""), "{}: {}", run.what, run.report);
     }
+    // Its pauses last for seconds, and the reads between them for none.
+    for run in matrix.runs.iter().filter(|run| run.what == "low_rate_limit") {
+        let is_paused = run.report.contains("\"held_back\":{\"limit\":\"rate_limit\"");
+        assert!(is_paused, "{}", run.report);
+    }
     let (f1, first) = (matrix.macro_f1(), matrix.first_right());
     eprintln!("F1 {f1:.3}, first {first:.3}, at most {:.0} s", matrix.seconds_max());
     assert!(matrix.false_alarms().is_empty(), "a healthy agent was accused");

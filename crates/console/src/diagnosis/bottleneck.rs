@@ -128,9 +128,10 @@ fn refusing<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let refused = |at: &Pair<'a>| at.dropped(REFUSED).max(at.errors(REFUSED));
     let sinks = window.pairs().filter(|at| at.now.kind == "sink" && at.accepted() == 0);
     let at = sinks.filter(|at| refused(at) > 0).max_by_key(refused)?;
-    let share = (at.waited("endpoint") / window.seconds()).min(1.0);
     let numbers = numbers(json!({ "refused": refused(&at), "error": at.now.counters.last_error }));
     let (component, reason) = (at.now, Cause::EndpointRefuses.id());
+    // Nothing gets through, however fast it answers.
+    let share = 1.0;
     Some(Candidate { component, share, reason, numbers, advice: all_refused(&component.id) })
 }
 

@@ -429,7 +429,7 @@ fn a_sink_is_slow_for_its_own_events_that_wait_at_its_endpoint_only() {
 #[test]
 fn a_sink_whose_endpoint_refuses_all_is_the_bottleneck_and_one_that_accepts_some_is_degraded() {
     let advice = |source: &SourceDiagnosis| source.advice.clone().unwrap_or_default();
-    let all = Overdue { refused: 1, ..OVERDUE }.diagnoser();
+    let all = Overdue { refused: 1, in_flight: 0.01, ..OVERDUE }.diagnoser();
     let source = &all.diagnosis().sources[0];
     assert_eq!(
         (source.status, source.numbers["delivered_events"].as_u64()),
