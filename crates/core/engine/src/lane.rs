@@ -8,7 +8,7 @@ use crate::limits::{ERROR_REPEAT, PANIC_PAUSE_MAX};
 use ending::Phase;
 use millstream_model::snapshot::FailureSnapshot;
 use millstream_model::{
-    Backoff, Counters, DeliverError, Delivery, EngineTime, Feed, Hold, Jitter, Kind, Lane, LaneCx,
+    Backoff, Counters, DeliverError, Delivery, EngineTime, Feed, Hold, Kind, Lane, LaneCx,
     MemoryPressure, Outcome, Payload, Settled, Sink,
 };
 use millstream_recorder::record;
@@ -331,7 +331,7 @@ impl LaneDriver {
     }
 
     async fn drive_on(driver: Arc<LaneDriver>) {
-        let mut backoff = Backoff::new(Jitter::Equal);
+        let mut backoff = Backoff::default();
         while !driver.queue.is_let_go() {
             let sent = driver.counters.snapshot().sent_events;
             let failed = match tokio::spawn(entered(
@@ -359,7 +359,7 @@ impl LaneDriver {
             driver.give_back();
             driver.recount();
             if driver.counters.snapshot().sent_events > sent {
-                backoff = Backoff::new(Jitter::Equal);
+                backoff = Backoff::default();
             }
             tokio::time::sleep(backoff.next(fastrand::u32(..)).min(PANIC_PAUSE_MAX)).await;
         }
@@ -429,7 +429,7 @@ impl LaneDriver {
 
     /// Waits for the endpoint, until the lane is closed with an empty queue.
     async fn start(&self, lane: &mut dyn Lane) {
-        let mut backoff = Backoff::new(Jitter::Equal);
+        let mut backoff = Backoff::default();
         while let Err(error) = lane.start().await {
             if self.pause_unless_ended(&error, &mut backoff).await.is_none() {
                 return;
@@ -453,7 +453,7 @@ impl LaneDriver {
             result = lane.progress(), if self.queue.has_sent() => result,
         };
         if let Err(error) = result {
-            self.pause(&error, Backoff::new(Jitter::Equal).next(fastrand::u32(..))).await;
+            self.pause(&error, Backoff::default().next(fastrand::u32(..))).await;
         }
     }
 
@@ -499,7 +499,7 @@ impl LaneDriver {
 
     async fn try_until_delivered(&self, lane: &mut dyn Lane, payload: Payload) -> Option<Delivery> {
         let payload = self.accept(payload)?;
-        let mut backoff = Backoff::new(Jitter::Equal);
+        let mut backoff = Backoff::default();
         let begun = Instant::now();
         let busy_since = std::time::Instant::now();
         payload.trace().iter().for_each(|traced| traced.sent());
@@ -584,7 +584,7 @@ impl LaneDriver {
     /// # Errors A merge transform has counted what a reload has forgotten: the lane must be opened
     /// again, from its state before.
     async fn sync(&self, lane: &mut dyn Lane) -> Result<(), Stale> {
-        let mut backoff = Backoff::new(Jitter::Equal);
+        let mut backoff = Backoff::default();
         let state = loop {
             match lane.sync().await {
                 Ok(state) => break state,

@@ -1,47 +1,38 @@
-//! Pauses between retries: exponential with jitter, so that many agents that lost the same endpoint
-//! do not return to it at once.
+//! Pauses between retries: growing, and random, so that many agents that lost the same endpoint do not
+//! return to it at once.
 
 use crate::limits::{BACKOFF_MAX, BACKOFF_MIN};
 use std::time::Duration;
 
-/// How much of a step is random, as in "Exponential Backoff And Jitter" (AWS Architecture Blog,
-/// 2015).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Jitter {
-    /// All of the step: spreads clients the most, and may not wait at all.
-    #[default]
-    Full,
-    /// The upper half: a pause never degenerates into a busy loop.
-    Equal,
-}
+/// Part of the longest pause that is always waited, so that retries never become a busy loop.
+const FIXED_PART: f64 = 0.25;
 
 /// Counts consecutive failures and returns how long to wait before the next attempt.
+///
+/// The longest pause is as long as all those before it: so an endpoint that is back is noticed after at
+/// most twice its outage. A step that doubles with each failure bounds this only if little of it is random
+/// ("equal jitter" of "Exponential Backoff And Jitter", AWS Architecture Blog, 2015), and then hosts
+/// stay synchronized for longer.
 #[derive(Clone, Debug, Default)]
 pub struct Backoff {
-    jitter: Jitter,
+    waited: Duration,
     failures: u32,
 }
 
 impl Backoff {
-    /// Creates a backoff without failures.
-    pub fn new(jitter: Jitter) -> Backoff {
-        Backoff { jitter, failures: 0 }
-    }
-
     /// Counts a failure and returns the pause after it. `random` is uniform over all of `u32`.
     pub fn next(&mut self, random: u32) -> Duration {
-        let step = BACKOFF_MIN.saturating_mul(1 << self.failures.min(16)).min(BACKOFF_MAX);
-        self.failures = self.failures.saturating_add(1);
         let part = f64::from(random) / f64::from(u32::MAX);
-        match self.jitter {
-            Jitter::Full => step.mul_f64(part),
-            Jitter::Equal => step / 2 + (step / 2).mul_f64(part),
-        }
+        let longest = self.waited.clamp(BACKOFF_MIN, BACKOFF_MAX);
+        let pause = longest.mul_f64(FIXED_PART + (1.0 - FIXED_PART) * part);
+        self.waited = self.waited.saturating_add(pause);
+        self.failures = self.failures.saturating_add(1);
+        pause
     }
 
     /// Starts over after a success.
     pub fn reset(&mut self) {
-        self.failures = 0;
+        *self = Backoff::default();
     }
 
     /// Returns the failures since the last success.
@@ -55,17 +46,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_double_up_to_the_maximum_and_jitter_stays_in_range() {
-        let (mut low, mut high) = (Backoff::new(Jitter::Full), Backoff::new(Jitter::Full));
-        let mut equal = Backoff::new(Jitter::Equal);
-        let mut step = BACKOFF_MIN;
+    fn pauses_grow_with_the_time_waited_up_to_the_maximum() {
+        let mut backoff = Backoff::default();
+        let mut waited = Duration::ZERO;
         for _ in 0..40 {
-            assert_eq!((low.next(0), high.next(u32::MAX)), (Duration::ZERO, step));
-            assert_eq!(equal.next(0), step / 2);
-            step = (step * 2).min(BACKOFF_MAX);
+            let pause = backoff.next(u32::MAX);
+            assert_eq!(pause, waited.clamp(BACKOFF_MIN, BACKOFF_MAX));
+            waited += pause;
         }
-        assert_eq!(step, BACKOFF_MAX);
-        high.reset();
-        assert_eq!((high.failures(), high.next(u32::MAX)), (0, BACKOFF_MIN));
+        assert_eq!(backoff.next(u32::MAX), BACKOFF_MAX);
+        assert_eq!(backoff.next(0), BACKOFF_MAX / 4);
+        backoff.reset();
+        assert_eq!((backoff.failures(), backoff.next(u32::MAX)), (0, BACKOFF_MIN));
+    }
+
+    #[test]
+    fn a_pause_is_at_most_as_long_as_the_outage_so_far_whatever_was_random_before() {
+        for failures in 0..40 {
+            let mut backoff = Backoff::default();
+            let outage: Duration = (0..failures).map(|_| backoff.next(0)).sum();
+            let pause = backoff.next(u32::MAX);
+            assert!(pause <= outage.max(BACKOFF_MIN), "{pause:?} after {outage:?}");
+        }
     }
 }

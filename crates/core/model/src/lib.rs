@@ -47,7 +47,7 @@ mod units;
 pub use arrow_buffer::BooleanBuffer as Selection;
 
 pub use ack::{Ack, EntryLedger, Hold, Outcome};
-pub use backoff::{Backoff, Jitter};
+pub use backoff::Backoff;
 pub use batch::{
     Batch, BatchBuilder, EventId, EventSample, LongLine, SAMPLE_BYTES_MAX, Segment, SourceInfo,
     VALUE_BYTES_MAX, char_boundary,

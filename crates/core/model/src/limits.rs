@@ -32,8 +32,8 @@ pub const COMPACT_BELOW: usize = 4;
 // Rows start at 32-bit positions in their block.
 const _: () = assert!(BLOCK_BYTES <= u32::MAX as usize);
 
-/// First pause after a failed delivery; it doubles with each further failure. An endpoint that
-/// restarts quickly is found again quickly.
+/// Longest first pause after a failed delivery; the next ones grow with the time since it. An endpoint
+/// that restarts quickly is found again quickly.
 pub const BACKOFF_MIN: Duration = Duration::from_millis(100);
 
 /// Longest pause between two attempts: how late, at most, a recovered endpoint is noticed.

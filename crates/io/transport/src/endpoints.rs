@@ -120,7 +120,7 @@ mod tests {
             one.mark_failed(0, Pause::Backoff, u32::MAX, now);
             pauses.push(one.choose(now).unwrap_err() - now);
         }
-        assert_eq!(pauses, [100, 200, 400].map(Duration::from_millis));
+        assert_eq!(pauses, [100, 100, 200].map(Duration::from_millis));
         one.mark_healthy(0);
         one.mark_failed(0, Pause::Backoff, u32::MAX, now);
         assert_eq!(one.choose(now), Err(now + Duration::from_millis(100)));
@@ -135,7 +135,8 @@ mod tests {
             one.next_at(now) - now
         };
         assert_eq!([pause(30 * S, 0), pause(30 * S, u32::MAX)], [30 * S, 40 * S]);
+        // Those before were 25 and 100 ms.
         let none: Vec<_> = (0..3).map(|_| pause(Duration::ZERO, u32::MAX)).collect();
-        assert_eq!(none, [400, 800, 1600].map(Duration::from_millis), "no hot loop");
+        assert_eq!(none, [125, 250, 500].map(Duration::from_millis), "no hot loop");
     }
 }

@@ -85,7 +85,7 @@ mod tests {
     fn pauses_grow_while_all_attempts_fail_and_reset_on_success() {
         let mut now = Instant::now();
         let mut targets = Targets::new(vec![address(1)], 7);
-        for step in [100, 200, 400, 800, 1600] {
+        for step in [100, 100, 200, 400, 800] {
             now = targets.next(now).unwrap().1;
             assert_eq!(targets.failed(now, u32::MAX), Duration::from_millis(step));
         }
@@ -98,11 +98,13 @@ mod tests {
     #[test]
     fn the_connection_rate_is_bounded_whatever_the_jitter() {
         let mut now = Instant::now();
-        let (begun, mut targets) = (now, Targets::new(vec![address(1), address(2)], 1));
+        let mut targets = Targets::new(vec![address(1), address(2)], 1);
+        targets.next(now);
         for _ in 0..50 {
-            now = targets.next(now).unwrap().1;
             targets.failed(now, 0);
+            let next = targets.next(now).unwrap().1;
+            assert!(next >= now + CONNECT_EVERY);
+            now = next;
         }
-        assert_eq!(now - begun, CONNECT_EVERY * 49);
     }
 }

@@ -98,7 +98,7 @@ pub fn start(shared: &Arc<Shared>) -> Result<JoinHandle<()>, BuildError> {
         recreated: HashSet::new(),
         topics_at: now,
         waits_at: Some(now + SILENT_WAIT),
-        backoff: Backoff::new(millstream_model::Jitter::Full),
+        backoff: Backoff::default(),
         retry_at: now,
         lag_at: now,
     };

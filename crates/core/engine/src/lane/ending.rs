@@ -2,7 +2,7 @@
 //! opened.
 
 use super::{LaneDriver, LaneQueue};
-use millstream_model::{Backoff, DeliverError, Jitter, Outcome, Payload};
+use millstream_model::{Backoff, DeliverError, Outcome, Payload};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -98,7 +98,7 @@ impl LaneDriver {
     /// of its output is unsettled. `None` if the lane is released, or closed with an empty queue,
     /// before.
     pub(super) async fn state(&self) -> Option<Option<Vec<u8>>> {
-        let mut backoff = Backoff::new(Jitter::Equal);
+        let mut backoff = Backoff::default();
         loop {
             let error = match self.store.lane(&self.sink_id, self.lane) {
                 Ok(state) => return Some(state),

@@ -5,7 +5,7 @@ use super::{Failure, Judgement};
 use crate::sinks::http_delivery::dispatcher::RequestIds;
 use crate::sinks::http_delivery::shares::{Numbering, Settlement, Shares};
 use crate::sinks::http_delivery::{EncodedPayload, EventSet, PackRefusal, Record, Request};
-use millstream_model::{Backoff, Jitter, Refused, Settled};
+use millstream_model::{Backoff, Refused, Settled};
 use std::collections::{HashMap, VecDeque};
 use tokio::time::Instant;
 
@@ -115,7 +115,7 @@ impl Queue {
     ) -> Vec<Refused> {
         let count = requests.len();
         for request in requests {
-            let backoff = Backoff::new(Jitter::Equal);
+            let backoff = Backoff::default();
             let id = ids.next();
             let queued = QueuedRequest { id, batch: number, request, backoff, not_before: None };
             self.waiting.push_back(queued);
