@@ -166,7 +166,10 @@ fn shortened(message: &[u8], cut: u64) -> (&[u8], u64) {
     if cut == 0 {
         return (message, 0);
     }
-    let len = char_boundary(message, message.len().min(VALUE_BYTES_MAX - CUT_MARGIN_BYTES));
+    // Redactions may have made it shorter.
+    let len =
+        message.len().saturating_sub(CUT_MARGIN_BYTES).min(VALUE_BYTES_MAX - CUT_MARGIN_BYTES);
+    let len = char_boundary(message, len);
     (&message[..len], cut + (message.len() - len) as u64)
 }
 
@@ -193,4 +196,22 @@ fn with_cuts(mut batch: Batch, cut: &[u64]) -> Batch {
     }
     batch.message = edit.finish(batch.message.name.clone());
     batch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_cut_message_is_not_shown_though_redactions_have_shortened_it() {
+        let message = vec![b'a'; VALUE_BYTES_MAX];
+        let shown = |len: usize| {
+            let (shown, more) = shortened(&message[..len], 100);
+            (shown.len(), more)
+        };
+        assert_eq!(shown(VALUE_BYTES_MAX), (56 << 10, 100 + (8 << 10)));
+        assert_eq!(shown(40 << 10), (32 << 10, 100 + (8 << 10)));
+        assert_eq!(shown(1000), (0, 1100));
+        assert_eq!(shortened(&message, 0), (&message[..], 0));
+    }
 }
