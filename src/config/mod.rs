@@ -46,7 +46,7 @@ pub use fault::{Fault, Place};
 pub use files::{DEFAULT_FILES, Fingerprint, fingerprint};
 pub use globals::{Globals, LogLevel, LogTarget};
 pub use recorder::{RecorderSettings, RecorderStorage};
-pub use redact::{is_searched, redacted};
+pub use redact::{is_cut_password, is_searched, redacted};
 pub use schema::schema;
 pub use task_files::{TaskFiles, options_of};
 pub use unit_tests::{Event, Expectation, TestInput, UnitTest};

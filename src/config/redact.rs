@@ -313,14 +313,30 @@ fn is_variable(text: &str) -> bool {
     name.is_some_and(|name| !name.contains(['$', '{', '}']) && !name.contains(":-"))
 }
 
+/// Whether the first `length` bytes of what follows `://`, which should be host and port, are a user and
+/// the beginning of a password that has a `/`, `?` or `#`, as `me:pa` of `http://me:pa/ss@host`. Such a URL
+/// is not valid.
+pub fn is_cut_password(rest: &[u8], length: usize) -> bool {
+    let (authority, behind) = rest.split_at(length);
+    let is_host =
+        authority.contains(&b'@') || authority.ends_with(b"]") || behind.starts_with(b"//");
+    let is_port = |of: &[u8]| !of.is_empty() && of.iter().all(u8::is_ascii_digit);
+    let colon = authority.iter().rposition(|byte| *byte == b':');
+    !is_host && colon.is_some_and(|colon| !is_port(&authority[colon + 1..]))
+}
+
 /// Returns where users and passwords are in a text: of URLs, and of addresses without a scheme.
 fn credentials(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for (at, scheme) in text.match_indices("://") {
         let start = at + scheme.len();
         let is_end = |c: char| c.is_whitespace() || ENDS.contains(&c);
-        let end = text[start..].find(is_end).map_or(text.len(), |length| start + length);
-        if let Some(length) = text[start..end].rfind('@') {
+        let rest = &text[start..];
+        let mut end = rest.find(is_end).unwrap_or(rest.len());
+        if is_cut_password(rest.as_bytes(), end) {
+            end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        }
+        if let Some(length) = rest[..end].rfind('@') {
             found.push(start..start + length);
         }
     }
@@ -526,6 +542,12 @@ mod tests {
             ("kafka://a:1,me:pass-1@b:2/x", "kafka://REDACTED@b:2/x"),
             ("http://a:1,http://me:pass-1@b:2", "http://a:1,http://REDACTED@b:2"),
             ("http://me@b:2/c@d", "http://REDACTED@b:2/c@d"),
+            ("http://b:2/c@d", "http://b:2/c@d"),
+            ("http://[::1]/c@d", "http://[::1]/c@d"),
+            ("http://me:pa/ss@b:2/c", "http://REDACTED@b:2/c"),
+            ("http://me:pa#ss@b:2/c", "http://REDACTED@b:2/c"),
+            ("http://me:pa?ss@b:2/c", "http://REDACTED@b:2/c"),
+            ("http://me:/pass@b:2/c", "http://REDACTED@b:2/c"),
             ("someone@example.com", "someone@example.com"),
             ("host:9092", "host:9092"),
             ("http://h/a?b=c", "http://h/a?REDACTED"),

@@ -1,6 +1,6 @@
 //! The contents of the archive, from which what is secret is removed at the end.
 
-use crate::config;
+use crate::config::{self, is_cut_password};
 use crate::logging::escaped;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -190,7 +190,11 @@ fn url_credentials(content: &[u8]) -> Vec<Range<usize>> {
     for scheme in memchr::memmem::find_iter(content, b"://") {
         let start = scheme + 3;
         let rest = &content[start..content.len().min(start + USER_BYTES_MAX)];
-        let length = rest.iter().position(ends_address).unwrap_or(rest.len());
+        let end_by = |is_end: fn(&u8) -> bool| rest.iter().position(is_end).unwrap_or(rest.len());
+        let mut length = end_by(ends_address);
+        if is_cut_password(rest, length) {
+            length = end_by(|byte| !byte.is_ascii_graphic() || b"\"'\\<>".contains(byte));
+        }
         if let Some(at) = rest[..length].iter().rposition(|byte| *byte == b'@') {
             found.push(start..start + at);
         }
@@ -248,6 +252,8 @@ mod tests {
             masked("to http://u:p@h:1/x and ftp://h/@", &[]),
             "to http://***@h:1/x and ftp://h/@"
         );
+        assert_eq!(masked("https://me:p/a;ss@h:1/x", &[]), "https://*********@h:1/x");
+        assert_eq!(masked("http://h:1/x: no, a@b", &[]), "http://h:1/x: no, a@b");
         assert_eq!(masked("://", &[]), "://");
     }
 
