@@ -21,7 +21,7 @@ pub const HELP: &[&str] = &[
     "",
     "components  in/s and out/s: events; util: busy threads; lag: bytes (records of",
     "            Kafka) that the worst sink has not settled, lag_s in log time;",
-    "            status of a source with its cause: late, degraded, idle or healthy;",
+    "            status: late, degraded, starting, idle or healthy, with the cause;",
     "            failing: the sink does not deliver, or its endpoint refuses events",
     "files       share: of the rate of its source; delay: since its newest log time;",
     "            what cannot be read is first",

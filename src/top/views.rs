@@ -85,7 +85,7 @@ const COMPONENTS: &[Column] = &[
 ];
 
 /// Statuses of sources and sinks, the worst first.
-const STATUSES: [&str; 5] = ["late", "failing", "degraded", "idle", "healthy"];
+const STATUSES: [&str; 6] = ["late", "failing", "degraded", "starting", "idle", "healthy"];
 
 fn components(data: &Data) -> Table {
     let rows = data.components().iter().map(|component| of_component(data, component)).collect();
@@ -181,6 +181,12 @@ fn files(data: &Data) -> Table {
         let total = totals.entry(&file.source).or_default();
         total.0 += file.rate_bytes_per_second.unwrap_or(0.0);
         total.1 += 1;
+    }
+    // The files that are not listed have a rate, too.
+    for source in data.components().iter().filter(|of| of.kind == "source") {
+        if let (Some(total), Some(rate)) = (totals.get_mut(&*source.id), data.rates(source).bytes) {
+            total.0 = total.0.max(rate);
+        }
     }
     let unreadable = files.unreadable.iter().map(of_unreadable);
     let readable = files.files.iter().map(|file| of_file(file, totals[file.source.as_str()]));
