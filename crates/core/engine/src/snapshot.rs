@@ -69,6 +69,7 @@ fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
         held_back: held_back(source, now.since_start),
         sinks: sinks.collect(),
         unreadable: source.unreadable.list(),
+        unreadable_error: source.unreadable.error_type(),
         totals: Some(source.ledger.totals()),
         log_delay_seconds: log_delay_seconds(&origins, now.unix_ns),
         files: files.map(|progress| FileSnapshot::of(progress, &reached, now.unix_ns)).collect(),

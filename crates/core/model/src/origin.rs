@@ -362,27 +362,47 @@ impl Times {
 
 /// What a source cannot read, and why, by path or pattern. The source writes it, the API reads it.
 #[derive(Debug, Default)]
-pub struct Unreadable(Mutex<BTreeMap<String, String>>);
+pub struct Unreadable {
+    reasons: Mutex<BTreeMap<String, String>>,
+    error_type: Mutex<Option<&'static str>>,
+}
 
 impl Unreadable {
     /// Records why a path or pattern is unreadable, replacing an earlier reason.
     pub fn note(&self, what: impl Into<String>, reason: impl Into<String>) {
-        self.0.lock().insert(what.into(), reason.into());
+        self.reasons.lock().insert(what.into(), reason.into());
     }
 
-    /// Removes a path or pattern that is readable again.
+    /// Records the error for which a server cannot be read, by its type as in the counters.
+    pub fn note_error(
+        &self,
+        what: impl Into<String>,
+        error_type: &'static str,
+        reason: impl Into<String>,
+    ) {
+        *self.error_type.lock() = Some(error_type);
+        self.note(what, reason);
+    }
+
+    /// Removes a path, a pattern or a server that is readable again.
     pub fn clear(&self, what: &str) {
-        self.0.lock().remove(what);
+        self.reasons.lock().remove(what);
+        *self.error_type.lock() = None;
     }
 
     /// Replaces all entries.
     pub fn set(&self, all: BTreeMap<String, String>) {
-        *self.0.lock() = all;
+        *self.reasons.lock() = all;
     }
 
     /// Returns all entries.
     pub fn list(&self) -> BTreeMap<String, String> {
-        self.0.lock().clone()
+        self.reasons.lock().clone()
+    }
+
+    /// Returns the type of the error for which a server cannot be read.
+    pub fn error_type(&self) -> Option<&'static str> {
+        *self.error_type.lock()
     }
 }
 

@@ -166,6 +166,9 @@ pub struct ComponentSnapshot {
     /// Of a source: why it cannot read something, by path or pattern.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unreadable: BTreeMap<String, String>,
+    /// Of a source that cannot read from a server: the type of the error, as in `errors`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreadable_error: Option<&'static str>,
     /// Of a source: what was counted of its origins since the start, closed ones included.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub totals: Option<OriginTotals>,

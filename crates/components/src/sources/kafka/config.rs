@@ -189,6 +189,11 @@ impl TryFrom<String> for RecordPart {
 }
 
 impl KafkaConfig {
+    /// Returns the topics that are given by name.
+    pub fn plain_topics(&self) -> impl Iterator<Item = &String> {
+        self.topics.iter().filter(|topic| !topic.starts_with('^'))
+    }
+
     /// Returns the errors in `topics`.
     pub fn check_topics(&self) -> Vec<OptionError> {
         let error = |(index, topic): (usize, &String)| {

@@ -11,7 +11,7 @@ mod revoke;
 use super::inbox::{Chunk, Part};
 use super::partition::Partition;
 use super::shared::Shared;
-use crate::util::kafka::token_file;
+use crate::util::kafka::{error_type, token_file};
 use millstream_kafka::{ClientError, Consumer, ErrorCode, Event, Fetched, Place, TopicPartition};
 use millstream_model::{Backoff, BuildError};
 use millstream_recorder::record::{self, Subject};
@@ -173,6 +173,7 @@ impl Member {
                     self.shared.open.counters.rebalanced();
                     self.waits_at = None;
                     self.backoff.reset();
+                    self.shared.recovered(|code| self.can_read_after(code));
                     let is_last = self.pending.is_empty();
                     self.shared.is_settled.store(is_last, Ordering::Release);
                     (self.shared.open.wake)();
@@ -224,10 +225,17 @@ impl Member {
             first = end;
         }
         if !parts.is_empty() {
-            self.shared.recovered();
+            self.shared.recovered(|code| self.can_read_after(code));
             self.shared.inbox.push(Chunk { fetched, parts, bytes });
             (self.shared.open.wake)();
         }
+    }
+
+    /// Whether an error is over, now that partitions are assigned or records come: one that concerns a
+    /// topic may be about another than theirs.
+    fn can_read_after(&self, code: ErrorCode) -> bool {
+        let is_owned = |topic: &String| self.owned.keys().any(|at| *at.topic == **topic);
+        !error_type::concerns_topic(code) || self.shared.config.plain_topics().all(is_owned)
     }
 
     fn records(&mut self, fetched: &Fetched, run: std::ops::Range<usize>) -> Option<Part> {

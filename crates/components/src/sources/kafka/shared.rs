@@ -28,7 +28,7 @@ pub struct Shared {
     /// Whether no rebalance is under way, and there was one.
     pub is_settled: AtomicBool,
     /// What was reported last.
-    reported: Mutex<Option<(&'static str, String)>>,
+    reported: Mutex<Option<(ErrorCode, String)>>,
 }
 
 /// The sinks and the partitions.
@@ -96,8 +96,8 @@ impl Shared {
         let kind = error_type::of(error.code);
         self.open.counters.error(kind);
         let what = format!("{}: {}", group_or_topic(self, error.code), error.message);
-        let told = Some((kind, what.clone()));
-        self.open.unreadable.note(&self.config.group, &what);
+        let told = Some((error.code, what.clone()));
+        self.open.unreadable.note_error(&self.config.group, kind, &what);
         let mut reported = self.reported.lock();
         if *reported != told {
             let id = &self.open.info.id;
@@ -106,10 +106,15 @@ impl Shared {
         }
     }
 
-    /// Says that reading works again.
-    pub fn recovered(&self) {
+    /// Whether an error is reported that is not over.
+    pub fn is_failing(&self) -> bool {
+        self.reported.lock().is_some()
+    }
+
+    /// Says that reading works again, if what has happened ends an error such as the one reported.
+    pub fn recovered(&self, is_over: impl FnOnce(ErrorCode) -> bool) {
         let mut reported = self.reported.lock();
-        if reported.take().is_some() {
+        if reported.take_if(|(code, _)| is_over(*code)).is_some() {
             self.open.unreadable.clear(&self.config.group);
             log::info!("source {}: group {} is read again", self.open.info.id, self.config.group);
         }
@@ -119,7 +124,7 @@ impl Shared {
 fn group_or_topic(shared: &Shared, code: ErrorCode) -> String {
     let config = &shared.config;
     match code {
-        code if error_type::is_about_topic(code) => {
+        code if error_type::concerns_topic(code) => {
             format!("cannot read topic {}", config.topics.join(", "))
         }
         ErrorCode::GroupAuthorizationFailed => format!("cannot join group {}", config.group),

@@ -8,6 +8,11 @@ pub fn is_about_topic(code: ErrorCode) -> bool {
     matches!(code, InvalidTopic | UnknownPartition | UnknownTopic | UnknownTopicOrPartition)
 }
 
+/// Whether the error is about a topic, or about the right to read it.
+pub fn concerns_topic(code: ErrorCode) -> bool {
+    is_about_topic(code) || code == ErrorCode::TopicAuthorizationFailed
+}
+
 /// Returns the type of an error in counters.
 pub fn of(code: ErrorCode) -> &'static str {
     match code {

@@ -4,6 +4,7 @@
 //! continues at its position, and so would skip the records before it.
 
 use super::Member;
+use crate::util::kafka::error_type;
 use millstream_kafka::{ClientError, TopicPartition};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,18 +16,27 @@ const INTERVAL: Duration = Duration::from_secs(3);
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Member {
-    /// Reads topics that were created again from where a new partition starts.
+    /// Reads topics that were created again from where a new partition starts, and notices that an
+    /// error is over when no records come.
     pub(super) fn check_topics(&mut self, now: Instant) {
         let is_settled = self.pending.is_empty() && self.revoking.is_none();
-        if now < self.topics_at || !is_settled || self.owned.is_empty() {
+        let is_failing = self.shared.is_failing();
+        if now < self.topics_at || !is_settled {
             return;
         }
         self.topics_at = now + INTERVAL;
         let mut topics: Vec<Arc<str>> = self.owned.keys().map(|at| at.topic.clone()).collect();
+        if is_failing {
+            topics.extend(self.shared.config.plain_topics().map(|topic| topic.as_str().into()));
+        }
         topics.sort_unstable();
         topics.dedup();
+        if topics.is_empty() {
+            return;
+        }
         // A topic without an answer is being deleted, or its broker is away.
         let Ok(ids) = self.consumer.topic_ids(&topics, TIMEOUT) else { return };
+        self.answered(&ids);
         let is_other = |(topic, id): &(&Arc<str>, &Option<[u8; 16]>)| {
             let before = self.topic_ids.get(*topic).copied().flatten();
             before.is_some() && id.is_some() && before != **id
@@ -38,6 +48,15 @@ impl Member {
                 self.shared.report(&error);
             }
         }
+    }
+
+    /// Ends the errors that brokers which answer, and know all topics, show to be over.
+    fn answered(&self, ids: &[Option<[u8; 16]>]) {
+        let are_known = ids.iter().all(Option::is_some);
+        self.shared.recovered(|code| match code {
+            code if error_type::concerns_topic(code) => are_known,
+            code => error_type::of(code) == "unreachable",
+        });
     }
 
     /// Opens the partitions of a topic that was created again. What the group has of it is of the
