@@ -174,8 +174,7 @@ impl Diagnoser {
     fn window(&self) -> Option<Window<'_>> {
         let (now, before) = (self.history.back()?, self.at(WINDOW_SECONDS)?);
         let middle = self.at((now.uptime_seconds - before.uptime_seconds) / 2.0)?;
-        let (oldest, history) = (self.history.front()?, &self.history);
-        Some(Window { now, before, middle, oldest, history })
+        Window::of(&self.history, before, middle)
     }
 
     /// Returns the conditions that hold now, by source, and the bottleneck.

@@ -56,11 +56,17 @@ fn by_type(cause: Cause, of: &ComponentSnapshot) -> Option<&'static str> {
         (Cause::TopicOrIndexMissing, "elasticsearch") => {
             "create the index or data stream that {} writes to, or correct its name and the path in `endpoints`"
         }
+        (Cause::TopicOrIndexMissing, "kafka") if of.kind == "source" => {
+            "create the topic that {} reads, or correct its `topics`"
+        }
         (Cause::TopicOrIndexMissing, _) if !is_kafka => {
             "correct the path in `uri` or `endpoints` of {}: the endpoint does not know it"
         }
         (Cause::BrokerThrottles, _) if !is_kafka => {
             "the endpoint of {} limits the rate: raise its limit, or send fewer requests by a larger `batch` or a lower `request.concurrency`"
+        }
+        (Cause::WrongEncoding, _) if of.kind == "sink" => {
+            "set `encoding` of that source before {} whose lines have another one"
         }
         (Cause::RateLimit, "throttle") => "raise `events` of {}, or shorten its `window`",
         _ => return None,

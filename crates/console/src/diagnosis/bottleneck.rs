@@ -1,5 +1,6 @@
 //! The bottleneck: what keeps the agent from reading faster.
 
+use super::FEW_EVENTS;
 use super::advice::{advice, all_refused};
 use super::cause::Cause;
 use super::checks::delivery::{REFUSED, cause_of};
@@ -123,11 +124,12 @@ fn failing_at(component: &ComponentSnapshot, share: f64) -> Option<Candidate<'_>
     Some(Candidate { component, share, reason: cause.id(), numbers, advice })
 }
 
-/// Returns the sink that has had most events refused, if its endpoint accepted none.
+/// Returns the sink that has had most events refused, if its endpoint accepted none. A few events of
+/// which one was refused limit nothing.
 fn refusing<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let refused = |at: &Pair<'a>| at.dropped(REFUSED).max(at.errors(REFUSED));
     let sinks = window.pairs().filter(|at| at.now.kind == "sink" && at.accepted() == 0);
-    let at = sinks.filter(|at| refused(at) > 0).max_by_key(refused)?;
+    let at = sinks.filter(|at| refused(at) >= FEW_EVENTS).max_by_key(refused)?;
     let numbers = numbers(json!({ "refused": refused(&at), "error": at.now.counters.last_error }));
     let (component, reason) = (at.now, Cause::EndpointRefuses.id());
     // Nothing gets through, however fast it answers.

@@ -85,6 +85,7 @@ const CHECKS: &[Check] = &[
     input::held_files,
     input::log_times,
     input::parsers,
+    input::encodings,
     input::lines,
     events::operators,
     events::conditions,

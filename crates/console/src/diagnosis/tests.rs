@@ -69,6 +69,11 @@ impl Agent {
     }
 }
 
+/// Returns why a sink cannot deliver since some seconds, with the last attempt so long after the first.
+fn failure(kind: &'static str, code: i64, seconds: f64, span_seconds: f64) -> FailureSnapshot {
+    FailureSnapshot { kind, code, message: "refused".into(), seconds, span_seconds, attempts: 9 }
+}
+
 fn causes(diagnoser: &Diagnoser) -> Vec<Cause> {
     diagnoser.diagnosis().sources.iter().flat_map(|source| source.causes()).collect()
 }
@@ -117,9 +122,7 @@ fn a_source_is_starting_until_every_cause_could_have_been_named() {
 fn a_failing_sink_is_named_with_its_error_and_since_when() {
     let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
     agent.sink.buffer_bytes = Some(1000);
-    let fail = |seconds: f64, kind| {
-        Some(FailureSnapshot { kind, code: 0, message: "refused".into(), seconds, attempts: 9 })
-    };
+    let fail = |seconds: f64, kind| Some(failure(kind, 0, seconds, seconds));
     agent.run(&mut diagnoser, 20, Agent::work);
     agent.run(&mut diagnoser, 8, |agent| {
         agent.work();
@@ -153,6 +156,24 @@ fn a_failing_sink_is_named_with_its_error_and_since_when() {
         agent.sink.failure = None;
     });
     assert!(causes(&diagnoser).is_empty(), "it is over");
+}
+
+#[test]
+fn the_pause_after_a_short_outage_is_no_failure() {
+    let lasts = |attempts: fn(f64) -> f64| {
+        let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+        agent.sink.buffer_bytes = Some(1000);
+        agent.run(&mut diagnoser, 25, |agent| {
+            agent.work();
+            agent.lag(1000, 1.0);
+            let seconds = agent.seconds;
+            agent.sink.failure = Some(failure("status", 503, seconds, attempts(seconds)));
+        });
+        causes(&diagnoser)
+    };
+    assert!(lasts(|seconds| seconds.min(10.4)).is_empty(), "it waits for its next attempt");
+    let pauses = |seconds| if seconds < 23.0 { 10.4 } else { 23.0 };
+    assert_eq!(lasts(pauses), [Cause::EndpointRefuses], "the next attempt has failed, too");
 }
 
 #[test]
@@ -458,8 +479,7 @@ fn a_sink_that_fails_is_named_before_a_limit_and_by_its_cause() {
         agent.lag(100_000, agent.seconds);
         let seconds = agent.seconds;
         let kind = "authentication";
-        agent.sink.failure =
-            Some(FailureSnapshot { kind, code: 401, seconds, attempts: 9, message: "no".into() });
+        agent.sink.failure = Some(failure(kind, 401, seconds, seconds));
         let waits = &mut agent.source.counters.wait_seconds;
         *waits.entry("throttle").or_default() += 0.4;
         *agent.source.capacity_wait_seconds.entry("out".to_owned()).or_default() += 0.3;
@@ -468,4 +488,112 @@ fn a_sink_that_fails_is_named_before_a_limit_and_by_its_cause() {
     let bottleneck = diagnoser.bottleneck();
     assert_eq!(bottleneck.component.as_deref(), Some("out"));
     assert_eq!(bottleneck.reason, "login_or_certificate");
+}
+
+#[test]
+fn requests_that_succeed_at_another_attempt_are_named_only_if_events_are_late() {
+    let failing = |lag: u64, oldest_seconds: f64| {
+        let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+        agent.sink.buffer_bytes = Some(1000);
+        agent.run(&mut diagnoser, 40, |agent| {
+            agent.work();
+            agent.lag(lag, oldest_seconds);
+            *agent.sink.counters.errors.entry("throttled").or_default() += 1;
+        });
+        causes(&diagnoser)
+    };
+    assert_eq!(failing(1000, 1.0), [], "all is delivered in time");
+    assert_eq!(failing(1 << 20, 20.0), [Cause::BrokerThrottles]);
+}
+
+#[test]
+fn a_rate_limit_is_over_once_the_source_has_caught_up() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.run(&mut diagnoser, 40, |agent| {
+        agent.work();
+        agent.lag(1 << 20, 20.0);
+        *agent.source.counters.wait_seconds.entry("rate_limit").or_default() += 0.9;
+    });
+    assert_eq!(causes(&diagnoser), [Cause::RateLimit]);
+    agent.run(&mut diagnoser, 5, |agent| agent.lag(0, 0.0));
+    for second in 0..30 {
+        agent.run(&mut diagnoser, 1, |agent| agent.lag(0, 0.0));
+        let named = causes(&diagnoser);
+        assert!(!named.contains(&Cause::RateLimit), "{second} s later: {named:?}");
+    }
+}
+
+#[test]
+fn a_sink_of_several_sources_has_their_invalid_bytes_together() {
+    let with_invalid = |share: f64, others: bool| {
+        let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+        let mut other = agent.source.clone();
+        other.id = "other".into();
+        for second in 0..30 {
+            agent.seconds = f64::from(second);
+            agent.source.counters.received_events += 3;
+            agent.sink.counters.received_events += 1000;
+            let invalid = agent.sink.counters.noted_events.entry("invalid_utf8").or_default();
+            *invalid += (1000.0 * share) as u64;
+            let mut snapshot = agent.snapshot();
+            snapshot.components.extend(others.then(|| other.clone()));
+            diagnoser.observe(snapshot, 0);
+        }
+        let source = &diagnoser.diagnosis().sources[0];
+        (source.cause, source.component.clone(), source.advice.clone())
+    };
+    assert_eq!(with_invalid(0.01, true).0, None, "few of the events of the sink");
+    let (cause, component, advice) = with_invalid(0.05, true);
+    assert_eq!((cause, component.as_deref()), (Some(Cause::WrongEncoding), Some("out")));
+    assert!(advice.unwrap().contains("that source before out"));
+    assert_eq!(with_invalid(0.05, false).1.as_deref(), Some("web"), "it is the only one");
+}
+
+#[test]
+fn a_source_of_a_server_is_late_by_its_present_error() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.source.type_name = "kafka";
+    agent.source.counters.errors.insert("authorization", 3);
+    agent.source.unreadable.insert("group".into(), "cannot reach Kafka".into());
+    let of = |diagnoser: &mut Diagnoser, agent: &mut Agent, error| {
+        agent.source.unreadable_error = Some(error);
+        agent.run(diagnoser, 20, |_| ());
+        causes(diagnoser)
+    };
+    assert_eq!(of(&mut diagnoser, &mut agent, "unreachable"), [Cause::EndpointUnreachable]);
+    assert_eq!(diagnoser.diagnosis().sources[0].numbers["error"], "cannot reach Kafka");
+    assert_eq!(of(&mut diagnoser, &mut agent, "unknown_topic"), [Cause::TopicOrIndexMissing]);
+    let advice = diagnoser.diagnosis().sources[0].advice.as_deref();
+    assert_eq!(advice, Some("create the topic that web reads, or correct its `topics`"));
+    assert_eq!(of(&mut diagnoser, &mut agent, "broker"), [Cause::EndpointRefuses]);
+    agent.source.unreadable.clear();
+    agent.source.unreadable_error = None;
+    agent.run(&mut diagnoser, 20, |_| ());
+    assert_eq!(causes(&diagnoser), [Cause::NothingWritten]);
+}
+
+#[test]
+fn one_refused_event_of_a_quiet_sink_is_no_bottleneck() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.run(&mut diagnoser, 30, |agent| agent.source.counters.received_events += 100);
+    *agent.sink.counters.errors.entry("refused").or_default() += 1;
+    agent.run(&mut diagnoser, 1, |_| ());
+    assert_eq!(diagnoser.bottleneck().reason, "input");
+    *agent.sink.counters.errors.entry("refused").or_default() += 100;
+    agent.run(&mut diagnoser, 1, |_| ());
+    assert_eq!(diagnoser.bottleneck().reason, "endpoint_refuses");
+}
+
+#[test]
+fn a_sink_whose_requests_time_out_is_slow_before_the_second_one_does() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.sink.buffer_bytes = Some(1000);
+    agent.run(&mut diagnoser, 100, |agent| {
+        agent.source.counters.received_events += 1;
+        agent.lag(1000, agent.seconds);
+        *agent.sink.counters.wait_seconds.entry("endpoint").or_default() += 1.0;
+        let since = agent.seconds - 60.0;
+        agent.sink.failure = (since > 0.0).then(|| failure("timeout", 0, since, 0.0));
+    });
+    assert_eq!(causes(&diagnoser), [Cause::EndpointSlow]);
 }

@@ -2,7 +2,7 @@
 
 use super::tracks::FileTrack;
 use millstream_model::snapshot::{ComponentSnapshot, Snapshot};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::LazyLock;
 
 /// What a component that did not exist had counted.
@@ -18,15 +18,35 @@ const LAG_ON_THE_WAY: u64 = 64 << 10;
 pub struct Window<'a> {
     pub now: &'a Snapshot,
     pub before: &'a Snapshot,
-    /// Half-way between them.
-    pub middle: &'a Snapshot,
     /// Half a minute ago, or the oldest.
     pub oldest: &'a Snapshot,
     /// All of the last half minute, the oldest first.
     pub history: &'a VecDeque<Snapshot>,
+    pairs: Vec<Pair<'a>>,
+    /// Where in `pairs` a component is, by id.
+    index: HashMap<&'a str, usize>,
 }
 
 impl<'a> Window<'a> {
+    /// Returns the window from `before` until now, the end of the history. `middle` is half-way.
+    pub fn of(
+        history: &'a VecDeque<Snapshot>,
+        before: &'a Snapshot,
+        middle: &'a Snapshot,
+    ) -> Option<Window<'a>> {
+        let (oldest, now) = (history.front()?, history.back()?);
+        let [of_before, of_middle, of_oldest] = [before, middle, oldest].map(by_id);
+        let of = |known: &Components<'a>, id| known.get(id).copied().unwrap_or(&NOTHING);
+        let pair = |now: &'a ComponentSnapshot| {
+            let id = now.id.as_str();
+            let (before, middle) = (of(&of_before, id), of(&of_middle, id));
+            Pair { now, before, middle, oldest: of(&of_oldest, id) }
+        };
+        let pairs: Vec<Pair<'a>> = now.components.iter().map(pair).collect();
+        let index = pairs.iter().enumerate().map(|(at, pair)| (pair.now.id.as_str(), at)).collect();
+        Some(Window { now, before, oldest, history, pairs, index })
+    }
+
     /// Returns the time since the oldest snapshot, in seconds.
     pub fn history_seconds(&self) -> f64 {
         (self.now.uptime_seconds - self.oldest.uptime_seconds).max(1e-3)
@@ -39,16 +59,31 @@ impl<'a> Window<'a> {
 
     /// Returns a component over the window.
     pub fn pair(&self, id: &str) -> Option<Pair<'a>> {
-        let now = find(self.now, id)?;
-        let of = |snapshot| find(snapshot, id).unwrap_or(&NOTHING);
-        let oldest = of(self.oldest);
-        Some(Pair { now, before: of(self.before), middle: of(self.middle), oldest })
+        self.index.get(id).map(|at| self.pairs[*at])
     }
 
     /// Returns all components over the window.
     pub fn pairs(&self) -> impl Iterator<Item = Pair<'a>> {
-        self.now.components.iter().filter_map(|component| self.pair(&component.id))
+        self.pairs.iter().copied()
     }
+
+    /// Returns the ids of the components behind one.
+    fn ids_behind(&self, of: &'a ComponentSnapshot) -> HashSet<&'a str> {
+        ids_behind(of, |id| self.pair(id).map(|pair| pair.now))
+    }
+
+    /// Returns the number of sources before a component.
+    pub fn sources_before(&self, id: &str) -> usize {
+        let sources = self.pairs().filter(|pair| pair.now.kind == "source");
+        sources.filter(|source| self.ids_behind(source.now).contains(id)).count()
+    }
+}
+
+/// Components of a snapshot, by id.
+type Components<'a> = HashMap<&'a str, &'a ComponentSnapshot>;
+
+fn by_id(snapshot: &Snapshot) -> Components<'_> {
+    snapshot.components.iter().map(|component| (component.id.as_str(), component)).collect()
 }
 
 /// Returns the component with this id.
@@ -64,12 +99,15 @@ fn wait_seconds(of: &ComponentSnapshot, what: &str) -> f64 {
 }
 
 /// Returns the ids of the components behind one.
-fn ids_behind<'s>(snapshot: &'s Snapshot, of: &'s ComponentSnapshot) -> BTreeSet<&'s str> {
-    let mut seen = BTreeSet::new();
+fn ids_behind<'s>(
+    of: &'s ComponentSnapshot,
+    find: impl Fn(&str) -> Option<&'s ComponentSnapshot>,
+) -> HashSet<&'s str> {
+    let mut seen = HashSet::new();
     let mut next: Vec<&str> = of.readers.iter().map(String::as_str).collect();
     while let Some(id) = next.pop() {
         if seen.insert(id)
-            && let Some(component) = find(snapshot, id)
+            && let Some(component) = find(id)
         {
             next.extend(component.readers.iter().map(String::as_str));
         }
@@ -79,8 +117,9 @@ fn ids_behind<'s>(snapshot: &'s Snapshot, of: &'s ComponentSnapshot) -> BTreeSet
 
 /// Returns the ids of the sinks behind a source.
 pub fn sinks_behind(snapshot: &Snapshot, source: &str) -> Vec<String> {
-    let Some(source) = find(snapshot, source) else { return Vec::new() };
-    let ids = ids_behind(snapshot, source);
+    let components = by_id(snapshot);
+    let Some(source) = components.get(source) else { return Vec::new() };
+    let ids = ids_behind(source, |id| components.get(id).copied());
     let sinks = snapshot.components.iter().filter(|component| component.kind == "sink");
     let ids = sinks.map(|sink| &sink.id).filter(|id| ids.contains(id.as_str()));
     ids.cloned().collect()
@@ -102,6 +141,11 @@ impl Pair<'_> {
     pub fn received(&self) -> u64 {
         let of = |component: &ComponentSnapshot| component.counters.received_events;
         of(self.now).saturating_sub(of(self.before))
+    }
+
+    /// Returns the assignments and revocations of partitions since half a minute ago.
+    pub fn rebalances_lately(&self) -> u64 {
+        self.now.counters.rebalances.saturating_sub(self.oldest.counters.rebalances)
     }
 
     /// Returns the events sent in the window.
@@ -193,7 +237,7 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// Returns the view of a source.
     pub fn of(window: &'a Window<'a>, source: Pair<'a>, files: Vec<&'a FileTrack>) -> View<'a> {
-        let seen = ids_behind(window.now, source.now);
+        let seen = window.ids_behind(source.now);
         let behind = window.pairs().filter(|pair| seen.contains(pair.now.id.as_str()));
         View { window, source, chain: behind.collect(), files }
     }

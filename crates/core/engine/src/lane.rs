@@ -101,6 +101,8 @@ struct LastError {
     said: Instant,
     /// When the first of the failures was.
     since: Instant,
+    /// When the last of them was.
+    last: Instant,
     /// Failures since then.
     attempts: u32,
 }
@@ -183,6 +185,7 @@ impl LaneQueue {
             code: error.code,
             message: error.text.clone(),
             seconds: error.since.elapsed().as_secs_f64(),
+            span_seconds: (error.last - error.since).as_secs_f64(),
             attempts: error.attempts,
         })
     }
@@ -232,7 +235,8 @@ impl LaneQueue {
         let (since, before) =
             error.as_ref().map_or((now, 0), |error| (error.since, error.attempts));
         let attempts = before.saturating_add(1);
-        *error = Some(LastError { text, kind, code, said: said.unwrap_or(now), since, attempts });
+        let said_at = said.unwrap_or(now);
+        *error = Some(LastError { text, kind, code, said: said_at, since, last: now, attempts });
         said.is_none()
     }
 

@@ -204,6 +204,8 @@ pub struct FailureSnapshot {
     pub message: String,
     /// Seconds since the first failure.
     pub seconds: f64,
+    /// Seconds from the first failure to the last one.
+    pub span_seconds: f64,
     /// Failures since then.
     pub attempts: u32,
 }

@@ -4,8 +4,10 @@ use super::Finding;
 use crate::diagnosis::cause::{Cause, Status};
 use crate::diagnosis::view::{Pair, View};
 
-/// Attempts that must have failed.
-const ATTEMPTS: u32 = 2;
+/// Seconds from the first failed attempt to the last one from which an endpoint counts as failing: after
+/// a shorter outage a sink may only be waiting for its next attempt. A pause is at most as long as the
+/// outage so far, so a lasting one is known after twice this time.
+const FAILING_SECONDS: f64 = 11.0;
 
 /// Share of the window in which a source waits for a slow component.
 const WAITS: f64 = 0.5;
@@ -36,7 +38,8 @@ pub fn cause_of(kind: &str) -> Cause {
 /// Endpoints that fail.
 pub fn failures(view: &View<'_>, found: &mut Vec<Finding>) {
     for sink in view.sinks().filter(|sink| view.waits_for_delivery(&sink.now.id)) {
-        if let Some(failure) = sink.now.failure.as_ref().filter(|of| of.attempts >= ATTEMPTS) {
+        let failure = sink.now.failure.as_ref();
+        if let Some(failure) = failure.filter(|of| of.span_seconds >= FAILING_SECONDS) {
             let finding = Finding::new(cause_of(failure.kind), Status::Late, &sink.now.id);
             let finding = finding.with("error", failure.message.clone());
             let finding = match failure.code {
@@ -45,6 +48,10 @@ pub fn failures(view: &View<'_>, found: &mut Vec<Finding>) {
             };
             let finding = finding.with("attempts", failure.attempts);
             found.push(with_lag(view, finding).aged(failure.seconds));
+            continue;
+        }
+        // A request that succeeds at its second attempt delays little.
+        if sink.accepted() > 0 && !view.is_late() {
             continue;
         }
         for (cause, kinds) in CAUSES.iter().filter(|(_, kinds)| sink.has_lasting_errors(kinds)) {
@@ -92,12 +99,19 @@ pub fn quotas(view: &View<'_>, found: &mut Vec<Finding>) {
 
 /// Sinks that take less than the source reads, or take it late.
 pub fn slow_sinks(view: &View<'_>, found: &mut Vec<Finding>) {
+    // A request that times out is slow, too.
+    let is_other = |kind| cause_of(kind) != Cause::EndpointSlow;
+    let is_named = |sink: &Pair<'_>| {
+        let mut named = found.iter().filter(|of| of.component == sink.now.id);
+        named.any(|of| of.cause == Cause::EndpointSlow)
+    };
     let has_failed = |sink: &Pair<'_>| {
-        sink.now.failure.is_some()
+        sink.now.failure.as_ref().is_some_and(|failure| is_other(failure.kind))
             || sink.waited("broker_quota") > 0.0
             || sink.errors(&["throttled"]) > 0
     };
-    for sink in view.sinks().filter(|sink| !has_failed(sink)) {
+    let sinks: Vec<_> = view.sinks().filter(|sink| !has_failed(sink) && !is_named(sink)).collect();
+    for sink in sinks {
         let share = view.share_waited_for(&sink.now.id);
         let is_full = share >= WAITS && view.is_late();
         if !is_full && !is_overdue(view, sink) {

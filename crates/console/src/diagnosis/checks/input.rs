@@ -1,9 +1,10 @@
 //! Causes at the source, and in what is written to it.
 
 use super::Finding;
+use super::delivery::cause_of;
 use crate::diagnosis::cause::{Cause, Status};
 use crate::diagnosis::tracks::FileTrack;
-use crate::diagnosis::view::View;
+use crate::diagnosis::view::{Pair, View};
 
 /// Seconds after which bytes that were not read are an unfinished line.
 const UNFINISHED_SECONDS: f64 = 5.0;
@@ -21,8 +22,8 @@ const LIMITS: [&str; 3] = ["cpu", "rate_limit", "throttle"];
 const SILENT_SECONDS: f64 = 8.0;
 
 /// Assignments and revocations within half a minute that are a loop. A member that joins, or leaves,
-/// causes two.
-const REBALANCES: u64 = 4;
+/// causes two, so that a restart of one causes four.
+const REBALANCES: u64 = 6;
 
 /// Share of the limit from which held files are near it.
 const NEAR: f64 = 0.7;
@@ -48,8 +49,7 @@ const LONG_LINES: u64 = 3;
 /// Paths that are missing or cannot be read.
 pub fn unreadable(view: &View<'_>, found: &mut Vec<Finding>) {
     let source = view.source.now;
-    // Of other sources it is a server that cannot be read.
-    if source.type_name == "kafka" {
+    if source.unreadable_error.is_some() {
         return;
     }
     for (path, reason) in &source.unreadable {
@@ -71,21 +71,11 @@ pub fn unreadable(view: &View<'_>, found: &mut Vec<Finding>) {
 
 /// Errors of a source that reads from a server.
 pub fn source_errors(view: &View<'_>, found: &mut Vec<Finding>) {
-    const CAUSES: &[(Cause, &[&str])] = &[
-        (Cause::LoginOrCertificate, &["authentication", "authorization", "tls"]),
-        (Cause::TopicOrIndexMissing, &["unknown_topic"]),
-        (Cause::EndpointUnreachable, &["unreachable"]),
-    ];
     let source = view.source.now;
+    let Some(kind) = source.unreadable_error else { return };
     let Some((name, reason)) = source.unreadable.iter().next() else { return };
-    for (cause, kinds) in CAUSES {
-        let errors: u64 = kinds.iter().filter_map(|kind| source.counters.errors.get(kind)).sum();
-        if source.type_name == "kafka" && errors > 0 {
-            let finding =
-                Finding::new(*cause, Status::Late, &source.id).with("group", name.clone());
-            found.push(finding.with("error", reason.clone()).with("errors", errors));
-        }
-    }
+    let finding = Finding::new(cause_of(kind), Status::Late, &source.id);
+    found.push(finding.with("group", name.clone()).with("error", reason.clone()));
 }
 
 /// A last line without an end.
@@ -124,13 +114,10 @@ pub fn silence(view: &View<'_>, found: &mut Vec<Finding>) {
 
 /// Partitions that are assigned again and again.
 pub fn rebalances(view: &View<'_>, found: &mut Vec<Finding>) {
-    let source = view.source.now;
-    let before = crate::diagnosis::view::find(view.window.oldest, &source.id);
-    let before = before.map_or(0, |before| before.counters.rebalances);
-    let rebalances = source.counters.rebalances.saturating_sub(before);
+    let rebalances = view.source.rebalances_lately();
     if rebalances >= REBALANCES {
-        let finding = Finding::new(Cause::RebalanceLoop, Status::Late, &source.id);
-        let seconds = view.window.now.uptime_seconds - view.window.oldest.uptime_seconds;
+        let finding = Finding::new(Cause::RebalanceLoop, Status::Late, &view.source.now.id);
+        let seconds = view.window.history_seconds();
         found.push(finding.with("rebalances", rebalances).with_rounded("in_seconds", seconds));
     }
 }
@@ -206,7 +193,20 @@ pub fn parsers(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Lines that are too long, in another encoding, out of order, or no beginning of an event.
+/// Bytes that are no text in the encoding of the source. Sinks that write JSON find them, each in the
+/// events of all sources before it.
+pub fn encodings(view: &View<'_>, found: &mut Vec<Finding>) {
+    let invalid = |sink: &&Pair<'_>| sink.noted(&["invalid_utf8"]);
+    let is_wrong = |sink: &&Pair<'_>| is_much(invalid(sink), sink.received());
+    let Some(sink) = view.sinks().filter(is_wrong).max_by_key(invalid) else { return };
+    let is_shared = view.window.sources_before(&sink.now.id) > 1;
+    let at = if is_shared { sink.now } else { view.source.now };
+    let finding = Finding::new(Cause::WrongEncoding, Status::Degraded, &at.id);
+    let finding = finding.with("events", invalid(&sink));
+    found.push(finding.with("received_events", sink.received()));
+}
+
+/// Lines that are too long, out of order, or no beginning of an event.
 pub fn lines(view: &View<'_>, found: &mut Vec<Finding>) {
     let (source, all) = (&view.source, view.source.received());
     let mut push = |cause, events: u64| {
@@ -215,11 +215,6 @@ pub fn lines(view: &View<'_>, found: &mut Vec<Finding>) {
     };
     let (now, before) = (source.now.totals.unwrap_or_default(), source.before.totals);
     let before = before.unwrap_or_default();
-    let decoders = view.sinks().chain([source]);
-    let invalid = decoders.map(|at| at.noted(&["invalid_utf8"])).max().unwrap_or(0);
-    if is_much(invalid, all) {
-        push(Cause::WrongEncoding, invalid);
-    }
     let misfits = now.misfits.saturating_sub(before.misfits);
     if is_much(misfits, all) {
         push(Cause::MultilineMismatch, misfits);

@@ -84,16 +84,22 @@ pub fn rates(view: &View<'_>, found: &mut Vec<Finding>) {
     let throttle = view.transforms().find(|at| at.now.type_name == "throttle");
     let throttle = throttle.map_or("", |at| at.now.id.as_str());
     for (wait, component) in [("rate_limit", view.source.now.id.as_str()), ("throttle", throttle)] {
-        let (share, pause) = (view.held_back(wait), view.longest_pause(wait));
+        let share = view.held_back(wait);
+        if share < least {
+            continue;
+        }
+        let pause = view.longest_pause(wait);
         let has_long = share >= LONG_PAUSES.0 && pause >= LONG_PAUSES.1;
-        if share < least || !(view.is_late() || view.source.received() == 0 || has_long) {
+        let present = view.source.now.held_back.as_ref();
+        let is_paused = present.is_some_and(|of| of.limit == wait && of.seconds > 1.0);
+        let gets_nothing = is_paused && view.source.received() == 0;
+        if !(view.is_late() || gets_nothing || has_long) {
             continue;
         }
         let finding = Finding::new(Cause::RateLimit, Status::Late, component);
         let finding = finding.with_rounded("longest_pause_seconds", pause);
         let finding = finding.with_rounded("held_back_share", share);
         // It has not looked at its files since the pause began.
-        let is_paused = view.source.now.held_back.as_ref().is_some_and(|of| of.seconds > 1.0);
         found.push(if is_paused { finding } else { with_lag(view, finding) });
     }
 }

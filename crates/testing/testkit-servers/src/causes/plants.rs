@@ -263,17 +263,27 @@ pub const ALONE: &[Plant] = &[
         |world| Kafka::shared().delete_topic(&topic_at(world.dir.path())),
     ),
     plant(
+        "unknown_topic_read",
+        &["topic_or_index_missing"],
+        |setup| {
+            let brokers = Kafka::shared().bootstrap();
+            setup.instead = Some(reading(&brokers, &topic_of(setup)));
+        },
+        nothing,
+    ),
+    plant(
+        "kafka_unreachable",
+        &["endpoint_unreachable"],
+        |setup| setup.instead = Some(reading("127.0.0.1:1", &topic_of(setup))),
+        nothing,
+    ),
+    plant(
         "rebalance_loop",
         &["rebalance_loop"],
         |setup| {
             let topic = topic_of(setup);
             Kafka::shared().create_topic(&topic, 4);
-            setup.instead = Some(format!(
-                "sources:\n  web: {{ type: kafka, brokers: ['{}'], topics: [{topic}], group: {topic}, \
-                 options: {{ heartbeat.interval.ms: '500' }} }}\n\
-             sinks:\n  out: {{ type: blackhole, inputs: [web] }}\n",
-                Kafka::shared().bootstrap()
-            ));
+            setup.instead = Some(reading(&Kafka::shared().bootstrap(), &topic));
         },
         |world| join_and_leave(world),
     ),
@@ -293,6 +303,15 @@ fn include_more(setup: &mut Setup, path: &str) {
 fn costly(setup: &mut Setup, words: u32) {
     setup.transform =
         format!(r#"type: filter, where: '!message.matches(".*(\\b\\w+\\b ){{{words}}}x.*")'"#);
+}
+
+/// Returns the configuration of an agent that reads a topic.
+fn reading(brokers: &str, topic: &str) -> String {
+    format!(
+        "sources:\n  web: {{ type: kafka, brokers: ['{brokers}'], topics: [{topic}], group: {topic}, \
+         options: {{ heartbeat.interval.ms: '500' }} }}\n\
+         sinks:\n  out: {{ type: blackhole, inputs: [web] }}\n"
+    )
 }
 
 fn topic_of(setup: &Setup) -> String {
