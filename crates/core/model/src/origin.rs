@@ -373,7 +373,7 @@ impl Unreadable {
         self.reasons.lock().insert(what.into(), reason.into());
     }
 
-    /// Records the error for which a server cannot be read, by its type as in the counters.
+    /// Records why a server cannot be read, with the error type that the counters have.
     pub fn note_error(
         &self,
         what: impl Into<String>,

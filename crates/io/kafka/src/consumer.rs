@@ -8,9 +8,10 @@
 //! [`Consumer::unassign`] that answers it.
 
 mod fetched;
-mod topic_ids;
+mod topic_state;
 
 pub use fetched::{Fetched, FetchedRecord, Timestamp};
+pub use topic_state::TopicState;
 
 use crate::ErrorCode;
 use crate::client::{Callbacks, ClientError, OpenError};
@@ -337,16 +338,16 @@ impl Consumer {
         self.0.client.client().fetch_cluster_id(timeout)
     }
 
-    /// Returns the id of each topic; `None` where the broker has none.
+    /// Returns what the brokers know of each topic.
     ///
     /// # Errors
     /// The brokers do not answer within `timeout`, or refuse.
-    pub fn topic_ids(
+    pub fn describe(
         &self,
         topics: &[Arc<str>],
         timeout: Duration,
-    ) -> Result<Vec<Option<[u8; 16]>>, ClientError> {
-        topic_ids::fetch(self, topics, timeout)
+    ) -> Result<Vec<TopicState>, ClientError> {
+        topic_state::fetch(self, topics, timeout)
     }
 
     /// Leaves the group once no records of it are held any more, at the latest after a second.

@@ -23,7 +23,9 @@ mod token;
 mod traffic;
 
 pub use client::{ClientError, OpenError};
-pub use consumer::{Consumer, Event, Fetched, FetchedRecord, Place, Timestamp, TopicPartition};
+pub use consumer::{
+    Consumer, Event, Fetched, FetchedRecord, Place, Timestamp, TopicPartition, TopicState,
+};
 pub use hash::KeyHash;
 pub use in_flight::{Failure, Receipt};
 pub use producer::{Producer, check};

@@ -10,7 +10,7 @@ mod revoke;
 
 use super::inbox::{Chunk, Part};
 use super::partition::Partition;
-use super::shared::Shared;
+use super::shared::{Reported, Shared};
 use crate::util::kafka::{error_type, token_file};
 use millstream_kafka::{ClientError, Consumer, ErrorCode, Event, Fetched, Place, TopicPartition};
 use millstream_model::{Backoff, BuildError};
@@ -173,7 +173,7 @@ impl Member {
                     self.shared.open.counters.rebalanced();
                     self.waits_at = None;
                     self.backoff.reset();
-                    self.shared.recovered(|code| self.can_read_after(code));
+                    self.shared.recovered(|error| self.is_over(error, &[]));
                     let is_last = self.pending.is_empty();
                     self.shared.is_settled.store(is_last, Ordering::Release);
                     (self.shared.open.wake)();
@@ -225,17 +225,23 @@ impl Member {
             first = end;
         }
         if !parts.is_empty() {
-            self.shared.recovered(|code| self.can_read_after(code));
+            self.shared.recovered(|error| self.is_over(error, parts.make_contiguous()));
             self.shared.inbox.push(Chunk { fetched, parts, bytes });
             (self.shared.open.wake)();
         }
     }
 
-    /// Whether an error is over, now that partitions are assigned or records come: one that concerns a
+    /// Whether an error is over, now that partitions are assigned, and these records have come: one of a
     /// topic may be about another than theirs.
-    fn can_read_after(&self, code: ErrorCode) -> bool {
+    fn is_over(&self, error: &Reported, records: &[Part]) -> bool {
         let is_owned = |topic: &String| self.owned.keys().any(|at| *at.topic == **topic);
-        !error_type::concerns_topic(code) || self.shared.config.plain_topics().all(is_owned)
+        match &error.topic {
+            Some(topic) => records.iter().any(|part| *part.partition().at.topic == **topic),
+            None if error_type::concerns_topic(error.code) => {
+                self.shared.config.plain_topics().all(is_owned)
+            }
+            None => true,
+        }
     }
 
     fn records(&mut self, fetched: &Fetched, run: std::ops::Range<usize>) -> Option<Part> {
@@ -267,7 +273,7 @@ impl Member {
             code => {
                 let topic = record.topic();
                 let message = format!("topic {topic}, partition {}: {code}", record.partition());
-                self.shared.report(&ClientError { code, message });
+                self.shared.report_about(Some(topic), &ClientError { code, message });
                 None
             }
         }

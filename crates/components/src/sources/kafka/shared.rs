@@ -28,7 +28,17 @@ pub struct Shared {
     /// Whether no rebalance is under way, and there was one.
     pub is_settled: AtomicBool,
     /// What was reported last.
-    reported: Mutex<Option<(ErrorCode, String)>>,
+    reported: Mutex<Option<Reported>>,
+}
+
+/// An error that was reported and is not over.
+#[derive(PartialEq)]
+pub struct Reported {
+    /// Its code.
+    pub code: ErrorCode,
+    /// The topic whose partition has it, if that is known.
+    pub topic: Option<String>,
+    what: String,
 }
 
 /// The sinks and the partitions.
@@ -93,10 +103,16 @@ impl Shared {
 
     /// Counts an error, logs it if it is another one than before, and shows it in the API.
     pub fn report(&self, error: &ClientError) {
+        self.report_about(None, error);
+    }
+
+    /// Does the same for an error of a partition of `topic`.
+    pub fn report_about(&self, topic: Option<&str>, error: &ClientError) {
         let kind = error_type::of(error.code);
         self.open.counters.error(kind);
         let what = format!("{}: {}", group_or_topic(self, error.code), error.message);
-        let told = Some((error.code, what.clone()));
+        let (code, topic) = (error.code, topic.map(str::to_owned));
+        let told = Some(Reported { code, topic, what: what.clone() });
         self.open.unreadable.note_error(&self.config.group, kind, &what);
         let mut reported = self.reported.lock();
         if *reported != told {
@@ -111,10 +127,10 @@ impl Shared {
         self.reported.lock().is_some()
     }
 
-    /// Says that reading works again, if what has happened ends an error such as the one reported.
-    pub fn recovered(&self, is_over: impl FnOnce(ErrorCode) -> bool) {
+    /// Says that reading works again, if what has happened ends the error that is reported.
+    pub fn recovered(&self, is_over: impl FnOnce(&Reported) -> bool) {
         let mut reported = self.reported.lock();
-        if reported.take_if(|(code, _)| is_over(*code)).is_some() {
+        if reported.take_if(|error| is_over(error)).is_some() {
             self.open.unreadable.clear(&self.config.group);
             log::info!("source {}: group {} is read again", self.open.info.id, self.config.group);
         }

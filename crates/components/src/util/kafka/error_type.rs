@@ -13,6 +13,11 @@ pub fn concerns_topic(code: ErrorCode) -> bool {
     is_about_topic(code) || code == ErrorCode::TopicAuthorizationFailed
 }
 
+/// Whether the error is over once a broker answers.
+pub fn concerns_connection(code: ErrorCode) -> bool {
+    matches!(of(code), "unreachable" | "authentication" | "tls")
+}
+
 /// Returns the type of an error in counters.
 pub fn of(code: ErrorCode) -> &'static str {
     match code {

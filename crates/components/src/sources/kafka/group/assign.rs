@@ -89,12 +89,12 @@ impl Member {
         topics.sort_unstable();
         topics.dedup();
         // Asked at each assignment: a topic of this name may be another one.
-        let ids = if topics.is_empty() {
+        let states = if topics.is_empty() {
             Vec::new()
         } else {
-            self.consumer.topic_ids(&topics, REQUEST_TIMEOUT)?
+            self.consumer.describe(&topics, REQUEST_TIMEOUT)?
         };
-        self.topic_ids.extend(topics.into_iter().zip(ids));
+        self.topic_ids.extend(topics.into_iter().zip(states.iter().map(|state| state.id)));
         let id = |at: &TopicPartition| {
             origin_id(cluster, self.topic_ids.get(&at.topic).copied().flatten(), at)
         };

@@ -5,7 +5,7 @@
 
 use super::Member;
 use crate::util::kafka::error_type;
-use millstream_kafka::{ClientError, TopicPartition};
+use millstream_kafka::{ClientError, Place, TopicPartition, TopicState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,17 +32,23 @@ impl Member {
         topics.sort_unstable();
         topics.dedup();
         if topics.is_empty() {
+            if is_failing && self.consumer.cluster_id(TIMEOUT).is_some() {
+                self.shared.recovered(|error| error_type::concerns_connection(error.code));
+            }
             return;
         }
         // A topic without an answer is being deleted, or its broker is away.
-        let Ok(ids) = self.consumer.topic_ids(&topics, TIMEOUT) else { return };
-        self.answered(&ids);
-        let is_other = |(topic, id): &(&Arc<str>, &Option<[u8; 16]>)| {
+        let Ok(states) = self.consumer.describe(&topics, TIMEOUT) else { return };
+        if is_failing {
+            self.answered(states.iter().all(|state| state.exists));
+        }
+        let is_other = |(topic, state): &(&Arc<str>, &TopicState)| {
             let before = self.topic_ids.get(*topic).copied().flatten();
-            before.is_some() && id.is_some() && before != **id
+            let is_owned = self.owned.keys().any(|at| at.topic == **topic);
+            is_owned && before.is_some() && state.id.is_some() && before != state.id
         };
         let other: Vec<Arc<str>> =
-            topics.iter().zip(&ids).filter(is_other).map(|(topic, _)| topic.clone()).collect();
+            topics.iter().zip(&states).filter(is_other).map(|(topic, _)| topic.clone()).collect();
         for topic in other {
             if let Err(error) = self.begin_again(&topic) {
                 self.shared.report(&error);
@@ -50,12 +56,14 @@ impl Member {
         }
     }
 
-    /// Ends the errors that brokers which answer, and know all topics, show to be over.
-    fn answered(&self, ids: &[Option<[u8; 16]>]) {
-        let are_known = ids.iter().all(Option::is_some);
-        self.shared.recovered(|code| match code {
-            code if error_type::concerns_topic(code) => are_known,
-            code => error_type::of(code) == "unreachable",
+    /// Ends an error once the brokers answer again, also those that lead the partitions, and for an
+    /// error about a topic, once all topics exist.
+    fn answered(&self, all_exist: bool) {
+        let owned: Vec<TopicPartition> = self.owned.keys().cloned().collect();
+        let are_led = owned.is_empty() || self.consumer.find(&owned, Place::End, TIMEOUT).is_ok();
+        self.shared.recovered(|error| match error.code {
+            code if error_type::is_about_topic(code) => all_exist && are_led,
+            code => error_type::concerns_connection(code) && are_led,
         });
     }
 

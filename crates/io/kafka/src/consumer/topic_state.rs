@@ -1,4 +1,4 @@
-//! Ids of topics.
+//! What the brokers know of topics.
 
 use super::{Consumer, Queue};
 use crate::ErrorCode;
@@ -9,8 +9,14 @@ use std::ptr::{NonNull, null};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Id of a topic; `None` if the broker has none.
-type TopicId = Option<[u8; 16]>;
+/// What the brokers know of a topic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TopicState {
+    /// Whether it exists, and may be described.
+    pub exists: bool,
+    /// Its id; `None` if the broker has none.
+    pub id: Option<[u8; 16]>,
+}
 
 /// A result of the broker.
 struct Answer(NonNull<c::rd_kafka_event_t>);
@@ -22,19 +28,19 @@ impl Drop for Answer {
     }
 }
 
-/// Fetches the id of each topic.
+/// Fetches what the brokers know of each topic.
 pub fn fetch(
     consumer: &Consumer,
     topics: &[Arc<str>],
     timeout: Duration,
-) -> Result<Vec<TopicId>, ClientError> {
+) -> Result<Vec<TopicState>, ClientError> {
     let answer = ask(consumer, topics, timeout)?;
     let known = described(&answer)?;
-    let id = |topic: &Arc<str>| {
+    let state = |topic: &Arc<str>| {
         let of = known.iter().find(|(name, _)| name.to_bytes() == topic.as_bytes());
-        of.and_then(|(_, id)| *id)
+        of.map_or(TopicState::default(), |(_, state)| *state)
     };
-    Ok(topics.iter().map(id).collect())
+    Ok(topics.iter().map(state).collect())
 }
 
 fn ask(consumer: &Consumer, topics: &[Arc<str>], timeout: Duration) -> Result<Answer, ClientError> {
@@ -58,10 +64,10 @@ fn ask(consumer: &Consumer, topics: &[Arc<str>], timeout: Duration) -> Result<An
     answer.ok_or_else(|| failed(ErrorCode::OperationTimedOut))
 }
 
-/// A topic by name, with its id.
-type Described<'a> = (&'a CStr, TopicId);
+/// A topic by name.
+type Described<'a> = (&'a CStr, TopicState);
 
-/// Returns the topics of an answer with their ids.
+/// Returns the topics of an answer.
 fn described(answer: &Answer) -> Result<Vec<Described<'_>>, ClientError> {
     // SAFETY: the event is alive while `answer` is borrowed, and all that is read belongs to it.
     unsafe {
@@ -77,7 +83,7 @@ fn described(answer: &Answer) -> Result<Vec<Described<'_>>, ClientError> {
         let mut count = 0;
         let first = c::rd_kafka_DescribeTopics_result_topics(result, &mut count);
         let topics = (0..count).map(|index| *first.add(index));
-        Ok(topics.map(|topic| (name(topic), id(topic))).collect())
+        Ok(topics.map(|topic| (name(topic), state(topic))).collect())
     }
 }
 
@@ -90,11 +96,25 @@ unsafe fn name<'a>(topic: *const c::rd_kafka_TopicDescription_t) -> &'a CStr {
     unsafe { CStr::from_ptr(c::rd_kafka_TopicDescription_name(topic)) }
 }
 
+/// Returns whether a topic exists, and its id.
+///
+/// # Safety
+/// The description is alive.
+unsafe fn state(topic: *const c::rd_kafka_TopicDescription_t) -> TopicState {
+    // SAFETY: the error belongs to the description, and may be null.
+    unsafe {
+        let error = c::rd_kafka_TopicDescription_error(topic);
+        let none = c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
+        let exists = error.is_null() || c::rd_kafka_error_code(error) == none;
+        TopicState { exists, id: id(topic) }
+    }
+}
+
 /// Returns the id of a topic; `None` if the broker has none.
 ///
 /// # Safety
 /// The description is alive.
-unsafe fn id(topic: *const c::rd_kafka_TopicDescription_t) -> TopicId {
+unsafe fn id(topic: *const c::rd_kafka_TopicDescription_t) -> Option<[u8; 16]> {
     // SAFETY: the id belongs to the description, and may be null.
     let (most, least) = unsafe {
         let id = NonNull::new(c::rd_kafka_TopicDescription_topic_id(topic).cast_mut())?;
