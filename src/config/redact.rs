@@ -313,16 +313,14 @@ fn is_variable(text: &str) -> bool {
     name.is_some_and(|name| !name.contains(['$', '{', '}']) && !name.contains(":-"))
 }
 
-/// Whether the first `length` bytes of what follows `://`, which should be host and port, are a user and
-/// the beginning of a password that has a `/`, `?` or `#`, as `me:pa` of `http://me:pa/ss@host`. Such a URL
-/// is not valid.
+/// Whether the first `length` bytes of what follows `://` may be the beginning of a user and a password that
+/// has a `/`, `?` or `#`, as `me:pa` of `http://me:pa/ss@host`. Such a URL is not valid. A port and a path
+/// look the same, so that an address with an `@` in its path is hidden, too.
 pub fn is_cut_password(rest: &[u8], length: usize) -> bool {
     let (authority, behind) = rest.split_at(length);
-    let is_host =
-        authority.contains(&b'@') || authority.ends_with(b"]") || behind.starts_with(b"//");
-    let is_port = |of: &[u8]| !of.is_empty() && of.iter().all(u8::is_ascii_digit);
-    let colon = authority.iter().rposition(|byte| *byte == b':');
-    !is_host && colon.is_some_and(|colon| !is_port(&authority[colon + 1..]))
+    let user = authority.split(|byte| *byte == b'@').next().unwrap_or_default();
+    let is_host = user.starts_with(b"[") || behind.starts_with(b"//");
+    !is_host && user.contains(&b':')
 }
 
 /// Returns where users and passwords are in a text: of URLs, and of addresses without a scheme.
@@ -542,9 +540,12 @@ mod tests {
             ("kafka://a:1,me:pass-1@b:2/x", "kafka://REDACTED@b:2/x"),
             ("http://a:1,http://me:pass-1@b:2", "http://a:1,http://REDACTED@b:2"),
             ("http://me@b:2/c@d", "http://REDACTED@b:2/c@d"),
-            ("http://b:2/c@d", "http://b:2/c@d"),
+            ("http://b:2/c", "http://b:2/c"),
+            ("http://b:2/c@d", "http://REDACTED@d"),
             ("http://[::1]/c@d", "http://[::1]/c@d"),
             ("http://me:pa/ss@b:2/c", "http://REDACTED@b:2/c"),
+            ("http://me:12/34@b:2/c", "http://REDACTED@b:2/c"),
+            ("http://me:pa@s/s@b:2/c", "http://REDACTED@b:2/c"),
             ("http://me:pa#ss@b:2/c", "http://REDACTED@b:2/c"),
             ("http://me:pa?ss@b:2/c", "http://REDACTED@b:2/c"),
             ("http://me:/pass@b:2/c", "http://REDACTED@b:2/c"),
