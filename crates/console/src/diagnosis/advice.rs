@@ -66,7 +66,7 @@ fn by_type(cause: Cause, of: &ComponentSnapshot) -> Option<&'static str> {
             "the endpoint of {} limits the rate: raise its limit, or send fewer requests by a larger `batch` or a lower `request.concurrency`"
         }
         (Cause::WrongEncoding, _) if of.kind == "sink" => {
-            "set `encoding` of that source before {} whose lines have another one"
+            "set `encoding` on the source before {} whose lines use another one"
         }
         (Cause::RateLimit, "throttle") => "raise `events` of {}, or shorten its `window`",
         _ => return None,

@@ -124,8 +124,8 @@ fn failing_at(component: &ComponentSnapshot, share: f64) -> Option<Candidate<'_>
     Some(Candidate { component, share, reason: cause.id(), numbers, advice })
 }
 
-/// Returns the sink that has had most events refused, if its endpoint accepted none. A few events of
-/// which one was refused limit nothing.
+/// Returns the sink that has had most events refused, if its endpoint accepted none. A few
+/// refused events are no bottleneck.
 fn refusing<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let refused = |at: &Pair<'a>| at.dropped(REFUSED).max(at.errors(REFUSED));
     let sinks = window.pairs().filter(|at| at.now.kind == "sink" && at.accepted() == 0);

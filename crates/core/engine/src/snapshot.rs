@@ -5,8 +5,8 @@ use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::cut::Cut;
 use crate::limits::FULL_AFTER;
 use millstream_model::snapshot::{
-    CheckpointSnapshot, ComponentSnapshot, FileSnapshot, HeldBackSnapshot, SinkProgress, Snapshot,
-    TaskSnapshot, lag_seconds, log_delay_seconds,
+    CheckpointSnapshot, ComponentSnapshot, FailureSnapshot, FileSnapshot, HeldBackSnapshot,
+    SinkProgress, Snapshot, TaskSnapshot, lag_seconds, log_delay_seconds,
 };
 use millstream_model::{CountersSnapshot, EngineTime, Kind, Now, SinkIndex};
 use millstream_store::StoreHealth;
@@ -173,6 +173,12 @@ fn hanging_calls(core: &Core, node: &Node) -> Option<u64> {
     }
 }
 
+/// Returns the failure of the lane that has failed for longest.
+fn longest_failure(slot: &SinkSlot) -> Option<FailureSnapshot> {
+    let failures = slot.lanes.iter().filter_map(|lane| lane.failure());
+    failures.max_by(|a, b| a.span_seconds.total_cmp(&b.span_seconds))
+}
+
 fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
     let node = &core.nodes[index];
     let slot = core.sinks().find(|(of, _)| of.id == node.id).map(|(_, slot)| slot);
@@ -185,7 +191,7 @@ fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
         waiting_batches: waiting_batches(core, node),
         full_seconds: full_seconds(core, node, now.since_start),
         hanging_calls: hanging_calls(core, node),
-        failure: slot.and_then(|slot| slot.lanes.iter().find_map(|lane| lane.failure())),
+        failure: slot.and_then(longest_failure),
         buffer_bytes: slot.map(|slot| slot.queued()),
         disk_buffer: slot
             .and_then(|slot| slot.disk.as_ref())

@@ -62,11 +62,15 @@ mod tests {
 
     #[test]
     fn a_pause_is_at_most_as_long_as_the_outage_so_far_whatever_was_random_before() {
-        for failures in 0..40 {
-            let mut backoff = Backoff::default();
-            let outage: Duration = (0..failures).map(|_| backoff.next(0)).sum();
-            let pause = backoff.next(u32::MAX);
-            assert!(pause <= outage.max(BACKOFF_MIN), "{pause:?} after {outage:?}");
+        let short = |_: u32| 0_u32;
+        let mixed = |n: u32| n.wrapping_mul(0x9e37_79b9);
+        for random in [short as fn(u32) -> u32, mixed] {
+            for failures in 0..40 {
+                let mut backoff = Backoff::default();
+                let outage: Duration = (0..failures).map(|n| backoff.next(random(n))).sum();
+                let pause = backoff.next(u32::MAX);
+                assert!(pause <= outage.max(BACKOFF_MIN), "{pause:?} after {outage:?}");
+            }
         }
     }
 }

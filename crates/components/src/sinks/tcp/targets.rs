@@ -97,14 +97,16 @@ mod tests {
 
     #[test]
     fn the_connection_rate_is_bounded_whatever_the_jitter() {
-        let mut now = Instant::now();
-        let mut targets = Targets::new(vec![address(1), address(2)], 1);
-        targets.next(now);
-        for _ in 0..50 {
-            targets.failed(now, 0);
-            let next = targets.next(now).unwrap().1;
-            assert!(next >= now + CONNECT_EVERY);
-            now = next;
+        for random in [0, u32::MAX / 2, u32::MAX] {
+            let mut now = Instant::now();
+            let mut targets = Targets::new(vec![address(1), address(2)], 1);
+            targets.next(now);
+            for _ in 0..50 {
+                targets.failed(now, random);
+                let next = targets.next(now).unwrap().1;
+                assert!(next >= now + CONNECT_EVERY);
+                now = next;
+            }
         }
     }
 }

@@ -6,8 +6,9 @@ use crate::diagnosis::view::{Pair, View};
 
 /// Seconds from the first failed attempt to the last one from which an endpoint counts as failing: after
 /// a shorter outage a sink may only be waiting for its next attempt. A pause is at most as long as the
-/// outage so far, so a lasting one is known after twice this time.
-const FAILING_SECONDS: f64 = 11.0;
+/// outage so far, so a lasting one is known after twice this time; two attempts that end after the default
+/// `connect_timeout` of 10 s are enough.
+const FAILING_SECONDS: f64 = 10.0;
 
 /// Share of the window in which a source waits for a slow component.
 const WAITS: f64 = 0.5;

@@ -4,10 +4,11 @@ use super::agent::{Setup, World};
 use super::writer::Lines;
 use crate::kafka::{Kafka, Written};
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rustix::net::{self, AddressFamily, SocketType};
 use rustix::process::{Resource, Rlimit, prlimit};
 use std::fs;
 use std::io::Write;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -272,6 +273,19 @@ pub const ALONE: &[Plant] = &[
         nothing,
     ),
     plant(
+        "connects_time_out",
+        &["endpoint_unreachable"],
+        |setup| {
+            setup.instead = Some(format!(
+                "sources:\n  web: {{ type: file, read_from: beginning, include: ['{}/in/*.log'] }}\n\
+             sinks:\n  out: {{ type: http, inputs: [web], uri: 'http://{}/in', encoding: {{ codec: json }} }}\n",
+                setup.dir.display(),
+                address_that_drops()
+            ));
+        },
+        nothing,
+    ),
+    plant(
         "kafka_unreachable",
         &["endpoint_unreachable"],
         |setup| setup.instead = Some(reading("127.0.0.1:1", &topic_of(setup))),
@@ -303,6 +317,19 @@ fn include_more(setup: &mut Setup, path: &str) {
 fn costly(setup: &mut Setup, words: u32) {
     setup.transform =
         format!(r#"type: filter, where: '!message.matches(".*(\\b\\w+\\b ){{{words}}}x.*")'"#);
+}
+
+/// Returns an address at which connects time out until the process ends: the queue of its listener is
+/// full.
+fn address_that_drops() -> SocketAddr {
+    let listener = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    net::bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+    net::listen(&listener, 0).expect("a listener");
+    let address = net::getsockname(&listener).expect("its address");
+    let address = SocketAddr::try_from(address).expect("an IP address");
+    let full = || TcpStream::connect_timeout(&address, Duration::from_millis(200));
+    std::mem::forget((listener, [full(), full(), full()]));
+    address
 }
 
 /// Returns the configuration of an agent that reads a topic.
