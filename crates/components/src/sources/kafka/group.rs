@@ -236,6 +236,8 @@ impl Member {
     fn is_over(&self, error: &Reported, records: &[Part]) -> bool {
         let is_owned = |topic: &String| self.owned.keys().any(|at| *at.topic == **topic);
         match &error.topic {
+            // What another member reads now is its error.
+            Some(topic) if !is_owned(topic) => true,
             Some(topic) => records.iter().any(|part| *part.partition().at.topic == **topic),
             None if error_type::concerns_topic(error.code) => {
                 self.shared.config.plain_topics().all(is_owned)
