@@ -12,8 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest configurable batch. Bytes: four times what the engine queues for a sink, see
-/// `IDLE_FLUSH` in the batcher.
+/// Largest configurable batch. Bytes: four times what the engine queues for a sink by default.
 const BATCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Longest pause between attempts against an endpoint that rejects everything until an operator

@@ -9,7 +9,8 @@ use crate::codec::Codec;
 use crate::sinks::http_delivery::BatchOptions;
 use millstream_compression::Algorithm;
 use millstream_model::{
-    BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Outcome, Payload, Settled,
+    BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Outcome, Payload, QUEUE_BYTES_MIN,
+    QUEUE_IDLE, Settled,
 };
 use millstream_transport::tls::Tls;
 use std::collections::VecDeque;
@@ -32,9 +33,10 @@ pub struct TcpLane {
     session: [u8; 16],
     targets: Targets,
     connection: Option<Connection>,
-    /// The open batch, and when it is due.
+    /// The open batch, when it is due, and when it will be if payloads are added all the time.
     open_batch: OpenBatch,
     due: Option<Instant>,
+    due_at_last: Option<Instant>,
     /// Unsettled frames, oldest first.
     pending: VecDeque<Pending>,
     /// Bytes in `pending` and `open_batch`.
@@ -71,6 +73,7 @@ impl TcpLane {
             connection: None,
             open_batch: OpenBatch::default(),
             due: None,
+            due_at_last: None,
             pending: VecDeque::new(),
             bytes: 0,
             last: 0,
@@ -187,14 +190,22 @@ impl TcpLane {
             || self.open_batch.events >= self.batch.events;
         if full || !self.config.has_batches() {
             self.close_batch();
-        } else if self.due.is_none() {
-            self.due = Some(Instant::now() + self.batch.timeout.0);
+        } else {
+            self.await_more();
         }
+    }
+
+    /// Sets when the open batch is due.
+    fn await_more(&mut self) {
+        let now = Instant::now();
+        let at_last = *self.due_at_last.get_or_insert(now + self.batch.timeout.0);
+        let may_fill_queue = self.open_batch.bytes >= QUEUE_BYTES_MIN;
+        self.due = Some(if may_fill_queue { at_last.min(now + QUEUE_IDLE) } else { at_last });
     }
 
     /// Closes the open batch and sends it as a frame.
     fn close_batch(&mut self) {
-        self.due = None;
+        (self.due, self.due_at_last) = (None, None);
         if self.open_batch.is_empty() {
             return;
         }
