@@ -1,4 +1,4 @@
-//! Source `internal_logs` in a running agent, one of whose sinks cannot deliver its events.
+//! Source `internal_logs` in a running agent: sinks that cannot deliver its events, reloads, stops.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use serde_json::Value;
@@ -38,4 +38,40 @@ fn a_sink_that_fails_with_the_log_does_not_feed_it() {
     assert!(of_sink.iter().all(|record| record["target"].as_str().is_some()), "{of_sink:#?}");
     // At most 6 of each place within 10 s, and there are a few places.
     assert!(all.len() < 100, "{} records", all.len());
+}
+
+/// Every line of the log until the stop becomes one event, although the source is replaced.
+#[test]
+fn a_reload_and_a_stop_lose_no_record() {
+    let dir = folder();
+    let config = |env: &str| {
+        format!(
+            "sources: {{ log: {{ type: internal_logs, attributes: {{ env: {env} }} }} }}\n\
+             sinks:\n  \
+             kept: {{ type: file, inputs: [log], path: DIR/out.jsonl, encoding: {{ codec: json }} }}\n"
+        )
+    };
+    let mut agent = Agent::start(dir.path(), &config("old"), &[]);
+    let records = || -> Vec<Value> {
+        let lines = lines(&dir.path().join("out.jsonl"));
+        lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    let has = |env: &str| records().iter().any(|record| record["env"] == env);
+    wait_until("the first records", LIMIT, || has("old"));
+    agent.reload(&config("new"));
+    wait_until("records of the new source", LIMIT, || has("new"));
+    assert!(agent.stop().success(), "{}", agent.log());
+    let (log, records) = (agent.log(), records());
+    let messages: Vec<&str> =
+        records.iter().filter_map(|record| record["message"].as_str()).collect();
+    let (reload, stop) =
+        ("SIGHUP: reloading the configuration", "SIGTERM: draining events in flight");
+    for once in [reload, stop] {
+        assert_eq!(messages.iter().filter(|message| **message == once).count(), 1, "{once}");
+    }
+    for line in log.lines().take_while(|line| !line.ends_with(stop)) {
+        let is_there = messages.iter().any(|message| line.ends_with(message));
+        assert!(is_there, "{line}: not in {messages:#?}");
+    }
+    assert!(log.lines().last().unwrap().ends_with("lost: nothing"), "{log}");
 }

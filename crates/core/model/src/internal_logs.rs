@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// Most records that wait for a source, and that are kept until the first one reads.
@@ -11,6 +11,14 @@ pub const RECORDS_MAX: usize = 1024;
 
 /// Most bytes of their messages.
 const BYTES_MAX: usize = 1 << 20;
+
+/// The levels of records, the most severe first.
+const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
+
+/// Returns the place of a level in [`LEVELS`]; an unknown one is behind all.
+fn place(level: &str) -> usize {
+    LEVELS.iter().position(|name| *name == level).unwrap_or(LEVELS.len())
+}
 
 /// A record of the agent's own log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,14 +34,27 @@ pub struct LogRecord {
 }
 
 /// Records that wait for one reader.
-#[derive(Default)]
 struct Queue {
     waiting: Mutex<(VecDeque<LogRecord>, usize)>,
     dropped: AtomicU64,
+    /// Place of the least severe level that is queued.
+    least: AtomicUsize,
+}
+
+impl Default for Queue {
+    /// Creates a queue of all levels.
+    fn default() -> Queue {
+        let least = AtomicUsize::new(LEVELS.len());
+        Queue { waiting: Mutex::default(), dropped: AtomicU64::new(0), least }
+    }
 }
 
 impl Queue {
-    fn push(&self, record: LogRecord) {
+    /// Queues a record, or counts it if the queue is full. One below the level does neither.
+    fn push(&self, record: &LogRecord) {
+        if place(record.level) > self.least.load(Relaxed) {
+            return;
+        }
         let mut waiting = self.waiting.lock();
         let (records, bytes) = &mut *waiting;
         if records.len() >= RECORDS_MAX || *bytes + record.message.len() > BYTES_MAX {
@@ -42,8 +63,23 @@ impl Queue {
             return;
         }
         *bytes += record.message.len();
-        records.push_back(record);
+        records.push_back(record.clone());
     }
+
+    /// Queues only records up to this place of a level from now on, and removes the others.
+    fn limit(&self, least: usize) {
+        self.least.store(least, Relaxed);
+        let (records, bytes) = &mut *self.waiting.lock();
+        records.retain(|record| place(record.level) <= least);
+        *bytes = records.iter().map(|record| record.message.len()).sum();
+    }
+}
+
+/// The queue of a source that has begun to read.
+struct Subscription {
+    /// Of the source.
+    id: String,
+    queue: Weak<Queue>,
 }
 
 /// Where records go to.
@@ -51,7 +87,7 @@ impl Queue {
 struct Hub {
     /// Whether anything takes records.
     is_read: AtomicBool,
-    readers: Mutex<Vec<Weak<Queue>>>,
+    readers: Mutex<Vec<Subscription>>,
     /// The records before the first reader, until it is known that there is none.
     early: Mutex<Option<Arc<Queue>>>,
 }
@@ -83,24 +119,25 @@ impl InternalLogs {
         }
         let record = record();
         let readers = self.0.readers.lock();
-        self.0.early.lock().iter().for_each(|early| early.push(record.clone()));
-        let queues = readers.iter().filter_map(Weak::upgrade);
-        queues.for_each(|queue| queue.push(record.clone()));
+        self.0.early.lock().iter().for_each(|early| early.push(&record));
+        let queues = readers.iter().filter_map(|reader| reader.queue.upgrade());
+        queues.for_each(|queue| queue.push(&record));
     }
 
-    /// Reads the records from now on; the first reader also gets those before.
-    pub fn read(&self) -> LogReader {
-        let mut readers = self.0.readers.lock();
-        let queue = self.0.early.lock().take().unwrap_or_default();
-        readers.push(Arc::downgrade(&queue));
-        drop(readers);
-        self.update();
-        LogReader { queue, logs: self.clone() }
+    /// Opens the reader of the source `id`, for records of `level` and above. It reads from its
+    /// first call on; the first reader also gets the records before. Opened while the source with
+    /// this id runs, it continues where that one ends.
+    pub fn reader(&self, id: &str, level: &str) -> LogReader {
+        let readers = self.0.readers.lock();
+        let running = readers.iter().find(|reader| reader.id == id);
+        let queue = running.and_then(|reader| reader.queue.upgrade());
+        let (logs, id) = (self.clone(), id.to_owned());
+        LogReader { queue, has_begun: false, least: place(level), id, logs }
     }
 
     fn update(&self) {
         let mut readers = self.0.readers.lock();
-        readers.retain(|queue| queue.strong_count() > 0);
+        readers.retain(|reader| reader.queue.strong_count() > 0);
         let has_early = self.0.early.lock().is_some();
         self.0.is_read.store(has_early || !readers.is_empty(), Relaxed);
     }
@@ -114,27 +151,57 @@ impl fmt::Debug for InternalLogs {
 
 /// Reads records. The queue behind it is bounded: what finds it full is dropped and counted.
 pub struct LogReader {
-    queue: Arc<Queue>,
+    /// Until it reads, that of the source that this one replaces.
+    queue: Option<Arc<Queue>>,
+    has_begun: bool,
+    /// Place of the least severe level that it reads.
+    least: usize,
+    /// Of the source.
+    id: String,
     logs: InternalLogs,
 }
 
 impl LogReader {
     /// Takes the records that wait.
-    pub fn take(&self) -> VecDeque<LogRecord> {
-        let (records, _) = std::mem::take(&mut *self.queue.waiting.lock());
+    pub fn take(&mut self) -> VecDeque<LogRecord> {
+        let (records, _) = std::mem::take(&mut *self.queue().waiting.lock());
         records
     }
 
     /// Returns how many records were dropped since the last call.
-    pub fn take_dropped(&self) -> u64 {
-        self.queue.dropped.swap(0, Relaxed)
+    pub fn take_dropped(&mut self) -> u64 {
+        self.queue().dropped.swap(0, Relaxed)
+    }
+
+    /// Begins to read at the first call.
+    fn queue(&mut self) -> Arc<Queue> {
+        match &self.queue {
+            Some(queue) if self.has_begun => queue.clone(),
+            _ => self.begin(),
+        }
+    }
+
+    fn begin(&mut self) -> Arc<Queue> {
+        // Nothing is published meanwhile.
+        let mut readers = self.logs.0.readers.lock();
+        let inherited = self.queue.take();
+        let is_new = inherited.is_none();
+        let early = || self.logs.0.early.lock().take();
+        let queue = inherited.or_else(early).unwrap_or_default();
+        queue.limit(self.least);
+        if is_new {
+            readers.push(Subscription { id: self.id.clone(), queue: Arc::downgrade(&queue) });
+        }
+        drop(readers);
+        (self.queue, self.has_begun) = (Some(queue.clone()), true);
+        self.logs.update();
+        queue
     }
 }
 
 impl Drop for LogReader {
     fn drop(&mut self) {
-        let queue = std::mem::take(&mut self.queue);
-        drop(queue);
+        drop(self.queue.take());
         self.logs.update();
     }
 }
@@ -143,34 +210,48 @@ impl Drop for LogReader {
 mod tests {
     use super::*;
 
-    fn record(message: &str) -> LogRecord {
+    fn at_level(level: &'static str, message: &str) -> LogRecord {
         let (target, message) = ("t".to_owned(), message.to_owned());
-        LogRecord { unix_ns: 1, level: "info", target, message }
+        LogRecord { unix_ns: 1, level, target, message }
     }
 
-    fn messages(reader: &LogReader) -> Vec<String> {
+    fn record(message: &str) -> LogRecord {
+        at_level("info", message)
+    }
+
+    /// Opens a reader of all levels that reads from now on.
+    fn reader(logs: &InternalLogs) -> LogReader {
+        let mut reader = logs.reader("log", "trace");
+        reader.begin();
+        reader
+    }
+
+    fn messages(reader: &mut LogReader) -> Vec<String> {
         reader.take().into_iter().map(|record| record.message).collect()
     }
 
     #[test]
     fn nothing_is_made_while_nothing_reads() {
         let logs = InternalLogs::default();
+        let opened = logs.reader("log", "info");
         logs.publish(|| panic!("it is not read"));
-        let reader = logs.read();
+        let mut reader = reader(&logs);
         logs.publish(|| record("a"));
-        assert_eq!(messages(&reader), ["a"]);
+        assert_eq!(messages(&mut reader), ["a"]);
         drop(reader);
         logs.publish(|| panic!("it is no longer read"));
+        drop(opened);
     }
 
     #[test]
     fn the_first_reader_gets_what_was_before_and_each_gets_all_after() {
         let logs = InternalLogs::keeping();
         logs.publish(|| record("a"));
-        let (first, second) = (logs.read(), logs.read());
+        let (mut first, mut second) = (reader(&logs), logs.reader("other", "trace"));
+        second.begin();
         logs.publish(|| record("b"));
         assert_eq!(
-            (messages(&first), messages(&second)),
+            (messages(&mut first), messages(&mut second)),
             (vec!["a".into(), "b".into()], vec!["b".into()])
         );
         let logs = InternalLogs::keeping();
@@ -181,7 +262,7 @@ mod tests {
     #[test]
     fn a_full_queue_drops_and_counts() {
         let logs = InternalLogs::default();
-        let reader = logs.read();
+        let mut reader = reader(&logs);
         (0..RECORDS_MAX + 7).for_each(|_| logs.publish(|| record("a")));
         assert_eq!(
             (reader.take().len(), reader.take_dropped(), reader.take_dropped()),
@@ -192,5 +273,55 @@ mod tests {
         assert_eq!((reader.take().len(), reader.take_dropped()), (1, 1));
         logs.publish(|| record("a"));
         assert_eq!(reader.take().len(), 1);
+    }
+
+    #[test]
+    fn records_below_the_level_take_no_place_and_are_not_lost() {
+        let logs = InternalLogs::keeping();
+        let long = "x".repeat(BYTES_MAX - 10);
+        logs.publish(|| at_level("debug", &long));
+        logs.publish(|| at_level("warn", "early"));
+        let mut reader = logs.reader("log", "warn");
+        assert_eq!(messages(&mut reader), ["early"]);
+        (0..2 * RECORDS_MAX).for_each(|_| logs.publish(|| at_level("debug", "a detail")));
+        logs.publish(|| at_level("unknown", "a"));
+        logs.publish(|| at_level("warn", "b"));
+        logs.publish(|| at_level("error", "c"));
+        assert_eq!(
+            (messages(&mut reader), reader.take_dropped()),
+            (vec!["b".into(), "c".into()], 0)
+        );
+    }
+
+    #[test]
+    fn the_bytes_of_early_records_below_the_level_are_free_again() {
+        let logs = InternalLogs::keeping();
+        let long = "x".repeat(BYTES_MAX - 10);
+        logs.publish(|| at_level("debug", &long));
+        let mut reader = logs.reader("log", "warn");
+        assert_eq!(reader.take_dropped(), 0);
+        logs.publish(|| at_level("warn", &long));
+        assert_eq!((reader.take_dropped(), reader.take().len()), (0, 1));
+    }
+
+    #[test]
+    fn a_successor_continues_where_the_running_source_ends() {
+        let logs = InternalLogs::default();
+        let mut old = reader(&logs);
+        logs.publish(|| record("a"));
+        assert_eq!(messages(&mut old), ["a"]);
+        let refused = logs.reader("log", "error");
+        drop(refused);
+        let (mut next, mut other) = (logs.reader("log", "warn"), logs.reader("other", "trace"));
+        logs.publish(|| at_level("warn", "b"));
+        drop(old);
+        logs.publish(|| at_level("info", "c"));
+        logs.publish(|| at_level("error", "d"));
+        assert_eq!(messages(&mut next), ["b", "d"]);
+        assert_eq!(messages(&mut other), Vec::<String>::new());
+        logs.publish(|| at_level("info", "e"));
+        assert_eq!((messages(&mut next), messages(&mut other)), (vec![], vec!["e".to_owned()]));
+        drop((next, other));
+        logs.publish(|| panic!("it is no longer read"));
     }
 }

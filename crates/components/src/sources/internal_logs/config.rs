@@ -2,7 +2,6 @@
 
 use super::InternalLogsSource;
 use crate::component::{Component, SourceComponent};
-use crate::sources::points::metric_emitter::MetricEmitter;
 use millstream_model::{BuildError, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,10 +32,15 @@ pub enum EmittedLevel {
 }
 
 impl EmittedLevel {
-    /// Returns whether a record of this level is emitted.
-    pub fn includes(self, level: &str) -> bool {
-        let names = ["error", "warn", "info", "debug", "trace"];
-        names.iter().position(|name| *name == level).is_some_and(|place| place <= self as usize)
+    /// Returns its name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            EmittedLevel::Error => "error",
+            EmittedLevel::Warn => "warn",
+            EmittedLevel::Info => "info",
+            EmittedLevel::Debug => "debug",
+            EmittedLevel::Trace => "trace",
+        }
     }
 }
 
@@ -44,7 +48,6 @@ impl Component for InternalLogsConfig {}
 
 impl SourceComponent for InternalLogsConfig {
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
-        let emitter = MetricEmitter::new(&open)?;
-        Ok(Box::new(InternalLogsSource::new(open.internal_logs, self.level, emitter)))
+        Ok(Box::new(InternalLogsSource::open(open, self.level)?))
     }
 }

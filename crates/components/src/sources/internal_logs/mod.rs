@@ -10,8 +10,11 @@ pub use config::InternalLogsConfig;
 use crate::sources::points::log_events::{LogEvent, LogEventRows};
 use crate::sources::points::metric_emitter::MetricEmitter;
 use config::EmittedLevel;
-use millstream_model::{InternalLogs, LogReader, LogRecord, Polled, Source, SourceCx};
-use std::time::Duration;
+use millstream_model::{
+    BuildError, Counters, Leftover, LogReader, LogRecord, Polled, Source, SourceCx, SourceOpen,
+};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Pause between two looks for new records. Nothing wakes the source: a wake would take locks while
 /// any part of the program writes to the log.
@@ -19,33 +22,60 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// The source.
 struct InternalLogsSource {
-    logs: InternalLogs,
-    /// Set at the first poll: until then the source that this one replaces gets the records.
+    id: String,
+    /// Reads from the first poll on: until then the source that this one replaces gets the records.
+    /// `None` once the agent stops.
     reader: Option<LogReader>,
-    level: EmittedLevel,
     rows: LogEventRows,
+    /// Records in `rows`.
+    waiting: u64,
     emitter: MetricEmitter,
+    counters: Arc<Counters>,
+    /// Whether it takes no more records. The agent logs while it stops: the source would not end.
+    is_closing: bool,
 }
 
 impl InternalLogsSource {
-    fn new(logs: InternalLogs, level: EmittedLevel, emitter: MetricEmitter) -> InternalLogsSource {
-        InternalLogsSource { logs, reader: None, level, rows: LogEventRows::default(), emitter }
+    fn open(open: SourceOpen, level: EmittedLevel) -> Result<InternalLogsSource, BuildError> {
+        let emitter = MetricEmitter::new(&open)?;
+        let id = open.info.id.clone();
+        Ok(InternalLogsSource {
+            reader: Some(open.internal_logs.reader(&id, level.name())),
+            id,
+            rows: LogEventRows::default(),
+            waiting: 0,
+            emitter,
+            counters: open.counters,
+            is_closing: false,
+        })
     }
 
-    /// Takes the records that wait.
-    fn take(&mut self, cx: &SourceCx<'_>) {
-        let reader = self.reader.get_or_insert_with(|| self.logs.read());
-        let dropped = reader.take_dropped();
-        if dropped > 0 {
-            cx.counters.dropped("queue_full", dropped);
-        }
-        if self.rows.is_empty() && cx.sinks.is_subset(cx.ready) {
-            let records = reader.take().into_iter();
-            let emitted = records.filter(|record| self.level.includes(record.level));
-            let events: Vec<LogEvent> = emitted.map(event).collect();
-            let bytes = events.iter().map(LogEvent::bytes).sum::<usize>();
-            cx.counters.received(events.len() as u64, bytes as u64);
-            self.rows.add(events);
+    /// Counts the records that found the queue full.
+    fn count_dropped(&mut self) {
+        let dropped = self.reader.as_mut().map_or(0, LogReader::take_dropped);
+        self.counters.dropped("queue_full", dropped);
+    }
+
+    /// Takes the records that wait in the queue.
+    fn take(&mut self) {
+        let records = self.reader.as_mut().map(LogReader::take).unwrap_or_default();
+        let events: Vec<LogEvent> = records.into_iter().map(event).collect();
+        let bytes = events.iter().map(LogEvent::bytes).sum::<usize>();
+        self.counters.received(events.len() as u64, bytes as u64);
+        self.waiting += events.len() as u64;
+        self.rows.add(events);
+    }
+
+    /// Counts the records taken and not emitted: they are lost.
+    fn give_up(&mut self) {
+        let lost = std::mem::take(&mut self.waiting);
+        if lost > 0 {
+            self.rows = LogEventRows::default();
+            self.counters.dropped("abandoned", lost);
+            log::warn!(
+                "source {}: {lost} log records are lost: they could not be emitted before the source ended",
+                self.id
+            );
         }
     }
 }
@@ -53,8 +83,17 @@ impl InternalLogsSource {
 impl Source for InternalLogsSource {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
         self.emitter.count_lost(cx);
-        self.take(cx);
-        if !cx.sinks.is_subset(cx.ready) {
+        let is_ready = cx.sinks.is_subset(cx.ready);
+        if !self.is_closing {
+            self.count_dropped();
+            if is_ready && self.rows.is_empty() {
+                self.take();
+            }
+        }
+        if self.is_closing && self.rows.is_empty() {
+            return Polled::Ended;
+        }
+        if !is_ready {
             return Polled::Backpressure;
         }
         if self.rows.is_empty() {
@@ -64,7 +103,42 @@ impl Source for InternalLogsSource {
             return Polled::Backpressure;
         };
         let batch = self.rows.batch(block, &mut self.emitter, cx);
+        self.waiting -= batch.rows() as u64;
         Polled::Batch(Box::new(batch), permit)
+    }
+
+    fn close(&mut self, for_good: bool) -> bool {
+        self.count_dropped();
+        self.take();
+        self.is_closing = true;
+        if for_good {
+            self.reader = None;
+        }
+        // After a reload the source that replaces this one has the records from here on.
+        !self.rows.is_empty()
+    }
+
+    fn reopen(&mut self) {
+        self.is_closing = false;
+    }
+
+    /// Takes what waits if the source could not be closed in time, so that it is counted.
+    fn hold(&mut self, _: Instant) {
+        if !self.is_closing {
+            self.count_dropped();
+            self.take();
+        }
+    }
+
+    fn leave(&mut self) -> Option<Leftover> {
+        self.give_up();
+        None
+    }
+}
+
+impl Drop for InternalLogsSource {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }
 
@@ -86,58 +160,4 @@ fn component(message: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use millstream_testkit::SourceRig;
-
-    fn publish(logs: &InternalLogs, level: &'static str, message: &str) {
-        let (target, message) = ("millstream::lane".to_owned(), message.to_owned());
-        logs.publish(|| LogRecord { unix_ns: 1_700_000_000_000_000_000, level, target, message });
-    }
-
-    fn source(rig: &SourceRig, level: EmittedLevel) -> InternalLogsSource {
-        let emitter = MetricEmitter::new(&rig.open()).unwrap();
-        InternalLogsSource::new(rig.internal_logs.clone(), level, emitter)
-    }
-
-    #[test]
-    fn records_become_events_with_fields() {
-        let mut rig = SourceRig::new(&["out"]);
-        rig.internal_logs = InternalLogs::keeping();
-        let logs = rig.internal_logs.clone();
-        publish(&logs, "info", "started");
-        publish(&logs, "debug", "a detail");
-        publish(&logs, "error", "sink out: it is full");
-        let mut source = source(&rig, EmittedLevel::Info);
-        let Polled::Batch(batch, _) = rig.poll(&mut source) else { panic!("the records") };
-        let texts: Vec<_> =
-            (0..batch.rows()).map(|row| String::from_utf8_lossy(batch.text(row))).collect();
-        assert_eq!(texts, ["started", "sink out: it is full"]);
-        let names: Vec<&str> = batch.fields.iter().map(|column| &*column.name).collect();
-        assert_eq!(names, ["level", "target", "component"]);
-        assert!(matches!(rig.poll(&mut source), Polled::Wait(PAUSE)));
-        publish(&logs, "warn", "more");
-        assert!(matches!(rig.poll(&mut source), Polled::Batch(batch, _) if batch.rows() == 1));
-        rig.until_eof = true;
-        assert!(matches!(rig.poll(&mut source), Polled::Ended));
-    }
-
-    #[test]
-    fn what_a_full_queue_drops_is_counted() {
-        let rig = SourceRig::new(&["out"]);
-        let mut source = source(&rig, EmittedLevel::Info);
-        assert!(matches!(rig.poll(&mut source), Polled::Wait(PAUSE)));
-        (0..2000).for_each(|_| publish(&rig.internal_logs, "info", "sink out: again"));
-        assert!(matches!(rig.poll(&mut source), Polled::Batch(..)));
-        let dropped = rig.counters.snapshot().dropped_events;
-        assert!(dropped.get("queue_full").is_some_and(|dropped| *dropped >= 900), "{dropped:?}");
-    }
-
-    #[test]
-    fn levels_and_components_are_known() {
-        assert!(EmittedLevel::Error.includes("error") && !EmittedLevel::Error.includes("warn"));
-        assert!(EmittedLevel::Trace.includes("trace") && !EmittedLevel::Trace.includes("other"));
-        assert_eq!((component("sink out: a: b"), component("source in: x")), ("out", "in"));
-        assert_eq!((component("sink is full: x"), component("stopped; x: y")), ("", ""));
-    }
-}
+mod tests;
