@@ -213,7 +213,8 @@ impl Client {
         timeout(REQUEST_TIMEOUT, self.exchange(method, path, body)).await.map_err(slow)?
     }
 
-    /// Gets a response that lasts; passes each piece of its body to `take` until that breaks.
+    /// Gets a response that lasts; passes each piece of its body to `take` until that breaks. An agent
+    /// that runs sends one every ten seconds.
     ///
     /// # Errors
     ///
@@ -224,6 +225,8 @@ impl Client {
         mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ClientError> {
         let slow = |_| failure(path, format_args!("no answer for {REQUEST_TIMEOUT:?}"));
+        let silent =
+            |_| failure(path, format_args!("nothing from the agent for {REQUEST_TIMEOUT:?}"));
         let opened = self.open(Request::builder().method(Method::GET).uri(path));
         let (stream, request) = timeout(REQUEST_TIMEOUT, opened).await.map_err(slow)??;
         let failed = |error: hyper::Error| failure(path, error);
@@ -234,10 +237,10 @@ impl Client {
             let response = timeout(REQUEST_TIMEOUT, sent).await.map_err(slow)?.map_err(failed)?;
             let (status, mut body) = (response.status(), response.into_body());
             if !status.is_success() {
-                let body = body.collect().await.map_err(failed)?.to_bytes();
-                return Err(refusal(status, &body));
+                let body = timeout(REQUEST_TIMEOUT, body.collect()).await.map_err(slow)?;
+                return Err(refusal(status, &body.map_err(failed)?.to_bytes()));
             }
-            while let Some(frame) = body.frame().await {
+            while let Some(frame) = timeout(REQUEST_TIMEOUT, body.frame()).await.map_err(silent)? {
                 let frame = frame.map_err(|_| ClientError::Failed(ENDED.to_owned()))?;
                 if frame.data_ref().is_some_and(|data| take(data).is_break()) {
                     break;

@@ -121,6 +121,8 @@ impl Follower {
                 break end;
             }
         };
+        self.tracing = None;
+        self.give_up();
         self.client.end(end).await;
     }
 
@@ -150,8 +152,8 @@ impl Follower {
     async fn replan(&mut self) -> Result<(), End> {
         let state = self.topology.borrow_and_update().clone();
         // What is on its way may be of either topology.
-        (self.tracing, self.open) = (None, Vec::new());
-        while self.traces.try_recv().is_ok() {}
+        self.tracing = None;
+        self.give_up();
         let config = match state {
             Topology::Running(config) => config,
             Topology::Starting | Topology::Changing => return Ok(()),
@@ -166,6 +168,14 @@ impl Follower {
         self.tracing = Some(self.taps.trace(&plan.sources, &plan.at, &self.queue));
         self.plan = Some(plan);
         Ok(())
+    }
+
+    /// Ends all traces: payloads that wait at a sink keep theirs, and their events need room until then.
+    fn give_up(&mut self) {
+        let begun = std::iter::from_fn(|| self.traces.try_recv().ok());
+        for trace in self.open.drain(..).chain(begun) {
+            trace.end();
+        }
     }
 
     /// Shows the events whose way has ended, or takes long.

@@ -4,9 +4,14 @@ use super::api::{
     Answer, Bottleneck, Component, Diagnosis, Files, Finding, Part, Snapshot, Transform,
 };
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// The cause of a source whose sink's endpoint refuses events.
 const REFUSES: &str = "endpoint_refuses";
+
+/// By how much uptime and time here may differ between two answers of one run, in seconds, and as a
+/// share: an answer may come late.
+const SLACK: (f64, f64) = (2.0, 0.1);
 
 /// What was asked for in one interval; `None` for what no view shows.
 #[derive(Debug, Default)]
@@ -43,6 +48,8 @@ pub struct Rates {
 pub struct Data {
     /// The latest snapshot; `None` before the first one.
     pub snapshot: Option<Answer<Snapshot>>,
+    /// When it was taken.
+    taken: Option<Instant>,
     /// Why the last attempt has failed.
     pub failure: Option<String>,
     /// Rates by kind and id.
@@ -63,8 +70,12 @@ impl Data {
     /// Takes what was answered. After a failure there are no rates until two answers are known: the
     /// agent may have been restarted.
     pub fn take(&mut self, polled: Polled) {
+        self.take_at(polled, Instant::now());
+    }
+
+    fn take_at(&mut self, polled: Polled, now: Instant) {
         match polled.snapshot {
-            Some(Ok(next)) => self.advance(next),
+            Some(Ok(next)) => self.advance(next, now),
             Some(Err(failure)) => self.failure = Some(failure),
             None => {}
         }
@@ -74,13 +85,19 @@ impl Data {
         self.rules = polled.rules.or(self.rules.take());
     }
 
-    fn advance(&mut self, next: Answer<Snapshot>) {
-        let is_same_run = self.failure.take().is_none();
-        let before = self.snapshot.take().filter(|_| is_same_run);
+    fn advance(&mut self, next: Answer<Snapshot>, now: Instant) {
+        let has_failed = self.failure.take().is_some();
+        let before = self.snapshot.take().filter(|_| !has_failed);
+        let elapsed = self.taken.replace(now).map(|then| (now - then).as_secs_f64());
+        // An agent that was restarted may be up for longer than the one before was.
+        let is_same_run = |seconds: &f64| {
+            let difference = (elapsed.unwrap_or_default() - seconds).abs();
+            *seconds > 0.0 && difference <= SLACK.0 + SLACK.1 * seconds
+        };
         let seconds = before
             .as_ref()
             .map(|before| next.value.uptime_seconds - before.value.uptime_seconds)
-            .filter(|seconds| *seconds > 0.0);
+            .filter(is_same_run);
         self.rates.clear();
         self.cpu = None;
         if let (Some(before), Some(seconds)) = (before, seconds) {
@@ -155,6 +172,7 @@ fn rates_of(before: &Component, next: &Component, seconds: f64) -> Rates {
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::time::Duration;
 
     fn polled(uptime: f64, sent: u64) -> Polled {
         let json = json!({
@@ -171,27 +189,34 @@ mod tests {
 
     #[test]
     fn rates_need_two_answers_of_one_run() {
-        let mut data = Data::default();
-        data.take(polled(10.0, 1000));
+        let (mut data, start) = (Data::default(), Instant::now());
+        let after = |seconds| start + Duration::from_secs_f64(seconds);
+        data.take_at(polled(10.0, 1000), start);
         assert_eq!((sent(&data), data.cpu), (None, None));
-        data.take(polled(12.0, 1500));
+        data.take_at(polled(12.0, 1500), after(2.1));
         assert_eq!((sent(&data), data.cpu), (Some(250.0), Some(0.5)));
         // A restart that no request has noticed, and then one that was away for long.
-        data.take(polled(0.5, 9000));
+        data.take_at(polled(0.5, 9000), after(3.0));
         assert_eq!((sent(&data), data.cpu), (None, None));
-        data.take(polled(1.5, 9001));
+        data.take_at(polled(1.5, 9001), after(4.0));
         assert_eq!(sent(&data), Some(1.0));
-        data.take(Polled { snapshot: Some(Err("refused".into())), ..Polled::default() });
+        data.take_at(
+            Polled { snapshot: Some(Err("refused".into())), ..Polled::default() },
+            after(5.0),
+        );
         assert_eq!((data.failure.as_deref(), sent(&data)), (Some("refused"), Some(1.0)));
-        data.take(polled(500.0, 100_000));
+        data.take_at(polled(500.0, 100_000), after(6.0));
         assert_eq!((data.failure.as_deref(), sent(&data)), (None, None));
+        // A restart while nothing was asked for: the new run is up for longer than the one before.
+        data.take_at(polled(900.0, 200_000), after(1006.0));
+        assert_eq!((sent(&data), data.cpu), (None, None));
     }
 
     #[test]
     fn a_counter_that_was_reset_has_no_rate() {
-        let mut data = Data::default();
-        data.take(polled(10.0, 1000));
-        data.take(polled(11.0, 3));
+        let (mut data, start) = (Data::default(), Instant::now());
+        data.take_at(polled(10.0, 1000), start);
+        data.take_at(polled(11.0, 3), start + Duration::from_secs(1));
         assert_eq!(sent(&data), None);
         assert_eq!(data.cpu, Some(0.5));
     }

@@ -169,6 +169,9 @@ const FILES: &[Column] = &[
 /// From this share of its source's rate on, of more than one file, a file floods.
 const FLOOD_SHARE: f64 = 0.8;
 
+/// Share of its bound from which a disk buffer that does not grow is worth a warning.
+const NEARLY_FULL: f64 = 0.7;
+
 /// From this rate on, in bytes per second.
 const FLOOD_BYTES_MIN: f64 = 1e6;
 
@@ -395,7 +398,9 @@ fn of_buffer(sink: &str, buffer: &DiskBuffer) -> Row {
     let note = format!("{}, {full}", counted(buffer.events, "event"));
     let what = format!("disk buffer of sink {sink}");
     let mut row = amount(&what, (buffer.bytes, buffer.bytes_max), note);
-    row.level = if buffer.full_in_seconds.is_some() { Level::Warning } else { Level::Good };
+    let is_near = buffer.bytes as f64 >= NEARLY_FULL * buffer.bytes_max as f64;
+    let is_filling = buffer.full_in_seconds.is_some();
+    row.level = if is_filling || is_near { Level::Warning } else { Level::Good };
     if let Some(error) = &buffer.error {
         row.level = Level::Bad;
         row.cells[4] = text(error);

@@ -356,6 +356,22 @@ fn a_tap_continues_after_a_reload_with_the_new_redactions() {
 }
 
 #[test]
+fn a_tap_of_an_agent_that_hangs_ends() {
+    let dir = folder();
+    let agent = agent(dir.path(), CONFIG);
+    let mut open = command(dir.path(), &["app"]).spawn().unwrap();
+    log(dir.path()).write_all(b"first\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(open.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    agent.send(Signal::STOP);
+    assert_eq!(ends_within(&mut open, LIMIT), 1);
+    let mut said = String::new();
+    BufReader::new(open.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "/api/tap: nothing from the agent for 30s\n");
+    agent.send(Signal::CONT);
+}
+
+#[test]
 fn a_stop_ends_taps_within_a_second() {
     let dir = folder();
     let mut agent = agent(dir.path(), CONFIG);

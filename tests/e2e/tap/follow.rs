@@ -186,6 +186,34 @@ fn nothing_is_lost_while_events_are_followed() {
     shown.iter().for_each(|line| assert!(trace(line)["steps"].is_array(), "{line}"));
 }
 
+/// Payloads that wait at a sink keep their traces, whose events must not count after a reload.
+#[test]
+fn events_that_wait_since_before_a_reload_leave_room_for_others() {
+    let dir = folder();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let uri = format!("http://{}", silent.local_addr().unwrap());
+    let config = format!(
+        "sources: {{ app: {{ type: file, include: ['DIR/app.log'] }} }}
+transforms: {{ kept: {{ type: filter, inputs: [app], where: 'true' }} }}
+sinks: {{ out: {{ type: http, uri: '{uri}', inputs: [app] }}, old: {{ type: blackhole, inputs: [kept] }} }}\n"
+    );
+    let agent = agent(dir.path(), &config);
+    let mut open = Raw::open(dir.path(), "id=app&follow=true");
+    // Copies of them have more than the 2 MiB that the events of traces may have.
+    for _ in 0..30 {
+        writeln!(log(dir.path()), "{}", "x".repeat(150_000)).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    agent.reload(&config.replace("kept", "selected"));
+    wait_until("the reload", LIMIT, || agent.log().contains("configuration reloaded;"));
+    let _writer = Writer::start(dir.path(), 1);
+    let (begun, mut line) = (Instant::now(), String::new());
+    while !line.contains("\"selected\"") {
+        assert!(begun.elapsed() < LIMIT, "{line}");
+        line = open.line();
+    }
+}
+
 #[test]
 fn a_follower_continues_after_a_reload() {
     let dir = folder();
