@@ -258,7 +258,8 @@ impl<P: BulkPacker> BulkLane<P> {
     ) -> DeliverError {
         self.queue.put_back(queued);
         if !self.dispatcher.has_failed_since(sent.endpoint, sent.started) {
-            self.dispatcher.mark_failed(sent.endpoint, pause, now);
+            let pause = self.dispatcher.mark_failed(sent.endpoint, pause, now);
+            self.counters.waited("retry", pause);
         }
         self.error(sent, kind, &text)
     }

@@ -203,6 +203,7 @@ async fn a_request_is_sent_again_unless_the_whole_answer_arrives() {
     let ids: std::collections::BTreeSet<_> =
         server.requests().iter().map(|seen| seen.header("idempotency-key").to_owned()).collect();
     assert_eq!(ids.len(), 1, "one request");
+    assert!(rig.counters.snapshot().wait_seconds["retry"] > 0.05, "two pauses at least");
 }
 
 #[tokio::test]
