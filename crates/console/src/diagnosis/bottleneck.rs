@@ -30,8 +30,8 @@ pub struct Bottleneck {
     /// `source`, `transform` or `sink`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Cow<'static, str>>,
-    /// `endpoint`, `disk_buffer`, `transform`, `source`, `cpu_limit`, `rate_limit`, `memory_limit` or
-    /// `input`.
+    /// `endpoint`, `disk_buffer`, `transform`, `source`, `encoding`, `cpu_limit`, `rate_limit`,
+    /// `memory_limit`, `input`, or the id of a cause.
     pub reason: Cow<'static, str>,
     /// From 0 to 1: the share of the time that it limited, less in the first seconds.
     pub confidence: f64,
@@ -192,27 +192,36 @@ fn held_back<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     Some(Candidate { component: source.now, share, reason, numbers, advice: advice.to_owned() })
 }
 
-/// Returns the source or transform that most of the time of busy workers went to.
+/// Returns the component that most of the time of busy workers went to.
 fn busiest<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
-    let of_workers: Vec<Pair<'a>> = window.pairs().filter(|at| at.now.kind != "sink").collect();
-    let all: f64 = of_workers.iter().map(Pair::busy).sum();
-    let workers = window.now.worker_threads.max(1) as f64;
-    let share_of_workers = all / (window.seconds() * workers);
-    let most = of_workers.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()))?;
-    let share_of_busy = most.busy() / all.max(1e-9);
-    // A single source is polled by one worker at a time.
-    let is_serial = most.now.kind == "source" && most.busy() / window.seconds() >= BUSY;
-    if (share_of_workers < BUSY || share_of_busy < MOST) && !is_serial {
+    let workers_busy = window.workers_busy_share();
+    let most = window.busiest()?;
+    let share_of_busy = window.share_of_busy_time(&most);
+    // A source is read by one worker at a time.
+    let reading = match most.now.kind {
+        "source" => (most.worker_seconds() / window.seconds()).min(1.0),
+        _ => 0.0,
+    };
+    let is_serial = reading >= BUSY;
+    if (workers_busy < BUSY || share_of_busy < MOST) && !is_serial {
         return None;
     }
     let numbers = numbers(json!({
-        "workers_busy_share": rounded(share_of_workers),
+        "workers_busy_share": rounded(workers_busy),
         "share_of_busy_time": rounded(share_of_busy),
         "events_per_second": rounded(most.received() as f64 / window.seconds()),
     }));
-    let reason = if most.now.kind == "source" { "source" } else { "transform" };
-    let advice =
-        "`millstream profile` shows what in it is expensive; `limits.threads` gives it more cores";
-    let share = share_of_workers.min(1.0) * share_of_busy.max(LIMITS);
+    let (reason, share) = match most.now.kind {
+        "source" if is_serial => ("source", reading),
+        "source" => ("source", workers_busy * share_of_busy),
+        "sink" => ("encoding", workers_busy * share_of_busy),
+        _ => ("transform", workers_busy * share_of_busy),
+    };
+    let advice = match is_serial && workers_busy < BUSY {
+        true => "one thread reads a source: divide its files among several sources",
+        false => {
+            "`millstream profile` shows what in it is expensive; `limits.threads` gives it more cores"
+        }
+    };
     Some(Candidate { component: most.now, share, reason, numbers, advice: advice.to_owned() })
 }

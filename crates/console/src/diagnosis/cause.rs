@@ -66,6 +66,8 @@ pub enum Cause {
     RateLimit,
     /// A transform takes most of the time of the workers.
     TransformSlow,
+    /// The workers have no time left to read and encode more.
+    WorkersBusy,
     /// The endpoint accepts less than the source reads.
     EndpointSlow,
     /// The writer stopped in the middle of a line.
@@ -120,7 +122,7 @@ const fn row(cause: Cause, id: &'static str, hold_seconds: f64, advice: &'static
 
 /// All causes, in the order of the report.
 #[rustfmt::skip]
-const ROWS: [Row; 32] = [
+const ROWS: [Row; 33] = [
     row(Cause::LoginOrCertificate, "login_or_certificate", 14.0, "check `auth`, `sasl` and `tls` of {}, and the account's permissions"),
     row(Cause::TopicOrIndexMissing, "topic_or_index_missing", 14.0, "create the topic or index that {} writes to or reads, or correct its name"),
     row(Cause::EndpointUnreachable, "endpoint_unreachable", 14.0, "check that the endpoint of {} runs, its address, and firewalls"),
@@ -136,6 +138,7 @@ const ROWS: [Row; 32] = [
     row(Cause::CpuLimit, "cpu_limit", 8.0, "raise `limits.cpu`, or make the work cheaper: `millstream profile` ({})"),
     row(Cause::RateLimit, "rate_limit", 8.0, "raise `rate_limit` of {}"),
     row(Cause::TransformSlow, "transform_slow", 8.0, "find the expensive part of {} with `millstream profile`, or raise `limits.threads`"),
+    row(Cause::WorkersBusy, "workers_busy", 8.0, "find the expensive part of {} with `millstream profile`; while cores are idle raise `limits.threads`, or divide the files among several sources, each of which one thread reads"),
     row(Cause::EndpointSlow, "endpoint_slow", 8.0, "scale the endpoint of {}, or raise its batch size and concurrency"),
     row(Cause::UnfinishedLine, "unfinished_line", 8.0, "let the application end its last line in {}; it is read once it does"),
     row(Cause::RebalanceLoop, "rebalance_loop", 0.0, "raise `max.poll.interval.ms`, set `group.instance.id`, look for restarting members of the group of {}"),

@@ -76,6 +76,7 @@ const CHECKS: &[Check] = &[
     limits::cpu,
     limits::rates,
     limits::transforms,
+    limits::workers,
     input::unreadable,
     input::source_errors,
     input::unfinished_lines,

@@ -3,6 +3,7 @@
 use super::{Cause, Diagnoser, SourceDiagnosis, Status};
 use millstream_model::snapshot::{
     ComponentSnapshot, FailureSnapshot, FileSnapshot, HeldBackSnapshot, SinkProgress, Snapshot,
+    WAITS_FOR_MEMORY,
 };
 use millstream_model::{CountersSnapshot, OriginTotals};
 
@@ -10,6 +11,7 @@ use millstream_model::{CountersSnapshot, OriginTotals};
 #[derive(Clone, Default)]
 struct Agent {
     seconds: f64,
+    workers: u64,
     source: ComponentSnapshot,
     parse: ComponentSnapshot,
     sink: ComponentSnapshot,
@@ -25,6 +27,7 @@ impl Agent {
             ..ComponentSnapshot::default()
         };
         Agent {
+            workers: 2,
             source: of("web", "source", "file", &["parse"]),
             parse: of("parse", "transform", "parse", &["out"]),
             sink: of("out", "sink", "blackhole", &[]),
@@ -53,7 +56,7 @@ impl Agent {
     fn snapshot(&self) -> Snapshot {
         Snapshot {
             uptime_seconds: self.seconds,
-            worker_threads: 2,
+            worker_threads: self.workers,
             components: vec![self.source.clone(), self.parse.clone(), self.sink.clone()],
             ..Snapshot::default()
         }
@@ -210,6 +213,78 @@ fn the_most_expensive_transform_is_named_when_workers_are_busy() {
     });
     assert_eq!(causes(&diagnoser), [Cause::TransformSlow]);
     assert_eq!(diagnoser.bottleneck().component.as_deref(), Some("parse"));
+}
+
+#[test]
+fn workers_that_read_and_encode_all_the_time_are_named() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    let encode = |agent: &mut Agent, lag| {
+        agent.work();
+        agent.sink.counters.encoding_seconds += 1.6;
+        agent.source.counters.busy_seconds += 0.2;
+        agent.lag(lag, 1.0);
+    };
+    agent.run(&mut diagnoser, 30, |agent| encode(agent, 1000));
+    assert!(causes(&diagnoser).is_empty(), "all is delivered in time");
+    agent.run(&mut diagnoser, 20, |agent| encode(agent, 1 << 30));
+    assert_eq!(causes(&diagnoser), [Cause::WorkersBusy]);
+    let source = &diagnoser.diagnosis().sources[0];
+    assert_eq!((source.status, source.component.as_deref()), (Status::Late, Some("out")));
+    assert_eq!(source.numbers["workers_busy_share"], 0.9);
+    let bottleneck = diagnoser.bottleneck();
+    assert_eq!((bottleneck.component.as_deref(), &*bottleneck.reason), (Some("out"), "encoding"));
+    assert_eq!(bottleneck.confidence, 0.8);
+}
+
+#[test]
+fn a_sink_that_waits_for_its_endpoint_is_not_busy() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.run(&mut diagnoser, 40, |agent| {
+        agent.work();
+        agent.sink.counters.busy_seconds += 8.0;
+        agent.sink.counters.encoding_seconds += 0.1;
+        agent.lag(1 << 30, 1.0);
+    });
+    assert!(causes(&diagnoser).is_empty());
+    assert_eq!(&*diagnoser.bottleneck().reason, "input");
+}
+
+/// One worker reads a source, however many there are.
+#[test]
+fn a_source_that_a_worker_reads_all_the_time_is_named() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.workers = 16;
+    agent.run(&mut diagnoser, 20, |agent| {
+        agent.work();
+        agent.source.counters.busy_seconds += 0.95;
+        agent.parse.counters.busy_seconds += 0.5;
+        agent.lag(1 << 30, 1.0);
+    });
+    assert_eq!(causes(&diagnoser), [Cause::WorkersBusy]);
+    assert_eq!(diagnoser.diagnosis().sources[0].component.as_deref(), Some("web"));
+    let bottleneck = diagnoser.bottleneck();
+    assert_eq!((bottleneck.component.as_deref(), &*bottleneck.reason), (Some("web"), "source"));
+    assert_eq!(bottleneck.confidence, 0.95);
+    assert!(bottleneck.advice.contains("divide its files"), "{}", bottleneck.advice);
+}
+
+/// A sink may have any id, also that of a limit.
+#[test]
+fn a_slow_sink_called_memory_is_not_the_memory_limit() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.sink.id = "memory".into();
+    agent.parse.readers = vec!["memory".into()];
+    let waits = |agent: &mut Agent, what: &str| {
+        agent.work();
+        *agent.source.capacity_wait_seconds.entry(what.into()).or_default() += 0.9;
+        agent.lag(1 << 30, 3.0);
+    };
+    agent.run(&mut diagnoser, 20, |agent| waits(agent, "memory"));
+    assert_eq!(causes(&diagnoser), [Cause::EndpointSlow]);
+    assert_eq!(&*diagnoser.bottleneck().reason, "endpoint");
+    agent.run(&mut diagnoser, 30, |agent| waits(agent, WAITS_FOR_MEMORY));
+    assert_eq!(causes(&diagnoser), [Cause::MemoryLimit]);
+    assert_eq!(&*diagnoser.bottleneck().reason, "memory_limit");
 }
 
 #[test]

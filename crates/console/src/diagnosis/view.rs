@@ -67,6 +67,27 @@ impl<'a> Window<'a> {
         self.pairs.iter().copied()
     }
 
+    /// Returns the seconds that the workers were busy.
+    fn worker_seconds(&self) -> f64 {
+        self.pairs().map(|pair| pair.worker_seconds()).sum()
+    }
+
+    /// Returns the share of their time in which the workers were busy.
+    pub fn workers_busy_share(&self) -> f64 {
+        let workers = self.now.worker_threads.max(1) as f64;
+        (self.worker_seconds() / (self.seconds() * workers)).min(1.0)
+    }
+
+    /// Returns the share of the time of busy workers that a component has.
+    pub fn share_of_busy_time(&self, of: &Pair<'_>) -> f64 {
+        of.worker_seconds() / self.worker_seconds().max(1e-9)
+    }
+
+    /// Returns the component that workers were busiest with.
+    pub fn busiest(&self) -> Option<Pair<'a>> {
+        self.pairs().max_by(|a, b| a.worker_seconds().total_cmp(&b.worker_seconds()))
+    }
+
     /// Returns the ids of the components behind one.
     fn ids_behind(&self, of: &'a ComponentSnapshot) -> HashSet<&'a str> {
         ids_behind(of, |id| self.pair(id).map(|pair| pair.now))
@@ -154,9 +175,13 @@ impl Pair<'_> {
         of(self.now).saturating_sub(of(self.before))
     }
 
-    /// Returns the seconds that all threads were busy with it.
-    pub fn busy(&self) -> f64 {
-        let of = |component: &ComponentSnapshot| component.counters.busy_seconds;
+    /// Returns the seconds that workers were busy with it. For a sink they encode; what delivers is no
+    /// worker, and waits for the endpoint most of its time.
+    pub fn worker_seconds(&self) -> f64 {
+        let of = |component: &ComponentSnapshot| match component.kind {
+            "sink" => component.counters.encoding_seconds,
+            _ => component.counters.busy_seconds,
+        };
         (of(self.now) - of(self.before)).max(0.0)
     }
 

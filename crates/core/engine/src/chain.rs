@@ -162,7 +162,7 @@ impl Worker {
         if let (Some(rows), Ok(())) = (refused_rows, &result) {
             refusals::note(&batch, &rows, &mut payload, permit);
         }
-        node.counters.busy(begun.elapsed());
+        node.counters.encoded(begun.elapsed());
         node.counters.record_stage(timer, events, bytes);
         node.counters.received(events, bytes);
         let is_sent = result.is_ok() && !payload.is_empty();

@@ -14,6 +14,9 @@ use crate::{CountersSnapshot, OriginTotals};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+/// What a source waits for that waits for the memory grant. No id of a component begins with a dot.
+pub const WAITS_FOR_MEMORY: &str = ".memory";
+
 /// The whole engine.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
@@ -136,7 +139,7 @@ pub struct ComponentSnapshot {
     /// Ids of the components that read from it.
     pub readers: Vec<String>,
     /// Of a source: seconds that it waited for capacity, or that it continued without, by the id of
-    /// the component that had none; `memory` for the memory grant.
+    /// the component that had none; [`WAITS_FOR_MEMORY`] for the memory grant.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity_wait_seconds: BTreeMap<String, f64>,
     /// Of a source: the limit that keeps it from reading now.

@@ -4,6 +4,7 @@ use super::Finding;
 use super::delivery::with_lag;
 use crate::diagnosis::cause::{Cause, Status};
 use crate::diagnosis::view::{Pair, View};
+use millstream_model::snapshot::WAITS_FOR_MEMORY;
 
 /// Share of the window that a source is held back by a limit.
 const HELD_BACK: f64 = 0.2;
@@ -55,7 +56,7 @@ pub fn operators(view: &View<'_>, found: &mut Vec<Finding>) {
 /// Memory that is short.
 pub fn memory(view: &View<'_>, found: &mut Vec<Finding>) {
     let memory = &view.window.now.memory;
-    let share = view.share_waited_for("memory");
+    let share = view.share_waited_for(WAITS_FOR_MEMORY);
     if memory.pressure != "high" && (share < WAITS || !view.is_late()) {
         return;
     }
@@ -110,20 +111,41 @@ pub fn transforms(view: &View<'_>, found: &mut Vec<Finding>) {
         return;
     }
     let window = view.window;
-    let of_workers = || window.pairs().filter(|at| at.now.kind != "sink");
-    let all: f64 = of_workers().map(|at| at.busy()).sum();
-    let share_of_workers = all / (window.seconds() * window.now.worker_threads.max(1) as f64);
+    let busy_share = window.workers_busy_share();
     for at in view.transforms() {
         let waited = view.share_waited_for(&at.now.id);
-        let busy = at.busy() / all.max(1e-9);
-        let is_most = share_of_workers >= BUSY && busy >= MOST;
+        let share = window.share_of_busy_time(at);
+        let is_most = busy_share >= BUSY && share >= MOST;
         let is_stuck = at.now.hanging_calls.unwrap_or(0) > 0 || overdue(at) > 0;
         if waited < WAITS && !is_most || is_stuck {
             continue;
         }
         let finding = Finding::new(Cause::TransformSlow, Status::Late, &at.now.id);
-        let finding = finding.with_rounded("workers_busy_share", share_of_workers);
+        let finding = finding.with_rounded("workers_busy_share", busy_share);
         let finding = finding.with_rounded("source_waits_share", waited);
-        found.push(with_lag(view, finding.with_rounded("share_of_busy_time", busy)));
+        found.push(with_lag(view, finding.with_rounded("share_of_busy_time", share)));
     }
+}
+
+/// Workers that are busy, or the one that reads the source, for no other reason than how much there
+/// is to read and encode.
+pub fn workers(view: &View<'_>, found: &mut Vec<Finding>) {
+    let is_explained = found.iter().any(|of| of.status == Status::Late);
+    if is_explained || !view.is_late() {
+        return;
+    }
+    let window = view.window;
+    let busy_share = window.workers_busy_share();
+    let reading_share = view.source.worker_seconds() / window.seconds();
+    let busiest = match reading_share >= BUSY {
+        true => Some(view.source),
+        false => window.busiest().filter(|_| busy_share >= BUSY),
+    };
+    let Some(busiest) = busiest else { return };
+    let finding = Finding::new(Cause::WorkersBusy, Status::Late, &busiest.now.id);
+    let finding = finding.with("worker_threads", window.now.worker_threads);
+    let finding = finding.with_rounded("workers_busy_share", busy_share);
+    let finding = finding.with_rounded("reading_share", reading_share.min(1.0));
+    let share = window.share_of_busy_time(&busiest);
+    found.push(with_lag(view, finding.with_rounded("share_of_busy_time", share)));
 }

@@ -3,6 +3,7 @@
 use super::{Core, SinkSlot, SourceSlot};
 use crate::limits::COMMIT_INTERVAL;
 use millstream_model::EngineTime;
+use millstream_model::snapshot::WAITS_FOR_MEMORY;
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder::{self, Timer};
 use millstream_recorder::schema::EventKind;
@@ -76,7 +77,7 @@ impl Core {
         let full = self.sinks().find(|(_, slot)| is_behind(slot) && is_full(slot));
         let at_cut = || source.cuts.iter().find(|cut| cut.full_for(now).is_some());
         let node = full.map(|(node, _)| node).or_else(|| at_cut().map(|cut| &self.nodes[cut.node]));
-        node.map_or_else(|| "memory".into(), |node| node.id.clone())
+        node.map_or_else(|| WAITS_FOR_MEMORY.into(), |node| node.id.clone())
     }
 
     /// Counts and records that sources continue without a sink or transform that has had no capacity

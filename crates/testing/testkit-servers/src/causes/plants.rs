@@ -195,7 +195,7 @@ pub const ALONE: &[Plant] = &[
         },
         |world| {
             world.writer.lines(Lines::Costly);
-            world.writer.per_tick(300);
+            world.writer.per_tick(900);
         },
     ),
     plant(
@@ -203,6 +203,19 @@ pub const ALONE: &[Plant] = &[
         &["transform_slow"],
         |setup| {
             costly(setup, 60);
+            setup.limits = "memory: 256MiB, threads: 1".into();
+        },
+        |world| {
+            world.writer.lines(Lines::Costly);
+            world.writer.per_tick(2000);
+        },
+    ),
+    plant(
+        "workers_busy",
+        &["workers_busy"],
+        |setup| {
+            let pattern = costly_pattern(60);
+            setup.source += &format!("multiline: {{ continue: \"{pattern}\" }},");
             setup.limits = "memory: 256MiB, threads: 1".into();
         },
         |world| {
@@ -315,8 +328,13 @@ fn include_more(setup: &mut Setup, path: &str) {
 /// Adds a filter whose regular expression takes long: its word boundaries keep it from the fast
 /// engines where a line is not ASCII.
 fn costly(setup: &mut Setup, words: u32) {
-    setup.transform =
-        format!(r#"type: filter, where: '!message.matches(".*(\\b\\w+\\b ){{{words}}}x.*")'"#);
+    let pattern = costly_pattern(words);
+    setup.transform = format!(r#"type: filter, where: '!message.matches("{pattern}")'"#);
+}
+
+/// Returns that regular expression, as the text of a string with escapes.
+fn costly_pattern(words: u32) -> String {
+    format!(r".*(\\b\\w+\\b ){{{words}}}x.*")
 }
 
 /// Returns an address at which connects time out until the process ends: the queue of its listener is
