@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -34,6 +34,18 @@ millstream_held_bytes_max{component_id="in"} 100
 millstream_jvm_process_up{process="team"} 0
 millstream_config_reload_success 0
 "#;
+
+/// Returns the metric of a process that started so many seconds ago.
+fn started(seconds_ago: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    format!("millstream_process_start_time_seconds {}\n", now - seconds_ago)
+}
+
+/// Returns the response to a scrape.
+fn metrics(text: String) -> Reply {
+    let head = vec![("Content-Type", "text/plain; version=0.0.4".to_owned())];
+    Reply::Status(200, head, text)
+}
 
 /// Those alerts, each with its summary without the instance.
 const RAISED: [(&str, &str); 9] = [
@@ -144,6 +156,27 @@ fn alerts_fire_for_a_late_source_and_a_first_loss_and_the_dashboard_shows_it() {
     assert!(answers[0].iter().any(|row| row["metric"]["cause"] == "path_missing"));
 }
 
+/// Prometheus was away, or is new: what was lost before it scrapes an agent is no news.
+#[test]
+fn old_losses_of_an_agent_that_is_scraped_for_the_first_time_raise_nothing() {
+    let dir = folder();
+    let endpoint = HttpServer::start(|_| {
+        let lost = r#"{component_id="out",reason="refused"}"#;
+        let noted = r#"{component_id="op",component_type="jvm",note="exception"}"#;
+        let text = format!(
+            "millstream_component_dropped_events_total{lost} 7\n\
+             millstream_component_noted_events_total{noted} 7\n\
+             millstream_config_reload_success 0\n"
+        );
+        metrics(text + &started(3600))
+    });
+    let prometheus = prometheus(dir.path(), format!("127.0.0.1:{}", endpoint.port));
+    wait_until("another alert fires", PATIENCE, || {
+        !firing(&prometheus, "MillstreamReloadRejected").is_empty()
+    });
+    check_only(&prometheus, "MillstreamReloadRejected");
+}
+
 #[test]
 fn the_other_alerts_fire_for_planted_metrics() {
     let dir = folder();
@@ -158,8 +191,7 @@ fn the_other_alerts_fire_for_planted_metrics() {
             true => String::new(),
             false => format!("millstream_component_noted_events_total{note} 7\n"),
         };
-        let head = vec![("Content-Type", "text/plain; version=0.0.4".to_owned())];
-        Reply::Status(200, head, PLANTED.to_owned() + &restarts + &noted)
+        metrics(PLANTED.to_owned() + &restarts + &noted + &started(60))
     });
     let prometheus = prometheus(dir.path(), format!("127.0.0.1:{}", endpoint.port));
     let names = RAISED.map(|(name, _)| name);

@@ -7,6 +7,9 @@ use millstream_model::snapshot::{
 };
 use millstream_model::{CountersSnapshot, OriginTotals};
 
+/// Bytes that may be read and not delivered.
+const IN_FLIGHT: u64 = 2 << 20;
+
 /// A source `web`, a transform `parse` and a sink `out`.
 #[derive(Clone, Default)]
 struct Agent {
@@ -36,9 +39,9 @@ impl Agent {
     }
 
     fn lag(&mut self, lag: u64, oldest_seconds: f64) {
-        let lag_seconds = oldest_seconds;
+        let (lag_seconds, unsettled) = (oldest_seconds, lag.min(IN_FLIGHT));
         let progress =
-            SinkProgress { sink: "out".into(), lag, unsettled: lag, oldest_seconds, lag_seconds };
+            SinkProgress { sink: "out".into(), lag, unsettled, oldest_seconds, lag_seconds };
         self.source.sinks = vec![progress];
     }
 
@@ -207,8 +210,8 @@ fn the_most_expensive_transform_is_named_when_workers_are_busy() {
     let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
     agent.run(&mut diagnoser, 20, |agent| {
         agent.work();
-        agent.parse.counters.busy_seconds += 1.8;
-        agent.source.counters.busy_seconds += 0.1;
+        agent.parse.counters.worker_seconds += 1.8;
+        agent.source.counters.worker_seconds += 0.1;
         agent.lag(1 << 30, 1.0);
     });
     assert_eq!(causes(&diagnoser), [Cause::TransformSlow]);
@@ -220,11 +223,12 @@ fn workers_that_read_and_encode_all_the_time_are_named() {
     let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
     let encode = |agent: &mut Agent, lag| {
         agent.work();
-        agent.sink.counters.encoding_seconds += 1.6;
-        agent.source.counters.busy_seconds += 0.2;
+        agent.sink.counters.worker_seconds += 1.6;
+        agent.source.counters.worker_seconds += 0.2;
+        agent.source.counters.received_bytes += 20 << 20;
         agent.lag(lag, 1.0);
     };
-    agent.run(&mut diagnoser, 30, |agent| encode(agent, 1000));
+    agent.run(&mut diagnoser, 30, |agent| encode(agent, IN_FLIGHT));
     assert!(causes(&diagnoser).is_empty(), "all is delivered in time");
     agent.run(&mut diagnoser, 20, |agent| encode(agent, 1 << 30));
     assert_eq!(causes(&diagnoser), [Cause::WorkersBusy]);
@@ -242,7 +246,7 @@ fn a_sink_that_waits_for_its_endpoint_is_not_busy() {
     agent.run(&mut diagnoser, 40, |agent| {
         agent.work();
         agent.sink.counters.busy_seconds += 8.0;
-        agent.sink.counters.encoding_seconds += 0.1;
+        agent.sink.counters.worker_seconds += 0.1;
         agent.lag(1 << 30, 1.0);
     });
     assert!(causes(&diagnoser).is_empty());
@@ -256,8 +260,8 @@ fn a_source_that_a_worker_reads_all_the_time_is_named() {
     agent.workers = 16;
     agent.run(&mut diagnoser, 20, |agent| {
         agent.work();
-        agent.source.counters.busy_seconds += 0.95;
-        agent.parse.counters.busy_seconds += 0.5;
+        agent.source.counters.worker_seconds += 0.95;
+        agent.parse.counters.worker_seconds += 0.5;
         agent.lag(1 << 30, 1.0);
     });
     assert_eq!(causes(&diagnoser), [Cause::WorkersBusy]);

@@ -14,6 +14,9 @@ const LATE_AFTER: f64 = 30.0;
 /// Bytes, or records, of a lag that is normal while events are on their way.
 const LAG_ON_THE_WAY: u64 = 64 << 10;
 
+/// Seconds that it takes to read a backlog.
+const BACKLOG_SECONDS: f64 = 3.0;
+
 /// Two snapshots with the time between them.
 pub struct Window<'a> {
     pub now: &'a Snapshot,
@@ -164,6 +167,12 @@ impl Pair<'_> {
         of(self.now).saturating_sub(of(self.before))
     }
 
+    /// Returns the bytes received in the window.
+    fn received_bytes(&self) -> u64 {
+        let of = |component: &ComponentSnapshot| component.counters.received_bytes;
+        of(self.now).saturating_sub(of(self.before))
+    }
+
     /// Returns the assignments and revocations of partitions since half a minute ago.
     pub fn rebalances_lately(&self) -> u64 {
         self.now.counters.rebalances.saturating_sub(self.oldest.counters.rebalances)
@@ -175,13 +184,9 @@ impl Pair<'_> {
         of(self.now).saturating_sub(of(self.before))
     }
 
-    /// Returns the seconds that workers were busy with it. For a sink they encode; what delivers is no
-    /// worker, and waits for the endpoint most of its time.
+    /// Returns the seconds that workers were busy with it.
     pub fn worker_seconds(&self) -> f64 {
-        let of = |component: &ComponentSnapshot| match component.kind {
-            "sink" => component.counters.encoding_seconds,
-            _ => component.counters.busy_seconds,
-        };
+        let of = |component: &ComponentSnapshot| component.counters.worker_seconds;
         (of(self.now) - of(self.before)).max(0.0)
     }
 
@@ -344,6 +349,18 @@ impl<'a> View<'a> {
         };
         let behind = || self.chain.iter().map(|pair| pair.now);
         is_owed(self.source.now) || behind().any(is_owed) || behind().any(is_buffered)
+    }
+
+    /// Whether it is late, and what is unread, in bytes or records, takes seconds to read. What was read
+    /// and is on its way to a sink is no backlog.
+    pub fn has_backlog(&self) -> bool {
+        let unread = self.source.now.sinks.iter().map(|of| of.lag.saturating_sub(of.unsettled));
+        let read = match self.source.now.type_name {
+            "kafka" => self.source.received(),
+            _ => self.source.received_bytes(),
+        };
+        let rate = read as f64 / self.window.seconds();
+        self.is_late() && unread.max().unwrap_or(0) as f64 > BACKLOG_SECONDS * rate
     }
 
     /// Whether it is behind, and will be for a while.

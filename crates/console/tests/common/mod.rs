@@ -160,7 +160,7 @@ pub fn snapshot() -> Snapshot {
         sent_events: 990,
         sent_bytes: 170_000,
         busy_seconds: 12.5,
-        encoding_seconds: 0.0,
+        worker_seconds: 3.5,
         rebalances: 4,
         series: None,
         utilization_ratio: 1.25,

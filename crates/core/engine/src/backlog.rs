@@ -6,7 +6,7 @@
 //! [`QUEUE_TIME`]. The product of rate and round trip keeps a slow endpoint busy; the addition lets
 //! the bound grow as long as that raises the rate.
 
-use millstream_model::{EngineTime, QUEUE_BYTES_MIN};
+use millstream_model::EngineTime;
 use parking_lot::Mutex;
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ const QUEUE_TIME: Duration = Duration::from_millis(50);
 
 /// Shortest window over which the rate of a sink is measured.
 const WINDOW_MIN: Duration = Duration::from_millis(500);
+
+/// Bytes that may always queue: a few blocks, so that payloads fill whole requests.
+const BYTES_MIN: u64 = 512 * 1024;
 
 /// The bound on the queue of one sink, from its rate and round trip.
 pub(crate) struct Backlog(Mutex<State>);
@@ -51,7 +54,7 @@ impl Backlog {
         state.measure(left, round_trip, now);
         let is_long = queued >= state.bytes_max;
         state.window.is_reached |= is_long;
-        state.window.is_busy &= queued >= QUEUE_BYTES_MIN / 2;
+        state.window.is_busy &= queued >= BYTES_MIN / 2;
         is_long
     }
 }
@@ -66,7 +69,7 @@ impl State {
         }
         let bytes = left.saturating_sub(self.window.left);
         let bound = bytes as f64 * (QUEUE_TIME + round_trip).as_secs_f64() / elapsed.as_secs_f64();
-        let bound = (bound as u64).max(QUEUE_BYTES_MIN);
+        let bound = (bound as u64).max(BYTES_MIN);
         let is_known =
             if bound > self.bytes_max { self.window.is_reached } else { self.window.is_busy };
         if bytes > 0 && is_known {

@@ -162,7 +162,7 @@ impl Worker {
         if let (Some(rows), Ok(())) = (refused_rows, &result) {
             refusals::note(&batch, &rows, &mut payload, permit);
         }
-        node.counters.encoded(begun.elapsed());
+        node.counters.worked(begun.elapsed());
         node.counters.record_stage(timer, events, bytes);
         node.counters.received(events, bytes);
         let is_sent = result.is_ok() && !payload.is_empty();
@@ -194,7 +194,7 @@ fn applied(
         refused(node, events, &error);
     }
     let next = sent(node, out, traced);
-    node.counters.busy(begun.elapsed());
+    node.counters.worked(begun.elapsed());
     node.counters.record_stage(timer, events, bytes);
     next
 }

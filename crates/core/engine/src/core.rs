@@ -348,7 +348,7 @@ impl Core {
             }
             Err(pause) => Polled::Wait(pause),
         };
-        slot.counters.busy(begun.elapsed());
+        slot.counters.worked(begun.elapsed());
         let is_waiting = matches!(polled, Polled::Backpressure);
         slot.wait.note(&slot.id, is_waiting, || self.lacks(slot, now.since_start));
         let (again, step) = match polled {

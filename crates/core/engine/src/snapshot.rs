@@ -212,6 +212,7 @@ fn merged(mut of_sink: ComponentSnapshot, of_source: ComponentSnapshot) -> Compo
     let (counters, sent) = (&mut of_sink.counters, of_source.counters);
     (counters.sent_events, counters.sent_bytes) = (sent.sent_events, sent.sent_bytes);
     counters.busy_seconds += sent.busy_seconds;
+    counters.worker_seconds += sent.worker_seconds;
     for (to, from) in
         [(&mut counters.dropped_events, sent.dropped_events), (&mut counters.errors, sent.errors)]
     {

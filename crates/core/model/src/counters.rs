@@ -28,7 +28,7 @@ pub struct Counters {
     sent_events: AtomicU64,
     sent_bytes: AtomicU64,
     busy_ns: AtomicU64,
-    encoding_ns: AtomicU64,
+    worker_ns: AtomicU64,
     sampled_busy_ns: AtomicU64,
     utilization_ppm: AtomicU64,
     rebalances: AtomicU64,
@@ -70,9 +70,9 @@ pub struct CountersSnapshot {
     pub sent_bytes: u64,
     /// Busy time of all threads, in seconds.
     pub busy_seconds: f64,
-    /// Part of it in which workers encoded for a sink, in seconds; the rest is delivery.
-    #[serde(skip_serializing_if = "is_zero_seconds")]
-    pub encoding_seconds: f64,
+    /// Part of it that was time of workers, in seconds: reading, transforming and encoding. The rest is
+    /// that of deliveries, receivers and calls of operators, and may be mostly waiting.
+    pub worker_seconds: f64,
     /// Busy share of the last sampling interval.
     pub utilization_ratio: f64,
     /// Series that a metric source holds.
@@ -111,11 +111,6 @@ pub struct CountersSnapshot {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(n: &u64) -> bool {
     *n == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero_seconds(seconds: &f64) -> bool {
-    *seconds == 0.0
 }
 
 fn add<T: std::ops::AddAssign + Default>(
@@ -182,10 +177,10 @@ impl Counters {
         self.busy_ns.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
-    /// Counts busy time in which a worker encoded for a sink.
-    pub fn encoded(&self, time: Duration) {
+    /// Counts busy time of a worker.
+    pub fn worked(&self, time: Duration) {
         self.busy(time);
-        self.encoding_ns.fetch_add(time.as_nanos() as u64, Relaxed);
+        self.worker_ns.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
     /// Closes a sampling interval. Utilization is the busy share of it, summed over threads, so two
@@ -296,7 +291,7 @@ impl Counters {
             sent_events: self.sent_events.load(Relaxed),
             sent_bytes: self.sent_bytes.load(Relaxed),
             busy_seconds: self.busy_ns.load(Relaxed) as f64 / 1e9,
-            encoding_seconds: self.encoding_ns.load(Relaxed) as f64 / 1e9,
+            worker_seconds: self.worker_ns.load(Relaxed) as f64 / 1e9,
             utilization_ratio: self.utilization_ppm.load(Relaxed) as f64 / 1e6,
             series: self.has_series.load(Relaxed).then(|| self.series.load(Relaxed)),
             rebalances: self.rebalances.load(Relaxed),

@@ -69,7 +69,7 @@ pub use millstream_columns::{
 pub use origin::{
     HeldBy, Origin, OriginId, OriginState, OriginStatus, OriginTotals, TIME_UNKNOWN, Unreadable,
 };
-pub use payload::{Payload, QUEUE_BYTES_MIN, QUEUE_IDLE, RowSource};
+pub use payload::{Payload, RowSource};
 pub use pressure::{ExpectedMemory, MemoryPressure, Pressure};
 pub use results::Results;
 pub use routing::{Routing, RoutingError};

@@ -10,17 +10,8 @@ use crate::trace::TracedDelivery;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 mod sources;
-
-/// Bytes that may always queue for a sink: a few blocks of a file, so that payloads fill whole
-/// requests. With more than that a sink waits for further payloads no longer than [`QUEUE_IDLE`].
-pub const QUEUE_BYTES_MIN: u64 = 512 * 1024;
-
-/// Time without a new payload after which a sink with [`QUEUE_BYTES_MIN`] delivers what it has: the
-/// engine may add nothing until then.
-pub const QUEUE_IDLE: Duration = Duration::from_millis(25);
 
 /// Encoded events of one batch for one lane, with the debt that they settle.
 #[derive(Default)]

@@ -1,14 +1,18 @@
 //! The batcher: collects payloads into batches and computes when one is due. Time is an argument.
 
 use super::{BatchOptions, Capacity, EncodedPayload, PayloadMetadata};
-use millstream_model::{EngineTime, Now, Payload, QUEUE_BYTES_MIN, QUEUE_IDLE};
+use millstream_model::{EngineTime, Now, Payload};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Divisor of the limit that gives the smallest batch that is sent after [`QUEUE_IDLE`], if it is less
-/// than [`QUEUE_BYTES_MIN`].
-const IDLE_PARTS: u64 = 4;
+/// A batch of at least 1/[`IDLE_FLUSH_PARTS`] of the limit is due once nothing was added for this
+/// long, and one that begins with the rest of a payload: the engine may queue less than a batch for a
+/// sink, counts all of a payload until its rest is delivered, and adds nothing until then.
+pub const IDLE_FLUSH: Duration = Duration::from_millis(25);
+
+/// Divisor of the limit that gives the smallest batch for [`IDLE_FLUSH`].
+pub const IDLE_FLUSH_PARTS: u64 = 4;
 
 /// Smallest limit after batches were refused for their size. Bytes.
 const LIMIT_MIN: u64 = 64 * 1024;
@@ -92,10 +96,8 @@ impl Batcher {
             return Some(front.queued_at);
         }
         let timeout = front.queued_at + self.options.timeout.0;
-        // The engine counts all of a payload until its rest is delivered.
-        let sizable = (self.limit / IDLE_PARTS).min(QUEUE_BYTES_MIN);
-        let may_fill_queue = front.is_rest || self.bytes >= sizable;
-        let still = self.last.filter(|_| may_fill_queue).map(|last| last + QUEUE_IDLE);
+        let is_early = front.is_rest || self.bytes >= self.limit / IDLE_FLUSH_PARTS;
+        let still = self.last.filter(|_| is_early).map(|last| last + IDLE_FLUSH);
         Some(still.map_or(timeout, |still| still.min(timeout)))
     }
 
@@ -229,7 +231,11 @@ mod tests {
         let events: Vec<u64> =
             (0..8).map(|_| batch(&mut by_events, now).iter().sum::<u64>() / 10).collect();
         assert_eq!(events, [50; 8]);
-        assert_eq!(by_events.due(), Some(now + QUEUE_IDLE), "all of the payload waits for its rest");
+        assert_eq!(
+            by_events.due(),
+            Some(now + IDLE_FLUSH),
+            "all of the payload waits for its rest"
+        );
         assert_eq!((batch(&mut by_events, now), by_events.due()), (vec![100], None));
         let mut by_bytes = batcher(100, 1000);
         for events in [7, 1, 15] {
@@ -258,17 +264,7 @@ mod tests {
         batcher.push(payload(240, 1), None, now);
         assert_eq!(batcher.due(), Some(now + 1000 * MS));
         batcher.push(payload(10, 1), None, now + 10 * MS);
-        assert_eq!(batcher.due(), Some(now + 10 * MS + QUEUE_IDLE));
-    }
-
-    #[test]
-    fn a_large_batch_does_not_wait_for_what_the_engine_does_not_queue() {
-        let now = Instant::now();
-        let mut batcher = batcher(16 << 20, 1_000_000);
-        batcher.push(payload(QUEUE_BYTES_MIN - 1, 1), None, now);
-        assert_eq!(batcher.due(), Some(now + 1000 * MS));
-        batcher.push(payload(1, 1), None, now);
-        assert_eq!(batcher.due(), Some(now + QUEUE_IDLE));
+        assert_eq!(batcher.due(), Some(now + 10 * MS + IDLE_FLUSH));
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod pack_task;
 mod response_class;
 mod shares;
 
+pub use batcher::{IDLE_FLUSH, IDLE_FLUSH_PARTS};
 pub use body::{compress, split_parts};
 pub use bulk::{Answer, BulkLane, BulkPacker, Failure, Judgement};
 pub use config::{

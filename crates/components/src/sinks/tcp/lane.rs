@@ -6,11 +6,10 @@ use super::frame::{Frame, FrameEncoder, OpenBatch};
 use super::protocol::Hello;
 use super::targets::Targets;
 use crate::codec::Codec;
-use crate::sinks::http_delivery::BatchOptions;
+use crate::sinks::http_delivery::{BatchOptions, IDLE_FLUSH, IDLE_FLUSH_PARTS};
 use millstream_compression::Algorithm;
 use millstream_model::{
-    BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Outcome, Payload, QUEUE_BYTES_MIN,
-    QUEUE_IDLE, Settled,
+    BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Outcome, Payload, Settled,
 };
 use millstream_transport::tls::Tls;
 use std::collections::VecDeque;
@@ -199,8 +198,8 @@ impl TcpLane {
     fn await_more(&mut self) {
         let now = Instant::now();
         let at_last = *self.due_at_last.get_or_insert(now + self.batch.timeout.0);
-        let may_fill_queue = self.open_batch.bytes >= QUEUE_BYTES_MIN;
-        self.due = Some(if may_fill_queue { at_last.min(now + QUEUE_IDLE) } else { at_last });
+        let is_early = self.open_batch.bytes >= self.batch.bytes.0 / IDLE_FLUSH_PARTS;
+        self.due = Some(if is_early { at_last.min(now + IDLE_FLUSH) } else { at_last });
     }
 
     /// Closes the open batch and sends it as a frame.

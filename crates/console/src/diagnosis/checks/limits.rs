@@ -115,7 +115,7 @@ pub fn transforms(view: &View<'_>, found: &mut Vec<Finding>) {
     for at in view.transforms() {
         let waited = view.share_waited_for(&at.now.id);
         let share = window.share_of_busy_time(at);
-        let is_most = busy_share >= BUSY && share >= MOST;
+        let is_most = busy_share >= BUSY && share >= MOST && view.has_backlog();
         let is_stuck = at.now.hanging_calls.unwrap_or(0) > 0 || overdue(at) > 0;
         if waited < WAITS && !is_most || is_stuck {
             continue;
@@ -131,7 +131,7 @@ pub fn transforms(view: &View<'_>, found: &mut Vec<Finding>) {
 /// is to read and encode.
 pub fn workers(view: &View<'_>, found: &mut Vec<Finding>) {
     let is_explained = found.iter().any(|of| of.status == Status::Late);
-    if is_explained || !view.is_late() {
+    if is_explained || !view.has_backlog() {
         return;
     }
     let window = view.window;
