@@ -153,7 +153,10 @@ fn one_profile_runs_at_a_time_and_a_signal_ends_it_early() {
     let second = profile(dir.path(), &["-d", "1s", "-o", "second.collapsed"]);
     assert_eq!(second.status.code(), Some(1));
     assert!(errors(&second).contains("another profile runs for"), "{}", errors(&second));
-    std::thread::sleep(Duration::from_millis(500));
+    // On a busy host it may get no CPU time for long, and the start of a profile takes some of it.
+    let cpu_seconds = || agent.single("millstream_process_cpu_seconds_total");
+    let before = cpu_seconds().unwrap();
+    wait_until("the agent works", LIMIT, || cpu_seconds() > Some(before + 1.5));
     let pid = Pid::from_child(&first);
     kill_process(pid, Signal::INT).unwrap();
     assert!(first.wait().unwrap().success());
