@@ -63,12 +63,23 @@ pub struct Handle {
 pub fn init(level: LevelFilter, to: Target) -> io::Result<Handle> {
     // The level can change, and every message checks it first.
     let handle = start(LevelFilter::Trace, open(to)?)?;
+    _ = SHARED.set(handle.shared.clone());
     handle.shared.lock().records = RECORDS.get_or_init(InternalLogs::keeping).clone();
     // The process's logger lives as long as the process.
     let logger = Box::leak(Box::new(Logger { shared: handle.shared.clone() }));
     log::set_logger(logger).map_err(|error| io::Error::other(error.to_string()))?;
     log::set_max_level(level);
     Ok(handle)
+}
+
+/// What the process's logger writes.
+static SHARED: OnceLock<Arc<Shared>> = OnceLock::new();
+
+/// Logs now how often messages were repeated, so that the next message may be the last line.
+pub fn report_repeats() {
+    if let Some(shared) = SHARED.get() {
+        shared.lock().close_all_windows();
+    }
 }
 
 /// The records of the process's logger.
@@ -336,6 +347,11 @@ impl State {
         let over = self.windows.iter().filter(|(_, window)| self.closing || window.is_over(now));
         let over: Vec<u64> = over.map(|(site, _)| *site).collect();
         over.into_iter().for_each(|site| self.close_window(site));
+    }
+
+    fn close_all_windows(&mut self) {
+        let sites: Vec<u64> = self.windows.keys().copied().collect();
+        sites.into_iter().for_each(|site| self.close_window(site));
     }
 
     fn close_window(&mut self, site: u64) {

@@ -205,6 +205,7 @@ async fn serve(
     let stopped = tokio::select! {
         stopped = running.stop(left) => stopped,
         name = signals.second() => {
+            logging::report_repeats();
             log::error!("second signal ({name}): exiting immediately; undelivered events are not acknowledged");
             log::logger().flush();
             exit(i32::from(FAILED))
@@ -287,6 +288,7 @@ async fn work(
 /// Logs how the run ended; returns the exit status.
 fn ending(stopped: &Stopped, until_eof: bool, timeout: Interval) -> u8 {
     let summary = summary(stopped);
+    logging::report_repeats();
     if let Some(failure) = failure(stopped, until_eof, timeout) {
         return failed(&format!("stopped; {failure}; {summary}"));
     }

@@ -120,6 +120,18 @@ fn repeats_are_reported_without_another_message() {
 }
 
 #[test]
+fn repeats_can_be_reported_before_the_last_message() {
+    let (memory, handle, _) = Memory::started(LevelFilter::Info);
+    (0..9).for_each(|_| log_at(&handle.shared, Instant::now(), 1, "again"));
+    handle.shared.lock().close_all_windows();
+    log_at(&handle.shared, Instant::now(), 2, "stopped");
+    drop(handle);
+    let lines = memory.lines();
+    assert!(lines[5].ends_with("4 more like this: again"), "{lines:?}");
+    assert!(lines[6].ends_with("stopped") && lines.len() == 7, "{lines:?}");
+}
+
+#[test]
 fn shutdown_reports_repeats_and_writes_everything() {
     let (memory, handle, _) = Memory::started(LevelFilter::Info);
     (0..9).for_each(|_| log_at(&handle.shared, Instant::now(), 1, "again"));
