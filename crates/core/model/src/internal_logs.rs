@@ -75,7 +75,19 @@ impl Queue {
     }
 }
 
-/// The queue of a source that has begun to read.
+/// Subscribes a source to the records from now on, for records up to this place of a level.
+fn subscribed(
+    readers: &mut Vec<Subscription>,
+    id: &str,
+    queue: Arc<Queue>,
+    least: usize,
+) -> Arc<Queue> {
+    queue.limit(least);
+    readers.push(Subscription { id: id.to_owned(), queue: Arc::downgrade(&queue) });
+    queue
+}
+
+/// The queue of a source that reads.
 struct Subscription {
     /// Of the source.
     id: String,
@@ -124,15 +136,21 @@ impl InternalLogs {
         queues.for_each(|queue| queue.push(&record));
     }
 
-    /// Opens the reader of the source `id`, for records of `level` and above. It reads from its
-    /// first call on; the first reader also gets the records before. Opened while the source with
-    /// this id runs, it continues where that one ends.
+    /// Opens the reader of the source `id`, for records of `level` and above, from now on. The first
+    /// reader also gets the records before. Opened while the source with this id runs, it continues
+    /// where that one ends.
     pub fn reader(&self, id: &str, level: &str) -> LogReader {
-        let readers = self.0.readers.lock();
+        let mut readers = self.0.readers.lock();
         let running = readers.iter().find(|reader| reader.id == id);
-        let queue = running.and_then(|reader| reader.queue.upgrade());
-        let (logs, id) = (self.clone(), id.to_owned());
-        LogReader { queue, has_begun: false, least: place(level), id, logs }
+        let mut queue = running.and_then(|reader| reader.queue.upgrade());
+        let (logs, id, least) = (self.clone(), id.to_owned(), place(level));
+        // The first reader gets the early records at its first call: it may be of a check only.
+        if queue.is_none() && self.0.early.lock().is_none() {
+            queue = Some(subscribed(&mut readers, &id, Arc::default(), least));
+        }
+        drop(readers);
+        logs.update();
+        LogReader { queue, has_begun: false, least, id, logs }
     }
 
     fn update(&self) {
@@ -184,14 +202,14 @@ impl LogReader {
     fn begin(&mut self) -> Arc<Queue> {
         // Nothing is published meanwhile.
         let mut readers = self.logs.0.readers.lock();
-        let inherited = self.queue.take();
-        let is_new = inherited.is_none();
-        let early = || self.logs.0.early.lock().take();
-        let queue = inherited.or_else(early).unwrap_or_default();
+        let queue = match self.queue.take() {
+            Some(queue) => queue,
+            None => {
+                let early = self.logs.0.early.lock().take().unwrap_or_default();
+                subscribed(&mut readers, &self.id, early, self.least)
+            }
+        };
         queue.limit(self.least);
-        if is_new {
-            readers.push(Subscription { id: self.id.clone(), queue: Arc::downgrade(&queue) });
-        }
         drop(readers);
         (self.queue, self.has_begun) = (Some(queue.clone()), true);
         self.logs.update();
@@ -233,14 +251,12 @@ mod tests {
     #[test]
     fn nothing_is_made_while_nothing_reads() {
         let logs = InternalLogs::default();
-        let opened = logs.reader("log", "info");
-        logs.publish(|| panic!("it is not read"));
-        let mut reader = reader(&logs);
+        logs.publish(|| panic!("nothing reads it"));
+        let mut reader = logs.reader("log", "info");
         logs.publish(|| record("a"));
-        assert_eq!(messages(&mut reader), ["a"]);
+        assert_eq!(messages(&mut reader), ["a"], "from its opening on");
         drop(reader);
         logs.publish(|| panic!("it is no longer read"));
-        drop(opened);
     }
 
     #[test]
@@ -318,7 +334,7 @@ mod tests {
         logs.publish(|| at_level("info", "c"));
         logs.publish(|| at_level("error", "d"));
         assert_eq!(messages(&mut next), ["b", "d"]);
-        assert_eq!(messages(&mut other), Vec::<String>::new());
+        assert_eq!(messages(&mut other), ["b", "c", "d"], "a new source: from its opening on");
         logs.publish(|| at_level("info", "e"));
         assert_eq!((messages(&mut next), messages(&mut other)), (vec![], vec!["e".to_owned()]));
         drop((next, other));

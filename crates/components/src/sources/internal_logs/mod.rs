@@ -23,8 +23,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The source.
 struct InternalLogsSource {
     id: String,
-    /// Reads from the first poll on: until then the source that this one replaces gets the records.
-    /// `None` once the agent stops.
+    /// Until the first poll the source with this id that this one replaces gets the records. `None`
+    /// once the agent stops.
     reader: Option<LogReader>,
     rows: LogEventRows,
     /// Records in `rows`.
