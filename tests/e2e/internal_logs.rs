@@ -2,6 +2,7 @@
 
 use crate::support::{Agent, folder, lines, wait_until};
 use serde_json::Value;
+use std::net::TcpListener;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -74,4 +75,33 @@ fn a_reload_and_a_stop_lose_no_record() {
         assert!(is_there, "{line}: not in {messages:#?}");
     }
     assert!(log.lines().last().unwrap().ends_with("lost: nothing"), "{log}");
+}
+
+/// Records of a source that a reload has removed may wait at a sink: those that it does not deliver
+/// are lost, and so is what waits of the source that replaces it.
+#[test]
+fn the_last_line_counts_what_sources_before_a_reload_have_left_at_a_sink() {
+    let dir = folder();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let uri = format!("http://{}", silent.local_addr().unwrap());
+    let config = |id: &str| {
+        format!(
+            "shutdown_timeout: 1s\nsources: {{ {id}: {{ type: internal_logs }} }}\n\
+             sinks: {{ out: {{ type: http, inputs: [{id}], uri: '{uri}' }} }}\n"
+        )
+    };
+    let mut agent = Agent::start(dir.path(), &config("old"), &[]);
+    let received =
+        || agent.metric("millstream_component_received_events_total{component_id=\"out\"");
+    wait_until("the first record is at the sink", LIMIT, || received() >= Some(1.0));
+    agent.reload(&config("new"));
+    wait_until("the reload", LIMIT, || agent.log().contains("configuration reloaded;"));
+    agent.terminate();
+    assert!(!agent.wait(LIMIT).success(), "{}", agent.log());
+    let log = agent.log();
+    let lost = log.lines().last().unwrap().split_once("lost: ").map(|(_, lost)| lost);
+    let bytes =
+        lost.and_then(|lost| lost.split_once(' ')).and_then(|(n, _)| n.parse::<usize>().ok());
+    let first = log.lines().next().unwrap().rsplit_once("  ").map(|(_, message)| message.len());
+    assert!(bytes > first, "{log}");
 }

@@ -183,6 +183,7 @@ impl Blueprint {
             cpu: None,
             ceiling: None,
             sources: Vec::new(),
+            removed: Arc::default(),
             nodes: Vec::new(),
         };
         let places = SinkPlaces::first(&parts.sinks);
@@ -239,6 +240,7 @@ impl Parts {
                 ceiling(settings.cpu)
             },
             sources,
+            removed: old.removed.clone(),
             nodes,
         };
         Ok((core, drivers))

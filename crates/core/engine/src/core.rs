@@ -18,6 +18,7 @@ use crate::limits::{DETACH_AFTER, FULL_AFTER, TICKETS_ON_THE_WAY};
 use crate::offload::{OffloadPool, OffloadQueue};
 use crate::pace::{CpuCeiling, Pace, Pause, Rate};
 use crate::release::Release;
+use crate::removed::RemovedSources;
 use crate::scheduler::{Again, Job, Scheduler, Woken};
 use crate::since::Since;
 use crate::stage::SerialStage;
@@ -311,6 +312,8 @@ pub(crate) struct Core {
     /// The CPU limiter, if there is one.
     pub ceiling: Option<Arc<Mutex<CpuCeiling>>>,
     pub sources: Vec<SourceSlot>,
+    /// Sources that reloads have removed.
+    pub removed: Arc<RemovedSources>,
     /// Transforms in data-flow order, then sinks.
     pub nodes: Vec<Node>,
 }

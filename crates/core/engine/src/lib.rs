@@ -31,6 +31,7 @@ mod offload;
 mod pace;
 mod release;
 mod reload;
+mod removed;
 mod running;
 mod scheduler;
 mod since;

@@ -247,7 +247,11 @@ fn change_over(old: &Core, next: &Core) {
         gone.ledger.stop();
         gone.fed.iter().for_each(|fed| fed.feed.detach());
         gone.place.store(usize::MAX, Ordering::Relaxed);
-        *gone.source.lock() = Box::new(Gone);
+        let mut source = gone.source.lock();
+        if !gone.reads_again && source.leave().is_none() {
+            next.removed.add(&gone.ledger, gone.downstream);
+        }
+        *source = Box::new(Gone);
     }
     for (index, slot) in next.sources.iter().enumerate() {
         slot.place.store(index, Ordering::Relaxed);

@@ -10,6 +10,7 @@ use crate::error::EngineError;
 use crate::governor::{Governor, MemoryState};
 use crate::lane::LaneQueue;
 use crate::reload::Retired;
+use crate::removed::unsettled;
 use crate::scheduler::Woken;
 use crate::snapshot;
 use millstream_model::snapshot::Snapshot;
@@ -340,22 +341,16 @@ async fn finishes_within(core: &Core, time: Duration) -> bool {
 
 /// Returns what the sources leave unsettled, and what of it is lost.
 fn leave(core: &Core) -> (Leftover, u64) {
-    let (mut left, mut lost) = (Leftover::default(), 0);
+    let (mut left, mut lost) = (Leftover::default(), core.removed.unsettled());
     for slot in &core.sources {
         // A stuck source cannot be asked.
         let Some(mut source) = slot.source.try_lock() else { continue };
         match source.leave() {
             Some(leftover) => left += leftover,
-            None => lost += unsettled(core, slot),
+            None => lost += unsettled(&slot.ledger, slot.downstream),
         }
     }
     (left, lost)
-}
-
-/// Returns the bytes read from a source that its slowest sink has not settled.
-fn unsettled(core: &Core, slot: &SourceSlot) -> u64 {
-    let sinks = core.sinks().filter(|(_, sink)| slot.downstream.contains(sink.index));
-    sinks.map(|(_, sink)| slot.ledger.progress(sink.index).unsettled).max().unwrap_or(0)
 }
 
 /// Closes a source once its poll has ended; returns whether it still holds data back.
