@@ -129,8 +129,21 @@ pub const ON_THE_WAY: &[Plant] = &[
     ),
 ];
 
-/// Causes that need a pipeline for themselves.
+/// Causes that need a pipeline for themselves. The first, the last and the one between that need a
+/// core are played at different times.
 pub const ALONE: &[Plant] = &[
+    plant(
+        "cpu_limit",
+        &["cpu_limit"],
+        |setup| {
+            costly(setup, 5);
+            setup.limits = "memory: 256MiB, threads: 2, cpu: 0.1".into();
+        },
+        |world| {
+            world.writer.lines(Lines::Costly);
+            world.writer.per_tick(900);
+        },
+    ),
     plant("checkpoint_store", &["checkpoint_store"], nothing, |world| {
         let limit = Rlimit { current: Some(1024), maximum: None };
         prlimit(Some(world.pid()), Resource::Fsize, limit).expect("a limit");
@@ -186,30 +199,6 @@ pub const ALONE: &[Plant] = &[
         },
     ),
     plant("low_rate_limit", &["rate_limit"], |setup| setup.source += "rate_limit: 1KiB,", nothing),
-    plant(
-        "cpu_limit",
-        &["cpu_limit"],
-        |setup| {
-            costly(setup, 5);
-            setup.limits = "memory: 256MiB, threads: 2, cpu: 0.1".into();
-        },
-        |world| {
-            world.writer.lines(Lines::Costly);
-            world.writer.per_tick(900);
-        },
-    ),
-    plant(
-        "transform_slow",
-        &["transform_slow"],
-        |setup| {
-            costly(setup, 60);
-            setup.limits = "memory: 256MiB, threads: 1".into();
-        },
-        |world| {
-            world.writer.lines(Lines::Costly);
-            world.writer.per_tick(2000);
-        },
-    ),
     plant(
         "workers_busy",
         &["workers_busy"],
@@ -313,6 +302,18 @@ pub const ALONE: &[Plant] = &[
             setup.instead = Some(reading(&Kafka::shared().bootstrap(), &topic));
         },
         |world| join_and_leave(world),
+    ),
+    plant(
+        "transform_slow",
+        &["transform_slow"],
+        |setup| {
+            costly(setup, 60);
+            setup.limits = "memory: 256MiB, threads: 1".into();
+        },
+        |world| {
+            world.writer.lines(Lines::Costly);
+            world.writer.per_tick(2000);
+        },
     ),
 ];
 
