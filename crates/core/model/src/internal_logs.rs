@@ -169,8 +169,9 @@ impl fmt::Debug for InternalLogs {
 
 /// Reads records. The queue behind it is bounded: what finds it full is dropped and counted.
 pub struct LogReader {
-    /// Until it reads, that of the source that this one replaces.
+    /// Until it has begun, it may be that of the source that this one replaces, with its level.
     queue: Option<Arc<Queue>>,
+    /// Whether it has been read from.
     has_begun: bool,
     /// Place of the least severe level that it reads.
     least: usize,

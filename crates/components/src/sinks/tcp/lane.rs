@@ -32,10 +32,10 @@ pub struct TcpLane {
     session: [u8; 16],
     targets: Targets,
     connection: Option<Connection>,
-    /// The open batch, when it is due, and when it will be if payloads are added all the time.
+    /// The open batch, when it is due, and when it is due at the latest.
     open_batch: OpenBatch,
     due: Option<Instant>,
-    due_at_last: Option<Instant>,
+    due_latest: Option<Instant>,
     /// Unsettled frames, oldest first.
     pending: VecDeque<Pending>,
     /// Bytes in `pending` and `open_batch`.
@@ -72,7 +72,7 @@ impl TcpLane {
             connection: None,
             open_batch: OpenBatch::default(),
             due: None,
-            due_at_last: None,
+            due_latest: None,
             pending: VecDeque::new(),
             bytes: 0,
             last: 0,
@@ -197,14 +197,14 @@ impl TcpLane {
     /// Sets when the open batch is due.
     fn await_more(&mut self) {
         let now = Instant::now();
-        let at_last = *self.due_at_last.get_or_insert(now + self.batch.timeout.0);
+        let latest = *self.due_latest.get_or_insert(now + self.batch.timeout.0);
         let is_early = self.open_batch.bytes >= self.batch.bytes.0 / IDLE_FLUSH_PARTS;
-        self.due = Some(if is_early { at_last.min(now + IDLE_FLUSH) } else { at_last });
+        self.due = Some(if is_early { latest.min(now + IDLE_FLUSH) } else { latest });
     }
 
     /// Closes the open batch and sends it as a frame.
     fn close_batch(&mut self) {
-        (self.due, self.due_at_last) = (None, None);
+        (self.due, self.due_latest) = (None, None);
         if self.open_batch.is_empty() {
             return;
         }

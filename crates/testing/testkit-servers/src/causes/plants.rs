@@ -129,8 +129,8 @@ pub const ON_THE_WAY: &[Plant] = &[
     ),
 ];
 
-/// Causes that need a pipeline for themselves. The first, the last and the one between that need a
-/// core are played at different times.
+/// Causes that need a pipeline for themselves. `cpu_limit`, `workers_busy` and `transform_slow` use a
+/// core each: they are far apart, as causes beside each other are played at the same time.
 pub const ALONE: &[Plant] = &[
     plant(
         "cpu_limit",
