@@ -92,6 +92,37 @@ fn a_kill_during_delivery_loses_nothing_and_repeats_have_the_same_ids() {
     assert_eq!(ids.len(), LINES);
 }
 
+/// No buffer holds a quarter of a batch for each connection.
+#[test]
+fn a_batch_larger_than_the_buffer_does_not_wait_for_its_timeout() {
+    const FILES: usize = 4;
+    let cases = [
+        ("max: 1MiB", 1),
+        ("type: memory", FILES),
+        ("type: disk, mode: always, max: 64MiB", FILES),
+    ];
+    for (buffer, concurrency) in cases {
+        let dir = folder();
+        fs::create_dir_all(dir.path().join("in")).unwrap();
+        for file in 0..FILES {
+            let text: String =
+                (0..LINES).map(|line| format!("line {line:06} of file {file}\n")).collect();
+            fs::write(dir.path().join(format!("in/{file}.log")), text).unwrap();
+        }
+        let server = HttpServer::start(|_| Reply::status(204));
+        let options = format!(
+            "batch: {{ bytes: 16MiB, events: 1000000, timeout: 1h }}, \
+             request: {{ concurrency: {concurrency} }}, buffer: {{ {buffer} }}"
+        );
+        let config = config(&server.uri("/in"), &options);
+        let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
+        assert_eq!(agent.wait(LIMIT).code(), Some(0), "{buffer}: {}", agent.log());
+        let requests = server.requests();
+        let lines: usize = requests.iter().map(|seen| numbers(&seen.body).len()).sum();
+        assert_eq!(lines, FILES * LINES, "{buffer}");
+    }
+}
+
 #[test]
 fn each_line_arrives_once_and_in_order_despite_endpoint_faults() {
     let dir = folder();

@@ -8,8 +8,8 @@ use crate::limits::{ERROR_REPEAT, PANIC_PAUSE_MAX};
 use ending::Phase;
 use millstream_model::snapshot::FailureSnapshot;
 use millstream_model::{
-    Backoff, Counters, DeliverError, Delivery, EngineTime, Feed, Hold, Kind, Lane, LaneCx,
-    MemoryPressure, Outcome, Payload, Settled, Sink,
+    Backoff, Backpressure, BackpressureReason, Counters, DeliverError, Delivery, EngineTime, Feed,
+    Hold, Kind, Lane, LaneCx, MemoryPressure, Outcome, Payload, Settled, Sink,
 };
 use millstream_recorder::record;
 use millstream_store::Store;
@@ -37,6 +37,7 @@ pub(crate) struct LaneQueue {
     flushing: AtomicBool,
     /// The endpoint was reached once.
     started: AtomicBool,
+    backpressure: Arc<Backpressure>,
     phase: watch::Sender<Phase>,
     on_available: Box<dyn Fn() + Send + Sync>,
 }
@@ -119,6 +120,7 @@ impl LaneQueue {
             closed: AtomicBool::new(false),
             flushing: AtomicBool::new(false),
             started: AtomicBool::new(false),
+            backpressure: Arc::default(),
             phase: watch::Sender::new(Phase::Runs),
             on_available: Box::new(on_available),
         })
@@ -145,6 +147,13 @@ impl LaneQueue {
     /// Returns the bytes queued or being delivered.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether what feeds the lane waits for a reason, and lets the lane know.
+    pub fn press(&self, reason: BackpressureReason, waits: bool) {
+        if self.backpressure.set(reason, waits) {
+            self.changed.notify_one();
+        }
     }
 
     /// Returns the bytes that have left since the lane was created.
@@ -428,6 +437,7 @@ impl LaneDriver {
             folder: Some(self.store.snapshot_dir(&self.sink_id)),
             feed: self.feed.clone(),
             pressure: self.pressure.clone(),
+            backpressure: self.queue.backpressure.clone(),
         }))
     }
 

@@ -12,6 +12,7 @@
 
 mod ack;
 mod backoff;
+mod backpressure;
 mod batch;
 pub mod binary;
 mod block;
@@ -48,6 +49,7 @@ pub use arrow_buffer::BooleanBuffer as Selection;
 
 pub use ack::{Ack, EntryLedger, Hold, Outcome};
 pub use backoff::Backoff;
+pub use backpressure::{Backpressure, BackpressureReason};
 pub use batch::{
     Batch, BatchBuilder, EventId, EventSample, LongLine, SAMPLE_BYTES_MAX, Segment, SourceInfo,
     VALUE_BYTES_MAX, char_boundary,

@@ -1,6 +1,7 @@
 //! The contract between a sink and the engine: encode on a worker, deliver on a lane.
 
 use crate::ack::Outcome;
+use crate::backpressure::Backpressure;
 use crate::batch::Batch;
 use crate::block::BlockPool;
 use crate::counters::Counters;
@@ -138,6 +139,8 @@ pub struct LaneCx {
     pub feed: Arc<Feed>,
     /// The memory pressure of the process.
     pub pressure: Arc<MemoryPressure>,
+    /// Whether what feeds the lane waits.
+    pub backpressure: Arc<Backpressure>,
 }
 
 impl LaneCx {
@@ -156,6 +159,7 @@ impl LaneCx {
             folder: None,
             feed: Feed::of_refused(),
             pressure: Arc::default(),
+            backpressure: Arc::default(),
         }
     }
 }

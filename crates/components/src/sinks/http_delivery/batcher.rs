@@ -7,9 +7,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A batch of at least 1/[`IDLE_FLUSH_PARTS`] of the limit is due once nothing was added for this
-/// long, and one that begins with the rest of a payload: the engine may queue less than a batch for a
-/// sink, counts all of a payload until its rest is delivered, and adds nothing until then.
-pub const IDLE_FLUSH: Duration = Duration::from_millis(25);
+/// long, and one that begins with the rest of a payload: the engine counts all of a payload until
+/// its rest is delivered. Any batch is due then while nothing is in flight and what feeds the lane
+/// waits, as the engine may queue less than a batch for a sink.
+const IDLE_FLUSH: Duration = Duration::from_millis(25);
 
 /// Divisor of the limit that gives the smallest batch for [`IDLE_FLUSH`].
 pub const IDLE_FLUSH_PARTS: u64 = 4;
@@ -19,6 +20,15 @@ const LIMIT_MIN: u64 = 64 * 1024;
 
 /// Time after which a reduced limit doubles.
 const LARGER_AFTER: Duration = Duration::from_secs(60);
+
+/// Returns when a batch is due to which something was added `last`: `latest`, or [`IDLE_FLUSH`] after
+/// the last addition to a large one, or to any that has `stalled` since then.
+pub fn due(latest: Instant, last: Instant, is_large: bool, stalled: Option<Instant>) -> Instant {
+    let of_large = is_large.then_some(last);
+    let of_stalled = stalled.map(|since| since.max(last));
+    let early = of_large.into_iter().chain(of_stalled).min();
+    early.map_or(latest, |since| latest.min(since + IDLE_FLUSH))
+}
 
 /// Payloads that wait for a batch, in order.
 pub struct Batcher {
@@ -86,8 +96,9 @@ impl Batcher {
         self.bytes >= self.limit || self.events >= self.options.events
     }
 
-    /// Returns when the next batch is due; `None` if no batch is pending.
-    pub fn due(&self) -> Option<Instant> {
+    /// Returns when the next batch is due; `None` if no batch is pending. Nothing more comes before a
+    /// delivery since `stalled`, if it is set.
+    pub fn due(&self, stalled: Option<Instant>) -> Option<Instant> {
         let front = self.items.front()?;
         if let Some(hold) = front.hold {
             return Some(hold);
@@ -95,10 +106,9 @@ impl Batcher {
         if self.is_full() {
             return Some(front.queued_at);
         }
-        let timeout = front.queued_at + self.options.timeout.0;
-        let is_early = front.is_rest || self.bytes >= self.limit / IDLE_FLUSH_PARTS;
-        let still = self.last.filter(|_| is_early).map(|last| last + IDLE_FLUSH);
-        Some(still.map_or(timeout, |still| still.min(timeout)))
+        let latest = front.queued_at + self.options.timeout.0;
+        let is_large = front.is_rest || self.bytes >= self.limit / IDLE_FLUSH_PARTS;
+        Some(due(latest, self.last.unwrap_or(front.queued_at), is_large, stalled))
     }
 
     /// Makes everything due now.
@@ -202,15 +212,15 @@ mod tests {
     fn the_first_limit_reached_ends_a_batch() {
         let now = Instant::now();
         let mut by_time = batcher(1000, 10);
-        assert_eq!(by_time.due(), None);
+        assert_eq!(by_time.due(None), None);
         by_time.push(payload(10, 1), None, now);
         by_time.push(payload(10, 1), None, now + 500 * MS);
-        assert_eq!(by_time.due(), Some(now + 1000 * MS));
+        assert_eq!(by_time.due(None), Some(now + 1000 * MS));
         let mut by_bytes = batcher(1000, 10);
         for bytes in [400, 500, 200] {
             by_bytes.push(payload(bytes, 1), None, now);
         }
-        assert!(by_bytes.is_full() && by_bytes.due() == Some(now));
+        assert!(by_bytes.is_full() && by_bytes.due(None) == Some(now));
         assert_eq!(batch(&mut by_bytes, now), [400, 500]);
         assert_eq!((by_bytes.is_full(), batch(&mut by_bytes, now)), (false, vec![200]));
         let mut by_events = batcher(1000, 10);
@@ -232,11 +242,11 @@ mod tests {
             (0..8).map(|_| batch(&mut by_events, now).iter().sum::<u64>() / 10).collect();
         assert_eq!(events, [50; 8]);
         assert_eq!(
-            by_events.due(),
+            by_events.due(None),
             Some(now + IDLE_FLUSH),
             "all of the payload waits for its rest"
         );
-        assert_eq!((batch(&mut by_events, now), by_events.due()), (vec![100], None));
+        assert_eq!((batch(&mut by_events, now), by_events.due(None)), (vec![100], None));
         let mut by_bytes = batcher(100, 1000);
         for events in [7, 1, 15] {
             by_bytes.push(payload(10 * events, events), None, now);
@@ -262,9 +272,23 @@ mod tests {
         let now = Instant::now();
         let mut batcher = batcher(1000, 10);
         batcher.push(payload(240, 1), None, now);
-        assert_eq!(batcher.due(), Some(now + 1000 * MS));
+        assert_eq!(batcher.due(None), Some(now + 1000 * MS));
         batcher.push(payload(10, 1), None, now + 10 * MS);
-        assert_eq!(batcher.due(), Some(now + 10 * MS + IDLE_FLUSH));
+        assert_eq!(batcher.due(None), Some(now + 10 * MS + IDLE_FLUSH));
+    }
+
+    #[test]
+    fn a_stalled_batch_waits_for_nothing_but_the_flush_interval() {
+        let now = Instant::now();
+        let mut batcher = batcher(1 << 20, 1000);
+        assert_eq!(batcher.due(Some(now)), None);
+        batcher.push(payload(10, 1), None, now + 10 * MS);
+        assert_eq!(batcher.due(Some(now)), Some(now + 10 * MS + IDLE_FLUSH));
+        assert_eq!(batcher.due(Some(now + 20 * MS)), Some(now + 20 * MS + IDLE_FLUSH));
+        assert_eq!(batcher.due(Some(now + 3000 * MS)), Some(now + 1010 * MS), "the timeout");
+        batcher.push(payload(10, 1), Some(now + 3000 * MS), now);
+        batcher.take(now, cut);
+        assert_eq!(batcher.due(Some(now)), Some(now + 3000 * MS), "a held payload");
     }
 
     #[test]
@@ -273,11 +297,11 @@ mod tests {
         let mut batcher = batcher(100, 10);
         batcher.push(payload(90, 1), Some(now + 3000 * MS), now);
         batcher.push(payload(90, 1), None, now);
-        assert_eq!(batcher.due(), Some(now + 3000 * MS));
+        assert_eq!(batcher.due(None), Some(now + 3000 * MS));
         batcher.flush(now + 2000 * MS);
-        assert!(batcher.due().unwrap() <= now + 2000 * MS);
+        assert!(batcher.due(None).unwrap() <= now + 2000 * MS);
         batcher.take(now, cut);
-        assert_eq!((batch(&mut batcher, now), batcher.due()), (vec![90], None));
+        assert_eq!((batch(&mut batcher, now), batcher.due(None)), (vec![90], None));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::batcher::Batcher;
 use super::dispatcher::{Attempt, Dispatcher, RequestIds};
 use super::pack_task::PackTask;
 use super::response_class::{ResponseClass, explain, kind, reason, refusal, response_class};
+use super::stall::Stall;
 use super::{Packer, Record, Request, Settings};
 use concurrency::Concurrency;
 use jobs::{Packed, RefusedEvent};
@@ -100,6 +101,7 @@ pub struct BulkLane<P> {
     /// Says whether a component reads what is refused.
     feed: Arc<Feed>,
     batcher: Batcher,
+    stall: Stall,
     pack_task: PackTask<P, Packed>,
     queue: Queue,
     repairs: VecDeque<Repair>,
@@ -119,6 +121,7 @@ impl<P: BulkPacker> BulkLane<P> {
     pub fn new(settings: Arc<Settings>, packer: P, cx: LaneCx) -> BulkLane<P> {
         BulkLane {
             batcher: Batcher::new(settings.batch),
+            stall: Stall::new(cx.backpressure),
             pack_task: PackTask::new(packer),
             queue: Queue::default(),
             repairs: VecDeque::new(),
@@ -161,12 +164,13 @@ impl<P: BulkPacker> BulkLane<P> {
 
     /// Hands the packer the next batch, if it is due and no other waits to be sent.
     fn pack(&mut self, now: Instant) -> Option<Instant> {
+        let stalled = self.stall.since(self.queue.batches() == 0, now);
         let batches_max = self.settings.request.concurrency * BATCHES_PER_REQUEST;
         let is_busy = self.pack_task.idle().is_none() || self.queue.has_ready(now);
         if is_busy || self.queue.batches() >= batches_max {
             return None;
         }
-        let due = self.batcher.due()?;
+        let due = self.batcher.due(stalled)?;
         if due > now {
             return Some(due);
         }

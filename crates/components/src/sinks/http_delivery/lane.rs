@@ -9,6 +9,7 @@ use super::dispatcher::{Attempt, Dispatcher, RequestIds};
 use super::pack_task::{Job, JobResult, PackTask, run};
 use super::response_class::{ResponseClass, explain, kind, reason, refusal, response_class};
 use super::shares::{Numbering, Settlement, Shares};
+use super::stall::Stall;
 use super::{EventSet, PackRefusal, Packer, Record, Request, Settings};
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Feed, Lane, LaneCx, Payload, Refused, Settled,
@@ -36,6 +37,7 @@ pub struct RequestLane<P> {
     /// Says whether a component reads what is refused.
     feed: Arc<Feed>,
     batcher: Batcher,
+    stall: Stall,
     pack_task: PackTask<P, JobResult>,
     batches: VecDeque<Batch>,
     numbering: Numbering,
@@ -111,6 +113,7 @@ impl<P: Packer> RequestLane<P> {
     pub fn new(settings: Arc<Settings>, packer: P, cx: LaneCx) -> RequestLane<P> {
         RequestLane {
             batcher: Batcher::new(settings.batch),
+            stall: Stall::new(cx.backpressure),
             pack_task: PackTask::new(packer),
             batches: VecDeque::new(),
             numbering: Numbering::default(),
@@ -173,12 +176,13 @@ impl<P: Packer> RequestLane<P> {
 
     /// Hands the packer the next batch, if it is due and the queue has capacity.
     fn pack(&mut self, now: Instant) -> Option<Instant> {
+        let stalled = self.stall.since(self.batches.is_empty(), now);
         if self.pack_task.idle().is_none() || self.batches.len() >= BATCHES_MAX {
             return None;
         }
-        let due = self.batcher.due().filter(|due| *due > now);
-        if due.is_some() || self.batcher.due().is_none() {
-            return due;
+        let due = self.batcher.due(stalled)?;
+        if due > now {
+            return Some(due);
         }
         let payloads = self.batcher.take(now, P::cut);
         self.batches.push_back(Batch {

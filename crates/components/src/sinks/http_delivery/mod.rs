@@ -16,8 +16,9 @@ mod lane;
 mod pack_task;
 mod response_class;
 mod shares;
+mod stall;
 
-pub use batcher::{IDLE_FLUSH, IDLE_FLUSH_PARTS};
+pub use batcher::{IDLE_FLUSH_PARTS, due};
 pub use body::{compress, split_parts};
 pub use bulk::{Answer, BulkLane, BulkPacker, Failure, Judgement};
 pub use config::{
@@ -27,6 +28,7 @@ pub use config::{
 pub use event_set::EventSet;
 pub use jitter::{Hold, Jitter};
 pub use lane::RequestLane;
+pub use stall::Stall;
 
 use bytes::Bytes;
 use millstream_model::Routing;

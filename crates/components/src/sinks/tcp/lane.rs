@@ -6,7 +6,7 @@ use super::frame::{Frame, FrameEncoder, OpenBatch};
 use super::protocol::Hello;
 use super::targets::Targets;
 use crate::codec::Codec;
-use crate::sinks::http_delivery::{BatchOptions, IDLE_FLUSH, IDLE_FLUSH_PARTS};
+use crate::sinks::http_delivery::{BatchOptions, IDLE_FLUSH_PARTS, Stall, due};
 use millstream_compression::Algorithm;
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Outcome, Payload, Settled,
@@ -32,10 +32,10 @@ pub struct TcpLane {
     session: [u8; 16],
     targets: Targets,
     connection: Option<Connection>,
-    /// The open batch, when it is due, and when it is due at the latest.
+    /// The open batch, and when its first and its last payload were added.
     open_batch: OpenBatch,
-    due: Option<Instant>,
-    due_latest: Option<Instant>,
+    added: Option<(Instant, Instant)>,
+    stall: Stall,
     /// Unsettled frames, oldest first.
     pending: VecDeque<Pending>,
     /// Bytes in `pending` and `open_batch`.
@@ -71,8 +71,8 @@ impl TcpLane {
             config,
             connection: None,
             open_batch: OpenBatch::default(),
-            due: None,
-            due_latest: None,
+            added: None,
+            stall: Stall::new(cx.backpressure),
             pending: VecDeque::new(),
             bytes: 0,
             last: 0,
@@ -190,21 +190,22 @@ impl TcpLane {
         if full || !self.config.has_batches() {
             self.close_batch();
         } else {
-            self.await_more();
+            let now = Instant::now();
+            self.added = Some((self.added.map_or(now, |(first, _)| first), now));
         }
     }
 
-    /// Sets when the open batch is due.
-    fn await_more(&mut self) {
-        let now = Instant::now();
-        let latest = *self.due_latest.get_or_insert(now + self.batch.timeout.0);
-        let is_early = self.open_batch.bytes >= self.batch.bytes.0 / IDLE_FLUSH_PARTS;
-        self.due = Some(if is_early { latest.min(now + IDLE_FLUSH) } else { latest });
+    /// Returns when the open batch is due.
+    fn due(&mut self) -> Option<Instant> {
+        let stalled = self.stall.since(self.pending.is_empty(), Instant::now());
+        let (first, last) = self.added?;
+        let is_large = self.open_batch.bytes >= self.batch.bytes.0 / IDLE_FLUSH_PARTS;
+        Some(due(first + self.batch.timeout.0, last, is_large, stalled))
     }
 
     /// Closes the open batch and sends it as a frame.
     fn close_batch(&mut self) {
-        (self.due, self.due_latest) = (None, None);
+        self.added = None;
         if self.open_batch.is_empty() {
             return;
         }
@@ -219,7 +220,7 @@ impl TcpLane {
 
     /// Waits for a change of the connection's status, or until the open batch is due.
     async fn listen(&mut self) {
-        let due = self.due;
+        let due = self.due();
         let timer = async {
             match due {
                 Some(due) => sleep_until(due).await,

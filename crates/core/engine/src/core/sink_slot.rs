@@ -6,7 +6,7 @@ use crate::buffer::{Buffer, WhenFull};
 use crate::disk_buffer::DiskBuffer;
 use crate::lane::LaneQueue;
 use crate::since::Since;
-use millstream_model::{EngineTime, Feed, Sink, SinkIndex};
+use millstream_model::{BackpressureReason, EngineTime, Feed, Sink, SinkIndex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -83,8 +83,9 @@ impl SinkSlot {
     /// Returns how long the sink has had no capacity; `None` if it has some. A sink that drops
     /// always has.
     pub fn full_for(&self, now: EngineTime) -> Option<Duration> {
-        let is_full = self.coming() >= self.share && self.buffer.when_full == WhenFull::Block;
-        self.full_since.update(is_full, now)
+        let is_full = self.coming() >= self.share;
+        self.press(BackpressureReason::BufferFull, is_full);
+        self.full_since.update(is_full && self.buffer.when_full == WhenFull::Block, now)
     }
 
     /// Returns how long the sink has had no capacity for a source.
@@ -115,6 +116,12 @@ impl SinkSlot {
             self.lanes.iter().filter_map(|lane| lane.round_trip()).min().unwrap_or_default();
         let is_behind =
             self.backlog.is_long(self.coming(), left, round_trip, now) || full.is_some() || waits;
+        self.press(BackpressureReason::QueueLong, is_behind);
         self.behind_since.update(is_behind, now)
+    }
+
+    /// Lets its lanes know whether sources wait.
+    pub(super) fn press(&self, reason: BackpressureReason, waits: bool) {
+        self.lanes.iter().for_each(|lane| lane.press(reason, waits));
     }
 }

@@ -7,7 +7,7 @@ use super::{Arrived, DiskBuffer, Shed, Target};
 use crate::buffer::{Buffer, DiskMode, WhenFull};
 use crate::pace::Rate;
 use millstream_model::snapshot::DiskBufferSnapshot;
-use millstream_model::{Feed, Hold, Outcome, Payload, Sink};
+use millstream_model::{BackpressureReason, Feed, Hold, Outcome, Payload, Sink};
 use millstream_spool::SourceRange;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -115,6 +115,7 @@ impl State {
     }
 
     pub fn detach(&mut self) {
+        self.press(false);
         self.target = None;
         self.flush();
     }
@@ -198,11 +199,19 @@ impl State {
         self.has_target() && !self.is_flushing
     }
 
-    /// Whether the lanes have room for a payload. A single one always fits.
+    /// Whether the lanes have room for a payload; lets them know. A single one always fits.
     pub fn has_room(&self, bytes: u64) -> bool {
         let Some(target) = &self.target else { return false };
         let queued: u64 = target.lanes.iter().map(|lane| lane.bytes()).sum();
-        self.is_target_free() && (queued == 0 || queued + bytes <= target.share)
+        let fits = queued == 0 || queued + bytes <= target.share;
+        self.press(!fits);
+        fits && self.is_target_free()
+    }
+
+    /// Lets the lanes know whether an entry waits for room in their queues.
+    fn press(&self, waits: bool) {
+        let lanes = self.target.iter().flat_map(|target| &target.lanes);
+        lanes.for_each(|lane| lane.press(BackpressureReason::DiskBuffer, waits));
     }
 
     /// Whether the disk holds as much as it may, with what is to be written.

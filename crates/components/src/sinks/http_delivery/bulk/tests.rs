@@ -3,7 +3,7 @@
 use super::*;
 use crate::sinks::http_delivery::{BatchOptions, EncodedPayload, EventSet, RequestOptions};
 use bytes::Bytes;
-use millstream_model::{Interval, Outcome, Size};
+use millstream_model::{BackpressureReason, Interval, Outcome, Size};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_transport::Target;
 use millstream_transport::tls::TlsFiles;
@@ -100,14 +100,17 @@ struct Rig {
 
 impl Rig {
     fn new(uri: &str, concurrency: usize) -> Rig {
+        let batch = BatchOptions { bytes: Size(4), events: 100, timeout: Interval(5 * MS) };
+        Rig::with(uri, concurrency, batch, LaneCx::outside("out", 0, Arc::default()))
+    }
+
+    fn with(uri: &str, concurrency: usize, batch: BatchOptions, cx: LaneCx) -> Rig {
         let target = Arc::new(Target::parse(uri).unwrap());
         let request = RequestOptions { concurrency, ..RequestOptions::default() };
-        let batch = BatchOptions { bytes: Size(4), events: 100, timeout: Interval(5 * MS) };
         let options = (batch, request);
         let headers = Default::default();
         let settings = Settings::new(vec![target], &headers, None, TlsFiles::default(), options);
-        let counters = Arc::new(Counters::default());
-        let cx = LaneCx::outside("out", 0, counters.clone());
+        let counters = cx.counters.clone();
         cx.feed.attach(0, Arc::new(|| ()));
         let lane = BulkLane::new(Arc::new(settings), Letters, cx);
         Rig { lane, counters, settled: Vec::new(), refused: Vec::new() }
@@ -157,6 +160,17 @@ async fn several_requests_are_in_flight_and_payloads_are_settled_oldest_first() 
     assert_eq!(errors, [""; 0]);
     assert_eq!(*seen_most.lock(), 3);
     assert!(rig.settled.iter().all(|settled| settled.outcome == Outcome::Delivered));
+}
+
+#[tokio::test]
+async fn under_backpressure_a_batch_that_is_not_full_is_sent() {
+    let server = HttpServer::start(|seen| answer(seen, |_| '0'));
+    let timeout = Interval(Duration::from_secs(3600));
+    let batch = BatchOptions { bytes: Size(1 << 20), events: 1000, timeout };
+    let cx = LaneCx::outside("out", 0, Arc::default());
+    cx.backpressure.set(BackpressureReason::BufferFull, true);
+    let mut rig = Rig::with(&server.uri("/in"), 2, batch, cx);
+    assert_eq!(rig.deliver(&["ab", "c"]).await, [""; 0]);
 }
 
 #[tokio::test]

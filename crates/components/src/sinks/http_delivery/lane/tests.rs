@@ -4,13 +4,15 @@ use super::*;
 use crate::sinks::http_delivery::{BatchOptions, Capacity, Hold, RequestOptions};
 use crate::sinks::http_delivery::{EncodedPayload, PayloadMetadata};
 use bytes::Bytes;
-use millstream_model::{EngineTime, Interval, Now, Outcome, Routing, Size};
+use millstream_model::{
+    Backpressure, BackpressureReason, EngineTime, Interval, Now, Outcome, Routing, Size,
+};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_transport::Target;
 use millstream_transport::tls::TlsFiles;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -133,6 +135,7 @@ struct Rig {
     lane: RequestLane<Letters>,
     counters: Arc<Counters>,
     feed: Arc<Feed>,
+    backpressure: Arc<Backpressure>,
     settled: Vec<Settled>,
     /// Refused events, with the number of payloads that were settled before.
     refusals: Vec<(usize, Refused)>,
@@ -167,9 +170,10 @@ impl Rig {
             feed.attach(0, Arc::new(|| ()));
         }
         let cx = LaneCx { keep, feed: feed.clone(), ..LaneCx::outside("out", 0, counters.clone()) };
+        let backpressure = cx.backpressure.clone();
         let lane = RequestLane::new(Arc::new(settings), options.packer, cx);
         let (settled, refusals, errors) = (Vec::new(), Vec::new(), Vec::new());
-        Rig { lane, counters, feed, settled, refusals, errors }
+        Rig { lane, counters, feed, backpressure, settled, refusals, errors }
     }
 
     /// Creates a lane whose refused events a component reads.
@@ -208,15 +212,20 @@ impl Rig {
         let end = Instant::now() + Duration::from_secs(60);
         while self.settled.len() < count {
             assert!(Instant::now() < end, "settled {:?}, errors {:?}", self.settled, self.errors);
-            // The engine drops the future on any other event, and starts again.
-            let progress = tokio::time::timeout(3 * MS, self.lane.progress()).await;
-            let settled = self.settled.len();
-            self.refusals.extend(self.lane.refused().into_iter().map(|of| (settled, of)));
-            self.settled.extend(self.lane.settled());
-            if let Ok(Err(error)) = progress {
-                tokio::time::sleep(error.retry_after.unwrap()).await;
-                self.errors.push(error);
-            }
+            self.progress().await;
+        }
+    }
+
+    /// Drives the lane for some milliseconds.
+    async fn progress(&mut self) {
+        // The engine drops the future on any other event, and starts again.
+        let progress = tokio::time::timeout(3 * MS, self.lane.progress()).await;
+        let settled = self.settled.len();
+        self.refusals.extend(self.lane.refused().into_iter().map(|of| (settled, of)));
+        self.settled.extend(self.lane.settled());
+        if let Ok(Err(error)) = progress {
+            tokio::time::sleep(error.retry_after.unwrap()).await;
+            self.errors.push(error);
         }
     }
 
@@ -283,6 +292,39 @@ async fn batches_end_by_size_by_timeout_and_by_flush() {
     let mut by_time = Rig::to(&server);
     by_time.bring(&["k", "l"]).await;
     assert_eq!(bodies(&server.requests())[2..], ["kl"]);
+}
+
+#[tokio::test]
+async fn under_backpressure_a_lane_sends_what_it_has_once_nothing_is_in_flight() {
+    let is_open = Arc::new(AtomicBool::new(true));
+    let begun = Arc::new(AtomicUsize::new(0));
+    let (gate, count) = (is_open.clone(), begun.clone());
+    let server = HttpServer::start(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        while !gate.load(Ordering::Relaxed) {
+            std::thread::sleep(MS);
+        }
+        Reply::status(204)
+    });
+    let timeout = Interval(Duration::from_secs(3600));
+    let batch = BatchOptions { bytes: Size(1 << 20), events: 1000, timeout };
+    let mut rig = Rig::with(&[server.uri("/in")], Options { batch, ..Options::default() });
+    rig.deliver("a").await;
+    rig.backpressure.set(BackpressureReason::QueueLong, true);
+    rig.settle(1).await;
+    is_open.store(false, Ordering::Relaxed);
+    rig.deliver("b").await;
+    while begun.load(Ordering::Relaxed) < 2 {
+        rig.progress().await;
+    }
+    rig.deliver("c").await;
+    for _ in 0..30 {
+        rig.progress().await;
+    }
+    rig.deliver("d").await;
+    is_open.store(true, Ordering::Relaxed);
+    rig.settle(4).await;
+    assert_eq!(bodies(&server.requests()), ["a", "b", "cd"]);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@ mod server;
 use super::*;
 use crate::component::Component;
 use bytes::Bytes;
+use millstream_model::BackpressureReason;
 use millstream_testkit_servers::certificates::{Authority, Validity};
 use serde_json::json;
 use server::TestServer;
@@ -14,13 +15,16 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Creates a lane with these options, and its counters.
 fn lane(options: serde_json::Value) -> (TcpLane, Arc<Counters>) {
+    let cx = LaneCx::outside("out", 0, Arc::default());
+    let counters = cx.counters.clone();
+    (lane_in(options, cx), counters)
+}
+
+fn lane_in(options: serde_json::Value, cx: LaneCx) -> TcpLane {
     let config: TcpConfig = serde_json::from_value(options).unwrap();
     assert_eq!(config.check(), []);
-    let counters = Arc::new(Counters::default());
     let tls = config.tls.clone().map(|files| Arc::new(Tls::new(files)));
-    let keep = Arc::new(|_: Vec<u8>| Ok(()));
-    let cx = LaneCx { keep, ..LaneCx::outside("out", 0, counters.clone()) };
-    (TcpLane::new(Arc::new(config), tls, cx), counters)
+    TcpLane::new(Arc::new(config), tls, cx)
 }
 
 fn line(number: usize) -> String {
@@ -111,6 +115,29 @@ async fn lines_arrive_in_order_and_are_settled() {
     assert!(lines == all(3000));
     assert_eq!(engine.settled, [Settled { outcome: Outcome::Delivered, refused: 0 }; 300]);
     assert_eq!(engine.errors, [""; 0]);
+}
+
+#[tokio::test]
+async fn under_backpressure_a_batch_that_is_not_full_is_sent() {
+    let server = TestServer::start().await;
+    let cx = LaneCx::outside("out", 0, Arc::default());
+    let backpressure = cx.backpressure.clone();
+    let batch = json!({"bytes": "1MiB", "events": 1000, "timeout": "1h"});
+    let mut engine = Engine::new(lane_in(acks(&server, json!({"batch": batch})), cx));
+    let ours = async {
+        engine.deliver(10).await;
+        backpressure.set(BackpressureReason::DiskBuffer, true);
+        engine.settle(1).await;
+    };
+    let theirs = async {
+        let mut frames = server.accept_frames(0).await;
+        let (number, text) = frames.next().await.unwrap();
+        frames.acknowledge(number).await;
+        (text.lines().count(), frames)
+    };
+    let both = async { tokio::join!(ours, theirs) };
+    let ((), (lines, _frames)) = timeout(TIMEOUT, both).await.expect("the batch is sent");
+    assert_eq!(lines, 10);
 }
 
 /// The endpoint is killed before it has read everything.
