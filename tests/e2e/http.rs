@@ -114,13 +114,47 @@ fn a_batch_larger_than_the_buffer_does_not_wait_for_its_timeout() {
             "batch: {{ bytes: 16MiB, events: 1000000, timeout: 1h }}, \
              request: {{ concurrency: {concurrency} }}, buffer: {{ {buffer} }}"
         );
-        let config = config(&server.uri("/in"), &options);
+        let config = config(&server.uri("/in"), &options).replace("timeout: 2s", "timeout: 60s");
         let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
         assert_eq!(agent.wait(LIMIT).code(), Some(0), "{buffer}: {}", agent.log());
         let requests = server.requests();
         let lines: usize = requests.iter().map(|seen| numbers(&seen.body).len()).sum();
         assert_eq!(lines, FILES * LINES, "{buffer}");
     }
+}
+
+/// Refused events that wait for a larger batch would keep the sink that refused them from
+/// delivering: only so many are kept.
+#[test]
+fn a_batch_of_dead_letters_does_not_wait_for_its_timeout_while_they_hold_up_their_sink() {
+    const LINES: usize = 12_000;
+    let dir = folder();
+    write_lines(dir.path(), LINES);
+    let server =
+        HttpServer::start(|seen| Reply::status(if seen.path == "/in" { 400 } else { 204 }));
+    let more = format!(
+        "sinks:
+  out: {{ type: http, inputs: [app], uri: '{}', batch: {{ events: 1000, timeout: 100ms }} }}
+  dead:
+    type: http
+    inputs: [out.rejected]
+    uri: '{}'
+    batch: {{ bytes: 16MiB, events: 1000000, timeout: 1h }}
+",
+        server.uri("/in"),
+        server.uri("/dead"),
+    );
+    let config = format!("sources: {{ app: {{ type: file, include: ['DIR/in/*.log'] }} }}\n{more}");
+    let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
+    assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
+    let is_dead = |seen: &&ReceivedRequest| seen.path == "/dead";
+    let lines: usize = server
+        .requests()
+        .iter()
+        .filter(is_dead)
+        .map(|seen| seen.body.split_inclusive(|byte| *byte == b'\n').count())
+        .sum();
+    assert_eq!(lines, LINES);
 }
 
 #[test]

@@ -169,6 +169,7 @@ impl Blueprint {
         let for_room = Arc::downgrade(&scheduler);
         grant.on_available(move || wake_for_room(&for_room));
         let core = Core {
+            pressing: Mutex::default(),
             generation: 0,
             clock: settings.clock,
             started: Instant::now(),
@@ -222,6 +223,7 @@ impl Parts {
         let parts = self.sources.into_iter().map(|part| (part, None)).chain(feeds);
         let sources = sources(&graph, parts, &nodes, &shared)?;
         let core = Core {
+            pressing: Mutex::default(),
             generation: old.generation + 1,
             clock: old.clock,
             started: old.started,

@@ -6,7 +6,7 @@ use crate::disk_buffer::Arrived;
 use crate::error::EngineError;
 use crate::limits::{GRANT_PERCENT, SHED_AGAIN};
 use crate::ticket::Bound;
-use millstream_model::{Counters, EngineTime, Outcome, Payload};
+use millstream_model::{BackpressureReason, Counters, EngineTime, Outcome, Payload};
 use std::sync::atomic::Ordering;
 
 /// What happens to events for a sink whose buffer is full.
@@ -119,7 +119,10 @@ impl SinkSlot {
         let has_room = || matches!(self.queued(), 0) || self.queued() + bytes <= self.share;
         match self.buffer.when_full {
             WhenFull::Block => {}
-            WhenFull::DropNewest if !has_room() => return self.shed(node, payload, now),
+            WhenFull::DropNewest if !has_room() => {
+                self.press(BackpressureReason::Drops, true);
+                return self.shed(node, payload, now);
+            }
             WhenFull::DropNewest => {}
             WhenFull::DropOldest => {
                 while !has_room() {

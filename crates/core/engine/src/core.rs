@@ -1,5 +1,6 @@
 //! The built topology, and what its threads share.
 
+mod backpressure;
 mod commits;
 mod disks;
 mod sink_slot;
@@ -13,7 +14,7 @@ use crate::buffer::WhenFull;
 use crate::cut::{Cut, Load};
 use crate::feed_source;
 use crate::governor::MemoryState;
-use crate::limits::{DETACH_AFTER, FULL_AFTER, TICKETS_ON_THE_WAY};
+use crate::limits::{FULL_AFTER, TICKETS_ON_THE_WAY};
 use crate::offload::{OffloadPool, OffloadQueue};
 use crate::pace::{CpuCeiling, Pace, Pause, Rate};
 use crate::release::Release;
@@ -202,6 +203,8 @@ pub(crate) struct Core {
     /// The CPU limiter, if there is one.
     pub ceiling: Option<Arc<Mutex<CpuCeiling>>>,
     pub sources: Vec<SourceSlot>,
+    /// Held while lanes learn which sources wait.
+    pub pressing: Mutex<()>,
     /// Sources that reloads have removed.
     pub removed: Arc<RemovedSources>,
     /// Transforms in data-flow order, then sinks.
@@ -239,7 +242,10 @@ impl Core {
                 slot.has_read(now.since_start, before);
                 polled
             }
-            Err(pause) => Polled::Wait(pause),
+            Err(pause) => {
+                self.set_waits(slot, SinkSet::EMPTY);
+                Polled::Wait(pause)
+            }
         };
         slot.counters.worked(begun.elapsed());
         let is_waiting = matches!(polled, Polled::Backpressure);
@@ -258,14 +264,14 @@ impl Core {
     fn poll_guarded(&self, slot: &SourceSlot, now: Now) -> Polled {
         let poll = || {
             let _entered = slot.counters.enter();
-            let (ready, blocked) = self.capacity(slot, now.since_start);
+            let capacity = self.capacity(slot, now.since_start);
             let overflow = self.overflow(slot, now.since_start);
             let mut cx = SourceCx {
                 now,
                 info: &slot.info,
                 sinks: slot.downstream,
-                ready,
-                blocked,
+                ready: capacity.ready,
+                blocked: capacity.blocked,
                 overflow,
                 ledger: &slot.ledger,
                 counters: &slot.counters,
@@ -275,7 +281,9 @@ impl Core {
                 pool: &self.pool,
                 expansion: slot.expansion,
             };
-            slot.source.lock().poll(&mut cx)
+            let polled = slot.source.lock().poll(&mut cx);
+            self.note_waits(slot, &capacity, &polled);
+            polled
         };
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll)).unwrap_or_else(|_| {
             slot.counters.error("panic");
@@ -284,12 +292,15 @@ impl Core {
         })
     }
 
+    /// Returns the sink that feeds a source.
+    fn feeder(&self, fed: &Fed) -> Option<&SinkSlot> {
+        self.sinks().map(|(_, slot)| slot).find(|slot| slot.index == fed.sink)
+    }
+
     /// Whether the sink that feeds a source makes no more events: its lanes have ended, or, in a run
     /// that ends by itself, it has settled all that its sources read.
     fn has_feeder_ended(&self, fed: &Fed) -> bool {
-        let Some((_, slot)) = self.sinks().find(|(_, slot)| slot.index == fed.sink) else {
-            return true;
-        };
+        let Some(slot) = self.feeder(fed) else { return true };
         slot.lanes.iter().all(|lane| lane.has_ended())
             || self.until_eof && self.has_input_ended(slot) && self.is_settled(slot)
     }
@@ -305,25 +316,6 @@ impl Core {
 
     fn is_settled(&self, slot: &SinkSlot) -> bool {
         self.sources.iter().all(|source| source.ledger.progress(slot.index).unsettled == 0)
-    }
-
-    /// Returns the sinks of a source that are ready, and those that are blocked.
-    fn capacity(&self, source: &SourceSlot, now: EngineTime) -> (SinkSet, SinkSet) {
-        let (mut ready, mut blocked) = (source.downstream, SinkSet::EMPTY);
-        let mut lacks_capacity = |sinks: SinkSet, full: Option<Duration>| match full {
-            None => {}
-            // A sink without progress must not keep a source from ending for the others.
-            Some(full) if full >= DETACH_AFTER && self.scheduler.is_closing() => {}
-            Some(full) => {
-                ready = ready - sinks;
-                blocked = if full >= DETACH_AFTER { blocked | sinks } else { blocked };
-            }
-        };
-        for (_, slot) in self.sinks().filter(|(_, slot)| source.downstream.contains(slot.index)) {
-            lacks_capacity(SinkSet::one(slot.index), slot.lacks_room_for(source, now));
-        }
-        source.cuts.iter().for_each(|cut| lacks_capacity(cut.downstream, cut.full_for(now)));
-        (ready, blocked)
     }
 
     fn ticket(

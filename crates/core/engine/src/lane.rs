@@ -286,6 +286,7 @@ impl LaneQueue {
     fn leave(&self, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.left.fetch_add(bytes, Ordering::Relaxed);
+        self.backpressure.set(BackpressureReason::Drops, false);
         (self.on_available)();
     }
 }

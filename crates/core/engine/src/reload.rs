@@ -269,6 +269,7 @@ fn change_over(old: &Core, next: &Core) {
             stage.renew();
         }
     }
+    next.press_all();
     next.sinks().for_each(|(_, slot)| slot.attach_disk());
     next.wire();
 }

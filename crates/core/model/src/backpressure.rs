@@ -1,44 +1,54 @@
 //! Backpressure of a sink, as its lanes see it.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Whether what feeds a lane waits until its sink has delivered more. The engine says so; a lane
 /// without anything in flight then sends a batch that is not full, since nothing comes to fill it.
 #[derive(Debug, Default)]
-pub struct Backpressure(AtomicU8);
+pub struct Backpressure {
+    reasons: AtomicU8,
+    /// A lane waits for events, and is to be woken.
+    is_watched: AtomicBool,
+}
 
 /// Why what feeds a lane waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BackpressureReason {
-    /// The sink's buffer is full.
-    BufferFull = 1,
-    /// The queue is as long as it may be for sources that can read later.
-    QueueLong = 2,
+    /// A source has to wait for the sink.
+    Source = 1,
+    /// The sink's buffer is full, and drops what comes.
+    Drops = 2,
     /// Entries of the disk buffer wait for room in the queue.
     DiskBuffer = 4,
 }
 
 impl Backpressure {
-    /// Whether anything waits.
-    pub fn is_on(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
+    /// Whether anything waits. If not, [`Backpressure::set`] says so once that changes.
+    pub fn watch(&self) -> bool {
+        // Before the reasons are read, and after they are set: one of both sees the other.
+        self.is_watched.store(true, Ordering::SeqCst);
+        self.is_on()
     }
 
-    /// Sets whether something waits for a reason; returns whether nothing waited before.
+    /// Whether anything waits.
+    pub fn is_on(&self) -> bool {
+        self.reasons.load(Ordering::SeqCst) != 0
+    }
+
+    /// Sets whether something waits for a reason; returns whether a lane is to be woken.
     pub fn set(&self, reason: BackpressureReason, waits: bool) -> bool {
         let bit = reason as u8;
-        let is_set = self.0.load(Ordering::Relaxed) & bit != 0;
+        let is_set = self.reasons.load(Ordering::SeqCst) & bit != 0;
         if is_set == waits {
             return false;
         }
-        match waits {
-            true => self.0.fetch_or(bit, Ordering::Relaxed) == 0,
-            false => {
-                self.0.fetch_and(!bit, Ordering::Relaxed);
-                false
-            }
+        if !waits {
+            self.reasons.fetch_and(!bit, Ordering::SeqCst);
+            return false;
         }
+        let was_on = self.reasons.fetch_or(bit, Ordering::SeqCst) != 0;
+        !was_on && self.is_watched.swap(false, Ordering::SeqCst)
     }
 }
 
@@ -47,17 +57,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_on_while_any_reason_holds_and_says_when_the_first_begins() {
+    fn it_is_on_while_any_reason_holds_and_wakes_a_lane_that_watches_it() {
         let backpressure = Backpressure::default();
         assert!(!backpressure.is_on());
-        assert!(!backpressure.set(BackpressureReason::QueueLong, false));
-        assert!(backpressure.set(BackpressureReason::QueueLong, true));
-        assert!(!backpressure.set(BackpressureReason::QueueLong, true));
-        assert!(!backpressure.set(BackpressureReason::DiskBuffer, true));
-        backpressure.set(BackpressureReason::QueueLong, false);
+        assert!(!backpressure.set(BackpressureReason::Source, true), "nothing watches it");
+        backpressure.set(BackpressureReason::Source, false);
+        assert!(!backpressure.watch());
+        assert!(!backpressure.set(BackpressureReason::Source, false));
+        assert!(backpressure.set(BackpressureReason::Source, true));
+        assert!(backpressure.watch());
+        assert!(!backpressure.set(BackpressureReason::DiskBuffer, true), "it was on");
+        backpressure.set(BackpressureReason::Source, false);
         assert!(backpressure.is_on());
         backpressure.set(BackpressureReason::DiskBuffer, false);
         assert!(!backpressure.is_on());
-        assert!(backpressure.set(BackpressureReason::BufferFull, true));
+        assert!(backpressure.set(BackpressureReason::Drops, true), "it has been watched since");
     }
 }

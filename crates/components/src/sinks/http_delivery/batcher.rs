@@ -91,6 +91,11 @@ impl Batcher {
         self.last = Some(now);
     }
 
+    /// Returns whether nothing is waiting.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
     /// Returns whether a full batch is waiting.
     pub fn is_full(&self) -> bool {
         self.bytes >= self.limit || self.events >= self.options.events

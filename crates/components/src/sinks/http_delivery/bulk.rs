@@ -164,9 +164,10 @@ impl<P: BulkPacker> BulkLane<P> {
 
     /// Hands the packer the next batch, if it is due and no other waits to be sent.
     fn pack(&mut self, now: Instant) -> Option<Instant> {
-        let stalled = self.stall.since(self.queue.batches() == 0, now);
         let batches_max = self.settings.request.concurrency * BATCHES_PER_REQUEST;
         let is_busy = self.pack_task.idle().is_none() || self.queue.has_ready(now);
+        let is_idle = !is_busy && self.dispatcher.in_flight() == 0;
+        let stalled = self.stall.since(is_idle && !self.batcher.is_empty(), now);
         if is_busy || self.queue.batches() >= batches_max {
             return None;
         }

@@ -176,7 +176,8 @@ impl<P: Packer> RequestLane<P> {
 
     /// Hands the packer the next batch, if it is due and the queue has capacity.
     fn pack(&mut self, now: Instant) -> Option<Instant> {
-        let stalled = self.stall.since(self.batches.is_empty(), now);
+        let waits_for_more = self.batches.is_empty() && !self.batcher.is_empty();
+        let stalled = self.stall.since(waits_for_more, now);
         if self.pack_task.idle().is_none() || self.batches.len() >= BATCHES_MAX {
             return None;
         }

@@ -1,10 +1,10 @@
-//! Finds out that a lane waits for events while what feeds it waits for the lane.
+//! Tells that a lane waits for events while what feeds it waits for the lane.
 
 use millstream_model::Backpressure;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Since when a lane has had nothing in flight under backpressure.
+/// Since when a lane has waited for events under backpressure, with nothing in flight.
 pub struct Stall {
     backpressure: Arc<Backpressure>,
     since: Option<Instant>,
@@ -16,10 +16,10 @@ impl Stall {
         Stall { backpressure, since: None }
     }
 
-    /// Returns since when nothing more comes for a lane before it delivers something: nothing is in
-    /// flight if it `is_idle`.
-    pub fn since(&mut self, is_idle: bool, now: Instant) -> Option<Instant> {
-        let is_stalled = is_idle && self.backpressure.is_on();
+    /// Returns since when nothing more comes for a lane before it delivers something. It
+    /// `waits_for_more` if it has events that are due later, and nothing is in flight.
+    pub fn since(&mut self, waits_for_more: bool, now: Instant) -> Option<Instant> {
+        let is_stalled = waits_for_more && self.backpressure.watch();
         self.since = is_stalled.then(|| self.since.unwrap_or(now));
         self.since
     }
@@ -32,19 +32,19 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_stall_begins_when_the_lane_is_idle_under_backpressure() {
+    fn a_stall_begins_when_the_lane_waits_under_backpressure() {
         let backpressure = Arc::<Backpressure>::default();
         let mut stall = Stall::new(backpressure.clone());
         let now = Instant::now();
         let at = |ms| now + Duration::from_millis(ms);
         assert_eq!(stall.since(true, at(0)), None);
-        backpressure.set(BackpressureReason::QueueLong, true);
+        backpressure.set(BackpressureReason::Source, true);
         assert_eq!(stall.since(false, at(1)), None);
         assert_eq!(stall.since(true, at(2)), Some(at(2)));
         assert_eq!(stall.since(true, at(3)), Some(at(2)));
         assert_eq!(stall.since(false, at(4)), None);
         assert_eq!(stall.since(true, at(5)), Some(at(5)));
-        backpressure.set(BackpressureReason::QueueLong, false);
+        backpressure.set(BackpressureReason::Source, false);
         assert_eq!(stall.since(true, at(6)), None);
     }
 }

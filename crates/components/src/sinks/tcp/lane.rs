@@ -197,7 +197,8 @@ impl TcpLane {
 
     /// Returns when the open batch is due.
     fn due(&mut self) -> Option<Instant> {
-        let stalled = self.stall.since(self.pending.is_empty(), Instant::now());
+        let waits_for_more = self.pending.is_empty() && self.added.is_some();
+        let stalled = self.stall.since(waits_for_more, Instant::now());
         let (first, last) = self.added?;
         let is_large = self.open_batch.bytes >= self.batch.bytes.0 / IDLE_FLUSH_PARTS;
         Some(due(first + self.batch.timeout.0, last, is_large, stalled))
@@ -234,8 +235,12 @@ impl TcpLane {
             }
         };
         tokio::select! {
-            () = timer => self.close_batch(),
+            () = timer => {}
             () = status_changed => {}
+        }
+        // It may be due later than when the wait began.
+        if self.due().is_some_and(|due| due <= Instant::now()) {
+            self.close_batch();
         }
     }
 }

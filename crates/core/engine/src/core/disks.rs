@@ -4,7 +4,7 @@ use super::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::buffer::Buffer;
 use crate::disk_buffer::{DiskBuffer, Target};
 use crate::lane::LaneQueue;
-use millstream_model::{BackpressureReason, EngineTime, SinkSet};
+use millstream_model::{EngineTime, SinkSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +18,6 @@ impl Node {
     ) -> Node {
         if let Op::Sink(slot) = &mut self.op {
             (slot.share, slot.buffer, slot.disk) = (share, buffer, disk);
-            slot.press(BackpressureReason::BufferFull, false);
-            slot.press(BackpressureReason::QueueLong, false);
         }
         self
     }

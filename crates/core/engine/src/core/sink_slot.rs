@@ -83,9 +83,8 @@ impl SinkSlot {
     /// Returns how long the sink has had no capacity; `None` if it has some. A sink that drops
     /// always has.
     pub fn full_for(&self, now: EngineTime) -> Option<Duration> {
-        let is_full = self.coming() >= self.share;
-        self.press(BackpressureReason::BufferFull, is_full);
-        self.full_since.update(is_full && self.buffer.when_full == WhenFull::Block, now)
+        let is_full = self.coming() >= self.share && self.buffer.when_full == WhenFull::Block;
+        self.full_since.update(is_full, now)
     }
 
     /// Returns how long the sink has had no capacity for a source.
@@ -116,12 +115,11 @@ impl SinkSlot {
             self.lanes.iter().filter_map(|lane| lane.round_trip()).min().unwrap_or_default();
         let is_behind =
             self.backlog.is_long(self.coming(), left, round_trip, now) || full.is_some() || waits;
-        self.press(BackpressureReason::QueueLong, is_behind);
         self.behind_since.update(is_behind, now)
     }
 
-    /// Lets its lanes know whether sources wait.
-    pub(super) fn press(&self, reason: BackpressureReason, waits: bool) {
+    /// Lets its lanes know whether what feeds them waits for a reason.
+    pub fn press(&self, reason: BackpressureReason, waits: bool) {
         self.lanes.iter().for_each(|lane| lane.press(reason, waits));
     }
 }

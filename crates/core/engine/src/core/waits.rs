@@ -2,8 +2,8 @@
 
 use super::{Core, SinkSlot, SourceSlot};
 use crate::limits::COMMIT_INTERVAL;
-use millstream_model::EngineTime;
 use millstream_model::snapshot::WAITS_FOR_MEMORY;
+use millstream_model::{EngineTime, SinkSet};
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder::{self, Timer};
 use millstream_recorder::schema::EventKind;
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct CapacityWait {
     is_waiting: AtomicBool,
     current: Mutex<Option<Current>>,
+    /// Sinks that get nothing from it before they have delivered something.
+    pub(super) sinks: Mutex<SinkSet>,
     /// How long it waited, by what it waited for.
     waited: Mutex<BTreeMap<Arc<str>, Duration>>,
 }

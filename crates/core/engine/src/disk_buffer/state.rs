@@ -199,16 +199,14 @@ impl State {
         self.has_target() && !self.is_flushing
     }
 
-    /// Whether the lanes have room for a payload; lets them know. A single one always fits.
+    /// Whether the lanes have room for a payload. A single one always fits.
     pub fn has_room(&self, bytes: u64) -> bool {
         let Some(target) = &self.target else { return false };
         let queued: u64 = target.lanes.iter().map(|lane| lane.bytes()).sum();
-        let fits = queued == 0 || queued + bytes <= target.share;
-        self.press(!fits);
-        fits && self.is_target_free()
+        self.is_target_free() && (queued == 0 || queued + bytes <= target.share)
     }
 
-    /// Lets the lanes know whether an entry waits for room in their queues.
+    /// Lets the lanes know whether an entry waits for them.
     fn press(&self, waits: bool) {
         let lanes = self.target.iter().flat_map(|target| &target.lanes);
         lanes.for_each(|lane| lane.press(BackpressureReason::DiskBuffer, waits));
@@ -265,7 +263,7 @@ impl State {
     fn passes(&self, bytes: u64) -> bool {
         let lanes = self.target.as_ref().map_or(1, |target| target.lanes.len());
         let is_free = !self.is_always() && !self.is_behind() && self.deals() && !self.is_failing();
-        is_free && self.has_room(bytes) && self.is_in_turn(lanes)
+        is_free && self.may_deal(lanes, bytes)
     }
 
     /// Whether a lane has failed for so long that what is in memory must not stay there.
@@ -399,9 +397,11 @@ impl State {
             || self.window.first_unsettled().is_none()
     }
 
-    /// Whether the lanes can get an entry now.
+    /// Whether the lanes can get an entry now; lets them know if it waits for them.
     pub fn may_deal(&self, lanes: usize, bytes: u64) -> bool {
-        self.has_room(bytes) && self.is_in_turn(lanes)
+        let may = self.has_room(bytes) && self.is_in_turn(lanes);
+        self.press(!may);
+        may
     }
 
     /// Settles an entry.

@@ -168,9 +168,10 @@ async fn under_backpressure_a_batch_that_is_not_full_is_sent() {
     let timeout = Interval(Duration::from_secs(3600));
     let batch = BatchOptions { bytes: Size(1 << 20), events: 1000, timeout };
     let cx = LaneCx::outside("out", 0, Arc::default());
-    cx.backpressure.set(BackpressureReason::BufferFull, true);
+    cx.backpressure.set(BackpressureReason::Drops, true);
     let mut rig = Rig::with(&server.uri("/in"), 2, batch, cx);
-    assert_eq!(rig.deliver(&["ab", "c"]).await, [""; 0]);
+    let delivered = tokio::time::timeout(Duration::from_secs(60), rig.deliver(&["ab", "c"]));
+    assert_eq!(delivered.await.expect("the batch is sent"), [""; 0]);
 }
 
 #[tokio::test]

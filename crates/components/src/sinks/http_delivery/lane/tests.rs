@@ -310,11 +310,13 @@ async fn under_backpressure_a_lane_sends_what_it_has_once_nothing_is_in_flight()
     let batch = BatchOptions { bytes: Size(1 << 20), events: 1000, timeout };
     let mut rig = Rig::with(&[server.uri("/in")], Options { batch, ..Options::default() });
     rig.deliver("a").await;
-    rig.backpressure.set(BackpressureReason::QueueLong, true);
+    rig.backpressure.set(BackpressureReason::Source, true);
     rig.settle(1).await;
     is_open.store(false, Ordering::Relaxed);
     rig.deliver("b").await;
+    let end = Instant::now() + Duration::from_secs(60);
     while begun.load(Ordering::Relaxed) < 2 {
+        assert!(Instant::now() < end, "the second request does not begin");
         rig.progress().await;
     }
     rig.deliver("c").await;
