@@ -7,6 +7,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 /// Longest accepted body; the agent sends no longer one.
 const BODY_BYTES_MAX: usize = 256 << 20;
@@ -32,6 +33,11 @@ pub struct Body {
 impl Endpoint {
     /// Starts it on `core`.
     pub fn start(core: usize) -> io::Result<Endpoint> {
+        Endpoint::start_distant(core, Duration::ZERO)
+    }
+
+    /// Starts one that answers so long after it has read a request.
+    pub fn start_distant(core: usize, latency: Duration) -> io::Result<Endpoint> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let endpoint = Endpoint { address: listener.local_addr()?, bodies: Arc::default() };
         let bodies = endpoint.bodies.clone();
@@ -40,7 +46,7 @@ impl Endpoint {
             loop {
                 let (stream, bodies) = (listener.accept()?.0, bodies.clone());
                 // The sender detects a broken connection.
-                thread::spawn(move || serve(stream, &bodies));
+                thread::spawn(move || serve(stream, &bodies, latency));
             }
         });
         Ok(endpoint)
@@ -52,12 +58,13 @@ impl Endpoint {
     }
 }
 
-fn serve(stream: TcpStream, bodies: &Mutex<Vec<Body>>) -> io::Result<()> {
+fn serve(stream: TcpStream, bodies: &Mutex<Vec<Body>>, latency: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut answers = stream.try_clone()?;
     let mut requests = BufReader::with_capacity(BUFFER_BYTES, stream);
     while let Some(body) = read_request(&mut requests)? {
         bodies.lock().push(body);
+        thread::sleep(latency);
         answers.write_all(ANSWER)?;
     }
     Ok(())

@@ -38,6 +38,8 @@ const KEYS: &[&str] = &[
     "counted",
     "encoding",
     "repetitions",
+    "latency_ms",
+    "request_mib",
     "target_lost",
     "target_memory_peers",
     "target_bytes_per_series",

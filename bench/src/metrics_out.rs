@@ -3,6 +3,7 @@
 
 mod compressed;
 mod flush;
+mod latency;
 mod logs;
 mod remote_write;
 mod whole;
@@ -35,7 +36,15 @@ pub fn run(
     if !flushes.is_empty() {
         flush::run(options, &flushes, &bench, report)?.into_iter().for_each(|row| targets.row(row));
     }
-    for scenario in scenarios.iter().filter(|scenario| scenario.text("part") != "flush") {
+    let distant: Vec<&Header> =
+        scenarios.iter().filter(|scenario| scenario.text("part") == "latency").collect();
+    if !distant.is_empty() {
+        latency::run(options, &distant, &bench, report)?
+            .into_iter()
+            .for_each(|row| targets.row(row));
+    }
+    let is_single = |scenario: &&Header| !["flush", "latency"].contains(&scenario.text("part"));
+    for scenario in scenarios.iter().filter(is_single) {
         let rows = match scenario.text("part") {
             "whole" => whole::run(options, scenario, &bench, report)?,
             "logs" => logs::run(options, scenario, &bench, report)?,
