@@ -6,14 +6,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A batch of at least 1/[`IDLE_FLUSH_PARTS`] of the limit is due once nothing was added for this
-/// long, and one that begins with the rest of a payload: the engine counts all of a payload until
-/// its rest is delivered. Any batch is due then while nothing is in flight and what feeds the lane
-/// waits, as the engine may queue less than a batch for a sink.
-const IDLE_FLUSH: Duration = Duration::from_millis(25);
-
-/// Divisor of the limit that gives the smallest batch for [`IDLE_FLUSH`].
-pub const IDLE_FLUSH_PARTS: u64 = 4;
+/// A batch that has stalled is due once nothing was added for this long: the engine may queue less
+/// than a batch for a sink, and counts all of a payload until its last part is delivered.
+const STALLED_FLUSH: Duration = Duration::from_millis(25);
 
 /// Smallest limit after batches were refused for their size. Bytes.
 const LIMIT_MIN: u64 = 64 * 1024;
@@ -21,13 +16,10 @@ const LIMIT_MIN: u64 = 64 * 1024;
 /// Time after which a reduced limit doubles.
 const LARGER_AFTER: Duration = Duration::from_secs(60);
 
-/// Returns when a batch is due to which something was added `last`: `latest`, or [`IDLE_FLUSH`] after
-/// the last addition to a large one, or to any that has `stalled` since then.
-pub fn due(latest: Instant, last: Instant, is_large: bool, stalled: Option<Instant>) -> Instant {
-    let of_large = is_large.then_some(last);
-    let of_stalled = stalled.map(|since| since.max(last));
-    let early = of_large.into_iter().chain(of_stalled).min();
-    early.map_or(latest, |since| latest.min(since + IDLE_FLUSH))
+/// Returns when a batch is due to which something was added `last`: `latest`, or earlier if it has
+/// `stalled` since then.
+pub fn due(latest: Instant, last: Instant, stalled: Option<Instant>) -> Instant {
+    stalled.map_or(latest, |since| latest.min(since.max(last) + STALLED_FLUSH))
 }
 
 /// Payloads that wait for a batch, in order.
@@ -49,8 +41,6 @@ struct Item {
     /// Earliest time to send it.
     hold: Option<Instant>,
     queued_at: Instant,
-    /// Whether the first part of it was taken.
-    is_rest: bool,
 }
 
 impl Batcher {
@@ -87,7 +77,7 @@ impl Batcher {
         self.bytes += payload.bytes;
         self.events += payload.events;
         let hold = hold.filter(|hold| *hold > now);
-        self.items.push_back(Item { payload, hold, queued_at: now, is_rest: false });
+        self.items.push_back(Item { payload, hold, queued_at: now });
         self.last = Some(now);
     }
 
@@ -112,8 +102,7 @@ impl Batcher {
             return Some(front.queued_at);
         }
         let latest = front.queued_at + self.options.timeout.0;
-        let is_large = front.is_rest || self.bytes >= self.limit / IDLE_FLUSH_PARTS;
-        Some(due(latest, self.last.unwrap_or(front.queued_at), is_large, stalled))
+        Some(due(latest, self.last.unwrap_or(front.queued_at), stalled))
     }
 
     /// Makes everything due now.
@@ -143,7 +132,7 @@ impl Batcher {
             let fits =
                 item.payload.bytes <= capacity.bytes && item.payload.events <= capacity.events;
             if let Some((first, rest)) = if fits { None } else { cut(&item.payload, capacity) } {
-                (item.payload, item.is_rest) = (rest, true);
+                item.payload = rest;
                 batch.push(first);
                 break;
             }
@@ -246,11 +235,6 @@ mod tests {
         let events: Vec<u64> =
             (0..8).map(|_| batch(&mut by_events, now).iter().sum::<u64>() / 10).collect();
         assert_eq!(events, [50; 8]);
-        assert_eq!(
-            by_events.due(None),
-            Some(now + IDLE_FLUSH),
-            "all of the payload waits for its rest"
-        );
         assert_eq!((batch(&mut by_events, now), by_events.due(None)), (vec![100], None));
         let mut by_bytes = batcher(100, 1000);
         for events in [7, 1, 15] {
@@ -273,23 +257,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sizable_batch_is_sent_early_when_nothing_is_added() {
-        let now = Instant::now();
-        let mut batcher = batcher(1000, 10);
-        batcher.push(payload(240, 1), None, now);
-        assert_eq!(batcher.due(None), Some(now + 1000 * MS));
-        batcher.push(payload(10, 1), None, now + 10 * MS);
-        assert_eq!(batcher.due(None), Some(now + 10 * MS + IDLE_FLUSH));
-    }
-
-    #[test]
     fn a_stalled_batch_waits_for_nothing_but_the_flush_interval() {
         let now = Instant::now();
         let mut batcher = batcher(1 << 20, 1000);
         assert_eq!(batcher.due(Some(now)), None);
         batcher.push(payload(10, 1), None, now + 10 * MS);
-        assert_eq!(batcher.due(Some(now)), Some(now + 10 * MS + IDLE_FLUSH));
-        assert_eq!(batcher.due(Some(now + 20 * MS)), Some(now + 20 * MS + IDLE_FLUSH));
+        assert_eq!(batcher.due(Some(now)), Some(now + 10 * MS + STALLED_FLUSH));
+        assert_eq!(batcher.due(Some(now + 20 * MS)), Some(now + 20 * MS + STALLED_FLUSH));
         assert_eq!(batcher.due(Some(now + 3000 * MS)), Some(now + 1010 * MS), "the timeout");
         batcher.push(payload(10, 1), Some(now + 3000 * MS), now);
         batcher.take(now, cut);

@@ -166,8 +166,8 @@ impl<P: BulkPacker> BulkLane<P> {
     fn pack(&mut self, now: Instant) -> Option<Instant> {
         let batches_max = self.settings.request.concurrency * BATCHES_PER_REQUEST;
         let is_busy = self.pack_task.idle().is_none() || self.queue.has_ready(now);
-        let is_idle = !is_busy && self.dispatcher.in_flight() == 0;
-        let stalled = self.stall.since(is_idle && !self.batcher.is_empty(), now);
+        let is_free = !is_busy && self.dispatcher.in_flight() < self.concurrency.limit();
+        let stalled = self.stall.since(is_free && !self.batcher.is_empty(), now);
         if is_busy || self.queue.batches() >= batches_max {
             return None;
         }

@@ -18,7 +18,7 @@ mod response_class;
 mod shares;
 mod stall;
 
-pub use batcher::{IDLE_FLUSH_PARTS, due};
+pub use batcher::due;
 pub use body::{compress, split_parts};
 pub use bulk::{Answer, BulkLane, BulkPacker, Failure, Judgement};
 pub use config::{

@@ -4,7 +4,7 @@ use millstream_model::Backpressure;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Since when a lane has waited for events under backpressure, with nothing in flight.
+/// Since when a lane has waited for events under backpressure, although it could send some.
 pub struct Stall {
     backpressure: Arc<Backpressure>,
     since: Option<Instant>,
@@ -17,7 +17,7 @@ impl Stall {
     }
 
     /// Returns since when nothing more comes for a lane before it delivers something. It
-    /// `waits_for_more` if it has events that are due later, and nothing is in flight.
+    /// `waits_for_more` if it could send the events that it has, and they are due later.
     pub fn since(&mut self, waits_for_more: bool, now: Instant) -> Option<Instant> {
         let is_stalled = waits_for_more && self.backpressure.watch();
         self.since = is_stalled.then(|| self.since.unwrap_or(now));

@@ -6,7 +6,7 @@ use super::frame::{Frame, FrameEncoder, OpenBatch};
 use super::protocol::Hello;
 use super::targets::Targets;
 use crate::codec::Codec;
-use crate::sinks::http_delivery::{BatchOptions, IDLE_FLUSH_PARTS, Stall, due};
+use crate::sinks::http_delivery::{BatchOptions, Stall, due};
 use millstream_compression::Algorithm;
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Outcome, Payload, Settled,
@@ -197,11 +197,10 @@ impl TcpLane {
 
     /// Returns when the open batch is due.
     fn due(&mut self) -> Option<Instant> {
-        let waits_for_more = self.pending.is_empty() && self.added.is_some();
-        let stalled = self.stall.since(waits_for_more, Instant::now());
+        // Frames in flight do not matter: several are sent without waiting for an answer.
+        let stalled = self.stall.since(self.added.is_some(), Instant::now());
         let (first, last) = self.added?;
-        let is_large = self.open_batch.bytes >= self.batch.bytes.0 / IDLE_FLUSH_PARTS;
-        Some(due(first + self.batch.timeout.0, last, is_large, stalled))
+        Some(due(first + self.batch.timeout.0, last, stalled))
     }
 
     /// Closes the open batch and sends it as a frame.

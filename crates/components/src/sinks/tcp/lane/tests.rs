@@ -424,29 +424,6 @@ async fn batches_end_by_events_by_bytes_by_timeout_and_by_flush() {
     assert_eq!(sizes, [40, 6, 100, 5]);
 }
 
-/// The engine queues less than such a batch: nothing is added before it is delivered.
-#[tokio::test]
-async fn a_batch_does_not_wait_for_what_the_engine_does_not_queue() {
-    let server = TestServer::start().await;
-    let batch = json!({"bytes": "1MiB", "events": 1_000_000, "timeout": "1h"});
-    let options = acks(&server, json!({"batch": batch, "window": {"bytes": "4MiB"}}));
-    let cx = LaneCx::outside("out", 0, Arc::default());
-    let lane = TcpLane::new(Arc::new(serde_json::from_value(options).unwrap()), None, cx);
-    let mut engine = Engine::new(lane);
-    let serve = async {
-        let mut frames = server.accept_frames(0).await;
-        assert_eq!(frames.next().await.unwrap().0, 1);
-        frames.acknowledge(1).await;
-        frames
-    };
-    let ours = async {
-        engine.deliver(20_000).await;
-        assert!(engine.lane.open_batch.bytes >= 512 * 1024, "what the engine always queues");
-        engine.settle(1).await;
-    };
-    timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.expect("nothing stalls");
-}
-
 /// The open batch fills the window: it is sent, since nothing else can free space.
 #[tokio::test]
 async fn a_batch_that_fills_the_window_is_sent_at_once() {
