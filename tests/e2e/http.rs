@@ -92,7 +92,7 @@ fn a_kill_during_delivery_loses_nothing_and_repeats_have_the_same_ids() {
     assert_eq!(ids.len(), LINES);
 }
 
-/// No buffer holds a quarter of a batch for each connection.
+/// No buffer holds a batch for each connection.
 #[test]
 fn a_batch_larger_than_the_buffer_does_not_wait_for_its_timeout() {
     const FILES: usize = 4;

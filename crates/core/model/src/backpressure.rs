@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// Whether what feeds a lane waits until its sink has delivered more. The engine says so; a lane
-/// without anything in flight then sends a batch that is not full, since nothing comes to fill it.
+/// Whether what feeds a lane waits until its sink has delivered more. The engine says so; a lane that
+/// could send a batch that is not full then does, since nothing comes to fill it.
 #[derive(Debug, Default)]
 pub struct Backpressure {
     reasons: AtomicU8,

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest configurable batch. Bytes: the default buffer has a quarter of it, so a larger batch
-/// would not be filled either.
+/// Largest configurable batch, in bytes. The default buffer has room for a quarter of it, so a larger
+/// one would not be filled.
 const BATCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Longest pause between attempts against an endpoint that rejects everything until an operator
