@@ -21,12 +21,12 @@ use std::time::SystemTime;
 /// The class of the exception that Java throws when it has too little memory.
 const OUT_OF_MEMORY: &str = "OutOfMemoryError";
 
-/// The beginnings of errors that Java throws in place of its lack of metaspace, if that ends while it
-/// links the first classes of the runtime.
+/// Errors that Java throws in place of its lack of metaspace, alone or inside another one, if that
+/// ends while it links the first classes of the runtime.
 const UNLINKED: [&str; 3] = [
-    "does not work: java.lang.InternalError",
-    "does not work: java.lang.BootstrapMethodError",
-    "does not work: java.lang.NoClassDefFoundError",
+    "java.lang.InternalError",
+    "java.lang.BootstrapMethodError",
+    "java.lang.NoClassDefFoundError",
 ];
 
 /// Calls that only print, log, or look at the stack. `log.*` means every call on a variable `log`.
@@ -76,7 +76,8 @@ pub fn advised(text: String) -> String {
     if text.contains(OUT_OF_MEMORY) {
         return format!("{text}; raise jvm.heap");
     }
-    if UNLINKED.iter().any(|beginning| text.contains(beginning)) {
+    let reason = text.split_once("does not work: ").map_or("", |(_, reason)| reason);
+    if UNLINKED.iter().any(|class| reason.contains(class)) {
         return format!("{text}; if jvm.options limit the metaspace, raise -XX:MaxMetaspaceSize");
     }
     text
@@ -104,4 +105,24 @@ pub fn report(java: &Java) {
     }
     warnings.iter().for_each(|warning| log::warn!("{warning}"));
     reported.push(process);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::advised;
+
+    #[test]
+    fn an_unlinked_class_is_a_lack_of_metaspace_alone_and_as_a_cause() {
+        let texts = [
+            "the runtime does not work: java.lang.NoClassDefFoundError: a",
+            "the runtime does not work: java.lang.IllegalArgumentException: \
+             java.lang.InternalError: java.lang.NoSuchMethodException: a",
+        ];
+        for text in texts {
+            let advice = advised(text.to_owned());
+            assert!(advice.contains("raise -XX:MaxMetaspaceSize"), "{advice}");
+        }
+        let other = "a script failed: java.lang.InternalError: a";
+        assert_eq!(advised(other.to_owned()), other);
+    }
 }
