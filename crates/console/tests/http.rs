@@ -1,8 +1,6 @@
 //! The interface over real sockets.
 
-mod common;
-
-use common::{FILES, Fixture, ask_socket, exchange};
+use crate::common::{FILES, Fixture, ask_socket, exchange};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -234,14 +232,14 @@ fn an_address_in_use_is_named() {
     let config = millstream_console::ConsoleConfig {
         listen: taken.local_addr().unwrap(),
         data_dir: dir.path().to_path_buf(),
-        version: common::VERSION,
+        version: crate::common::VERSION,
         config: Arc::new(millstream_console::ConfigState::new(0)),
-        recorder: common::recorder_state(),
-        open_tap: Arc::new(common::open_tap),
+        recorder: crate::common::recorder_state(),
+        open_tap: Arc::new(crate::common::open_tap),
     };
     let started = millstream_console::start(
         config,
-        Arc::new(common::snapshot),
+        Arc::new(crate::common::snapshot),
         Arc::new(AtomicBool::new(false)),
     );
     let error = fixture.runtime.block_on(started).err().unwrap();

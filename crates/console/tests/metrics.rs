@@ -1,8 +1,6 @@
 //! The text of `/metrics`, read by a strict parser, and its page in the documentation.
 
-mod common;
-
-use common::{FILES, VERSION, snapshot};
+use crate::common::{FILES, VERSION, snapshot};
 use millstream_console::{ConfigState, Diagnosis, ProcessStats, prometheus};
 use millstream_model::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,7 @@
 //! The flight recorder over real sockets. The process of these tests records; that of the others does
 //! not.
 
-mod common;
-
-use common::{Fixture, recorder_state};
+use crate::common::{Fixture, recorder_state};
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder::{self, Destination};
 use millstream_recorder::schema::EventKind;

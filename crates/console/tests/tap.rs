@@ -1,8 +1,6 @@
 //! Taps over real sockets.
 
-mod common;
-
-use common::{Fixture, ask_socket};
+use crate::common::{Fixture, ask_socket};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};

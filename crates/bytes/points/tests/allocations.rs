@@ -1,11 +1,9 @@
 //! Parsing does not allocate memory.
 
-mod recorder;
-
+use crate::recorder::Recorder;
 use millstream_points::dogstatsd::{self, Options};
 use millstream_points::{Event, Extra, Fault, Note, ServiceCheck, Visit, metricserver};
 use millstream_series::Point;
-use recorder::Recorder;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 

@@ -1,10 +1,8 @@
 //! Tests of DogStatsD messages, with tables and against the reference implementation.
 
-mod recorder;
-
+use crate::recorder::Recorder;
 use millstream_points::dogstatsd::{Options, parse, scalar, unescaped};
 use proptest::prelude::*;
-use recorder::Recorder;
 use std::time::{Duration, Instant};
 
 /// Returns what both parsers report, after checking that it is the same.

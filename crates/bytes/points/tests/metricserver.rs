@@ -1,10 +1,8 @@
 //! Tests of the messages of the metric server.
 
-mod recorder;
-
+use crate::recorder::Recorder;
 use millstream_points::metricserver::parse;
 use proptest::prelude::*;
-use recorder::Recorder;
 
 const ARRIVED_NS: u64 = 1_700_000_000_900_000_000;
 

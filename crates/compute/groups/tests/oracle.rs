@@ -1,9 +1,7 @@
 //! The table compared with a map from keys to accumulators, over random operations.
 
-mod model;
-
+use crate::model::{ACCUMULATORS, Event, Model, event};
 use millstream_groups::{Groups, Layout, NONE, Side, limits::KEYS_MAX};
-use model::{ACCUMULATORS, Event, Model, event};
 use proptest::prelude::*;
 use std::sync::Arc;
 

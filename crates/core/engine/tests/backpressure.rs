@@ -1,8 +1,6 @@
 //! What the lanes of a sink know of what waits for them.
 
-mod common;
-
-use common::{LINE_BYTES, blueprint, numbered, settings, wait_until};
+use crate::common::{LINE_BYTES, blueprint, numbered, settings, wait_until};
 use millstream_engine::{Buffer, Running, Store, WhenFull};
 use millstream_model::limits::PAYLOAD_BYTES;
 use millstream_model::{Backpressure, Encoder, Lane, LaneCx, Sink};

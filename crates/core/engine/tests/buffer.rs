@@ -1,8 +1,6 @@
 //! What queues for a sink that makes no progress, and what of it is dropped.
 
-mod common;
-
-use common::{LINE_BYTES, blueprint, numbered, settings};
+use crate::common::{LINE_BYTES, blueprint, numbered, settings};
 use millstream_engine::{Blueprint, Buffer, Running, Store, WhenFull};
 use millstream_model::limits::PAYLOAD_BYTES;
 use millstream_testkit::MemoryEndpoint;

@@ -1,8 +1,6 @@
 //! Sources that hold data back emit it before they end.
 
-mod common;
-
-use common::{blueprint, busy, settings};
+use crate::common::{blueprint, busy, settings};
 use millstream_engine::{Blueprint, Buffer, Pace, Running, Settings, SinkPart, SourcePart, Store};
 use millstream_model::{
     BatchBuilder, BoxFuture, BuildError, DeliverError, Delivery, Encoder, Kind, Lane, LaneCx,

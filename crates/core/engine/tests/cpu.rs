@@ -1,8 +1,6 @@
 //! The CPU limit. It applies to the process, so this file has a single test.
 
-mod common;
-
-use common::{busy, start};
+use crate::common::{busy, start};
 use millstream_engine::Pace;
 use std::time::{Duration, Instant};
 

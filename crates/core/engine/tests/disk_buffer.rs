@@ -1,8 +1,6 @@
 //! What waits on disk for a sink that makes no progress, and what becomes of it.
 
-mod common;
-
-use common::{LINE_BYTES, blueprint, numbered_of, settings, wait_until};
+use crate::common::{LINE_BYTES, blueprint, numbered_of, settings, wait_until};
 use millstream_engine::{
     Blueprint, Buffer, DiskMode, DiskOptions, Running, Settings, Store, WhenFull,
 };

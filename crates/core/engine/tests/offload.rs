@@ -1,8 +1,6 @@
 //! Offload transforms: their threads, and reloads beside their calls.
 
-mod common;
-
-use common::{blueprint, numbered, settings, wait_until};
+use crate::common::{blueprint, numbered, settings, wait_until};
 use millstream_engine::{Blueprint, Settings, Store, TransformPart};
 use millstream_model::{Batch, ComponentError, Kind, Now, Offload, Outputs, Transform};
 use millstream_testkit::MemoryEndpoint;

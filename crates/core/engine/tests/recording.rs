@@ -1,8 +1,6 @@
 //! What the engine does is recorded as events.
 
-mod common;
-
-use common::{LINE_BYTES, blueprint, numbered, settings, wait_until};
+use crate::common::{LINE_BYTES, blueprint, numbered, settings, wait_until};
 use millstream_engine::{Buffer, Store, WhenFull};
 use millstream_model::limits::PAYLOAD_BYTES;
 use millstream_recorder::event::{Event, Tables, TextId};

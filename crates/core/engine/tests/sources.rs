@@ -1,8 +1,6 @@
 //! Rate limits of sources, and what a snapshot says of their origins.
 
-mod common;
-
-use common::{busy, start};
+use crate::common::{busy, start};
 use millstream_engine::{Pace, SourcePart};
 use millstream_model::SourceInfo;
 use millstream_testkit::MemoryLog;

@@ -1,7 +1,6 @@
 //! Malformed files and hung file systems omit only their metrics.
 
-mod support;
-
+use crate::support::{collect, copy, count, fake_space, filter, host, line, lines, options, tree};
 use fastrand::Rng;
 use millstream_host::{Cgroups, Group, Host, Readings, Reason};
 use parking_lot::{Condvar, Mutex};
@@ -11,7 +10,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{collect, copy, count, fake_space, filter, host, line, lines, options, tree};
 
 fn all(base: &Path) -> Readings {
     let mut options = options(base, &Group::ALL);

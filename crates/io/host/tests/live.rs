@@ -1,7 +1,6 @@
 //! Readings of the live host that runs the tests.
 
-mod support;
-
+use crate::support::{collect, filter};
 use millstream_host::{Group, Host, Options, Readings, space};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
@@ -10,13 +9,12 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{collect, filter};
 
 fn live() -> Host {
     let options = Options {
         root: PathBuf::from("/"),
         processes: Some(filter(&["*"], &[])),
-        ..support::options(Path::new("/"), &Group::ALL)
+        ..crate::support::options(Path::new("/"), &Group::ALL)
     };
     Host::new(options, Arc::new(space), Arc::new(|| {}))
 }

@@ -1,10 +1,8 @@
 //! The exact numbers of every group, read from a small tree of files.
 
-mod support;
-
+use crate::support::{collect, copy, count, filter, group, host, lines, options, tree};
 use millstream_host::{Cgroups, Disks, Group, Reason};
 use std::fs;
-use support::{collect, copy, count, filter, group, host, lines, options, tree};
 
 #[test]
 fn cpus() {

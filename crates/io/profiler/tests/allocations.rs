@@ -1,11 +1,9 @@
 //! The signal handler allocates nothing: the allocator of this test ends the process within it.
 
-mod support;
-
+use crate::support::{Profile, burn, settings};
 use millstream_profiler::Event;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::time::Duration;
-use support::{Profile, burn, settings};
 
 /// The system's allocator, which may not be called by the signal handler.
 struct NotInHandler;
@@ -37,7 +35,7 @@ static ALLOCATOR: NotInHandler = NotInHandler;
 #[inline(never)]
 fn allocating(time: Duration) -> usize {
     let mut bytes = 0;
-    while burn(Duration::from_micros(50)) > 0 && support::thread_cpu_time() < time {
+    while burn(Duration::from_micros(50)) > 0 && crate::support::thread_cpu_time() < time {
         bytes += std::hint::black_box(vec![1_u8; 100]).len();
     }
     bytes
@@ -47,7 +45,7 @@ fn allocating(time: Duration) -> usize {
 fn the_handler_allocates_nothing() {
     for event in [Event::Cpu, Event::Wall] {
         let session = millstream_profiler::start(settings(event)).unwrap();
-        let end = support::thread_cpu_time() + Duration::from_millis(500);
+        let end = crate::support::thread_cpu_time() + Duration::from_millis(500);
         allocating(end);
         let profile = Profile::from(session.stop());
         assert!(profile.with("allocating") > 0, "{event}");

@@ -1,13 +1,11 @@
 //! The handler fits on the alternate stack that the standard library gives each thread.
 
-mod support;
-
+use crate::support::{Profile, burn, settings};
 use millstream_profiler::Event;
 use std::mem;
 use std::ptr;
 use std::thread;
 use std::time::Duration;
-use support::{Profile, burn, settings};
 
 /// What the standard library allocates on x86_64. The kernel stores registers there first.
 const ALTERNATE_STACK_BYTES: usize = 8192;

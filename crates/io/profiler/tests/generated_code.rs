@@ -1,12 +1,10 @@
 //! Stacks end in code that was generated at run time, whatever it keeps in the frame pointer.
 #![cfg(target_arch = "x86_64")]
 
-mod support;
-
+use crate::support::{Profile, burn, settings};
 use millstream_profiler::Event;
 use std::ptr;
 use std::time::Duration;
-use support::{Profile, burn, settings};
 
 /// Bytes of a page.
 const PAGE: usize = 4096;

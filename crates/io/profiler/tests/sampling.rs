@@ -1,14 +1,12 @@
 //! What a profile of this process says. Each test runs alone: a process has one profile at a time.
 
-mod support;
-
+use crate::support::{Profile, alone, burn, settings, thread_cpu_time};
 use millstream_profiler::{Component, Event, RawProfile, Settings, StartError};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-use support::{Profile, alone, burn, settings, thread_cpu_time};
 
 #[inline(never)]
 fn burn_one(time: Duration) -> u64 {

@@ -1,8 +1,13 @@
-//! Receivers on real sockets: loopback, and files in temporary folders.
+//! All tests of what the crate exports, in one binary.
+//!
+//! Some change what a process has only once. `scripts/test` runs each test in a separate process;
+//! `cargo test` runs them all in one, where these can fail.
 
 mod datagrams;
 mod errors;
+mod exhausted;
 mod pauses;
+mod recording;
 mod streams;
 mod support;
 mod takeover;

@@ -1,15 +1,12 @@
-//! The events of a socket have every byte that was received by it. A separate process, which records.
+//! The events of a socket have every byte that was received by it.
 
-#[expect(dead_code, reason = "the other tests use the rest")]
-mod support;
-
+use crate::support::{at, listen, options, sender, start, udp, unixgram, wait_for};
 use millstream_receiver::Address;
 use millstream_recorder::schema::EventKind;
 use millstream_testkit::{RecordedSum, recorded, start_recording};
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use support::{at, listen, options, sender, start, udp, unixgram, wait_for};
 
 const MESSAGES: usize = 300;
 

@@ -263,7 +263,7 @@ fn the_file_of_a_process_that_was_killed_has_its_last_events() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.rings");
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "process_that_is_killed", "--nocapture"]).env(FILE, &path);
+    command.args(["--exact", "recording::process_that_is_killed", "--nocapture"]).env(FILE, &path);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert_eq!(lines.filter(|line| line.contains("recorded")).take(3).count(), 3);

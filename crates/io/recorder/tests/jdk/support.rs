@@ -1,6 +1,6 @@
 //! What the `jfr` command of a JDK prints for an event.
 
-use crate::tool::Jdk;
+use super::tool::Jdk;
 use millstream_recorder::event::{Event, Tables, TextId, Thread, ThreadId};
 use millstream_recorder::jfr::{self, Recording};
 use millstream_recorder::schema::{EventKind, Field, FieldKind, NAME_PREFIX, Value};

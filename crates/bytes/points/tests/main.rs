@@ -1,0 +1,6 @@
+//! All tests of what the crate exports, in one binary.
+
+mod allocations;
+mod dogstatsd;
+mod metricserver;
+mod recorder;

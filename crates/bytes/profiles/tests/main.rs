@@ -1,0 +1,5 @@
+//! All tests of what the crate exports, in one binary.
+
+mod graphs;
+mod jfr;
+mod pprof;

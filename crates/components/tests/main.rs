@@ -1,0 +1,8 @@
+//! All tests of what the crate exports, in one binary.
+//!
+//! Some change what a process has only once. `scripts/test` runs each test in a separate process;
+//! `cargo test` runs them all in one, where these can fail.
+
+mod harness;
+mod kafka_source;
+mod recording;

@@ -1,0 +1,10 @@
+//! All tests of what the crate exports, in one binary.
+//!
+//! Some change what a process has only once. `scripts/test` runs each test in a separate process;
+//! `cargo test` runs them all in one, where these can fail.
+
+mod common;
+mod http;
+mod metrics;
+mod recorder;
+mod tap;

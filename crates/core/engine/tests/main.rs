@@ -1,0 +1,14 @@
+//! All tests of what the crate exports, in one binary.
+//!
+//! Some change what a process has only once. `scripts/test` runs each test in a separate process;
+//! `cargo test` runs them all in one, where these can fail.
+
+mod backpressure;
+mod buffer;
+mod closing;
+mod common;
+mod cpu;
+mod disk_buffer;
+mod offload;
+mod recording;
+mod sources;

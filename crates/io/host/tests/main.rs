@@ -1,0 +1,6 @@
+//! All tests of what the crate exports, in one binary.
+
+mod hostile;
+mod live;
+mod support;
+mod tree;
