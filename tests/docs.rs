@@ -298,9 +298,35 @@ fn file_of<'a>(language: &str, mark: &'a str) -> Result<&'a str, String> {
     name.ok_or_else(|| format!("write `{language} file=NAME`, where NAME is a plain file name"))
 }
 
-#[test]
-fn every_example_runs_and_prints_what_the_page_says() {
-    let faults = pages().into_iter().filter(|page| !is_checked_elsewhere(page)).flat_map(|page| {
+/// Shares of the pages, whose examples run side by side.
+const SHARES: usize = 8;
+
+macro_rules! every_example_runs_and_prints_what_the_page_says {
+    ($($name:ident $share:literal)*) => {
+        $(#[test] fn $name() { try_pages($share); })*
+
+        #[test]
+        fn every_share_of_the_pages_is_tried() {
+            assert_eq!([$($share),*].as_slice(), (0..SHARES).collect::<Vec<_>>());
+        }
+    };
+}
+
+every_example_runs_and_prints_what_the_page_says! {
+    examples_run_share_0 0
+    examples_run_share_1 1
+    examples_run_share_2 2
+    examples_run_share_3 3
+    examples_run_share_4 4
+    examples_run_share_5 5
+    examples_run_share_6 6
+    examples_run_share_7 7
+}
+
+/// Runs the examples of every page of a share.
+fn try_pages(share: usize) {
+    let pages = pages().into_iter().filter(|page| !is_checked_elsewhere(page));
+    let faults = pages.skip(share).step_by(SHARES).flat_map(|page| {
         let text = fs::read_to_string(root().join(&page)).unwrap();
         let faults = try_page(&text).into_iter();
         faults.map(move |(line, fault)| format!("{page}:{line}: {fault}")).collect::<Vec<_>>()
