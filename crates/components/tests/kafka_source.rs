@@ -100,12 +100,12 @@ fn an_abandoned_range_is_read_again() {
 
 #[test]
 fn an_abandoned_range_that_was_deleted_is_counted() {
-    write("gone", 1000);
+    write("deleted_range", 1000);
     let mut rig = SourceRig::new(&["a", "b"]);
-    let mut source = open(&rig, "gone");
+    let mut source = open(&rig, "deleted_range");
     let batch = next(&mut rig, &mut *source, PATIENCE).expect("a batch");
     let count = batch.rows() as u64;
-    Kafka::shared().delete_records("gone", 0, 990);
+    Kafka::shared().delete_records("deleted_range", 0, 990);
     for segment in batch.segments.iter() {
         segment.ack.hold(rig.sinks[1].0).unwrap().settle(Outcome::Abandoned);
         segment.ack.finish();

@@ -23,11 +23,8 @@ const OUT_OF_MEMORY: &str = "OutOfMemoryError";
 
 /// Errors that Java throws in place of its lack of metaspace, alone or inside another one, if that
 /// ends while it links the first classes of the runtime.
-const UNLINKED: [&str; 3] = [
-    "java.lang.InternalError",
-    "java.lang.BootstrapMethodError",
-    "java.lang.NoClassDefFoundError",
-];
+const UNLINKED: [&str; 3] =
+    ["java.lang.InternalError", "java.lang.BootstrapMethodError", "java.lang.NoClassDefFoundError"];
 
 /// Calls that only print, log, or look at the stack. `log.*` means every call on a variable `log`.
 const REMOVED_CALLS: &[&str] =

@@ -15,6 +15,7 @@ pub use read::Record;
 pub use tls::Certificates;
 pub use write::Written;
 
+use crate::shared::{self, SharedServer};
 use options::{PASSWORD, Ports, USER};
 use process::Install;
 use rdkafka::ClientConfig;
@@ -68,10 +69,21 @@ impl Kafka {
         panic!("the ports of Kafka were in use three times");
     }
 
-    /// Returns the broker that all tests of this process share. Each uses topics with unique names.
+    /// Returns the broker that all tests of the run share. Each uses topics with unique names.
     pub fn shared() -> &'static Kafka {
         static SHARED: OnceLock<Kafka> = OnceLock::new();
-        SHARED.get_or_init(Kafka::start)
+        SHARED.get_or_init(|| match shared::address(SharedServer::Kafka) {
+            Some(address) => Kafka::running_at(&address),
+            None => Kafka::start(),
+        })
+    }
+
+    /// Returns a broker of another process, with its plaintext listener at `address`. It cannot be
+    /// stopped, and its log is not known.
+    fn running_at(address: &str) -> Kafka {
+        let options = KafkaOptions::default();
+        let folder = process::folder();
+        Kafka::with_ports(options, Ports::of_plaintext(address), None, folder)
     }
 
     fn prepare(options: KafkaOptions) -> Kafka {
@@ -85,11 +97,21 @@ impl Kafka {
         }
         let tls = options.has_tls().then(|| Certificates::make(folder.path()));
         let ports = Ports::choose(&options);
+        Kafka::with_ports(options, ports, tls, folder)
+    }
+
+    fn with_ports(
+        options: KafkaOptions,
+        ports: Ports,
+        tls: Option<Certificates>,
+        folder: TempDir,
+    ) -> Kafka {
         let mut client = ClientConfig::new();
         client.set("bootstrap.servers", ports.address(Listener::Plaintext));
         // Tests stop the broker. Reconnect quickly once it is back.
         client.set("reconnect.backoff.ms", "10").set("reconnect.backoff.max.ms", "50");
         let admin = client.create().expect("an admin client");
+        let install = Install::get();
         Kafka { options, install, ports, tls, broker: None, admin, folder }
     }
 

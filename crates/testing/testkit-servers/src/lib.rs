@@ -13,6 +13,7 @@ pub mod kafka;
 pub mod prometheus;
 pub mod redis;
 pub mod search;
+pub mod shared;
 pub mod toxiproxy;
 pub mod unpack;
 mod wire;

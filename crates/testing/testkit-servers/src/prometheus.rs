@@ -3,7 +3,8 @@
 //! `scripts/servers` installs it. It uses a temporary folder and loopback, and is killed with the
 //! test process.
 
-use crate::kafka::process::spawn;
+use crate::kafka::process::{folder, spawn};
+use crate::shared::{self, SharedServer};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -36,16 +37,20 @@ pub struct PrometheusOptions {
 
 /// A running Prometheus that accepts remote write. Killed on drop.
 pub struct Prometheus {
-    child: Child,
+    /// `None` if it is of another process.
+    child: Option<Child>,
     address: String,
     folder: TempDir,
 }
 
 impl Prometheus {
-    /// Returns the server that all tests of the process share. Each uses unique metric names.
+    /// Returns the server that all tests of the run share. Each uses unique metric names.
     pub fn shared() -> &'static Prometheus {
         static SHARED: LazyLock<Prometheus> =
-            LazyLock::new(|| Prometheus::start(&PrometheusOptions::default()));
+            LazyLock::new(|| match shared::address(SharedServer::Prometheus) {
+                Some(address) => Prometheus { child: None, address, folder: folder() },
+                None => Prometheus::start(&PrometheusOptions::default()),
+            });
         &SHARED
     }
 
@@ -62,10 +67,7 @@ impl Prometheus {
     }
 
     fn try_start(program: &str, options: &PrometheusOptions) -> Option<Prometheus> {
-        let memory = Path::new("/dev/shm");
-        let folder =
-            if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-        let folder = folder.expect("a temporary folder");
+        let folder = folder();
         let config = format!(
             "global: {{ scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms }}\n\
              rule_files: {:?}\nscrape_configs:\n  - job_name: agent\n    \
@@ -85,10 +87,10 @@ impl Prometheus {
         command.arg("--web.enable-remote-write-receiver").args(&options.flags);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = spawn(command).expect("setpriv starts");
-        let mut server = Prometheus { child, address, folder };
+        let mut server = Prometheus { child: Some(child), address, folder };
         let started = Instant::now();
         while server.get("/-/ready").is_none_or(|body| !body.contains("Ready")) {
-            if server.child.try_wait().expect("its status").is_some() {
+            if server.poll_ended() {
                 return None;
             }
             assert!(
@@ -99,6 +101,11 @@ impl Prometheus {
             std::thread::sleep(Duration::from_millis(50));
         }
         Some(server)
+    }
+
+    fn poll_ended(&mut self) -> bool {
+        let child = self.child.as_mut();
+        child.is_some_and(|child| child.try_wait().expect("its status").is_some())
     }
 
     /// Returns its address as `host:port`.
@@ -147,7 +154,9 @@ impl Prometheus {
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! behind, regardless of how the test process ends.
 
 use crate::kafka::process::{folder, spawn};
+use crate::shared::{self, SharedServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -51,11 +52,28 @@ impl SearchServer {
         SearchServer::start("opensearch", settings)
     }
 
-    /// Returns the node of OpenSearch that all tests of this process share. Each uses indexes with
-    /// unique names.
+    /// Returns the node of OpenSearch that all tests of the run share. Each uses indexes with unique
+    /// names.
     pub fn shared() -> &'static SearchServer {
         static SHARED: OnceLock<SearchServer> = OnceLock::new();
-        SHARED.get_or_init(SearchServer::opensearch)
+        SHARED.get_or_init(|| match shared::address(SharedServer::Search) {
+            Some(address) => SearchServer::running_at(&address),
+            None => SearchServer::opensearch(),
+        })
+    }
+
+    /// Returns a node of another process. It cannot be stopped.
+    fn running_at(address: &str) -> SearchServer {
+        let port = address.rsplit(':').next().and_then(|port| port.parse().ok());
+        SearchServer {
+            name: "opensearch",
+            install: PathBuf::new(),
+            port: port.expect("an address ends with a port"),
+            transport_port: 0,
+            settings: Vec::new(),
+            node: None,
+            folder: folder(),
+        }
     }
 
     fn start(name: &'static str, settings: &[&str]) -> SearchServer {

@@ -229,6 +229,13 @@ impl Ports {
         Ports { controller, listeners }
     }
 
+    /// The port of a broker's plaintext listener, `HOST:PORT`.
+    pub(super) fn of_plaintext(address: &str) -> Ports {
+        let port = address.rsplit(':').next().and_then(|port| port.parse().ok());
+        let port = port.expect("an address ends with a port");
+        Ports { controller: 0, listeners: HashMap::from([(Listener::Plaintext, port)]) }
+    }
+
     pub(super) fn address(&self, listener: Listener) -> String {
         let port = self.listeners.get(&listener);
         let port = port.unwrap_or_else(|| panic!("listener {} is not configured", listener.name()));

@@ -1,0 +1,88 @@
+//! Servers that the tests of one run share, although each test is a process.
+//!
+//! `scripts/test` starts the program `shared-servers`, which starts a server when a test first asks
+//! for it, and ends all of them when its standard input ends. The protocol is a line with the name
+//! of the server, answered by a line with its address. Without the program, each process starts
+//! separate servers.
+
+use crate::kafka::Kafka;
+use crate::prometheus::Prometheus;
+use crate::search::SearchServer;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+/// Environment variable with the path of the program's socket.
+pub const SOCKET_VARIABLE: &str = "MILLSTREAM_SHARED_SERVERS";
+
+/// A server that tests share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedServer {
+    /// A broker without TLS and SASL.
+    Kafka,
+    /// A node of OpenSearch.
+    Search,
+    /// A Prometheus that scrapes nothing.
+    Prometheus,
+}
+
+impl SharedServer {
+    const ALL: [SharedServer; 3] =
+        [SharedServer::Kafka, SharedServer::Search, SharedServer::Prometheus];
+
+    fn name(self) -> &'static str {
+        match self {
+            SharedServer::Kafka => "kafka",
+            SharedServer::Search => "search",
+            SharedServer::Prometheus => "prometheus",
+        }
+    }
+
+    /// Returns the address of this process's server. Starts it if it does not run.
+    fn start(self) -> String {
+        match self {
+            SharedServer::Kafka => Kafka::shared().bootstrap(),
+            SharedServer::Search => format!("127.0.0.1:{}", SearchServer::shared().port),
+            SharedServer::Prometheus => Prometheus::shared().address().to_owned(),
+        }
+    }
+}
+
+/// Returns the address `HOST:PORT` of a server that the run shares, `None` if it shares none.
+///
+/// # Panics
+/// If the program does not answer, or cannot start the server.
+pub(crate) fn address(server: SharedServer) -> Option<String> {
+    let socket = std::env::var_os(SOCKET_VARIABLE)?;
+    let mut stream = UnixStream::connect(Path::new(&socket)).expect("shared-servers accepts");
+    writeln!(stream, "{}", server.name()).expect("shared-servers takes a request");
+    let mut address = String::new();
+    BufReader::new(stream).read_line(&mut address).expect("shared-servers answers");
+    assert!(!address.is_empty(), "shared-servers cannot start {server:?}; see its output");
+    Some(address.trim_end().to_owned())
+}
+
+/// Serves requests at a socket until standard input ends.
+///
+/// # Errors
+/// If the socket cannot be created.
+pub fn serve(socket: &Path) -> std::io::Result<()> {
+    let listener = UnixListener::bind(socket)?;
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || answer(stream));
+        }
+    });
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+fn answer(stream: UnixStream) {
+    let mut request = String::new();
+    let read = BufReader::new(&stream).read_line(&mut request);
+    let server = SharedServer::ALL.into_iter().find(|server| server.name() == request.trim_end());
+    if let (Ok(_), Some(server)) = (read, server) {
+        // The test that asked may be gone.
+        let _ = writeln!(&stream, "{}", server.start());
+    }
+}
