@@ -173,6 +173,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["millstream-framing", "millstream-model", "millstream-recorder", "millstream-scan"],
     ),
     ("millstream-testkit", &["millstream-jfr", "millstream-model", "millstream-recorder"]),
+    ("millstream-testkit-random", &[]),
     ("millstream-testkit-servers", &[]),
     ("millstream-timestamps", &[]),
     ("millstream-transport", &["millstream-model", "millstream-recorder", "millstream-timestamps"]),

@@ -1,0 +1,57 @@
+//! Seeds and sizes of random tests, with one meaning in every test of the repository. For tests
+//! only.
+//!
+//! - `SEED=n` is the seed of every random test of the run. Without it a test takes a seed of its
+//!   gate or a new one. A test that fails prints `SEED=n replays this test`.
+//! - `SOAK=n` makes every random test n times as long as its long version. Without it a test has
+//!   the size of the gate, `make test`.
+//! - `SOAK_REPORT=FILE` is a file to which every property appends a line when it ends, for the
+//!   summary of `make soak`.
+//!
+//! ```
+//! use millstream_testkit_random::{Seed, Size};
+//!
+//! const CASES: Size = Size { gate: 100, long: 10_000 };
+//!
+//! // Many cases, with a seed each. The printed seed is that of the case that failed, and replays
+//! // it as the first one.
+//! for seed in Seed::of_test().cases(CASES) {
+//!     let mut random = fastrand::Rng::with_seed(seed);
+//!     assert!(random.u32(..10) < 10);
+//! }
+//!
+//! // One sequence of random numbers. The printed seed replays the whole of it.
+//! let mut random = Seed::of_test().random();
+//! for _ in random.rounds(CASES) {
+//!     assert!(random.u32(..10) < 10);
+//! }
+//! ```
+//!
+//! A separate crate because it cuts a dependency: pure crates take and print seeds without
+//! `testkit`, which needs the model and a runtime.
+
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "proptest")]
+mod property;
+mod report;
+mod seed;
+mod size;
+
+#[cfg(feature = "proptest")]
+pub use property::property;
+pub use report::Report;
+pub use seed::{Random, Seed};
+pub use size::Size;
+
+/// Returns the number in an environment variable, if it is set.
+///
+/// # Panics
+///
+/// Panics if it is something else than a number: a test with another seed than the given one would
+/// be worse.
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var_os(variable)?;
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    Some(number.unwrap_or_else(|| panic!("{variable} is {}, not a number", text.display())))
+}

@@ -1,0 +1,121 @@
+//! The line of a property in the summary of `make soak`.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::panic::Location;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// The environment variable with the path of the file that collects the lines.
+const VARIABLE: &str = "SOAK_REPORT";
+
+/// A long test without random numbers. When it ends, its line is added to the summary of
+/// `make soak`; so it must live as long as the test.
+#[must_use = "the line is written when it is dropped"]
+#[derive(Debug)]
+pub struct Report {
+    property: String,
+    begun: Instant,
+    cases: AtomicU64,
+    /// The seed, for a test with one.
+    pub(crate) seed: Option<u64>,
+}
+
+impl Report {
+    /// Begins the report of the test that calls this.
+    #[track_caller]
+    pub fn of_test() -> Report {
+        Report::at(Location::caller())
+    }
+
+    /// Begins the report of the test at a place of its source.
+    pub(crate) fn at(at: &Location<'_>) -> Report {
+        let thread = std::thread::current();
+        Report {
+            property: name(at, thread.name()),
+            begun: Instant::now(),
+            cases: AtomicU64::new(0),
+            seed: None,
+        }
+    }
+
+    /// Counts cases: calls, reloads, seconds.
+    pub fn count(&self, cases: u64) {
+        self.cases.fetch_add(cases, Ordering::Relaxed);
+    }
+
+    /// Returns property, cases, seed, seconds and result, separated by tabs.
+    fn line(&self, has_failed: bool) -> String {
+        // A test that counts nothing is one case.
+        let cases = self.cases.load(Ordering::Relaxed).max(1);
+        let seed = self.seed.map_or("-".to_owned(), |seed| seed.to_string());
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let result = if has_failed { "failed" } else { "ok" };
+        format!("{}\t{cases}\t{seed}\t{seconds:.1}\t{result}\n", self.property)
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        let Some(path) = std::env::var_os(VARIABLE) else { return };
+        if let Err(error) = append(path.as_ref(), &self.line(std::thread::panicking())) {
+            // Not a panic: the stack may be unwinding.
+            eprintln!("{VARIABLE}={}: {error}", path.display());
+        }
+    }
+}
+
+/// Names a property by its file and its function, which the test harness makes the name of the
+/// thread; without one, by its file and line.
+fn name(at: &Location<'_>, thread: Option<&str>) -> String {
+    let test = thread.filter(|name| *name != "main").and_then(|name| name.rsplit("::").next());
+    test.map_or_else(
+        || format!("{}:{}", at.file(), at.line()),
+        |test| format!("{} {test}", at.file()),
+    )
+}
+
+/// Appends in one write: tests that end at once do not mix their lines.
+fn append(path: &Path, line: &str) -> std::io::Result<()> {
+    OpenOptions::new().create(true).append(true).open(path)?.write_all(line.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Report, append, name};
+    use std::panic::Location;
+
+    #[test]
+    fn a_property_is_named_by_file_and_function() {
+        let at = Location::caller();
+        assert_eq!(name(at, Some("a::tests::holds")), format!("{} holds", at.file()));
+        assert_eq!(name(at, Some("holds")), format!("{} holds", at.file()));
+        let line = format!("{}:{}", at.file(), at.line());
+        assert_eq!([name(at, Some("main")), name(at, None)], [line.clone(), line]);
+    }
+
+    #[test]
+    fn a_line_has_five_columns() {
+        let mut report = Report::of_test();
+        let columns = |line: &str| -> Vec<String> {
+            line.trim_end().split('\t').map(str::to_owned).collect()
+        };
+        let plain = columns(&report.line(false));
+        assert_eq!(plain.len(), 5);
+        assert_eq!([&plain[1], &plain[2], &plain[4]], ["1", "-", "ok"]);
+        report.count(3);
+        report.seed = Some(17);
+        let failed = columns(&report.line(true));
+        assert_eq!([&failed[1], &failed[2], &failed[4]], ["3", "17", "failed"]);
+    }
+
+    #[test]
+    fn lines_are_appended() {
+        let path = std::env::temp_dir().join(format!("millstream-report-{}", std::process::id()));
+        append(&path, "a\n").unwrap();
+        append(&path, "b\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "a\nb\n");
+        std::fs::remove_file(path).unwrap();
+    }
+}

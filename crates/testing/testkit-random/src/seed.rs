@@ -1,0 +1,173 @@
+//! The seed of a random test.
+
+use crate::report::Report;
+use crate::size::{Size, soak};
+use fastrand::Rng;
+use std::ops::{Deref, DerefMut, Range};
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The environment variable with the seed.
+const VARIABLE: &str = "SEED";
+
+/// The seed of a random test. If the test panics, the seed is printed; when it ends, its line is
+/// added to the summary of `make soak`. So it must live as long as the test.
+#[must_use = "the seed is printed if it lives when the test fails"]
+#[derive(Debug)]
+pub struct Seed {
+    /// The seed that replays what runs at present.
+    value: AtomicU64,
+    report: Report,
+}
+
+impl Seed {
+    /// Returns the seed of `SEED`, else a new one.
+    #[track_caller]
+    pub fn of_test() -> Seed {
+        Seed::of_test_at(Location::caller())
+    }
+
+    /// As `of_test`, for the test at a place of its source.
+    pub(crate) fn of_test_at(at: &Location<'_>) -> Seed {
+        // Short numbers are easier to type.
+        Seed::with(crate::number(VARIABLE).unwrap_or_else(|| fastrand::u32(..).into()), at)
+    }
+
+    /// Returns the seed of `SEED`, else `gate`, for a test that is to be the same in every run of
+    /// the gate.
+    #[track_caller]
+    pub fn of_test_or(gate: u64) -> Seed {
+        Seed::with(crate::number(VARIABLE).unwrap_or(gate), Location::caller())
+    }
+
+    fn with(value: u64, at: &Location<'_>) -> Seed {
+        Seed { value: AtomicU64::new(value), report: Report::at(at) }
+    }
+
+    /// Returns the number.
+    pub fn value(&self) -> u64 {
+        self.value.load(Ordering::Relaxed)
+    }
+
+    /// Returns random numbers from this seed, which keep it.
+    pub fn random(self) -> Random {
+        Random { random: Rng::with_seed(self.value()), seed: self }
+    }
+
+    /// Returns the seeds of as many cases. A case that fails is printed with its seed, with which
+    /// it is the first one, whatever the number of cases.
+    pub fn cases(self, count: Size) -> impl Iterator<Item = u64> {
+        let first = self.value();
+        (0..count.get()).map(move |case| {
+            let seed = first.wrapping_add(case);
+            self.set_value(seed);
+            self.count(1);
+            seed
+        })
+    }
+
+    /// Changes the seed that is printed. A test that plays several cases at once calls it before it
+    /// fails, with the seed of the case that failed.
+    pub fn set_value(&self, seed: u64) {
+        self.value.store(seed, Ordering::Relaxed);
+    }
+
+    /// Counts cases of a test that has one seed for all of them.
+    pub fn count(&self, cases: u64) {
+        self.report.count(cases);
+    }
+}
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", advice(self.value(), soak()));
+        }
+        self.report.seed = Some(self.value());
+    }
+}
+
+/// Says how to repeat a failure.
+fn advice(seed: u64, soak: Option<u64>) -> String {
+    let soak = soak.map_or(String::new(), |times| format!(" SOAK={times}"));
+    format!("{VARIABLE}={seed}{soak} replays this test")
+}
+
+/// Random numbers of a test, with their seed.
+#[derive(Debug)]
+pub struct Random {
+    random: Rng,
+    seed: Seed,
+}
+
+impl Random {
+    /// Returns the seed that the numbers began with.
+    pub fn seed(&self) -> &Seed {
+        &self.seed
+    }
+
+    /// Returns the numbers of as many cases, which share these random numbers.
+    pub fn rounds(&self, count: Size) -> Range<u64> {
+        let count = count.get();
+        self.seed.count(count);
+        0..count
+    }
+}
+
+impl Deref for Random {
+    type Target = Rng;
+
+    fn deref(&self) -> &Rng {
+        &self.random
+    }
+}
+
+impl DerefMut for Random {
+    fn deref_mut(&mut self) -> &mut Rng {
+        &mut self.random
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Seed, advice};
+    use crate::Size;
+    use fastrand::Rng;
+    use std::panic::Location;
+
+    const CASES: Size = Size { gate: 3, long: 3 };
+
+    fn seed(value: u64) -> Seed {
+        Seed::with(value, Location::caller())
+    }
+
+    #[test]
+    fn the_advice_names_what_the_run_was_given() {
+        assert_eq!(advice(17, None), "SEED=17 replays this test");
+        assert_eq!(advice(17, Some(2)), "SEED=17 SOAK=2 replays this test");
+    }
+
+    #[test]
+    fn a_seed_begins_one_sequence() {
+        let mut random = seed(17).random();
+        let mut same = Rng::with_seed(17);
+        let drawn: Vec<u64> = (0..10).map(|_| random.u64(..)).collect();
+        assert!(drawn.iter().all(|number| *number == same.u64(..)));
+        assert_eq!(random.seed().value(), 17);
+    }
+
+    #[test]
+    fn each_case_has_a_seed_that_makes_it_the_first() {
+        let seeds: Vec<u64> = seed(u64::MAX).cases(CASES).take(3).collect();
+        assert_eq!(seeds, [u64::MAX, 0, 1]);
+        assert_eq!(seed(seeds[1]).cases(CASES).next(), Some(0));
+    }
+
+    /// The seed that a panic prints is the one of the case that was running.
+    #[test]
+    fn the_current_case_is_the_value() {
+        let first = seed(5);
+        let mut cases = first.cases(CASES);
+        assert_eq!((cases.next(), cases.next()), (Some(5), Some(6)));
+    }
+}

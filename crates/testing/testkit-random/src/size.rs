@@ -1,0 +1,57 @@
+//! The size of a random test.
+
+/// The environment variable that selects the long version, and how many times.
+const VARIABLE: &str = "SOAK";
+
+/// How many cases, calls or seconds a random test takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// In the gate, `make test`.
+    pub gate: u64,
+    /// In the long version, `make soak`. `SOAK=n` multiplies it by n.
+    pub long: u64,
+}
+
+impl Size {
+    /// Returns the size of this run: that of the gate, or n times the long one with `SOAK=n`.
+    pub fn get(self) -> u64 {
+        self.of(soak())
+    }
+
+    /// As `get`, for numbers of rows and bytes.
+    pub fn len(self) -> usize {
+        usize::try_from(self.get()).expect("a size that fits the memory")
+    }
+
+    /// Returns the gate's or the long size, which `SOAK=n` does not multiply: what a case consists
+    /// of, when the number of cases is multiplied already.
+    pub fn per_case(self) -> u64 {
+        self.of(soak().map(|_| 1))
+    }
+
+    fn of(self, soak: Option<u64>) -> u64 {
+        soak.map_or(self.gate, |times| self.long.saturating_mul(times))
+    }
+}
+
+/// Returns how many times the long versions run, if they are selected.
+///
+/// # Panics
+///
+/// Panics if the variable is not a number of at least 1.
+pub(crate) fn soak() -> Option<u64> {
+    let times = crate::number(VARIABLE);
+    assert!(times != Some(0), "{VARIABLE}=0: leave it unset for the sizes of the gate");
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Size;
+
+    #[test]
+    fn soak_multiplies_the_long_size() {
+        let size = Size { gate: 3, long: 50 };
+        assert_eq!((size.of(None), size.of(Some(1)), size.of(Some(4))), (3, 50, 200));
+    }
+}
