@@ -1,17 +1,13 @@
-//! Every corpus, and some changes of it, with a seed that does not change. `FUZZ_CASES` is how many
-//! changes, `FUZZ_SEED` another seed.
+//! Every corpus, and some changes of it, with a seed that does not change in the gate.
 
 use millstream_fuzz::{Mutator, TARGETS, Target, corpus, try_input};
+use millstream_testkit_random::{Seed, Size};
 
 /// Changes played for each target.
-const CASES: u64 = 400;
+const CASES: Size = Size { gate: 400, long: 200_000 };
 
 /// Bytes of all corpora: they are kept with the code.
 const CORPORA_BYTES_MAX: usize = 300_000;
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).map_or(otherwise, |text| text.parse().unwrap())
-}
 
 fn play(name: &str) {
     let target = TARGETS.iter().find(|target| target.name == name).unwrap();
@@ -19,10 +15,11 @@ fn play(name: &str) {
     assert!(files.len() >= 10, "{} files are few", files.len());
     files.iter().for_each(|(file, input)| holds(target, file, input));
     let entries: Vec<Vec<u8>> = files.into_iter().map(|(_, input)| input).collect();
-    let seed = number("FUZZ_SEED", 17);
-    let mut mutator = Mutator::new(&entries, target.words, seed);
-    for case in 0..number("FUZZ_CASES", CASES) {
-        holds(target, &format!("case {case} of seed {seed}"), &mutator.input());
+    let seed = Seed::of_test_or(17);
+    let mut mutator = Mutator::new(&entries, target.words, seed.value());
+    for case in 0..CASES.get() {
+        seed.count(1);
+        holds(target, &format!("case {case}"), &mutator.input());
     }
 }
 

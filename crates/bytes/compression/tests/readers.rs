@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
+use millstream_testkit_random::{Size, property};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::io::{Read, Write};
@@ -53,8 +54,11 @@ fn noise(len: usize) -> Vec<u8> {
     (0..len).map(|_| random.u8(..)).collect()
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 24, long: 500 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(property(CASES))]
 
     /// One compressor handles all requests, so that leftover state would corrupt the next one.
     #[test]

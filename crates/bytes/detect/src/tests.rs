@@ -1,6 +1,7 @@
 //! What is found, and what is not.
 
 use super::*;
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 
 fn all() -> Detectors {
@@ -224,7 +225,12 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     /// Where something is found there is a candidate, whatever is around it, and within the hit's
     /// text.
     #[test]

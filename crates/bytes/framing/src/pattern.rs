@@ -128,6 +128,7 @@ fn byte_set(class: &Class) -> ByteSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_testkit_random::{Size, property};
     use proptest::prelude::*;
     use proptest::sample::select;
 
@@ -180,8 +181,11 @@ mod tests {
         }
     }
 
+    /// Cases of each property.
+    const CASES: Size = Size { gate: 4000, long: 100_000 };
+
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(property(CASES))]
 
         #[test]
         fn the_fast_path_agrees_with_the_regular_expression(

@@ -4,6 +4,7 @@ use millstream_framing::{
     Close, Container, Event, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec,
     Start, Tally, TimeSpec,
 };
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::sync::Arc;
@@ -224,8 +225,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(any::<Step>(), 0..12)
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 4000, long: 100_000 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(property(CASES))]
 
     #[test]
     fn events_are_independent_of_read_boundaries(

@@ -2,6 +2,7 @@
 
 use encoding_rs::Encoding;
 use millstream_framing::{Close, Found, Framer, Input, Rules, Spec};
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -66,8 +67,11 @@ fn lines(text: &str) -> String {
     text.split_inclusive('\n').map(line).collect()
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 2000, long: 50_000 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(property(CASES))]
 
     #[test]
     fn incremental_decoding_equals_decoding_at_once(

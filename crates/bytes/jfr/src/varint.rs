@@ -43,6 +43,7 @@ pub fn put_size(out: &mut [u8], at: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_testkit_random::{Size, property};
     use proptest::prelude::*;
 
     /// Reads an integer as the JDK does. Returns it and its bytes.
@@ -93,8 +94,11 @@ mod tests {
         assert_eq!(read(&out[at..]), (304, SIZE_BYTES));
     }
 
+    /// Cases of each property.
+    const CASES: Size = Size { gate: 256, long: 10_000 };
+
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(property(CASES))]
 
         #[test]
         fn an_integer_is_read_back(value: u64, shift in 0_u32..64) {

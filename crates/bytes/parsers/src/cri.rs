@@ -89,8 +89,8 @@ impl Parser for Cri {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{cases, mutate, parse_line, show};
-    use fastrand::Rng;
+    use crate::harness::{mutate, parse_line, show};
+    use millstream_testkit_random::{Seed, Size};
 
     #[test]
     fn lines_are_parsed() {
@@ -125,10 +125,13 @@ mod tests {
         assert!(again.ends_with("message='x'"));
     }
 
+    /// Mutated lines.
+    const LINES: Size = Size { gate: 20_000, long: 1_000_000 };
+
     #[test]
     fn mutated_lines_are_parsed_whole_or_rejected() {
-        let (mut cri, mut random) = (Cri::new().unwrap(), Rng::with_seed(2));
-        for _ in 0..cases(20_000) {
+        let (mut cri, mut random) = (Cri::new().unwrap(), Seed::of_test_or(2).random());
+        for _ in random.rounds(LINES) {
             let mut line = b"2026-11-21T20:29:46.123Z stdout F some text".to_vec();
             mutate(&mut line, &[b" ", b"P", b":", b"\xFF", b"stderr"], &mut random);
             let Ok(fields) = parse_line(&mut cri, &line) else { continue };

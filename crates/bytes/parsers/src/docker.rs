@@ -104,8 +104,8 @@ impl Parser for Docker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{cases, json, mutate, parse_line, show};
-    use fastrand::Rng;
+    use crate::harness::{json, mutate, parse_line, show};
+    use millstream_testkit_random::{Seed, Size};
     use serde_json::Value;
 
     #[test]
@@ -138,12 +138,15 @@ mod tests {
         assert_eq!(&*docker.clone_boxed().time_field().unwrap().name, "time");
     }
 
+    /// Mutated lines.
+    const LINES: Size = Size { gate: 20_000, long: 1_000_000 };
+
     #[test]
     fn mutated_lines_become_valid_json() {
-        let (mut docker, mut random) = (Docker::new().unwrap(), Rng::with_seed(4));
+        let (mut docker, mut random) = (Docker::new().unwrap(), Seed::of_test_or(4).random());
         let seed =
             br#"{"log":"a \"b\" \\n\n","attrs":{"a":1},"stream":"stdout","time":"2026-11-21T20:29:46Z"}"#;
-        for _ in 0..cases(20_000) {
+        for _ in random.rounds(LINES) {
             let mut line = seed.to_vec();
             mutate(&mut line, &[b"\"", b"\\", b"n", b"}", b",", b"\xFF"], &mut random);
             let Ok(fields) = parse_line(&mut docker, &line) else { continue };

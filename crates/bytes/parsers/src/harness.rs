@@ -3,6 +3,7 @@
 use crate::{Fields, Input, Parser, Reason, is_number};
 use fastrand::Rng;
 use millstream_columns::{Cell, Column, Kind, push_json_string};
+use millstream_testkit_random::{Seed, Size};
 use std::fmt::Write;
 
 /// Read time of the lines: 2026-03-01T00:00:00Z.
@@ -213,10 +214,8 @@ pub fn json(fields: &[ParsedField]) -> Vec<u8> {
     out
 }
 
-/// Number of random cases that a test runs: `PARSER_CASES`, or `count`.
-pub fn cases(count: u64) -> u64 {
-    std::env::var("PARSER_CASES").map_or(count, |text| text.parse().expect("a count of cases"))
-}
+/// Batches of mutated lines per parser.
+const BATCHES: Size = Size { gate: 300, long: 30_000 };
 
 /// Mutates a line at up to four offsets: replaces, deletes, duplicates or inserts bytes, or
 /// truncates it. `tokens` are what the format gives a meaning.
@@ -250,7 +249,7 @@ pub fn mutated(lines: &[&str], tokens: &[&str], random: &mut Rng) -> Vec<u8> {
 
 /// Parses batches of mutated lines; the result of a line must not depend on the lines around it.
 pub fn check_mutated(parser: &mut dyn Parser, lines: &[&str], tokens: &[&str]) {
-    for seed in 0..cases(300) {
+    for seed in Seed::of_test_or(0).cases(BATCHES) {
         let mut random = Rng::with_seed(seed);
         let batch: Vec<Vec<u8>> =
             (0..1 + random.usize(..100)).map(|_| mutated(lines, tokens, &mut random)).collect();
@@ -259,7 +258,7 @@ pub fn check_mutated(parser: &mut dyn Parser, lines: &[&str], tokens: &[&str]) {
         let row = random.usize(..batch.len());
         let alone = parse_line(parser, batch[row]);
         let in_batch = &parsed.lines[row];
-        assert_eq!(sorted(&alone), sorted(in_batch), "seed {seed}, row {row}: {:?}", batch[row]);
+        assert_eq!(sorted(&alone), sorted(in_batch), "row {row}: {:?}", batch[row]);
         parse(parser, &[&batch[0].repeat(20)]);
     }
 }

@@ -135,6 +135,7 @@ pub fn parse_int(text: &[u8]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_testkit_random::{Size, property};
     use proptest::prelude::*;
 
     fn check(text: &[u8]) {
@@ -175,7 +176,12 @@ mod tests {
         }
     }
 
+    /// Cases of each property.
+    const CASES: Size = Size { gate: 256, long: 10_000 };
+
     proptest! {
+        #![proptest_config(property(CASES))]
+
         #[test]
         fn any_formatted_float_round_trips(bits in any::<u64>(), digits in 0_usize..20) {
             let value = f64::from_bits(bits);

@@ -2,6 +2,7 @@
 
 use crate::recorder::Recorder;
 use millstream_points::dogstatsd::{Options, parse, scalar, unescaped};
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -315,7 +316,12 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(fragment, 0..40).prop_map(|fragments| fragments.concat())
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn every_message_is_parsed_as_by_the_reference(message in messages(), gauge_deltas in any::<bool>()) {
         parsed(&message, Options { gauge_deltas });

@@ -2,6 +2,7 @@
 
 use crate::recorder::Recorder;
 use millstream_points::metricserver::parse;
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 
 const ARRIVED_NS: u64 = 1_700_000_000_900_000_000;
@@ -171,7 +172,12 @@ fn fields() -> impl Strategy<Value = Vec<String>> {
     )
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn every_encoding_of_a_point_parses_the_same(fields in prop::collection::vec(fields(), 1..4)) {
         let forms = [(false, false), (true, false), (false, true)];

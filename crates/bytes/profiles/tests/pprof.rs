@@ -1,6 +1,7 @@
 //! Files in the format of pprof: read again, by Go's tools, and damaged.
 
 use millstream_profiles::{About, Frame, FrameId, FrameKind, Profile, read_pprof, write_pprof};
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -67,7 +68,12 @@ fn profiles() -> impl Strategy<Value = Profile> {
     })
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn what_is_written_is_read_again(profile in profiles()) {
         let read = read_pprof(&mut &written(&profile)[..], LIMIT).unwrap();

@@ -5,6 +5,7 @@ use millstream_scan::kernels::{self, Kernel};
 use millstream_scan::{
     ByteSet, KeySecrets, StatsdLine, StatsdLines, TagOffsets, TagSyntax, scalar,
 };
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 
 const LEN_MAX: usize = 300;
@@ -354,7 +355,12 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(byte, 0..3000)
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn random_text(text in text(), skip in 0_usize..64) {
         compare(&text[skip.min(text.len())..]);
@@ -412,6 +418,8 @@ fn string_end_is_found_at_every_length_alignment_and_position() {
 }
 
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn string_end_matches_its_twin(
         text in proptest::collection::vec(prop_oneof![4 => 0x20..=0xFFu8, 1 => any::<u8>()], 0..100),

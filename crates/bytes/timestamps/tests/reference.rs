@@ -3,6 +3,7 @@
 mod simple;
 
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
+use millstream_testkit_random::{Size, property};
 use millstream_timestamps::{Fault, Format, Parser, Stamp, Zone, parse_utc_offset};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -263,8 +264,11 @@ impl Mutation {
     }
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 4000, long: 100_000 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(property(CASES))]
 
     /// Tests consecutive texts, mostly of the same minute, some of them corrupted.
     #[test]

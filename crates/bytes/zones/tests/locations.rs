@@ -2,6 +2,7 @@
 
 use jiff::civil::DateTime;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
+use millstream_testkit_random::{Size, property};
 use millstream_timestamps::{Fault, Format, Parser};
 use millstream_zones::zone;
 use proptest::prelude::*;
@@ -266,8 +267,11 @@ static FORMATS: LazyLock<HashMap<&str, (TimeZone, Arc<Format>)>> = LazyLock::new
     LOCATIONS.into_iter().map(read).collect()
 });
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 4000, long: 100_000 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(property(CASES))]
 
     /// Consecutive lines, from 1973 on, since when no zone had a transition within a minute.
     #[test]

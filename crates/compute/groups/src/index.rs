@@ -288,16 +288,16 @@ impl Index<Keys> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_testkit_random::Seed;
 
     #[test]
     fn every_number_is_found_at_every_size() {
         let (mut index, mut inserted) = (Index::<Hashes>::default(), Vec::new());
-        let mut random = 1_u64;
+        let mut random = Seed::of_test_or(1).random();
         for number in 0..60_000 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             // Some hashes are equal.
-            let hash =
-                if number < 100 && number % 9 == 0 { 7 << 28 } else { (random >> 32) as u32 };
+            let is_shared = number < 100 && number % 9 == 0;
+            let hash = if is_shared { 7 << 28 } else { random.u32(..) };
             index.insert(hash, number);
             inserted.push(hash);
             if number < 100 || number % 5000 == 0 {

@@ -107,6 +107,7 @@ fn used(columns: &[(u32, usize)]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_testkit_random::{Size, property};
     use proptest::prelude::*;
 
     #[test]
@@ -118,7 +119,12 @@ mod tests {
         assert_eq!(Packing::new(&[]).words(), 0);
     }
 
+    /// Cases of each property.
+    const CASES: Size = Size { gate: 256, long: 10_000 };
+
     proptest! {
+        #![proptest_config(property(CASES))]
+
         #[test]
         fn packed_ids_are_read_as_they_were(
             columns in prop::collection::vec((0..33_u32, any::<u32>(), any::<bool>()), 0..17),

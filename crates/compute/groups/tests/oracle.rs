@@ -2,6 +2,7 @@
 
 use crate::model::{ACCUMULATORS, Event, Model, event};
 use millstream_groups::{Groups, Layout, NONE, Side, limits::KEYS_MAX};
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -144,8 +145,11 @@ impl Table {
     }
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 200, long: 4000 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(property(CASES))]
 
     #[test]
     fn a_table_equals_a_map(

@@ -1,6 +1,7 @@
 //! Accumulators beside their exact results, and merges in any order.
 
 use millstream_groups::{Accumulator, Hll, Layout, Samples, Side, SpaceSaving, hash};
+use millstream_testkit_random::{Seed, Size, property};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
@@ -42,11 +43,10 @@ fn distinct_counts_have_the_documented_error() {
 fn the_most_frequent_texts_are_kept_with_their_errors() {
     let mut exact: HashMap<u32, u64> = HashMap::new();
     let mut parts = [(); 4].map(|()| SpaceSaving::new(64));
-    let mut random = 1_u64;
+    let mut numbers = Seed::of_test_or(1).random();
     for at in 0..60_000 {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(7);
         // Small numbers are much more frequent.
-        let number = ((random >> 40) as f64 / 16_777_216.0).powi(-1).min(5000.0) as u32;
+        let number = numbers.f64().recip().min(5000.0) as u32;
         *exact.entry(number).or_default() += 3;
         parts[at % 4].add(number.to_string().as_bytes(), 3);
     }
@@ -121,7 +121,12 @@ fn is_near(one: u64, other: u64) -> bool {
     one == other || (one - other).abs() <= 1e-9 * one.abs().max(other.abs()).max(1.0)
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn sides_merge_in_any_order(
         parts in prop::collection::vec(prop::collection::vec(0..5000_u32, 0..900), 3),

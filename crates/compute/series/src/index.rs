@@ -240,6 +240,7 @@ fn home(hash: u32, buckets: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_testkit_random::{Seed, Size};
     use std::collections::BTreeSet;
 
     /// Returns hashes that often share a bucket, and sometimes are equal.
@@ -248,12 +249,15 @@ mod tests {
         (number % 3) << 62 | (number % 50) << 26 | (number % 2)
     }
 
+    /// Calls beside the model.
+    const CALLS: Size = Size { gate: 20_000, long: 2_000_000 };
+
     #[test]
     fn an_inserted_number_is_found_until_it_is_removed() {
         let (mut index, mut model) = (Index::default(), BTreeSet::new());
-        let mut random = 1_u32;
-        for _ in 0..20_000 {
-            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let mut numbers = Seed::of_test_or(1).random();
+        for _ in numbers.rounds(CALLS) {
+            let random = numbers.u32(..);
             let number = (random >> 8) % 500;
             if model.remove(&number) {
                 index.remove(hash(number), number);

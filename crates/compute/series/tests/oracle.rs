@@ -5,6 +5,7 @@ use millstream_series::{
     Aggregate, Canonical, Class, Counts, Generation, Idle, Kind, Limits, Point, Progress,
     RELATIVE_ERROR_MAX, Reading, Reason, Shard, Statistic, Store, Summaries, TagStyle, Values,
 };
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -536,7 +537,12 @@ fn run_threads(style: TagStyle, steps: Vec<Step>, interval: usize) {
     rig.drain(7);
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn the_store_matches_the_model(steps in steps(TagStyle::Pairs)) {
         run(TagStyle::Pairs, steps);

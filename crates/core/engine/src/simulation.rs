@@ -1,5 +1,5 @@
 //! The engine under a simulated clock: workers, lanes, faults, reloads and kills in an order drawn
-//! from a seed. A failing seed is printed; `MILLSTREAM_SEED=n` runs only that one.
+//! from a seed. A failing seed is printed.
 //!
 //! It proves nothing about real threads, disks or networks.
 
@@ -19,6 +19,7 @@ use millstream_model::tap::Taps;
 use millstream_model::{BuildError, EngineTime, InternalLogs, InternalMetrics, Kind, Outputs};
 use millstream_store::Store;
 use millstream_testkit::{MemoryEndpoint, MemoryLog, MemorySnapshots, is_refused};
+use millstream_testkit_random::{Seed, Size};
 use scenario::{
     GivenUp, LETTERS, OPERATOR, OUT_OF_ORDER, RESULTS, Scenario, Shape, World, blueprint,
 };
@@ -364,17 +365,19 @@ fn run(seed: u64) {
     );
 }
 
+/// Scenarios.
+const RUNS: Size = Size { gate: 2000, long: 50_000 };
+
 #[test]
 fn every_line_arrives_in_order_under_any_fault() {
+    let (seed, runs) = (Seed::of_test_or(1), RUNS.get());
+    seed.count(runs);
     std::panic::set_hook(Box::new(|_| {}));
-    let one = std::env::var("MILLSTREAM_SEED").ok().and_then(|seed| seed.parse().ok());
-    let runs: u64 =
-        std::env::var("MILLSTREAM_RUNS").ok().and_then(|n| n.parse().ok()).unwrap_or(2000);
-    let seeds = one.map_or(1..runs + 1, |seed| seed..seed + 1);
-    let failure = first_failure(seeds);
+    let failure = first_failure(seed.value()..seed.value().saturating_add(runs));
     let _ = std::panic::take_hook();
-    if let Some((seed, text)) = failure {
-        panic!("seed {seed}: {text}\n{:?}", Scenario::draw(seed));
+    if let Some((failed, text)) = failure {
+        seed.set_value(failed);
+        panic!("{text}\n{:?}", Scenario::draw(failed));
     }
 }
 

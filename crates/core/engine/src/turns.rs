@@ -57,6 +57,7 @@ impl<T> Turns<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_testkit_random::{Seed, Size};
 
     fn pop_all(turns: &mut Turns<u64>) -> Vec<u64> {
         std::iter::from_fn(|| turns.pop()).collect()
@@ -68,10 +69,13 @@ mod tests {
             .collect()
     }
 
+    /// Orders of arrival.
+    const ORDERS: Size = Size { gate: 200, long: 20_000 };
+
     #[test]
     fn items_leave_in_order_whatever_order_they_arrive_in() {
-        let mut random = fastrand::Rng::with_seed(5);
-        for _ in 0..200 {
+        let mut random = Seed::of_test_or(5).random();
+        for _ in random.rounds(ORDERS) {
             let mut numbers = numbers(50);
             random.shuffle(&mut numbers);
             let skipped: Vec<TicketNumber> =

@@ -19,11 +19,6 @@ fn memory_folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| folder())
 }
 
-/// A number from the environment.
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
-}
-
 fn commit(store: &Store, offset: u64) {
     let (source, sink) = (Arc::from("app"), Arc::from("out"));
     store.commit(|note| note(&source, OriginId(7), &sink, offset)).expect("the store takes it");

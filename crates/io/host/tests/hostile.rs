@@ -1,8 +1,8 @@
 //! Malformed files and hung file systems omit only their metrics.
 
 use crate::support::{collect, copy, count, fake_space, filter, host, line, lines, options, tree};
-use fastrand::Rng;
 use millstream_host::{Cgroups, Group, Host, Readings, Reason};
+use millstream_testkit_random::{Seed, Size};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
 use std::fs;
@@ -95,13 +95,16 @@ fn garbage_in_one_file_affects_only_its_metrics() {
     }
 }
 
+/// Bytes that are changed in each file, one at a time.
+const CORRUPTIONS: Size = Size { gate: 10, long: 1000 };
+
 #[test]
 fn truncated_or_corrupt_files_affect_only_their_metrics() {
     for fifth in 1..5 {
         change_each_file(|text| text[..text.len() * fifth / 5].to_vec());
     }
-    let mut random = Rng::with_seed(7);
-    for _ in 0..10 {
+    let mut random = Seed::of_test_or(7).random();
+    for _ in random.rounds(CORRUPTIONS) {
         let (at, byte) = (random.usize(..), random.u8(..));
         change_each_file(|text| {
             let mut text = text.to_vec();

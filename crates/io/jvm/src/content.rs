@@ -136,6 +136,7 @@ pub fn is_escaped(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_testkit_random::{Seed, Size};
 
     fn all(check: fn(&[u8]) -> bool, texts: &[&str]) -> bool {
         texts.iter().all(|text| check(text.as_bytes()))
@@ -164,12 +165,16 @@ mod tests {
         assert!(none(is_float, &wrong));
     }
 
+    /// Texts of the characters of numbers.
+    const TEXTS: Size = Size { gate: 20_000, long: 1_000_000 };
+
     #[test]
     fn numbers_agree_with_serde_json() {
         let alphabet = b"01-+.eE9";
-        for _ in 0..20_000 {
-            let len = fastrand::usize(0..6);
-            let text: Vec<u8> = (0..len).map(|_| alphabet[fastrand::usize(0..8)]).collect();
+        let mut random = Seed::of_test().random();
+        for _ in random.rounds(TEXTS) {
+            let len = random.usize(0..6);
+            let text: Vec<u8> = (0..len).map(|_| alphabet[random.usize(0..8)]).collect();
             let is_number = serde_json::from_slice::<IgnoredAny>(&text).is_ok();
             let shown = String::from_utf8_lossy(&text);
             assert_eq!(is_int(&text) || is_float(&text), is_number, "{shown}");

@@ -1,15 +1,18 @@
-//! What must not grow. `MILLSTREAM_SOAK=n` runs n times as long.
+//! What must not grow.
 
 use crate::support::{Batch, jvm, operator};
 use millstream_jvm::{JvmStats, Operator};
+use millstream_testkit_random::{Report, Size};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-fn soak() -> usize {
-    std::env::var("MILLSTREAM_SOAK").ok().and_then(|soak| soak.parse().ok()).unwrap_or(1)
-}
+/// Calls of an operator.
+const CALLS: Size = Size { gate: 100_000, long: 2_000_000 };
+
+/// Operators that replace another.
+const REPLACED: Size = Size { gate: 300, long: 6000 };
 
 /// Returns numbers after a full collection, which also unloads classes.
 fn collected() -> JvmStats {
@@ -22,12 +25,14 @@ fn collected() -> JvmStats {
 #[test]
 #[ignore = "run by every_java"]
 fn calls_leave_nothing_behind() {
+    let report = Report::of_test();
+    report.count(CALLS.get());
     let operator = operator();
     let batch = Batch::new(&["add x", "drop", "nothing", "emit y"]);
     let call = |count: usize| (0..count).for_each(|_| drop(batch.call(&operator)));
     call(10_000);
     let before = collected();
-    call(100_000 * soak());
+    call(CALLS.len());
     let after = collected();
     // A reference per call would keep 100,000 objects of 16 bytes at least.
     assert!(after.heap_used < before.heap_used + (1 << 20), "{before:?}, {after:?}");
@@ -36,9 +41,11 @@ fn calls_leave_nothing_behind() {
 #[test]
 #[ignore = "run by every_java"]
 fn operators_that_are_replaced_under_load_are_unloaded() {
+    let report = Report::of_test();
+    report.count(REPLACED.get());
     replace(20);
     let before = collected();
-    replace(300 * soak());
+    replace(REPLACED.len());
     let after = collected();
     // The classes of the JDK that are loaded meanwhile are less than a class per operator.
     assert!(after.classes < before.classes + 100, "{before:?}, {after:?}");

@@ -359,6 +359,7 @@ mod tests {
     use crate::settings::Event;
     use crate::stack::Tables;
     use crate::timer::Timer;
+    use millstream_testkit_random::{Seed, Size};
     use parking_lot::Mutex;
     use std::ffi::c_int;
     use std::hint::black_box;
@@ -454,6 +455,9 @@ mod tests {
         assert!(weight >= 100, "{weight} samples");
     }
 
+    /// Signals with random registers.
+    const ROUNDS: Size = Size { gate: 20_000, long: 1_000_000 };
+
     /// Whatever registers hold, only memory that is mapped is read, and `errno` stays.
     #[test]
     #[cfg(target_arch = "x86_64")]
@@ -463,25 +467,26 @@ mod tests {
         let here = drained as fn(&Active) -> _ as usize as u64;
         // SAFETY: the C library returns the address of this thread's variable.
         let errno = unsafe { libc::__errno_location() };
-        for round in 0..20_000 {
+        let mut random = Seed::of_test().random();
+        for round in random.rounds(ROUNDS).map(|round| round as c_int) {
             let mut context = context();
             let sp = context.uc_mcontext.gregs[libc::REG_RSP as usize] as u64;
             let candidates = [
-                fastrand::u64(..),
-                sp.wrapping_add(fastrand::u64(0..1 << 21)),
+                random.u64(..),
+                sp.wrapping_add(random.u64(0..1 << 21)),
                 sp & !7,
-                (sp & !7).wrapping_add(fastrand::u64(0..1 << 18) * 8),
-                here.wrapping_add(fastrand::u64(0..100_000)),
+                (sp & !7).wrapping_add(random.u64(0..1 << 18) * 8),
+                here.wrapping_add(random.u64(0..100_000)),
                 0,
-                u64::MAX - fastrand::u64(0..32),
+                u64::MAX - random.u64(0..32),
             ];
             for register in [libc::REG_RIP, libc::REG_RSP, libc::REG_RBP] {
-                let value = candidates[fastrand::usize(..candidates.len())];
+                let value = candidates[random.usize(..candidates.len())];
                 context.uc_mcontext.gregs[register as usize] = value as i64;
             }
             // SAFETY: as above.
             unsafe { errno.write(round) };
-            signal(libc::SI_TIMER, 0, value(8, fastrand::u32(0..2)), &mut context);
+            signal(libc::SI_TIMER, 0, value(8, random.u32(0..2)), &mut context);
             // SAFETY: as above.
             assert_eq!(unsafe { errno.read() }, round);
             assert_eq!(drained(&active).len(), 1);

@@ -1,7 +1,9 @@
 //! What a profile of this process says. Each test runs alone: a process has one profile at a time.
 
 use crate::support::{Profile, alone, burn, settings, thread_cpu_time};
+use fastrand::Rng;
 use millstream_profiler::{Component, Event, RawProfile, Settings, StartError};
+use millstream_testkit_random::Seed;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -20,13 +22,13 @@ fn burn_three(time: Duration) -> u64 {
 
 /// Uses a quarter of 4 s of CPU time in one function. The times are random: equal ones could be in step
 /// with the samples. Returns the CPU time of the function, and all.
-fn work() -> (Duration, Duration) {
+fn work(mut random: Rng) -> (Duration, Duration) {
     let (mut one, begun) = (Duration::ZERO, thread_cpu_time());
     for _ in 0..33 {
         let before = thread_cpu_time();
-        burn_one(Duration::from_micros(fastrand::u64(20_000..40_000)));
+        burn_one(Duration::from_micros(random.u64(20_000..40_000)));
         one += thread_cpu_time() - before;
-        burn_three(Duration::from_micros(fastrand::u64(60_000..120_000)));
+        burn_three(Duration::from_micros(random.u64(60_000..120_000)));
     }
     (one, thread_cpu_time() - begun)
 }
@@ -35,7 +37,9 @@ fn work() -> (Duration, Duration) {
 fn functions_have_the_shares_of_their_cpu_time() {
     let _alone = alone();
     let session = millstream_profiler::start(settings(Event::Cpu)).unwrap();
-    let (used_one, used) = thread::spawn(work).join().unwrap();
+    let mut random = Seed::of_test().random();
+    let numbers = random.fork();
+    let (used_one, used) = thread::spawn(|| work(numbers)).join().unwrap();
     let profile = Profile::from(session.stop());
     let (one, three) = (profile.with("burn_one"), profile.with("burn_three"));
     let share = one as f64 / (one + three) as f64;
@@ -255,15 +259,18 @@ fn a_profile_starts_and_stops_two_hundred_times() {
 #[test]
 fn threads_that_start_and_end_all_the_time_are_sampled() {
     let _alone = alone();
+    let mut random = Seed::of_test().random();
     for event in [Event::Cpu, Event::Wall] {
         let session = millstream_profiler::start(settings(event)).unwrap();
         let is_over = AtomicBool::new(false);
         let started = thread::scope(|scope| {
             let starters = [(); 60].map(|()| {
-                scope.spawn(|| {
+                let mut random = random.fork();
+                let is_over = &is_over;
+                scope.spawn(move || {
                     let mut started = 0_u64;
                     while !is_over.load(Ordering::Relaxed) {
-                        let time = Duration::from_micros(fastrand::u64(0..2000));
+                        let time = Duration::from_micros(random.u64(0..2000));
                         thread::spawn(move || recursion(20, time)).join().unwrap();
                         started += 1;
                     }

@@ -159,9 +159,15 @@ impl Stored {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_testkit_random::{Size, property};
     use proptest::prelude::*;
 
+    /// Cases of each property.
+    const CASES: Size = Size { gate: 256, long: 10_000 };
+
     proptest! {
+        #![proptest_config(property(CASES))]
+
         #[test]
         fn an_event_of_any_type_is_read_as_it_was_stored(
             number in 0..EVENTS.len() as u8, subject in 0_u32..1 << SUBJECT_BITS, start: u64,

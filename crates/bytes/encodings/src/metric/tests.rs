@@ -1,5 +1,6 @@
 use super::*;
 use millstream_columns::push_json_string;
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 
 fn pairs(object: &str) -> Result<Vec<(String, String)>, InvalidTags> {
@@ -85,7 +86,12 @@ fn invalid_sketches_are_rejected() {
     assert_eq!(SketchText::parse(b"3"), None);
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn tags_round_trip(tags in prop::collection::vec((".{0,8}", ".{1,20}"), 0..6)) {
         let mut object = vec![b'{'];

@@ -1,6 +1,7 @@
 use super::*;
 use crate::metric::{Kind, Metric, SketchText, Temporality, Value};
 use millstream_columns::push_json_string;
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 
 /// A metric that owns its data.
@@ -138,7 +139,12 @@ fn assert_same(block: &Block<'_>, metrics: &[OwnedMetric]) {
     metrics.iter().zip(block.metrics()).for_each(|(own, read)| own.assert_same(&read));
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn encoded_metrics_round_trip(
         first in prop::collection::vec(owned_metric(), 1..40),

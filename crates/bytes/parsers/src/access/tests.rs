@@ -1,7 +1,8 @@
 use super::*;
-use crate::harness::{cases, check_mutated, mutated, parse, parse_short};
+use crate::harness::{check_mutated, mutated, parse, parse_short};
 use fastrand::Rng;
 use millstream_columns::Cell;
+use millstream_testkit_random::{Seed, Size, property};
 use proptest::prelude::*;
 use regex::bytes::Regex;
 
@@ -225,6 +226,9 @@ fn expected(name: &str, value: &[u8]) -> Option<String> {
     }
 }
 
+/// Mutated lines that are parsed twice.
+const LINES_MUTATED: Size = Size { gate: 3000, long: 300_000 };
+
 /// The equivalent regex, in which each value is as short as possible.
 #[test]
 fn fields_match_those_of_an_equivalent_regex() {
@@ -239,7 +243,7 @@ fn fields_match_those_of_an_equivalent_regex() {
     .unwrap();
     let (whole, strict) = (Regex::new(whole).unwrap(), Regex::new(strict).unwrap());
     let protocol = Regex::new(r"^HTTP/[0-9](\.[0-9])?$").unwrap();
-    for seed in 0..cases(3000) {
+    for seed in Seed::of_test_or(0).cases(LINES_MUTATED) {
         let line = mutated(LINES, PIECES, &mut Rng::with_seed(seed));
         let found = parse_short(&mut parser, &line);
         if found.starts_with('!') {
@@ -274,7 +278,12 @@ fn fields_match_those_of_an_equivalent_regex() {
     }
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn any_bytes_are_a_line(lines in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..80)) {
         let lines: Vec<&[u8]> = lines.iter().map(|line| &line[..]).collect();

@@ -2,8 +2,8 @@
 
 use super::patterns::{PATTERNS, find};
 use super::*;
-use crate::harness::{cases, mutate, parse_line, show};
-use fastrand::Rng;
+use crate::harness::{mutate, parse_line, show};
+use millstream_testkit_random::{Seed, Size, property};
 use proptest::prelude::*;
 use std::net::IpAddr;
 
@@ -156,8 +156,8 @@ fn ip_patterns_match_exactly_the_valid_addresses() {
         "g::",
     ];
     texts.iter().for_each(|text| check(text));
-    let mut random = Rng::with_seed(3);
-    for _ in 0..cases(20_000) {
+    let mut random = Seed::of_test_or(3).random();
+    for _ in random.rounds(ADDRESSES) {
         let groups: Vec<String> = (0..1 + random.u64(..9))
             .map(|_| {
                 if random.u64(..4) == 0 {
@@ -205,9 +205,9 @@ fn lines_of_well_known_programs_are_parsed() {
 fn mutated_lines_do_not_panic() {
     let mut parser = parser("^%{COMBINEDAPACHELOG}$", &[]).unwrap();
     let seed = br#"::1 - - [21/Nov/2026:20:29:46 +0000] "GET / HTTP/1.1" 200 9 "a \" b" "c""#;
-    let mut random = Rng::with_seed(9);
+    let mut random = Seed::of_test_or(9).random();
     let mut found = 0;
-    for _ in 0..cases(5_000) {
+    for _ in random.rounds(LINES) {
         let mut line = seed.to_vec();
         mutate(&mut line, &[b"\"", b"\\", b"[", b" ", b"\xFF", b"9", b":"], &mut random);
         found += u64::from(parse_line(&mut parser, &line).is_ok());
@@ -215,7 +215,18 @@ fn mutated_lines_do_not_panic() {
     assert!(found > 0);
 }
 
+/// Random texts beside the reader of addresses.
+const ADDRESSES: Size = Size { gate: 20_000, long: 1_000_000 };
+
+/// Mutated lines.
+const LINES: Size = Size { gate: 5000, long: 300_000 };
+
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn any_pattern_compiles_or_is_rejected(pattern in r"(%\{|[A-Z]{0,3}|INT|:|\}|[a-z]|\(\?<|\)|\[|\\|.){0,12}") {
         let _ = parser(&pattern, &[("A", "%{AB}"), ("AB", "%{A}"), ("B", "%{INT:b}")]);

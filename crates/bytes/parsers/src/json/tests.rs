@@ -2,9 +2,9 @@
 
 use super::cases::{BAD_LINES, BAD_VALUES, GOOD_LINES, GOOD_VALUES};
 use super::*;
-use crate::harness::{self, Line, ParsedField, cases, json, mutate, parse, parse_line};
-use fastrand::Rng;
+use crate::harness::{self, Line, ParsedField, json, mutate, parse, parse_line};
 use millstream_columns::COLUMNS_MAX;
+use millstream_testkit_random::{Seed, Size, property};
 use millstream_timestamps::Format;
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
@@ -293,13 +293,16 @@ fn mutated_lines_are_accepted_as_by_serde_json() {
         r#"{"time":"2026-11-21T20:29:46Z","level":"info","msg":"a \"quoted\" word","n":{"a":{},"b":[]},"":0}"#,
         r#" { "a" : [ 1 , 2 ] , "a" : { "x" : { "y" : 1 } } , "b" : false } "#,
     ];
-    let (mut random, mut parser, mut flatten) = (Rng::with_seed(11), plain(), flat());
-    for case in 0..cases(30_000) {
+    let (mut random, mut parser, mut flatten) = (Seed::of_test_or(11).random(), plain(), flat());
+    for case in random.rounds(LINES) {
         let mut line = seeds[case as usize % seeds.len()].as_bytes().to_vec();
         mutate(&mut line, WORDS, &mut random);
         compare(&line, &mut parser, &mut flatten);
     }
 }
+
+/// Mutated lines.
+const LINES: Size = Size { gate: 30_000, long: 1_000_000 };
 
 /// Generates any JSON value.
 fn any_value() -> impl Strategy<Value = Value> {
@@ -320,7 +323,12 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn any_object_round_trips(
         members in proptest::collection::vec((".{0,12}", any_value()), 0..8),

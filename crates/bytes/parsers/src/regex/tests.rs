@@ -1,8 +1,8 @@
 //! Tests fields from groups against the `regex` crate.
 
 use super::*;
-use crate::harness::{cases, mutate, parse, parse_line, show};
-use fastrand::Rng;
+use crate::harness::{mutate, parse, parse_line, show};
+use millstream_testkit_random::{Seed, Size, property};
 use proptest::prelude::*;
 
 fn parser(pattern: &str, types: &[(&str, Type)]) -> Regex {
@@ -69,18 +69,26 @@ fn compare((parser, expression): &mut (Regex, ::regex::bytes::Regex), line: &[u8
     assert_eq!(found, Ok(expected.collect::<Vec<_>>()));
 }
 
+/// Mutated lines.
+const LINES: Size = Size { gate: 20_000, long: 1_000_000 };
+
 #[test]
 fn mutated_lines_match_as_in_the_regex_crate() {
     let mut both = both(r#"(?<a>\S+) \[(?<b>[^\]]*)\] "(?<c>(?:[^"\\]|\\.)*)"(?: (?<d>\d+))?"#);
-    let mut random = Rng::with_seed(5);
-    for _ in 0..cases(20_000) {
+    let mut random = Seed::of_test_or(5).random();
+    for _ in random.rounds(LINES) {
         let mut line = br#"10.0.0.1 [21/Nov/2026] "GET \"x\" HTTP/1.1" 200 tail"#.to_vec();
         mutate(&mut line, &[b"\"", b"\\", b"[", b"]", b" ", b"\xFF", b"9"], &mut random);
         compare(&mut both, &line);
     }
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn any_bytes_match_as_in_the_regex_crate(line in proptest::collection::vec(any::<u8>(), 0..60)) {
         compare(&mut both(r"(?<a>[^ ]*) ?(?<b>\w+)?(?<c>.$)?"), &line);

@@ -7,6 +7,7 @@ use millstream_model::{
     TIME_UNKNOWN,
 };
 use millstream_testkit::{Rows, batch};
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -156,8 +157,11 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![3 => "[ -~]{0,120}".prop_map(String::into_bytes), 2 => characters, 1 => any_byte]
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(property(CASES))]
 
     /// For any lines, segments and selection: exactly the selected events, in order, each with its
     /// text (invalid UTF-8 replaced), offset and id.

@@ -7,6 +7,7 @@ use millstream_model::{
     BlockPool, CellKind, Column, ColumnBuilder, Counters, Grant, Ledger, Selection, SourceInfo,
 };
 use millstream_testkit::{Rows, batch};
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -171,8 +172,12 @@ fn event() -> impl Strategy<Value = Vec<Field>> {
     )
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 24, long: 500 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn python_reads_the_same_events_in_blocks_as_in_json(
         rows in prop::collection::vec((event(), prop_oneof![Just(1_795_292_980_000_000_000), 0..i64::MAX]), 1..60),

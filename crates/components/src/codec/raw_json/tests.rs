@@ -3,6 +3,7 @@
 use super::*;
 use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger, SourceInfo};
 use millstream_testkit::{Rows, batch};
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -92,7 +93,12 @@ fn object() -> impl Strategy<Value = String> {
     })
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     /// Whatever a line is, one valid object comes out for it, in one line.
     #[test]
     fn each_line_becomes_one_object(

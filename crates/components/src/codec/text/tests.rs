@@ -4,6 +4,7 @@ use super::*;
 use arrow_buffer::BooleanBuffer;
 use millstream_model::{BlockPool, Counters, Grant, Ledger};
 use millstream_testkit::{Rows, batch};
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 
 /// Encodes a batch; returns the bytes, and how many of them share the block's memory.
@@ -72,8 +73,11 @@ fn kept() -> impl Strategy<Value = Option<Vec<(usize, usize)>>> {
     prop::option::of(prop::collection::vec((1..60usize, 1..20usize), 1..40))
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(property(CASES))]
 
     /// For any lines and selection, copied or not: the selected lines, byte for byte.
     #[test]

@@ -90,6 +90,7 @@ fn is_own(id: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_testkit_random::{Seed, Size};
 
     const ID: &str = "00000000deadbeef-17";
 
@@ -136,11 +137,14 @@ mod tests {
         }
     }
 
+    /// Mutated events.
+    const EVENTS: Size = Size { gate: 20_000, long: 1_000_000 };
+
     #[test]
     fn any_bytes_are_safe() {
         let event = format!(r#"{{"m":"x","meta":{{"host":"a\\","offset":17,"id":"{ID}"}}}}"#);
-        let mut random = fastrand::Rng::with_seed(7);
-        for _ in 0..20_000 {
+        let mut random = Seed::of_test_or(7).random();
+        for _ in random.rounds(EVENTS) {
             let mut bytes = event.clone().into_bytes();
             for _ in 0..random.usize(..4) {
                 let at = random.usize(..bytes.len());

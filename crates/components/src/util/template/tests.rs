@@ -3,6 +3,7 @@
 use super::*;
 use millstream_model::{Grant, Ledger, SourceInfo};
 use millstream_testkit::{Rows, batch};
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -233,8 +234,11 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(property(CASES))]
 
     /// No value escapes the folder, and every name has a valid length.
     #[test]

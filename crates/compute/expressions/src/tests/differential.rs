@@ -4,6 +4,7 @@ use super::table::{Random, Table};
 use crate::eval::evaluate_condition;
 use crate::input::{Bound, Counts, Input};
 use crate::{Expression, Fault, Literal, Scratch, Test};
+use millstream_testkit_random::{Seed, Size};
 
 /// Generates random expressions from names, literals and operators that often fit each other.
 struct Grammar<'r>(&'r mut Random);
@@ -142,12 +143,13 @@ fn compare_lists(expression: &Expression, input: &Input<'_>, words: &[u64], seed
     }
 }
 
+/// Conditions over a table each.
+const CASES: Size = Size { gate: 4000, long: 200_000 };
+
 #[test]
 fn columns_and_rows_give_the_same_result() {
-    let cases =
-        std::env::var("MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4000);
     let (mut sound, mut held) = (0u64, 0);
-    for seed in 1..=cases {
+    for seed in Seed::of_test_or(1).cases(CASES) {
         let random = &mut Random::new(seed);
         let table = Table::random(random);
         let text = Grammar(random).condition(3);
@@ -157,14 +159,19 @@ fn columns_and_rows_give_the_same_result() {
             held += compare(&expression, &table, seed);
         }
     }
+    let cases = CASES.get();
     assert!(sound > cases / 2 && held > cases, "{sound} of {cases} are sound, {held} rows held");
 }
+
+/// Tables that are searched.
+const SEARCHES: Size = Size { gate: 2000, long: 100_000 };
 
 #[test]
 fn a_search_over_the_block_finds_the_same_rows() {
     let contains =
         Expression::parse("text.contains(\"error\") || m.contains(\"/api\")", true).unwrap();
-    let held: u64 = (1..=2000)
+    let held: u64 = Seed::of_test_or(1)
+        .cases(SEARCHES)
         .map(|seed| compare(&contains, &Table::random(&mut Random::new(seed)), seed))
         .sum();
     assert!(held > 1000, "{held}");

@@ -4,6 +4,7 @@ use super::value_of;
 use crate::Expression;
 use crate::ast::Expr;
 use crate::parser::{HEIGHT_MAX, NESTING_MAX, parse};
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 
 /// Tokens of the language.
@@ -63,7 +64,12 @@ fn shown(expr: &Expr) -> String {
     expr.to_string()
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn no_input_panics(text in ".{0,60}") {
         _ = Expression::new(&text);

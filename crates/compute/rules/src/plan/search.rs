@@ -250,12 +250,16 @@ fn word_of(window: &[u8]) -> u32 {
 mod tests {
     use super::*;
     use fastrand::Rng;
+    use millstream_testkit_random::{Seed, Size};
+
+    /// Sets of literals, with a text each.
+    const CASES: Size = Size { gate: 3000, long: 300_000 };
 
     #[test]
     fn every_literal_in_a_text_is_found() {
-        let random = &mut Rng::with_seed(7);
+        let mut random = Seed::of_test_or(7).random();
         let mut hits = 0;
-        for _ in 0..3000 {
+        for _ in random.rounds(CASES) {
             let word = |random: &mut Rng, len: usize| -> Box<[u8]> {
                 (0..len).map(|_| b"abc"[random.usize(..3)]).collect()
             };
@@ -263,11 +267,11 @@ mod tests {
             let literals: Vec<Box<[u8]>> = (0..number)
                 .map(|_| {
                     let len = random.usize(LITERAL_BYTES_MIN..8);
-                    word(random, len)
+                    word(&mut random, len)
                 })
                 .collect();
             let len = random.usize(..40);
-            let text = word(random, len);
+            let text = word(&mut random, len);
             let search = LiteralSearch::new(&literals);
             let mut found = Vec::new();
             search.each(&text, |literal| found.push(literal));

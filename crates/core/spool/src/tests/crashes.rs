@@ -1,13 +1,36 @@
 //! Power loss at every write, sync, and change of a name, and a disk that is full from there on.
-//! `MILLSTREAM_SOAK=n` tries n workloads, n outcomes of each crash; `MILLSTREAM_SEED=n` only the
-//! workload of that seed.
 
 use super::disk::{Disk, Files, Replay};
-use super::model::{Driver, Promise, workload};
+use super::model::{Driver, Promise};
 use super::*;
 use fastrand::Rng;
+use millstream_testkit_random::{Seed, Size};
 
 const CALLS: usize = 60;
+
+/// Workloads with a crash at every change.
+const CRASHED: Size = Size { gate: 30, long: 60 };
+
+/// Outcomes of each crash.
+const OUTCOMES: Size = Size { gate: 5, long: 20 };
+
+/// Workloads with a kill at every change, then a start and a power loss.
+const KILLED: Size = Size { gate: 20, long: 60 };
+
+/// Outcomes of each power loss after a kill.
+const KILLED_OUTCOMES: Size = Size { gate: 3, long: 20 };
+
+/// Workloads on a disk that is full from each change on.
+const FULL: Size = Size { gate: 4, long: 20 };
+
+/// Disks of which each operation of a start fails.
+const FAILING_STARTS: Size = Size { gate: 20, long: 500 };
+
+/// Disks that are full at a start.
+const FULL_STARTS: Size = Size { gate: 20, long: 500 };
+
+/// Disks of which each read fails.
+const FAILING_READS: Size = Size { gate: 20, long: 500 };
 
 /// Opens what a crash left, and opens it again after a crash of that start.
 fn restart(left: Files, promise: &Promise, random: &mut Rng) {
@@ -55,8 +78,7 @@ fn run(seed: u64, fails: bool) -> Driver {
 }
 
 fn crash_everywhere(fails: bool) {
-    let (seeds, outcomes) = workload(30, 5);
-    for seed in seeds {
+    for seed in Seed::of_test_or(0).cases(CRASHED) {
         let driver = run(seed, fails);
         let changes = driver.disk.changes();
         let mut random = Rng::with_seed(seed);
@@ -67,7 +89,7 @@ fn crash_everywhere(fails: bool) {
             }
             let promised = driver.promises.partition_point(|(from, _)| *from <= at);
             let promise = &driver.promises[promised - 1].1;
-            for outcome in 0..outcomes {
+            for outcome in 0..OUTCOMES.per_case() {
                 println!("seed {seed}, change {at} of {}, outcome {outcome}", changes.len());
                 restart(replay.crash(&mut random), promise, &mut random);
             }
@@ -88,8 +110,7 @@ fn synced_entries_survive_a_crash_after_failed_writes() {
 /// A killed agent leaves its writes in the kernel's cache. What the next start returns is durable.
 #[test]
 fn what_a_start_after_a_kill_returns_survives_a_power_loss() {
-    let (seeds, outcomes) = workload(20, 3);
-    for seed in seeds {
+    for seed in Seed::of_test_or(0).cases(KILLED) {
         let driver = run(seed, false);
         let mut random = Rng::with_seed(seed);
         let mut replay = Replay::new(Files::default());
@@ -104,7 +125,7 @@ fn what_a_start_after_a_kill_returns_survives_a_power_loss() {
             promise.synced.extend(found.iter().map(|entry| entry.meta.number.0));
             let mut replay = replay.clone();
             disk.changes().iter().for_each(|change| replay.push(change, &mut random));
-            for outcome in 0..outcomes {
+            for outcome in 0..KILLED_OUTCOMES.per_case() {
                 println!("seed {seed}, kill after change {at}, outcome {outcome}");
                 let disk = Disk::of(replay.crash(&mut random));
                 promise.check(&rest(&mut disk.open(promise.settled).unwrap()));
@@ -134,7 +155,7 @@ fn fill(seed: u64, full_at: usize, only_growth: bool) {
 
 #[test]
 fn a_full_disk_loses_nothing() {
-    for seed in workload(4, 1).0 {
+    for seed in Seed::of_test_or(0).cases(FULL) {
         let changes = run(seed, false).disk.len();
         for full_at in 0..changes {
             println!("seed {seed}, full at {full_at} of {changes}");
@@ -155,7 +176,7 @@ fn killed(seed: u64) -> (Files, Promise) {
 /// A disk that cannot be written or read during the start, at each of its operations.
 #[test]
 fn a_start_on_a_failing_disk_loses_nothing() {
-    for seed in workload(20, 1).0 {
+    for seed in Seed::of_test_or(0).cases(FAILING_STARTS) {
         let (left, promise) = killed(seed);
         let disk = Disk::of(left.clone());
         let expected = rest(&mut disk.open(promise.settled).unwrap());
@@ -184,7 +205,7 @@ fn a_start_on_a_failing_disk_loses_nothing() {
 /// A start needs no room.
 #[test]
 fn a_start_succeeds_on_a_full_disk() {
-    for seed in workload(20, 1).0 {
+    for seed in Seed::of_test_or(0).cases(FULL_STARTS) {
         let (left, promise) = killed(seed);
         let expected = rest(&mut Disk::of(left.clone()).open(promise.settled).unwrap());
         let disk = Disk::of(left);
@@ -200,7 +221,7 @@ fn a_start_succeeds_on_a_full_disk() {
 /// An error of the disk is reported, and the call repeated.
 #[test]
 fn a_failed_read_is_not_damage() {
-    for seed in workload(20, 1).0 {
+    for seed in Seed::of_test_or(0).cases(FAILING_READS) {
         let (left, promise) = killed(seed);
         let expected = rest(&mut Disk::of(left.clone()).open(promise.settled).unwrap());
         let disk = Disk::of(left);

@@ -3,6 +3,7 @@
 use super::disk::{Disk, Files};
 use super::*;
 use crate::scan::{Frame, Scanner};
+use millstream_testkit_random::{Seed, Size};
 
 /// Three segments, the last one without a footer, and their entries.
 fn written() -> (Files, Vec<Entry>) {
@@ -109,11 +110,14 @@ fn ends_in(content: &[u8]) -> Vec<(u64, u64)> {
     ends.map(|header| (header.meta.number.0, header.end().at)).collect()
 }
 
+/// Ranges that are damaged.
+const RANGES: Size = Size { gate: 2000, long: 100_000 };
+
 #[test]
 fn a_damaged_range_costs_the_entries_in_it() {
     let (files, written) = sealed();
-    let mut random = fastrand::Rng::with_seed(7);
-    for case in 0..2000 {
+    let mut random = Seed::of_test_or(7).random();
+    for case in random.rounds(RANGES) {
         let mut changed = files.clone();
         let names = files.segments();
         let name = &names[random.usize(..2)];

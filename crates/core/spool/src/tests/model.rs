@@ -1,23 +1,16 @@
-//! Random calls beside a plain model, with writes that fail. `MILLSTREAM_SOAK=n` tries n workloads;
-//! `MILLSTREAM_SEED=n` only the one of that seed.
+//! Random calls beside a plain model, with writes that fail.
 
 use super::disk::Disk;
 use super::*;
 use fastrand::Rng;
+use millstream_testkit_random::{Seed, Size};
 use std::collections::BTreeSet;
 
-/// Workloads, and how often each variant of them is tried.
-pub fn workload(seeds: u64, variants: u64) -> (std::ops::Range<u64>, u64) {
-    let soak = number("MILLSTREAM_SOAK");
-    let seeds = soak.unwrap_or(seeds);
-    let seeds = number("MILLSTREAM_SEED").map_or(0..seeds, |seed| seed..seed + 1);
-    (seeds, soak.unwrap_or(variants))
-}
+/// Workloads without failures.
+const WORKLOADS: Size = Size { gate: 150, long: 10_000 };
 
-/// A number from the environment.
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
-}
+/// Workloads in which writes fail.
+const FAILING: Size = Size { gate: 150, long: 10_000 };
 
 /// What a spool has promised.
 #[derive(Clone, Debug, Default)]
@@ -284,8 +277,7 @@ impl Driver {
 
 #[test]
 fn a_spool_agrees_with_a_plain_model() {
-    for seed in workload(150, 1).0 {
-        println!("seed {seed}");
+    for seed in Seed::of_test_or(0).cases(WORKLOADS) {
         let mut random = Rng::with_seed(seed);
         let mut driver = Driver::new();
         (0..200).for_each(|_| driver.call(&mut random));
@@ -295,8 +287,7 @@ fn a_spool_agrees_with_a_plain_model() {
 
 #[test]
 fn a_spool_whose_writes_fail_agrees_with_a_plain_model() {
-    for seed in workload(150, 1).0 {
-        println!("seed {seed}");
+    for seed in Seed::of_test_or(0).cases(FAILING) {
         let mut random = Rng::with_seed(seed);
         let mut driver = Driver::new();
         driver.fails = true;

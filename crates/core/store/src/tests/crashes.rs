@@ -1,21 +1,26 @@
-//! Power loss at every write and every sync. `MILLSTREAM_SOAK=n` tries n workloads, n outcomes of
-//! each crash; `MILLSTREAM_SEED=n` only the workload of that seed.
+//! Power loss at every write and every sync.
 
 use super::contents::{Call, Contents, Expected};
 use super::disk::{Change, Disk, Files, Name, Replay};
-use super::{memory_folder, number};
+use super::memory_folder;
 use fastrand::Rng;
+use millstream_testkit_random::{Seed, Size};
 use std::path::Path;
 use std::sync::Arc;
 
 const CALLS: u64 = 70;
 
-/// Workloads, and outcomes of each crash.
-fn workload() -> (std::ops::Range<u64>, u64) {
-    let soak = number("MILLSTREAM_SOAK");
-    let seeds = number("MILLSTREAM_SEED").map_or(0..soak.unwrap_or(3), |seed| seed..seed + 1);
-    (seeds, soak.unwrap_or(4))
-}
+/// Workloads with a crash at every change.
+const CRASHED: Size = Size { gate: 3, long: 20 };
+
+/// Outcomes of each crash.
+const OUTCOMES: Size = Size { gate: 4, long: 20 };
+
+/// Workloads in which a change fails.
+const FAILING: Size = Size { gate: 3, long: 20 };
+
+/// Changes from one that fails to the next.
+const FAILING_STRIDE: Size = Size { gate: 7, long: 1 };
 
 /// Changes of a disk, and what the store has promised meanwhile.
 struct Run {
@@ -84,9 +89,8 @@ fn restart(left: Files, allowed: [&Contents; 2], random: &mut Rng, data_dir: &Pa
 
 #[test]
 fn durable_data_survives_a_crash_at_any_write() {
-    let (seeds, outcomes) = workload();
     let folder = memory_folder();
-    for seed in seeds {
+    for seed in Seed::of_test_or(0).cases(CRASHED) {
         let mut random = Rng::with_seed(seed);
         let run = Run::new(&mut random, folder.path());
         let mut replay = Replay::new(Files::default());
@@ -94,7 +98,7 @@ fn durable_data_survives_a_crash_at_any_write() {
             if at > 0 {
                 replay.push(&run.changes[at - 1]);
             }
-            for outcome in 0..outcomes {
+            for outcome in 0..OUTCOMES.per_case() {
                 println!("seed {seed}, change {at} of {}, outcome {outcome}", run.changes.len());
                 let left = replay.crash(&mut random);
                 restart_without_database(left.clone(), run.allowed(at), folder.path());
@@ -107,9 +111,9 @@ fn durable_data_survives_a_crash_at_any_write() {
 /// A disk that is full, or fails, for a moment.
 #[test]
 fn durable_data_survives_a_failed_write() {
-    let (seeds, _) = workload();
     let folder = memory_folder();
-    for seed in seeds {
+    let stride = FAILING_STRIDE.per_case() as usize;
+    for seed in Seed::of_test_or(0).cases(FAILING) {
         let changes = Run::new(&mut Rng::with_seed(seed), folder.path()).changes.len();
         // The first changes create the database: a start that fails there is refused.
         let first = {
@@ -117,7 +121,7 @@ fn durable_data_survives_a_failed_write() {
             drop(disk.open(folder.path()).unwrap());
             disk.len()
         };
-        for fails_at in (first..changes).step_by(if workload().1 > 4 { 1 } else { 7 }) {
+        for fails_at in (first..changes).step_by(stride) {
             println!("seed {seed}, change {fails_at} fails");
             one_failure(seed, fails_at, folder.path());
         }
@@ -145,7 +149,8 @@ fn one_failure(seed: u64, fails_at: usize, data_dir: &Path) {
 #[test]
 fn a_start_on_a_failing_disk_loses_nothing() {
     let folder = memory_folder();
-    let run = Run::new(&mut Rng::with_seed(5), folder.path());
+    let mut random = Seed::of_test_or(5).random();
+    let run = Run::new(&mut random, folder.path());
     let mut replay = Replay::new(Files::default());
     run.changes.iter().for_each(|change| replay.push(change));
     // One after a stop, one after a crash.
@@ -153,7 +158,6 @@ fn a_start_on_a_failing_disk_loses_nothing() {
     let mut crashed = Replay::new(Files::default());
     run.changes[..cut].iter().for_each(|change| crashed.push(change));
     let expected = &run.promises.last().unwrap().1;
-    let mut random = Rng::with_seed(6);
     for left in [replay.crash(&mut random), crashed.crash(&mut random)] {
         let disk = Disk::of(left.clone());
         drop(disk.open(folder.path()).unwrap());

@@ -1,12 +1,13 @@
 //! Any byte of the database or of the second copy of the identities flipped, and either file
 //! truncated at any length: the store opens, has every durable id, and returns only values that
-//! were committed at their key. `MILLSTREAM_SOAK=n` tries every byte; otherwise some are skipped.
+//! were committed at their key.
 
 use super::contents::{Call, Contents, Expected};
 use super::disk::{Disk, Files, Name};
-use super::{memory_folder, number};
+use super::memory_folder;
 use fastrand::Rng;
 use millstream_model::OriginId;
+use millstream_testkit_random::{Seed, Size};
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::path::Path;
@@ -25,11 +26,11 @@ struct Undamaged {
 }
 
 impl Undamaged {
-    fn new(seed: u64, data_dir: &Path) -> Undamaged {
-        let (disk, mut random) = (Disk::default(), Rng::with_seed(seed));
+    fn new(random: &mut Rng, data_dir: &Path) -> Undamaged {
+        let disk = Disk::default();
         let store = Arc::new(disk.open(data_dir).unwrap());
         let (mut expected, mut known) = (Expected::default(), HashSet::new());
-        for call in (1..=CALLS).map(|number| Call::draw(number, &mut random)) {
+        for call in (1..=CALLS).map(|number| Call::draw(number, random)) {
             call.make(&store).unwrap();
             expected.after(&call);
             known.extend(pairs(&expected.durable));
@@ -78,22 +79,29 @@ fn pairs(contents: &Contents) -> Vec<String> {
     origins.chain(checkpoints).chain(lanes).collect()
 }
 
-fn stride(usual: usize) -> usize {
-    if number("MILLSTREAM_SOAK").is_some() { 1 } else { usual }
-}
+/// Bytes from one that is flipped to the next.
+const FLIPPED: Size = Size { gate: 31, long: 1 };
 
-fn places(bytes: usize, usual: usize) -> impl Iterator<Item = usize> {
-    (0..HEADER_BYTES.min(bytes)).chain((HEADER_BYTES..bytes).step_by(stride(usual)))
+/// Bytes from one length of a truncated file to the next.
+const TRUNCATED: Size = Size { gate: 101, long: 1 };
+
+/// Bytes from one that is flipped to the next, if the other file is damaged too.
+const BOTH_DAMAGED: Size = Size { gate: 7, long: 1 };
+
+fn places(bytes: usize, stride: Size) -> impl Iterator<Item = usize> {
+    let behind = (HEADER_BYTES..bytes).step_by(stride.per_case() as usize);
+    (0..HEADER_BYTES.min(bytes)).chain(behind)
 }
 
 #[test]
 fn a_flipped_byte_in_either_file_loses_no_id() {
     let folder = memory_folder();
-    let mut undamaged = Undamaged::new(1, folder.path());
-    let mut random = Rng::with_seed(1);
+    let mut random = Seed::of_test_or(1).random();
+    let mut undamaged = Undamaged::new(&mut random, folder.path());
     for name in [Name::Database, Name::Identities] {
         let bytes = undamaged.files.of(name).len();
-        for at in places(bytes, 31) {
+        for at in places(bytes, FLIPPED) {
+            random.seed().count(1);
             let mut files = undamaged.files.clone();
             let mask = 1 + random.u64(..255) as u8;
             files.of(name)[at] ^= mask;
@@ -106,10 +114,12 @@ fn a_flipped_byte_in_either_file_loses_no_id() {
 #[test]
 fn truncating_either_file_loses_no_id() {
     let folder = memory_folder();
-    let mut undamaged = Undamaged::new(2, folder.path());
+    let mut random = Seed::of_test_or(2).random();
+    let mut undamaged = Undamaged::new(&mut random, folder.path());
     for name in [Name::Database, Name::Identities] {
         let bytes = undamaged.files.of(name).len();
-        for length in places(bytes, 101) {
+        for length in places(bytes, TRUNCATED) {
+            random.seed().count(1);
             let mut files = undamaged.files.clone();
             files.of(name).truncate(length);
             println!("{name:?}: cut to {length} of {bytes}");
@@ -123,9 +133,11 @@ fn truncating_either_file_loses_no_id() {
 #[test]
 fn damage_to_both_files_loses_only_the_damaged_ids() {
     let folder = memory_folder();
-    let mut undamaged = Undamaged::new(3, folder.path());
+    let mut random = Seed::of_test_or(3).random();
+    let mut undamaged = Undamaged::new(&mut random, folder.path());
     let bytes = undamaged.files.of(Name::Identities).iter().rposition(|byte| *byte != 0).unwrap();
-    for at in places(bytes, 7) {
+    for at in places(bytes, BOTH_DAMAGED) {
+        random.seed().count(1);
         let mut files = undamaged.files.clone();
         files.of(Name::Database).fill(7);
         files.of(Name::Identities)[at] ^= 1;

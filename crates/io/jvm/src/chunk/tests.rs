@@ -1,4 +1,5 @@
 use super::*;
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 
 /// Appends an event with these lengths in its header.
@@ -111,7 +112,12 @@ fn a_text_has_a_limit() {
     assert_eq!(Chunk::new(vec![0; CHUNK_BYTES_MAX + 1], 1), Err(InvalidChunk::TooLong));
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     #[test]
     fn any_bytes_are_refused_or_are_their_events(
         bytes in proptest::collection::vec(prop_oneof![Just(0u8), Just(b'"'), any::<u8>()], 0..200),

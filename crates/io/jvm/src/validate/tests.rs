@@ -6,6 +6,7 @@ use crate::error::CallError;
 use crate::input::{Input, InputColumn};
 use crate::layout;
 use millstream_columns::{Cell, Kind};
+use millstream_testkit_random::{Seed, Size};
 
 const BLOCK: &[u8] = br#"GET /index 200 a\n"#;
 const OWN: &[u8] = b"own value";
@@ -410,16 +411,15 @@ fn check(parsed: &Parsed, memory: &[u8]) {
     }
 }
 
+/// Mutated answers.
+const ANSWERS: Size = Size { gate: 50_000, long: 1_000_000 };
+
 #[test]
 fn a_mutated_answer_never_leads_out_of_its_memory() {
-    let seed = std::env::var("MILLSTREAM_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    let soak = std::env::var("MILLSTREAM_SOAK").ok().and_then(|soak| soak.parse().ok());
-    println!("MILLSTREAM_SEED={seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = Seed::of_test().random();
     let (memory, answer) = whole().memory();
     let (mut accepted, mut refused) = (0, 0);
-    for _ in 0..soak.unwrap_or(1) * 50_000 {
+    for _ in random.rounds(ANSWERS) {
         let mut memory = memory.clone();
         let used = memory.len() - SPARE_BYTES;
         for _ in 0..random.usize(1..4) {

@@ -6,6 +6,7 @@ mod tool;
 use millstream_recorder::event::{Event, SubjectId, ThreadId};
 use millstream_recorder::jfr::{Clock, Recording};
 use millstream_recorder::schema::{EVENTS, EventKind, FIELDS_MAX, Field, FieldKind};
+use millstream_testkit_random::{Size, property};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -163,22 +164,12 @@ fn clocks() -> impl Strategy<Value = Clock> {
     (rates, bits()).prop_map(|(rate, start)| clock(rate, start))
 }
 
-/// Cases unless `RECORDER_CASES` says how many. Each starts the `jfr` command of a JDK twice, for half
-/// a second each time.
-const CASES: u32 = 4;
-
-fn cases() -> u32 {
-    std::env::var("RECORDER_CASES").map_or(CASES, |cases| cases.parse().unwrap())
-}
+/// Files. Each starts the `jfr` command of a JDK twice, for half a second each time.
+const CASES: Size = Size { gate: 4, long: 200 };
 
 #[test]
 fn printed_events_and_counts_are_those_that_were_written() {
-    let config = ProptestConfig {
-        cases: cases(),
-        failure_persistence: None,
-        max_shrink_iters: 60,
-        ..ProptestConfig::default()
-    };
+    let config = ProptestConfig { max_shrink_iters: 60, ..property(CASES) };
     let result = TestRunner::new(config).run(&(clocks(), events()), |(clock, (names, events))| {
         let found = differences(&recording(clock), &names, &events);
         prop_assert!(found.is_empty(), "{}", found.join("\n"));

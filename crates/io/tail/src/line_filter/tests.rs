@@ -3,6 +3,7 @@
 use super::*;
 use millstream_model::{Grant, Ledger};
 use millstream_testkit::{Rows, batch};
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 
 fn filter(contains: &[&str], regex: &[&str]) -> LineFilter {
@@ -65,8 +66,11 @@ fn a_match_must_be_within_one_line() {
     assert_eq!(left(b"aaaaaab\nb\n", 6, Some(&filter(&["ab", "b"], &[])), None), ["b"]);
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(property(CASES))]
 
     /// Searching the whole block at once finds the same lines as searching each line.
     #[test]

@@ -7,6 +7,7 @@ use flate2::write::GzEncoder;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{Batch, LongLine, Polled};
 use millstream_testkit::split_lines;
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 use serde_json::json;
 use std::io::Write;
@@ -211,8 +212,11 @@ fn limit() -> impl Strategy<Value = (usize, &'static str, LongLine)> {
     (limits, long).prop_map(|(line_max, (name, long))| (line_max, name, long))
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 48, long: 1000 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(property(CASES))]
 
     /// Whatever the content of the files and the sizes of writes, every line is read exactly once,
     /// in order, with the right offset.

@@ -1,4 +1,5 @@
 use super::*;
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -125,7 +126,12 @@ fn item() -> impl Strategy<Value = (Value, Option<Judgement>)> {
     })
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     /// A whole answer gives every failure, in whatever pieces it arrives; no part of it counts.
     #[test]
     fn only_a_whole_answer_counts(

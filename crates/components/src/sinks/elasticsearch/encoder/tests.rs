@@ -3,6 +3,7 @@ use super::*;
 use crate::component::SinkComponent;
 use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger};
 use millstream_testkit::{Rows, batch};
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -119,7 +120,12 @@ fn events_for_too_many_indexes_are_refused() {
     assert_eq!((events, dropped), (3, 2));
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 256, long: 10_000 };
+
 proptest! {
+    #![proptest_config(property(CASES))]
+
     /// Whatever bytes events contain, each is two lines of JSON: an action and a document.
     #[test]
     fn no_event_breaks_the_body(

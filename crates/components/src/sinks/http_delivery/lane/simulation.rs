@@ -2,6 +2,7 @@
 //! their backlog. Uses the building blocks of a lane on a simulated clock.
 
 use fastrand::Rng;
+use millstream_testkit_random::{Seed, Size};
 use millstream_transport::{Endpoints, Pause, Rate};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -14,6 +15,12 @@ const OUTAGE: Duration = Duration::from_secs(300);
 
 /// Time after which the initial synchronization of the hosts has worn off.
 const STEADY: Duration = Duration::from_secs(60);
+
+/// Outages that are simulated.
+const OUTAGES: Size = Size { gate: 1, long: 200 };
+
+/// Responses with a time to retry after.
+const RETURNS: Size = Size { gate: 1, long: 1000 };
 
 /// Backlog of each host, in requests.
 const BACKLOG: usize = 12;
@@ -53,9 +60,12 @@ fn slots(times: &[Duration], from: Duration, to: Duration) -> (usize, f64) {
 
 #[test]
 fn hosts_do_not_synchronize_after_an_outage() {
-    let seed = u64::from(std::process::id());
-    println!("seed {seed}");
-    let (mut random, begun) = (Rng::with_seed(seed), Instant::now());
+    Seed::of_test().cases(OUTAGES).for_each(check_outage);
+}
+
+fn check_outage(seed: u64) {
+    let mut random = Rng::with_seed(seed);
+    let begun = Instant::now();
     let hosts: Vec<_> = (0..200).map(|_| host(&mut random, begun, 5.0)).collect();
     let sent: Vec<Duration> = hosts.iter().flat_map(|(_, sent)| sent).copied().collect();
     // From when the first hosts are done to when only the last ones start: a pause is at most 30 s.
@@ -80,10 +90,13 @@ fn hosts_do_not_synchronize_after_an_outage() {
 
 #[test]
 fn hosts_with_the_same_retry_after_do_not_return_at_once() {
-    let seed = u64::from(std::process::id());
-    println!("seed {seed}");
-    let (mut random, now, retry_after) =
-        (Rng::with_seed(seed), Instant::now(), Duration::from_secs(30));
+    Seed::of_test().cases(RETURNS).for_each(check_return);
+}
+
+fn check_return(seed: u64) {
+    let mut random = Rng::with_seed(seed);
+    let now = Instant::now();
+    let retry_after = Duration::from_secs(30);
     let back = |_| {
         let mut endpoint = Endpoints::new(1, 0);
         endpoint.mark_failed(0, Pause::Requested(retry_after), random.u64(..1 << 32) as u32, now);

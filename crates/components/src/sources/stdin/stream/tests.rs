@@ -3,6 +3,7 @@
 use super::*;
 use millstream_model::{Batch, OriginId, SinkIndex, Source};
 use millstream_testkit::{SourceRig, assert_valid, split_lines};
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 
 const ORIGIN: OriginId = OriginId(7);
@@ -94,8 +95,11 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 128, long: 2500 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(property(CASES))]
 
     /// For any chunks and poll times, every line is emitted once, in order, with the right offset.
     /// Finally everything is settled and all memory is returned.

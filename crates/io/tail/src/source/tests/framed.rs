@@ -1,6 +1,7 @@
 //! Events that are not single lines, in growing files.
 
 use super::*;
+use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;
 
 const TRACE: &str = "2026-11-22 10:00:01 ERROR no\njava.io.IOException: no\n\tat A.b(A.java:1)\n\n";
@@ -162,8 +163,11 @@ fn only_the_event_that_panics_a_sink_is_rejected() {
     assert_eq!(delivered.len(), 7, "{delivered:?}");
 }
 
+/// Cases of each property.
+const CASES: Size = Size { gate: 40, long: 1000 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(property(CASES))]
 
     /// Whatever the sizes of writes and the times of restarts, the events are those of the whole
     /// content.

@@ -1,9 +1,8 @@
 //! Model test: random operations on files and the agent, in any order; the output is compared with
 //! what was written.
 //!
-//! `MODEL_SEED` is the first seed and `MODEL_CASES` the number of cases. A failure prints its seed
-//! and the shortest failing list of operations; `MODEL_SEED=… MODEL_CASES=1` repeats it, and
-//! `MODEL_LOG=1` prints the agent's own log.
+//! A failure prints its seed and the shortest failing list of operations. `MODEL_LOG=1` prints the
+//! agent's own log.
 
 mod disk;
 mod oracle;
@@ -11,6 +10,7 @@ mod world;
 
 use super::*;
 use disk::{Heads, NAMES};
+use millstream_testkit_random::{Seed, Size};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
@@ -19,8 +19,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 use world::World;
 
-/// Number of cases in an ordinary test run.
-const CASES: u64 = 1500;
+/// Cases of all operations.
+const CASES: Size = Size { gate: 1500, long: 50_000 };
+
+/// Cases of rotations.
+const ROTATIONS: Size = Size { gate: 500, long: 20_000 };
 
 /// Number of concurrent cases. Each mostly waits for the kernel to close its inotify instance.
 const THREADS: usize = 8;
@@ -48,7 +51,7 @@ enum Operation {
     CopyAway(usize),
     Appear,
     /// Truncates and rewrites to a size.
-    Rewrite(usize, Size),
+    Rewrite(usize, Rewritten),
     Delete(usize),
     /// Deletes and recreates. If the file system reuses the inode number, this looks like `Rewrite`
     /// to an agent that was down.
@@ -89,7 +92,7 @@ type Late = bool;
 
 /// Size to which a file is rewritten, compared with its old size.
 #[derive(Clone, Copy, Debug)]
-enum Size {
+enum Rewritten {
     Same,
     Longer,
     Shorter,
@@ -99,7 +102,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let name = || 0..NAMES.len();
     let late = || prop::bool::weighted(0.15);
-    let size = prop::sample::select(vec![Size::Same, Size::Longer, Size::Shorter]);
+    let size = prop::sample::select(vec![Rewritten::Same, Rewritten::Longer, Rewritten::Shorter]);
     let pause = prop::sample::select(vec![60, 200, 1100, 2500, 6000, 12_000, 35_000]);
     let files = prop_oneof![
         12 => (name(), late(), 1..40usize).prop_map(|(name, late, lines)| Append(name, late, lines)),
@@ -193,10 +196,6 @@ fn play(heads: Heads, holding: Holding, operations: &[Operation]) -> Result<(), 
     world.finish()
 }
 
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).map_or(default, |text| text.parse().expect(variable))
-}
-
 /// Runs the case of one seed. If it fails, the error has the shortest failing case.
 fn try_seed(seed: u64) -> Result<(), String> {
     let cases = (heads(), holding(), vec(operation(), 1..OPERATIONS_MAX));
@@ -225,8 +224,8 @@ fn try_cases<S: Strategy>(
         TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let played = runner.run(&cases, |case| play(&case).map_err(TestCaseError::fail));
     played.map_err(|error| match error {
-        TestError::Fail(reason, case) => format!("MODEL_SEED={seed}: {reason}\nwith {case:#?}"),
-        TestError::Abort(reason) => format!("MODEL_SEED={seed}: {reason}"),
+        TestError::Fail(reason, case) => format!("{reason}\nwith {case:#?}"),
+        TestError::Abort(reason) => reason.to_string(),
     })
 }
 
@@ -247,35 +246,44 @@ impl log::Log for AgentLog {
 
 #[test]
 fn every_readable_line_is_emitted_with_one_id() {
-    play_all(number("MODEL_CASES", CASES), try_seed);
+    play_all(CASES, try_seed);
 }
 
 #[test]
 fn unseen_generations_are_read_once() {
-    play_all(number("MODEL_CASES", CASES).div_ceil(3), try_rotations);
+    play_all(ROTATIONS, try_rotations);
 }
 
-fn play_all(cases: u64, try_seed: impl Fn(u64) -> Result<(), String> + Sync) {
+/// Plays cases on several threads until one fails.
+fn play_all(cases: Size, try_seed: impl Fn(u64) -> Result<(), String> + Sync) {
     if std::env::var_os("MODEL_LOG").is_some() {
         log::set_max_level(log::LevelFilter::Debug);
         _ = log::set_logger(&AgentLog);
     }
-    let first = number("MODEL_SEED", 0);
-    let (next, failed) = (AtomicU64::new(first), AtomicBool::new(false));
+    let seeds = Seed::of_test_or(0);
+    let end = seeds.value().saturating_add(cases.get());
+    let (next, failed) = (AtomicU64::new(seeds.value()), AtomicBool::new(false));
     let play = || {
         while !failed.load(Relaxed) {
             let seed = next.fetch_add(1, Relaxed);
-            if seed >= first.saturating_add(cases) {
+            if seed >= end {
                 return Ok(());
             }
-            try_seed(seed).inspect_err(|_| failed.store(true, Relaxed))?;
+            seeds.count(1);
+            try_seed(seed).map_err(|error| {
+                failed.store(true, Relaxed);
+                (seed, error)
+            })?;
         }
         Ok(())
     };
-    let played: Vec<Result<(), String>> = thread::scope(|scope| {
+    let played: Vec<Result<(), (u64, String)>> = thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(play)).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
-    let failures: Vec<String> = played.into_iter().filter_map(Result::err).collect();
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let failures: Vec<(u64, String)> = played.into_iter().filter_map(Result::err).collect();
+    failures.iter().for_each(|(seed, _)| seeds.set_value(*seed));
+    let texts: Vec<String> =
+        failures.iter().map(|(seed, text)| format!("seed {seed}: {text}")).collect();
+    assert!(texts.is_empty(), "{}", texts.join("\n"));
 }

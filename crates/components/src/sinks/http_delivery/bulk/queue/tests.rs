@@ -4,13 +4,14 @@
 use super::*;
 use fastrand::Rng;
 use millstream_model::Outcome;
+use millstream_testkit_random::{Seed, Size};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Simulations per run of the test.
-const CASES: u64 = 300;
+/// Simulations.
+const CASES: Size = Size { gate: 300, long: 30_000 };
 
 fn payload(events: u64) -> EncodedPayload {
     EncodedPayload {
@@ -192,13 +193,7 @@ impl Simulation {
 
 #[test]
 fn each_event_is_delivered_or_refused_once_in_any_order_of_answers() {
-    let seed = std::env::var("BULK_SEED").ok().and_then(|seed| seed.parse().ok());
-    let first = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
-    let cases = if seed.is_some() { 1 } else { CASES };
-    for seed in first..first + cases {
-        println!("BULK_SEED={seed}");
-        Simulation::new(seed).run();
-    }
+    Seed::of_test().cases(CASES).for_each(|seed| Simulation::new(seed).run());
 }
 
 #[test]
