@@ -1,26 +1,26 @@
 //! Causes of late data are planted into agents; `diagnose` must name them, and nothing else.
 
 use crate::support::millstream;
+use millstream_testkit_random::{Seed, Size};
 use millstream_testkit_servers::causes::{Matrix, VERDICT};
 
-/// Reads a number from the environment, as `make soak` sets it.
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
+/// Runs of each cause alone.
+const SINGLES: Size = Size { gate: 1, long: 10 };
 
-/// A tenth of `millstream-bench diagnose`.
+/// Runs of two causes.
+const PAIRS: Size = Size { gate: 6, long: 150 };
+
+/// Runs without a cause.
+const HEALTHY: Size = Size { gate: 30, long: 560 };
+
+/// A tenth of `millstream-bench diagnose`. `DIAGNOSE_ONLY=NAME` plays one cause alone.
 #[test]
 fn planted_causes_are_named_and_healthy_agents_are_not_accused() {
-    let seed = number("DIAGNOSE_SEED", 26);
-    let counts = ["DIAGNOSE_SINGLES", "DIAGNOSE_PAIRS", "DIAGNOSE_HEALTHY"];
-    let [singles, pairs, healthy] = counts.map(|name| match name {
-        "DIAGNOSE_SINGLES" => number(name, 1),
-        "DIAGNOSE_PAIRS" => number(name, 6),
-        _ => number(name, 30),
-    });
+    let seed = Seed::of_test_or(26);
     let only = std::env::var("DIAGNOSE_ONLY").ok();
-    let counts = (singles, pairs, healthy);
-    let matrix = Matrix::play(&millstream(), seed, counts, only.as_deref());
+    let counts = (SINGLES.get(), PAIRS.get(), HEALTHY.get());
+    let matrix = Matrix::play(&millstream(), seed.value(), counts, only.as_deref());
+    seed.count(matrix.runs.len() as u64);
     for run in matrix.wrong().into_iter().chain(matrix.false_alarms()) {
         eprintln!("{}: expected {:?}, named {:?}", run.what, run.expected, run.named);
         eprintln!("seed {}, {:?} s: {}", run.seed, run.seconds, run.report);

@@ -1,6 +1,7 @@
 //! The file sink with many files: names from events, rotation and compression under `kill -9`.
 
 use crate::support::{Agent, folder, lines, wait_until};
+use millstream_testkit_random::{Seed, Size};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -52,8 +53,15 @@ fn decompressed(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
+/// Rounds, each with all kills.
+const ROUNDS: Size = Size { gate: 1, long: 10 };
+
 #[test]
 fn rotated_and_compressed_files_have_every_line_once_after_kills() {
+    Seed::of_test().cases(ROUNDS).for_each(survive_kills);
+}
+
+fn survive_kills(seed: u64) {
     let dir = folder();
     let config = "
 sources: { app: { type: file, include: ['DIR/a.log'] } }
@@ -77,7 +85,7 @@ sinks:
     let done = Arc::new(AtomicBool::new(false));
     let (path, flag) = (dir.path().join("a.log"), done.clone());
     let writer = std::thread::spawn(move || write_load(path, &flag));
-    let mut random = fastrand::Rng::with_seed(std::process::id().into());
+    let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..KILLS {
         let mut agent = Agent::start(dir.path(), config, &[]);
         std::thread::sleep(Duration::from_millis(200 + random.u64(..1000)));

@@ -1,9 +1,8 @@
 //! Two agents in a row: files, agent A, Kafka, agent B, OpenSearch. Agents, broker and server are
 //! killed while lines are written and rotated; each line becomes one document.
-//!
-//! `HOPS_SEED` and `HOPS_KILLS` choose another run.
 
 use crate::support::{Agent, folder};
+use millstream_testkit_random::{Seed, Size};
 use millstream_testkit_servers::kafka::Kafka;
 use millstream_testkit_servers::search::SearchServer;
 use serde_json::json;
@@ -18,7 +17,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Kills of agents, broker and server together.
-const KILLS: u64 = 20;
+const KILLS: Size = Size { gate: 20, long: 200 };
 const TOPIC: &str = "hops";
 const INDEX: &str = "hops";
 const FILES: usize = 3;
@@ -28,11 +27,6 @@ const ROTATE_AFTER: u64 = 700;
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Documents of a page of the result.
 const PAGE: u64 = 10_000;
-
-/// Returns a number from the environment.
-fn variable(name: &str, default: impl FnOnce() -> u64) -> u64 {
-    std::env::var(name).map_or_else(|_| default(), |text| text.parse().expect("a number"))
-}
 
 fn sender(kafka: &Kafka) -> String {
     format!(
@@ -185,13 +179,11 @@ impl Hops {
 
 #[test]
 fn each_line_becomes_one_document_over_two_hops_and_twenty_kills() {
-    let seed = variable("HOPS_SEED", || std::process::id().into());
-    println!("HOPS_SEED={seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = Seed::of_test().random();
     let mut hops = Hops::start();
     let stop = Arc::new(AtomicBool::new(false));
     let writer = write_lines(&hops.dirs[0], stop.clone());
-    for _ in 0..variable("HOPS_KILLS", || KILLS) {
+    for _ in random.rounds(KILLS) {
         std::thread::sleep(Duration::from_millis(300 + random.u64(..900)));
         hops.kill(&mut random);
     }

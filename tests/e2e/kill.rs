@@ -1,6 +1,7 @@
 //! `kill -9` under load: nothing is lost or torn, order is kept, and repeats have the same ids.
 
 use crate::support::{Agent, folder, lines, wait_until};
+use millstream_testkit_random::{Seed, Size};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -76,14 +77,21 @@ pub fn write_load(folder: &Path, time: Duration, done: &AtomicBool) {
     done.store(true, Ordering::SeqCst);
 }
 
+/// Rounds, each with all kills.
+const ROUNDS: Size = Size { gate: 1, long: 10 };
+
 #[test]
 fn a_million_lines_survive_rotation_and_ten_kills() {
+    Seed::of_test().cases(ROUNDS).for_each(survive_kills);
+}
+
+fn survive_kills(seed: u64) {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
     let done = Arc::new(AtomicBool::new(false));
     let (path, flag) = (dir.path().to_path_buf(), done.clone());
     let writer = std::thread::spawn(move || write_load(&path, Duration::from_secs(12), &flag));
-    let mut random = fastrand::Rng::with_seed(std::process::id().into());
+    let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..KILLS {
         let mut agent = Agent::start(dir.path(), CONFIG, &[]);
         std::thread::sleep(Duration::from_millis(300 + random.u64(..1400)));

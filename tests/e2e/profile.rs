@@ -2,6 +2,7 @@
 
 use crate::support::java::{built, homes};
 use crate::support::{Agent, folder, lines, millstream, wait_until};
+use millstream_testkit_random::{Report, Size};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -305,12 +306,15 @@ fn profile_reloaded(dir: &Path, agent: &mut Agent, home: &Path, event: &str) -> 
     OperatorSamples::of(&lines(&dir.join("jvm.collapsed")))
 }
 
+/// How long each Java is profiled.
+const SECONDS: Size = Size { gate: 4, long: 300 };
+
 /// Java's frames are between those of the runtime that they call and of the Rust function that has called
-/// them, below the component's root. `PROFILE_SECONDS` is how long each Java is profiled in all.
+/// them, below the component's root.
 #[test]
 fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
     built();
-    let seconds = std::env::var("PROFILE_SECONDS").map_or(4, |text| text.parse().unwrap());
+    let report = Report::of_test();
     for home in homes() {
         let dir = folder();
         let _writer = Writer::start(dir.path());
@@ -323,7 +327,8 @@ fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
             by_root(&lines(&dir.path().join("jvm.collapsed"))).contains_key("grow")
         });
         let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(seconds) {
+        while begun.elapsed() < Duration::from_secs(SECONDS.get()) {
+            report.count(1);
             for event in ["cpu", "wall"] {
                 let samples = profile_reloaded(dir.path(), &mut agent, &home, event);
                 let OperatorSamples { all, java, whole, format } = samples;

@@ -2,6 +2,7 @@
 
 use crate::support::{Agent, folder, lines};
 use fastrand::Rng;
+use millstream_testkit_random::{Seed, Size};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -89,14 +90,20 @@ fn finish(dir: &Path, config: &str) {
     assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
 }
 
+/// Runs, each with all kills.
+const RUNS: Size = Size { gate: 1, long: 10 };
+
 #[test]
 fn acknowledged_lines_survive_kills_of_the_agent_and_of_the_server() {
+    Seed::of_test().cases(RUNS).for_each(survive_kills);
+}
+
+fn survive_kills(seed: u64) {
     const ROUNDS: usize = 8;
     const LINES: usize = 4000;
     let dir = folder();
     let mut server = Server::start(dir.path().join("events.log"), 0);
-    let (config, mut random) =
-        (config(server.port, FRAMES), Rng::with_seed(std::process::id().into()));
+    let (config, mut random) = (config(server.port, FRAMES), Rng::with_seed(seed));
     for round in 0..ROUNDS {
         append(dir.path(), round * LINES, LINES);
         let mut agent = Agent::start(dir.path(), &config, &[]);

@@ -5,6 +5,7 @@ use super::remote_write::{assert_exact, forward, send_points, sink, wait_sum};
 use super::{PATIENCE, counted, send, start_ready, stop};
 use crate::e2e::full::SmallDisk;
 use crate::support::{Agent, folder, wait_until};
+use millstream_testkit_random::{Report, Size};
 use millstream_testkit_servers::http::{HttpOptions, ReceivedRequest, Reply};
 use millstream_testkit_servers::prometheus::Prometheus;
 use std::fs::{self, File};
@@ -22,10 +23,8 @@ const LINE_BYTES: usize = 100;
 /// Lines per second of the long outage: 10 MB/s.
 const LINES_PER_SECOND: u64 = 100_000;
 
-/// Returns a number from the environment.
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
+/// Seconds of the long outage.
+const OUTAGE: Size = Size { gate: 6, long: 600 };
 
 /// Writes numbered lines at the rate until `until` says that it is enough; returns how many.
 fn write_lines(mut out: impl Write, until: impl Fn(u64) -> bool) -> u64 {
@@ -67,12 +66,13 @@ fn resident_mib(agent: &Agent) -> f64 {
     agent.metric("millstream_process_resident_memory_bytes").unwrap_or(0.0) / f64::from(1 << 20)
 }
 
-/// A sink is away for a while, at 10 MB/s from a source that cannot read again. Six seconds, or an
-/// hour with `OUTAGE_SECONDS=3600`.
+/// A sink is away for a while, at 10 MB/s from a source that cannot read again.
 #[test]
 fn an_outage_loses_nothing_keeps_order_and_disturbs_no_other_sink() {
-    let outage = Duration::from_secs(number("OUTAGE_SECONDS").unwrap_or(6));
-    // What waits in an hour does not fit in memory, where other tests have their folders.
+    let report = Report::of_test();
+    let outage = Duration::from_secs(OUTAGE.get());
+    report.count(outage.as_secs());
+    // What waits in a long outage does not fit in memory, where other tests have their folders.
     let is_long = outage > Duration::from_secs(60);
     let dir = if is_long { tempfile::tempdir().unwrap() } else { folder() };
     let address = unused_address();

@@ -4,6 +4,7 @@ use super::config;
 use crate::e2e::kill::{check_json, write_load};
 use crate::support::{Agent, folder};
 use fastrand::Rng;
+use millstream_testkit_random::{Seed, Size};
 use millstream_testkit_servers::kafka::{Kafka, Record};
 use std::collections::HashMap;
 use std::fs;
@@ -15,8 +16,15 @@ const KILLS: u64 = 20;
 /// How long a stopped broker stays down.
 const AWAY: Duration = Duration::from_secs(20);
 
+/// Rounds, each with all kills.
+const ROUNDS: Size = Size { gate: 1, long: 10 };
+
 #[test]
 fn a_million_lines_survive_twenty_kills_of_the_agent_and_two_of_the_broker() {
+    Seed::of_test().cases(ROUNDS).for_each(survive_kills);
+}
+
+fn survive_kills(seed: u64) {
     let (dir, mut kafka) = (folder(), Kafka::start());
     kafka.create_topic("all", 4);
     fs::create_dir(dir.path().join("in")).unwrap();
@@ -24,7 +32,7 @@ fn a_million_lines_survive_twenty_kills_of_the_agent_and_two_of_the_broker() {
     let writer = std::thread::spawn(move || {
         write_load(&path, Duration::from_secs(30), &AtomicBool::new(false))
     });
-    let mut random = Rng::with_seed(std::process::id().into());
+    let mut random = Rng::with_seed(seed);
     kill_agents(&dir, &config, &mut random, KILLS / 2);
     let mut agent = Agent::start(dir.path(), &config, &[]);
     std::thread::sleep(Duration::from_millis(500));

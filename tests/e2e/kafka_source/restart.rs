@@ -2,6 +2,7 @@
 
 use super::{PATIENCE, assert_all, broker, config, events, ids, numbered, run};
 use crate::support::{Agent, folder, wait_until};
+use millstream_testkit_random::{Seed, Size};
 use millstream_testkit_servers::kafka::Kafka;
 use std::time::Duration;
 
@@ -22,37 +23,44 @@ fn a_stop_and_a_start_repeat_nothing() {
     assert!(events.len() > before);
 }
 
+/// Kills of the agent while records are written.
+const KILLS: usize = 5;
+
+/// Rounds, each with all kills.
+const ROUNDS: Size = Size { gate: 1, long: 10 };
+
 /// The file sink truncates what no checkpoint covers, so a committed offset must not be ahead of
 /// it.
 #[test]
 fn kills_lose_nothing_and_repeat_nothing_in_a_file() {
-    let (dir, kafka) = (folder(), broker());
-    kafka.create_topic("killed", 3);
-    let config = config(
-        kafka,
-        "killed",
-        "killed",
-        "commit_interval: 100ms, options: { group.instance.id: host },",
-    );
-    let writer = std::thread::spawn(|| {
+    Seed::of_test().cases(ROUNDS).for_each(survive_kills);
+}
+
+fn survive_kills(seed: u64) {
+    let (dir, kafka, topic) = (folder(), broker(), format!("killed-{seed}"));
+    kafka.create_topic(&topic, 3);
+    let more = "commit_interval: 100ms, options: { group.instance.id: host },";
+    let config = config(kafka, &topic, &topic, more);
+    let written = topic.clone();
+    let writer = std::thread::spawn(move || {
         for round in 0..25 {
-            broker().write("killed", numbered(round * 4000..(round + 1) * 4000, 3));
+            broker().write(&written, numbered(round * 4000..(round + 1) * 4000, 3));
             std::thread::sleep(Duration::from_millis(100));
         }
     });
-    let mut random = fastrand::Rng::with_seed(std::process::id().into());
+    let mut random = fastrand::Rng::with_seed(seed);
     let mut ahead = 0;
-    for _ in 0..5 {
+    for _ in 0..KILLS {
         let mut agent = Agent::start(dir.path(), &config, &[]);
         std::thread::sleep(Duration::from_millis(2000 + random.u64(..900)));
         agent.kill();
-        let committed: i64 = kafka.committed("killed", "killed").into_values().sum();
+        let committed: i64 = kafka.committed(&topic, &topic).into_values().sum();
         ahead += usize::from(committed > 0);
     }
     writer.join().unwrap();
     run(dir.path(), &config);
     assert!(ahead > 0, "offsets were committed before a kill");
-    assert_eq!(assert_all(kafka, "killed", &events(&dir.path().join("out.json"))), 0);
+    assert_eq!(assert_all(kafka, &topic, &events(&dir.path().join("out.json"))), 0);
 }
 
 #[test]

@@ -4,10 +4,13 @@
 use super::{Events, ONE_PERIOD, number, send_all, start, tags_of};
 use crate::support::{folder, millstream};
 use fastrand::Rng;
+use millstream_testkit_random::{Seed, Size};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
+/// Rounds with as many points from each sender.
+const ROUNDS: Size = Size { gate: 1, long: 20 };
 const SENDERS: u64 = 4;
 const POINTS: usize = 4000;
 
@@ -207,11 +210,14 @@ fn near(value: f64, expected: f64) -> bool {
 }
 
 /// Sends random points from several concurrent senders; returns what to expect.
-fn send_drawn(path: &Path, kinds: &[&'static str], write: fn(&[Point]) -> Vec<u8>) -> Outcome {
-    let seed = u64::from(std::process::id());
-    println!("seed {seed}");
+fn send_drawn(
+    seed: u64,
+    path: &Path,
+    kinds: &[&'static str],
+    write: fn(&[Point]) -> Vec<u8>,
+) -> Outcome {
     let send = |sender| {
-        let mut random = Rng::with_seed(seed * SENDERS + sender);
+        let mut random = Rng::with_seed(seed.wrapping_mul(SENDERS).wrapping_add(sender));
         let points: Vec<Point> = (0..POINTS).map(|_| draw(kinds, sender, &mut random)).collect();
         let messages: Vec<Vec<u8>> = points.chunks(7).map(write).collect();
         send_all(path, &messages);
@@ -269,8 +275,9 @@ fn check_aggregates(source: &str, kinds: &[&'static str], write: fn(&[Point]) ->
     // Between two receivers of a socket, the last two values may swap.
     let without_last: Vec<&str> =
         kinds.iter().copied().filter(|kind| !["g", "store"].contains(kind)).collect();
-    for (receivers, kinds) in [(1, kinds), (2, &without_last)] {
-        check_receivers(source, receivers, kinds, write);
+    for seed in Seed::of_test().cases(ROUNDS) {
+        check_receivers(source, 1, kinds, write, seed);
+        check_receivers(source, 2, &without_last, write, seed);
     }
 }
 
@@ -279,13 +286,14 @@ fn check_receivers(
     receivers: usize,
     kinds: &[&'static str],
     write: fn(&[Point]) -> Vec<u8>,
+    seed: u64,
 ) {
     let dir = folder();
     let options = format!(
         "type: {source}, listen: ['unixgram://DIR/points.sock'], receivers: {receivers}, {ONE_PERIOD}"
     );
     let mut agent = start(dir.path(), &options);
-    let outcome = send_drawn(&dir.path().join("points.sock"), kinds, write);
+    let outcome = send_drawn(seed, &dir.path().join("points.sock"), kinds, write);
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     compare(&Events::read(dir.path()), outcome);
 }

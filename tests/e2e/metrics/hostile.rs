@@ -3,6 +3,7 @@
 use super::{Events, ONE_PERIOD, PATIENCE, counted, send_all, start};
 use crate::support::{Agent, folder, wait_until};
 use fastrand::Rng;
+use millstream_testkit_random::{Seed, Size};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -123,8 +124,15 @@ fn bad_msgpack_is_counted_by_reason() {
     check("metricserver", METRICSERVER, GOOD_POINT, "good.delta");
 }
 
+/// Rounds, each with a thousand random messages to both sources.
+const ROUNDS: Size = Size { gate: 1, long: 10 };
+
 #[test]
 fn noise_bombs_and_oversized_messages_stop_nothing() {
+    Seed::of_test().cases(ROUNDS).for_each(send_noise);
+}
+
+fn send_noise(seed: u64) {
     for (source, good, good_name) in
         [("dogstatsd", GOOD_LINE, "good"), ("metricserver", GOOD_POINT, "good.delta")]
     {
@@ -133,7 +141,7 @@ fn noise_bombs_and_oversized_messages_stop_nothing() {
             "type: {source}, listen: ['unixgram://DIR/points.sock'], max_message: 16KiB, {ONE_PERIOD}"
         );
         let mut agent = start(dir.path(), &options);
-        let mut random = Rng::with_seed(u64::from(std::process::id()));
+        let mut random = Rng::with_seed(seed);
         let mut messages = vec![
             vec![0x91; 16_000],
             vec![b'\n'; 16_000],

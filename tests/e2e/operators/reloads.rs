@@ -3,6 +3,7 @@
 use super::{Java, PATIENCE, SetOnDrop, documents, each_jdk};
 use crate::support::java::homes;
 use crate::support::{Agent, folder, wait_until};
+use millstream_testkit_random::{Report, Size};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -15,12 +16,15 @@ use std::time::{Duration, Instant};
 const OPTIONS: &str = "'-XX:MaxMetaspaceSize=64m', '-XX:MetaspaceSize=16m', \
     '-XX:MinMetaspaceFreeRatio=0', '-XX:MaxMetaspaceFreeRatio=1', '-XX:SoftRefLRUPolicyMSPerMB=0'";
 
-/// Returns how many times a rule changes: `OPERATOR_RELOADS`, or 300 on the newest JDK and 30 on the
-/// others.
+/// How many times a rule changes on the newest JDK.
+const RELOADS_NEWEST: Size = Size { gate: 300, long: 10_000 };
+
+/// How many times a rule changes on the other ones.
+const RELOADS_OTHERS: Size = Size { gate: 30, long: 1000 };
+
 fn reloads(home: Java<'_>) -> usize {
-    let given = std::env::var("OPERATOR_RELOADS").ok().and_then(|text| text.parse().ok());
     let is_newest = !home.is_in_process && homes().last().is_some_and(|newest| **newest == *home);
-    given.unwrap_or(if is_newest { 300 } else { 30 })
+    if is_newest { RELOADS_NEWEST.len() } else { RELOADS_OTHERS.len() }
 }
 
 fn config(home: Java<'_>, version: usize) -> String {
@@ -106,8 +110,10 @@ fn replace(agent: &Agent, home: Java<'_>, versions: std::ops::Range<usize>) -> U
 
 #[test]
 fn rules_that_change_under_load_lose_nothing_and_their_classes_are_unloaded() {
+    let report = Report::of_test();
     each_jdk(|home| {
         let (dir, reloads) = (folder(), reloads(home));
+        report.count(reloads as u64);
         let stops = AtomicBool::new(false);
         let log = dir.path().join("app.log");
         std::thread::scope(|scope| {

@@ -1,11 +1,9 @@
 //! Files that are renamed and compressed while the agent is killed repeatedly.
-//!
-//! `CRASH_SECONDS` sets the duration of each case and `CRASH_FILES` its number of files;
-//! `CRASH_SEED` and `CRASH_CASES` select the cases. A failure prints its seed.
 
 use super::config;
 use crate::support::{Agent, folder, lines};
 use fastrand::Rng;
+use millstream_testkit_random::{Seed, Size};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -14,14 +12,14 @@ use std::process::Command;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Seconds of writing, rotating and killing in an ordinary test run.
-const SECONDS: u64 = 5;
+/// Seconds of writing, rotating and killing.
+const SECONDS: Size = Size { gate: 5, long: 120 };
 
 /// Log files of a case.
-const FILES: u64 = 4;
+const FILES: Size = Size { gate: 4, long: 20 };
 
 /// Concurrent cases per test.
-const CASES: u64 = 10;
+const CASES: Size = Size { gate: 10, long: 2 };
 
 /// How long the agent may deliver nothing while undelivered lines remain.
 const PATIENCE: Duration = Duration::from_secs(25);
@@ -38,7 +36,7 @@ struct Log {
 impl Log {
     fn new(dir: &Path, name: u64, seed: u64) -> Log {
         let path = dir.join(format!("in/app{name}.log"));
-        let random = Rng::with_seed(seed * 1000 + name);
+        let random = Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(name));
         Log { file: create(&path), path, name, number: 0, random }
     }
 
@@ -101,10 +99,6 @@ fn line(name: u64, number: usize) -> String {
     format!("file {name:02} line {number:07} and some words behind it")
 }
 
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).map_or(default, |text| text.parse().expect(variable))
-}
-
 /// Kills the agent after a random time and restarts it after another, until the logs are written.
 /// Before that it runs for two seconds: at the very first start, rotated names are not searched
 /// for.
@@ -141,8 +135,8 @@ fn play(include: &str, seed: u64) -> Result<(), String> {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
     let config = config(include);
-    let time = Duration::from_secs(number("CRASH_SECONDS", SECONDS));
-    let logs = (0..number("CRASH_FILES", FILES)).map(|name| Log::new(dir.path(), name, seed));
+    let time = Duration::from_secs(SECONDS.per_case());
+    let logs = (0..FILES.per_case()).map(|name| Log::new(dir.path(), name, seed));
     let writers: Vec<JoinHandle<usize>> =
         logs.map(|log| thread::spawn(move || log.run(time))).collect();
     kill_while(dir.path(), &config, seed, &writers);
@@ -195,7 +189,7 @@ fn judge(
         .unwrap();
     }
     Err(format!(
-        "CRASH_SEED={seed}: of {} lines {} are lost, such as {:?}, and {} came under several ids, such as {:?}",
+        "seed {seed}: of {} lines {} are lost, such as {:?}, and {} came under several ids, such as {:?}",
         written.len(),
         lost.len(),
         lost.first(),
@@ -206,13 +200,18 @@ fn judge(
 
 /// Runs all cases concurrently.
 fn run(include: &str) {
-    let first = number("CRASH_SEED", 1);
-    let seeds = first..first + number("CRASH_CASES", CASES);
+    let first = Seed::of_test_or(1);
+    let seeds: Vec<u64> = (0..CASES.get()).map(|case| first.value().wrapping_add(case)).collect();
+    first.count(CASES.get());
     let played: Vec<Result<(), String>> = thread::scope(|scope| {
-        let threads: Vec<_> = seeds.map(|seed| scope.spawn(move || play(include, seed))).collect();
+        let play = |seed: &u64| play(include, *seed);
+        let threads: Vec<_> = seeds.iter().map(|seed| scope.spawn(move || play(seed))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
-    let failures: Vec<String> = played.into_iter().filter_map(Result::err).collect();
+    let mut failures = Vec::new();
+    for (seed, result) in seeds.iter().zip(played) {
+        failures.extend(result.err().inspect(|_| first.set_value(*seed)));
+    }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 

@@ -2,7 +2,7 @@
 
 use super::{assert_every_line_once, config, finish};
 use crate::support::{Agent, folder};
-use fastrand::Rng;
+use millstream_testkit_random::Seed;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -90,7 +90,7 @@ impl Drop for Program {
 /// Starts the program, kills the agent every second or two while it runs, and checks every line.
 fn run(dir: &Path, command: Command, count: usize) {
     let config = config("['DIR/in/app.log*']");
-    let mut random = Rng::with_seed(std::process::id().into());
+    let mut random = Seed::of_test().random();
     let mut agent = Agent::start(dir, &config, &[]);
     let mut program = Program::start(command);
     let (begun, mut kill_at) = (Instant::now(), Instant::now() + Duration::from_secs(2));

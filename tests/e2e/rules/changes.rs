@@ -2,6 +2,7 @@
 
 use super::{FIELDS, PATIENCE, Stop, Totals, assert_totals, results, totals, write};
 use crate::support::{Agent, folder, wait_until};
+use millstream_testkit_random::Seed;
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
@@ -236,8 +237,7 @@ fn versions_of_a_task_count_consecutive_lines_over_kills() {
     };
     version(0);
     let config = CONFIG.replace("INLINE", &task("inline", "", ARRIVAL)).replace("true", "false");
-    let seed = fastrand::u64(..);
-    let (mut random, stop) = (fastrand::Rng::with_seed(seed), AtomicBool::new(false));
+    let (mut random, stop) = (Seed::of_test().random(), AtomicBool::new(false));
     let mut agent = Agent::start(folder, &config, &[]);
     let lines = std::thread::scope(|scope| {
         let writer = scope.spawn(|| write(&folder.join("app.log"), &stop));
@@ -259,7 +259,7 @@ fn versions_of_a_task_count_consecutive_lines_over_kills() {
     let mut agent = Agent::start(folder, &config, &["--until-eof"]);
     assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
     let mut found = totals(&results(&folder.join("out.json")));
-    let log = format!("seed {seed}\n{}", agent.log());
+    let log = agent.log();
     for name in ["changed", "changed_log"] {
         assert_consecutive(name, lines, &found, &log);
     }

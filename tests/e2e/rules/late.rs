@@ -2,6 +2,7 @@
 
 use super::{PATIENCE, iso8601, results, unix_s};
 use crate::support::{Agent, folder, wait_until};
+use millstream_testkit_random::Seed;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -126,8 +127,8 @@ fn take_untimed(found: &mut Windows, begun: i64) -> BTreeMap<String, u64> {
 fn events_count_once_in_the_window_of_their_time_however_late() {
     let folder = folder();
     let (log, out) = (folder.path().join("app.log"), folder.path().join("out.json"));
-    let (seed, begun) = (fastrand::u64(..), unix_s());
-    let (mut made, config) = (Lines::new(seed), config());
+    let (seed, begun) = (Seed::of_test(), unix_s());
+    let (mut made, config) = (Lines::new(seed.value()), config());
     let mut append = || {
         let mut file = OpenOptions::new().create(true).append(true).open(&log).unwrap();
         file.write_all(made.some().as_bytes()).unwrap();
@@ -157,7 +158,7 @@ fn events_count_once_in_the_window_of_their_time_however_late() {
     assert!(is_late, "no event came after the end of its window");
     let untimed = take_untimed(&mut found, begun);
     let expected = TASKS.map(|(name, ..)| (format!("{name}.n"), made.untimed));
-    assert_eq!(untimed, BTreeMap::from(expected), "seed {seed}");
-    assert!(found == made.expected, "seed {seed}: {found:#?}\n{:#?}", made.expected);
+    assert_eq!(untimed, BTreeMap::from(expected));
+    assert!(found == made.expected, "{found:#?}\n{:#?}", made.expected);
     assert!(!agent.log().contains("panic"), "{}", agent.log());
 }
