@@ -3,6 +3,7 @@
 
 mod circles;
 mod io;
+mod random;
 mod rust;
 
 use millstream_components::registry::ROWS;

@@ -71,7 +71,7 @@ fn item_end(text: &[u8], from: usize) -> usize {
 }
 
 /// Blanks comments and the contents of strings.
-fn code(source: &str) -> String {
+pub fn code(source: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(source.len()), source);
     while let Some(c) = rest.chars().next() {
         let inside_name = out.chars().next_back().is_some_and(is_name);
