@@ -22,7 +22,7 @@ redis: build ## build, then print the state and the slow commands of the Redis s
 test: toolchain ## check the formatting and run every test
 	scripts/test
 
-soak: toolchain ## play the tests with randomness for some minutes, from another seed each time
+soak: toolchain ## play the long versions of the random tests, from another seed each time: SOAK=n for n times as long
 	scripts/soak
 
 fuzz: toolchain ## play random changes of the fuzz corpora for a minute per target
