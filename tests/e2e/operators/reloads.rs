@@ -24,7 +24,7 @@ const RELOADS_OTHERS: Size = Size { gate: 30, long: 1000 };
 
 fn reloads(home: Java<'_>) -> usize {
     let is_newest = !home.is_in_process && homes().last().is_some_and(|newest| **newest == *home);
-    if is_newest { RELOADS_NEWEST.len() } else { RELOADS_OTHERS.len() }
+    if is_newest { RELOADS_NEWEST.count() } else { RELOADS_OTHERS.count() }
 }
 
 fn config(home: Java<'_>, version: usize) -> String {

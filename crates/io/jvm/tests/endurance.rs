@@ -32,7 +32,7 @@ fn calls_leave_nothing_behind() {
     let call = |count: usize| (0..count).for_each(|_| drop(batch.call(&operator)));
     call(10_000);
     let before = collected();
-    call(CALLS.len());
+    call(CALLS.count());
     let after = collected();
     // A reference per call would keep 100,000 objects of 16 bytes at least.
     assert!(after.heap_used < before.heap_used + (1 << 20), "{before:?}, {after:?}");
@@ -45,7 +45,7 @@ fn operators_that_are_replaced_under_load_are_unloaded() {
     report.count(REPLACED.get());
     replace(20);
     let before = collected();
-    replace(REPLACED.len());
+    replace(REPLACED.count());
     let after = collected();
     // The classes of the JDK that are loaded meanwhile are less than a class per operator.
     assert!(after.classes < before.classes + 100, "{before:?}, {after:?}");

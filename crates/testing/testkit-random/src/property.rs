@@ -19,17 +19,19 @@ const REFUSED_PER_CASE_MAX: u32 = 4;
 /// the seed is printed.
 #[track_caller]
 pub fn property(cases: Size) -> Config {
-    let seed = Seed::of_test_at(Location::caller());
+    config(OfProperty(Arc::new(Seed::of_test_at(Location::caller()))), cases)
+}
+
+fn config(seed: OfProperty, cases: Size) -> Config {
     let cases = u32::try_from(cases.get()).unwrap_or(u32::MAX);
     let defaults = Config::default();
-    seed.count(cases.into());
+    let refused_max = cases.saturating_mul(REFUSED_PER_CASE_MAX);
+    seed.0.count(cases.into());
     Config {
         cases,
-        max_global_rejects: cases
-            .saturating_mul(REFUSED_PER_CASE_MAX)
-            .max(defaults.max_global_rejects),
-        rng_seed: RngSeed::Fixed(seed.value()),
-        failure_persistence: Some(Box::new(OfProperty(Arc::new(seed)))),
+        max_global_rejects: refused_max.max(defaults.max_global_rejects),
+        rng_seed: RngSeed::Fixed(seed.0.value()),
+        failure_persistence: Some(Box::new(seed)),
         ..defaults
     }
 }
@@ -65,5 +67,40 @@ impl FailurePersistence for OfProperty {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OfProperty, Size, property};
+    use crate::Seed;
+    use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
+    use std::sync::Arc;
+
+    const CASES: Size = Size { gate: 20, long: 20 };
+
+    /// Returns the values that a seed begins.
+    fn values(seed: u64) -> Vec<u64> {
+        let seed = Seed::with(seed, std::panic::Location::caller());
+        let config = super::config(OfProperty(Arc::new(seed)), CASES);
+        let mut runner = TestRunner::new(config);
+        let mut value = || any::<u64>().new_tree(&mut runner).unwrap().current();
+        (0..10).map(|_| value()).collect()
+    }
+
+    #[test]
+    fn a_seed_repeats_the_values() {
+        assert_eq!(values(17), values(17));
+        assert_ne!(values(17), values(18));
+    }
+
+    proptest! {
+        #![proptest_config(property(CASES))]
+
+        #[test]
+        fn a_property_is_configured(number in 0..10_u32) {
+            prop_assert!(number < 10);
+        }
     }
 }

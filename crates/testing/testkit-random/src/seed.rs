@@ -40,7 +40,7 @@ impl Seed {
         Seed::with(crate::number(VARIABLE).unwrap_or(gate), Location::caller())
     }
 
-    fn with(value: u64, at: &Location<'_>) -> Seed {
+    pub(crate) fn with(value: u64, at: &Location<'_>) -> Seed {
         Seed { value: AtomicU64::new(value), report: Report::at(at) }
     }
 

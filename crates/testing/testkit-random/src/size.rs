@@ -18,8 +18,8 @@ impl Size {
         self.of(soak())
     }
 
-    /// As `get`, for numbers of rows and bytes.
-    pub fn len(self) -> usize {
+    /// As `get`, for what is counted in memory.
+    pub fn count(self) -> usize {
         usize::try_from(self.get()).expect("a size that fits the memory")
     }
 
