@@ -75,6 +75,7 @@ mod tests {
     use super::{OfProperty, Size, property};
     use crate::Seed;
     use proptest::prelude::*;
+    use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
     use std::sync::Arc;
 
