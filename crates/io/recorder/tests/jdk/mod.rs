@@ -170,7 +170,9 @@ const CASES: Size = Size { gate: 4, long: 200 };
 #[test]
 fn printed_events_and_counts_are_those_that_were_written() {
     let config = ProptestConfig { max_shrink_iters: 60, ..property(CASES) };
-    let result = TestRunner::new(config).run(&(clocks(), events()), |(clock, (names, events))| {
+    // It has the seed, which is printed if it lives when the test fails.
+    let mut runner = TestRunner::new(config);
+    let result = runner.run(&(clocks(), events()), |(clock, (names, events))| {
         let found = differences(&recording(clock), &names, &events);
         prop_assert!(found.is_empty(), "{}", found.join("\n"));
         Ok(())
