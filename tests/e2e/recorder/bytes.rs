@@ -121,7 +121,8 @@ fn printed(home: &Path, file: &Path) -> Vec<Value> {
 fn sums_of_bytes_are_those_of_files_and_connections() {
     let dir = folder();
     let server = CountingServer::start();
-    // A block ends between two lines, so that no part of a line is read again.
+    // A block ends between two lines, so that no part of a line is read again, and both buffers take
+    // the whole file: a sink that is blocked would read it later.
     let text: String = (0..LINES).map(|line| format!("line {line:026}\n")).collect();
     fs::create_dir(dir.path().join("in")).unwrap();
     fs::write(dir.path().join("in/a.log"), &text).unwrap();
@@ -130,8 +131,8 @@ fn sums_of_bytes_are_those_of_files_and_connections() {
         "
 sources: {{ app: {{ type: file, include: ['DIR/in/*.log'] }} }}
 sinks:
-  out: {{ type: file, inputs: [app], path: DIR/out, encoding: {{ codec: text }} }}
-  web: {{ type: http, inputs: [app], uri: 'http://{}/in', batch: {{ timeout: 100ms }} }}
+  out: {{ type: file, inputs: [app], path: DIR/out, encoding: {{ codec: text }}, buffer: {{ max: 16MiB }} }}
+  web: {{ type: http, inputs: [app], uri: 'http://{}/in', batch: {{ timeout: 100ms }}, buffer: {{ max: 16MiB }} }}
 ",
         server.address
     );
