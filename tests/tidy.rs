@@ -62,10 +62,21 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("millstream-allocator", &[]),
+    (
+        "millstream-codecs",
+        &[
+            "millstream-encodings",
+            "millstream-model",
+            "millstream-parsers",
+            "millstream-scan",
+            "millstream-timestamps",
+        ],
+    ),
     ("millstream-columns", &[]),
     (
         "millstream-components",
         &[
+            "millstream-codecs",
             "millstream-compression",
             "millstream-detect",
             "millstream-encodings",

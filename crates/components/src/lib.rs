@@ -5,7 +5,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod codec;
 pub mod component;
 pub mod registry;
 pub mod sinks;
@@ -14,3 +13,5 @@ pub mod sources;
 pub mod test_offload;
 pub mod transforms;
 pub mod util;
+
+pub use millstream_codecs as codec;

@@ -1,12 +1,11 @@
 //! Parts of the configuration and of events that components of several kinds use.
 
 pub mod condition;
-pub mod formats;
 pub mod framing;
 pub mod glob;
 pub mod jvm;
 pub mod kafka;
 pub mod period;
-pub mod seed;
 pub mod segments;
-pub mod template;
+
+pub use millstream_codecs::{formats, seed, template};

@@ -1,9 +1,8 @@
 //! Configuration of sink `elasticsearch`.
 
 use super::ElasticsearchSink;
-use super::encoder::{Action, Id, OpType};
-use super::indexes::Indexes;
 use crate::codec::Encoding;
+use crate::codec::bulk::{Action, Id, Indexes, OpType};
 use crate::component::{Component, SinkComponent};
 use crate::sinks::http_delivery::{
     BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers,

@@ -7,15 +7,15 @@
 
 mod answer;
 mod config;
-mod encoder;
-mod indexes;
 mod packer;
+#[cfg(test)]
+mod tests;
 
 pub use config::ElasticsearchConfig;
 
 use crate::codec::Encoding;
+use crate::codec::bulk::{ACTION_BYTES, Action, DocumentEncoder};
 use crate::sinks::http_delivery::{BulkLane, Settings};
-use encoder::{ACTION_BYTES, Action, DocumentEncoder};
 use millstream_compression::{Algorithm, Compressor};
 use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{Encoder, Lane, LaneCx, Sink};

@@ -1,7 +1,7 @@
 //! The variable parts of a template: fields and time specifiers.
 
 use super::Use;
-use crate::util::formats::{civil, push_decimal, push_rfc3339};
+use crate::formats::{civil, push_decimal, push_rfc3339};
 use millstream_model::{Batch, MEMBERS, Segment};
 use std::borrow::Cow;
 use std::io::Write;
@@ -15,16 +15,27 @@ pub const FIELD_BYTES_MIN: usize = HASH_BYTES + 6;
 /// A field of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Field {
+    /// Name of the host.
     Host,
+    /// Id of the source.
     Source,
+    /// Path of the file.
     File,
+    /// Id of the file.
     FileId,
+    /// Offset of the line.
     Offset,
+    /// Id of the event.
     Id,
+    /// Time of the event.
     Timestamp,
+    /// Time the line was read.
     Collected,
+    /// Offset of the previous line.
     PreviousOffset,
+    /// Whether the line was truncated.
     Truncated,
+    /// The text.
     Message,
     /// A field of the line, or an attribute of the source or origin.
     Named(String),

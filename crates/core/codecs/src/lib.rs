@@ -1,11 +1,21 @@
 //! Codecs: `text` (the raw line), `json` (one object per line), `raw_json` (the object that a line
-//! is, with added members), `msgpack` (blocks of metrics).
+//! is, with added members), `msgpack` (blocks of metrics), `bulk` (actions and documents). Also the
+//! templates of names, and numbers and times as text.
+//!
+//! A separate crate because it cuts a dependency: encoders build, are tested, and have their
+//! instructions counted without librdkafka, TLS or a JVM.
 
+#![forbid(unsafe_code)]
+
+pub mod bulk;
+pub mod formats;
 mod json;
 pub mod metric_record;
 pub mod metric_view;
 pub mod msgpack;
 mod raw_json;
+pub mod seed;
+pub mod template;
 mod text;
 
 use millstream_model::limits::BATCH_ROWS_MAX;

@@ -2,8 +2,8 @@
 //! Events that are not metrics are refused.
 
 use super::{Encoding, Metadata};
-use crate::codec::metric_view::{MetricView, NOT_A_METRIC, NotMetrics};
-use crate::util::seed::secret_seed;
+use crate::metric_view::{MetricView, NOT_A_METRIC, NotMetrics};
+use crate::seed::secret_seed;
 use bytes::Bytes;
 use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};

@@ -22,7 +22,7 @@ mod value;
 use millstream_model::{Batch, Segment};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
-pub(crate) use value::Field;
+pub use value::Field;
 use value::Piece;
 
 /// Rendered for a field that an event does not have.

@@ -1,7 +1,9 @@
-use super::super::config::ElasticsearchConfig;
-use super::*;
+use super::config::ElasticsearchConfig;
+use crate::codec::bulk::TOO_MANY_INDEXES;
 use crate::component::SinkComponent;
-use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger};
+use millstream_model::{
+    Batch, BlockPool, Cell, CellKind, Column, Counters, EncodeCx, Grant, Ledger, Payload,
+};
 use millstream_testkit::{Rows, batch};
 use millstream_testkit_random::{Size, property};
 use proptest::prelude::*;

@@ -1,7 +1,10 @@
 //! Encodes batches as the lines of a bulk request: for each event an action and a document.
 
-use super::indexes::Indexes;
-use crate::util::template::Template;
+mod indexes;
+
+pub use indexes::Indexes;
+
+use crate::template::Template;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};
 use millstream_scan::escape_json;
 use schemars::JsonSchema;
@@ -216,6 +219,3 @@ fn refuse(row: usize, payload: &mut Payload, cx: &mut EncodeCx<'_>) {
         None => cx.counters.dropped(TOO_MANY_INDEXES, 1),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -232,7 +232,7 @@ fn push_value(key: &[u8], kind: CellKind, bytes: &[u8], utf8: bool, out: &mut Ve
 
 /// Appends JSON on a single line, since a line feed would end the event. JSON strings cannot
 /// contain a raw line feed, so each one is white space.
-pub(in crate::codec) fn push_one_line(mut json: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn push_one_line(mut json: &[u8], out: &mut Vec<u8>) {
     while let Some(at) = memchr::memchr2(b'\n', b'\r', json) {
         out.extend_from_slice(&json[..at]);
         out.push(b' ');

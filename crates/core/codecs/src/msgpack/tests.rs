@@ -1,7 +1,7 @@
 //! Encoded blocks, decoded by an independent decoder and compared with the JSON of the same events.
 
 use super::*;
-use crate::codec::Codec;
+use crate::Codec;
 use millstream_encodings::msgpack::blocks;
 use millstream_model::{
     BlockPool, CellKind, Column, ColumnBuilder, Counters, Grant, Ledger, Selection, SourceInfo,
@@ -85,7 +85,7 @@ fn compare(body: &[u8], lines: &[u8]) -> usize {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("body"), body).unwrap();
     std::fs::write(folder.path().join("lines"), lines).unwrap();
-    let formats = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats");
+    let formats = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/formats");
     let mut python = Command::new("python3");
     python.args(["-B", "-", folder.path().to_str().unwrap()]).env("PYTHONPATH", formats);
     let mut python = python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

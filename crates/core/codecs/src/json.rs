@@ -10,9 +10,7 @@ mod fields;
 pub(super) use fields::push_one_line;
 
 use super::{Encoding, Metadata};
-use crate::util::formats::{
-    DIGITS_MAX, RFC3339_BYTES, Rfc3339, decimal, push_decimal, push_rfc3339,
-};
+use crate::formats::{DIGITS_MAX, RFC3339_BYTES, Rfc3339, decimal, push_decimal, push_rfc3339};
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};
 use millstream_scan::escape_json;
 
