@@ -1,7 +1,7 @@
 # Every task of the project. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run redis test soak fuzz bench bench-peers check toolchain
+.PHONY: help build run redis test soak fuzz counts bench bench-peers check toolchain
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ soak: toolchain ## play the long versions of the random tests, from another seed
 
 fuzz: toolchain ## play random changes of the fuzz corpora for a minute per target
 	cargo run -p millstream-fuzz -- --seconds 60
+
+counts: toolchain ## count the instructions of the data path, and compare them with the recorded counts
+	scripts/counts
 
 bench: build ## measure the program beside the limits of this host
 	cargo run --release -p millstream-bench -- short

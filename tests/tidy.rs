@@ -112,6 +112,22 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-timestamps",
         ],
     ),
+    (
+        "millstream-counts",
+        &[
+            "millstream-codecs",
+            "millstream-columns",
+            "millstream-expressions",
+            "millstream-framing",
+            "millstream-groups",
+            "millstream-model",
+            "millstream-parsers",
+            "millstream-points",
+            "millstream-rules",
+            "millstream-scan",
+            "millstream-series",
+        ],
+    ),
     ("millstream-detect", &[]),
     ("millstream-encodings", &["millstream-columns", "millstream-scan"]),
     (

@@ -1,0 +1,40 @@
+//! Lines to fields.
+
+use super::events::{Block, access_parser};
+use crate::load::Load;
+use crate::text::{self, FIELDS, WriteLine};
+use millstream_parsers::{
+    Delimited, DelimitedConfig, Json, JsonConfig, KeyValue, KeyValueConfig, Parser,
+};
+use std::hint::black_box;
+
+/// Access lines to 11 fields.
+pub fn nginx() -> Load {
+    parse(text::access, access_parser())
+}
+
+/// JSON lines to flat fields.
+pub fn json() -> Load {
+    let config = JsonConfig { flatten: true, ..JsonConfig::default() };
+    parse(text::json, Json::new(&config).expect("valid options"))
+}
+
+/// Lines with commas to ten fields.
+pub fn delimited() -> Load {
+    let fields = (0..FIELDS).map(|field| (format!("field{field}").into(), None)).collect();
+    let config = DelimitedConfig { fields, ..DelimitedConfig::default() };
+    parse(text::delimited, Delimited::new(config).expect("a format"))
+}
+
+/// Lines of ten pairs to fields.
+pub fn key_value() -> Load {
+    parse(text::key_value, KeyValue::new(KeyValueConfig::default()).expect("a format"))
+}
+
+fn parse(write: WriteLine, mut parser: impl Parser + 'static) -> Load {
+    let block = Block::new(write);
+    Load::new("line", move || {
+        black_box(block.parse(&mut parser));
+        block.cells.len() as u64
+    })
+}
