@@ -22,7 +22,7 @@ const FILES: Size = Size { gate: 4, long: 20 };
 const CASES: Size = Size { gate: 10, long: 2 };
 
 /// How long the agent may deliver nothing while undelivered lines remain.
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A log file with its writer, rotated like logrotate with `create` and `compress`.
 struct Log {
