@@ -9,6 +9,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -19,7 +21,7 @@ const SECONDS: Size = Size { gate: 5, long: 120 };
 const FILES: Size = Size { gate: 4, long: 20 };
 
 /// Concurrent cases per test.
-const CASES: Size = Size { gate: 10, long: 2 };
+const CASES: Size = Size { gate: 4, long: 2 };
 
 /// How long the agent may deliver nothing while undelivered lines remain.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -74,12 +76,13 @@ impl Log {
         }
     }
 
-    /// Writes and rotates for a while; returns the number of lines.
-    fn run(mut self, time: Duration) -> usize {
+    /// Writes and rotates for a while, from when the agent knows all files; returns the number of
+    /// lines.
+    fn run(mut self, time: Duration, are_known: &AtomicBool) -> usize {
         let begun = Instant::now();
         while begun.elapsed() < time {
             let rotation = Instant::now() + Duration::from_millis(300 + self.random.u64(..1200));
-            while Instant::now() < rotation {
+            while Instant::now() < rotation || !are_known.load(Ordering::Relaxed) {
                 let lines = 1 + self.random.u64(..60) as usize;
                 self.write(lines);
                 thread::sleep(Duration::from_millis(10));
@@ -95,20 +98,36 @@ fn create(path: &Path) -> File {
     OpenOptions::new().create_new(true).append(true).open(path).unwrap()
 }
 
+/// Returns how each line of a file begins.
+fn file(name: u64) -> String {
+    format!("file {name:02} ")
+}
+
 fn line(name: u64, number: usize) -> String {
-    format!("file {name:02} line {number:07} and some words behind it")
+    format!("{}line {number:07} and some words behind it", file(name))
+}
+
+/// Starts the agent for the first time, and waits until it has delivered a line of every file: it
+/// does not search for rotated names then.
+fn start(dir: &Path, config: &str) -> Agent {
+    let agent = Agent::start(dir, config, &[]);
+    let is_known = |name: u64| delivered(dir).keys().any(|line| line.starts_with(&file(name)));
+    while !(0..FILES.per_case()).all(is_known) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    agent
 }
 
 /// Kills the agent after a random time and restarts it after another, until the logs are written.
-/// Before that it runs for two seconds: at the very first start, rotated names are not searched
-/// for.
-fn kill_while(dir: &Path, config: &str, seed: u64, writers: &[JoinHandle<usize>]) {
+fn kill_while(
+    mut agent: Agent,
+    dir: &Path,
+    config: &str,
+    seed: u64,
+    writers: &[JoinHandle<usize>],
+) {
     let mut random = Rng::with_seed(seed);
-    let mut agent = Agent::start(dir, config, &[]);
     let pause = |ms: u64| thread::sleep(Duration::from_millis(ms));
-    while lines(&dir.join("out.json")).is_empty() {
-        pause(10);
-    }
     while writers.iter().any(|writer| !writer.is_finished()) {
         agent.kill();
         pause(random.u64(..1200));
@@ -137,9 +156,15 @@ fn play(include: &str, seed: u64) -> Result<(), String> {
     let config = config(include);
     let time = Duration::from_secs(SECONDS.per_case());
     let logs = (0..FILES.per_case()).map(|name| Log::new(dir.path(), name, seed));
-    let writers: Vec<JoinHandle<usize>> =
-        logs.map(|log| thread::spawn(move || log.run(time))).collect();
-    kill_while(dir.path(), &config, seed, &writers);
+    let are_known = Arc::new(AtomicBool::new(false));
+    let spawn = |log: Log| {
+        let are_known = are_known.clone();
+        thread::spawn(move || log.run(time, &are_known))
+    };
+    let writers: Vec<JoinHandle<usize>> = logs.map(spawn).collect();
+    let agent = start(dir.path(), &config);
+    are_known.store(true, Ordering::Relaxed);
+    kill_while(agent, dir.path(), &config, seed, &writers);
     let counts: Vec<usize> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
     let numbers =
         |(name, count): (usize, &usize)| (0..*count).map(move |number| line(name as u64, number));
