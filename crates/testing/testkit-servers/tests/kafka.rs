@@ -59,16 +59,19 @@ fn three_clients_read_every_codec() {
 #[test]
 fn topics_are_created_and_deleted() {
     let kafka = Kafka::shared();
-    kafka.create_topic_with("small", 2, &[("max.message.bytes", "200")]);
-    assert_eq!((kafka.count("small"), kafka.read("small").len()), (0, 0));
+    kafka.create_topic_with("two_small_partitions", 2, &[("max.message.bytes", "200")]);
+    assert_eq!(
+        (kafka.count("two_small_partitions"), kafka.read("two_small_partitions").len()),
+        (0, 0)
+    );
     let client = kafka.client(Listener::Plaintext);
-    let rejected = deliver(&client, "small", &"x".repeat(500));
+    let rejected = deliver(&client, "two_small_partitions", &"x".repeat(500));
     assert_eq!(rejected, Err(Code::MessageSizeTooLarge));
-    produce(&client, "small", &["short".to_owned()]);
-    assert_eq!(kafka.count("small"), 1);
-    kafka.delete_topic("small");
-    kafka.create_topic("small", 1);
-    assert_eq!(kafka.count("small"), 0);
+    produce(&client, "two_small_partitions", &["short".to_owned()]);
+    assert_eq!(kafka.count("two_small_partitions"), 1);
+    kafka.delete_topic("two_small_partitions");
+    kafka.create_topic("two_small_partitions", 1);
+    assert_eq!(kafka.count("two_small_partitions"), 0);
 }
 
 #[test]
@@ -247,6 +250,7 @@ fn a_killed_test_process_leaves_nothing_behind() {
     child.args(["--exact", "a_killed_test_process_leaves_nothing_behind", "--nocapture"]);
     let mut child = child
         .env(CHILD, "1")
+        .env_remove(millstream_testkit_servers::shared::SOCKET_VARIABLE)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
