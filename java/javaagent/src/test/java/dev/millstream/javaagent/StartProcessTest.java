@@ -7,7 +7,6 @@ import com.sun.tools.attach.VirtualMachine;
 import dev.millstream.client.FakeAgent;
 import java.io.DataInputStream;
 import java.nio.file.Path;
-import java.util.Arrays;
 import java.util.List;
 import java.util.jar.JarFile;
 import org.junit.jupiter.api.Test;
@@ -18,8 +17,11 @@ class StartProcessTest {
     private static final int JAVA_8_MAJOR = 52;
     private static final int STARTS = 9;
 
+    /** Starts on a host so busy that none of the first was undisturbed. */
+    private static final int STARTS_MAX = 60;
+
     /** Generous bound for busy hosts; the goal is 60 ms. */
-    private static final long DELAY_MS_MAX = 1000;
+    private static final long DELAY_MS_MAX = 150;
 
     @TempDir
     Path dir;
@@ -140,17 +142,17 @@ class StartProcessTest {
 
     @Test
     void the_application_starts_about_as_fast_as_without() throws Exception {
-        long[] without = new long[STARTS];
-        long[] with = new long[STARTS];
-        for (int at = 0; at < STARTS; at++) {
-            without[at] = startMs();
-            with[at] = startMs(Child.agent(path(), ""));
+        // The fastest starts: on a busy host, the others have more of the waiting for a CPU than of the agent.
+        long without = Long.MAX_VALUE;
+        long with = Long.MAX_VALUE;
+        int starts = 0;
+        while (starts < STARTS || (with - without > DELAY_MS_MAX && starts < STARTS_MAX)) {
+            without = Math.min(without, startMs());
+            with = Math.min(with, startMs(Child.agent(path(), "")));
+            starts++;
         }
-        Arrays.sort(without);
-        Arrays.sort(with);
-        // The fastest starts: on a busy host, the median has more of the waiting for a CPU than of the agent.
-        long delay = with[0] - without[0];
-        System.out.println("main is delayed by " + delay + " ms: " + Arrays.toString(without) + ", " + Arrays.toString(with));
-        assertTrue(delay <= DELAY_MS_MAX, () -> delay + " ms");
+        String found = "main is delayed by " + (with - without) + " ms, the least of " + starts + " starts";
+        System.out.println(found);
+        assertTrue(with - without <= DELAY_MS_MAX, found);
     }
 }
