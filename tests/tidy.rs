@@ -717,7 +717,6 @@ const SHARED_NAMES: &[(&str, &str)] = &[
     ("Reason", "why a crate leaves something out, qualified by it"),
     ("Settings", "what a crate is started with, qualified by it"),
     ("Shard", "one worker's part: of a merge transform; of the series"),
-    ("Size", "a number of bytes; how much a random test does"),
     ("StartError", "why a crate cannot start what it runs, qualified by it"),
     ("Store", "of checkpoints; of series"),
     ("Wake", "a callback that wakes a source; a collection"),

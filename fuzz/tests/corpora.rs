@@ -1,10 +1,10 @@
 //! Every corpus, and some changes of it, with a seed that does not change in the gate.
 
 use millstream_fuzz::{Mutator, TARGETS, Target, corpus, try_input};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 
 /// Changes played for each target.
-const CASES: Size = Size { gate: 400, long: 200_000 };
+const CASES: TestSize = TestSize { gate: 400, long: 200_000 };
 
 /// Bytes of all corpora: they are kept with the code.
 const CORPORA_BYTES_MAX: usize = 300_000;

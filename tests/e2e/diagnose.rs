@@ -1,17 +1,17 @@
 //! Causes of late data are planted into agents; `diagnose` must name them, and nothing else.
 
 use crate::support::millstream;
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use millstream_testkit_servers::causes::{Matrix, VERDICT};
 
 /// Runs of each cause alone.
-const SINGLES: Size = Size { gate: 1, long: 10 };
+const SINGLES: TestSize = TestSize { gate: 1, long: 10 };
 
 /// Runs of two causes.
-const PAIRS: Size = Size { gate: 6, long: 150 };
+const PAIRS: TestSize = TestSize { gate: 6, long: 150 };
 
 /// Runs without a cause.
-const HEALTHY: Size = Size { gate: 30, long: 560 };
+const HEALTHY: TestSize = TestSize { gate: 30, long: 560 };
 
 /// A tenth of `millstream-bench diagnose`. `DIAGNOSE_ONLY=NAME` plays one cause alone.
 #[test]

@@ -1,7 +1,7 @@
 //! The file sink with many files: names from events, rotation and compression under `kill -9`.
 
 use crate::support::{Agent, folder, lines, wait_until};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -54,7 +54,7 @@ fn decompressed(path: &Path) -> String {
 }
 
 /// Rounds, each with all kills.
-const ROUNDS: Size = Size { gate: 1, long: 10 };
+const ROUNDS: TestSize = TestSize { gate: 1, long: 10 };
 
 #[test]
 fn rotated_and_compressed_files_have_every_line_once_after_kills() {

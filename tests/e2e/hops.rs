@@ -2,7 +2,7 @@
 //! killed while lines are written and rotated; each line becomes one document.
 
 use crate::support::{Agent, folder};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use millstream_testkit_servers::kafka::Kafka;
 use millstream_testkit_servers::search::SearchServer;
 use serde_json::json;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Kills of agents, broker and server together.
-const KILLS: Size = Size { gate: 20, long: 200 };
+const KILLS: TestSize = TestSize { gate: 20, long: 200 };
 const TOPIC: &str = "hops";
 const INDEX: &str = "hops";
 const FILES: usize = 3;

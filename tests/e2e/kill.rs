@@ -1,7 +1,7 @@
 //! `kill -9` under load: nothing is lost or torn, order is kept, and repeats have the same ids.
 
 use crate::support::{Agent, folder, lines, wait_until};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -78,7 +78,7 @@ pub fn write_load(folder: &Path, time: Duration, done: &AtomicBool) {
 }
 
 /// Rounds, each with all kills.
-const ROUNDS: Size = Size { gate: 1, long: 10 };
+const ROUNDS: TestSize = TestSize { gate: 1, long: 10 };
 
 #[test]
 fn a_million_lines_survive_rotation_and_ten_kills() {

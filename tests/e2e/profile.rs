@@ -2,7 +2,7 @@
 
 use crate::support::java::{built, homes};
 use crate::support::{Agent, folder, lines, millstream, wait_until};
-use millstream_testkit_random::{Report, Size};
+use millstream_testkit_random::{Report, TestSize};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -307,7 +307,7 @@ fn profile_reloaded(dir: &Path, agent: &mut Agent, home: &Path, event: &str) -> 
 }
 
 /// How long each Java is profiled.
-const SECONDS: Size = Size { gate: 4, long: 300 };
+const SECONDS: TestSize = TestSize { gate: 4, long: 300 };
 
 /// Java's frames are between those of the runtime that they call and of the Rust function that has called
 /// them, below the component's root.

@@ -2,7 +2,7 @@
 
 use crate::support::{Agent, folder, lines};
 use fastrand::Rng;
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -91,7 +91,7 @@ fn finish(dir: &Path, config: &str) {
 }
 
 /// Runs, each with all kills.
-const RUNS: Size = Size { gate: 1, long: 10 };
+const RUNS: TestSize = TestSize { gate: 1, long: 10 };
 
 #[test]
 fn acknowledged_lines_survive_kills_of_the_agent_and_of_the_server() {

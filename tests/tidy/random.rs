@@ -107,7 +107,7 @@ fn random_tests_take_their_seed_from_the_environment_and_print_it() {
     fail_if_any(faults);
 }
 
-/// One meaning of seeds and sizes: no test reads other variables for them.
+/// One meaning of seeds and sizes: no test has other variables for them.
 #[test]
 fn only_one_crate_reads_seeds_and_sizes_from_the_environment() {
     let ends = ["SEED\"", "CASES\"", "SOAK\"", "KILLS\""];

@@ -5,7 +5,7 @@ use super::remote_write::{assert_exact, forward, send_points, sink, wait_sum};
 use super::{PATIENCE, counted, send, start_ready, stop};
 use crate::e2e::full::SmallDisk;
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit_random::{Report, Size};
+use millstream_testkit_random::{Report, TestSize};
 use millstream_testkit_servers::http::{HttpOptions, ReceivedRequest, Reply};
 use millstream_testkit_servers::prometheus::Prometheus;
 use std::fs::{self, File};
@@ -24,7 +24,7 @@ const LINE_BYTES: usize = 100;
 const LINES_PER_SECOND: u64 = 100_000;
 
 /// Seconds of the long outage.
-const OUTAGE: Size = Size { gate: 6, long: 600 };
+const OUTAGE: TestSize = TestSize { gate: 6, long: 600 };
 
 /// Writes numbered lines at the rate until `until` says that it is enough; returns how many.
 fn write_lines(mut out: impl Write, until: impl Fn(u64) -> bool) -> u64 {

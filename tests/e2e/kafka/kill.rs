@@ -4,7 +4,7 @@ use super::config;
 use crate::e2e::kill::{check_json, write_load};
 use crate::support::{Agent, folder};
 use fastrand::Rng;
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use millstream_testkit_servers::kafka::{Kafka, Record};
 use std::collections::HashMap;
 use std::fs;
@@ -17,7 +17,7 @@ const KILLS: u64 = 20;
 const AWAY: Duration = Duration::from_secs(20);
 
 /// Rounds, each with all kills.
-const ROUNDS: Size = Size { gate: 1, long: 10 };
+const ROUNDS: TestSize = TestSize { gate: 1, long: 10 };
 
 #[test]
 fn a_million_lines_survive_twenty_kills_of_the_agent_and_two_of_the_broker() {

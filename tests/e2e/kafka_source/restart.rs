@@ -2,7 +2,7 @@
 
 use super::{PATIENCE, assert_all, broker, config, events, ids, numbered, run};
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use millstream_testkit_servers::kafka::Kafka;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn a_stop_and_a_start_repeat_nothing() {
 const KILLS: usize = 5;
 
 /// Rounds, each with all kills.
-const ROUNDS: Size = Size { gate: 1, long: 10 };
+const ROUNDS: TestSize = TestSize { gate: 1, long: 10 };
 
 /// The file sink truncates what no checkpoint covers, so a committed offset must not be ahead of
 /// it.

@@ -4,13 +4,13 @@
 use super::{Events, ONE_PERIOD, number, send_all, start, tags_of};
 use crate::support::{folder, millstream};
 use fastrand::Rng;
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
 /// Rounds with as many points from each sender.
-const ROUNDS: Size = Size { gate: 1, long: 20 };
+const ROUNDS: TestSize = TestSize { gate: 1, long: 20 };
 const SENDERS: u64 = 4;
 const POINTS: usize = 4000;
 

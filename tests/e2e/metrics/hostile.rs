@@ -3,7 +3,7 @@
 use super::{Events, ONE_PERIOD, PATIENCE, counted, send_all, start};
 use crate::support::{Agent, folder, wait_until};
 use fastrand::Rng;
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -125,7 +125,7 @@ fn bad_msgpack_is_counted_by_reason() {
 }
 
 /// Rounds, each with a thousand random messages to both sources.
-const ROUNDS: Size = Size { gate: 1, long: 10 };
+const ROUNDS: TestSize = TestSize { gate: 1, long: 10 };
 
 #[test]
 fn noise_bombs_and_oversized_messages_stop_nothing() {

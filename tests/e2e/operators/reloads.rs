@@ -3,7 +3,7 @@
 use super::{Java, PATIENCE, SetOnDrop, documents, each_jdk};
 use crate::support::java::homes;
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit_random::{Report, Size};
+use millstream_testkit_random::{Report, TestSize};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -17,10 +17,10 @@ const OPTIONS: &str = "'-XX:MaxMetaspaceSize=64m', '-XX:MetaspaceSize=16m', \
     '-XX:MinMetaspaceFreeRatio=0', '-XX:MaxMetaspaceFreeRatio=1', '-XX:SoftRefLRUPolicyMSPerMB=0'";
 
 /// How many times a rule changes on the newest JDK.
-const RELOADS_NEWEST: Size = Size { gate: 300, long: 10_000 };
+const RELOADS_NEWEST: TestSize = TestSize { gate: 300, long: 10_000 };
 
 /// How many times a rule changes on the other ones.
-const RELOADS_OTHERS: Size = Size { gate: 30, long: 1000 };
+const RELOADS_OTHERS: TestSize = TestSize { gate: 30, long: 1000 };
 
 fn reloads(home: Java<'_>) -> usize {
     let is_newest = !home.is_in_process && homes().last().is_some_and(|newest| **newest == *home);

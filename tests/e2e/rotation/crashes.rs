@@ -3,7 +3,7 @@
 use super::config;
 use crate::support::{Agent, folder, lines};
 use fastrand::Rng;
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -15,16 +15,16 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Seconds of writing, rotating and killing.
-const SECONDS: Size = Size { gate: 5, long: 120 };
+const SECONDS: TestSize = TestSize { gate: 5, long: 120 };
 
 /// Log files of a case.
-const FILES: Size = Size { gate: 4, long: 20 };
+const FILES: TestSize = TestSize { gate: 4, long: 20 };
 
 /// Concurrent cases per test.
-const CASES: Size = Size { gate: 4, long: 2 };
+const CASES: TestSize = TestSize { gate: 10, long: 2 };
 
 /// How long the agent may deliver nothing while undelivered lines remain.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(25);
 
 /// A log file with its writer, rotated like logrotate with `create` and `compress`.
 struct Log {

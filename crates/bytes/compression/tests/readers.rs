@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::io::{Read, Write};
@@ -55,7 +55,7 @@ fn noise(len: usize) -> Vec<u8> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 24, long: 500 };
+const CASES: TestSize = TestSize { gate: 24, long: 500 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -1,7 +1,7 @@
 //! What is found, and what is not.
 
 use super::*;
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 
 fn all() -> Detectors {
@@ -226,7 +226,7 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

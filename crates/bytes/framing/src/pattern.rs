@@ -128,7 +128,7 @@ fn byte_set(class: &Class) -> ByteSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_testkit_random::{Size, property};
+    use millstream_testkit_random::{TestSize, property};
     use proptest::prelude::*;
     use proptest::sample::select;
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     /// Cases of each property.
-    const CASES: Size = Size { gate: 4000, long: 100_000 };
+    const CASES: TestSize = TestSize { gate: 4000, long: 100_000 };
 
     proptest! {
         #![proptest_config(property(CASES))]

@@ -4,7 +4,7 @@ use millstream_framing::{
     Close, Container, Event, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec,
     Start, Tally, TimeSpec,
 };
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::sync::Arc;
@@ -226,7 +226,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 4000, long: 100_000 };
+const CASES: TestSize = TestSize { gate: 4000, long: 100_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -2,7 +2,7 @@
 
 use encoding_rs::Encoding;
 use millstream_framing::{Close, Found, Framer, Input, Rules, Spec};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -68,7 +68,7 @@ fn lines(text: &str) -> String {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 2000, long: 50_000 };
+const CASES: TestSize = TestSize { gate: 2000, long: 50_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

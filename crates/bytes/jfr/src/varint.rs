@@ -43,7 +43,7 @@ pub fn put_size(out: &mut [u8], at: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_testkit_random::{Size, property};
+    use millstream_testkit_random::{TestSize, property};
     use proptest::prelude::*;
 
     /// Reads an integer as the JDK does. Returns it and its bytes.
@@ -95,7 +95,7 @@ mod tests {
     }
 
     /// Cases of each property.
-    const CASES: Size = Size { gate: 256, long: 10_000 };
+    const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
     proptest! {
         #![proptest_config(property(CASES))]

@@ -90,7 +90,7 @@ impl Parser for Cri {
 mod tests {
     use super::*;
     use crate::harness::{mutate, parse_line, show};
-    use millstream_testkit_random::{Seed, Size};
+    use millstream_testkit_random::{Seed, TestSize};
 
     #[test]
     fn lines_are_parsed() {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     /// Mutated lines.
-    const LINES: Size = Size { gate: 20_000, long: 1_000_000 };
+    const LINES: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
     #[test]
     fn mutated_lines_are_parsed_whole_or_rejected() {

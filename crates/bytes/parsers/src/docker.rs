@@ -105,7 +105,7 @@ impl Parser for Docker {
 mod tests {
     use super::*;
     use crate::harness::{json, mutate, parse_line, show};
-    use millstream_testkit_random::{Seed, Size};
+    use millstream_testkit_random::{Seed, TestSize};
     use serde_json::Value;
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
     }
 
     /// Mutated lines.
-    const LINES: Size = Size { gate: 20_000, long: 1_000_000 };
+    const LINES: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
     #[test]
     fn mutated_lines_become_valid_json() {

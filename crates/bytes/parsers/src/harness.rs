@@ -3,7 +3,7 @@
 use crate::{Fields, Input, Parser, Reason, is_number};
 use fastrand::Rng;
 use millstream_columns::{Cell, Column, Kind, push_json_string};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use std::fmt::Write;
 
 /// Read time of the lines: 2026-03-01T00:00:00Z.
@@ -215,7 +215,7 @@ pub fn json(fields: &[ParsedField]) -> Vec<u8> {
 }
 
 /// Batches of mutated lines per parser.
-const BATCHES: Size = Size { gate: 300, long: 30_000 };
+const BATCHES: TestSize = TestSize { gate: 300, long: 30_000 };
 
 /// Mutates a line at up to four offsets: replaces, deletes, duplicates or inserts bytes, or
 /// truncates it. `tokens` are what the format gives a meaning.

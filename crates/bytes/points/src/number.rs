@@ -135,7 +135,7 @@ pub fn parse_int(text: &[u8]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_testkit_random::{Size, property};
+    use millstream_testkit_random::{TestSize, property};
     use proptest::prelude::*;
 
     fn check(text: &[u8]) {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     /// Cases of each property.
-    const CASES: Size = Size { gate: 256, long: 10_000 };
+    const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
     proptest! {
         #![proptest_config(property(CASES))]

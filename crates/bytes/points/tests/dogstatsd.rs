@@ -2,7 +2,7 @@
 
 use crate::recorder::Recorder;
 use millstream_points::dogstatsd::{Options, parse, scalar, unescaped};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -317,7 +317,7 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

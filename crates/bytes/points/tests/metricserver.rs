@@ -2,7 +2,7 @@
 
 use crate::recorder::Recorder;
 use millstream_points::metricserver::parse;
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 
 const ARRIVED_NS: u64 = 1_700_000_000_900_000_000;
@@ -173,7 +173,7 @@ fn fields() -> impl Strategy<Value = Vec<String>> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -1,7 +1,7 @@
 //! Files in the format of pprof: read again, by Go's tools, and damaged.
 
 use millstream_profiles::{About, Frame, FrameId, FrameKind, Profile, read_pprof, write_pprof};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -69,7 +69,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

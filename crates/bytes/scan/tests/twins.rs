@@ -5,7 +5,7 @@ use millstream_scan::kernels::{self, Kernel};
 use millstream_scan::{
     ByteSet, KeySecrets, StatsdLine, StatsdLines, TagOffsets, TagSyntax, scalar,
 };
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 
 const LEN_MAX: usize = 300;
@@ -356,7 +356,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -3,7 +3,7 @@
 mod simple;
 
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use millstream_timestamps::{Fault, Format, Parser, Stamp, Zone, parse_utc_offset};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -265,7 +265,7 @@ impl Mutation {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 4000, long: 100_000 };
+const CASES: TestSize = TestSize { gate: 4000, long: 100_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -2,7 +2,7 @@
 
 use jiff::civil::DateTime;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use millstream_timestamps::{Fault, Format, Parser};
 use millstream_zones::zone;
 use proptest::prelude::*;
@@ -268,7 +268,7 @@ static FORMATS: LazyLock<HashMap<&str, (TimeZone, Arc<Format>)>> = LazyLock::new
 });
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 4000, long: 100_000 };
+const CASES: TestSize = TestSize { gate: 4000, long: 100_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -107,7 +107,7 @@ fn used(columns: &[(u32, usize)]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_testkit_random::{Size, property};
+    use millstream_testkit_random::{TestSize, property};
     use proptest::prelude::*;
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
     }
 
     /// Cases of each property.
-    const CASES: Size = Size { gate: 256, long: 10_000 };
+    const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
     proptest! {
         #![proptest_config(property(CASES))]

@@ -2,7 +2,7 @@
 
 use crate::model::{ACCUMULATORS, Event, Model, event};
 use millstream_groups::{Groups, Layout, NONE, Side, limits::KEYS_MAX};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ impl Table {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 200, long: 4000 };
+const CASES: TestSize = TestSize { gate: 200, long: 4000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

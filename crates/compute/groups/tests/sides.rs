@@ -1,7 +1,7 @@
 //! Accumulators beside their exact results, and merges in any order.
 
 use millstream_groups::{Accumulator, Hll, Layout, Samples, Side, SpaceSaving, hash};
-use millstream_testkit_random::{Seed, Size, property};
+use millstream_testkit_random::{Seed, TestSize, property};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
@@ -122,7 +122,7 @@ fn is_near(one: u64, other: u64) -> bool {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -240,7 +240,7 @@ fn home(hash: u32, buckets: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_testkit_random::{Seed, Size};
+    use millstream_testkit_random::{Seed, TestSize};
     use std::collections::BTreeSet;
 
     /// Returns hashes that often share a bucket, and sometimes are equal.
@@ -250,7 +250,7 @@ mod tests {
     }
 
     /// Calls beside the model.
-    const CALLS: Size = Size { gate: 20_000, long: 2_000_000 };
+    const CALLS: TestSize = TestSize { gate: 20_000, long: 2_000_000 };
 
     #[test]
     fn an_inserted_number_is_found_until_it_is_removed() {

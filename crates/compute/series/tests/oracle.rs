@@ -5,7 +5,7 @@ use millstream_series::{
     Aggregate, Canonical, Class, Counts, Generation, Idle, Kind, Limits, Point, Progress,
     RELATIVE_ERROR_MAX, Reading, Reason, Shard, Statistic, Store, Summaries, TagStyle, Values,
 };
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -538,7 +538,7 @@ fn run_threads(style: TagStyle, steps: Vec<Step>, interval: usize) {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -2,7 +2,7 @@
 
 use millstream_series::limits::{EXACT_VALUES_MAX, PAGES_MAX};
 use millstream_series::{RELATIVE_ERROR_MAX, Sketch};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 
 const PARTS: [f64; 9] = [0.0, 0.001, 0.05, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0];
@@ -48,7 +48,7 @@ fn value() -> impl Strategy<Value = f64> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

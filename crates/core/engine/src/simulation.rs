@@ -19,7 +19,7 @@ use millstream_model::tap::Taps;
 use millstream_model::{BuildError, EngineTime, InternalLogs, InternalMetrics, Kind, Outputs};
 use millstream_store::Store;
 use millstream_testkit::{MemoryEndpoint, MemoryLog, MemorySnapshots, is_refused};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use scenario::{
     GivenUp, LETTERS, OPERATOR, OUT_OF_ORDER, RESULTS, Scenario, Shape, World, blueprint,
 };
@@ -366,7 +366,7 @@ fn run(seed: u64) {
 }
 
 /// Scenarios.
-const RUNS: Size = Size { gate: 2000, long: 50_000 };
+const RUNS: TestSize = TestSize { gate: 2000, long: 50_000 };
 
 #[test]
 fn every_line_arrives_in_order_under_any_fault() {

@@ -57,7 +57,7 @@ impl<T> Turns<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_testkit_random::{Seed, Size};
+    use millstream_testkit_random::{Seed, TestSize};
 
     fn pop_all(turns: &mut Turns<u64>) -> Vec<u64> {
         std::iter::from_fn(|| turns.pop()).collect()
@@ -70,7 +70,7 @@ mod tests {
     }
 
     /// Orders of arrival.
-    const ORDERS: Size = Size { gate: 200, long: 20_000 };
+    const ORDERS: TestSize = TestSize { gate: 200, long: 20_000 };
 
     #[test]
     fn items_leave_in_order_whatever_order_they_arrive_in() {

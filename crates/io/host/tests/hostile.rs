@@ -2,7 +2,7 @@
 
 use crate::support::{collect, copy, count, fake_space, filter, host, line, lines, options, tree};
 use millstream_host::{Cgroups, Group, Host, Readings, Reason};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
 use std::fs;
@@ -96,7 +96,7 @@ fn garbage_in_one_file_affects_only_its_metrics() {
 }
 
 /// Bytes that are changed in each file, one at a time.
-const CORRUPTIONS: Size = Size { gate: 10, long: 1000 };
+const CORRUPTIONS: TestSize = TestSize { gate: 10, long: 1000 };
 
 #[test]
 fn truncated_or_corrupt_files_affect_only_their_metrics() {

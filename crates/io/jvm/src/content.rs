@@ -136,7 +136,7 @@ pub fn is_escaped(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_testkit_random::{Seed, Size};
+    use millstream_testkit_random::{Seed, TestSize};
 
     fn all(check: fn(&[u8]) -> bool, texts: &[&str]) -> bool {
         texts.iter().all(|text| check(text.as_bytes()))
@@ -166,7 +166,7 @@ mod tests {
     }
 
     /// Texts of the characters of numbers.
-    const TEXTS: Size = Size { gate: 20_000, long: 1_000_000 };
+    const TEXTS: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
     #[test]
     fn numbers_agree_with_serde_json() {

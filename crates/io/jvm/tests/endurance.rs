@@ -2,17 +2,17 @@
 
 use crate::support::{Batch, jvm, operator};
 use millstream_jvm::{JvmStats, Operator};
-use millstream_testkit_random::{Report, Size};
+use millstream_testkit_random::{Report, TestSize};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 /// Calls of an operator.
-const CALLS: Size = Size { gate: 100_000, long: 2_000_000 };
+const CALLS: TestSize = TestSize { gate: 100_000, long: 2_000_000 };
 
 /// Operators that replace another.
-const REPLACED: Size = Size { gate: 300, long: 6000 };
+const REPLACED: TestSize = TestSize { gate: 300, long: 6000 };
 
 /// Returns numbers after a full collection, which also unloads classes.
 fn collected() -> JvmStats {

@@ -359,7 +359,7 @@ mod tests {
     use crate::settings::Event;
     use crate::stack::Tables;
     use crate::timer::Timer;
-    use millstream_testkit_random::{Seed, Size};
+    use millstream_testkit_random::{Seed, TestSize};
     use parking_lot::Mutex;
     use std::ffi::c_int;
     use std::hint::black_box;
@@ -456,7 +456,7 @@ mod tests {
     }
 
     /// Signals with random registers.
-    const ROUNDS: Size = Size { gate: 20_000, long: 1_000_000 };
+    const ROUNDS: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
     /// Whatever registers hold, only memory that is mapped is read, and `errno` stays.
     #[test]

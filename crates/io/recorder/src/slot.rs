@@ -159,11 +159,11 @@ impl Stored {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_testkit_random::{Size, property};
+    use millstream_testkit_random::{TestSize, property};
     use proptest::prelude::*;
 
     /// Cases of each property.
-    const CASES: Size = Size { gate: 256, long: 10_000 };
+    const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
     proptest! {
         #![proptest_config(property(CASES))]

@@ -9,9 +9,9 @@
 //!   summary of `make soak`.
 //!
 //! ```
-//! use millstream_testkit_random::{Seed, Size};
+//! use millstream_testkit_random::{Seed, TestSize};
 //!
-//! const CASES: Size = Size { gate: 100, long: 10_000 };
+//! const CASES: TestSize = TestSize { gate: 100, long: 10_000 };
 //!
 //! // Many cases, with a seed each. The printed seed is that of the case that failed, and replays
 //! // it as the first one.
@@ -42,7 +42,7 @@ mod size;
 pub use property::property;
 pub use report::Report;
 pub use seed::{Random, Seed};
-pub use size::Size;
+pub use size::TestSize;
 
 /// Returns the number in an environment variable, if it is set.
 ///

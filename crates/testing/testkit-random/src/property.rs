@@ -1,6 +1,6 @@
 //! The configuration of a property of `proptest`.
 
-use crate::{Seed, Size};
+use crate::{Seed, TestSize};
 use proptest::test_runner::{
     Config, FailurePersistence, FileFailurePersistence, PersistedSeed, RngSeed,
 };
@@ -18,11 +18,11 @@ const REFUSED_PER_CASE_MAX: u32 = 4;
 /// Regressions that `proptest` saved beside the test are played first; new ones are not saved, as
 /// the seed is printed.
 #[track_caller]
-pub fn property(cases: Size) -> Config {
+pub fn property(cases: TestSize) -> Config {
     config(OfProperty(Arc::new(Seed::of_test_at(Location::caller()))), cases)
 }
 
-fn config(seed: OfProperty, cases: Size) -> Config {
+fn config(seed: OfProperty, cases: TestSize) -> Config {
     let cases = u32::try_from(cases.get()).unwrap_or(u32::MAX);
     let defaults = Config::default();
     let refused_max = cases.saturating_mul(REFUSED_PER_CASE_MAX);
@@ -72,14 +72,14 @@ impl FailurePersistence for OfProperty {
 
 #[cfg(test)]
 mod tests {
-    use super::{OfProperty, Size, property};
+    use super::{OfProperty, TestSize, property};
     use crate::Seed;
     use proptest::prelude::*;
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
     use std::sync::Arc;
 
-    const CASES: Size = Size { gate: 20, long: 20 };
+    const CASES: TestSize = TestSize { gate: 20, long: 20 };
 
     /// Returns the values that a seed begins.
     fn values(seed: u64) -> Vec<u64> {

@@ -1,7 +1,7 @@
 //! The seed of a random test.
 
 use crate::report::Report;
-use crate::size::{Size, soak};
+use crate::size::{TestSize, soak};
 use fastrand::Rng;
 use std::ops::{Deref, DerefMut, Range};
 use std::panic::Location;
@@ -56,7 +56,7 @@ impl Seed {
 
     /// Returns the seeds of as many cases. A case that fails is printed with its seed, with which
     /// it is the first one, whatever the number of cases.
-    pub fn cases(self, count: Size) -> impl Iterator<Item = u64> {
+    pub fn cases(self, count: TestSize) -> impl Iterator<Item = u64> {
         let first = self.value();
         (0..count.get()).map(move |case| {
             let seed = first.wrapping_add(case);
@@ -107,7 +107,7 @@ impl Random {
     }
 
     /// Returns the numbers of as many cases, which share these random numbers.
-    pub fn rounds(&self, count: Size) -> Range<u64> {
+    pub fn rounds(&self, count: TestSize) -> Range<u64> {
         let count = count.get();
         self.seed.count(count);
         0..count
@@ -131,11 +131,11 @@ impl DerefMut for Random {
 #[cfg(test)]
 mod tests {
     use super::{Seed, advice};
-    use crate::Size;
+    use crate::TestSize;
     use fastrand::Rng;
     use std::panic::Location;
 
-    const CASES: Size = Size { gate: 3, long: 3 };
+    const CASES: TestSize = TestSize { gate: 3, long: 3 };
 
     fn seed(value: u64) -> Seed {
         Seed::with(value, Location::caller())

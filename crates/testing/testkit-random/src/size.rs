@@ -5,14 +5,14 @@ const VARIABLE: &str = "SOAK";
 
 /// How many cases, calls or seconds a random test takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
+pub struct TestSize {
     /// In the gate, `make test`.
     pub gate: u64,
     /// In the long version, `make soak`. `SOAK=n` multiplies it by n.
     pub long: u64,
 }
 
-impl Size {
+impl TestSize {
     /// Returns the size of this run: that of the gate, or n times the long one with `SOAK=n`.
     pub fn get(self) -> u64 {
         self.of(soak())
@@ -47,11 +47,11 @@ pub(crate) fn soak() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::Size;
+    use super::TestSize;
 
     #[test]
     fn soak_multiplies_the_long_size() {
-        let size = Size { gate: 3, long: 50 };
+        let size = TestSize { gate: 3, long: 50 };
         assert_eq!((size.of(None), size.of(Some(1)), size.of(Some(4))), (3, 50, 200));
     }
 }

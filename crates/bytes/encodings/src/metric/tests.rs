@@ -1,6 +1,6 @@
 use super::*;
 use millstream_columns::push_json_string;
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 
 fn pairs(object: &str) -> Result<Vec<(String, String)>, InvalidTags> {
@@ -87,7 +87,7 @@ fn invalid_sketches_are_rejected() {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::metric::{Kind, Metric, SketchText, Temporality, Value};
 use millstream_columns::push_json_string;
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 
 /// A metric that owns its data.
@@ -140,7 +140,7 @@ fn assert_same(block: &Block<'_>, metrics: &[OwnedMetric]) {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -2,7 +2,7 @@ use super::*;
 use crate::harness::{check_mutated, mutated, parse, parse_short};
 use fastrand::Rng;
 use millstream_columns::Cell;
-use millstream_testkit_random::{Seed, Size, property};
+use millstream_testkit_random::{Seed, TestSize, property};
 use proptest::prelude::*;
 use regex::bytes::Regex;
 
@@ -227,7 +227,7 @@ fn expected(name: &str, value: &[u8]) -> Option<String> {
 }
 
 /// Mutated lines that are parsed twice.
-const LINES_MUTATED: Size = Size { gate: 3000, long: 300_000 };
+const LINES_MUTATED: TestSize = TestSize { gate: 3000, long: 300_000 };
 
 /// The equivalent regex, in which each value is as short as possible.
 #[test]
@@ -279,7 +279,7 @@ fn fields_match_those_of_an_equivalent_regex() {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

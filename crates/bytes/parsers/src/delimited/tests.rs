@@ -1,6 +1,6 @@
 use super::*;
 use crate::harness::{check_mutated, parse, parse_short};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 
 fn csv(change: impl FnOnce(&mut DelimitedConfig)) -> Delimited {
     let fields = vec![("a".into(), None), ("b".into(), Some(Type::Int)), ("c".into(), None)];
@@ -104,7 +104,7 @@ fn reference(line: &str) -> Option<Vec<String>> {
 }
 
 /// Lines that are read twice.
-const LINES: Size = Size { gate: 5000, long: 500_000 };
+const LINES: TestSize = TestSize { gate: 5000, long: 500_000 };
 
 #[test]
 fn values_match_those_of_a_character_reader() {

@@ -3,7 +3,7 @@
 use super::patterns::{PATTERNS, find};
 use super::*;
 use crate::harness::{mutate, parse_line, show};
-use millstream_testkit_random::{Seed, Size, property};
+use millstream_testkit_random::{Seed, TestSize, property};
 use proptest::prelude::*;
 use std::net::IpAddr;
 
@@ -216,13 +216,13 @@ fn mutated_lines_do_not_panic() {
 }
 
 /// Random texts beside the reader of addresses.
-const ADDRESSES: Size = Size { gate: 20_000, long: 1_000_000 };
+const ADDRESSES: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
 /// Mutated lines.
-const LINES: Size = Size { gate: 5000, long: 300_000 };
+const LINES: TestSize = TestSize { gate: 5000, long: 300_000 };
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -4,7 +4,7 @@ use super::cases::{BAD_LINES, BAD_VALUES, GOOD_LINES, GOOD_VALUES};
 use super::*;
 use crate::harness::{self, Line, ParsedField, json, mutate, parse, parse_line};
 use millstream_columns::COLUMNS_MAX;
-use millstream_testkit_random::{Seed, Size, property};
+use millstream_testkit_random::{Seed, TestSize, property};
 use millstream_timestamps::Format;
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
@@ -302,7 +302,7 @@ fn mutated_lines_are_accepted_as_by_serde_json() {
 }
 
 /// Mutated lines.
-const LINES: Size = Size { gate: 30_000, long: 1_000_000 };
+const LINES: TestSize = TestSize { gate: 30_000, long: 1_000_000 };
 
 /// Generates any JSON value.
 fn any_value() -> impl Strategy<Value = Value> {
@@ -324,7 +324,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

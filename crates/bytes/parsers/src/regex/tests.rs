@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::harness::{mutate, parse, parse_line, show};
-use millstream_testkit_random::{Seed, Size, property};
+use millstream_testkit_random::{Seed, TestSize, property};
 use proptest::prelude::*;
 
 fn parser(pattern: &str, types: &[(&str, Type)]) -> Regex {
@@ -70,7 +70,7 @@ fn compare((parser, expression): &mut (Regex, ::regex::bytes::Regex), line: &[u8
 }
 
 /// Mutated lines.
-const LINES: Size = Size { gate: 20_000, long: 1_000_000 };
+const LINES: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
 #[test]
 fn mutated_lines_match_as_in_the_regex_crate() {
@@ -84,7 +84,7 @@ fn mutated_lines_match_as_in_the_regex_crate() {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

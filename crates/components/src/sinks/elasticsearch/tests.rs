@@ -5,7 +5,7 @@ use millstream_model::{
     Batch, BlockPool, Cell, CellKind, Column, Counters, EncodeCx, Grant, Ledger, Payload,
 };
 use millstream_testkit::{Rows, batch};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -123,7 +123,7 @@ fn events_for_too_many_indexes_are_refused() {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

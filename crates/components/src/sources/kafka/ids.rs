@@ -90,7 +90,7 @@ fn is_own(id: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_testkit_random::{Seed, Size};
+    use millstream_testkit_random::{Seed, TestSize};
 
     const ID: &str = "00000000deadbeef-17";
 
@@ -138,7 +138,7 @@ mod tests {
     }
 
     /// Mutated events.
-    const EVENTS: Size = Size { gate: 20_000, long: 1_000_000 };
+    const EVENTS: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
     #[test]
     fn any_bytes_are_safe() {

@@ -4,7 +4,7 @@ use super::*;
 use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_model::{Counters, Grant, Ledger, Transform};
 use millstream_testkit::{Rows, assert_valid, batch};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -288,7 +288,7 @@ fn json_value() -> impl Strategy<Value = serde_json::Value> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -4,7 +4,7 @@ use super::table::{Random, Table};
 use crate::eval::evaluate_condition;
 use crate::input::{Bound, Counts, Input};
 use crate::{Expression, Fault, Literal, Scratch, Test};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 
 /// Generates random expressions from names, literals and operators that often fit each other.
 struct Grammar<'r>(&'r mut Random);
@@ -144,7 +144,7 @@ fn compare_lists(expression: &Expression, input: &Input<'_>, words: &[u64], seed
 }
 
 /// Conditions over a table each.
-const CASES: Size = Size { gate: 4000, long: 200_000 };
+const CASES: TestSize = TestSize { gate: 4000, long: 200_000 };
 
 #[test]
 fn columns_and_rows_give_the_same_result() {
@@ -164,7 +164,7 @@ fn columns_and_rows_give_the_same_result() {
 }
 
 /// Tables that are searched.
-const SEARCHES: Size = Size { gate: 2000, long: 100_000 };
+const SEARCHES: TestSize = TestSize { gate: 2000, long: 100_000 };
 
 #[test]
 fn a_search_over_the_block_finds_the_same_rows() {

@@ -4,7 +4,7 @@ use super::value_of;
 use crate::Expression;
 use crate::ast::Expr;
 use crate::parser::{HEIGHT_MAX, NESTING_MAX, parse};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 
 /// Tokens of the language.
@@ -65,7 +65,7 @@ fn shown(expr: &Expr) -> String {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -250,10 +250,10 @@ fn word_of(window: &[u8]) -> u32 {
 mod tests {
     use super::*;
     use fastrand::Rng;
-    use millstream_testkit_random::{Seed, Size};
+    use millstream_testkit_random::{Seed, TestSize};
 
     /// Sets of literals, with a text each.
-    const CASES: Size = Size { gate: 3000, long: 300_000 };
+    const CASES: TestSize = TestSize { gate: 3000, long: 300_000 };
 
     #[test]
     fn every_literal_in_a_text_is_found() {

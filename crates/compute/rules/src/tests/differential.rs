@@ -8,7 +8,7 @@ use crate::{
 use fastrand::Rng;
 use millstream_columns::{Cell, Column, ColumnBuilder, Kind};
 use millstream_groups::{Accumulator, Groups, Samples, Side, hash};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -304,7 +304,7 @@ fn run(seed: u64) -> usize {
 }
 
 /// Plans over two tables each.
-const CASES: Size = Size { gate: 10_000, long: 200_000 };
+const CASES: TestSize = TestSize { gate: 10_000, long: 200_000 };
 
 #[test]
 fn a_plan_gives_the_results_of_each_task_alone() {

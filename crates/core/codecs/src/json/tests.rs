@@ -7,7 +7,7 @@ use millstream_model::{
     TIME_UNKNOWN,
 };
 use millstream_testkit::{Rows, batch};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -158,7 +158,7 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

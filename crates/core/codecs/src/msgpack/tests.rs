@@ -7,7 +7,7 @@ use millstream_model::{
     BlockPool, CellKind, Column, ColumnBuilder, Counters, Grant, Ledger, Selection, SourceInfo,
 };
 use millstream_testkit::{Rows, batch};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -173,7 +173,7 @@ fn event() -> impl Strategy<Value = Vec<Field>> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 24, long: 500 };
+const CASES: TestSize = TestSize { gate: 24, long: 500 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -3,7 +3,7 @@
 use super::*;
 use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger, SourceInfo};
 use millstream_testkit::{Rows, batch};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ fn object() -> impl Strategy<Value = String> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

@@ -4,7 +4,7 @@ use super::*;
 use arrow_buffer::BooleanBuffer;
 use millstream_model::{BlockPool, Counters, Grant, Ledger};
 use millstream_testkit::{Rows, batch};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 
 /// Encodes a batch; returns the bytes, and how many of them share the block's memory.
@@ -74,7 +74,7 @@ fn kept() -> impl Strategy<Value = Option<Vec<(usize, usize)>>> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

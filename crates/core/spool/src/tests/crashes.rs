@@ -4,33 +4,33 @@ use super::disk::{Disk, Files, Replay};
 use super::model::{Driver, Promise};
 use super::*;
 use fastrand::Rng;
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 
 const CALLS: usize = 60;
 
 /// Workloads with a crash at every change.
-const CRASHED: Size = Size { gate: 30, long: 60 };
+const CRASHED: TestSize = TestSize { gate: 30, long: 60 };
 
 /// Outcomes of each crash.
-const OUTCOMES: Size = Size { gate: 5, long: 20 };
+const OUTCOMES: TestSize = TestSize { gate: 5, long: 20 };
 
 /// Workloads with a kill at every change, then a start and a power loss.
-const KILLED: Size = Size { gate: 20, long: 60 };
+const KILLED: TestSize = TestSize { gate: 20, long: 60 };
 
 /// Outcomes of each power loss after a kill.
-const KILLED_OUTCOMES: Size = Size { gate: 3, long: 20 };
+const KILLED_OUTCOMES: TestSize = TestSize { gate: 3, long: 20 };
 
 /// Workloads on a disk that is full from each change on.
-const FULL: Size = Size { gate: 4, long: 20 };
+const FULL: TestSize = TestSize { gate: 4, long: 20 };
 
 /// Disks of which each operation of a start fails.
-const FAILING_STARTS: Size = Size { gate: 20, long: 500 };
+const FAILING_STARTS: TestSize = TestSize { gate: 20, long: 500 };
 
 /// Disks that are full at a start.
-const FULL_STARTS: Size = Size { gate: 20, long: 500 };
+const FULL_STARTS: TestSize = TestSize { gate: 20, long: 500 };
 
 /// Disks of which each read fails.
-const FAILING_READS: Size = Size { gate: 20, long: 500 };
+const FAILING_READS: TestSize = TestSize { gate: 20, long: 500 };
 
 /// Opens what a crash left, and opens it again after a crash of that start.
 fn restart(left: Files, promise: &Promise, random: &mut Rng) {

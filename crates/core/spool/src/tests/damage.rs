@@ -3,7 +3,7 @@
 use super::disk::{Disk, Files};
 use super::*;
 use crate::scan::{Frame, Scanner};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 
 /// Three segments, the last one without a footer, and their entries.
 fn written() -> (Files, Vec<Entry>) {
@@ -111,7 +111,7 @@ fn ends_in(content: &[u8]) -> Vec<(u64, u64)> {
 }
 
 /// Ranges that are damaged.
-const RANGES: Size = Size { gate: 2000, long: 100_000 };
+const RANGES: TestSize = TestSize { gate: 2000, long: 100_000 };
 
 #[test]
 fn a_damaged_range_costs_the_entries_in_it() {

@@ -3,14 +3,14 @@
 use super::disk::Disk;
 use super::*;
 use fastrand::Rng;
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use std::collections::BTreeSet;
 
 /// Workloads without failures.
-const WORKLOADS: Size = Size { gate: 150, long: 10_000 };
+const WORKLOADS: TestSize = TestSize { gate: 150, long: 10_000 };
 
 /// Workloads in which writes fail.
-const FAILING: Size = Size { gate: 150, long: 10_000 };
+const FAILING: TestSize = TestSize { gate: 150, long: 10_000 };
 
 /// What a spool has promised.
 #[derive(Clone, Debug, Default)]

@@ -4,23 +4,23 @@ use super::contents::{Call, Contents, Expected};
 use super::disk::{Change, Disk, Files, Name, Replay};
 use super::memory_folder;
 use fastrand::Rng;
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use std::path::Path;
 use std::sync::Arc;
 
 const CALLS: u64 = 70;
 
 /// Workloads with a crash at every change.
-const CRASHED: Size = Size { gate: 3, long: 20 };
+const CRASHED: TestSize = TestSize { gate: 3, long: 20 };
 
 /// Outcomes of each crash.
-const OUTCOMES: Size = Size { gate: 4, long: 20 };
+const OUTCOMES: TestSize = TestSize { gate: 4, long: 20 };
 
 /// Workloads in which a change fails.
-const FAILING: Size = Size { gate: 3, long: 20 };
+const FAILING: TestSize = TestSize { gate: 3, long: 20 };
 
 /// Changes from one that fails to the next.
-const FAILING_STRIDE: Size = Size { gate: 7, long: 1 };
+const FAILING_STRIDE: TestSize = TestSize { gate: 7, long: 1 };
 
 /// Changes of a disk, and what the store has promised meanwhile.
 struct Run {

@@ -7,7 +7,7 @@ use super::disk::{Disk, Files, Name};
 use super::memory_folder;
 use fastrand::Rng;
 use millstream_model::OriginId;
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::path::Path;
@@ -80,15 +80,15 @@ fn pairs(contents: &Contents) -> Vec<String> {
 }
 
 /// Bytes from one that is flipped to the next.
-const FLIPPED: Size = Size { gate: 31, long: 1 };
+const FLIPPED: TestSize = TestSize { gate: 31, long: 1 };
 
 /// Bytes from one length of a truncated file to the next.
-const TRUNCATED: Size = Size { gate: 101, long: 1 };
+const TRUNCATED: TestSize = TestSize { gate: 101, long: 1 };
 
 /// Bytes from one that is flipped to the next, if the other file is damaged too.
-const BOTH_DAMAGED: Size = Size { gate: 7, long: 1 };
+const BOTH_DAMAGED: TestSize = TestSize { gate: 7, long: 1 };
 
-fn places(bytes: usize, stride: Size) -> impl Iterator<Item = usize> {
+fn places(bytes: usize, stride: TestSize) -> impl Iterator<Item = usize> {
     let behind = (HEADER_BYTES..bytes).step_by(stride.per_case() as usize);
     (0..HEADER_BYTES.min(bytes)).chain(behind)
 }

@@ -1,5 +1,5 @@
 use super::*;
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 
 /// Appends an event with these lengths in its header.
@@ -113,7 +113,7 @@ fn a_text_has_a_limit() {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

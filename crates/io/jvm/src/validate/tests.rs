@@ -6,7 +6,7 @@ use crate::error::CallError;
 use crate::input::{Input, InputColumn};
 use crate::layout;
 use millstream_columns::{Cell, Kind};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 
 const BLOCK: &[u8] = br#"GET /index 200 a\n"#;
 const OWN: &[u8] = b"own value";
@@ -412,7 +412,7 @@ fn check(parsed: &Parsed, memory: &[u8]) {
 }
 
 /// Mutated answers.
-const ANSWERS: Size = Size { gate: 50_000, long: 1_000_000 };
+const ANSWERS: TestSize = TestSize { gate: 50_000, long: 1_000_000 };
 
 #[test]
 fn a_mutated_answer_never_leads_out_of_its_memory() {

@@ -6,7 +6,7 @@ mod tool;
 use millstream_recorder::event::{Event, SubjectId, ThreadId};
 use millstream_recorder::jfr::{Clock, Recording};
 use millstream_recorder::schema::{EVENTS, EventKind, FIELDS_MAX, Field, FieldKind};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -165,7 +165,7 @@ fn clocks() -> impl Strategy<Value = Clock> {
 }
 
 /// Files. Each starts the `jfr` command of a JDK twice, for half a second each time.
-const CASES: Size = Size { gate: 4, long: 200 };
+const CASES: TestSize = TestSize { gate: 4, long: 200 };
 
 #[test]
 fn printed_events_and_counts_are_those_that_were_written() {

@@ -3,7 +3,7 @@
 use super::*;
 use millstream_model::{Grant, Ledger};
 use millstream_testkit::{Rows, batch};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 
 fn filter(contains: &[&str], regex: &[&str]) -> LineFilter {
@@ -67,7 +67,7 @@ fn a_match_must_be_within_one_line() {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

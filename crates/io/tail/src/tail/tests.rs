@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{Batch, LongLine, Polled};
 use millstream_testkit::split_lines;
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use serde_json::json;
 use std::io::Write;
@@ -213,7 +213,7 @@ fn limit() -> impl Strategy<Value = (usize, &'static str, LongLine)> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 48, long: 1000 };
+const CASES: TestSize = TestSize { gate: 48, long: 1000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

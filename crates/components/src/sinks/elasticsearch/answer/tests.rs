@@ -1,5 +1,5 @@
 use super::*;
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -127,7 +127,7 @@ fn item() -> impl Strategy<Value = (Value, Option<Judgement>)> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 256, long: 10_000 };
+const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

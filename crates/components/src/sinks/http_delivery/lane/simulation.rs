@@ -2,7 +2,7 @@
 //! their backlog. Uses the building blocks of a lane on a simulated clock.
 
 use fastrand::Rng;
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use millstream_transport::{Endpoints, Pause, Rate};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -17,10 +17,10 @@ const OUTAGE: Duration = Duration::from_secs(300);
 const STEADY: Duration = Duration::from_secs(60);
 
 /// Outages that are simulated.
-const OUTAGES: Size = Size { gate: 1, long: 200 };
+const OUTAGES: TestSize = TestSize { gate: 1, long: 200 };
 
 /// Responses with a time to retry after.
-const RETURNS: Size = Size { gate: 1, long: 1000 };
+const RETURNS: TestSize = TestSize { gate: 1, long: 1000 };
 
 /// Backlog of each host, in requests.
 const BACKLOG: usize = 12;

@@ -3,7 +3,7 @@
 use super::*;
 use millstream_model::{Batch, OriginId, SinkIndex, Source};
 use millstream_testkit::{SourceRig, assert_valid, split_lines};
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 
 const ORIGIN: OriginId = OriginId(7);
@@ -96,7 +96,7 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 128, long: 2500 };
+const CASES: TestSize = TestSize { gate: 128, long: 2500 };
 
 proptest! {
     #![proptest_config(property(CASES))]

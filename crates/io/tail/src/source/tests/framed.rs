@@ -1,7 +1,7 @@
 //! Events that are not single lines, in growing files.
 
 use super::*;
-use millstream_testkit_random::{Size, property};
+use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 
 const TRACE: &str = "2026-11-22 10:00:01 ERROR no\njava.io.IOException: no\n\tat A.b(A.java:1)\n\n";
@@ -164,7 +164,7 @@ fn only_the_event_that_panics_a_sink_is_rejected() {
 }
 
 /// Cases of each property.
-const CASES: Size = Size { gate: 40, long: 1000 };
+const CASES: TestSize = TestSize { gate: 40, long: 1000 };
 
 proptest! {
     #![proptest_config(property(CASES))]

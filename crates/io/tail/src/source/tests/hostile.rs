@@ -3,11 +3,11 @@
 use super::*;
 use fastrand::Rng;
 use millstream_model::{OriginId, SinkIndex, SinkSet};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use std::collections::BTreeMap;
 
 /// Cases of 200 steps.
-const CASES: Size = Size { gate: 80, long: 5000 };
+const CASES: TestSize = TestSize { gate: 80, long: 5000 };
 
 /// Number of live files; renamed files exist in addition.
 const FILES: u64 = 3;

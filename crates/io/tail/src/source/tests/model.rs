@@ -10,7 +10,7 @@ mod world;
 
 use super::*;
 use disk::{Heads, NAMES};
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
@@ -20,10 +20,10 @@ use std::thread;
 use world::World;
 
 /// Cases of all operations.
-const CASES: Size = Size { gate: 1500, long: 50_000 };
+const CASES: TestSize = TestSize { gate: 1500, long: 50_000 };
 
 /// Cases of rotations.
-const ROTATIONS: Size = Size { gate: 500, long: 20_000 };
+const ROTATIONS: TestSize = TestSize { gate: 500, long: 20_000 };
 
 /// Number of concurrent cases. Each mostly waits for the kernel to close its inotify instance.
 const THREADS: usize = 8;
@@ -51,7 +51,7 @@ enum Operation {
     CopyAway(usize),
     Appear,
     /// Truncates and rewrites to a size.
-    Rewrite(usize, Rewritten),
+    Rewrite(usize, Size),
     Delete(usize),
     /// Deletes and recreates. If the file system reuses the inode number, this looks like `Rewrite`
     /// to an agent that was down.
@@ -90,9 +90,9 @@ enum Ending {
 /// Whether the writer still has the renamed file open.
 type Late = bool;
 
-/// Size to which a file is rewritten, compared with its old size.
+/// TestSize to which a file is rewritten, compared with its old size.
 #[derive(Clone, Copy, Debug)]
-enum Rewritten {
+enum Size {
     Same,
     Longer,
     Shorter,
@@ -102,7 +102,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let name = || 0..NAMES.len();
     let late = || prop::bool::weighted(0.15);
-    let size = prop::sample::select(vec![Rewritten::Same, Rewritten::Longer, Rewritten::Shorter]);
+    let size = prop::sample::select(vec![Size::Same, Size::Longer, Size::Shorter]);
     let pause = prop::sample::select(vec![60, 200, 1100, 2500, 6000, 12_000, 35_000]);
     let files = prop_oneof![
         12 => (name(), late(), 1..40usize).prop_map(|(name, late, lines)| Append(name, late, lines)),
@@ -255,7 +255,7 @@ fn unseen_generations_are_read_once() {
 }
 
 /// Plays cases on several threads until one fails.
-fn play_all(cases: Size, try_seed: impl Fn(u64) -> Result<(), String> + Sync) {
+fn play_all(cases: TestSize, try_seed: impl Fn(u64) -> Result<(), String> + Sync) {
     if std::env::var_os("MODEL_LOG").is_some() {
         log::set_max_level(log::LevelFilter::Debug);
         _ = log::set_logger(&AgentLog);

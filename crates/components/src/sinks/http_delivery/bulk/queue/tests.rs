@@ -4,14 +4,14 @@
 use super::*;
 use fastrand::Rng;
 use millstream_model::Outcome;
-use millstream_testkit_random::{Seed, Size};
+use millstream_testkit_random::{Seed, TestSize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
 /// Simulations.
-const CASES: Size = Size { gate: 300, long: 30_000 };
+const CASES: TestSize = TestSize { gate: 300, long: 30_000 };
 
 fn payload(events: u64) -> EncodedPayload {
     EncodedPayload {

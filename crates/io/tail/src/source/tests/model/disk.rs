@@ -1,6 +1,6 @@
 //! The log folder: operations of writers and rotations, and its content.
 
-use super::Rewritten;
+use super::Size;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -197,14 +197,14 @@ impl Disk {
         }
     }
 
-    pub fn rewrite(&mut self, name: &str, size: Rewritten) {
+    pub fn rewrite(&mut self, name: &str, size: Size) {
         let Ok(stat) = fs::metadata(self.path(name)) else { return };
         let before = stat.len() as usize;
         let mut text = self.heads.text();
         let size_bytes = match size {
-            Rewritten::Same => before,
-            Rewritten::Longer => before + 500,
-            Rewritten::Shorter => before / 2,
+            Size::Same => before,
+            Size::Longer => before + 500,
+            Size::Shorter => before / 2,
         };
         while text.len() + 60 < size_bytes {
             text += &self.lines(1);
