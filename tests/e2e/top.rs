@@ -276,7 +276,7 @@ fn a_late_source_is_marked_with_its_cause() {
                 .is_some_and(|row| row.contains(" late ") && row.contains("endpoint_unreachable"))
                 && row(screen, "web").is_some_and(|row| row.contains(" failing "))
         };
-        // A sink is not failing in the moment of an attempt.
+        // The screen may be read while a frame is drawn, whose last row is that of the sink.
         let screen = terminal.wait("the cause", is_marked);
         assert!(!row(&screen, "good").unwrap().contains("late"), "{screen}");
         assert!(screen.contains("late sources 1"), "{screen}");
