@@ -58,7 +58,7 @@ pub(crate) fn address(server: SharedServer) -> Option<String> {
     writeln!(stream, "{}", server.name()).expect("shared-servers takes a request");
     let mut address = String::new();
     BufReader::new(stream).read_line(&mut address).expect("shared-servers answers");
-    assert!(!address.is_empty(), "shared-servers cannot start {server:?}; see its output");
+    assert!(!address.is_empty(), "{server:?} does not start; target/test/servers.log says why");
     Some(address.trim_end().to_owned())
 }
 
