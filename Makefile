@@ -19,7 +19,7 @@ redis: build ## build, then print the state and the slow commands of the Redis s
 	scripts/java examples >/dev/null
 	REDIS=$(REDIS) $(PROGRAM) run -c java/examples/redis.yaml $(OPTIONS)
 
-test: toolchain ## check the formatting and run every test
+test: toolchain ## check formatting, lints and API documentation, and run every test
 	scripts/test
 
 soak: toolchain ## play the long versions of the random tests, from another seed each time: SOAK=n for n times as long
