@@ -91,6 +91,8 @@ public final class Application {
 
     private static void readLate(ServerSocket server) {
         try (Socket connection = server.accept()) {
+            // The write has begun: it lasts as long as the pause.
+            connection.getInputStream().read();
             Thread.sleep(SLOW_MS);
             connection.getInputStream().transferTo(OutputStream.nullOutputStream());
         } catch (IOException | InterruptedException error) {
