@@ -100,7 +100,8 @@ fn a_redis_that_is_away_is_a_failure_until_it_returns() {
         assert!(failure.contains("JedisConnectionException"), "{failure}");
         let told =
             format!("source {id}: the collector failed: redis.clients.jedis.exceptions.Jedis");
-        assert!(agent.log().contains(&told), "{}", agent.log());
+        // The failures are counted before they are logged.
+        wait_until(&told, PATIENCE, || agent.log().contains(&told));
     }
     fs::write(dir.path().join("app.log"), "one line\n").unwrap();
     wait_for_lines(&dir.path().join("out.txt"), 1);
