@@ -8,10 +8,10 @@ use millstream_testkit_servers::causes::{Matrix, VERDICT};
 const SINGLES: TestSize = TestSize { gate: 1, long: 10 };
 
 /// Runs of two causes.
-const PAIRS: TestSize = TestSize { gate: 6, long: 150 };
+const PAIRS: TestSize = TestSize { gate: 4, long: 150 };
 
 /// Runs without a cause.
-const HEALTHY: TestSize = TestSize { gate: 30, long: 560 };
+const HEALTHY: TestSize = TestSize { gate: 10, long: 560 };
 
 /// A tenth of `millstream-bench diagnose`. `DIAGNOSE_ONLY=NAME` plays one cause alone.
 #[test]

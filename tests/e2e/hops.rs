@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Kills of agents, broker and server together.
-const KILLS: TestSize = TestSize { gate: 20, long: 200 };
+const KILLS: TestSize = TestSize { gate: 8, long: 200 };
 const TOPIC: &str = "hops";
 const INDEX: &str = "hops";
 const FILES: usize = 3;
@@ -178,7 +178,7 @@ impl Hops {
 }
 
 #[test]
-fn each_line_becomes_one_document_over_two_hops_and_twenty_kills() {
+fn each_line_becomes_one_document_over_two_hops_and_kills() {
     let mut random = Seed::of_test().random();
     let mut hops = Hops::start();
     let stop = Arc::new(AtomicBool::new(false));

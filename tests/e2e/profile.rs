@@ -307,7 +307,7 @@ fn profile_reloaded(dir: &Path, agent: &mut Agent, home: &Path, event: &str) -> 
 }
 
 /// How long each Java is profiled.
-const SECONDS: TestSize = TestSize { gate: 4, long: 300 };
+const SECONDS: TestSize = TestSize { gate: 1, long: 300 };
 
 /// Java's frames are between those of the runtime that they call and of the Rust function that has called
 /// them, below the component's root.

@@ -6,7 +6,7 @@ mod mistakes;
 mod processes;
 mod redis;
 
-use crate::support::java::{built, homes, jar};
+use crate::support::java::{FAST_START, built, homes, jar};
 use crate::support::{Agent, folder, lines, wait_until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,10 @@ fn settings(memory: &str) -> String {
     built();
     let homes = homes();
     let home = homes.last().unwrap().display();
-    format!("limits: {{ memory: {memory}, threads: 2 }}\njvm: {{ home: {home}, heap: 64MiB }}\n")
+    format!(
+        "limits: {{ memory: {memory}, threads: 2 }}\n\
+         jvm: {{ home: {home}, heap: 64MiB, options: ['{FAST_START}'] }}\n"
+    )
 }
 
 /// Returns an agent's configuration with source `ticks`, a script.

@@ -87,7 +87,7 @@ fn a_native_crash_of_a_collector_harms_its_process_alone() {
     let config = config(&faulty("crash", "interval: 20ms"))
         .replace("sources:\n", &format!("sources:\n{other}"))
         .replace("inputs: [ticks]", "inputs: [ticks, other]")
-        .replace("heap: 64MiB", "heap: 64MiB, options: ['-XX:ErrorFile=DIR/hs_err_%p.log']")
+        .replace("options: [", "options: ['-XX:ErrorFile=DIR/hs_err_%p.log', ")
         // Room for another JVM.
         .replace("memory: 768MiB", "memory: 1200MiB");
     let mut agent = Agent::start(dir.path(), &config, &[]);
@@ -115,8 +115,8 @@ fn a_collector_that_crashes_when_it_is_compiled_is_given_up_alone() {
         .replace("sources:\n", &before)
         .replace("inputs: [ticks]", "inputs: [a, ticks, z]")
         .replace(
-            "heap: 64MiB",
-            "heap: 64MiB, options: ['-XX:ErrorFile=DIR/hs_err_%p.log', '-Dbroken=DIR/broken']",
+            "options: [",
+            "options: ['-XX:ErrorFile=DIR/hs_err_%p.log', '-Dbroken=DIR/broken', ",
         );
     let mut agent = Agent::start(dir.path(), &config, &[]);
     let out = dir.path().join("collected.txt");
@@ -214,7 +214,7 @@ fn a_collector_that_crashes_takes_no_event_from_an_operator() {
         .replace("inputs: [app]", "inputs: [op]")
         .replace("type: jvm, inputs: [op]", "type: jvm, inputs: [app]")
         .replace("codec: text } }\n", "codec: json, metadata: [] } }\n")
-        .replace("heap: 64MiB", "heap: 64MiB, options: ['-XX:ErrorFile=DIR/hs_err_%p.log']");
+        .replace("options: [", "options: ['-XX:ErrorFile=DIR/hs_err_%p.log', ");
     let mut agent = Agent::start(dir.path(), &config, &[]);
     let mut app = fs::File::create(dir.path().join("app.log")).unwrap();
     let out = dir.path().join("out.txt");

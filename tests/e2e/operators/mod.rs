@@ -11,7 +11,7 @@ mod reloads;
 mod starts;
 
 use crate::support::Agent;
-use crate::support::java::{built, homes, jar};
+use crate::support::java::{FAST_START, built, homes, jar};
 use serde_json::Value;
 use std::fs;
 use std::ops::Deref;
@@ -59,7 +59,8 @@ impl Java<'_> {
 /// Returns the settings of an agent with the JDK in `home`.
 fn settings(home: &Path) -> String {
     format!(
-        "limits: {{ memory: 640MiB, threads: 2 }}\njvm: {{ home: {}, heap: 64MiB }}\n",
+        "limits: {{ memory: 640MiB, threads: 2 }}\n\
+         jvm: {{ home: {}, heap: 64MiB, options: ['{FAST_START}'] }}\n",
         home.display()
     )
 }

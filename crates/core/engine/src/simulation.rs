@@ -366,7 +366,7 @@ fn run(seed: u64) {
 }
 
 /// Scenarios.
-const RUNS: TestSize = TestSize { gate: 2000, long: 50_000 };
+const RUNS: TestSize = TestSize { gate: 400, long: 50_000 };
 
 #[test]
 fn every_line_arrives_in_order_under_any_fault() {
