@@ -1,19 +1,25 @@
 //! Reads the answer to a bulk request, item by item as it arrives.
 //!
 //! A [`Splitter`] finds the elements of the array `items` in the bytes; each is decoded on its own
-//! and only what failed of it is kept. What is outside of the items is decoded last, with a number
-//! in place of each item: so an answer that is cut anywhere is no JSON, and is never taken for a
-//! whole one.
+//! and only what failed of it is kept. What is outside of the items is decoded last, with an empty
+//! object in place of each item: so an answer that is cut anywhere, or is no JSON for another
+//! reason, is never taken for a whole one.
+
+mod object;
 
 use crate::sinks::http_delivery::{Answer, Failure, Judgement};
 use millstream_transport::http::BodyReader;
+use object::Object;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 /// Longest item, and most bytes outside of the items and their commas. An item quotes parts of the
 /// document.
 const PART_BYTES_MAX: usize = 1024 * 1024;
+
+/// What replaces an item: it joins with no byte around it to another value, as a number would.
+const PLACEHOLDER: &[u8] = b"{}";
 
 /// Longest reason that is kept. Bytes.
 const REASON_BYTES_MAX: usize = 500;
@@ -33,7 +39,7 @@ pub struct BulkAnswer {
 /// Finds the elements of the array `items` of an object.
 #[derive(Default)]
 struct Splitter {
-    /// The bytes outside of the items, with a `0` for each.
+    /// The bytes outside of the items, with [`PLACEHOLDER`] for each.
     outside: Vec<u8>,
     /// The bytes of the current item so far.
     item: Vec<u8>,
@@ -54,8 +60,8 @@ struct Outside {
 /// One item: the result of an operation.
 #[derive(Deserialize)]
 struct Item {
-    create: Option<Operation>,
-    index: Option<Operation>,
+    create: Option<Object<Operation>>,
+    index: Option<Object<Operation>>,
 }
 
 #[derive(Deserialize)]
@@ -87,10 +93,10 @@ impl Splitter {
                 _ => {}
             }
             self.push(*first);
-            if self.in_items && self.depth == 2 && *first == b'}' {
+            if self.ends_item(*first) {
                 each(&self.item)?;
                 self.item.clear();
-                self.outside.push(b'0');
+                self.outside.extend_from_slice(PLACEHOLDER);
             }
             self.in_items &= self.depth > 1;
             bytes = rest;
@@ -120,9 +126,13 @@ impl Splitter {
     }
 
     fn push(&mut self, byte: u8) {
-        // The closing brace belongs to the item that it ends.
-        let ends_item = self.in_items && self.depth == 2 && byte == b'}';
-        if ends_item { &mut self.item } else { self.part() }.push(byte);
+        // What closes an item belongs to it.
+        if self.ends_item(byte) { &mut self.item } else { self.part() }.push(byte);
+    }
+
+    /// Returns whether a byte that led to the current depth closes an element of the array.
+    fn ends_item(&self, byte: u8) -> bool {
+        self.in_items && self.depth == 2 && matches!(byte, b'}' | b']')
     }
 
     /// Returns where the current byte belongs.
@@ -133,7 +143,9 @@ impl Splitter {
     /// Returns whether an array that begins here is the value of `items`.
     fn is_before_items(&self) -> bool {
         let before = self.outside.trim_ascii_end().strip_suffix(b":");
-        before.is_some_and(|before| before.trim_ascii_end().ends_with(b"\"items\""))
+        let before = before.and_then(|before| before.trim_ascii_end().strip_suffix(b"\"items\""));
+        // Another name may end in these bytes: `"x\"items"`.
+        before.is_some_and(|before| matches!(before.trim_ascii_end(), [.., b'{' | b',']))
     }
 }
 
@@ -171,7 +183,7 @@ impl Answer for BulkAnswer {
         if let Some(error) = self.error {
             return Err(error);
         }
-        let outside: Outside = serde_json::from_slice(&self.splitter.outside).map_err(|error| {
+        let outside: Outside = object(&self.splitter.outside).map_err(|error| {
             format!("the response is not the answer to a bulk request: {error}")
         })?;
         let items = outside.items.len();
@@ -182,12 +194,20 @@ impl Answer for BulkAnswer {
     }
 }
 
+/// Decodes an object; serde_json does not look at the characters of strings that are skipped.
+fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+    let object = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let Object(object) = object;
+    Ok(object)
+}
+
 /// Judges an item; `None` if the endpoint has its event.
 fn judge(item: &[u8], position: u32) -> Result<Option<Failure>, String> {
     let Item { create, index } =
-        serde_json::from_slice(item).map_err(|error| format!("an item of the answer: {error}"))?;
+        object(item).map_err(|error| format!("an item of the answer: {error}"))?;
     let is_create = create.is_some();
-    let Operation { status, error } =
+    let Object(Operation { status, error }) =
         create.or(index).ok_or("an item of the answer is of another operation")?;
     if (200..300).contains(&status) || status == 409 && is_create {
         return Ok(None);

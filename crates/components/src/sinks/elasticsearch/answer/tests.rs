@@ -109,6 +109,35 @@ fn what_is_no_whole_answer_to_the_request_does_not_count() {
     assert!(read(&endless, 3, 1000).unwrap_err().contains("too long"));
 }
 
+#[test]
+fn an_answer_that_is_no_json_as_a_whole_does_not_count() {
+    const DONE: &str = r#"{"create":{"status":201}}"#;
+    let bodies = [
+        // What is beside an item must not join with what replaces it.
+        format!(r#"{{"errors":false,"items":[1{DONE}]}}"#),
+        format!(r#"{{"errors":false,"items":[-{DONE}]}}"#),
+        format!(r#"{{"errors":false,"items":[1.{DONE}]}}"#),
+        format!(r#"{{"errors":false,"items":[{DONE}1]}}"#),
+        // Brackets that match nothing.
+        format!(r#"{{"errors":false,"items":[{DONE}[]}}"#),
+        format!(r#"{{"errors":false,"items":[{DONE}]]}}"#),
+        format!(r#"{{"errors":false,"items":[[{DONE}}}"#),
+        // Arrays in place of objects, and another name that ends like that of the items.
+        r#"{"errors":false,"items":[[null,{"status":201}]]}"#.to_owned(),
+        r#"{"errors":false,"items":[{"create":[201]}]}"#.to_owned(),
+        format!(r#"{{"errors":false,"x\"items":[{DONE}],"items":[1]}}"#),
+    ];
+    for body in bodies {
+        for step in [1, 7, 1000] {
+            assert!(read(body.as_bytes(), 1, step).is_err(), "{body}");
+        }
+    }
+    assert!(read(b"[false,[]]", 0, 7).is_err());
+    assert!(read(b"{\"errors\":false,\"items\":[[]}", 0, 7).is_err());
+    let not_utf8 = b"{\"errors\":false,\"x\":\"\xFF\",\"items\":[{\"create\":{\"status\":201}}]}";
+    assert!(read(not_utf8, 1, 7).is_err());
+}
+
 /// An item, and what is expected of it.
 fn item() -> impl Strategy<Value = (Value, Option<Judgement>)> {
     let text = "[ -~é\\n]{0,12}";
