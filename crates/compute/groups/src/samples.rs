@@ -65,6 +65,11 @@ impl Samples {
         &self.samples
     }
 
+    /// Returns the number of texts that it may have.
+    pub(crate) fn size(&self) -> u16 {
+        self.size
+    }
+
     /// Appends it to `out`: size, number of texts, and time, origin, offset and text of each.
     pub fn write(&self, out: &mut Vec<u8>) {
         push_number(out, u64::from(self.size));

@@ -44,9 +44,19 @@ impl Side {
         }
     }
 
-    /// Whether it is a state of this accumulator.
+    /// Whether it is a state of this accumulator, with the same size.
     pub(crate) fn is_of(&self, accumulator: Accumulator) -> bool {
-        Side::new(accumulator).is_some_and(|side| side.kind() == self.kind())
+        let is_it = |side: Side| (side.kind(), side.size()) == (self.kind(), self.size());
+        Side::new(accumulator).is_some_and(is_it)
+    }
+
+    /// Returns the number of texts that it may have, if that is configured.
+    fn size(&self) -> Option<u16> {
+        match self {
+            Side::Distinct(_) | Side::Quantiles(_) => None,
+            Side::Top(top) => Some(top.size()),
+            Side::Samples(samples) => Some(samples.size()),
+        }
     }
 
     fn kind(&self) -> u8 {
@@ -89,5 +99,38 @@ impl Side {
             Side::Top(top) => size_of::<SpaceSaving>() + top.memory_bytes(),
             Side::Samples(samples) => samples.memory_bytes(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(side: &Side) -> Vec<u8> {
+        let mut out = Vec::new();
+        side.write(&mut out);
+        out
+    }
+
+    #[test]
+    fn a_side_of_another_size_is_not_of_the_accumulator() {
+        for [one, other] in [
+            [Accumulator::Top { size: 4 }, Accumulator::Top { size: 9 }],
+            [Accumulator::Samples { size: 2 }, Accumulator::Samples { size: 3 }],
+        ] {
+            let side = Side::read(&mut &written(&Side::new(other).unwrap())[..]).unwrap();
+            assert!(side.is_of(other) && !side.is_of(one));
+        }
+    }
+
+    #[test]
+    fn an_error_above_what_the_counters_leave_is_refused() {
+        let read = |size: u8, error: u8| {
+            let bytes = [2, size, 2, 1, b'a', 7, error, 1, b'b', 5, 0];
+            Side::read(&mut &bytes[..]).is_some()
+        };
+        // With a counter left, and with none.
+        assert!(read(3, 0) && !read(3, 1));
+        assert!(read(2, 5) && !read(2, 6));
     }
 }

@@ -192,7 +192,13 @@ impl SpaceSaving {
         }
     }
 
-    /// Takes what [`SpaceSaving::write`] wrote from the front of `bytes`; `None` if it is damaged.
+    /// Returns the number of counters that it has or may get.
+    pub(crate) fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// Takes what [`SpaceSaving::write`] wrote from the front of `bytes`; `None` if it is damaged,
+    /// or a count has an error that its counters rule out.
     pub fn read(bytes: &mut &[u8]) -> Option<SpaceSaving> {
         let size = number_to(bytes, u16::MAX.into())? as u16;
         let mut read = SpaceSaving::new(size);
@@ -203,7 +209,9 @@ impl SpaceSaving {
             }
             read.insert(text, count, error);
         }
-        (read.size == size).then_some(read)
+        let error_max = read.error_max();
+        let has_errors = read.counters.iter().all(|counter| counter.error <= error_max);
+        (read.size == size && has_errors).then_some(read)
     }
 
     /// Returns the bytes that it has allocated.

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Longest window in seconds: its nanoseconds fit into the integers of times.
+pub const WINDOW_S_MAX: u64 = i64::MAX as u64 / 1_000_000_000;
+
 /// The field that samples are taken from.
 const SAMPLED: &str = "message";
 

@@ -247,10 +247,11 @@ impl Outcome {
         out.extend_from_slice(&self.text);
     }
 
-    /// Reads one from the front of `bytes`; `None` if they end before it does.
+    /// Reads one from the front of `bytes`; `None` if they end before it does, or its text does not
+    /// have the parts that its lengths say.
     pub fn read(bytes: &mut &[u8]) -> Option<Outcome> {
         let time_ns = i64::from_le_bytes(array(bytes)?);
-        let [is_delta] = array::<1>(bytes)?;
+        let [is_delta @ (0 | 1)] = array::<1>(bytes)? else { return None };
         let mut lengths = [0; PARTS];
         for length in &mut lengths {
             *length = u32::from_le_bytes(array(bytes)?);
@@ -259,7 +260,25 @@ impl Outcome {
         let length = lengths.iter().map(|length| *length as usize).sum::<usize>() + spaces;
         let (text, rest) = bytes.split_at_checked(length)?;
         *bytes = rest;
-        Some(Outcome { time_ns, is_delta: is_delta == 1, text: text.to_vec(), lengths })
+        let outcome = Outcome { time_ns, is_delta: is_delta == 1, text: text.to_vec(), lengths };
+        outcome.has_its_parts().then_some(outcome)
+    }
+
+    /// Whether each part of the text is what its place says, with a space behind it.
+    fn has_its_parts(&self) -> bool {
+        let Ok(text) = std::str::from_utf8(&self.text) else { return false };
+        let places = self.places();
+        let (_, inner) = places.split_last().unwrap_or((&(0..0), &[]));
+        let spaces = inner.iter().all(|place| self.text.get(place.end) == Some(&b' '));
+        let part = |part: usize| text.get(places[part].clone()).unwrap_or_default();
+        let is_finite = |text: &str| serde_json::from_str::<f64>(text).is_ok();
+        let is_list = |text: &str| serde_json::from_str::<Vec<String>>(text).is_ok();
+        spaces
+            && serde_json::from_str::<Map<String, Value>>(part(1)).is_ok()
+            && is_finite(part(2))
+            && serde_json::from_str::<u64>(part(3)).is_ok()
+            && is_finite(part(4))
+            && (part(5).is_empty() || is_list(part(5)))
     }
 }
 

@@ -12,9 +12,10 @@
 //!
 //! All little endian.
 
-use super::definition::Definition;
+use super::definition::{Definition, WINDOW_S_MAX};
 use super::result::Outcome;
 use crate::util::segments::array;
+use millstream_groups::limits::KEYS_MAX;
 use millstream_groups::{Groups, Layout};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -38,50 +39,67 @@ pub struct SavedWindow {
     pub definition: u32,
     pub end_ns: i64,
     pub groups: Groups,
+    /// Most groups, by the definition.
+    groups_max: usize,
     pub overflow: Groups,
     /// Groups whose results are there.
     pub emitted: u64,
 }
 
 impl Saved {
-    /// Applies the body of a frame; `None` if it is not one.
+    /// Applies the body of a frame; `None` if it is not one, or contradicts itself or the frames
+    /// before.
     pub fn apply(&mut self, mut body: &[u8]) -> Option<()> {
         let body = &mut body;
         while let Some((letter, rest)) = body.split_first() {
             *body = rest;
             match letter {
-                b'D' => {
-                    let number = u32::from_le_bytes(array(body)?);
-                    let definition = serde_json::from_slice(sized(body)?).ok()?;
-                    self.definitions.insert(number, Arc::new(definition));
-                }
+                b'D' => self.define(body)?,
                 b'W' => self.begin(body)?,
                 b'G' => {
                     let window = self.window(body)?;
-                    window.groups.apply(&mut sized(body)?)?;
+                    let groups_max = window.groups_max;
+                    change(&mut window.groups, groups_max, sized(body)?)?;
                 }
-                b'O' => {
-                    let window = self.window(body)?;
-                    window.overflow.apply(&mut sized(body)?)?;
-                }
-                b'P' => {
-                    let window = self.window(body)?;
-                    window.emitted = u64::from_le_bytes(array(body)?);
-                }
+                b'O' => change(&mut self.window(body)?.overflow, 1, sized(body)?)?,
+                b'P' => self.window(body)?.emit(u64::from_le_bytes(array(body)?))?,
                 b'E' => {
                     self.windows.remove(&u64::from_le_bytes(array(body)?))?;
                 }
-                b'S' => {
-                    let first = u64::from_le_bytes(array(body)?);
-                    let gone = first.checked_sub(self.first)?.min(self.results.len() as u64);
-                    self.results.drain(..gone as usize);
-                    self.first = first;
+                b'S' => self.settle(u64::from_le_bytes(array(body)?))?,
+                b'R' => {
+                    self.results.push_back(Outcome::read(body)?);
+                    self.next()?;
                 }
-                b'R' => self.results.push_back(Outcome::read(body)?),
                 _ => return None,
             }
         }
         Some(())
+    }
+
+    /// Takes a definition, whose number no other may have.
+    fn define(&mut self, body: &mut &[u8]) -> Option<()> {
+        let number = u32::from_le_bytes(array(body)?);
+        let definition: Definition = serde_json::from_slice(sized(body)?).ok()?;
+        let is_window = (1..=WINDOW_S_MAX).contains(&definition.window_s);
+        let is_possible = number < u32::MAX && is_window && definition.group_by.len() <= KEYS_MAX;
+        let is_new = self.definitions.insert(number, Arc::new(definition)).is_none();
+        (is_possible && is_new).then_some(())
+    }
+
+    /// Drops the results before the number `first`. The first frame says where numbers begin.
+    fn settle(&mut self, first: u64) -> Option<()> {
+        let begins = self.first == 0 && self.results.is_empty();
+        (begins || first <= self.next()?).then_some(())?;
+        let gone = first.checked_sub(self.first)?.min(self.results.len() as u64);
+        self.results.drain(..gone as usize);
+        self.first = first;
+        Some(())
+    }
+
+    /// Returns the number of the next result; `None` if there is none.
+    fn next(&self) -> Option<u64> {
+        self.first.checked_add(self.results.len() as u64)
     }
 
     fn begin(&mut self, body: &mut &[u8]) -> Option<()> {
@@ -90,13 +108,31 @@ impl Saved {
         let end_ns = i64::from_le_bytes(array(body)?);
         let of_window = self.definitions.get(&definition)?;
         let (groups, overflow) = tables(of_window, &of_window.layout());
-        let window = SavedWindow { definition, end_ns, groups, overflow, emitted: 0 };
-        self.windows.insert(number, window).is_none().then_some(())
+        let groups_max = of_window.groups_max;
+        let window = SavedWindow { definition, end_ns, groups, groups_max, overflow, emitted: 0 };
+        let is_new = self.windows.insert(number, window).is_none();
+        (is_new && number < u64::MAX).then_some(())
     }
 
     fn window(&mut self, body: &mut &[u8]) -> Option<&mut SavedWindow> {
         self.windows.get_mut(&u64::from_le_bytes(array(body)?))
     }
+}
+
+impl SavedWindow {
+    /// Notes how many groups have their results: no more than there are, and no fewer than before.
+    fn emit(&mut self, emitted: u64) -> Option<()> {
+        let groups = (self.groups.len() + self.overflow.len()) as u64;
+        (self.emitted..=groups).contains(&emitted).then_some(())?;
+        self.emitted = emitted;
+        Some(())
+    }
+}
+
+/// Applies changes to a table of up to `groups_max` groups; they are all of `bytes`.
+fn change(groups: &mut Groups, groups_max: usize, mut bytes: &[u8]) -> Option<()> {
+    groups.apply(&mut bytes)?;
+    (bytes.is_empty() && groups.len() <= groups_max).then_some(())
 }
 
 /// Returns empty tables of a window: one for its groups, one for the events beyond their limit.

@@ -3,7 +3,8 @@
 use super::definition::Definition;
 use super::emit::Emit;
 use super::lane::results_max;
-use super::snapshot::{Frame, Saved};
+use super::result::Outcome;
+use super::snapshot::{Frame, Saved, tables};
 use super::tasks::Tasks;
 use millstream_model::{EngineTime, Now};
 use millstream_rules::FrequentKeys;
@@ -56,6 +57,89 @@ fn a_window_of_late_events_does_not_replace_the_ended_one_with_the_same_end() {
         ended += 1;
     }
     assert_eq!(ended, 2);
+}
+
+/// A window with one group, and a snapshot of it.
+fn of_one_group(frame: &mut Frame) {
+    frame.definition(3, &logged());
+    frame.window(5, 3, NOW.unix_ns);
+    let (mut groups, _) = tables(&logged(), &logged().layout());
+    groups.add(&[]).unwrap();
+    frame.groups(b'G', 5, |out| groups.write_all(out));
+}
+
+#[test]
+fn a_snapshot_that_contradicts_itself_is_refused() {
+    let other = Definition { emit: Vec::new(), ..(*logged()).clone() };
+    let none = Definition { window_s: 0, ..other.clone() };
+    let contradictions: [&dyn Fn(&mut Frame); 10] = [
+        // Definitions: two with one number, windows without length, no number for the next one.
+        &|frame| frame.definition(3, &other),
+        &|frame| frame.definition(4, &none),
+        &|frame| frame.definition(u32::MAX, &other),
+        // Windows: begun twice, of no definition, no number for the next one.
+        &|frame| frame.window(5, 3, 0),
+        &|frame| frame.window(6, 4, 0),
+        &|frame| frame.window(u64::MAX, 3, 0),
+        // Results of more groups than there are, then of fewer than before.
+        &|frame| frame.emitted(5, 2),
+        &|frame| [1, 0].iter().for_each(|groups| frame.emitted(5, *groups)),
+        // Settled results that there are not.
+        &|frame| [7, 8].iter().for_each(|first| frame.settled(*first)),
+        // Bytes behind the changes of the groups.
+        &|frame| {
+            let (mut groups, _) = tables(&logged(), &logged().layout());
+            frame.groups(b'O', 5, |out| {
+                groups.write_all(out);
+                out.push(0);
+            });
+        },
+    ];
+    for (at, contradict) in contradictions.iter().enumerate() {
+        let mut frame = Frame::default();
+        of_one_group(&mut frame);
+        assert!(Saved::default().apply(&frame.0).is_some());
+        contradict(&mut frame);
+        assert!(Saved::default().apply(&frame.0).is_none(), "{at}");
+    }
+}
+
+#[test]
+fn more_groups_than_the_definition_allows_are_refused() {
+    for (groups_max, is_read) in [(2, true), (1, false)] {
+        let of = |groups_max| Definition {
+            group_by: vec!["a".to_owned()],
+            groups_max,
+            ..(*logged()).clone()
+        };
+        let (mut groups, _) = tables(&of(10), &of(10).layout());
+        [b"x", b"y"].iter().for_each(|text| _ = groups.intern(0, *text));
+        let mut frame = Frame::default();
+        frame.definition(0, &of(groups_max));
+        frame.window(0, 0, NOW.unix_ns);
+        frame.groups(b'G', 0, |out| groups.write_all(out));
+        assert_eq!(Saved::default().apply(&frame.0).is_some(), is_read);
+    }
+}
+
+#[test]
+fn a_result_whose_lengths_do_not_fit_its_text_is_refused() {
+    let written = |lengths: [u32; 6], text: &str| {
+        let lengths = lengths.iter().flat_map(|length| length.to_le_bytes());
+        let head = 7_i64.to_le_bytes().into_iter().chain([1]);
+        head.chain(lengths).chain(text.bytes()).collect::<Vec<u8>>()
+    };
+    let read = |bytes: Vec<u8>| Outcome::read(&mut &bytes[..]);
+    let sound = written([3, 9, 1, 2, 3, 5], r#"t.n {"a":"b"} 7 10 0.5 ["s"]"#);
+    let outcome = read(sound.clone()).unwrap();
+    let mut again = Vec::new();
+    outcome.write(&mut again);
+    assert_eq!(again, sound);
+    assert_eq!(read(written([4, 8, 1, 2, 3, 5], r#"t.n {"a":"b"} 7 10 0.5 ["s"]"#)), None);
+    assert_eq!(read(written([3, 9, 2, 1, 3, 5], r#"t.n {"a":"b"} 7 10 0.5 ["s"]"#)), None);
+    assert_eq!(read(written([3, 2, 1, 2, 1, 0], r#"t.n [] 7 10 1 "#)), None);
+    assert_eq!(read(written([3, 2, 1, 2, 1, 0], r#"t.n {} x 10 1 "#)), None);
+    assert_eq!(read([&sound[..8], &[2], &sound[9..]].concat()), None);
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! Sketches as bytes, for snapshots.
 
-use super::{PAGE_BUCKETS, Page, Sketch};
+use super::{PAGE_BUCKETS, Page, Sketch, place_of, saturating};
 use crate::limits::{EXACT_VALUES_MAX, PAGES_MAX};
 
 /// Largest number of a page, in either direction: the exponent of the largest float.
 const PAGE_NUMBER_MAX: i32 = 0x7FE;
+
+/// Largest relative difference between totals and the values that they are of. Totals are rounded
+/// with every value: ten trillion values are below it.
+const TOTALS_ERROR_MAX: f64 = 1e-3;
 
 impl Sketch {
     /// Appends the sketch to `out`, without loss, little endian: weight, sum, minimum, maximum and
@@ -27,10 +31,10 @@ impl Sketch {
         }
     }
 
-    /// Takes what [`Sketch::write`] wrote from the front of `bytes`; `None` if it is damaged.
+    /// Takes what [`Sketch::write`] wrote from the front of `bytes`; `None` if it is damaged, or its
+    /// totals are not those of its values.
     pub fn read(bytes: &mut &[u8]) -> Option<Sketch> {
         let [weight, sum, min, max, misplaced] = floats(bytes)?;
-        let is_valid = weight >= 0.0 && min <= max && misplaced >= 0.0;
         let mut sketch = Sketch { weight, sum, min, max, misplaced, ..Sketch::default() };
         let [values] = array(bytes)?;
         for _ in 0..values {
@@ -46,7 +50,42 @@ impl Sketch {
         }
         let is_one_form = values == 0 || pages == 0;
         let fits = usize::from(values) <= EXACT_VALUES_MAX && usize::from(pages) <= PAGES_MAX;
-        (is_valid && is_one_form && fits).then_some(sketch)
+        (is_one_form && fits && sketch.agrees()).then_some(sketch)
+    }
+
+    /// Whether the totals can be those of the values.
+    fn agrees(&self) -> bool {
+        let Sketch { values, pages, weight, sum, min, max, misplaced, .. } = self;
+        if values.is_empty() && pages.is_empty() {
+            return [weight, sum, min, max, misplaced].iter().all(|total| **total == 0.0);
+        }
+        let all = values.iter().map(|(_, weight)| weight);
+        let all = all.chain(pages.iter().flat_map(|page| &page.weights));
+        let all = all.fold(0.0, |sum, weight| saturating(sum + weight));
+        let error = TOTALS_ERROR_MAX * all;
+        let largest = saturating(all * min.abs().max(max.abs()));
+        let is_between = sum.abs() <= saturating(largest * (1.0 + TOTALS_ERROR_MAX));
+        let is_in_pages = *misplaced >= 0.0 && *misplaced <= all + error;
+        (all - weight).abs() <= error && is_between && is_in_pages && self.has_its_ends()
+    }
+
+    /// Whether minimum and maximum are those of the values.
+    fn has_its_ends(&self) -> bool {
+        let ends = (self.min, self.max);
+        if !self.values.is_empty() {
+            let values = self.values.iter().map(|(value, _)| *value);
+            let found = (values.clone().fold(f64::MAX, f64::min), values.fold(f64::MIN, f64::max));
+            return found == ends && self.misplaced == 0.0;
+        }
+        let places = self.pages.iter().flat_map(|page| {
+            let buckets = page.weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0);
+            buckets.map(|(bucket, _)| (page.number, bucket))
+        });
+        let found = (places.clone().min(), places.max());
+        // A misplaced value is in another bucket than its own.
+        let is_misplaced = self.misplaced > 0.0;
+        is_misplaced && self.min <= self.max
+            || found == (Some(place_of(self.min)), Some(place_of(self.max)))
     }
 
     /// Returns the bytes that it has allocated.
@@ -63,7 +102,7 @@ fn page(bytes: &mut &[u8]) -> Option<Page> {
         let [read] = floats(bytes)?;
         weights[weight] = (read > 0.0).then_some(read)?;
     }
-    let is_valid = number.unsigned_abs() <= PAGE_NUMBER_MAX as u32;
+    let is_valid = number.unsigned_abs() <= PAGE_NUMBER_MAX as u32 && bits != 0;
     is_valid.then_some(Page { number, weights })
 }
 
@@ -115,6 +154,45 @@ mod tests {
             let parts = [0.0, 0.1, 0.5, 0.99, 1.0];
             assert_eq!(read.quantiles(parts), sketch.quantiles(parts));
             assert_eq!(read.weight(), sketch.weight());
+        }
+    }
+
+    #[test]
+    fn totals_that_are_not_those_of_the_values_are_refused() {
+        for sketch in sketches() {
+            let (weight, sum) = (sketch.weight + 10.0, sketch.sum + 1e300);
+            let contradictions = [
+                Sketch { weight: sketch.weight * 2.0 + 1.0, ..sketch.clone() },
+                Sketch { weight, sum, min: -1.0, max: 1.0, ..Sketch::default() },
+                Sketch { sum: 1e300, ..sketch.clone() },
+                Sketch { min: sketch.min - 1e300, ..sketch.clone() },
+                Sketch { max: sketch.max + 1e300, ..sketch.clone() },
+                Sketch { misplaced: weight * 3.0, ..sketch.clone() },
+            ];
+            for (at, contradiction) in contradictions.iter().enumerate() {
+                let bytes = written(contradiction);
+                assert!(Sketch::read(&mut &bytes[..]).is_none(), "{at} of {}", sketch.weight);
+            }
+        }
+    }
+
+    #[test]
+    fn a_sketch_of_many_values_is_read_whatever_they_are() {
+        let values = [f64::MAX, f64::MIN, 1e-320, -0.0, 5.0, f64::MIN_POSITIVE, -1e-320];
+        for count in 1..200 {
+            let mut sketch = Sketch::default();
+            for at in 0..count {
+                let far = f64::from_bits(0x0010_0000_0000_0000 * (1 + at as u64 * 9));
+                let value = if at % 3 == 0 { far } else { values[at % values.len()] };
+                sketch.add(value, if at % 5 == 0 { 1e300 } else { 0.1 });
+                let mut merged = Sketch::default();
+                merged.merge(&sketch);
+                merged.merge(&sketch);
+                for sketch in [&sketch, &merged] {
+                    let bytes = written(sketch);
+                    assert!(Sketch::read(&mut &bytes[..]).is_some(), "{at} of {count}");
+                }
+            }
         }
     }
 
