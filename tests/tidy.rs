@@ -140,6 +140,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         "millstream-fuzz",
         &[
             "millstream-columns",
+            "millstream-components",
+            "millstream-console",
             "millstream-detect",
             "millstream-encodings",
             "millstream-expressions",

@@ -1,6 +1,7 @@
 //! The targets: what is tried, and what must always hold.
 
 mod access;
+mod bulk_answer;
 mod delimited;
 mod detect;
 mod encodings;
@@ -16,10 +17,12 @@ mod patterns;
 mod points;
 mod profiles;
 mod recorder;
+mod requests;
 mod rules;
 mod scan;
 mod spool;
 mod timestamps;
+mod windows;
 
 /// Something that any bytes can be given to.
 pub struct Target {
@@ -34,6 +37,7 @@ pub struct Target {
 /// All of them.
 pub const TARGETS: &[Target] = &[
     Target { name: "access", run: access::formats, words: access::FORMAT_WORDS },
+    Target { name: "bulk_answer", run: bulk_answer::bulk_answer, words: bulk_answer::WORDS },
     Target { name: "cri", run: parsers::cri, words: parsers::CONTAINER_WORDS },
     Target { name: "delimited", run: delimited::delimited, words: delimited::WORDS },
     Target { name: "detect", run: detect::detect, words: detect::WORDS },
@@ -55,9 +59,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "profiles", run: profiles::profiles, words: profiles::WORDS },
     Target { name: "recorder", run: recorder::recorder, words: recorder::WORDS },
     Target { name: "regex", run: patterns::regex, words: patterns::WORDS },
+    Target { name: "requests", run: requests::requests, words: requests::WORDS },
     Target { name: "rules", run: rules::rules, words: rules::WORDS },
     Target { name: "scan", run: scan::scan, words: scan::WORDS },
     Target { name: "spool", run: spool::spool, words: spool::WORDS },
     Target { name: "syslog", run: parsers::syslog, words: parsers::SYSLOG_WORDS },
     Target { name: "timestamps", run: timestamps::timestamps, words: timestamps::WORDS },
+    Target { name: "windows", run: windows::windows, words: windows::WORDS },
 ];

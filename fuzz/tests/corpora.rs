@@ -37,8 +37,8 @@ macro_rules! play {
 }
 
 play! {
-    access cri delimited detect docker dogstatsd encodings expressions files framing grok groups jfr json key_value metric_tags metrics_msgpack metricserver
-    nginx profiles recorder regex rules scan spool syslog timestamps
+    access bulk_answer cri delimited detect docker dogstatsd encodings expressions files framing grok groups jfr json key_value metric_tags metrics_msgpack metricserver
+    nginx profiles recorder regex requests rules scan spool syslog timestamps windows
 }
 
 #[test]

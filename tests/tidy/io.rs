@@ -55,6 +55,7 @@ const OTHER: &[(&str, &str, &str)] = &[
     ("crates/components/src/sinks/tcp/connection.rs", ".write_vectored(", "to a recorded stream"),
     ("crates/components/src/transforms/windows/tasks.rs", ".write_all(", "to memory"),
     ("crates/components/src/transforms/fields/table.rs", ".read_to_end(", "a configured table"),
+    ("crates/components/src/transforms/windows/snapshot.rs", ".write_all(", "to memory"),
     ("crates/core/store/src/disk.rs", "FileExt", "of the database, whose commits are events"),
     ("crates/core/store/src/disk.rs", ".sync_data(", "of the database, whose commits are events"),
     ("crates/core/store/src/lib.rs", "FileExt", "who has locked the folder, once at the start"),

@@ -14,3 +14,5 @@ pub mod rules;
 pub mod sample;
 pub mod throttle;
 pub(crate) mod windows;
+
+pub use windows::rewrite_snapshot;

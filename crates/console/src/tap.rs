@@ -8,6 +8,7 @@ use hyper::StatusCode;
 use hyper::body::{Bytes, Frame, SizeHint};
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -126,7 +127,7 @@ impl TapService {
 
     /// Opens the tap that a query asks for.
     pub async fn answer(&self, query: &str) -> Reply {
-        let request = match request(query) {
+        let request: TapRequest = match query.parse() {
             Ok(request) => request,
             Err(text) => return error(StatusCode::BAD_REQUEST, &text),
         };
@@ -151,39 +152,43 @@ impl TapService {
     }
 }
 
-/// Reads a query.
-fn request(query: &str) -> Result<TapRequest, String> {
-    let mut request = TapRequest {
-        id: String::new(),
-        limit: None,
-        condition: None,
-        format: TapFormat::Json,
-        raw: false,
-        follow: false,
-    };
-    for part in query.split('&').filter(|part| !part.is_empty()) {
-        let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        let value =
-            decoded(value).ok_or_else(|| format!("{name}: is not percent-encoded UTF-8"))?;
-        match (name, value.as_str()) {
-            ("id", _) => request.id = value,
-            ("limit", _) => request.limit = Some(limit(&value)?),
-            ("where", _) => request.condition = Some(value),
-            ("format", "json") => request.format = TapFormat::Json,
-            ("format", "text") => request.format = TapFormat::Text,
-            ("format", _) => return Err(format!("format: `{value}` is neither json nor text")),
-            ("raw", _) => request.raw = flag(name, &value)?,
-            ("follow", _) => request.follow = flag(name, &value)?,
-            _ => {
-                return Err(format!(
-                    "there is no parameter `{name}`; the parameters are id, limit, where, format, raw and follow"
-                ));
+impl FromStr for TapRequest {
+    type Err = String;
+
+    /// Reads a query.
+    fn from_str(query: &str) -> Result<TapRequest, String> {
+        let mut request = TapRequest {
+            id: String::new(),
+            limit: None,
+            condition: None,
+            format: TapFormat::Json,
+            raw: false,
+            follow: false,
+        };
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let value =
+                decoded(value).ok_or_else(|| format!("{name}: is not percent-encoded UTF-8"))?;
+            match (name, value.as_str()) {
+                ("id", _) => request.id = value,
+                ("limit", _) => request.limit = Some(limit(&value)?),
+                ("where", _) => request.condition = Some(value),
+                ("format", "json") => request.format = TapFormat::Json,
+                ("format", "text") => request.format = TapFormat::Text,
+                ("format", _) => return Err(format!("format: `{value}` is neither json nor text")),
+                ("raw", _) => request.raw = flag(name, &value)?,
+                ("follow", _) => request.follow = flag(name, &value)?,
+                _ => {
+                    return Err(format!(
+                        "there is no parameter `{name}`; the parameters are id, limit, where, format, raw and follow"
+                    ));
+                }
             }
         }
-    }
-    match request.id.is_empty() {
-        true => Err("add ?id= with the id of a component".to_owned()),
-        false => Ok(request),
+        match request.id.is_empty() {
+            true => Err("add ?id= with the id of a component".to_owned()),
+            false => Ok(request),
+        }
     }
 }
 
@@ -219,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_query_is_read_or_its_fault_named() {
-        let read = request(
+        let read: Result<TapRequest, String> = str::parse(
             "id=app.slow&limit=7&where=a%20%3D%3D+%22%C3%A9%22&format=text&raw=true&follow=true",
         );
         let expected = TapRequest {
@@ -244,7 +249,7 @@ mod tests {
             ("id=%ff", "id: is not"),
             ("id=%4", "id: is not"),
         ] {
-            let error = request(query).unwrap_err();
+            let error = query.parse::<TapRequest>().unwrap_err();
             assert!(error.contains(part), "{query}: {error}");
         }
     }

@@ -24,6 +24,7 @@ pub use definition::{Definition, TaskDefinition};
 pub use emit::{Emit, is_field};
 pub use encoder::names as field_names;
 pub use names::{check_names, escaped, is_name};
+pub use snapshot::rewrite_snapshot;
 
 use encoder::TaskEncoder;
 use lane::WindowLane;

@@ -15,12 +15,28 @@ pub use config::ElasticsearchConfig;
 
 use crate::codec::Encoding;
 use crate::codec::bulk::{ACTION_BYTES, Action, DocumentEncoder};
-use crate::sinks::http_delivery::{BulkLane, Settings};
+use crate::sinks::http_delivery::{Answer, BulkLane, Failure, Settings};
+use answer::BulkAnswer;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{Encoder, Lane, LaneCx, Sink};
+use millstream_transport::http::BodyReader;
 use packer::DocumentPacker;
 use std::sync::Arc;
+
+/// Judges the answer to a bulk request of `events` events that arrives in pieces, as a lane does.
+///
+/// # Errors
+///
+/// It is not a whole answer to this request.
+pub fn judge_answer<'a>(
+    mut pieces: impl Iterator<Item = &'a [u8]>,
+    events: u64,
+) -> Result<Vec<Failure>, String> {
+    let mut answer = Box::new(BulkAnswer::new(events));
+    while pieces.next().is_some_and(|piece| answer.read(piece)) {}
+    answer.judge()
+}
 
 /// The sink.
 struct ElasticsearchSink {

@@ -135,6 +135,26 @@ fn change(groups: &mut Groups, groups_max: usize, mut bytes: &[u8]) -> Option<()
     (bytes.is_empty() && groups.len() <= groups_max).then_some(())
 }
 
+/// Reads the frames of a snapshot and writes what they say as one; `None` if they are damaged or
+/// contradict each other.
+pub fn rewrite_snapshot(frames: &[u8]) -> Option<Vec<u8>> {
+    let mut saved = Saved::default();
+    saved.apply(frames)?;
+    let mut frame = Frame::default();
+    for (number, definition) in &saved.definitions {
+        frame.definition(*number, definition);
+    }
+    for (number, window) in &mut saved.windows {
+        frame.window(*number, window.definition, window.end_ns);
+        frame.groups(b'G', *number, |out| window.groups.write_all(out));
+        frame.groups(b'O', *number, |out| window.overflow.write_all(out));
+        frame.emitted(*number, window.emitted);
+    }
+    frame.settled(saved.first);
+    saved.results.iter().for_each(|result| frame.result(result));
+    Some(frame.0)
+}
+
 /// Returns empty tables of a window: one for its groups, one for the events beyond their limit.
 pub fn tables(definition: &Definition, layout: &Arc<Layout>) -> (Groups, Groups) {
     let groups = Groups::new(layout.clone(), definition.group_by.len(), definition.groups_max);
