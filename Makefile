@@ -25,8 +25,8 @@ test: toolchain ## check formatting, lints and API documentation, and run every 
 soak: toolchain ## play the long versions of the random tests, from another seed each time: SOAK=n for n times as long
 	scripts/soak
 
-fuzz: toolchain ## play random changes of the fuzz corpora for a minute per target
-	cargo run -p millstream-fuzz -- --seconds 60
+fuzz: toolchain ## play the fuzz targets under libFuzzer for one more minute each, JOBS=n at once
+	scripts/fuzz play --seconds 60
 
 counts: toolchain ## count the instructions of the data path, and compare them with the recorded counts
 	scripts/counts
