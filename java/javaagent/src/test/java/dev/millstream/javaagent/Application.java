@@ -10,6 +10,7 @@ import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.concurrent.CountDownLatch;
@@ -25,6 +26,10 @@ public final class Application {
     private static final long SLOW_MS = 150;
 
     private static volatile Object kept;
+
+    /** The clock when {@code main} was reached, and the time that its thread had waited for a CPU until then. */
+    private static long reachedNs;
+    private static long waitedNs;
 
     private Application() {}
 
@@ -46,6 +51,8 @@ public final class Application {
      * @throws Exception if a command fails
      */
     public static void main(String[] args) throws Exception {
+        reachedNs = System.nanoTime();
+        waitedNs = waitedNs();
         System.out.println("main");
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
@@ -53,8 +60,16 @@ public final class Application {
         }
     }
 
+    /** Returns the time that this thread has waited for a CPU: the second figure of schedstat. */
+    private static long waitedNs() throws IOException {
+        return Long.parseLong(Files.readString(Path.of("/proc/thread-self/schedstat")).split(" ")[1]);
+    }
+
     private static Object execute(String[] command) throws Exception {
         switch (command[0]) {
+            case "start" -> {
+                return reachedNs - waitedNs;
+            }
             case "slow" -> slow();
             case "write" -> write(Integer.parseInt(command[1]));
             case "file" -> file(Path.of(command[1]));
