@@ -389,12 +389,13 @@ impl KafkaLane {
             Ok(Err(error)) => error,
             Err(error) => return Err(DeliverError::retry("panic", error.to_string())),
         };
-        let last_error = client.take_last_error().or(self.last_error.take());
-        self.last_error.clone_from(&last_error);
+        if let Some(error) = client.take_last_error() {
+            self.note_last_error(error);
+        }
         let brokers = self.config.brokers.join(", ");
-        Err(match last_error {
+        Err(match &self.last_error {
             Some((code, text)) => {
-                errors::error(code, format!("cannot reach Kafka at {brokers}: {text}"))
+                errors::error(*code, format!("cannot reach Kafka at {brokers}: {text}"))
             }
             None => {
                 errors::error(error.code, format!("topic {topic} at {brokers}: {}", error.message))
@@ -450,9 +451,17 @@ impl KafkaLane {
             if errors::is_consequence(last_error.0) {
                 self.stopped_at.get_or_insert_with(Instant::now);
             }
-            self.last_error = Some(last_error);
+            self.note_last_error(last_error);
         }
         self.stopped_at.is_some_and(|at| at.elapsed() >= STOPPED_WAIT)
+    }
+
+    /// Keeps an error of the library. That all brokers are down replaces no other: librdkafka
+    /// reports why a broker is down once in 30 seconds, and that all are each time.
+    fn note_last_error(&mut self, error: (ErrorCode, String)) {
+        if error.0 != ErrorCode::AllBrokersDown || self.last_error.is_none() {
+            self.last_error = Some(error);
+        }
     }
 
     /// Fails if the topic of the oldest record in flight does not exist: librdkafka waits for it

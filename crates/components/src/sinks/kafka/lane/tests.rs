@@ -27,6 +27,8 @@ impl Rig {
     fn of(codec: &str, more: Value, has_reader: bool) -> Rig {
         let mut options = json!({
             "brokers": ["127.0.0.1:1"], "topic": "logs-{{ app }}", "topics_max": 2,
+            // The lane takes payloads for half of it: longer than a test waits for a core.
+            "options": { "linger.ms": 600_000 },
             "encoding": { "codec": codec, "metadata": [] }
         });
         options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -185,6 +187,18 @@ async fn every_metric_of_a_refused_block_is_an_event() {
     let refused: Vec<_> = rig.lane.refused().into_iter().map(metric).collect();
     assert_eq!(refused, found(&[(0, 1, "b"), (0, 2, "c"), (0, 4, "e")]));
     assert_eq!(rig.settled(), [3]);
+}
+
+#[test]
+fn the_reason_why_brokers_are_down_stays_the_last_error() {
+    let mut lane = Rig::with("text", false).lane;
+    let all_down = || (ErrorCode::AllBrokersDown, "2/2 brokers are down".to_owned());
+    lane.note_last_error(all_down());
+    assert_eq!(lane.last_error, Some(all_down()));
+    let login = (ErrorCode::Authentication, "SASL authentication error".to_owned());
+    lane.note_last_error(login.clone());
+    lane.note_last_error(all_down());
+    assert_eq!(lane.last_error, Some(login));
 }
 
 #[test]
