@@ -53,6 +53,9 @@ const KNOWN_MAX: usize = 10_000;
 /// How many more there may be until some are forgotten.
 const KNOWN_SPARE: usize = 256;
 
+/// Reason label of data whose file was deleted before it was delivered.
+const DELETED_UNDELIVERED: &str = "deleted_undelivered";
+
 /// The source.
 struct JfrSource {
     settings: Settings,
@@ -269,6 +272,18 @@ impl JfrSource {
         self.chunks.iter().any(|(_, chunk)| is_owed(chunk))
     }
 
+    /// Counts and logs the rest of a file that was deleted while the agent stopped.
+    fn count_lost(&mut self, key: FileKey, bytes: u64) {
+        self.open.counters.error(DELETED_UNDELIVERED);
+        self.open.counters.dropped_bytes(DELETED_UNDELIVERED, bytes);
+        let path = self.recordings.get_mut(key).map(|recording| recording.path.clone());
+        log::error!(
+            "source {}: lost {bytes} bytes of the deleted recording {}",
+            self.open.info.id,
+            path.unwrap_or_default().display()
+        );
+    }
+
     /// Opens what follows chunks that are read, and closes those that are settled, too.
     /// Returns whether there are further chunks now.
     fn retire(&mut self, cx: &SourceCx<'_>) -> bool {
@@ -426,9 +441,13 @@ impl Source for JfrSource {
             let of = by_file.entry(*key).or_insert((0, is_lost));
             of.0 += chunk.end().saturating_sub(settled);
         }
-        for (bytes, is_lost) in by_file.into_values().filter(|(bytes, _)| *bytes > 0) {
-            let of = if is_lost { &mut left.lost } else { &mut left.waiting };
-            of.add_file(bytes, 0);
+        for (key, (bytes, is_lost)) in by_file.into_iter().filter(|(_, (bytes, _))| *bytes > 0) {
+            if is_lost {
+                self.count_lost(key, bytes);
+                left.lost.add_file(bytes, 0);
+            } else {
+                left.waiting.add_file(bytes, 0);
+            }
         }
         Some(left)
     }

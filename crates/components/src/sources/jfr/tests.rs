@@ -301,6 +301,25 @@ fn a_deleted_recording_is_read_to_its_end() {
 }
 
 #[test]
+fn a_recording_deleted_after_the_close_is_counted_as_lost() {
+    let (mut jvm, mut rig) = (Jvm::start(), SourceRig::new(&["out"]));
+    jvm.recording.write(1_000, 5, "db", 1);
+    jvm.flush();
+    let mut source = jvm.open(&rig);
+    assert_eq!(total(&events(&mut rig, &mut *source, 1)), 1.0);
+    jvm.recording.write(2_000, 5, "db", 2);
+    jvm.flush();
+    assert_eq!(events(&mut rig, &mut *source, 1), [""; 0], "the period is not over");
+    assert!(!source.close(true), "the next start can read it");
+    fs::remove_file(jvm.path("a.jfr")).unwrap();
+    let left = source.leave().unwrap();
+    assert!(left.lost.bytes > 0);
+    let counted = rig.counters.snapshot();
+    assert_eq!(counted.dropped_bytes, [("deleted_undelivered", left.lost.bytes)].into());
+    assert_eq!(counted.errors.get("deleted_undelivered"), Some(&1));
+}
+
+#[test]
 fn a_blocked_sink_delays_no_other_and_catches_up() {
     let (mut jvm, mut rig) = (Jvm::start(), SourceRig::new(&["good", "slow"]));
     jvm.recording.write(1_000, 5, "db", 1);
