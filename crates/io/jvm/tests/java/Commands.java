@@ -3,6 +3,8 @@ package test;
 import dev.millstream.operator.Context;
 import dev.millstream.operator.Operator;
 import dev.millstream.operator.Row;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.lang.reflect.Field;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -14,6 +16,7 @@ public final class Commands implements Operator {
     private Map<String, Object> options = Map.of();
     private long rows;
     private static volatile long sink;
+    private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
 
     @Override
     public void open(Context context) {
@@ -70,7 +73,7 @@ public final class Commands implements Operator {
             case "exit" -> System.exit(3);
             case "garbage" -> garbage();
             case "crash" -> crash();
-            case "burn" -> burn(System.nanoTime() + 200_000_000);
+            case "burn" -> burn(THREADS.getCurrentThreadCpuTime() + 200_000_000);
             case "collect" -> System.gc();
             case "halt" -> Runtime.getRuntime().halt(3);
             default -> {
@@ -79,11 +82,11 @@ public final class Commands implements Operator {
         }
     }
 
-    /** Uses the CPU for a while. */
+    /** Uses the CPU until the thread has used it for so long, however many threads share it. */
     private static long burn(long endNs) {
         long value = 1;
-        while (System.nanoTime() < endNs) {
-            for (int round = 0; round < 2000; round++) {
+        while (THREADS.getCurrentThreadCpuTime() < endNs) {
+            for (int round = 0; round < 200_000; round++) {
                 value = value * 31 + (value >>> 7);
             }
         }
