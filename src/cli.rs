@@ -1,11 +1,12 @@
 //! The command line.
 
-use crate::wiring::{self, Registry};
+use crate::wiring;
 use crate::{
-    config, config_test, diagnose, generate, java, profile, record, rules, run, spool, support,
-    tap, top, verify,
+    config_test, diagnose, generate, java, profile, record, rules, run, spool, support, tap, top,
+    verify,
 };
 use clap::{Args, Parser, Subcommand};
+use millstream_config::{self as config, Registry};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,16 +1,15 @@
 //! A client of the API of a running agent, over its control socket or TCP.
 
 use crate::cli::USAGE;
-use crate::config;
 use crate::logging::escaped;
 use crate::output::{MESSAGE_BYTES_MAX, print_error};
-use crate::wiring::Registry;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use millstream_config::{self as config, Registry};
 use rustix::process::Pid;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};

@@ -2,10 +2,10 @@
 
 use crate::cli::{DONE, FAILED, USAGE};
 use crate::client::{AgentArgs, Client, ClientError};
-use crate::config::suggest;
 use crate::logging::escaped;
 use crate::output;
 use hyper::Method;
+use millstream_config::suggest;
 use millstream_console::Bottleneck;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

@@ -4,7 +4,6 @@
 
 mod cli;
 mod client;
-mod config;
 mod config_test;
 mod diagnose;
 mod generate;

@@ -10,9 +10,9 @@ mod story;
 
 use crate::cli::{DONE, FAILED, USAGE};
 use crate::client::{AgentArgs, Client, ClientError};
-use crate::config::suggest;
 use crate::recorder::files::End;
 use events::Missing;
+use millstream_config::suggest;
 use millstream_console::Limit;
 use millstream_model::Interval;
 use millstream_recorder::schema::{EVENTS, EventKind, PerSecond};

@@ -3,8 +3,8 @@
 pub mod files;
 mod memory;
 
-use crate::config::{Globals, RecorderSettings, RecorderStorage};
 use files::{Earlier, FOLDER, NewFile};
+use millstream_config::{Globals, RecorderSettings, RecorderStorage};
 use millstream_console::RecorderState;
 use millstream_model::Size;
 use millstream_recorder::recorder::{self, Destination};

@@ -1,10 +1,10 @@
 //! Reload: reads the configuration again while the agent runs, on SIGHUP or when its files change.
 
-use crate::config::{Component, Config, Fault, Fingerprint, Globals, TaskFiles, fingerprint};
 use crate::tap::TapService;
 use crate::{cli, logging, run, wiring};
 use log::Level;
 use millstream_components::transforms::jvm::KeptOperators;
+use millstream_config::{Component, Config, Fault, Fingerprint, Globals, TaskFiles, fingerprint};
 use millstream_console::{ConfigState, RecorderState};
 use millstream_engine::{Running, Settings};
 use millstream_model::Kind;

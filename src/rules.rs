@@ -1,10 +1,9 @@
 //! `millstream rules`: what task files compute, and what that costs.
 
 use crate::cli::{DONE, FAILED, USAGE};
-use crate::config;
-use crate::wiring::Registry;
 use millstream_columns::{Cell, Column, ColumnBuilder, Kind as CellKind};
 use millstream_components::transforms::rules::{Planned, RulesConfig};
+use millstream_config::{self as config, Registry};
 use millstream_expressions::{Field, Input};
 use millstream_model::Kind;
 use millstream_rules::{BatchRows, Evaluator, Partial, Sampling, TaskCounts};

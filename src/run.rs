@@ -1,14 +1,14 @@
 //! `millstream run`: starts the agent, waits for a signal or the end, and stops it.
 
 use crate::cli::{self, DONE, DROPPED, FAILED, USAGE};
-use crate::config::{Component, Config, LogLevel, LogTarget};
 use crate::progress::Progress;
 use crate::recorder::Recording;
 use crate::reload::Reloader;
 use crate::tap::TapService;
-use crate::{config, governor, logging, wiring};
+use crate::{governor, logging, wiring};
 use millstream_components::sources::jvm::collectors_snapshot;
 use millstream_components::transforms::jvm::{KeptOperators, jvm_process_snapshots, jvm_snapshot};
+use millstream_config::{self as config, Component, Config, LogLevel, LogTarget};
 use millstream_console::{ConfigState, Console, ConsoleConfig, RecorderState, TakeSnapshot};
 use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
 use millstream_model::tap::Taps;

@@ -2,49 +2,17 @@
 
 mod metrics;
 
-use crate::config::{Catalog, Component, Config, Fault, Formats, LogTarget};
 use crate::run;
 use millstream_components::component::{AnyComponent, BuildCx, tcp_claim};
-use millstream_components::registry::{ROWS, find};
+use millstream_config::{Component, Config, Fault, LogTarget};
 use millstream_engine::{Blueprint, Input, SinkPart, SourcePart, TransformPart};
 use millstream_jvm::{JvmMemory, JvmOptions, JvmProcesses};
-use millstream_model::{BuildError, Kind, SourceInfo};
-use serde_json::Value;
+use millstream_model::{BuildError, SourceInfo};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-
-/// The component registry as the catalog of the configuration loader.
-pub struct Registry;
-
-impl Catalog for Registry {
-    fn types(&self, kind: Kind) -> Vec<&'static str> {
-        let mut names: Vec<_> =
-            ROWS.iter().filter(|row| row.kind == kind).map(|row| row.name).collect();
-        names.sort_unstable();
-        names
-    }
-
-    fn find(&self, kind: Kind, name: &str) -> Option<&'static str> {
-        find(kind, name).map(|row| row.name)
-    }
-
-    fn schema(&self, kind: Kind, type_name: &str) -> Option<schemars::Schema> {
-        find(kind, type_name).map(|row| (row.schema)())
-    }
-
-    fn decode(&self, kind: Kind, type_name: &str, options: Value) -> Result<AnyComponent, String> {
-        let row =
-            find(kind, type_name).ok_or_else(|| format!("unknown {kind} type {type_name}"))?;
-        (row.decode)(options).map_err(|error| error.to_string())
-    }
-
-    fn formats(&self) -> Formats {
-        millstream_components::registry::FORMATS
-    }
-}
 
 /// Returns conflicts between components and invalid attributes of sources, sorted by position.
 pub fn faults(config: &Config) -> Vec<Fault> {

@@ -41,7 +41,8 @@ use std::process::{Command, ExitStatus, Stdio};
 const BLOCK_SECONDS_MAX: &str = "60";
 
 /// Pages whose examples are checked by another test, with that test.
-const CHECKED_ELSEWHERE: &[(&str, &str)] = &[("docs/configuration.md", "src/config/tests/docs.rs")];
+const CHECKED_ELSEWHERE: &[(&str, &str)] =
+    &[("docs/configuration.md", "crates/app/config/src/tests/docs.rs")];
 
 /// Path of the Java client's jar from the root.
 const CLIENT_JAR: &str = "java/client/target/millstream-client.jar";

@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-allocator",
             "millstream-columns",
             "millstream-components",
+            "millstream-config",
             "millstream-console",
             "millstream-engine",
             "millstream-expressions",
@@ -103,6 +104,18 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("millstream-compression", &[]),
+    (
+        "millstream-config",
+        &[
+            "millstream-components",
+            "millstream-console",
+            "millstream-engine",
+            "millstream-host",
+            "millstream-jvm",
+            "millstream-model",
+            "millstream-recorder",
+        ],
+    ),
     (
         "millstream-console",
         &[
@@ -714,6 +727,7 @@ const SHARED_NAMES: &[(&str, &str)] = &[
     ("Fields", "the fields of a parsed line; of a container format's line"),
     ("Input", "the argument of a crate's main call, qualified by it"),
     ("Kind", "of a component, a cell, a point, a metric: always qualified or renamed on import"),
+    ("Place", "a position in a configuration file; an offset of a partition"),
     ("Progress", "of a sink; of merging generations"),
     ("Reading", "a value read of the host; a value read of a series"),
     ("Reason", "why a crate leaves something out, qualified by it"),

@@ -1,7 +1,7 @@
 //! Compares the output of a test with its expectation.
 
-use crate::config::{Event, Expectation};
 use millstream_components::util::formats::parse_rfc3339;
+use millstream_config::{Event, Expectation};
 use serde_json::{Number, Value as Json};
 
 /// Most differences of an expectation to show; the rest is counted.

@@ -1,9 +1,9 @@
 //! Converts events to batches, as a source would make them, and batches back to events.
 
 use super::plan::Step;
-use crate::config::Event;
 use millstream_components::codec::Encoding;
 use millstream_components::util::formats::parse_rfc3339;
+use millstream_config::Event;
 use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{
     Batch, BatchBuilder, BlockPool, CellKind, Column, ColumnBuilder, Counters, EncodeCx,

@@ -11,11 +11,10 @@ mod network;
 mod plan;
 
 use crate::cli::{self, DONE, FAILED, USAGE};
-use crate::config::{self, Config, Fault, Place};
-use crate::wiring::Registry;
 use events::Maker;
 use millstream_components::transforms::jvm::KeptOperators;
 use millstream_components::util::condition::Condition;
+use millstream_config::{self as config, Config, Fault, Place, Registry};
 use millstream_model::{Batch, Outputs};
 use network::{Network, Play};
 use plan::{Plan, Wanted};

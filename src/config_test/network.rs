@@ -1,9 +1,9 @@
 //! The transforms of a configuration, connected as in a run and called as functions.
 
 use super::Config;
-use crate::config::Component;
 use crate::wiring;
 use millstream_components::component::{AnyComponent, BuildCx};
+use millstream_config::Component;
 use millstream_engine::MergeTrial;
 use millstream_jvm::{JvmOptions, JvmProcesses};
 use millstream_model::{
@@ -234,8 +234,7 @@ mod tests {
     use super::super::events::Maker;
     use super::super::plan;
     use super::*;
-    use crate::config;
-    use crate::wiring::Registry;
+    use millstream_config::{self as config, Registry};
 
     /// Two paths lead from `a` to `d`; `e` reads a side output.
     const CONFIG: &str = "

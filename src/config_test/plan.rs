@@ -2,10 +2,9 @@
 
 use super::network::Network;
 use super::{Config, Fault, Place};
-use crate::config::suggest;
-use crate::config::{Component, Event, Expectation, TestInput, UnitTest};
 use crate::wiring;
 use millstream_components::util::formats::parse_rfc3339;
+use millstream_config::{Component, Event, Expectation, TestInput, UnitTest, suggest};
 use millstream_model::{EngineTime, Kind, Now, SourceInfo};
 use std::sync::Arc;
 

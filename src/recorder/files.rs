@@ -6,8 +6,8 @@
 //! died; what of these is in memory becomes a file.
 
 use super::memory;
-use crate::config::RecorderStorage;
 use jiff::Timestamp;
+use millstream_config::RecorderStorage;
 use millstream_recorder::snapshot::{NoRecording, Snapshot};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read};

@@ -1,7 +1,7 @@
 //! What sources see of their agent.
 
 use super::*;
-use crate::wiring::Registry;
+use millstream_config::Registry;
 use std::collections::BTreeSet;
 use std::fs;
 

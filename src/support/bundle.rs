@@ -1,9 +1,9 @@
 //! The contents of the archive, from which what is secret is removed at the end.
 
-use crate::config::{self, is_cut_password};
 use crate::logging::escaped;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use millstream_config::{self as config, is_cut_password};
 use serde::de::IgnoredAny;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -3,8 +3,8 @@
 use super::SupportArgs;
 use crate::cli::{self, USAGE};
 use crate::client::Client;
-use crate::config;
 use crate::output::print_error;
+use millstream_config as config;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;

@@ -4,7 +4,7 @@ use super::place::{self, Point};
 use super::route::{Followed, Route};
 use super::service::{Client, End, Topology, plan};
 use super::view::View;
-use crate::config::Config;
+use millstream_config::Config;
 use millstream_console::{TapRefusal, TapRequest};
 use millstream_model::tap::{Taps, Tracing};
 use millstream_model::trace::{Progress, SamplePoint, Trace, TraceListener};

@@ -1,10 +1,12 @@
 //! The place of a tap in a configuration: its point, and the redactions on the way from there to the
 //! sinks.
 
-use crate::config::suggest::{listed, nearest};
-use crate::config::{Catalog, Component, Config};
-use crate::wiring::{self, Registry};
+use crate::wiring;
 use millstream_components::component::{AnyComponent, BuildCx};
+use millstream_config::{
+    Catalog, Component, Config, Registry,
+    suggest::{listed, nearest},
+};
 use millstream_console::TapRefusal;
 use millstream_model::tap::Side;
 use millstream_model::{Kind, Map, Transform};

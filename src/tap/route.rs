@@ -3,7 +3,7 @@
 use super::escape::{push_json, push_text};
 use super::place::names;
 use super::view::{Shown, View};
-use crate::config::Config;
+use millstream_config::Config;
 use millstream_console::TapFormat;
 use millstream_model::trace::{DeliveryStage, Progress, Rows, Stage, StageKind, Trace};
 use millstream_model::{EventSample, Outcome, TIME_UNKNOWN};

@@ -3,9 +3,9 @@
 use super::follow::{self, Follower};
 use super::place::{self, Point};
 use super::view::{NOTE, Shown, View};
-use crate::config::Config;
 use hyper::body::Bytes;
 use millstream_components::util::condition::Condition;
+use millstream_config::Config;
 use millstream_console::{OpenTap, TapFormat, TapRefusal, TapRequest};
 use millstream_model::EventSample;
 use millstream_model::tap::{Listener, Listening, Taps};

@@ -1,6 +1,6 @@
 //! Checks that sinks which accept only metrics have inputs that emit metrics.
 
-use crate::config::{Component, Config, Fault};
+use millstream_config::{Component, Config, Fault};
 use std::collections::HashSet;
 
 /// Returns an error for each input of such a sink that cannot emit a metric: the sink would drop

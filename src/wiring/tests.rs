@@ -1,6 +1,7 @@
 //! Tests of the checks between components.
 
 use super::*;
+use millstream_config::Registry;
 use std::io::Write;
 
 /// Messages about sinks with these paths, with `DIR` for a folder that is there and has the data.
@@ -17,7 +18,7 @@ fn messages(paths: &[&str]) -> Vec<String> {
 fn load(text: &str) -> Config {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
-    let config = crate::config::load(&[file.path().into()], &Registry, &|_| None);
+    let config = millstream_config::load(&[file.path().into()], &Registry, &|_| None);
     config.unwrap_or_else(|faults| panic!("{}", faults[0]))
 }
 
@@ -261,7 +262,7 @@ fn time_formats_lookups_inputs_and_types_are_reported_together() {
         \x20 codes: { type: fields, inputs: [nope], steps: [{ lookup: { field: a, file: /no/such.csv } }] }\n\
         sinks: { out: { type: console, inputs: [times, codes, other] } }\n";
     file.write_all(text.as_bytes()).unwrap();
-    let found = crate::config::load(&[file.path().into()], &Registry, &|_| None).unwrap_err();
+    let found = millstream_config::load(&[file.path().into()], &Registry, &|_| None).unwrap_err();
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     for part in [
         "source type \"tail\"",

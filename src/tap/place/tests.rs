@@ -1,7 +1,6 @@
 use super::{point, redactions, upstream};
-use crate::config::{self, Config};
 use crate::tap::view::View;
-use crate::wiring::Registry;
+use millstream_config::{self as config, Config, Registry};
 use millstream_console::{TapFormat, TapRefusal};
 use millstream_model::tap::Side;
 use millstream_model::{

@@ -1,7 +1,6 @@
 use super::Route;
-use crate::config::{self, Config};
 use crate::tap::view::View;
-use crate::wiring::Registry;
+use millstream_config::{self as config, Config, Registry};
 use millstream_console::TapFormat;
 use millstream_model::tap::{Side, Taps, Tracing};
 use millstream_model::trace::{SamplePoint, Trace, TraceListener};

@@ -399,7 +399,7 @@ fn jvm_faults(globals: &Globals, node: &Node) -> Vec<Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::parse;
+    use crate::parse;
 
     /// Returns the memory limit of such a configuration in a control group of so many MiB, and the
     /// warning.

@@ -242,8 +242,8 @@ pub fn option<'a>(given: &str, keys: &[&'a str]) -> Option<(&'a str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Catalog;
-    use crate::wiring::Registry;
+    use crate::Catalog;
+    use crate::Registry;
 
     #[test]
     fn every_alias_maps_to_a_type_and_is_not_one() {
@@ -290,7 +290,7 @@ mod tests {
         let path = folder.path().join("m.yaml");
         std::fs::write(&path, text).unwrap();
         let prefix = format!("{}:", path.display());
-        let faults = crate::config::load(&[path], &Registry, &|_| None).expect_err(text);
+        let faults = crate::load(&[path], &Registry, &|_| None).expect_err(text);
         faults.into_iter().map(|fault| fault.to_string().replace(&prefix, "")).collect()
     }
 

@@ -365,7 +365,7 @@ fn without_credentials(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wiring::Registry;
+    use crate::Registry;
 
     fn of(text: &str) -> (String, BTreeSet<String>) {
         let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,12 @@
 //! The configuration: from YAML files to checked settings, with every error at its position.
 //!
+//! A separate crate because it cuts a dependency: it is fuzzed without the program.
+//!
 //! `files` reads a file, `parse` builds a tree with positions, `replace` substitutes variables,
 //! `merge` joins all files, `globals` and `components` check the keys through `check`, and `wiring`
 //! checks how components are connected. Each step continues after an error.
+
+#![forbid(unsafe_code)]
 
 mod aliases;
 mod buffer;
@@ -18,6 +22,7 @@ mod parse;
 mod profiler;
 mod recorder;
 mod redact;
+mod registry;
 mod replace;
 mod scalar;
 mod schema;
@@ -47,6 +52,7 @@ pub use files::{DEFAULT_FILES, Fingerprint, fingerprint};
 pub use globals::{Globals, LogLevel, LogTarget};
 pub use recorder::{RecorderSettings, RecorderStorage};
 pub use redact::{is_cut_password, is_searched, redacted};
+pub use registry::Registry;
 pub use schema::schema;
 pub use task_files::{TaskFiles, options_of};
 pub use unit_tests::{Event, Expectation, TestInput, UnitTest};

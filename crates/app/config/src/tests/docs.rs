@@ -2,7 +2,7 @@
 
 use super::{faults_of, good};
 
-const MANUAL: &str = include_str!("../../../docs/configuration.md");
+const MANUAL: &str = include_str!("../../../../../docs/configuration.md");
 
 /// Returns the blocks of the manual in this language.
 fn blocks(language: &str) -> Vec<&'static str> {
