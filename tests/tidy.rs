@@ -154,6 +154,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "millstream-columns",
             "millstream-components",
+            "millstream-config",
             "millstream-console",
             "millstream-detect",
             "millstream-encodings",

@@ -2,6 +2,7 @@
 
 mod access;
 mod bulk_answer;
+mod config;
 mod delimited;
 mod detect;
 mod encodings;
@@ -38,6 +39,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "access", run: access::formats, words: access::FORMAT_WORDS },
     Target { name: "bulk_answer", run: bulk_answer::bulk_answer, words: bulk_answer::WORDS },
+    Target { name: "config", run: config::config, words: config::WORDS },
     Target { name: "cri", run: parsers::cri, words: parsers::CONTAINER_WORDS },
     Target { name: "delimited", run: delimited::delimited, words: delimited::WORDS },
     Target { name: "detect", run: detect::detect, words: detect::WORDS },
