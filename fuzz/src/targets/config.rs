@@ -5,6 +5,7 @@ use millstream_config::{Config, Fault, Registry, load, redacted};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
+use std::slice;
 use tempfile::TempDir;
 
 pub const WORDS: &[&[u8]] = &[
@@ -66,7 +67,7 @@ impl Written {
     }
 
     fn load(&self) -> Result<Config, Vec<Fault>> {
-        load(&[self.path.clone()], &Registry, &|_| Some(VARIABLE.to_owned()))
+        load(slice::from_ref(&self.path), &Registry, &|_| Some(VARIABLE.to_owned()))
     }
 }
 
@@ -125,7 +126,7 @@ fn is_readable(fault: &Fault, input: &[u8]) {
 
 /// Checks that the redacted configuration names variables only.
 fn hides_variables(file: &Written) {
-    let shown = redacted(&[file.path.clone()], &Registry, &|_| Some(VARIABLE.to_owned()));
+    let shown = redacted(slice::from_ref(&file.path), &Registry, &|_| Some(VARIABLE.to_owned()));
     for (_, content) in &shown.files {
         let text = content.as_ref().map_or_else(Clone::clone, Value::to_string);
         assert!(!text.contains(VARIABLE), "{text}");
