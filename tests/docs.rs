@@ -38,7 +38,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 /// Time limit of a block in seconds.
-const BLOCK_SECONDS_MAX: &str = "60";
+const BLOCK_SECONDS_MAX: &str = "180";
 
 /// Pages whose examples are checked by another test, with that test.
 const CHECKED_ELSEWHERE: &[(&str, &str)] =

@@ -106,11 +106,11 @@ impl Agent {
     pub fn stop(&mut self) -> ExitStatus {
         let begun = Instant::now();
         let is_up = |agent: &mut Agent| agent.get("/health").is_some() || agent.poll_ended();
-        while !is_up(self) && begun.elapsed() < Duration::from_secs(10) {
+        while !is_up(self) && begun.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.terminate();
-        self.wait(Duration::from_secs(30))
+        self.wait(Duration::from_secs(60))
     }
 
     /// Returns whether it has exited.

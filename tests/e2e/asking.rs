@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Answers each request, of which it gets the path; returns the URL. It ends with the process.
 fn serve(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> String {
@@ -105,7 +105,7 @@ fn full_device() -> Stdio {
 fn diagnose_waits_for_the_first_diagnosis() {
     let asked = AtomicUsize::new(0);
     let url = serve(move |path, stream| match path {
-        "/api/diagnosis" if asked.fetch_add(1, Ordering::Relaxed) < 5 => {
+        "/api/diagnosis" if asked.fetch_add(1, Ordering::Relaxed) < 2 => {
             reply(stream, "200 OK", NOTHING);
         }
         _ => answer("healthy", path, stream),
@@ -150,7 +150,7 @@ fn a_signal_ends_a_tap_whose_output_is_not_read() {
         kill_process(Pid::from_child(&tap), signal).unwrap();
         let ended = Instant::now();
         assert_eq!(ends(&mut tap).code(), Some(0), "{signal:?}");
-        assert!(ended.elapsed() < Duration::from_secs(5), "{signal:?}: {:?}", ended.elapsed());
+        assert!(ended.elapsed() < Duration::from_secs(20), "{signal:?}: {:?}", ended.elapsed());
     }
 }
 

@@ -294,8 +294,9 @@ fn a_stop_settles_dead_letters_that_were_delivered() {
         agent.metric(sent).is_some_and(|sent| sent >= 1998.0)
     });
     // The letters are written, but the file is not synced before the stop.
-    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     let letters = || lines(&dir.path().join("dead.json"));
+    wait_until("the letters are written", LIMIT, || letters().len() == 2);
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     assert_eq!(letters().len(), 2, "{}", agent.log());
     let requests = server.requests().len();
     let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);

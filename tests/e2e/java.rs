@@ -128,7 +128,7 @@ fn a_running_jvm_is_read_across_kills_of_the_agent_and_of_the_jvm() {
         let repository =
             format!("-XX:FlightRecorderOptions:repository={}/jfr", dir.path().display());
         let options = ["-XX:StartFlightRecording", &repository];
-        let mut service = Service::start(&home, dir.path(), &options, "120");
+        let mut service = Service::start(&home, dir.path(), &options, "600");
         let config = "
 sources: { jvms: { type: jfr, include: ['DIR/jfr/*/*.jfr'], period: 2s } }
 sinks: { out: { type: file, inputs: [jvms], path: 'DIR/out.json' } }
@@ -187,7 +187,7 @@ sources: { jvms: { type: metricserver, listen: ['unix://DIR/m.sock'], period: 1s
 sinks: { out: { type: file, inputs: [jvms], path: 'DIR/out.json' } }
 ";
         let _agent = Agent::start(dir.path(), config, &[]);
-        let service = Service::start(&home, dir.path(), &[], "120");
+        let service = Service::start(&home, dir.path(), &[], "600");
         let log = dir.path().join("service.log");
         wait_until("the service runs", LIMIT, || !lines(&log).is_empty());
         let options = format!("socket={}/m.sock,service=shop,stack=true", dir.path().display());
@@ -218,7 +218,7 @@ fn an_attach_that_is_refused_says_why_and_harms_no_process() {
     let dir = folder();
     let home = homes().remove(0);
     let option = ["-XX:+DisableAttachMechanism"];
-    let mut service = Service::start(&home, dir.path(), &option, "120");
+    let mut service = Service::start(&home, dir.path(), &option, "600");
     let log = dir.path().join("service.log");
     wait_until("the service runs", LIMIT, || !lines(&log).is_empty());
     // A JVM of the same id that was killed may have left its socket.

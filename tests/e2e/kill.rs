@@ -99,7 +99,7 @@ fn survive_kills(seed: u64) {
     }
     writer.join().unwrap();
     let mut agent = Agent::start(dir.path(), CONFIG, &["--until-eof"]);
-    let status = agent.wait(Duration::from_secs(60));
+    let status = agent.wait(Duration::from_secs(120));
     assert_eq!(status.code(), Some(0), "{}", agent.log());
     check_text(&lines(&dir.path().join("text.out")));
     check_json(lines(&dir.path().join("json.out")).iter().map(String::as_bytes));
@@ -160,10 +160,10 @@ sinks: { out: { type: file, inputs: [app], path: DIR/out, encoding: { codec: tex
 ";
     fs::write(&input, "1\n2\nunfin").unwrap();
     let mut agent = Agent::start(dir.path(), config, &[]);
-    wait_until("two lines", Duration::from_secs(10), || lines(&output).len() == 2);
+    wait_until("two lines", Duration::from_secs(60), || lines(&output).len() == 2);
     assert_eq!(agent.stop().code(), Some(0));
     OpenOptions::new().append(true).open(&input).unwrap().write_all(b"ished\n4\n").unwrap();
     let mut agent = Agent::start(dir.path(), config, &["--until-eof"]);
-    assert_eq!(agent.wait(Duration::from_secs(10)).code(), Some(0));
+    assert_eq!(agent.wait(Duration::from_secs(60)).code(), Some(0));
     assert_eq!(lines(&output), ["1", "2", "unfinished", "4"]);
 }

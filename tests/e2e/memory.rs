@@ -246,7 +246,8 @@ fn a_heap_in_a_separate_process_is_returned() {
         let committed_mib = figure("heap_committed_bytes") as u64 / MIB;
         committed_mib < HEAP_MIB / 4 && !is_level(&agent, "high")
     });
-    assert!(figure("requested_collections_total") > 0.0);
+    let collections = || figure("requested_collections_total");
+    wait_until("a collection was asked for", PATIENCE, || collections() > 0.0);
     assert_eq!(figure("ignored_collections_total"), 0.0);
 }
 

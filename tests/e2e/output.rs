@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs in a separate mount namespace, where a small disk fills up and is then enlarged.
 const FULL_DISK: &str = r#"
@@ -14,11 +14,11 @@ set -eu
 mount -t tmpfs -o size=64k none "$DIR/disk"
 "$AGENT" run -c "$DIR/millstream.yaml" 2>>"$DIR/agent.log" &
 pid=$!
-for i in $(seq 200); do grep -q 'No space left' "$DIR/agent.log" && break; sleep 0.05; done
+for i in $(seq 1200); do grep -q 'No space left' "$DIR/agent.log" && break; sleep 0.05; done
 grep -q 'No space left' "$DIR/agent.log"
 sleep 0.5
 mount -o remount,size=16m "$DIR/disk"
-for i in $(seq 400); do [ "$(wc -l < "$DIR/disk/out")" -ge 20000 ] && break; sleep 0.05; done
+for i in $(seq 1200); do [ "$(wc -l < "$DIR/disk/out")" -ge 20000 ] && break; sleep 0.05; done
 kill -TERM $pid
 wait $pid
 cp "$DIR/disk/out" "$DIR/result"
@@ -32,10 +32,10 @@ mount -t tmpfs -o size=4m none "$DIR/data"
 echo 'line 1' > "$DIR/in/a.log"
 "$AGENT" run -c "$DIR/millstream.yaml" 2>>"$DIR/agent.log" &
 pid=$!
-for i in $(seq 200); do [ -s "$DIR/out" ] && break; sleep 0.05; done
+for i in $(seq 1200); do [ -s "$DIR/out" ] && break; sleep 0.05; done
 cat /dev/zero > "$DIR/data/filler" 2>/dev/null || true
 for i in $(seq 2 40); do echo "line $i" >> "$DIR/in/a.log"; echo "new $i" > "$DIR/in/n$i.log"; sleep 0.05; done
-for i in $(seq 400); do [ "$(wc -l < "$DIR/out")" -ge 79 ] && break; sleep 0.05; done
+for i in $(seq 1200); do [ "$(wc -l < "$DIR/out")" -ge 79 ] && break; sleep 0.05; done
 # Until here there was no room for a byte more.
 if echo more >> "$DIR/data/filler"; then exit 3; fi
 rm "$DIR/data/filler"
@@ -94,6 +94,9 @@ sinks: { out: { type: file, inputs: [app], path: DIR/out, sync: 50ms, encoding: 
         let lag = "millstream_source_lag_bytes{component_id=\"app\"";
         wait_until("its settlement", LIMIT, || agent.metric(lag) == Some(0.0));
         std::thread::sleep(Duration::from_millis(200));
+        wait_until("its checkpoint", LIMIT, || {
+            agent.single("millstream_checkpoint_age_seconds") == Some(0.0)
+        });
         agent.kill();
         fs::remove_file(&input).unwrap();
     }
@@ -123,11 +126,11 @@ set -eu
 mount -t tmpfs -o size=96k none "$DIR/disk"
 "$AGENT" run -c "$DIR/millstream.yaml" 2>>"$DIR/agent.log" &
 pid=$!
-for i in $(seq 200); do grep -q 'No space left' "$DIR/agent.log" && break; sleep 0.05; done
+for i in $(seq 1200); do grep -q 'No space left' "$DIR/agent.log" && break; sleep 0.05; done
 grep -q 'No space left' "$DIR/agent.log"
 sleep 0.5
 mount -o remount,size=16m "$DIR/disk"
-for i in $(seq 400); do [ "$(cat "$DIR"/disk/* | zcat -f 2>/dev/null | wc -l)" -ge 40000 ] && break; sleep 0.05; done
+for i in $(seq 1200); do [ "$(cat "$DIR"/disk/* | zcat -f 2>/dev/null | wc -l)" -ge 40000 ] && break; sleep 0.05; done
 kill -TERM $pid
 wait $pid
 for file in "$DIR"/disk/*; do zcat "$file" > "$DIR/result-${file##*%2F}"; done

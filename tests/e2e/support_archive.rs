@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Every kind of option that may hold a secret; each secret has `S3CRET` in it, in one case or other.
 const CONFIG: &str = r#"

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Two sources, one of which has a pattern without a file.
 const CONFIG: &str = "sources:\n  \
@@ -264,7 +264,7 @@ const LATE: &str = "sources:\n  \
 fn a_late_source_is_marked_with_its_cause() {
     let dir = folder();
     let mut agent = Agent::start(dir.path(), LATE, &[]);
-    wait_until("the source is late", Duration::from_secs(90), || {
+    wait_until("the source is late", Duration::from_secs(180), || {
         assert!(!agent.poll_ended(), "{}", agent.log());
         agent.get("/api/diagnosis").is_some_and(|text| text.contains("endpoint_unreachable"))
     });
@@ -408,9 +408,14 @@ fn without_a_screen_the_table_is_plain_text() {
     let top = |args: &[&str]| {
         Command::new(millstream()).arg("top").arg("-c").arg(&config).args(args).output().unwrap()
     };
-    let output = top(&["--once", "--interval", "200ms"]);
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{text}");
+    // On a busy host no event may come within the interval.
+    let mut text = String::new();
+    wait_until("a rate", LIMIT, || {
+        let output = top(&["--once", "--interval", "200ms"]);
+        text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        has_rate(&text, "out")
+    });
     assert!(text.starts_with("id "), "{text}");
     let cells: Vec<&str> = row(&text, "out").unwrap().split_whitespace().collect();
     assert_eq!((cells[1], cells[2], cells.len()), ("blackhole", "sink", 14), "{text}");

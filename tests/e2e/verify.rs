@@ -1,6 +1,6 @@
 //! `millstream verify`: it passes, it detects losses, and it leaves no files.
 
-use crate::support::{folder, millstream};
+use crate::support::{folder, millstream, wait_until};
 use millstream_testkit_servers::kafka::Kafka;
 use std::fs;
 use std::path::Path;
@@ -108,6 +108,14 @@ fn ctrl_c_prints_the_report_so_far() {
     let mut command = Command::new(millstream());
     command.args(["verify", "-d", "10m", "--rate", "1000", "--dir"]).arg(dir.path());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // On a busy host its agent starts late.
+    let has_begun = |entry: std::io::Result<fs::DirEntry>| {
+        let log = fs::metadata(entry.unwrap().path().join("agent.log"));
+        log.is_ok_and(|log| log.len() > 0)
+    };
+    wait_until("the agent runs", Duration::from_secs(60), || {
+        fs::read_dir(dir.path()).unwrap().any(has_begun)
+    });
     std::thread::sleep(Duration::from_secs(2));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();

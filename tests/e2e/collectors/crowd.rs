@@ -51,13 +51,14 @@ fn a_thousand_collectors_that_never_end_are_named_and_leave_other_pipelines_alon
         count(&states, "hangs") == THREADS && count(&states, "queued") == COLLECTORS - THREADS
     });
     wait_until("the log names who waits", PATIENCE, || agent.log().contains("wait for a thread: "));
+    let hang = "collectors hang, and keep their threads";
+    wait_until("the log names who hangs", PATIENCE, || agent.log().contains(hang));
     fs::write(dir.path().join("app.log"), "one line\n").unwrap();
     wait_for_lines(&dir.path().join("out.txt"), 1);
     assert_eq!(agent.single("millstream_collector_threads"), Some(THREADS as f64));
     let resident = agent.single("millstream_memory_resident_bytes").unwrap();
     assert!(resident < MEMORY_BYTES, "{resident}");
     let log = agent.log();
-    assert!(log.contains("collectors hang, and keep their threads"), "{log}");
     assert!(
         log.contains(" more; all 16 threads are taken: deaf") && log.contains("; raise jvm.coll"),
         "{log}"

@@ -38,11 +38,15 @@ fn pipeline(inputs: &[&str], sink: &str) -> String {
 /// Returns each kind of fault, one that cannot be interrupted, and a good collector.
 fn every_fault() -> String {
     let mut config = settings(MEMORY) + "sources:\n";
-    let times = "interval: 100ms, timeout: 200ms";
+    // Only calls that do not end may exceed their timeout: on a busy host others take as long.
+    let times = |id: &str| match id {
+        "sleep" | "deaf" => "interval: 100ms, timeout: 200ms",
+        _ => "interval: 100ms",
+    };
     let mut ids = vec!["deaf", "none"];
     ids.extend(FAULTS.iter().map(|(fault, _)| *fault));
     for id in &ids {
-        config += &format!("  {id}: {}\n", faulty(id, times));
+        config += &format!("  {id}: {}\n", faulty(id, times(id)));
     }
     let sink = "type: file, path: DIR/collected.txt, sync: 100ms, encoding: { codec: text }";
     config + &pipeline(&ids, sink)
@@ -72,13 +76,15 @@ fn each_fault_of_a_collector_harms_its_call_alone() {
         }
         wait_until("the good one continues", PATIENCE, || has("none 20"));
         assert!(!has("never"));
-        assert!(agent.log().contains(": the collector failed: java.lang."), "{}", agent.log());
+        let failed = ": the collector failed: java.lang.";
+        wait_until("the log tells the failure", PATIENCE, || agent.log().contains(failed));
         wait_until("the log", PATIENCE, || agent.log().contains("they are interrupted: deaf\n"));
 
         agent.reload(&config.replace("fault: deaf", "fault: none"));
         wait_for_reloads(&agent, 1);
         wait_until("its successor collects", PATIENCE, || is_in(&agent, "deaf", "waiting"));
-        assert!(agent.log().contains("source deaf: the collector that was replaced does not end"));
+        let replaced = "source deaf: the collector that was replaced does not end";
+        wait_until("the log tells of it", PATIENCE, || agent.log().contains(replaced));
         assert!(agent.stop().success(), "{}", agent.log());
     });
 }

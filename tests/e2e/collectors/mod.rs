@@ -155,6 +155,10 @@ fn a_collector_begins_again_after_a_kill() {
         let out = dir.path().join("out.txt");
         // A restart removes lines that were not synced before the kill.
         wait_for_lines(&out, 50);
+        wait_until("the first are synced", PATIENCE, || {
+            let sent = "millstream_component_sent_events_total{component_id=\"out\"";
+            agent.metric(sent).is_some_and(|sent| sent > 0.0)
+        });
         agent.kill();
         let mut agent = Agent::start(dir.path(), &config, &[]);
         let begins = || lines(&out).iter().filter(|line| *line == "tick 1").count();

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Timeout for events that should happen soon, generous for a busy host.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Appends these lines to the log.
 fn append(dir: &Path, lines: impl Iterator<Item = String>) {

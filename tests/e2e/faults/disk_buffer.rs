@@ -94,17 +94,24 @@ fn an_outage_loses_nothing_keeps_order_and_disturbs_no_other_sink() {
             ends_soon.load(Ordering::Relaxed)
         })
     });
+    let copied = "millstream_component_sent_events_total{component_id=\"copy\"";
+    let has_copied = |lines: u64| agent.metric(copied).is_some_and(|sent| sent >= lines as f64);
+    // The outage begins when lines flow: on a busy host the agent starts late.
+    wait_until("lines flow", PATIENCE, || has_copied(LINES_PER_SECOND / 2));
     std::thread::sleep(outage / 2);
     let before = resident_mib(&agent);
     std::thread::sleep(outage / 2);
     let during = resident_mib(&agent);
     assert!(during < before + 16.0, "{before} MiB, then {during} MiB");
+    // A source that waited for the sink would take no more than fits in memory.
+    let many = LINES_PER_SECOND * outage.as_secs() / 3;
+    let is_fed = || written.load(Ordering::Relaxed) >= many;
+    wait_until("the source does not wait", PATIENCE.max(outage), is_fed);
     let fed = written.load(Ordering::Relaxed);
-    assert!(fed >= LINES_PER_SECOND * outage.as_secs() / 3, "the source waited: {fed} lines");
-    let copied = "millstream_component_sent_events_total{component_id=\"copy\"";
-    let has_all = || agent.metric(copied).is_some_and(|events| events >= fed as f64);
-    wait_until("the other sink has it", PATIENCE, has_all);
-    assert!(agent.metric("millstream_disk_buffer_bytes{").unwrap() > fed as f64 * 80.0);
+    wait_until("the other sink has it", PATIENCE, || has_copied(fed));
+    wait_until("it is on disk", PATIENCE, || {
+        agent.metric("millstream_disk_buffer_bytes{").is_some_and(|bytes| bytes > fed as f64 * 80.0)
+    });
     let received = Arc::new(AtomicU64::new(0));
     receive(address, received.clone());
     std::thread::sleep(Duration::from_secs(1));
@@ -189,6 +196,9 @@ fn kills_lose_nothing_of_what_is_on_disk_only() {
     };
     wait_until("everything is in the buffer", PATIENCE, is_read);
     std::thread::sleep(Duration::from_millis(1200));
+    wait_until("it is committed", PATIENCE, || {
+        agent.single("millstream_checkpoint_age_seconds") == Some(0.0)
+    });
     agent.kill();
     fs::remove_dir_all(dir.path().join("in")).unwrap();
     is_away.store(false, Ordering::Relaxed);

@@ -14,6 +14,9 @@ const ROUNDS: usize = 10;
 
 const ALL: u64 = (FILES * LINES) as u64;
 
+/// On a busy host an acknowledgement takes a second or two; a further timeout would be counted.
+const TIMEOUT: &str = "5s";
+
 fn config(port: u16, timeout: &str, more: &str) -> String {
     logs(&format!(
         "type: tcp, address: '127.0.0.1:{port}', framing: length, acknowledgements: true, \
@@ -63,7 +66,7 @@ fn lost_acknowledgements_cause_no_repeats() {
         Act::KeepWithoutAck,
         Act::KeepThenReset,
     ]));
-    let (_dir, agent) = run(&endpoint, "500ms", "compression: gzip");
+    let (_dir, agent) = run(&endpoint, TIMEOUT, "compression: gzip");
     // An endpoint with session state reports the offset it has in the greeting.
     assert_eq!((endpoint.connections(), repeats(&endpoint)), (4, 0));
     assert!(endpoint.kept().iter().all(|batch| batch.events as usize == lines(batch)));
@@ -74,7 +77,7 @@ fn lost_acknowledgements_cause_no_repeats() {
 fn lost_frames_are_resent_in_order() {
     let endpoint =
         FrameServer::start(at_first(vec![Act::Reset, Act::Discard, Act::Stall, Act::Reset]));
-    let (_dir, agent) = run(&endpoint, "500ms", "compression: lz4");
+    let (_dir, agent) = run(&endpoint, TIMEOUT, "compression: lz4");
     assert_eq!((endpoint.connections(), repeats(&endpoint)), (5, 0));
     assert!(counted(&agent, "errors", "error_type=\"timeout\"") >= 2, "{}", agent.log());
     stop(agent);
@@ -88,7 +91,7 @@ fn protocol_violations_are_logged_and_end_the_connection() {
     let acts =
         [ahead, unknown, endless, b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()].map(Act::Write);
     let endpoint = FrameServer::start(at_first(acts.to_vec()));
-    let (_dir, agent) = run(&endpoint, "500ms", "compression: zlib");
+    let (_dir, agent) = run(&endpoint, TIMEOUT, "compression: zlib");
     assert_eq!(counted(&agent, "errors", "error_type=\"protocol\""), 4, "{}", agent.log());
     assert_eq!(repeats(&endpoint), 0);
     stop(agent);
@@ -112,7 +115,7 @@ fn a_rejected_batch_is_dropped_alone() {
         7 => Act::KeepThenReset,
         _ => Act::Keep,
     });
-    let (_dir, agent) = send(&endpoint, "500ms", "compression: zstd");
+    let (_dir, agent) = send(&endpoint, TIMEOUT, "compression: zstd");
     let (sent, dropped) = wait_settled(&agent, ALL);
     assert_eq!(sent + dropped, ALL);
     assert_eq!(counted(&agent, "dropped_events", "reason=\"refused\""), dropped);

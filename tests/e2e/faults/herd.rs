@@ -53,7 +53,9 @@ fn config(server: &HttpServer) -> String {
 fn delay(seen: &ReceivedRequest) -> Option<Duration> {
     let event: Value = serde_json::from_str(seen.text().lines().next()?).unwrap();
     let end = event["timestamp"].as_str()?;
-    let came = SystemTime::now() - seen.at.elapsed();
+    // In this order, a pause between the two makes it later, not earlier.
+    let ago = seen.at.elapsed();
+    let came = SystemTime::now() - ago;
     let seconds: u64 = end[17..19].parse().unwrap();
     assert_eq!(&end[19..], ".000Z", "a period ends with a second");
     let of_minute = Duration::from_nanos(

@@ -119,7 +119,7 @@ fn a_stuck_endpoint_is_abandoned_and_the_next_gets_every_line() {
     let endpoint = Lines::start(First::Hold);
     let dir = folder();
     append(dir.path(), 0, LINES);
-    let agent = Agent::start(dir.path(), &config(endpoint.port, "500ms"), &[]);
+    let agent = Agent::start(dir.path(), &config(endpoint.port, "5s"), &[]);
     let all = (FILES * LINES) as u64;
     assert_eq!(wait_settled(&agent, all), (all, 0), "sent and dropped");
     assert_eq!(counted(&agent, "errors", "error_type=\"timeout\""), 1, "{}", agent.log());

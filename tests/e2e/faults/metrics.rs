@@ -79,7 +79,7 @@ fn run_http(endpoint: &Endpoint, waves: usize, more: &str) -> (TempDir, Agent) {
     let uri = endpoint.server.uri("/in");
     let sink = format!(
         "type: http, uri: '{uri}', spread: 0s, encoding: {{ codec: msgpack }}, batch: {{ timeout: 10ms }}, \
-         request: {{ timeout: 2s }}, {more}"
+         request: {{ timeout: 5s }}, {more}"
     );
     let ran = run(&sink, waves, || endpoint.bytes());
     endpoint.assert_no_needless_repeats();

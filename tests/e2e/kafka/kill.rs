@@ -46,7 +46,7 @@ fn survive_kills(seed: u64) {
     kill_agents(&dir, &config, &mut random, KILLS - KILLS / 2 - 1);
     writer.join().unwrap();
     let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
-    assert_eq!(agent.wait(Duration::from_secs(120)).code(), Some(0), "{}", agent.log());
+    assert_eq!(agent.wait(Duration::from_secs(240)).code(), Some(0), "{}", agent.log());
     check(&kafka.read("all"));
 }
 

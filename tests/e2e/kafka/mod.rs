@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Timeout of a run of the agent, or of a condition.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Returns a configuration that sends `DIR/in/*.log` to `topic` with additional options of the
 /// sink.

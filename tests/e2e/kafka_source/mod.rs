@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Timeout of a run of the agent, or of a condition.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Fields with the position of a record.
 const POSITION: &str = "part: partition, off: offset";

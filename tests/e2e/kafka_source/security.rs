@@ -90,7 +90,9 @@ fn a_wrong_login_is_said(source: &str) {
     let config = source.to_owned() + SINK;
     let mut agent = Agent::start(dir.path(), &config, &[]);
     wait_until("the error", PATIENCE, || agent.log().contains("check `sasl`"));
-    let metrics = agent.get("/metrics").unwrap();
-    assert!(metrics.contains("error_type=\"authentication\""), "counted");
+    wait_until("it is counted", PATIENCE, || {
+        let metrics = agent.get("/metrics").unwrap_or_default();
+        metrics.contains("error_type=\"authentication\"")
+    });
     assert!(agent.stop().success(), "{}", agent.log());
 }

@@ -61,16 +61,25 @@ fn count(dir: &Path) -> usize {
     events(&dir.join("out.json")).len()
 }
 
+/// Waits until the checkpoints of what an agent has written are committed, once a second.
+fn wait_until_committed(agent: &Agent) {
+    std::thread::sleep(Duration::from_millis(1500));
+    wait_until("the checkpoints are committed", PATIENCE, || {
+        agent.single("millstream_checkpoint_age_seconds") == Some(0.0)
+    });
+}
+
 #[test]
 fn a_sink_that_stalls_makes_its_partitions_wait_and_the_agent_stays_in_the_group() {
     let (dir, kafka, endpoint) = (folder(), broker(), Endpoint::start());
     kafka.create_topic("stalled", 2);
     kafka.write("stalled", numbered(0..100_000, 2));
-    let more = "options: { session.timeout.ms: 1500, max.poll.interval.ms: 2000 },";
+    // On a busy host a heartbeat and a poll are late by seconds.
+    let more = "options: { session.timeout.ms: 6000, heartbeat.interval.ms: 500, max.poll.interval.ms: 7000 },";
     let config = config("stalled", "stalled", more, &endpoint);
     let mut agent = Agent::start(dir.path(), &config, &[]);
     wait_until("the file", PATIENCE, || count(dir.path()) > 100);
-    std::thread::sleep(Duration::from_millis(3500));
+    std::thread::sleep(Duration::from_millis(10_000));
     assert!(count(dir.path()) < 100_000, "the source waits for the endpoint");
     let committed = kafka.committed("stalled", "stalled");
     assert!(committed.values().all(|offset| *offset == 0), "{committed:?}");
@@ -90,12 +99,12 @@ fn a_sink_that_is_ahead_sees_nothing_again_on_its_agent_and_everything_on_anothe
     let (dir, other) = (folder(), folder());
     kafka.create_topic("ahead", 2);
     kafka.write("ahead", numbered(0..1000, 2));
-    let more = "options: { session.timeout.ms: 600 },";
+    // A member that loses its session for a late heartbeat would repeat records.
+    let more = "options: { session.timeout.ms: 6000, heartbeat.interval.ms: 500 },";
     let config = config("ahead", "ahead", more, &endpoint);
     let mut agent = Agent::start(dir.path(), &config, &[]);
     wait_until("the file", PATIENCE, || count(dir.path()) == 1000);
-    // Its checkpoints are committed within a second.
-    std::thread::sleep(Duration::from_millis(1500));
+    wait_until_committed(&agent);
     agent.kill();
     endpoint.open();
     // On another agent, whose file has nothing yet.
@@ -109,7 +118,7 @@ fn a_sink_that_is_ahead_sees_nothing_again_on_its_agent_and_everything_on_anothe
     let config = self::config("ahead", group, more, &endpoint);
     let mut agent = Agent::start(dir.path(), &config, &[]);
     wait_until("the file", PATIENCE, || count(dir.path()) == 1000);
-    std::thread::sleep(Duration::from_millis(1500));
+    wait_until_committed(&agent);
     agent.kill();
     endpoint.open();
     kafka.write("ahead", numbered(1000..1100, 2));

@@ -36,24 +36,18 @@ fn lines(path: &Path) -> usize {
 
 /// Runs the operator with a fault; each event arrives, the bad ones unchanged and with `note`.
 fn bad_events_pass_unchanged(fault: &str, note: &str, cause: &str) {
+    // Only a call that does not end may exceed its timeout: on a busy host others take seconds.
+    let event = if note == "timeout" { "5s" } else { "60s" };
+    let timeouts = format!("timeouts: {{ event: {event}, batch: 60s }}");
     each_jdk(|home| {
         let dir = folder();
         write_input(dir.path());
-        let mut agent = Agent::start(
-            dir.path(),
-            &config(home, &faulty(fault, "timeouts: { event: 2s, batch: 60s }")),
-            &[],
-        );
+        let mut agent = Agent::start(dir.path(), &config(home, &faulty(fault, &timeouts)), &[]);
         let (out, beside) = (dir.path().join("out.json"), dir.path().join("beside.txt"));
         wait_until("the sink beside has everything", PATIENCE, || lines(&beside) == 2 * LINES + 2);
         wait_until("the sink behind has everything", PATIENCE, || lines(&out) == 2 * LINES + 2);
-        assert_eq!(
-            agent.metric(&noted(note)),
-            Some(2.0),
-            "{}",
-            agent.get("/metrics").unwrap_or_default()
-        );
-        assert!(agent.log().contains(cause), "{}", agent.log());
+        wait_until("both are counted", PATIENCE, || agent.metric(&noted(note)) == Some(2.0));
+        wait_until("the log says why", PATIENCE, || agent.log().contains(cause));
         let events = documents(&out);
         let unseen: Vec<&str> = events
             .iter()
@@ -97,7 +91,7 @@ fn a_value_that_no_field_can_have_fails_its_event_alone() {
 
 #[test]
 fn an_operator_that_sleeps_is_interrupted() {
-    bad_events_pass_unchanged("interruptible", "timeout", "exceeds its timeout of 2000 ms");
+    bad_events_pass_unchanged("interruptible", "timeout", "exceeds its timeout of 5000 ms");
 }
 
 #[test]

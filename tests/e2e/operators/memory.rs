@@ -143,8 +143,10 @@ fn an_operator_that_uses_up_the_metaspace_fails_its_events_alone() {
         assert_eq!(pass(dir.path(), "one")["seen"], true);
         assert_eq!(pass(dir.path(), "bad")["seen"], serde_json::Value::Null);
         assert_eq!(pass(dir.path(), "two")["seen"], true);
-        assert_eq!(agent.metric(&noted("out_of_memory")), Some(1.0));
-        assert!(agent.log().contains("OutOfMemoryError: Metaspace"), "{}", agent.log());
+        let counted = || agent.metric(&noted("out_of_memory"));
+        wait_until("it is counted", PATIENCE, || counted() == Some(1.0));
+        let told = || agent.log().contains("OutOfMemoryError: Metaspace");
+        wait_until("the log says why", PATIENCE, told);
         let has_failed =
             || agent.get("/api/rules").is_some_and(|rules| rules.contains("\"failed\":1"));
         wait_until("the API shows the failure", PATIENCE, has_failed);
@@ -161,8 +163,10 @@ fn an_operator_that_has_filled_the_heap_harms_its_own_events_and_can_be_removed(
         assert_eq!(pass(dir.path(), "one")["seen"], true);
         assert_eq!(pass(dir.path(), "bad")["seen"], serde_json::Value::Null);
         pass(dir.path(), "two");
-        assert!(agent.metric(&noted("out_of_memory")).is_some_and(|count| count >= 1.0));
-        assert!(agent.log().contains("OutOfMemoryError: Java heap space"), "{}", agent.log());
+        let counted = || agent.metric(&noted("out_of_memory"));
+        wait_until("it is counted", PATIENCE, || counted().is_some_and(|count| count >= 1.0));
+        let told = || agent.log().contains("OutOfMemoryError: Java heap space");
+        wait_until("the log says why", PATIENCE, told);
         agent.reload(&with("{ type: filter, inputs: [app], where: 'true' }"));
         wait_until("it is removed", PATIENCE, || agent.log().contains("changed: op"));
         pass(dir.path(), "three");

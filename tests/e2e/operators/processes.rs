@@ -278,7 +278,7 @@ fn a_killed_agent_leaves_no_process_behind() {
             Ok(stat) => stat.contains(") Z "),
             Err(_) => true,
         };
-        wait_until("the process ends", Duration::from_secs(10), is_gone);
+        wait_until("the process ends", PATIENCE, is_gone);
     }
 }
 
@@ -306,8 +306,8 @@ fn a_process_that_cannot_start_keeps_its_lines_and_neither_reload_nor_stop() {
             let ready = agent.get("/ready").unwrap_or_default();
             ready.contains("\"up\":false") && ready.contains("cgroup.procs")
         });
-        let up = agent.metric("millstream_jvm_process_up{process=\"team\"}");
-        assert_eq!(up, Some(0.0));
+        let up = || agent.metric("millstream_jvm_process_up{process=\"team\"}");
+        wait_until("the metric says so", PATIENCE, || up() == Some(0.0));
     };
     break_it(&agent);
     std::thread::sleep(Duration::from_millis(500));
@@ -315,7 +315,7 @@ fn a_process_that_cannot_start_keeps_its_lines_and_neither_reload_nor_stop() {
     // A stop ends in its time, and the lines are read again by the next start.
     let begin = Instant::now();
     assert!(!agent.stop().success(), "{}", agent.log());
-    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
     assert_eq!(count(&load.path("out.json")), 1, "nothing was delivered without the operator");
     fs::create_dir(&group.folder).unwrap();
     let mut agent = load.start();

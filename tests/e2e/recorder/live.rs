@@ -9,6 +9,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// Appends lines while a closure runs.
 fn while_lines_come<T>(dir: &Path, run: impl FnOnce() -> T) -> T {
@@ -57,15 +58,26 @@ fn changed_settings_take_effect_at_once() {
     let (table, found) = recorded(&["--disable", "all"]);
     assert_eq!(kinds(&found), [""; 0], "{found:?}");
     assert_eq!(table.matches("  no  ").count(), found.len() + 18, "{table}");
-    let (table, found) = recorded(&["--enable", "FileWrite", "--rate", "2/s"]);
+    // On a busy host nothing may be written within a second, and the command may take longer.
+    let (mut table, mut found, mut seconds) = (String::new(), Vec::new(), 0);
+    wait_until("writes are recorded", LIMIT, || {
+        let begun = Instant::now();
+        (table, found) = recorded(&["--enable", "FileWrite", "--rate", "2/s"]);
+        seconds = begun.elapsed().as_secs() as usize;
+        !found.is_empty()
+    });
     assert_eq!(kinds(&found), ["FileWrite"]);
     // A recording of a second spans at most three seconds of the clock.
-    assert!((1..=6).contains(&found.len()), "{found:?}");
+    assert!(found.len() <= 2 * (seconds.max(1) + 2), "{found:?}");
     assert!(table.contains("FileWrite        yes           none        2/s"), "{table}");
     // A reload that does not change these settings keeps them.
     agent.reload(&CONFIG.replace("100ms", "101ms"));
     wait_until("it reloads", LIMIT, || agent.log().contains("configuration reloaded"));
-    assert_eq!(kinds(&recorded(&[]).1), ["FileWrite"]);
+    wait_until("writes are recorded still", LIMIT, || {
+        let (_, found) = recorded(&[]);
+        assert!(kinds(&found).iter().all(|kind| *kind == "FileWrite"), "{found:?}");
+        !found.is_empty()
+    });
     let events = "recorder: { size: 2MiB, events: { FileWrite: { enabled: false } } }\n";
     agent.reload(&format!("{CONFIG}{events}"));
     let restart = "`recorder.size` changed; it takes effect at the next start";

@@ -24,7 +24,7 @@ const FILES: TestSize = TestSize { gate: 4, long: 20 };
 const CASES: TestSize = TestSize { gate: 10, long: 2 };
 
 /// How long the agent may deliver nothing while undelivered lines remain.
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A log file with its writer, rotated like logrotate with `create` and `compress`.
 struct Log {

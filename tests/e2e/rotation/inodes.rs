@@ -58,8 +58,11 @@ fn recreate(path: &Path, wanted: u64) {
 /// Waits until everything is settled and in the checkpoints, which are saved once a second.
 fn wait_until_saved(agent: &Agent) {
     let lag = || agent.metric("millstream_source_lag_bytes{");
-    wait_until("no lag", Duration::from_secs(10), || lag() == Some(0.0));
+    wait_until("no lag", Duration::from_secs(60), || lag() == Some(0.0));
     std::thread::sleep(Duration::from_millis(1200));
+    wait_until("all is committed", Duration::from_secs(60), || {
+        agent.single("millstream_checkpoint_age_seconds") == Some(0.0)
+    });
 }
 
 #[test]
@@ -83,7 +86,7 @@ fn a_new_file_with_a_reused_inode_number_is_read_from_its_beginning() {
         fs::write(&log, text).unwrap();
         number += lines;
         let mut agent = Agent::start(dir.path(), &config, &[]);
-        wait_until("the lines", Duration::from_secs(10), || {
+        wait_until("the lines", Duration::from_secs(60), || {
             crate::support::lines(&out).len() >= number
         });
         if round % 3 == 0 {
@@ -113,7 +116,7 @@ fn a_running_agent_distinguishes_new_files_from_old_ones() {
         fs::write(&log, text).unwrap();
         number += 5;
         inodes.insert(fs::metadata(&log).unwrap().ino());
-        wait_until("the lines", Duration::from_secs(10), || {
+        wait_until("the lines", Duration::from_secs(60), || {
             crate::support::lines(&out).len() >= number
         });
         if round % 25 == 10 {

@@ -1,7 +1,7 @@
 //! Files that logrotate(8) rotates with its usual options while they are written.
 
 use super::{PATIENCE, assert_every_line_once, config, finish, line};
-use crate::support::{Agent, folder};
+use crate::support::{Agent, folder, wait_until};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -91,6 +91,15 @@ fn wait_until_seen(dir: &Path) {
     }
 }
 
+/// Waits until the agent has delivered the last line of a log that is not written meanwhile.
+fn wait_until_read(dir: &Path) {
+    let log = fs::read_to_string(dir.join("in/app.log")).unwrap();
+    let Some(last) = log.lines().last() else { return };
+    wait_until("the log is read", PATIENCE, || {
+        fs::read_to_string(dir.join("out.json")).unwrap_or_default().contains(last)
+    });
+}
+
 /// How hard the test is on the agent.
 #[derive(PartialEq, Eq)]
 enum Care {
@@ -126,6 +135,7 @@ fn run(include: &str, options: &str, care: Care) {
         // Lines written between copy and truncation are lost for every reader.
         let pause = copies.then(|| writer.pause());
         if care == Care::Read {
+            wait_until_read(dir.path());
             std::thread::sleep(Duration::from_millis(500));
         }
         match turn == AWAY_AT {

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Longest time for the agent to deliver the remaining lines.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns a configuration that reads `include`, a YAML list of patterns, into `DIR/out.json`.
 fn config(include: &str) -> String {

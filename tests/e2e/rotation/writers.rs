@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Time limit of a program.
-const WRITING_MAX: Duration = Duration::from_secs(25);
+const WRITING_MAX: Duration = Duration::from_secs(120);
 
 /// Renames `app.log` to `.1`, `.1` to `.2` and so on, about every 100 ms.
 const PYTHON_BY_SIZE: &str = r#"

@@ -1,6 +1,6 @@
 //! What queues for a sink that makes no progress, and what of it is dropped.
 
-use crate::common::{LINE_BYTES, blueprint, numbered, settings};
+use crate::common::{LINE_BYTES, blueprint, numbered, settings, wait_until};
 use millstream_engine::{Blueprint, Buffer, Running, Store, WhenFull};
 use millstream_model::limits::PAYLOAD_BYTES;
 use millstream_testkit::MemoryEndpoint;
@@ -37,13 +37,14 @@ async fn delivered(when_full: WhenFull) -> (Vec<u64>, u64) {
         (tempfile::tempdir().unwrap(), MemoryEndpoint::default(), Arc::default());
     endpoint.stall(true);
     let running = start(folder.path(), &endpoint, &given, when_full);
-    while when_full != WhenFull::Block && given.load(Ordering::Relaxed) < LINES {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    tokio::time::sleep(Duration::from_millis(100)).await;
     if when_full == WhenFull::Block {
+        wait_until(|| given.load(Ordering::Relaxed) * PAYLOAD >= BUFFER_BYTES).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
         let waiting = given.load(Ordering::Relaxed) * PAYLOAD;
         assert!((BUFFER_BYTES..BUFFER_BYTES * 2).contains(&waiting), "{waiting} bytes wait");
+    } else {
+        // The last lines are given before they are queued. Once the sink delivers, all fit.
+        wait_until(|| running.snapshot().dropped_events() == LINES - 50).await;
     }
     endpoint.stall(false);
     while endpoint.lines().len() < if when_full == WhenFull::Block { LINES as usize } else { 40 } {

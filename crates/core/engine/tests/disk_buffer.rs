@@ -266,9 +266,10 @@ async fn a_full_disk_buffer_makes_sources_wait() {
     let agent = Agent::new(Buffer { disk: Some(disk), ..buffer(DiskMode::Overflow) });
     agent.endpoint.stall(true);
     let running = agent.start();
+    wait_until(|| agent.given.load(Ordering::Relaxed) > 10).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let given = agent.given.load(Ordering::Relaxed);
-    assert!(given > 10 && given < LINES, "{given}");
+    assert!(given < LINES, "{given}");
     agent.endpoint.stall(false);
     agent.wait_for_lines(LINES as usize).await;
     assert_eq!(agent.numbers(), all());
@@ -302,7 +303,7 @@ async fn a_disk_that_works_again_is_used_again() {
     wait_until(|| disk_of(&running).error.is_some()).await;
     std::fs::remove_file(&obstacle).unwrap();
     agent.wait_for_source().await;
-    assert_eq!(disk_of(&running).error, None);
+    wait_until(|| disk_of(&running).error.is_none()).await;
     agent.endpoint.stall(false);
     agent.wait_for_lines(LINES as usize).await;
     assert_eq!(agent.numbers(), all());
@@ -432,7 +433,8 @@ async fn a_stop_in_the_middle_of_a_segment_repeats_nothing() {
     for mode in [DiskMode::Overflow, DiskMode::Always] {
         let mut agent = Agent::new(buffer(mode));
         stop(agent.fill().await).await;
-        let rate = LINES * LINE_BYTES as u64 / 5;
+        // Slow enough that a busy machine can stop it before all is sent.
+        let rate = LINES * LINE_BYTES as u64 / 10;
         agent.buffer.disk = agent.buffer.disk.map(|d| DiskOptions { replay_rate: Some(rate), ..d });
         agent.endpoint.stall(false);
         let running = agent.start();

@@ -15,8 +15,11 @@ use std::time::Duration;
 
 const LINES: u64 = 500;
 
-/// Capacity of the buffer: fifty lines.
-const BUFFER_BYTES: u64 = 50 * (LINE_BYTES as u64 + PAYLOAD_BYTES);
+/// Lines that fit into the buffer.
+const BUFFERED: u64 = 50;
+
+/// Capacity of the buffer.
+const BUFFER_BYTES: u64 = BUFFERED * (LINE_BYTES as u64 + PAYLOAD_BYTES);
 
 /// An event with its texts.
 struct Recorded {
@@ -52,6 +55,9 @@ async fn run(when_full: WhenFull, stall: Duration) -> u64 {
     let store = Arc::new(Store::open(folder.path()).unwrap());
     let built = parts.build(&settings(None, false), store).unwrap();
     let running = built.start(&tokio::runtime::Handle::current());
+    // The source may begin late: the stall counts from when the buffer is full.
+    let full = if when_full == WhenFull::Block { BUFFERED } else { LINES };
+    wait_until(|| given.load(Ordering::Relaxed) >= full).await;
     tokio::time::sleep(stall).await;
     endpoint.stall(false);
     wait_until(|| given.load(Ordering::Relaxed) == LINES).await;

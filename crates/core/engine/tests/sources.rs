@@ -1,6 +1,6 @@
 //! Rate limits of sources, and what a snapshot says of their origins.
 
-use crate::common::{busy, start};
+use crate::common::{busy, start, wait_until};
 use millstream_engine::{Pace, SourcePart};
 use millstream_model::SourceInfo;
 use millstream_testkit::MemoryLog;
@@ -17,6 +17,9 @@ async fn a_rate_limit_slows_a_source_and_drops_nothing() {
     let (running, endpoint) =
         start(vec![busy("app", Duration::ZERO, LINE, pace)], None, false, folder.path());
     tokio::time::sleep(Duration::from_secs(2)).await;
+    // The source may begin late.
+    let bytes = || running.snapshot().components[0].counters.received_bytes;
+    wait_until(|| bytes() >= RATE + 10 * LINE as u64).await;
     let stopped = running.stop(Duration::from_secs(30)).await;
     let counters = &stopped.snapshot.components[0].counters;
     let most = RATE as f64 * (begun.elapsed().as_secs_f64() + 1.0) + 2.0 * LINE as f64;

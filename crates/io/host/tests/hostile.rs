@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn all(base: &Path) -> Readings {
     let mut options = options(base, &Group::ALL);
@@ -224,7 +224,7 @@ struct Gate {
 }
 
 impl Gate {
-    fn host(self: &Arc<Self>, base: &Path) -> Host {
+    fn host(self: &Arc<Self>, base: &Path, timeout: Duration) -> Host {
         let gate = self.clone();
         let space = fake_space();
         let query = move |path: &Path| {
@@ -233,8 +233,7 @@ impl Gate {
             space(path)
         };
         let mut options = options(base, &[Group::Filesystems, Group::Load]);
-        // Long enough for the others to respond on a busy host.
-        options.filesystems.timeout = Duration::from_millis(200);
+        options.filesystems.timeout = timeout;
         Host::new(options, Arc::new(query), Arc::new(|| {}))
     }
 }
@@ -246,7 +245,8 @@ fn a_hung_file_system_is_omitted_until_it_responds() {
         opened: Condvar::new(),
         queried: Mutex::default(),
     });
-    let mut host = gate.host(&tree());
+    // Long enough for the others to respond on a busy host.
+    let mut host = gate.host(&tree(), Duration::from_secs(3));
     for collection in 0..3 {
         let readings = collect(&mut host);
         assert_eq!(
@@ -264,7 +264,7 @@ fn a_hung_file_system_is_omitted_until_it_responds() {
     gate.shut.lock().clear();
     gate.opened.notify_all();
     // Until its thread exits, the file system counts as hung.
-    let responded = (0..500).find(|_| {
+    let responded = (0..10_000).find(|_| {
         std::thread::sleep(Duration::from_millis(2));
         collect(&mut host).faults.is_empty()
     });
@@ -283,10 +283,15 @@ fn hung_file_systems_block_a_bounded_number_of_threads() {
         opened: Condvar::new(),
         queried: Mutex::default(),
     });
-    let mut host = gate.host(dir.path());
+    let mut host = gate.host(dir.path(), Duration::from_millis(200));
     for _ in 0..4 {
         let readings = collect(&mut host);
         assert_eq!((count(&readings, Reason::Timeout), readings.faults.len()), (30, 30));
+    }
+    // On a busy host a thread may begin after its time is over.
+    let begun = Instant::now();
+    while gate.queried.lock().len() < 8 && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(2));
     }
     assert_eq!(gate.queried.lock().len(), 8);
     gate.shut.lock().clear();

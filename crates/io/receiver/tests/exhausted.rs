@@ -61,10 +61,13 @@ fn a_connection_waits_for_a_free_descriptor() {
     rustix::net::connect(&client, &rustix::net::SocketAddrUnix::new(&path).unwrap()).unwrap();
     client.write_all(b"patient\n").unwrap();
     wait_for(&|| receiving.stats().socket_errors > 0);
-    let before = receiving.stats().socket_errors;
+    let (begun, before) = (Instant::now(), receiving.stats().socket_errors);
     std::thread::sleep(Duration::from_millis(500));
     let stats = receiving.stats();
-    assert!(stats.socket_errors - before <= 10, "it retries ten times a second: {stats:?}");
+    // The sleep takes longer on a busy machine.
+    let most = 5.0 + 10.0 * begun.elapsed().as_secs_f64();
+    let retries = (stats.socket_errors - before) as f64;
+    assert!(retries <= most, "it retries ten times a second: {stats:?}");
     assert!(stats.last_error.as_ref().is_some_and(|text| text.contains("open files")), "{stats:?}");
     drop(taken);
     wait_for(&|| receiving.stats().messages == 1);

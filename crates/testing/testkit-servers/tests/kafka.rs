@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const CODECS: [&str; 4] = ["gzip", "snappy", "lz4", "zstd"];
 
 /// Sends lines and waits until the broker has acknowledged all.

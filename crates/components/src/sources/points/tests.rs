@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const S: Duration = Duration::from_secs(1);
 
 /// Timeout for actions of other threads.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 struct Bench {
     rig: SourceRig,

@@ -230,7 +230,7 @@ async fn a_reader_gets_the_whole_body_and_learns_whether_it_was_cut() {
         vec![Do::Endless(endless)],
     ];
     let (address, _seen) = server(script).await;
-    let mut client = client(&address, Duration::from_secs(5));
+    let mut client = client(&address, LONG);
     let mut results = Vec::new();
     for _ in 0..4 {
         let mut body = Collected(Vec::new(), 1_000_000);

@@ -151,7 +151,7 @@ async fn several_requests_are_in_flight_and_payloads_are_settled_oldest_first() 
         let mut most = most.lock();
         *most = (*most).max(*in_flight.lock());
         drop(most);
-        std::thread::sleep(10 * MS);
+        std::thread::sleep(30 * MS);
         *in_flight.lock() -= 1;
         answer(seen, |_| '0')
     });

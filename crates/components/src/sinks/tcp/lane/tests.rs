@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::timeout;
 
 /// A generous timeout for each test.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Creates a lane with these options, and its counters.
 fn lane(options: serde_json::Value) -> (TcpLane, Arc<Counters>) {
@@ -92,9 +92,10 @@ fn all(count: usize) -> Vec<String> {
     (0..count).map(|number| line(number).trim_end().to_owned()).collect()
 }
 
+/// Options of a lane with acknowledgements. On a busy machine its timeout does not elapse.
 fn acks(server: &TestServer, more: serde_json::Value) -> serde_json::Value {
     let mut options = json!({
-        "address": server.address, "framing": "length", "acknowledgements": true, "timeout": "2s",
+        "address": server.address, "framing": "length", "acknowledgements": true, "timeout": "30s",
         "batch": {"bytes": "1KiB", "events": 20, "timeout": "20ms"},
     });
     options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -180,7 +181,7 @@ fn last_line(payloads: usize) -> String {
 async fn an_endpoint_that_never_reads_is_abandoned() {
     let server = TestServer::start().await;
     let options =
-        json!({"address": server.address, "timeout": "300ms", "window": {"frames": 100_000}});
+        json!({"address": server.address, "timeout": "2s", "window": {"frames": 100_000}});
     let (lane, _) = lane(options);
     let mut engine = Engine::new(lane);
     let conversation = async {
@@ -200,7 +201,7 @@ async fn an_endpoint_that_never_reads_is_abandoned() {
     assert!(timeout(TIMEOUT, conversation).await.unwrap() > 0);
     assert!(
         engine.errors[0].starts_with("timeout: ")
-            && engine.errors[0].contains("accepted no data for 300ms")
+            && engine.errors[0].contains("accepted no data for 2s")
     );
 }
 
@@ -298,7 +299,7 @@ async fn frames_that_the_endpoint_already_has_are_not_resent() {
 #[tokio::test]
 async fn a_refused_frame_is_counted_and_the_others_arrive() {
     let server = TestServer::start().await;
-    let (lane, counters) = lane(acks(&server, json!({})));
+    let (lane, counters) = lane(acks(&server, json!({"timeout": "4s"})));
     let mut engine = Engine::new(lane);
     let serve = async {
         let mut frames = server.accept_frames(0).await;
@@ -317,7 +318,7 @@ async fn a_refused_frame_is_counted_and_the_others_arrive() {
         }
         engine.settle(4).await;
         // Nothing is in flight: silence is not an error.
-        assert!(timeout(Duration::from_millis(2500), engine.lane.progress()).await.is_err());
+        assert!(timeout(Duration::from_millis(4500), engine.lane.progress()).await.is_err());
     };
     let (_frames, ()) = timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.unwrap();
     let delivered = Settled { outcome: Outcome::Delivered, refused: 0 };
@@ -331,7 +332,7 @@ async fn a_refused_frame_is_counted_and_the_others_arrive() {
 #[tokio::test]
 async fn a_protocol_violation_ends_the_connection() {
     let server = TestServer::start().await;
-    let (lane, _) = lane(acks(&server, json!({"connect_timeout": "300ms"})));
+    let (lane, _) = lane(acks(&server, json!({"connect_timeout": "2s", "timeout": "3s"})));
     let mut engine = Engine::new(lane);
     let serve = async {
         let mut early = server.accept_frames(0).await;
@@ -357,7 +358,7 @@ async fn a_protocol_violation_ends_the_connection() {
         "response to frame 2, but the last frame sent is 1",
         "a response of 1213486160 bytes",
         "no response to the handshake",
-        "acknowledged nothing for 2s",
+        "acknowledged nothing for 3s",
     ];
     assert_eq!(engine.errors.len(), says.len(), "{:?}", engine.errors);
     for (error, says) in engine.errors.iter().zip(says) {
@@ -394,7 +395,7 @@ async fn the_window_bounds_unacknowledged_frames() {
 async fn batches_end_by_events_by_bytes_by_timeout_and_by_flush() {
     let server = TestServer::start().await;
     let batch =
-        json!({"batch": {"bytes": "2KiB", "events": 40, "timeout": "1s"}, "compression": "gzip"});
+        json!({"batch": {"bytes": "2KiB", "events": 40, "timeout": "4s"}, "compression": "gzip"});
     let (lane, _) = lane(acks(&server, batch));
     let mut engine = Engine::new(lane);
     let serve = async {
@@ -406,18 +407,18 @@ async fn batches_end_by_events_by_bytes_by_timeout_and_by_flush() {
         sizes
     };
     let ours = async {
+        let begun = Instant::now();
         for lines in [30, 10, 3, 3] {
             engine.deliver(lines).await;
         }
-        let begun = Instant::now();
         engine.settle(4).await;
-        assert!(begun.elapsed() >= Duration::from_millis(900), "by time");
+        assert!(begun.elapsed() >= Duration::from_millis(3900), "by time");
         engine.deliver(100).await;
         engine.deliver(5).await;
         engine.lane.flush();
         let begun = Instant::now();
         engine.settle(6).await;
-        assert!(begun.elapsed() < Duration::from_millis(900), "at once");
+        assert!(begun.elapsed() < Duration::from_millis(3900), "at once");
         engine.lane.close();
     };
     let (sizes, ()) = timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.unwrap();

@@ -66,6 +66,15 @@ type Called = Result<Result<Answer, CallError>, Broken>;
 
 /// Calls a fake child once for each of `calls`; returns what came of each.
 fn call(calls: usize, child: impl FnOnce(&mut Fake) + Send + 'static) -> Vec<Called> {
+    call_within(Duration::from_secs(60), calls, child)
+}
+
+/// The same with a limit of the time of all calls.
+fn call_within(
+    limit: Duration,
+    calls: usize,
+    child: impl FnOnce(&mut Fake) + Send + 'static,
+) -> Vec<Called> {
     let (channel, other) = Channel::pair().unwrap();
     let fake = thread::spawn(move || {
         let mut fake = Fake { channel: Channel::of(other), memory: None };
@@ -84,7 +93,7 @@ fn call(calls: usize, child: impl FnOnce(&mut Fake) + Send + 'static) -> Vec<Cal
         output_bytes_max: 1 << 20,
         deadline: None,
     };
-    let until = Some(Instant::now() + Duration::from_secs(2));
+    let until = Some(Instant::now() + limit);
     let patience = Patience { until, is_over: None };
     let called = (0..calls).map(|_| connection.call(1, 1, &input, patience)).collect();
     drop(connection);
@@ -186,7 +195,8 @@ fn frames_that_are_no_answer_are_garbage() {
 
 #[test]
 fn a_child_that_is_silent_is_late_and_one_that_ends_is_gone() {
-    let silent = call(1, |fake| while fake.receive().is_some() {});
+    let limit = Duration::from_secs(2);
+    let silent = call_within(limit, 1, |fake| while fake.receive().is_some() {});
     assert!(matches!(silent[0], Err(Broken::Late)), "{silent:?}");
     let gone = call(2, |fake| drop(fake.receive()));
     assert!(gone.iter().all(|called| matches!(called, Err(Broken::Ended))), "{gone:?}");
