@@ -40,4 +40,5 @@ mod tap;
 mod tcp;
 mod top;
 mod unit_tests;
+mod upgrade;
 mod verify;
