@@ -110,7 +110,7 @@ impl Agent {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.terminate();
-        self.wait(Duration::from_secs(60))
+        self.wait(Duration::from_secs(30))
     }
 
     /// Returns whether it has exited.

@@ -3,7 +3,7 @@
 use crate::support::{Agent, folder, lines, wait_until};
 use serde_json::Value;
 use std::net::TcpListener;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -16,7 +16,6 @@ const CONFIG: &str = "sources: { log: { type: internal_logs } }\n\
 #[test]
 fn a_sink_that_fails_with_the_log_does_not_feed_it() {
     let dir = folder();
-    let begun = Instant::now();
     let mut agent = Agent::start(dir.path(), CONFIG, &[]);
     let records = || -> Vec<Value> {
         let lines = lines(&dir.path().join("out.jsonl"));
@@ -39,8 +38,7 @@ fn a_sink_that_fails_with_the_log_does_not_feed_it() {
     let of_sink: Vec<&Value> = all.iter().filter(|record| record["component"] == "dead").collect();
     assert!(of_sink.iter().all(|record| record["target"].as_str().is_some()), "{of_sink:#?}");
     // At most 6 of each place within 10 s, and there are a few places.
-    let records_max = 100 * (1 + begun.elapsed().as_secs() as usize / 20);
-    assert!(all.len() < records_max, "{} records in {:?}", all.len(), begun.elapsed());
+    assert!(all.len() < 100, "{} records", all.len());
 }
 
 /// Every line of the log until the stop becomes one event, although the source is replaced.

@@ -277,7 +277,7 @@ fn a_client_that_does_not_read_delays_nothing() {
     let written = writer.end();
     wait_delivered(&agent, written);
     let (begun, status) = (Instant::now(), agent.stop());
-    assert!(begun.elapsed() < Duration::from_secs(20) && status.success(), "{}", agent.log());
+    assert!(begun.elapsed() < Duration::from_secs(5) && status.success(), "{}", agent.log());
     assert_eq!(lines(&dir.path().join("out.json")).len() as u64, written);
     client.kill().unwrap();
     client.wait().unwrap();
@@ -390,8 +390,7 @@ fn a_stop_ends_taps_within_a_second() {
     let begun = Instant::now();
     agent.terminate();
     assert!(agent.wait(LIMIT).success(), "{}", agent.log());
-    // A busy host takes longer than a second; a stop that waits for a client takes 30 s.
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}\n{}", begun.elapsed(), agent.log());
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}\n{}", begun.elapsed(), agent.log());
     assert_eq!(ends_within(&mut first, LIMIT), 1);
     let mut said = String::new();
     BufReader::new(first.stderr.take().unwrap()).read_line(&mut said).unwrap();

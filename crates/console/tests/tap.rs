@@ -71,8 +71,8 @@ fn eight_taps_may_be_open_and_one_that_ends_leaves_its_place() {
     }
 }
 
-/// Shuts a console with two taps down; returns how long that takes.
-fn shutdown_time() -> Duration {
+#[test]
+fn a_tap_does_not_delay_the_shutdown() {
     let mut fixture = Fixture::new();
     // One that reads, and one that does not.
     let mut reads = tap(&fixture, "id=app");
@@ -83,16 +83,8 @@ fn shutdown_time() -> Duration {
     let begun = Instant::now();
     let console = fixture.console.take().unwrap();
     fixture.runtime.block_on(console.shutdown());
-    let time = begun.elapsed();
+    assert!(begun.elapsed() < Duration::from_millis(900), "{:?}", begun.elapsed());
     let _ = reader.join().unwrap();
     let mut rest = Vec::new();
     let _ = stuck.read_to_end(&mut rest);
-    time
-}
-
-#[test]
-fn a_tap_does_not_delay_the_shutdown() {
-    // Others may delay some on a busy machine, but a tap would delay all of them.
-    let is_prompt = (0..10).any(|_| shutdown_time() < Duration::from_millis(900));
-    assert!(is_prompt, "each takes as long as open connections may");
 }

@@ -13,9 +13,8 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long lines of a pipeline without a collector may take while a process is started again, or hangs
-/// for the 30 s after which it is ended.
-const SOON: Duration = Duration::from_secs(20);
+/// How long lines of a pipeline without a collector may take while a process is started again.
+const SOON: Duration = Duration::from_secs(10);
 
 /// Returns a configuration with a collector in process `team`, and a pipeline without one.
 fn config(collector: &str) -> String {

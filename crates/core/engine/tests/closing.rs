@@ -123,8 +123,7 @@ async fn a_dead_sink_does_not_cost_a_healthy_one_the_last_events() {
     // A sink is full with its first payload.
     let settings = Settings { sink_bytes_max: 1, ..settings(None, false) };
     let running = first.build(&settings, store).unwrap().start(&tokio::runtime::Handle::current());
-    // The healthy sink has what is left of it, a few seconds on a busy machine.
-    let stopped = running.stop(Duration::from_secs(10)).await;
+    let stopped = running.stop(Duration::from_secs(6)).await;
     assert!(!stopped.drained);
     assert_eq!(stopped.snapshot.undelivered_list().split(':').next(), Some("dead"));
     assert_eq!(held(&well), HELD);
@@ -217,6 +216,6 @@ async fn a_stop_during_a_barrier_delivers_data_that_a_source_buffers() {
     let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
     let running = start(folder.path(), &endpoint, &Arc::default());
     running.barrier(Duration::from_secs(30)).await.unwrap();
-    assert!(running.stop(Duration::from_secs(30)).await.drained);
+    assert!(running.stop(Duration::from_secs(10)).await.drained);
     assert_eq!(held(&endpoint), HELD);
 }

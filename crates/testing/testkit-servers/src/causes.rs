@@ -74,11 +74,13 @@ pub fn planted(program: &Path, plants: &[&Plant], seed: u64) -> Run {
         plants.iter().flat_map(|plant| plant.expected.iter().copied()).collect();
     let (begun, mut complete) = (Instant::now(), None);
     let mut named = Vec::new();
-    while begun.elapsed() < VERDICT && complete.is_none_or(|at: Instant| at.elapsed() < SETTLES) {
+    let may_look = || begun.elapsed() + LOOK < VERDICT;
+    while may_look() && complete.is_none_or(|at: Instant| at.elapsed() < SETTLES) {
         thread::sleep(LOOK);
+        let asked = Instant::now();
         named = world.causes();
         let has_all = expected.iter().all(|cause| named.iter().any(|named| named == cause));
-        complete = has_all.then(|| complete.unwrap_or_else(Instant::now));
+        complete = has_all.then(|| complete.unwrap_or(asked));
     }
     let what = plants.iter().map(|plant| plant.name).collect::<Vec<_>>().join(" + ");
     let seconds = complete.map(|at| (at - begun).as_secs_f64());
