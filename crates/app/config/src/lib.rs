@@ -3,7 +3,7 @@
 //! A separate crate because it cuts a dependency: it is fuzzed without the program.
 //!
 //! `files` reads a file, `parse` builds a tree with positions, `replace` substitutes variables,
-//! `merge` joins all files, `globals` and `components` check the keys through `check`, and `wiring`
+//! `merge` joins all files, `globals` and `components` check the keys through `check`, and `topology`
 //! checks how components are connected. Each step continues after an error.
 
 #![forbid(unsafe_code)]
