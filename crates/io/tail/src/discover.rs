@@ -1,9 +1,9 @@
 //! Finds the files that match patterns, and the folders in which new matches may appear.
 
-use super::renames::follow_renames;
 use globset::{GlobBuilder, GlobMatcher};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fs::FileType;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -121,8 +121,10 @@ impl Exclude {
 /// The result of a walk.
 #[derive(Default)]
 pub struct Found {
-    /// Paths that match, or that matched before a rename; sorted.
+    /// Paths that match.
     pub files: BTreeSet<PathBuf>,
+    /// Paths that match and are symlinks.
+    pub links: BTreeSet<PathBuf>,
     /// Folders that were listed.
     pub folders: BTreeSet<PathBuf>,
     /// Folders that could not be read, with the reason.
@@ -137,8 +139,7 @@ pub fn is_included(path: &Path, patterns: &[Pattern], exclude: &Exclude) -> bool
 }
 
 /// Walks the file system for `patterns`. A missing folder is not an error: it may be created later.
-/// A file whose name matched before it was `moved` is found under its current path.
-pub fn walk(patterns: &[Pattern], exclude: &Exclude, moved: Vec<(PathBuf, PathBuf)>) -> Found {
+pub fn walk(patterns: &[Pattern], exclude: &Exclude) -> Found {
     let mut found = Found::default();
     for pattern in patterns {
         let mut files = std::mem::take(&mut found.files);
@@ -149,7 +150,7 @@ pub fn walk(patterns: &[Pattern], exclude: &Exclude, moved: Vec<(PathBuf, PathBu
         }
         found.files.append(&mut files);
     }
-    found.files.extend(follow_renames(moved, |path| is_included(path, patterns, exclude)));
+    found.links.retain(|path| !exclude.matches(path));
     found
 }
 
@@ -160,9 +161,12 @@ fn step(at: &Path, parts: &[Part], depth: usize, found: &mut Found) {
         }
         [Part::Name(name), rest @ ..] => named(at, name, rest, depth, found),
         [Part::Wild(wild), rest @ ..] => {
-            for (path, is_folder) in entries(at, found) {
+            for Entry { path, kind } in entries(at, found) {
                 let fits = path.file_name().is_some_and(|name| wild.is_match(Path::new(name)));
-                if fits && is_folder != rest.is_empty() {
+                if fits && kind.is_dir() != rest.is_empty() {
+                    if kind.is_symlink() {
+                        found.links.insert(path.clone());
+                    }
                     step(&path, rest, depth, found);
                 }
             }
@@ -170,8 +174,8 @@ fn step(at: &Path, parts: &[Part], depth: usize, found: &mut Found) {
         [Part::AnyDepth, rest @ ..] => {
             step(at, rest, depth, found);
             let deeper = if depth < DEPTH_MAX { entries(at, found) } else { Vec::new() };
-            for (path, _) in deeper.into_iter().filter(|(_, is_folder)| *is_folder) {
-                step(&path, parts, depth + 1, found);
+            for folder in deeper.into_iter().filter(|entry| entry.kind.is_dir()) {
+                step(&folder.path, parts, depth + 1, found);
             }
         }
     }
@@ -181,6 +185,9 @@ fn step(at: &Path, parts: &[Part], depth: usize, found: &mut Found) {
 /// may be created later.
 fn named(at: &Path, name: &str, rest: &[Part], depth: usize, found: &mut Found) {
     let path = at.join(name);
+    if rest.is_empty() && path.is_symlink() {
+        found.links.insert(path.clone());
+    }
     match std::fs::metadata(&path) {
         Ok(meta) if rest.is_empty() => {
             found.folders.insert(at.to_path_buf());
@@ -199,12 +206,18 @@ fn named(at: &Path, name: &str, rest: &[Part], depth: usize, found: &mut Found) 
     }
 }
 
-/// Returns the entries of a folder, and whether each is a folder itself. Symlinks to folders are
-/// not followed.
-fn entries(folder: &Path, found: &mut Found) -> Vec<(PathBuf, bool)> {
+/// A name in a folder.
+struct Entry {
+    path: PathBuf,
+    /// What it is; a symlink is not followed.
+    kind: FileType,
+}
+
+/// Returns the entries of a folder.
+fn entries(folder: &Path, found: &mut Found) -> Vec<Entry> {
     found.folders.insert(folder.to_path_buf());
     let listed = std::fs::read_dir(folder).and_then(|dir| {
-        dir.map(|entry| entry.and_then(|e| Ok((e.path(), e.file_type()?.is_dir()))))
+        dir.map(|entry| entry.and_then(|e| Ok(Entry { path: e.path(), kind: e.file_type()? })))
             .collect::<io::Result<Vec<_>>>()
     });
     listed.unwrap_or_else(|error| {
@@ -226,14 +239,13 @@ mod tests {
             .map(|p| Pattern::new(&format!("{}/{p}", root.display())).unwrap())
             .collect();
         let excluded = Exclude::new(exclude.iter().copied()).unwrap();
-        let found = walk(&patterns, &excluded, Vec::new());
+        let found = walk(&patterns, &excluded);
         let matches =
             |path: &PathBuf| patterns.iter().any(|p| p.matches(path)) && !excluded.matches(path);
         assert!(found.files.iter().all(matches), "every path found matches");
         let others = walk(
             &[Pattern::new(&format!("{}/**/*", root.display())).unwrap()],
             &Exclude::new([]).unwrap(),
-            Vec::new(),
         );
         assert!(
             others.files.difference(&found.files).all(|path| !matches(path)),

@@ -4,7 +4,7 @@
 //! other component, so it is tested alone.
 //!
 //! ```text
-//! discover, watch          which paths match, and which names change
+//! discover, links, watch   which paths match, where links lead, and which names change
 //! open, content, recorded  the bytes of a file, decompressed; the calls that read and write them
 //! identity, records        which file it is, also after a restart
 //! rotation_names, renames, copy_detection, stability    what a rotation did to it
@@ -24,6 +24,7 @@ mod folder_inodes;
 mod held;
 mod identity;
 mod line_filter;
+mod links;
 mod open;
 mod range;
 mod records;

@@ -1,6 +1,6 @@
 //! Opens files: regular ones only, and through symlinks only where allowed.
 
-use rustix::fs::{FileType, OFlags, Stat, fstat, lstat};
+use rustix::fs::{FileType, OFlags, Stat, Uid, fstat, lstat};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -57,12 +57,27 @@ pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, S
     if !FileType::from_raw_mode(stat.st_mode).is_file() {
         return Ok(None);
     }
-    if link.is_some_and(|link| !links.allows(&link, &stat, &file)) {
-        return Err(io::Error::other(
-            "is a symlink that is not followed; allow it with the option symlinks",
-        ));
+    if link.is_some_and(|link| !links.allows(Uid::from_raw(link.st_uid), &stat, &file)) {
+        return Err(not_followed());
     }
     Ok(Some((file, stat)))
+}
+
+/// Opens a regular file to which a symlink of `owner` leads, or a rotation of such a file, without
+/// following further symlinks; `None` if the path is something else.
+///
+/// # Errors
+/// The file cannot be opened, or `links` does not allow a symlink to it.
+pub fn open_linked(path: &Path, owner: Uid, links: &Symlinks) -> io::Result<Option<(File, Stat)>> {
+    let Some((file, stat)) = open_regular(path, &Symlinks::Never)? else { return Ok(None) };
+    if !links.allows(owner, &stat, &file) {
+        return Err(not_followed());
+    }
+    Ok(Some((file, stat)))
+}
+
+fn not_followed() -> io::Error {
+    io::Error::other("is a symlink that is not followed; allow it with the option symlinks")
 }
 
 /// Returns the type of a path that is neither a regular file nor a folder.
@@ -82,11 +97,12 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
 }
 
 impl Symlinks {
-    fn allows(&self, link: &Stat, target: &Stat, file: &File) -> bool {
+    /// Whether a symlink of `owner` to this file is followed.
+    fn allows(&self, owner: Uid, target: &Stat, file: &File) -> bool {
         match self {
             Symlinks::Never => false,
             Symlinks::SameOwner => {
-                link.st_uid == target.st_uid
+                owner.as_raw() == target.st_uid
                     || is_below(file, CONTAINER_ROOTS.iter().map(Path::new))
             }
             Symlinks::Allow(roots) => is_below(file, roots.iter().map(PathBuf::as_path)),

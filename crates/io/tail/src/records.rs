@@ -9,7 +9,7 @@
 use super::identity::Descriptor;
 use super::rotation_names::{is_rotation_name, originals_of, stem};
 use millstream_model::{OriginId, OriginRecord, OriginStore, SourceOpen};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Closed generations recorded per name, of about 100 bytes each. An unread generation is missed
@@ -43,7 +43,9 @@ impl Records {
             }
         };
         self.by_inode.entry(descriptor.inode).or_default().push(id);
-        self.by_stem.entry(stem_of(&descriptor)).or_default().push(id);
+        for stem in stems_of(&descriptor) {
+            self.by_stem.entry(stem).or_default().push(id);
+        }
         self.known.insert(id, (record, descriptor));
         pruned.inspect(|id| drop(self.remove(*id)))
     }
@@ -56,7 +58,9 @@ impl Records {
             false => self.generations.release(&descriptor),
         }
         remove_from(&mut self.by_inode, &descriptor.inode, id);
-        remove_from(&mut self.by_stem, &stem_of(&descriptor), id);
+        for stem in stems_of(&descriptor) {
+            remove_from(&mut self.by_stem, &stem, id);
+        }
         Some((record, descriptor))
     }
 
@@ -82,7 +86,9 @@ impl Records {
             other.match_indices(['.', '-', '_']).map(|(end, _)| other[..end].to_owned()).collect();
         let ids = stems.into_iter().filter_map(|stem| self.by_stem.get(&stem)).flatten();
         let known = ids.filter_map(|id| self.known.get(id));
-        known.filter(move |(_, descriptor)| is_rotation_name(&file_name_of(descriptor), &other))
+        known.filter(move |(_, descriptor)| {
+            names_of(descriptor).iter().any(|name| is_rotation_name(name, &other))
+        })
     }
 }
 
@@ -99,12 +105,15 @@ fn remove_from<K: std::hash::Hash + Eq>(
     }
 }
 
-fn stem_of(descriptor: &Descriptor) -> String {
-    stem(&file_name_of(descriptor)).to_owned()
+/// Returns the names that rotations of a file are called after: a rotation of a linked file may take
+/// place in the folder of the link as well.
+fn names_of(descriptor: &Descriptor) -> BTreeSet<String> {
+    let paths = [descriptor.name(), &descriptor.path];
+    paths.into_iter().map(|path| file_name(Some(Path::new(path)))).collect()
 }
 
-fn file_name_of(descriptor: &Descriptor) -> String {
-    file_name(Some(Path::new(descriptor.name())))
+fn stems_of(descriptor: &Descriptor) -> BTreeSet<String> {
+    names_of(descriptor).iter().map(|name| stem(name).to_owned()).collect()
 }
 
 fn file_name(path: Option<&Path>) -> String {

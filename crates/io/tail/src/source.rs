@@ -16,6 +16,7 @@ mod set_sinks;
 mod walks;
 
 use crate::copy_detection::Candidate;
+use crate::links::Links;
 use crate::open::open_max;
 use crate::records::{Records, forget, load_records};
 use crate::settings::TailSettings;
@@ -82,6 +83,7 @@ pub struct FileSource {
     open: SourceOpen,
     first_start: bool,
     watch: Watch,
+    links: Links,
     files: Files,
     schedule: Schedule,
     orphans: Orphans,
@@ -115,6 +117,7 @@ impl FileSource {
             open,
             first_start: !ran_before,
             watch: Watch::new(),
+            links: Links::default(),
             files: Files::default(),
             schedule: Schedule::default(),
             orphans: Orphans::default(),

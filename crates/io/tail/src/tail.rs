@@ -263,7 +263,7 @@ impl Tail {
     /// deleted.
     pub fn is_rotated(&self) -> bool {
         self.gone_since.is_some()
-            || self.path != Path::new(&self.origin.name)
+            || self.path != Path::new(self.descriptor.name())
             || is_numbered(&self.path)
     }
 

@@ -3,6 +3,7 @@
 //! An event is only a hint which path to check. Where inotify is unavailable (no watches left, a
 //! network file system) the source scans at intervals.
 
+use super::renames::Rename;
 use millstream_model::OriginId;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -21,9 +22,9 @@ pub struct Watch {
     fd: Option<OwnedFd>,
     folders: HashMap<PathBuf, i32>,
     files: HashMap<i32, OriginId>,
-    /// Cookie and path of the last `IN_MOVED_FROM`, whose `IN_MOVED_TO` follows.
-    moved_from: Option<(u32, PathBuf)>,
-    moved: Vec<(PathBuf, PathBuf)>,
+    /// Cookie and paths of the last `IN_MOVED_FROM`, whose `IN_MOVED_TO` follows.
+    moved_from: Option<(u32, Vec<PathBuf>)>,
+    moved: Vec<Rename>,
     changes: Changes,
 }
 
@@ -75,13 +76,17 @@ impl Watch {
     pub fn set_folders(&mut self, folders: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let mut added = Vec::new();
         let Some(fd) = &self.fd else { return added };
+        let mut dropped = Vec::new();
         self.folders.retain(|folder, watch| {
             let keep = folders.contains(folder);
-            if !keep {
-                let _ = inotify::remove_watch(fd, *watch);
-            }
+            dropped.extend((!keep).then_some(*watch));
             keep
         });
+        // A folder may still be watched under another path.
+        let is_used = |watch: &i32| self.folders.values().any(|used| used == watch);
+        for watch in dropped.into_iter().filter(|watch| !is_used(watch)) {
+            let _ = inotify::remove_watch(fd, watch);
+        }
         let flags = WatchFlags::CREATE
             | WatchFlags::MOVED_TO
             | WatchFlags::MOVED_FROM
@@ -112,8 +117,8 @@ impl Watch {
         }
     }
 
-    /// Takes the renames (from, to) between watched folders since the last call, in order.
-    pub fn take_moved(&mut self) -> Vec<(PathBuf, PathBuf)> {
+    /// Takes the renames between watched folders since the last call, in order.
+    pub fn take_moved(&mut self) -> Vec<Rename> {
         std::mem::take(&mut self.moved)
     }
 
@@ -127,17 +132,17 @@ impl Watch {
         (self.moved_from, self.moved, self.changes) = (None, Vec::new(), Changes::default());
     }
 
-    /// Records a name that appeared or vanished.
-    fn record_name(&mut self, flags: ReadFlags, cookie: u32, path: Option<PathBuf>) {
+    /// Records a name that appeared or vanished, under each path that leads to it.
+    fn record_name(&mut self, flags: ReadFlags, cookie: u32, paths: &[PathBuf]) {
         let appears = ReadFlags::CREATE | ReadFlags::MOVED_TO | ReadFlags::ATTRIB;
         if flags.intersects(appears) {
-            self.changes.appeared.extend(path.clone());
+            self.changes.appeared.extend(paths.iter().cloned());
         }
         if flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
-            self.changes.vanished.extend(path.clone());
+            self.changes.vanished.extend(paths.iter().cloned());
         }
         if flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
-            self.moved.extend(pair_rename(&mut self.moved_from, flags, cookie, path));
+            self.moved.extend(pair_rename(&mut self.moved_from, flags, cookie, paths));
         }
     }
 
@@ -164,8 +169,9 @@ impl Watch {
                     (events.names | !is_folder, events.folders | is_folder);
                 let name =
                     event.file_name().map(|name| Path::new(OsStr::from_bytes(name.to_bytes())));
-                let path = name.and_then(|name| path_in(&self.folders, event.wd(), name));
-                self.record_name(flags, event.cookie(), path);
+                let paths =
+                    name.map_or(Vec::new(), |name| paths_in(&self.folders, event.wd(), name));
+                self.record_name(flags, event.cookie(), &paths);
             }
             let changes = self.changes.appeared.len().max(self.changes.vanished.len());
             if self.moved.len().max(changes) > NAMES_MAX {
@@ -178,25 +184,26 @@ impl Watch {
     }
 }
 
-/// Returns the path of a name in a watched folder.
-fn path_in(folders: &HashMap<PathBuf, i32>, watch: i32, name: &Path) -> Option<PathBuf> {
-    folders.iter().find(|(_, other)| **other == watch).map(|(folder, _)| folder.join(name))
+/// Returns the paths of a name in a watched folder: several if symlinks lead to the folder.
+fn paths_in(folders: &HashMap<PathBuf, i32>, watch: i32, name: &Path) -> Vec<PathBuf> {
+    let watched = folders.iter().filter(|(_, other)| **other == watch);
+    watched.map(|(folder, _)| folder.join(name)).collect()
 }
 
-/// Records one half of a rename; returns (from, to) once both halves are known.
+/// Records one half of a rename; returns the rename once both halves are known.
 fn pair_rename(
-    moved_from: &mut Option<(u32, PathBuf)>,
+    moved_from: &mut Option<(u32, Vec<PathBuf>)>,
     flags: ReadFlags,
     cookie: u32,
-    path: Option<PathBuf>,
-) -> Option<(PathBuf, PathBuf)> {
+    paths: &[PathBuf],
+) -> Option<Rename> {
     if flags.contains(ReadFlags::MOVED_FROM) {
-        *moved_from = path.map(|path| (cookie, path));
+        *moved_from = Some((cookie, paths.to_vec()));
         return None;
     }
-    let (_, from) = moved_from
-        .take_if(|(moved_from, _)| *moved_from == cookie && flags.contains(ReadFlags::MOVED_TO))?;
-    Some((from, path?))
+    let is_other_half = flags.contains(ReadFlags::MOVED_TO);
+    let (_, from) = moved_from.take_if(|(from, _)| *from == cookie && is_other_half)?;
+    Some(Rename { from, to: paths.to_vec() })
 }
 
 #[cfg(test)]
@@ -225,7 +232,8 @@ mod tests {
         let events = watch.read_events();
         let moved = [("in/a", "in/a.1"), ("in/a.1", "other/a.2")];
         assert!(events.names && !events.folders);
-        assert_eq!(watch.take_moved(), moved.map(|(from, to)| (path(from), path(to))));
+        let rename = |(from, to)| Rename { from: vec![path(from)], to: vec![path(to)] };
+        assert_eq!(watch.take_moved(), moved.map(rename));
         let appeared = ["in/a", "in/a.1", "in/b", "in/c", "other/a.2"];
         let changes = watch.take_changes();
         assert_eq!(changes.appeared, appeared.map(path).into());

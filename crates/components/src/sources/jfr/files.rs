@@ -110,8 +110,7 @@ impl Recordings {
         settings: &Settings,
         is_first: bool,
     ) -> (Vec<Candidate>, BTreeMap<String, String>) {
-        let Found { files, unreadable, missing, .. } =
-            walk(&settings.include, &settings.exclude, Vec::new());
+        let Found { files, unreadable, missing, .. } = walk(&settings.include, &settings.exclude);
         self.files.values_mut().for_each(|recording| recording.is_there = false);
         self.invalid.retain(|path, _| files.contains(path));
         let mut candidates = Vec::new();

@@ -19,8 +19,13 @@ impl FileSource {
         let mut changed = changes.vanished;
         changed.extend(appeared.iter().cloned());
         appeared.append(&mut self.rotations.take_incomplete());
-        let mut files: BTreeSet<PathBuf> =
-            appeared.iter().filter(|path| self.is_included(path)).cloned().collect();
+        // A walk follows new links, and those that lead elsewhere.
+        let is_link = |path: &PathBuf| path.is_symlink() && self.is_included(path);
+        if changed.iter().any(|path| self.links.has(path) || is_link(path)) {
+            self.walks.request();
+        }
+        let is_file = |path: &&PathBuf| self.is_included(path) && !path.is_symlink();
+        let mut files: BTreeSet<PathBuf> = appeared.iter().filter(is_file).cloned().collect();
         let moved = self.watch.take_moved();
         files.extend(follow_renames(moved, |path| self.is_included(path)));
         // inotify reports a symlink to a folder like a file.
@@ -45,8 +50,9 @@ impl FileSource {
         let vanished: Vec<&PathBuf> = changed.iter().filter(|path| !path.exists()).collect();
         let is_left = |pattern: &&Pattern| {
             let matched = |path: &&PathBuf| pattern.matches(path) && self.is_included(path);
-            let is_present =
-                |tail: &Tail| tail.gone_since().is_none() && pattern.matches(tail.path());
+            let is_present = |tail: &Tail| {
+                tail.gone_since().is_none() && pattern.matches(self.included_name(tail.path()))
+            };
             vanished.iter().any(matched) && !self.files.iter().any(is_present)
         };
         let left = self.settings.include.iter().filter(is_left);

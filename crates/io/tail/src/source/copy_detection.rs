@@ -12,7 +12,6 @@ use crate::content::Content;
 use crate::copy_detection::{Candidate, Originals, may_be_rotation};
 use crate::folder_inodes::FolderInodes;
 use crate::identity::{Descriptor, Fingerprint, Inode};
-use crate::open::open_regular;
 use crate::records::{FileRecord, forget};
 use crate::tail::Tail;
 use millstream_model::{Cursor, OriginId, OriginRecord, OriginStore, Remainder, SourceCx};
@@ -359,7 +358,9 @@ impl FileSource {
             return Some((candidate, Some(known)));
         }
         let tail = self.files.get(id)?;
-        let names = std::fs::read_dir(tail.path().parent()?).ok()?;
+        // A copy of a linked file may lie beside the link.
+        let folders = [tail.path(), Path::new(tail.name())].into_iter().filter_map(Path::parent);
+        let names = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
         // Plain names sort first: a compressed copy may be incomplete.
         let paths: BTreeSet<PathBuf> = names.flatten().map(|entry| entry.path()).collect();
         let related = |path: &&PathBuf| may_be_rotation(tail.name(), tail.path(), path);
@@ -381,7 +382,7 @@ impl FileSource {
     }
 
     fn candidate(&self, path: &Path) -> Option<Candidate> {
-        let (file, _) = open_regular(path, &self.settings.symlinks).ok()??;
+        let (file, _) = self.open_file(path).ok()??;
         Candidate::of(path.to_path_buf(), Content::new(file, path).ok()?).ok()
     }
 

@@ -6,10 +6,12 @@ use super::schedule::QUIET_AFTER;
 use super::{FileSource, MISSING, WALK_PAUSE, age};
 use crate::content::{Content, modified_ns};
 use crate::copy_detection::Candidate;
-use crate::discover::walk;
+use crate::discover::{Found, is_included, walk};
 use crate::identity::{Descriptor, Fingerprint, Inode};
-use crate::open::{irregular, open_regular};
+use crate::links::Links;
+use crate::open::{Symlinks, irregular};
 use crate::records::FileRecord;
+use crate::renames::follow_renames;
 use crate::rotation_names::{container, is_compressed_name};
 use crate::scan_budget::ScanBudget;
 use crate::tail::Tail;
@@ -34,8 +36,11 @@ impl FileSource {
     /// Walks the folders: opens new files, and detects renamed and deleted ones.
     pub(super) fn walk(&mut self, cx: &SourceCx<'_>) {
         let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
-        let mut found =
-            walk(&self.settings.include, &self.settings.exclude, self.watch.take_moved());
+        let mut found = walk(&self.settings.include, &self.settings.exclude);
+        // By the names of the links that were known when the files were renamed.
+        let renamed = follow_renames(self.watch.take_moved(), |path| self.is_included(path));
+        self.follow_links(&mut found);
+        found.files.extend(renamed);
         found.files.retain(|path| !self.retention.contains(path));
         self.watch_folders(&found.folders);
         let is_first = self.walks.begin(now);
@@ -107,7 +112,10 @@ impl FileSource {
         cx: &SourceCx<'_>,
     ) -> Identified {
         let mut identified = Identified::default();
-        for path in files {
+        // A file sorts before its copies, a linked one by the name of the link.
+        let mut paths: Vec<&PathBuf> = files.iter().collect();
+        paths.sort_by_key(|path| self.included_name(path));
+        for path in paths {
             match self.identify(path, identified.new.len(), &identified.inodes, cx) {
                 Ok(Identity::Open(id)) => _ = identified.seen.insert(id),
                 Ok(Identity::Recorded(tail)) => {
@@ -121,10 +129,25 @@ impl FileSource {
                 Ok(Identity::Incomplete) => self.rotations.wait_for(path.clone()),
                 Ok(Identity::Skipped) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => _ = unreadable.insert(path.clone(), error.to_string()),
+                Err(error) => {
+                    unreadable.insert(self.included_name(path).to_path_buf(), error.to_string());
+                }
             }
         }
         identified
+    }
+
+    /// Replaces the links that were found by the files to which they lead, and adds the folders of
+    /// these.
+    fn follow_links(&mut self, found: &mut Found) {
+        if self.settings.symlinks == Symlinks::Never {
+            return;
+        }
+        let (include, exclude) = (&self.settings.include, &self.settings.exclude);
+        let links = std::mem::take(&mut found.links);
+        let is_matched = |path: &Path| is_included(path, include, exclude);
+        self.links = Links::follow(links, &mut found.files, is_matched);
+        found.folders.extend(self.links.folders().iter().cloned());
     }
 
     fn watch_folders(&mut self, folders: &BTreeSet<PathBuf>) {
@@ -171,7 +194,10 @@ impl FileSource {
         new: &mut Vec<Tail>,
         cx: &SourceCx<'_>,
     ) {
-        for folder in self.folders_of_records() {
+        let folders = self.folders_of_records().into_iter();
+        let folders: HashSet<PathBuf> =
+            folders.chain(self.links.folders().iter().cloned()).collect();
+        for folder in folders {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
             for path in entries.flatten().map(|entry| entry.path()) {
                 if let Some(tail) = self.open_renamed(&path, identified, cx) {
@@ -233,7 +259,7 @@ impl FileSource {
         if is_read || !self.records.of_inode(inode.number).any(may_be) {
             return None;
         }
-        let (file, stat) = open_regular(path, &self.settings.symlinks).ok()??;
+        let (file, stat) = self.open_file(path).ok()??;
         let mut content = Content::new(file, path).ok()?;
         let (record, descriptor) = self.take_record(&mut content, &stat)?;
         log::debug!("source {}: {} was renamed to {}", cx.info.id, descriptor.path, path.display());
@@ -246,7 +272,8 @@ impl FileSource {
     /// lost.
     pub(super) fn log_replaced(&self, path: &Path, stat: &Stat, cx: &SourceCx<'_>) {
         let mut records = self.records.of_inode(stat.st_ino);
-        if records.any(|(_, old)| old.device == stat.st_dev && Path::new(&old.path) == path) {
+        let name = self.included_name(path);
+        if records.any(|(_, old)| old.device == stat.st_dev && Path::new(&old.path) == name) {
             cx.counters.noted("truncations", 1);
             log::warn!(
                 "source {}: {} was truncated or replaced while the agent was down; reading it from its \
@@ -282,7 +309,7 @@ impl FileSource {
             return Ok(Identity::Skipped);
         }
         self.close_idle(new.min(self.open_limit.batch_max()) + 1, &[]);
-        let Some((file, stat)) = open_regular(path, &self.settings.symlinks)? else {
+        let Some((file, stat)) = self.open_file(path)? else {
             return not_regular(path);
         };
         if self.settings.range.as_ref().is_some_and(|range| !range.may_be_in(stat.st_mtime)) {
@@ -336,6 +363,9 @@ impl FileSource {
     ) -> Tail {
         descriptor.device = stat.st_dev;
         descriptor.closed = false;
+        if descriptor.rotation_of.is_none() {
+            descriptor.rotation_of = self.linked_name(path).as_deref().map(text_of);
+        }
         if descriptor.since_ns == 0 {
             descriptor.since_ns = self.since(Path::new(descriptor.name()));
         }
@@ -365,14 +395,17 @@ impl FileSource {
         start: u64,
     ) -> io::Result<Tail> {
         let Candidate { path, mut content, stat, head } = candidate;
-        let name = path.to_string_lossy().into_owned();
+        let name = text_of(self.included_name(&path));
         let (device, inode) = (stat.st_dev, stat.st_ino);
         let fingerprint = if content.is_compressed() {
             Fingerprint::default()
         } else {
             Fingerprint::read(&mut content, start)?
         };
-        let original = if self.is_included(&path) { None } else { self.name_of(&path) };
+        let original = match self.is_matched(&path) {
+            true => None,
+            false => self.linked_name(&path).or_else(|| self.name_of(&path)),
+        };
         let descriptor = Descriptor {
             device,
             inode,
@@ -382,7 +415,7 @@ impl FileSource {
             path: name.clone(),
             modified_ns: modified_ns(&stat),
             since_ns: self.since(original.as_deref().unwrap_or(&path)),
-            rotation_of: original.map(|name| name.to_string_lossy().into_owned()),
+            rotation_of: original.as_deref().map(text_of),
             ..Descriptor::default()
         };
         let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
@@ -391,9 +424,10 @@ impl FileSource {
             .with_framing(self.settings.framing.as_ref()))
     }
 
-    /// Creates an origin, with the container attributes in its path.
+    /// Creates an origin, with the container attributes in its path, or in that of the link to it.
     fn origin(&self, id: OriginId, name: String, path: &Path) -> Arc<Origin> {
-        let attributes = container(Path::new(&name));
+        let link = self.link_beside(path).map(|link| link.path.as_path());
+        let attributes = container(link.unwrap_or(Path::new(&name)));
         let origin = Origin::new(id, name).with_attributes(attributes);
         origin.state.set_path(path.to_string_lossy());
         Arc::new(origin)
@@ -514,7 +548,11 @@ fn too_many_away(mut away: Vec<(i64, OriginId)>, now_ns: i64) -> Vec<(i64, Origi
 }
 
 fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {
-    Path::new(&descriptor.path).parent().map(Path::to_path_buf)
+    Path::new(descriptor.name()).parent().map(Path::to_path_buf)
+}
+
+fn text_of(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 /// Files identified in a walk or a check of names.

@@ -72,8 +72,8 @@ impl Orphan {
     /// Whether `copy` contains what was read of the file, or all of it except the bytes read just
     /// before the truncation.
     fn continues_in(&self, copy: &mut Candidate) -> bool {
-        let path = &self.descriptor.path;
-        may_be_rotation(path, Path::new(path), &copy.path)
+        let (first, name) = (&self.descriptor.path, Path::new(self.descriptor.name()));
+        may_be_rotation(first, name, &copy.path)
             && holds_read_part(copy, self.descriptor.head, &self.fingerprints)
     }
 

@@ -619,11 +619,12 @@ fn is_reachable(tail: &Tail) -> bool {
     }
     let is_it =
         |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == tail.inode());
-    let folder = Path::new(&tail.descriptor().path).parent();
+    let name = Path::new(tail.descriptor().name());
+    let folder = name.parent();
     let Some(entries) = folder.and_then(|folder| std::fs::read_dir(folder).ok()) else {
         return false;
     };
-    is_it(Path::new(&tail.descriptor().path)) || entries.flatten().any(|entry| is_it(&entry.path()))
+    is_it(name) || entries.flatten().any(|entry| is_it(&entry.path()))
 }
 
 /// Returns the bytes of a file after offset `from`, and the lines in them.

@@ -14,6 +14,8 @@ use crate::copy_detection::Candidate;
 use crate::discover::is_included;
 use crate::folder_inodes::FolderInodes;
 use crate::identity::{Descriptor, Inode};
+use crate::links::Link;
+use crate::open::{open_linked, open_regular};
 use crate::records::{FileRecord, Records, forget};
 use crate::rotation_names::{is_compressed_name, originals_of};
 use crate::stability::Stability;
@@ -21,6 +23,8 @@ use crate::tail::Tail;
 use millstream_model::{Now, OriginId, OriginRecord, SourceCx};
 use rustix::fs::Stat;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of candidates of one name per walk; the next walk handles the others.
@@ -129,7 +133,8 @@ impl FileSource {
         let paths: BTreeSet<PathBuf> = listed.map(|entry| entry.path()).chain(appeared).collect();
         let beside = paths.into_iter().filter(|path| !found.contains(path));
         let named = |path: PathBuf| Some((self.name_of(&path)?, path));
-        let paths: Vec<(PathBuf, PathBuf)> = beside.filter_map(named).collect();
+        let paths = beside.filter_map(named).filter(|(_, path)| !self.is_matched_link(path));
+        let paths: Vec<(PathBuf, PathBuf)> = paths.collect();
         if !self.walks.is_searched() {
             self.note_baselines(&paths);
         }
@@ -160,8 +165,49 @@ impl FileSource {
         self.records.generations.of(path, |name| self.is_included(name))
     }
 
+    /// Whether a pattern matches a path, or a link that leads to it.
     pub(super) fn is_included(&self, path: &Path) -> bool {
+        self.is_matched(path) || self.links.to(path).is_some()
+    }
+
+    /// Whether a pattern matches a path.
+    pub(super) fn is_matched(&self, path: &Path) -> bool {
         is_included(path, &self.settings.include, &self.settings.exclude)
+    }
+
+    /// Whether a path is a symlink that a pattern matches: a walk follows it.
+    pub(super) fn is_matched_link(&self, path: &Path) -> bool {
+        self.is_matched(path) && path.is_symlink()
+    }
+
+    /// Returns the path itself, or the link by which a pattern matches the file.
+    pub(super) fn included_name<'p>(&'p self, path: &'p Path) -> &'p Path {
+        self.links.to(path).map_or(path, |link| &link.path)
+    }
+
+    /// Returns the target of a link if the file at a path is the target, or a rotation of it.
+    pub(super) fn linked_name(&self, path: &Path) -> Option<PathBuf> {
+        if !self.links.is_beside_target(path) || self.is_matched(path) {
+            return None;
+        }
+        let is_target = self.links.to(path).is_some();
+        let name = if is_target { Some(path.to_path_buf()) } else { self.name_of(path) };
+        name.filter(|name| self.links.to(name).is_some())
+    }
+
+    /// Returns the link to the file at a path, or to the file of which that is a rotation.
+    pub(super) fn link_beside(&self, path: &Path) -> Option<&Link> {
+        self.links.to(&self.linked_name(path)?)
+    }
+
+    /// Opens a regular file by the rules for symlinks, which also hold for what is found through
+    /// one; `None` if the path is something else.
+    pub(super) fn open_file(&self, path: &Path) -> io::Result<Option<(File, Stat)>> {
+        let symlinks = &self.settings.symlinks;
+        match self.link_beside(path) {
+            Some(link) => open_linked(path, link.owner, symlinks),
+            None => open_regular(path, symlinks),
+        }
     }
 
     /// Records the rotated files that exist when their names are first seen.

@@ -6,6 +6,7 @@ use crate::stability::STABLE_AFTER;
 use flate2::write::GzEncoder;
 use millstream_model::OriginStore;
 use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
 use std::time::SystemTime;
 
 /// Creates a source over `*.log` that has read `first` from `a.log`.
@@ -233,4 +234,32 @@ fn excluded_rotated_files_are_not_read() {
     write(&fixture, "a.log", "1\n");
     rotate(&fixture, "a.log");
     assert_eq!(settle(&mut fixture), Vec::<String>::new());
+}
+
+/// The target of a link is renamed, and no name in the folder of the link changes.
+#[test]
+fn rotations_of_the_target_of_a_link_are_read() {
+    let mut fixture = Fixture::new(json!({ "include": "links/*.log" }), &["out"]);
+    ["links", "pods"].iter().for_each(|name| fs::create_dir(fixture.path(name)).unwrap());
+    write(&fixture, "pods/0.log", "0\n");
+    symlink("../pods/0.log", fixture.path("links/a.log")).unwrap();
+    assert_eq!(fixture.read_texts(), ["0"]);
+    for number in 1..=3 {
+        fixture.rename("pods/0.log", &format!("pods/0.log.2026112810000{number}"));
+        write(&fixture, "pods/0.log", &format!("{number}\n"));
+    }
+    let mut texts = settle(&mut fixture);
+    texts.sort();
+    assert_eq!(texts, ["1", "2", "3"]);
+    // The same while the agent is down, with the rest of the last file.
+    fixture.rig.commit();
+    write(&fixture, "pods/0.log", "rest of 3\n");
+    for number in 4..=6 {
+        fixture.rename("pods/0.log", &format!("pods/0.log.2026112810000{number}"));
+        write(&fixture, "pods/0.log", &format!("{number}\n"));
+    }
+    fixture.restart(false);
+    let mut texts = settle(&mut fixture);
+    texts.sort();
+    assert_eq!(texts, ["4", "5", "6", "rest of 3"]);
 }
