@@ -7,6 +7,7 @@ use millstream_engine::{
 use millstream_model::limits::PAYLOAD_BYTES;
 use millstream_model::snapshot::DiskBufferSnapshot;
 use millstream_testkit::{FakeSink, MemoryEndpoint, SinkBehavior};
+use millstream_testkit_random::{Seed, TestSize};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -258,6 +259,54 @@ async fn a_full_disk_buffer_drops_the_oldest_and_counts_them() {
     let kept = numbers.iter().skip_while(|number| **number < 10);
     assert_eq!(numbers.last(), Some(&(LINES - 1)));
     assert!(kept.is_sorted() && numbers.is_sorted(), "{numbers:?}");
+}
+
+/// Agents that are stopped and reloaded at random points.
+const INTERRUPTED: TestSize = TestSize { gate: 1, long: 100 };
+
+/// Stops and reloads of each.
+const INTERRUPTIONS: usize = 6;
+
+/// A sink has a quarter of a buffer of four segments in flight while it drops.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn drops_are_counted_exactly_over_stops_and_reloads() {
+    for seed in Seed::of_test().cases(INTERRUPTED) {
+        for when_full in [WhenFull::DropOldest, WhenFull::DropNewest] {
+            drop_and_interrupt(when_full, seed).await;
+        }
+    }
+}
+
+async fn drop_and_interrupt(when_full: WhenFull, seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let disk = DiskOptions { bytes_max: 4 << 20, mode: DiskMode::Overflow, replay_rate: None };
+    let mut agent = Agent::new(Buffer { bytes_max: Some(1 << 20), when_full, disk: Some(disk) });
+    agent.line_bytes = 1 << 15;
+    agent.endpoint.stall(true);
+    let mut running = agent.start();
+    let mut dropped = 0;
+    for _ in 0..INTERRUPTIONS {
+        tokio::time::sleep(Duration::from_millis(random.u64(..300))).await;
+        if random.bool() {
+            dropped += stop(running).await;
+            running = agent.start();
+        } else {
+            agent.behavior.lanes = random.usize(1..4);
+            reload(&agent, &mut running).await.unwrap();
+        }
+        agent.endpoint.stall(random.u32(..4) > 0);
+    }
+    agent.wait_for_source().await;
+    dropped += stop(running).await;
+    agent.endpoint.stall(false);
+    let running = agent.start();
+    wait_until(|| agent.segments().is_empty()).await;
+    dropped += stop(running).await;
+    let mut numbers = agent.numbers();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len() as u64 + dropped, LINES, "{dropped} dropped ({when_full:?})");
+    assert!(dropped > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -150,12 +150,14 @@ pub struct Damage {
     pub events: Option<u64>,
 }
 
-/// Entries that were dropped before they were read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DroppedEntries {
-    /// The lowest number that may have been dropped.
+/// The oldest entries that can be dropped to make room, all of one segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OldestEntries {
+    /// The number in the name of the segment.
+    pub segment: EntryNumber,
+    /// The lowest number of them.
     pub first: EntryNumber,
-    /// The highest number that was dropped.
+    /// The highest number of them.
     pub last: EntryNumber,
     /// Number of entries.
     pub entries: u64,

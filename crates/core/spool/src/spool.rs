@@ -111,7 +111,7 @@ pub struct Spool {
     first_unsynced: Option<Upcoming>,
     /// Whether a file was created since the last sync of the folder.
     has_new_names: bool,
-    /// Files of failed writes, to be removed before another one is created.
+    /// Files of failed writes, and of dropped entries, to be removed before another one is created.
     stale: Vec<String>,
     damage: Vec<Damage>,
 }

@@ -5,7 +5,7 @@ use super::window::Label;
 use bytes::Bytes;
 use millstream_model::{Payload, RoutingError, RowSource, Sink};
 use millstream_spool::{
-    Entry, EntryMeta, EntryNumber, Folder, NewEntry, Spool, SpoolError, SpoolOptions,
+    Entry, EntryMeta, EntryNumber, Folder, NewEntry, OldestEntries, Spool, SpoolError, SpoolOptions,
 };
 use std::io;
 use std::path::PathBuf;
@@ -122,10 +122,14 @@ impl Files {
         self.spool.as_mut().map_or(Ok(()), |spool| spool.release(EntryNumber(settled)))
     }
 
-    /// Removes the oldest file that has unread entries; returns how many events were not read.
-    pub fn drop_oldest(&mut self) -> io::Result<Option<u64>> {
-        let dropped = self.spool.as_mut().map_or(Ok(None), Spool::drop_oldest)?;
-        Ok(dropped.map(|dropped| dropped.events))
+    /// Returns the oldest entries that can be dropped.
+    pub fn oldest(&self) -> Option<OldestEntries> {
+        self.spool.as_ref().and_then(Spool::oldest)
+    }
+
+    /// Drops entries that [`Files::oldest`] has returned.
+    pub fn drop_oldest(&mut self, oldest: &OldestEntries) {
+        self.spool.iter_mut().for_each(|spool| spool.drop_oldest(oldest));
     }
 
     /// Opens the files again, without what was in them: they are gone.
@@ -141,8 +145,13 @@ impl Files {
         // Of unknown damage at least one entry is lost.
         let entries = found.iter().map(|damage| damage.entries.unwrap_or(1)).sum();
         let events = found.iter().map(|damage| damage.events.unwrap_or(0)).sum();
-        self.damaged_entries += entries;
+        self.note_damaged(entries);
         (entries, events)
+    }
+
+    /// Counts entries that are shown as damaged.
+    pub fn note_damaged(&mut self, entries: u64) {
+        self.damaged_entries += entries;
     }
 
     /// Returns what is shown of the files.

@@ -49,11 +49,18 @@ impl Worker {
 
     /// Reads an entry that a lane has returned; returns whether there may be more.
     fn read_again(&mut self, number: u64) -> bool {
+        let Some(sink) = self.buffer.lock().sink() else { return false };
         let timer = recorder::start(EventKind::Spool);
         let read = match self.files.read(number) {
-            Ok(read) => {
-                read.iter().for_each(|entry| self.record(timer, "read", entry.payload_bytes()));
-                read.and_then(|entry| self.payload_of(entry))
+            Ok(Some(entry)) => {
+                self.record(timer, "read", entry.payload_bytes());
+                self.payload_of(entry, &*sink)
+            }
+            Ok(None) => {
+                // It was intact when it was read before.
+                let events = self.buffer.lock().events_of(number);
+                self.damaged(1, events);
+                None
             }
             Err(error) => {
                 self.cannot_read(&error);
@@ -62,7 +69,6 @@ impl Worker {
         };
         let mut state = self.buffer.lock();
         let Some((_, payload)) = read else {
-            // Damage is counted where it is found.
             state.again.remove(&number);
             state.settle(number, Outcome::Rejected);
             return true;
@@ -79,6 +85,7 @@ impl Worker {
         if self.next.is_none() && !self.may_read() {
             return false;
         }
+        let Some(sink) = self.buffer.lock().sink() else { return false };
         let entry =
             match self.next.take().map_or_else(|| self.read_entry(), |entry| Ok(Some(entry))) {
                 Ok(Some(entry)) => entry,
@@ -100,7 +107,7 @@ impl Worker {
             return false;
         }
         let number = entry.meta.number.0;
-        if let Some((label, payload)) = self.payload_of(entry) {
+        if let Some((label, payload)) = self.payload_of(entry, &*sink) {
             let mut state = self.buffer.lock();
             let paid = self.buffer.grant.set_aside(bytes);
             state.rate.iter_mut().for_each(|rate| rate.read(self.now(), bytes));
@@ -133,15 +140,20 @@ impl Worker {
     }
 
     /// Returns the payload of an entry. `None`, counted as damaged, if the sink cannot read it.
-    fn payload_of(&self, entry: Entry) -> Option<(Label, Payload)> {
-        let sink = self.buffer.lock().sink()?;
+    fn payload_of(&mut self, entry: Entry, sink: &dyn Sink) -> Option<(Label, Payload)> {
         let events = entry.meta.events;
-        let read = payload_of(entry, &*sink);
+        let read = payload_of(entry, sink);
         if let Err(error) = &read {
             log::error!("sink {}: an entry of its disk buffer: {error}", self.buffer.sink_id);
-            self.buffer.damaged(1, events);
+            self.damaged(1, events);
         }
         read.ok()
+    }
+
+    /// Counts entries that cannot be delivered.
+    fn damaged(&mut self, entries: u64, events: u64) {
+        self.files.note_damaged(entries);
+        self.buffer.damaged(entries, events);
     }
 }
 
@@ -212,6 +224,11 @@ impl State {
         self.again.remove(&number);
         self.deal(number, buffer);
         Next::Dealt
+    }
+
+    /// Returns the events of an entry that is not settled.
+    fn events_of(&mut self, number: u64) -> u64 {
+        self.window.get(number).map_or(0, |entry| entry.events)
     }
 
     /// Adds an entry that was read from disk.

@@ -131,14 +131,14 @@ impl Worker {
         }
     }
 
-    /// Drops the oldest entries if the disk buffer is full and is to do so.
+    /// Drops the oldest entries if the disk buffer is full and is to do so. Those that lanes have stay,
+    /// with the rest of their segments.
     fn make_room(&mut self) {
         while self.buffer.lock().drops_oldest() {
-            match self.files.drop_oldest() {
-                Ok(Some(events)) => self.buffer.dropped_oldest(events),
-                Ok(None) => return,
-                Err(error) => return self.failed("remove", &error),
-            }
+            let Some(oldest) = self.files.oldest() else { return };
+            // A kill behind the removal must not hide that they are lost.
+            self.buffer.dropped_oldest(oldest.events);
+            self.files.drop_oldest(&oldest);
             self.publish();
         }
     }

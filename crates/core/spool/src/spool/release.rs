@@ -1,9 +1,9 @@
 //! Removes segments.
 
-use super::Spool;
 use super::write::remove;
+use super::{Segment, Spool};
 use crate::format::{damaged_name, is_damaged_name};
-use crate::{DroppedEntries, EntryNumber};
+use crate::{EntryNumber, OldestEntries};
 use std::io;
 
 /// Most damaged segments that are kept.
@@ -31,38 +31,49 @@ impl Spool {
         Ok(())
     }
 
-    /// Removes the oldest segment that has unread entries, to make room; `None` if there is none,
-    /// or if entries in it are not synced yet.
+    /// Returns the oldest entries that can be dropped to make room: those of the first segment that
+    /// has unread ones, of which all are synced. `None` if there is none.
     ///
-    /// Entries of the segment that are read and not released cannot be read again.
-    ///
-    /// # Errors
-    /// Those of the disk. The segment is then still there.
-    pub fn drop_oldest(&mut self) -> io::Result<Option<DroppedEntries>> {
-        let mut indexes = self.reading..self.segments.len();
-        let (Some(index), Some(first)) =
-            (indexes.find(|index| self.has_unread_in(*index)), self.first_unread())
-        else {
-            return Ok(None);
-        };
-        let (position, segment) = (self.position_in(index), &self.segments[index]);
-        if segment.has_unsynced() {
-            return Ok(None);
-        }
-        let dropped = DroppedEntries {
-            first: first.number,
+    /// A segment stays as long as an entry of it is read and not released: it can be read again,
+    /// also after a crash.
+    pub fn oldest(&self) -> Option<OldestEntries> {
+        let index = (self.reading..self.segments.len()).find(|index| self.may_drop(*index))?;
+        let segment = &self.segments[index];
+        let position = self.position_in(index);
+        let is_partly_read = position.ordinal > 0;
+        let first = if is_partly_read { self.first_unread()?.number } else { segment.totals.first };
+        Some(OldestEntries {
+            segment: segment.first,
+            first,
             last: segment.totals.last,
             entries: segment.totals.entries.saturating_sub(position.ordinal),
             events: segment.totals.events.saturating_sub(position.events),
-        };
-        let number = segment.first;
-        self.remove_segment(index)?;
-        self.in_flight.retain(|entry| entry.segment != number);
-        self.after_read = self.after_read.max(dropped.last.next());
+        })
+    }
+
+    fn may_drop(&self, index: usize) -> bool {
+        let segment = &self.segments[index];
+        // Segments are read in order.
+        let last_read = self.in_flight.back().map(|entry| entry.segment);
+        self.has_unread_in(index) && !segment.has_unsynced() && last_read != Some(segment.first)
+    }
+
+    /// Drops entries that [`Spool::oldest`] has returned, and their segment.
+    ///
+    /// They are never returned, whatever the disk does. A file that cannot be removed now is removed
+    /// before another one is created.
+    pub fn drop_oldest(&mut self, oldest: &OldestEntries) {
+        let is_it = |segment: &Segment| segment.first == oldest.segment;
+        let Some(index) = self.segments.iter().position(is_it) else { return };
+        let name = self.segments[index].name();
+        let removed = self.remove_file(index);
+        if removed.is_err() {
+            self.stale.push(name);
+        }
+        self.forget_segment(index);
         // Without it a power loss may bring the entries back.
-        let synced = self.disk.sync_folder();
+        let synced = removed.and_then(|()| self.disk.sync_folder());
         self.tolerate(synced);
-        Ok(Some(dropped))
     }
 
     /// Returns whether all entries of the first segment are settled.
@@ -78,12 +89,21 @@ impl Spool {
 
     /// Removes a segment without unsynced entries.
     fn remove_segment(&mut self, index: usize) -> io::Result<()> {
+        self.remove_file(index)?;
+        self.forget_segment(index);
+        Ok(())
+    }
+
+    /// Removes the file of a segment, or keeps it under another name.
+    fn remove_file(&self, index: usize) -> io::Result<()> {
         let segment = &self.segments[index];
-        if segment.is_damaged {
-            self.keep_damaged(segment.first)?;
-        } else {
-            remove(&*self.disk, &segment.name())?;
+        match segment.is_damaged {
+            true => self.keep_damaged(segment.first),
+            false => remove(&*self.disk, &segment.name()),
         }
+    }
+
+    fn forget_segment(&mut self, index: usize) {
         self.segments.remove(index);
         if index == self.segments.len() {
             self.writer = None;
@@ -94,7 +114,6 @@ impl Spool {
             self.reader = None;
             self.upcoming = None;
         }
-        Ok(())
     }
 
     /// Renames a damaged segment, and removes the oldest of those that were kept before.

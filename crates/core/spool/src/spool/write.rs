@@ -319,7 +319,8 @@ impl Spool {
         }
     }
 
-    /// Removes the files of failed writes: one that stays could hide entries of the next segment.
+    /// Removes the files of failed writes, of which one that stays could hide entries of the next
+    /// segment, and of dropped entries.
     fn remove_stale(&mut self) -> io::Result<()> {
         while let Some(name) = self.stale.last() {
             remove(&*self.disk, name)?;

@@ -158,6 +158,19 @@ fn a_large_entry_has_a_segment_to_itself_and_a_format_begins_one() {
     assert_eq!(rest(&mut spool), entries[3..]);
 }
 
+/// Drops the oldest entries; returns their numbers and how many events they have.
+fn drop_oldest(spool: &mut Spool) -> Option<(Vec<u64>, u64)> {
+    let oldest = spool.oldest()?;
+    spool.drop_oldest(&oldest);
+    let numbers: Vec<u64> = (oldest.first.0..=oldest.last.0).collect();
+    assert_eq!(oldest.entries, numbers.len() as u64);
+    Some((numbers, oldest.events))
+}
+
+fn events_of(numbers: &[u64]) -> u64 {
+    numbers.iter().map(|number| entry(*number).meta.events).sum()
+}
+
 #[test]
 fn the_oldest_segment_is_dropped_and_counted() {
     let folder = memory_folder();
@@ -165,24 +178,38 @@ fn the_oldest_segment_is_dropped_and_counted() {
     let written: Vec<Entry> = (0..20).map(entry).collect();
     add(&mut spool, &written);
     assert_eq!(spool.next().unwrap(), Some(entry(0)));
+    spool.release(EntryNumber(1)).unwrap();
     let second: u64 = names(folder.path())[1][..20].parse().unwrap();
-    let dropped = spool.drop_oldest().unwrap().unwrap();
-    let lost = &written[1..second as usize];
-    let expected = DroppedEntries {
-        first: EntryNumber(1),
-        last: EntryNumber(second - 1),
-        entries: second - 1,
-        events: lost.iter().map(|entry| entry.meta.events).sum(),
-    };
-    assert_eq!(dropped, expected);
-    assert_eq!(spool.read(EntryNumber(0)).unwrap(), None);
+    let (numbers, events) = drop_oldest(&mut spool).unwrap();
+    assert!(numbers.iter().copied().eq(1..second));
+    assert_eq!(events, events_of(&numbers));
     assert_eq!(rest(&mut spool), written[second as usize..]);
-    assert_eq!(spool.drop_oldest().unwrap(), None);
+    assert_eq!(spool.oldest(), None);
     add(&mut spool, &[entry(20)]);
     spool.append(&entry(21).as_new()).unwrap();
-    assert_eq!(spool.drop_oldest().unwrap(), None, "an entry is not synced");
+    assert_eq!(spool.oldest(), None, "an entry is not synced");
     spool.sync().unwrap();
     assert_eq!(rest(&mut spool), [entry(20), entry(21)]);
+}
+
+#[test]
+fn a_segment_of_which_an_entry_is_not_released_is_not_dropped() {
+    let folder = memory_folder();
+    let mut spool = open_in(folder.path(), SMALL, 0);
+    let written: Vec<Entry> = (0..20).map(entry).collect();
+    add(&mut spool, &written);
+    assert_eq!(spool.next().unwrap(), Some(entry(0)));
+    let starts: Vec<u64> =
+        names(folder.path()).iter().map(|name| name[..20].parse().unwrap()).collect();
+    let (numbers, events) = drop_oldest(&mut spool).unwrap();
+    assert!(numbers.iter().copied().eq(starts[1]..starts[2]));
+    assert_eq!(events, events_of(&numbers));
+    let kept: Vec<Entry> =
+        written.into_iter().filter(|entry| !numbers.contains(&entry.meta.number.0)).collect();
+    assert_eq!(spool.read(EntryNumber(0)).unwrap(), Some(entry(0)));
+    assert_eq!(rest(&mut spool), kept[1..]);
+    drop(spool);
+    assert_eq!(rest(&mut open_in(folder.path(), SMALL, 0)), kept, "after a crash");
 }
 
 #[test]

@@ -204,23 +204,20 @@ impl Driver {
 
     fn drop_oldest(&mut self) {
         let before = self.disk.len();
-        let Ok(Some(dropped)) = self.spool().drop_oldest() else { return };
-        let unread: Vec<u64> =
-            self.unread().take_while(|number| *number <= dropped.last.0).collect();
-        assert_eq!(unread.first(), Some(&dropped.first.0));
-        assert_eq!(unread.len() as u64, dropped.entries);
-        assert_eq!(unread.iter().map(|n| entry(*n).meta.events).sum::<u64>(), dropped.events);
-        self.unread_from = dropped.last.0 + 1;
-        let kept: BTreeSet<u64> = self.spool_has();
-        self.promise.synced.retain(|number| kept.contains(number));
+        let Some(oldest) = self.spool().oldest() else { return };
+        let goes = |number: &u64| (oldest.first.0..=oldest.last.0).contains(number);
+        let gone: Vec<u64> = self.promise.synced.iter().copied().filter(goes).collect();
+        assert_eq!(gone.first(), Some(&oldest.first.0));
+        assert!(gone.iter().all(|number| *number >= self.unread_from), "{gone:?} were read");
+        assert_eq!(gone.len() as u64, oldest.entries);
+        assert_eq!(gone.iter().map(|n| entry(*n).meta.events).sum::<u64>(), oldest.events);
+        self.spool().drop_oldest(&oldest);
+        self.promise.synced.retain(|number| !goes(number));
         self.promises.push((before, self.promise.clone()));
-    }
-
-    /// The entries that can be read.
-    fn spool_has(&mut self) -> BTreeSet<u64> {
-        let synced = self.promise.synced.clone();
+        let kept = self.promise.synced.clone();
         let spool = self.spool();
-        synced.into_iter().filter(|n| spool.read(EntryNumber(*n)).unwrap().is_some()).collect()
+        let reads = |number: u64| spool.read(EntryNumber(number)).unwrap() == Some(entry(number));
+        assert!(kept.into_iter().all(reads), "the others can be read, also again");
     }
 
     /// Opens the spool again; what was not synced may be there.
