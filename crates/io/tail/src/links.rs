@@ -60,6 +60,11 @@ impl Links {
         followed
     }
 
+    /// Whether there is no link to a file.
+    pub fn is_empty(&self) -> bool {
+        self.by_target.is_empty()
+    }
+
     /// Returns the link that leads to a file.
     pub fn to(&self, target: &Path) -> Option<&Link> {
         self.by_target.get(target)

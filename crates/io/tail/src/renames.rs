@@ -17,7 +17,7 @@ pub struct Rename {
 pub fn follow_renames(moved: Vec<Rename>, matches: impl Fn(&Path) -> bool) -> HashSet<PathBuf> {
     let mut paths = HashSet::new();
     for Rename { from, to } in moved {
-        let followed = paths.extract_if(|path| from.contains(path)).count();
+        let followed = from.iter().filter(|path| paths.remove(*path)).count();
         // The rename replaces a file at the new name.
         to.iter().for_each(|path| _ = paths.remove(path));
         if followed > 0 || from.iter().any(|path| matches(path)) {

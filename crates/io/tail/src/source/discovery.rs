@@ -112,9 +112,11 @@ impl FileSource {
         cx: &SourceCx<'_>,
     ) -> Identified {
         let mut identified = Identified::default();
-        // A file sorts before its copies, a linked one by the name of the link.
         let mut paths: Vec<&PathBuf> = files.iter().collect();
-        paths.sort_by_key(|path| self.included_name(path));
+        if !self.links.is_empty() {
+            // A file comes before its copies, a linked one by the name of the link.
+            paths.sort_by_cached_key(|path| self.included_name(path).to_path_buf());
+        }
         for path in paths {
             match self.identify(path, identified.new.len(), &identified.inodes, cx) {
                 Ok(Identity::Open(id)) => _ = identified.seen.insert(id),
@@ -194,10 +196,7 @@ impl FileSource {
         new: &mut Vec<Tail>,
         cx: &SourceCx<'_>,
     ) {
-        let folders = self.folders_of_records().into_iter();
-        let folders: HashSet<PathBuf> =
-            folders.chain(self.links.folders().iter().cloned()).collect();
-        for folder in folders {
+        for folder in self.folders_of_records() {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
             for path in entries.flatten().map(|entry| entry.path()) {
                 if let Some(tail) = self.open_renamed(&path, identified, cx) {
