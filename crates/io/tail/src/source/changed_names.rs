@@ -8,7 +8,7 @@ use crate::scan_budget::ScanBudget;
 use crate::tail::Tail;
 use millstream_model::{EngineTime, OriginId, SourceCx};
 use std::collections::{BTreeSet, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 impl FileSource {
     /// Adopts files whose names appeared, and records which names vanished.
@@ -30,8 +30,11 @@ impl FileSource {
         files.extend(follow_renames(moved, |path| self.is_included(path)));
         // inotify reports a symlink to a folder like a file.
         let has_folder = appeared.iter().any(|path| !files.contains(path) && path.is_dir());
+        // A linked file is reported under the name of the link.
+        let reported: HashSet<&Path> =
+            changed.iter().map(|path| self.included_name(path)).collect();
         let mut unreadable = self.unreadable.clone();
-        unreadable.retain(|path, _| !changed.contains(path));
+        unreadable.retain(|path, _| !reported.contains(path.as_path()));
         // A pattern without a match may match now; only a walk detects that.
         let may_match = !files.is_empty() && unreadable.values().any(|reason| reason == MISSING);
         if has_folder || may_match {
