@@ -284,6 +284,8 @@ async fn drop_and_interrupt(when_full: WhenFull, seed: u64) {
     agent.line_bytes = 1 << 15;
     agent.endpoint.stall(true);
     let mut running = agent.start();
+    // More than the buffer holds, so that some are dropped whatever follows.
+    wait_until(|| agent.given.load(Ordering::Relaxed) >= LINES / 2).await;
     let mut dropped = 0;
     for _ in 0..INTERRUPTIONS {
         tokio::time::sleep(Duration::from_millis(random.u64(..300))).await;
