@@ -1,10 +1,12 @@
 //! Rotated files that match no pattern: generations that were created and rotated between polls.
 
 use super::*;
+use crate::identity::Descriptor;
 use crate::records::GENERATIONS_MAX;
 use crate::stability::STABLE_AFTER;
 use flate2::write::GzEncoder;
 use millstream_model::OriginStore;
+use rustix::fs::{Uid, chown};
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::time::SystemTime;
@@ -236,30 +238,71 @@ fn excluded_rotated_files_are_not_read() {
     assert_eq!(settle(&mut fixture), Vec::<String>::new());
 }
 
-/// The target of a link is renamed, and no name in the folder of the link changes.
+/// Creates a source over links, of which one leads through another to `pods/0.log`, and reads `0`
+/// from there.
+fn begun_behind_links() -> Fixture {
+    let mut fixture = Fixture::new(json!({ "include": "links/*.log" }), &["out"]);
+    let folders = ["links", "hops", "pods"];
+    folders.iter().for_each(|name| fs::create_dir(fixture.path(name)).unwrap());
+    write(&fixture, "pods/0.log.20261128100000", "rotated before the very first start\n");
+    write(&fixture, "pods/0.log", "0\n");
+    symlink("../pods/0.log", fixture.path("hops/a.log")).unwrap();
+    symlink("../hops/a.log", fixture.path("links/a.log")).unwrap();
+    assert_eq!(fixture.read_texts(), ["0"]);
+    fixture
+}
+
+/// Renames the target, and writes a line to the next one.
+fn rotate_target(fixture: &Fixture, number: u64) {
+    fixture.rename("pods/0.log", &format!("pods/0.log.2026112810000{number}"));
+    write(fixture, "pods/0.log", &format!("{number}\n"));
+}
+
+fn settle_sorted(fixture: &mut Fixture) -> Vec<String> {
+    let mut texts = settle(fixture);
+    texts.sort();
+    texts
+}
+
+/// The target of links is renamed, and no name in the folder of the link changes.
 #[test]
 fn rotations_of_the_target_of_a_link_are_read() {
-    let mut fixture = Fixture::new(json!({ "include": "links/*.log" }), &["out"]);
-    ["links", "pods"].iter().for_each(|name| fs::create_dir(fixture.path(name)).unwrap());
-    write(&fixture, "pods/0.log", "0\n");
-    symlink("../pods/0.log", fixture.path("links/a.log")).unwrap();
-    assert_eq!(fixture.read_texts(), ["0"]);
-    for number in 1..=3 {
-        fixture.rename("pods/0.log", &format!("pods/0.log.2026112810000{number}"));
-        write(&fixture, "pods/0.log", &format!("{number}\n"));
-    }
-    let mut texts = settle(&mut fixture);
-    texts.sort();
-    assert_eq!(texts, ["1", "2", "3"]);
+    let mut fixture = begun_behind_links();
+    (1..=3).for_each(|number| rotate_target(&fixture, number));
+    assert_eq!(settle_sorted(&mut fixture), ["1", "2", "3"]);
     // The same while the agent is down, with the rest of the last file.
     fixture.rig.commit();
     write(&fixture, "pods/0.log", "rest of 3\n");
-    for number in 4..=6 {
-        fixture.rename("pods/0.log", &format!("pods/0.log.2026112810000{number}"));
-        write(&fixture, "pods/0.log", &format!("{number}\n"));
-    }
+    (4..=6).for_each(|number| rotate_target(&fixture, number));
     fixture.restart(false);
-    let mut texts = settle(&mut fixture);
-    texts.sort();
-    assert_eq!(texts, ["4", "5", "6", "rest of 3"]);
+    assert_eq!(settle_sorted(&mut fixture), ["4", "5", "6", "rest of 3"]);
+}
+
+/// Release 0.1.0 recorded a linked file under the name of the link only.
+#[test]
+fn a_linked_file_that_an_older_release_recorded_is_found_after_its_rotation() {
+    let mut fixture = begun_behind_links();
+    fixture.rig.commit();
+    for record in fixture.rig.store.origins().unwrap().0 {
+        let descriptor = Descriptor::from_bytes(&record.descriptor).unwrap();
+        assert!(descriptor.path.ends_with("links/a.log"), "{}", descriptor.path);
+        let older = Descriptor { rotation_of: None, ..descriptor };
+        fixture.rig.store.keep(&[(record.id, older.to_bytes())]).unwrap();
+    }
+    write(&fixture, "pods/0.log", "rest of 0\n");
+    rotate_target(&fixture, 1);
+    fixture.restart(false);
+    assert_eq!(settle_sorted(&mut fixture), ["1", "rest of 0"]);
+}
+
+/// The rules for symlinks hold for what lies beside a target, too.
+#[test]
+fn a_rotated_file_of_another_owner_beside_a_target_is_not_read() {
+    let mut fixture = begun_behind_links();
+    (1..=2).for_each(|number| rotate_target(&fixture, number));
+    // Only root can change a file's owner; other users skip this test.
+    let unseen = fixture.path("pods/0.log.20261128100002");
+    if chown(&unseen, Some(Uid::from_raw(1)), None).is_ok() {
+        assert_eq!(settle_sorted(&mut fixture), ["2"]);
+    }
 }
