@@ -135,6 +135,38 @@ impl Default for SpoolOptions {
     }
 }
 
+/// What is known of a spool from elsewhere, such as from a checkpoint store: how many entries its
+/// files must hold at least.
+///
+/// The files alone cannot tell that the last ones are missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpoolRecord {
+    /// Entries before this one are delivered.
+    pub settled: EntryNumber,
+    /// The record counts the entries before this one. Later ones may be in the files, too.
+    pub end: EntryNumber,
+    /// Number of entries from `settled` to `end`.
+    pub entries: u64,
+    /// Number of their events.
+    pub events: u64,
+}
+
+/// A record of a spool of which only the delivered entries are known.
+impl From<EntryNumber> for SpoolRecord {
+    fn from(settled: EntryNumber) -> SpoolRecord {
+        SpoolRecord { settled, end: settled, entries: 0, events: 0 }
+    }
+}
+
+/// Entries that a [`SpoolRecord`] counts and the files do not hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Number of entries.
+    pub entries: u64,
+    /// Number of their events.
+    pub events: u64,
+}
+
 /// A damaged part of a segment, of which nothing is returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
@@ -185,6 +217,8 @@ pub struct SpoolStats {
     /// The lowest number that the next entry may have: greater than that of every entry, and not
     /// below that of the first entry that is not settled.
     pub next_number: EntryNumber,
+    /// Greater than the number of every durable entry.
+    pub durable_end: EntryNumber,
     /// Whether there is an unread entry.
     pub has_unread: bool,
 }

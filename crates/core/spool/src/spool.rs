@@ -2,13 +2,14 @@
 
 mod open;
 mod read;
+mod record;
 mod release;
 mod skip;
 mod write;
 
 use crate::format::{Position, Salt, Totals, segment_name};
 use crate::scan::{FileBytes, Scanner};
-use crate::{Damage, EntryNumber, SpoolDisk, SpoolOptions, SpoolStats};
+use crate::{Damage, EntryNumber, Missing, SpoolDisk, SpoolOptions, SpoolStats};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -114,6 +115,7 @@ pub struct Spool {
     /// Files of failed writes, and of dropped entries, to be removed before another one is created.
     stale: Vec<String>,
     damage: Vec<Damage>,
+    missing: Missing,
 }
 
 impl Spool {
@@ -130,6 +132,7 @@ impl Spool {
             bytes: self.segments.iter().map(|segment| segment.file_bytes).sum(),
             segments: self.segments.len(),
             next_number: self.next_number(),
+            durable_end: self.after_durable,
             ..SpoolStats::default()
         };
         for (index, segment) in self.segments.iter().enumerate().skip(self.reading) {
@@ -161,6 +164,11 @@ impl Spool {
     /// Takes the damage that was found since the last call.
     pub fn damage(&mut self) -> Vec<Damage> {
         std::mem::take(&mut self.damage)
+    }
+
+    /// Returns what the files did not hold of the record when the spool was opened.
+    pub fn missing(&self) -> Missing {
+        self.missing
     }
 
     /// Returns where the next entry of a segment is read.

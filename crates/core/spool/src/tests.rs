@@ -6,6 +6,7 @@ mod damage;
 mod disk;
 mod inspection;
 mod model;
+mod record;
 
 use crate::*;
 use std::path::Path;

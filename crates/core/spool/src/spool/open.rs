@@ -1,21 +1,24 @@
 //! Opens a spool: finds its segments, and repairs the end of the last one.
 
+use super::record::{Comparison, count_recorded, keep_copies};
 use super::write::{Queue, remove};
 use super::{Segment, Spool, Upcoming};
 use crate::format::{EntryHeader, FOOTER, Position, Salt, Totals, segment_number};
 use crate::scan::{Bytes, FileBytes, Frame, OtherVersion, Scanner};
-use crate::{EntryMeta, EntryNumber, SpoolDisk, SpoolError, SpoolOptions};
+use crate::{EntryMeta, EntryNumber, Missing, SpoolDisk, SpoolError, SpoolOptions, SpoolRecord};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 impl Spool {
-    /// Opens the segments on `disk`. Entries before `settled` are delivered: they are skipped, and
-    /// segments that hold nothing else are removed.
+    /// Opens the segments on `disk`. Entries that the record has as settled are skipped, and segments
+    /// that hold nothing else are removed.
     ///
     /// Reads headers and footers; a segment without a valid footer is read to its end. What follows
-    /// the last valid entry of the last segment was not synced before a crash, and is cut off.
+    /// the last valid entry of the last segment was not synced before a crash, and is cut off. If the
+    /// files hold less than the record counts, the difference is in [`Spool::missing`], and a copy of
+    /// the last segment as it was is kept as `*.damaged`.
     ///
     /// # Errors
     /// [`SpoolError::Newer`] if a segment has a newer format; nothing is changed then.
@@ -23,10 +26,10 @@ impl Spool {
     pub fn open(
         disk: Box<dyn SpoolDisk>,
         options: SpoolOptions,
-        settled: EntryNumber,
+        record: impl Into<SpoolRecord>,
     ) -> Result<Spool, SpoolError> {
         let folder = disk.location();
-        open(disk, options, settled).map_err(|refused| match refused {
+        open(disk, options, &record.into()).map_err(|refused| match refused {
             Refused::Newer(found) => SpoolError::Newer { folder, found },
             Refused::Io(error) => SpoolError::Io { folder, error },
         })
@@ -66,26 +69,23 @@ struct Valid {
 fn open(
     disk: Box<dyn SpoolDisk>,
     options: SpoolOptions,
-    settled: EntryNumber,
+    record: &SpoolRecord,
 ) -> Result<Spool, Refused> {
     let found = found_segments(&*disk)?;
-    let mut segments = VecDeque::with_capacity(found.len());
-    let mut limits: Vec<EntryNumber> = found.iter().skip(1).map(|next| next.first).collect();
-    limits.push(EntryNumber(u64::MAX));
-    for (found, limit) in found.into_iter().zip(limits) {
-        segments.push_back(loaded(found, limit, settled)?);
+    let (mut segments, missing) = loaded_all(found, record)?;
+    if missing.entries > 0 {
+        keep_copies(&*disk, &segments);
     }
     repair(&*disk, &mut segments)?;
-    let after = |(segment, _): &(Segment, u64)| match segment.totals.entries {
-        0 => segment.first,
-        _ => segment.totals.last.next(),
-    };
+    let mut segments: VecDeque<Segment> =
+        segments.into_iter().map(|(segment, _)| segment).collect();
+    count_recorded(&mut segments, record);
     let mut spool = Spool {
-        after_durable: segments.iter().map(after).max().unwrap_or_default(),
-        segments: segments.into_iter().map(|(segment, _)| segment).collect(),
+        after_durable: segments.iter().map(Segment::after_durable).max().unwrap_or_default(),
+        segments,
         disk,
         options,
-        settled,
+        settled: record.settled,
         reading: 0,
         reader: None,
         after_read: EntryNumber(0),
@@ -97,9 +97,28 @@ fn open(
         has_new_names: false,
         stale: Vec::new(),
         damage: Vec::new(),
+        missing,
     };
-    spool.release(settled)?;
+    spool.release(record.settled)?;
     Ok(spool)
+}
+
+/// Returns the segments, each with the end of its last valid entry, and what they lack of the
+/// record.
+fn loaded_all(
+    found: Vec<FoundSegment>,
+    record: &SpoolRecord,
+) -> io::Result<(VecDeque<(Segment, u64)>, Missing)> {
+    let mut comparison = Comparison::with(record);
+    let mut segments = VecDeque::with_capacity(found.len());
+    let mut limits: Vec<EntryNumber> = found.iter().skip(1).map(|next| next.first).collect();
+    limits.push(EntryNumber(u64::MAX));
+    for (mut found, limit) in found.into_iter().zip(limits) {
+        let (segment, valid_end) = loaded(&mut found, limit, record.settled)?;
+        comparison.add(&segment, &mut found.bytes)?;
+        segments.push_back((segment, valid_end));
+    }
+    Ok((segments, comparison.missing()))
 }
 
 /// Reads the header and footer of every segment, in order.
@@ -124,7 +143,7 @@ fn found_segments(disk: &dyn SpoolDisk) -> Result<Vec<FoundSegment>, Refused> {
 
 /// Returns a segment whose entries are from the number in its name to `limit`, and the end of its last valid entry.
 fn loaded(
-    mut found: FoundSegment,
+    found: &mut FoundSegment,
     limit: EntryNumber,
     settled: EntryNumber,
 ) -> io::Result<(Segment, u64)> {
@@ -225,6 +244,16 @@ fn repair(disk: &dyn SpoolDisk, segments: &mut VecDeque<(Segment, u64)>) -> io::
         last.cut(&*file)?;
     }
     disk.sync_folder()
+}
+
+impl Segment {
+    /// Returns a number above those of the durable entries.
+    fn after_durable(&self) -> EntryNumber {
+        match self.totals.entries {
+            0 => self.first,
+            _ => self.totals.last.next(),
+        }
+    }
 }
 
 impl Upcoming {

@@ -3,7 +3,7 @@
 use super::write::remove;
 use super::{Segment, Spool};
 use crate::format::{damaged_name, is_damaged_name};
-use crate::{EntryNumber, OldestEntries};
+use crate::{EntryNumber, OldestEntries, SpoolDisk};
 use std::io;
 
 /// Most damaged segments that are kept.
@@ -123,10 +123,15 @@ impl Spool {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             done => done?,
         }
-        let mut kept = self.disk.names()?;
-        kept.retain(|name| is_damaged_name(name));
-        kept.sort_unstable();
-        let surplus = kept.len().saturating_sub(DAMAGED_FILES_MAX);
-        kept[..surplus].iter().try_for_each(|name| remove(&*self.disk, name))
+        remove_surplus_damaged(&*self.disk)
     }
+}
+
+/// Removes the oldest damaged segments, but for those that are kept.
+pub(super) fn remove_surplus_damaged(disk: &dyn SpoolDisk) -> io::Result<()> {
+    let mut kept = disk.names()?;
+    kept.retain(|name| is_damaged_name(name));
+    kept.sort_unstable();
+    let surplus = kept.len().saturating_sub(DAMAGED_FILES_MAX);
+    kept[..surplus].iter().try_for_each(|name| remove(disk, name))
 }

@@ -134,6 +134,19 @@ impl Spool {
         Ok(())
     }
 
+    /// Ends the last segment with a footer, durable on return: the next entry begins another one.
+    /// Nothing may be unsynced.
+    ///
+    /// # Errors
+    /// Those of the disk. The entries are in the spool nevertheless.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let done = self.seal();
+        if done.is_err() {
+            self.roll_back();
+        }
+        done
+    }
+
     fn append_entry(&mut self, entry: &NewEntry<'_>) -> io::Result<()> {
         if entry.meta.number < self.next_number() {
             let message = format!("entry {} is not the next one", entry.meta.number.0);

@@ -35,7 +35,7 @@ const FAILING_READS: TestSize = TestSize { gate: 20, long: 500 };
 /// Opens what a crash left, and opens it again after a crash of that start.
 fn restart(left: Files, promise: &Promise, random: &mut Rng) {
     let disk = Disk::of(left.clone());
-    let mut spool = disk.open(promise.settled).unwrap();
+    let mut spool = promise.open(&disk).unwrap();
     let opened = disk.len();
     let found = rest(&mut spool);
     promise.check(&found);
@@ -59,7 +59,7 @@ fn restart(left: Files, promise: &Promise, random: &mut Rng) {
     if until == changes.len() {
         promise.synced.extend([next, next + 2]);
     }
-    let mut again = Disk::of(replay.crash(random)).open(promise.settled).unwrap();
+    let mut again = promise.open(&Disk::of(replay.crash(random))).unwrap();
     promise.check(&rest(&mut again));
 }
 
@@ -121,14 +121,14 @@ fn what_a_start_after_a_kill_returns_survives_a_power_loss() {
             let promised = driver.promises.partition_point(|(from, _)| *from <= at + 1);
             let mut promise = driver.promises[promised - 1].1.clone();
             let disk = Disk::of(cache.clone());
-            let found = rest(&mut disk.open(promise.settled).unwrap());
+            let found = rest(&mut promise.open(&disk).unwrap());
             promise.synced.extend(found.iter().map(|entry| entry.meta.number.0));
             let mut replay = replay.clone();
             disk.changes().iter().for_each(|change| replay.push(change, &mut random));
             for outcome in 0..KILLED_OUTCOMES.per_case() {
                 println!("seed {seed}, kill after change {at}, outcome {outcome}");
                 let disk = Disk::of(replay.crash(&mut random));
-                promise.check(&rest(&mut disk.open(promise.settled).unwrap()));
+                promise.check(&rest(&mut promise.open(&disk).unwrap()));
             }
         }
     }
@@ -179,7 +179,7 @@ fn a_start_on_a_failing_disk_loses_nothing() {
     for seed in Seed::of_test_or(0).cases(FAILING_STARTS) {
         let (left, promise) = killed(seed);
         let disk = Disk::of(left.clone());
-        let expected = rest(&mut disk.open(promise.settled).unwrap());
+        let expected = rest(&mut promise.open(&disk).unwrap());
         promise.check(&expected);
         for number in 0..disk.tried().max(disk.reads()) {
             println!("seed {seed}, operation {number} fails");
@@ -192,9 +192,9 @@ fn a_start_on_a_failing_disk_loses_nothing() {
             for fail in fail {
                 let disk = Disk::of(left.clone());
                 fail(&disk, number);
-                drop(disk.open(promise.settled));
+                drop(promise.open(&disk));
                 disk.heal();
-                let mut spool = disk.open(promise.settled).unwrap();
+                let mut spool = promise.open(&disk).unwrap();
                 assert_eq!(rest(&mut spool), expected);
                 assert_eq!(spool.damage(), []);
             }
@@ -207,11 +207,11 @@ fn a_start_on_a_failing_disk_loses_nothing() {
 fn a_start_succeeds_on_a_full_disk() {
     for seed in Seed::of_test_or(0).cases(FULL_STARTS) {
         let (left, promise) = killed(seed);
-        let expected = rest(&mut Disk::of(left.clone()).open(promise.settled).unwrap());
+        let expected = rest(&mut promise.open(&Disk::of(left.clone())).unwrap());
         let disk = Disk::of(left);
         disk.fill_at(0, true);
         for _ in 0..2 {
-            let mut spool = disk.open(promise.settled).unwrap();
+            let mut spool = promise.open(&disk).unwrap();
             assert_eq!(rest(&mut spool), expected);
             assert_eq!(spool.damage(), []);
         }
@@ -223,9 +223,9 @@ fn a_start_succeeds_on_a_full_disk() {
 fn a_failed_read_is_not_damage() {
     for seed in Seed::of_test_or(0).cases(FAILING_READS) {
         let (left, promise) = killed(seed);
-        let expected = rest(&mut Disk::of(left.clone()).open(promise.settled).unwrap());
+        let expected = rest(&mut promise.open(&Disk::of(left.clone())).unwrap());
         let disk = Disk::of(left);
-        let mut spool = disk.open(promise.settled).unwrap();
+        let mut spool = promise.open(&disk).unwrap();
         let mut found = Vec::new();
         for entry in &expected {
             let number = entry.meta.number;

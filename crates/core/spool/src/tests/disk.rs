@@ -135,7 +135,12 @@ impl Disk {
 
     /// Opens a spool.
     pub fn open(&self, settled: u64) -> Result<Spool, SpoolError> {
-        Spool::open(Box::new(self.clone()), SMALL, EntryNumber(settled))
+        self.open_recorded(EntryNumber(settled).into())
+    }
+
+    /// Opens a spool of which this is recorded.
+    pub fn open_recorded(&self, record: SpoolRecord) -> Result<Spool, SpoolError> {
+        Spool::open(Box::new(self.clone()), SMALL, record)
     }
 
     /// What a program reads now.

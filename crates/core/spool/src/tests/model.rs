@@ -24,6 +24,25 @@ pub struct Promise {
 }
 
 impl Promise {
+    /// What a checkpoint store may have recorded.
+    pub fn record(&self) -> SpoolRecord {
+        let owed = self.synced.range(self.settled..);
+        let end = owed.clone().last().map_or(self.settled, |last| last + 1);
+        SpoolRecord {
+            settled: EntryNumber(self.settled),
+            end: EntryNumber(end),
+            entries: owed.clone().count() as u64,
+            events: owed.map(|number| entry(*number).meta.events).sum(),
+        }
+    }
+
+    /// Opens what a crash left: nothing is missing.
+    pub fn open(&self, disk: &Disk) -> Result<Spool, SpoolError> {
+        let spool = disk.open_recorded(self.record())?;
+        assert_eq!(spool.missing(), Missing::default(), "{self:?}");
+        Ok(spool)
+    }
+
     /// Checks what a start finds after a crash.
     pub fn check(&self, found: &[Entry]) {
         let numbers: Vec<u64> = found.iter().map(|entry| entry.meta.number.0).collect();
@@ -222,12 +241,17 @@ impl Driver {
 
     /// Opens the spool again; what was not synced may be there.
     fn reopen(&mut self) {
-        self.spool = None;
-        let settled = self.promise.settled;
+        if let Some(mut spool) = self.spool.take()
+            && self.next_number.is_multiple_of(2)
+            && self.unsynced.is_empty()
+        {
+            _ = spool.finish();
+        }
+        let promise = self.promise.clone();
         let reopen = |disk: &Disk| {
-            disk.open(settled).unwrap_or_else(|_| {
+            promise.open(disk).unwrap_or_else(|_| {
                 disk.heal();
-                disk.open(settled).unwrap()
+                promise.open(disk).unwrap()
             })
         };
         let found = rest(&mut reopen(&self.disk));

@@ -1,0 +1,126 @@
+//! Compares the files with what is recorded elsewhere of them.
+
+use super::Segment;
+use super::release::remove_surplus_damaged;
+use super::write::remove;
+use crate::format::{FOOTER, Position, damaged_name};
+use crate::scan::Bytes;
+use crate::{Missing, SpoolDisk, SpoolRecord};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+
+/// Bytes that are copied at once.
+const COPY_BYTES: usize = 1 << 20;
+
+/// Counts what the segments hold of the entries in a record.
+pub(super) struct Comparison<'a> {
+    record: &'a SpoolRecord,
+    entries: u64,
+    events: u64,
+}
+
+impl Comparison<'_> {
+    /// Begins without any segment.
+    pub fn with(record: &SpoolRecord) -> Comparison<'_> {
+        Comparison { record, entries: 0, events: 0 }
+    }
+
+    /// Adds a segment. Damaged entries count as held if the entries around them tell their number:
+    /// reading finds them.
+    pub fn add(&mut self, segment: &Segment, bytes: &mut impl Bytes) -> io::Result<()> {
+        let SpoolRecord { settled, end, .. } = *self.record;
+        let totals = &segment.totals;
+        if totals.entries == 0 || totals.last < settled || totals.first >= end {
+            return Ok(());
+        }
+        let is_whole = totals.first >= settled && totals.last < end;
+        let (from, until) = match is_whole {
+            true => (Position::default(), segment.after_last()),
+            false => self.bounds(segment, bytes)?,
+        };
+        self.entries += until.ordinal.saturating_sub(from.ordinal);
+        self.events += until.events.saturating_sub(from.events);
+        Ok(())
+    }
+
+    /// Returns where the recorded entries of a segment begin and end.
+    fn bounds(
+        &self,
+        segment: &Segment,
+        bytes: &mut impl Bytes,
+    ) -> io::Result<(Position, Position)> {
+        let SpoolRecord { settled, end, .. } = *self.record;
+        let mut scanner = segment.scanner_at(segment.start);
+        let mut from = segment.start;
+        while let Some(found) = scanner.step(bytes, |_| false)?.found {
+            let number = found.header.meta.number;
+            if number >= end {
+                return Ok((from, found.header.position));
+            }
+            if number < settled {
+                from = scanner.position;
+            }
+        }
+        Ok((from, segment.after_last()))
+    }
+
+    /// Returns what the segments do not hold.
+    pub fn missing(&self) -> Missing {
+        Missing {
+            entries: self.record.entries.saturating_sub(self.entries),
+            events: self.record.events.saturating_sub(self.events),
+        }
+    }
+}
+
+impl Segment {
+    /// Returns the position behind the last entry.
+    fn after_last(&self) -> Position {
+        let totals = &self.totals;
+        Position { at: self.end, ordinal: totals.entries, events: totals.events }
+    }
+}
+
+/// Marks the segments whose entries are all in the record as counted: what was cut off one of them
+/// is missing in the comparison.
+pub(super) fn count_recorded(segments: &mut VecDeque<Segment>, record: &SpoolRecord) {
+    let limits: Vec<_> = segments.iter().skip(1).map(|next| next.first).collect();
+    for (segment, limit) in segments.iter_mut().zip(limits) {
+        segment.is_counted |= record.entries > 0 && limit <= record.end;
+    }
+}
+
+/// Keeps a copy of each file that [`open`](super::Spool::open) is going to cut or to remove, with
+/// the end of its last valid entry.
+///
+/// An error only costs the copy.
+pub(super) fn keep_copies(disk: &dyn SpoolDisk, segments: &VecDeque<(Segment, u64)>) {
+    for (segment, valid_end) in segments.iter().rev() {
+        let rest = segment.file_bytes.saturating_sub(*valid_end);
+        let is_intact = rest == 0 || segment.has_footer && rest == FOOTER as u64;
+        if !is_intact && let Err(error) = keep_copy(disk, segment) {
+            log::warn!("disk buffer {}: {} is not kept: {error}", disk.location(), segment.name());
+        }
+        if segment.totals.entries > 0 {
+            return;
+        }
+    }
+}
+
+fn keep_copy(disk: &dyn SpoolDisk, segment: &Segment) -> io::Result<()> {
+    let name = damaged_name(segment.first);
+    remove(disk, &name)?;
+    let from = disk.open(&segment.name())?;
+    let to = disk.create(&name)?;
+    let mut at = 0;
+    while at < segment.file_bytes {
+        let mut chunk = Vec::new();
+        from.read_at(at, COPY_BYTES, &mut chunk)?;
+        if chunk.is_empty() {
+            break;
+        }
+        to.write_at(at, &[IoSlice::new(&chunk)])?;
+        at += chunk.len() as u64;
+    }
+    remove_surplus_damaged(disk)
+}
