@@ -214,6 +214,15 @@ fn kills_lose_nothing_of_what_is_on_disk_only() {
 
 /// Fills a buffer while the endpoint is away, and stops: returns the endpoint and its switch.
 fn filled(dir: &Path, lines: u64) -> (Endpoint, Arc<AtomicBool>, String) {
+    filled_until(dir, lines, stop)
+}
+
+/// The same, with another end of the agent.
+fn filled_until(
+    dir: &Path,
+    lines: u64,
+    end: impl Fn(Agent),
+) -> (Endpoint, Arc<AtomicBool>, String) {
     let (endpoint, is_away) = endpoint_that_is_away();
     let config =
         from_files(&to_http(&endpoint, "buffer: { type: disk, max: 256MiB, mode: always }"));
@@ -221,7 +230,7 @@ fn filled(dir: &Path, lines: u64) -> (Endpoint, Arc<AtomicBool>, String) {
     let agent = Agent::start(dir, &config, &[]);
     let on_disk = || agent.metric("millstream_disk_buffer_events{") == Some(lines as f64);
     wait_until("everything is in the buffer", PATIENCE, on_disk);
-    stop(agent);
+    end(agent);
     fs::remove_dir_all(dir.join("in")).unwrap();
     (endpoint, is_away, config)
 }
@@ -249,6 +258,125 @@ fn a_damaged_segment_loses_only_what_is_damaged_and_counts_it() {
     stop(agent);
     let kept = segments(dir.path());
     assert_eq!(kept.len(), 1, "the damaged file is kept: {kept:?}");
+}
+
+/// Kills an agent once what it has on disk is committed.
+fn kill_committed(mut agent: Agent) {
+    wait_committed(&agent);
+    agent.kill();
+}
+
+fn wait_committed(agent: &Agent) {
+    std::thread::sleep(Duration::from_millis(1200));
+    wait_until("it is committed", PATIENCE, || {
+        agent.single("millstream_checkpoint_age_seconds") == Some(0.0)
+    });
+}
+
+/// The end of a buffer is missing, as after a restored backup or an incomplete copy.
+#[test]
+fn the_end_of_a_buffer_that_is_missing_is_counted_after_a_stop_and_a_kill() {
+    const LINES: u64 = 50_000;
+    let cut = |path: &Path| {
+        let file = File::options().write(true).open(path).unwrap();
+        file.set_len(file.metadata().unwrap().len() * 2 / 3).unwrap();
+    };
+    let remove = |path: &Path| fs::remove_file(path).unwrap();
+    let ends: [fn(Agent); 2] = [stop, kill_committed];
+    for (end, is_cut) in ends.into_iter().flat_map(|end| [(end, true), (end, false)]) {
+        let dir = folder();
+        let (endpoint, is_away, config) = filled_until(dir.path(), LINES, end);
+        let newest = segments(dir.path()).pop().unwrap();
+        if is_cut {
+            cut(&newest)
+        } else {
+            remove(&newest)
+        }
+        is_away.store(false, Ordering::Relaxed);
+        let agent = Agent::start(dir.path(), &config, &[]);
+        let is_over = || agent.metric("millstream_disk_buffer_events{") == Some(0.0);
+        wait_until("the rest is sent", PATIENCE, is_over);
+        let found = numbers(&endpoint.text());
+        let dropped = counted(&agent, "dropped_events", "reason=\"buffer_damaged\"");
+        assert!(dropped > 0 && found.is_sorted_by(|a, b| a < b));
+        assert_eq!(found.len() as u64 + dropped, LINES);
+        assert!(agent.log().contains("damaged or missing, and lost"), "{}", agent.log());
+        stop(agent);
+        assert_eq!(newest.with_extension("damaged").exists(), is_cut);
+    }
+}
+
+/// What was dropped from a full buffer, and what it still holds, add up after every stop and kill;
+/// dropped segments are not taken for lost ones.
+#[test]
+fn drops_are_counted_once_over_stops_and_kills() {
+    const LINES: u64 = 100_000;
+    let (endpoint, is_away) = endpoint_that_is_away();
+    let dir = folder();
+    let buffer = "buffer: { type: disk, max: 16MiB, mode: always, when_full: drop_oldest }";
+    let config = from_files(&to_http(&endpoint, buffer));
+    let (mut written, mut dropped) = (0, 0);
+    for round in 0..4 {
+        append(dir.path(), written..written + LINES);
+        written += LINES;
+        let mut agent = Agent::start(dir.path(), &config, &[]);
+        let now = || counted(&agent, "dropped_events", "reason=\"buffer_full\"");
+        let held = || agent.metric("millstream_disk_buffer_events{").unwrap_or_default() as u64;
+        wait_until("all is in the buffer or dropped", PATIENCE, || {
+            agent.metric("millstream_source_lag_bytes{") == Some(0.0)
+                && dropped + now() + held() == written
+        });
+        wait_committed(&agent);
+        dropped += now();
+        assert_eq!(counted(&agent, "dropped_events", "reason=\"buffer_damaged\""), 0);
+        match round % 2 {
+            0 => agent.kill(),
+            _ => stop(agent),
+        }
+    }
+    assert!(dropped > 0);
+    is_away.store(false, Ordering::Relaxed);
+    let agent = Agent::start(dir.path(), &config, &[]);
+    wait_until("the buffer is empty", PATIENCE, || segments(dir.path()).is_empty());
+    assert_eq!(counted(&agent, "dropped_events", ""), 0);
+    stop(agent);
+    let mut found = numbers(&endpoint.text());
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found.len() as u64 + dropped, written);
+}
+
+/// Returns the events that a start has found missing.
+fn damaged_at_start(agent: &Agent) -> u64 {
+    wait_until("the agent answers", PATIENCE, || agent.get("/metrics").is_some());
+    counted(agent, "dropped_events", "reason=\"buffer_damaged\"")
+}
+
+/// A segment that was in the last record and is dropped right before a kill is not taken for damaged.
+#[test]
+fn a_kill_behind_a_drop_is_not_taken_for_damage() {
+    const LINES: u64 = 100_000;
+    let (endpoint, _is_away) = endpoint_that_is_away();
+    let dir = folder();
+    let buffer = "buffer: { type: disk, max: 16MiB, mode: always, when_full: drop_oldest }";
+    let config = from_files(&to_http(&endpoint, buffer));
+    append(dir.path(), 0..LINES);
+    for round in 1..4 {
+        let mut agent = Agent::start(dir.path(), &config, &[]);
+        assert_eq!(damaged_at_start(&agent), 0);
+        wait_committed(&agent);
+        let before = segments(dir.path());
+        append(dir.path(), round * LINES..(round + 1) * LINES);
+        let begun = Instant::now();
+        while before.iter().all(|segment| segment.exists()) {
+            assert!(begun.elapsed() < PATIENCE, "nothing is dropped");
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        agent.kill();
+    }
+    let agent = Agent::start(dir.path(), &config, &[]);
+    assert_eq!(damaged_at_start(&agent), 0);
+    stop(agent);
 }
 
 #[test]

@@ -22,8 +22,10 @@ use crate::lane::LaneQueue;
 use files::Files;
 use millstream_model::snapshot::DiskBufferSnapshot;
 use millstream_model::{Counters, EntryLedger, Feed, Grant, Hold, Outcome, Payload, Sink};
+use millstream_store::DiskBufferRecord;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use state::{Ended, State};
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -40,6 +42,8 @@ pub(crate) struct DiskBuffer {
     grant: Arc<Grant>,
     /// Wakes the sources that wait for room.
     on_room: Box<dyn Fn() + Send + Sync>,
+    /// Commits what has moved, with the record of what is on disk.
+    commit: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
     /// Itself, for the holds of its entries.
     me: Weak<DiskBuffer>,
 }
@@ -72,25 +76,28 @@ pub(crate) struct Opening {
     pub sink_id: Arc<str>,
     pub folder: PathBuf,
     pub buffer: Buffer,
-    /// Entries before this number were settled when the last process ended.
-    pub settled: u64,
+    /// What the last process saved of it.
+    pub record: DiskBufferRecord,
     pub counters: Arc<Counters>,
     pub grant: Arc<Grant>,
     pub on_room: Box<dyn Fn() + Send + Sync>,
+    pub commit: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
 }
 
 impl DiskBuffer {
-    /// Opens the buffer. Nothing is created on disk before the first entry is written.
+    /// Opens the buffer. Nothing is created on disk before the first entry is written. Entries that
+    /// the record counts and the files do not hold are counted as damaged.
     ///
     /// # Errors Another agent uses the folder, a newer release wrote it, or it cannot be read.
     pub fn open(opening: Opening) -> Result<Arc<DiskBuffer>, EngineError> {
-        let Opening { sink_id, folder, buffer, settled, counters, grant, on_room } = opening;
+        let Opening { sink_id, folder, buffer, record, counters, grant, on_room, commit } = opening;
         let refused = |error| EngineError::DiskBuffer { id: sink_id.to_string(), error };
-        let files = Files::open(folder, buffer.segment_bytes(), settled).map_err(refused)?;
+        let files = Files::open(folder, buffer.segment_bytes(), &record).map_err(refused)?;
         let is_behind = AtomicBool::new(files.has_unread());
         counters.register_drop_reasons(&["buffer_full", "buffer_damaged"]);
-        let state = Mutex::new(State::new(buffer, files, settled));
-        Ok(Arc::new_cyclic(|me| DiskBuffer {
+        let missing = files.missing();
+        let state = Mutex::new(State::new(buffer, files, record));
+        let opened = Arc::new_cyclic(|me| DiskBuffer {
             sink_id,
             state,
             changed: Condvar::new(),
@@ -98,8 +105,13 @@ impl DiskBuffer {
             counters,
             grant,
             on_room,
+            commit,
             me: me.clone(),
-        }))
+        });
+        if missing.entries > 0 {
+            opened.damaged(missing.entries, missing.events);
+        }
+        Ok(opened)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -199,9 +211,9 @@ impl DiskBuffer {
         }
     }
 
-    /// Returns the number before which every entry is settled, if that is to be saved.
-    pub fn position(&self) -> Option<u64> {
-        self.lock().position()
+    /// Returns what is to be saved of it, if that has changed.
+    pub fn unsaved(&self) -> Option<DiskBufferRecord> {
+        self.lock().unsaved()
     }
 
     /// Returns a number that changes whenever something is settled.
@@ -209,9 +221,9 @@ impl DiskBuffer {
         self.lock().settled_until()
     }
 
-    /// Notes that a position is saved: what is before it can be removed from disk.
-    pub fn committed(&self, position: u64) {
-        self.change(|state| state.committed = state.committed.max(position));
+    /// Notes what is saved: entries before its position can be removed from disk.
+    pub fn saved(&self, record: DiskBufferRecord) {
+        self.change(|state| state.saved = record);
     }
 
     /// Whether nothing is left to deliver.
@@ -254,8 +266,8 @@ impl DiskBuffer {
         self.counters.dropped("buffer_damaged", events);
         let (id, folder) = (&self.sink_id, self.lock().view.folder.clone());
         log::error!(
-            "sink {id}: {entries} entries of its disk buffer are damaged and lost ({events} events as far as \
-             known); the files are kept in {}",
+            "sink {id}: {entries} entries of its disk buffer are damaged or missing, and lost ({events} events \
+             as far as known); damaged files are kept in {}",
             folder.display()
         );
     }

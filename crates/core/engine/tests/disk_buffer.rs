@@ -8,7 +8,7 @@ use millstream_model::limits::PAYLOAD_BYTES;
 use millstream_model::snapshot::DiskBufferSnapshot;
 use millstream_testkit::{FakeSink, MemoryEndpoint, SinkBehavior};
 use millstream_testkit_random::{Seed, TestSize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -109,11 +109,19 @@ fn disk_of(running: &Running) -> DiskBufferSnapshot {
 }
 
 async fn stop(running: Running) -> u64 {
+    let (full, damaged) = stop_counted(running).await;
+    assert_eq!(damaged, 0);
+    full
+}
+
+/// Stops an agent; returns its dropped events as `buffer_full` and as `buffer_damaged`.
+async fn stop_counted(running: Running) -> (u64, u64) {
     let stopped = running.stop(Duration::from_secs(30)).await;
     assert!(stopped.drained, "held by {:?}", stopped.holders);
     assert_eq!((stopped.uncommitted, stopped.unsettled), (None, 0));
     let sink = stopped.snapshot.components.iter().find(|component| component.id == "out").unwrap();
-    sink.counters.dropped_events.get("buffer_full").copied().unwrap_or(0)
+    let dropped = |reason: &str| sink.counters.dropped_events.get(reason).copied().unwrap_or(0);
+    (dropped("buffer_full"), dropped("buffer_damaged"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -476,6 +484,75 @@ async fn a_buffer_that_is_moved_to_disk_lets_its_sources_continue() {
     agent.wait_for_lines(LINES as usize).await;
     assert_eq!(agent.numbers(), all());
     stop(running).await;
+}
+
+/// A stopped agent with everything on disk, in several segments.
+async fn stopped_with_segments() -> Agent {
+    let disk = DiskOptions { bytes_max: 32 << 20, mode: DiskMode::Overflow, replay_rate: None };
+    let mut agent = Agent::new(Buffer { disk: Some(disk), ..buffer(DiskMode::Overflow) });
+    agent.line_bytes = 1 << 15;
+    stop(agent.fill().await).await;
+    assert!(agent.segments().len() > 2);
+    agent
+}
+
+/// Damages the files of a stopped agent, and returns how many events it then sends and counts as
+/// damaged.
+async fn damaged_after_stop(damage: fn(&Path)) -> (u64, u64) {
+    let agent = stopped_with_segments().await;
+    damage(&agent.folder.path().join("spool/out"));
+    agent.endpoint.stall(false);
+    let running = agent.start();
+    wait_until(|| agent.segments().is_empty()).await;
+    let (_, damaged) = stop_counted(running).await;
+    // Nothing is counted again.
+    stop(agent.start()).await;
+    let sent = agent.numbers();
+    assert!(sent.is_sorted_by(|a, b| a < b), "{sent:?}");
+    (sent.len() as u64, damaged)
+}
+
+fn newest(folder: &Path) -> PathBuf {
+    folder.join(segments(folder).into_iter().max().unwrap())
+}
+
+fn cut_newest(folder: &Path) {
+    let file = std::fs::File::options().write(true).open(newest(folder)).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+}
+
+fn remove_newest(folder: &Path) {
+    std::fs::remove_file(newest(folder)).unwrap();
+}
+
+fn remove_oldest(folder: &Path) {
+    std::fs::remove_file(folder.join(segments(folder).into_iter().min().unwrap())).unwrap();
+}
+
+fn remove_all(folder: &Path) {
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_is_missing_of_the_files_at_a_start_is_counted() {
+    for damage in [cut_newest, remove_newest, remove_oldest, remove_all] {
+        let (sent, damaged) = damaged_after_stop(damage).await;
+        assert!(damaged > 0);
+        assert_eq!(sent + damaged, LINES);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_cut_file_is_kept() {
+    let agent = stopped_with_segments().await;
+    let folder = agent.folder.path().join("spool/out");
+    cut_newest(&folder);
+    let newest = newest(&folder);
+    let cut = std::fs::read(&newest).unwrap();
+    let running = agent.start();
+    assert_eq!(std::fs::read(newest.with_extension("damaged")).unwrap(), cut);
+    let (_, damaged) = stop_counted(running).await;
+    assert!(damaged > 0);
 }
 
 /// Ends while entries are sent from disk, in the middle of a segment.

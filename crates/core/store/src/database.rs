@@ -15,6 +15,7 @@ pub const ORIGINS: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("o
 pub const CHECKPOINTS: TableDefinition<(&str, u64, &str), &[u8]> =
     TableDefinition::new("checkpoints");
 pub const LANES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("lanes");
+pub const DISK_BUFFERS: TableDefinition<&str, &[u8]> = TableDefinition::new("disk_buffers");
 
 /// Cache in bytes: an agent's checkpoints are small, and written rather than read.
 const STORE_CACHE_BYTES: usize = 512 * 1024;
@@ -220,8 +221,20 @@ pub fn write(database: &Database, due: &Pending) -> Result<Records, redb::Error>
             table.insert((&**sink, *lane), &sealed(&lane_key(sink, *lane), state)[..])?;
         }
     }
+    write_disk_buffers(&transaction, due)?;
     transaction.commit()?;
     Ok(new)
+}
+
+fn write_disk_buffers(transaction: &WriteTransaction, due: &Pending) -> Result<(), redb::Error> {
+    if due.disk_buffers.is_empty() {
+        return Ok(());
+    }
+    let mut table = transaction.open_table(DISK_BUFFERS)?;
+    for (sink, record) in &due.disk_buffers {
+        table.insert(&**sink, &sealed(sink.as_bytes(), &record.encoded())[..])?;
+    }
+    Ok(())
 }
 
 /// From here on a source without a row has never run.

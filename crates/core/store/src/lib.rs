@@ -2,7 +2,7 @@
 //!
 //! A separate crate because it cuts a dependency: the embedded database stays behind its interface.
 //!
-//! It is an embedded database, `checkpoints.redb`, with four tables. All values are followed by the
+//! It is an embedded database, `checkpoints.redb`, with five tables. All values are followed by the
 //! XXH3 hash of key and value (8 bytes, little endian): the database does not verify what it reads,
 //! and a wrong offset is worse than none.
 //!
@@ -12,6 +12,10 @@
 //! | `origins` | (source id, origin id) | the source's own descriptor |
 //! | `checkpoints` | (source id, origin id, sink id) | offset, 8 bytes little endian |
 //! | `lanes` | (sink id, lane) | what the lane's last sync returned |
+//! | `disk_buffers` | sink id | a [`DiskBufferRecord`]: four numbers of 8 bytes, little endian |
+//!
+//! The position of a disk buffer is a checkpoint of the source `disk.buffers`, too: a release without
+//! the table `disk_buffers` moves that position only, which makes the record void.
 //!
 //! Beside it, `identities` is a second copy of sources and origins, with checkpoints of a while
 //! ago. A database that cannot be read is set aside, and a new one restored from the copy: data is
@@ -25,9 +29,11 @@
 mod copy;
 mod database;
 mod disk;
+mod disk_buffer;
 mod health;
 mod identities;
 
+pub use disk_buffer::DiskBufferRecord;
 pub use health::StoreHealth;
 
 use copy::Copy;
@@ -43,7 +49,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Version of the layout of `data_dir`, in its file `format`.
@@ -51,13 +57,6 @@ const FORMAT: &str = "1";
 
 /// Name of the folder in `data_dir` with a disk buffer for each sink.
 pub const SPOOL: &str = "spool";
-
-/// The id under which the positions in disk buffers are saved, as of a source. Ids of components
-/// have no dots.
-pub static DISK_BUFFERS: LazyLock<Arc<str>> = LazyLock::new(|| "disk.buffers".into());
-
-/// The origin under which they are saved.
-pub const DISK_BUFFER: OriginId = OriginId(0);
 
 /// Bytes of the file `lock`: a process id, spaces and a line end.
 const LOCK_BYTES: usize = 12;
@@ -120,11 +119,33 @@ struct Pending {
     checkpoints: BTreeMap<(Arc<str>, OriginId, Arc<str>), u64>,
     lanes: BTreeMap<(Arc<str>, u64), Vec<u8>>,
     origins: BTreeMap<(Arc<str>, OriginId), Vec<u8>>,
+    disk_buffers: BTreeMap<Arc<str>, DiskBufferRecord>,
 }
 
 impl Pending {
     fn is_empty(&self) -> bool {
-        self.checkpoints.is_empty() && self.lanes.is_empty() && self.origins.is_empty()
+        self.checkpoints.is_empty()
+            && self.lanes.is_empty()
+            && self.origins.is_empty()
+            && self.disk_buffers.is_empty()
+    }
+}
+
+/// Takes what has moved since the last commit.
+pub struct Moved<'a> {
+    pending: &'a mut Pending,
+}
+
+impl Moved<'_> {
+    /// Notes how far a sink has settled an origin of a source.
+    pub fn checkpoint(
+        &mut self,
+        source: &Arc<str>,
+        origin: OriginId,
+        sink: &Arc<str>,
+        offset: u64,
+    ) {
+        self.pending.checkpoints.insert((source.clone(), origin, sink.clone()), offset);
     }
 }
 
@@ -170,18 +191,6 @@ impl Store {
     /// Returns the folder in `data_dir` for the disk buffer of the sink `id`.
     pub fn disk_buffer_dir(&self, id: &str) -> PathBuf {
         self.data_dir.join(SPOOL).join(id)
-    }
-
-    /// Prepares the next commit for positions in disk buffers: a checkpoint is saved only of an origin
-    /// that is known.
-    pub fn note_disk_buffers(&self) {
-        self.pending().origins.insert((DISK_BUFFERS.clone(), DISK_BUFFER), Vec::new());
-    }
-
-    /// Returns the number before which every entry of the sink's disk buffer is settled.
-    pub fn disk_buffer_position(self: &Arc<Self>, sink: &str) -> io::Result<u64> {
-        let saved = self.of_source(&DISK_BUFFERS).committed(DISK_BUFFER)?;
-        Ok(saved.into_iter().find(|(of, _)| of == sink).map_or(0, |(_, position)| position))
     }
 
     fn open_at(data_dir: &Path, disk: Box<dyn Disk>) -> Result<Store, StoreError> {
@@ -282,8 +291,8 @@ impl Store {
         }
     }
 
-    /// Calls `f` to commit when a lane saves a state: the checkpoints that moved go with it,
-    /// because the states of other lanes belong to theirs.
+    /// Calls `f` to commit when a lane saves a state, or a disk buffer drops entries: the checkpoints
+    /// that moved go with it, because the states of other lanes belong to theirs.
     pub fn on_keep(&self, f: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
         let _ = self.on_keep.set(Box::new(f));
     }
@@ -291,6 +300,11 @@ impl Store {
     /// Saves a lane's state with everything settled before; durable on return.
     pub fn keep_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) -> io::Result<()> {
         self.note_lane(sink, lane, state);
+        self.commit_moved()
+    }
+
+    /// Commits what has moved, without waiting for the interval; durable on return.
+    pub fn commit_moved(&self) -> io::Result<()> {
         self.on_keep.get().map_or_else(|| self.commit(|_| {}), |commit| commit())
     }
 
@@ -307,10 +321,7 @@ impl Store {
     /// Commits what `moved` reports, with the lane states recorded before; durable on return.
     ///
     /// What could not be committed is kept for the next commit.
-    pub fn commit(
-        &self,
-        moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, OriginId, &Arc<str>, u64)),
-    ) -> io::Result<()> {
+    pub fn commit(&self, moved: impl FnOnce(&mut Moved<'_>)) -> io::Result<()> {
         // Collected and written under one lock: what was collected earlier must not be written
         // later.
         let mut on_disk = self.on_disk();
@@ -336,17 +347,13 @@ impl Store {
         pending.checkpoints.retain(|key, offset| due.checkpoints.get(key) != Some(offset));
         pending.lanes.retain(|key, state| due.lanes.get(key) != Some(state));
         pending.origins.retain(|key, descriptor| due.origins.get(key) != Some(descriptor));
+        pending.disk_buffers.retain(|sink, record| due.disk_buffers.get(sink) != Some(record));
     }
 
-    fn gather(
-        &self,
-        moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, OriginId, &Arc<str>, u64)),
-    ) -> Pending {
+    fn gather(&self, moved: impl FnOnce(&mut Moved<'_>)) -> Pending {
         let _gate = self.gate.write();
         let mut pending = self.pending();
-        moved(&mut |source, origin, sink, offset| {
-            pending.checkpoints.insert((source.clone(), origin, sink.clone()), offset);
-        });
+        moved(&mut Moved { pending: &mut pending });
         pending.clone()
     }
 

@@ -21,7 +21,9 @@ fn memory_folder() -> tempfile::TempDir {
 
 fn commit(store: &Store, offset: u64) {
     let (source, sink) = (Arc::from("app"), Arc::from("out"));
-    store.commit(|note| note(&source, OriginId(7), &sink, offset)).expect("the store takes it");
+    store
+        .commit(|moved| moved.checkpoint(&source, OriginId(7), &sink, offset))
+        .expect("the store takes it");
 }
 
 /// What a lane recorded is durable only together with its checkpoints.
@@ -33,7 +35,9 @@ fn a_lane_state_is_committed_with_the_checkpoints() {
     let (source, sink): (Arc<str>, Arc<str>) = ("app".into(), "out".into());
     let weak = Arc::downgrade(&store);
     let (from, to) = (source.clone(), sink.clone());
-    store.on_keep(move || weak.upgrade().unwrap().commit(|note| note(&from, OriginId(7), &to, 42)));
+    store.on_keep(move || {
+        weak.upgrade().unwrap().commit(|moved| moved.checkpoint(&from, OriginId(7), &to, 42))
+    });
     store.note_lane(&sink, 0, b"synced up to 42".to_vec());
     store.keep_lane(&Arc::from("other"), 0, b"about to write".to_vec()).unwrap();
     let committed = |store: &Arc<Store>| store.of_source("app").committed(OriginId(7)).unwrap();
@@ -65,6 +69,23 @@ fn committed_data_survives_a_restart() {
     assert_eq!(store.of_source("app").origins().unwrap(), (vec![record], true));
     assert_eq!(store.of_source("other").origins().unwrap(), (vec![], false));
     assert_eq!(store.lane(&Arc::from("out"), 0).unwrap(), Some(b"state".to_vec()));
+}
+
+/// A release without the records moves the position alone.
+#[test]
+fn a_record_of_a_disk_buffer_at_another_position_is_void() {
+    let folder = folder();
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    let record = DiskBufferRecord { position: 3, end: 9, entries: 5, events: 70 };
+    let sink = Arc::from("out");
+    assert_eq!(store.disk_buffer("out").unwrap(), DiskBufferRecord::default());
+    store.commit(|moved| moved.disk_buffer(&sink, record)).unwrap();
+    assert_eq!(store.disk_buffer("out").unwrap(), record);
+    assert_eq!(store.disk_buffer("other").unwrap(), DiskBufferRecord::default());
+    let source = Arc::from("disk.buffers");
+    store.commit(|moved| moved.checkpoint(&source, OriginId(0), &sink, 4)).unwrap();
+    let void = DiskBufferRecord { position: 4, end: 4, entries: 0, events: 0 };
+    assert_eq!(store.disk_buffer("out").unwrap(), void);
 }
 
 #[test]
@@ -167,7 +188,7 @@ fn changes_are_written_in_the_order_of_collection() {
     let next = std::sync::atomic::AtomicU64::new(1);
     let commit = || {
         let number = || next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        store.commit(|note| note(&source, OriginId(7), &sink, number())).unwrap();
+        store.commit(|moved| moved.checkpoint(&source, OriginId(7), &sink, number())).unwrap();
     };
     for round in 1..=200 {
         std::thread::scope(|scope| (0..4).for_each(|_| _ = scope.spawn(commit)));

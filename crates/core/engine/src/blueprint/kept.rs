@@ -67,27 +67,33 @@ impl Shared<'_> {
         part: &SinkPart,
         counters: &Arc<Counters>,
     ) -> Result<Option<Arc<DiskBuffer>>, EngineError> {
+        if kind != Kind::Sink {
+            return Ok(None);
+        }
         let store = &self.old.store;
         let folder = store.disk_buffer_dir(id);
         let taken_over = self.places.disks[index].clone();
-        let is_wanted = part.buffer.disk.is_some() || taken_over.is_some() || folder.exists();
-        if kind != Kind::Sink || !is_wanted {
+        let unknown = |error| EngineError::DiskBufferPosition { id: id.to_string(), error };
+        let record = store.disk_buffer(id).map_err(unknown)?;
+        // Of a folder that is gone what it held is counted.
+        let is_used = folder.exists() || record.entries > 0;
+        let is_wanted = part.buffer.disk.is_some() || taken_over.is_some() || is_used;
+        if !is_wanted {
             return Ok(None);
         }
-        let unknown = |error| EngineError::DiskBufferPosition { id: id.to_string(), error };
         let scheduler = Arc::downgrade(&self.old.scheduler);
-        let opening = || -> Result<Opening, EngineError> {
-            Ok(Opening {
-                sink_id: id.clone(),
-                folder,
-                buffer: part.buffer,
-                settled: store.disk_buffer_position(id).map_err(unknown)?,
-                counters: counters.clone(),
-                grant: self.old.grant.clone(),
-                on_room: Box::new(move || wake_for_room(&scheduler)),
-            })
+        let keeper = Arc::downgrade(store);
+        let opening = || Opening {
+            sink_id: id.clone(),
+            folder,
+            buffer: part.buffer,
+            record,
+            counters: counters.clone(),
+            grant: self.old.grant.clone(),
+            on_room: Box::new(move || wake_for_room(&scheduler)),
+            commit: Box::new(move || keeper.upgrade().map_or(Ok(()), |store| store.commit_moved())),
         };
-        let disk = taken_over.map_or_else(|| DiskBuffer::open(opening()?), Ok)?;
+        let disk = taken_over.map_or_else(|| DiskBuffer::open(opening()), Ok)?;
         disk.check_format(&part.sink.payload_format())?;
         Ok(Some(disk))
     }

@@ -1,11 +1,12 @@
 //! Commits of checkpoints.
 
 use super::Core;
+use crate::disk_buffer::DiskBuffer;
 use millstream_model::SinkIndex;
 use millstream_recorder::record;
 use millstream_recorder::recorder;
 use millstream_recorder::schema::EventKind;
-use millstream_store::{DISK_BUFFER, DISK_BUFFERS};
+use millstream_store::DiskBufferRecord;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -27,31 +28,29 @@ impl Core {
     fn commit_moved(&self) -> (io::Result<()>, usize) {
         let sink_ids: HashMap<SinkIndex, &Arc<str>> =
             self.sinks().map(|(node, slot)| (slot.index, &node.id)).collect();
-        let mut positions = Vec::new();
+        let mut saved: Vec<(&Arc<DiskBuffer>, DiskBufferRecord)> = Vec::new();
         let mut checkpoints = 0;
-        if self.disks().any(|(_, disk)| disk.position().is_some()) {
-            self.store.note_disk_buffers();
-        }
-        let committed = self.store.commit(|note| {
-            for (node, disk) in self.disks() {
-                let Some(position) = disk.position() else { continue };
-                note(&DISK_BUFFERS, DISK_BUFFER, &node.id, position);
-                positions.push((disk, position));
-            }
+        let committed = self.store.commit(|moved| {
             for source in &self.sources {
-                for (origin, moved) in source.ledger.take_moved() {
+                for (origin, offsets) in source.ledger.take_moved() {
                     let known =
-                        moved.iter().filter_map(|(sink, at)| Some((*sink_ids.get(sink)?, *at)));
+                        offsets.iter().filter_map(|(sink, at)| Some((*sink_ids.get(sink)?, *at)));
                     for (sink, offset) in known {
-                        note(&source.id, origin, sink, offset);
+                        moved.checkpoint(&source.id, origin, sink, offset);
                         checkpoints += 1;
                     }
                 }
             }
+            // Behind the sources: what they have settled as durable on disk is in the record.
+            for (node, disk) in self.disks() {
+                let Some(record) = disk.unsaved() else { continue };
+                moved.disk_buffer(&node.id, record);
+                saved.push((disk, record));
+            }
         });
-        checkpoints += positions.len();
+        checkpoints += saved.len();
         if committed.is_ok() {
-            positions.into_iter().for_each(|(disk, position)| disk.committed(position));
+            saved.into_iter().for_each(|(disk, record)| disk.saved(record));
         }
         (committed, checkpoints)
     }

@@ -5,8 +5,10 @@ use super::window::Label;
 use bytes::Bytes;
 use millstream_model::{Payload, RoutingError, RowSource, Sink};
 use millstream_spool::{
-    Entry, EntryMeta, EntryNumber, Folder, NewEntry, OldestEntries, Spool, SpoolError, SpoolOptions,
+    Entry, EntryMeta, EntryNumber, Folder, Missing, NewEntry, OldestEntries, Spool, SpoolError,
+    SpoolOptions, SpoolRecord,
 };
+use millstream_store::DiskBufferRecord;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ pub(super) struct Files {
     folder: PathBuf,
     options: SpoolOptions,
     /// See [`Spool::open`].
-    settled: u64,
+    record: SpoolRecord,
     spool: Option<Spool>,
     /// Reusable memory for the routing and the rows of an entry.
     routing: Vec<u8>,
@@ -26,21 +28,29 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Opens the files if there are any.
-    pub fn open(folder: PathBuf, segment_bytes: u64, settled: u64) -> Result<Files, SpoolError> {
+    /// Opens the files if there are any, or should be.
+    pub fn open(
+        folder: PathBuf,
+        segment_bytes: u64,
+        record: &DiskBufferRecord,
+    ) -> Result<Files, SpoolError> {
         let options = SpoolOptions { segment_bytes };
+        let DiskBufferRecord { position, end, entries, events } = *record;
+        let (settled, end) = (EntryNumber(position), EntryNumber(end));
+        let record = SpoolRecord { settled, end, entries, events };
         let mut files = Files {
             folder,
             options,
-            settled,
+            record,
             spool: None,
             routing: Vec::new(),
             rows: Vec::new(),
             damaged_entries: 0,
             formats: Vec::new(),
         };
-        if files.folder.exists() {
+        if files.folder.exists() || entries > 0 {
             files.spool()?;
+            files.note_damaged(files.missing().entries);
         }
         Ok(files)
     }
@@ -48,7 +58,7 @@ impl Files {
     fn spool(&mut self) -> Result<&mut Spool, SpoolError> {
         if self.spool.is_none() {
             let disk = Folder::open(&self.folder)?;
-            let spool = Spool::open(Box::new(disk), self.options, EntryNumber(self.settled))?;
+            let spool = Spool::open(Box::new(disk), self.options, self.record)?;
             self.formats = spool.formats().unwrap_or_default();
             self.spool = Some(spool);
         }
@@ -58,13 +68,19 @@ impl Files {
         self.spool.as_mut().ok_or_else(unopened)
     }
 
+    /// Returns what the files did not hold when they were opened.
+    pub fn missing(&self) -> Missing {
+        self.spool.as_ref().map(Spool::missing).unwrap_or_default()
+    }
+
     pub fn has_unread(&self) -> bool {
         self.spool.as_ref().is_some_and(|spool| spool.stats().unread_entries > 0)
     }
 
     /// Returns a number that no entry in the files has, nor any before it.
     pub fn next_number(&self) -> u64 {
-        self.spool.as_ref().map_or(self.settled, |spool| spool.stats().next_number.0)
+        let settled = self.record.settled;
+        self.spool.as_ref().map_or(settled, |spool| spool.stats().next_number).0
     }
 
     /// Appends an entry, which is durable after the next sync.
@@ -118,7 +134,7 @@ impl Files {
 impl Files {
     /// Removes the files whose entries are all before this number, which is saved.
     pub fn release(&mut self, settled: u64) -> io::Result<()> {
-        self.settled = self.settled.max(settled);
+        self.record = self.record.settled.max(EntryNumber(settled)).into();
         self.spool.as_mut().map_or(Ok(()), |spool| spool.release(EntryNumber(settled)))
     }
 
@@ -132,9 +148,14 @@ impl Files {
         self.spool.iter_mut().for_each(|spool| spool.drop_oldest(oldest));
     }
 
+    /// Ends the last file with its numbers: a start then sees whether it is whole.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.spool.as_mut().map_or(Ok(()), Spool::finish)
+    }
+
     /// Opens the files again, without what was in them: they are gone.
     pub fn begin_again(&mut self) {
-        self.settled = self.next_number();
+        self.record = EntryNumber(self.next_number()).into();
         self.spool = None;
         self.formats.clear();
     }
@@ -168,6 +189,7 @@ impl Files {
             unread_entries: stats.unread_entries,
             unread_events: stats.unread_events,
             oldest_ms: stats.oldest_unread_ms,
+            end: stats.durable_end.0,
             formats: if stats.bytes > 0 { self.formats.clone() } else { Vec::new() },
             damaged_entries,
             ..View::default()

@@ -112,6 +112,8 @@ impl Worker {
             let paid = self.buffer.grant.set_aside(bytes);
             state.rate.iter_mut().for_each(|rate| rate.read(self.now(), bytes));
             state.restore(number, label, payload).paid = Some(paid);
+            // Under one lock: a record counts the entry once.
+            state.view.renew(self.seen());
             state.deal(number, &self.buffer.me);
         }
         self.publish();

@@ -9,6 +9,7 @@ use crate::pace::Rate;
 use millstream_model::snapshot::DiskBufferSnapshot;
 use millstream_model::{BackpressureReason, Feed, Hold, Outcome, Payload, Sink};
 use millstream_spool::SourceRange;
+use millstream_store::DiskBufferRecord;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -39,8 +40,8 @@ pub(super) struct State {
     pub again: BTreeSet<u64>,
     /// What the thread last saw of the files.
     pub view: View,
-    /// The saved position.
-    pub committed: u64,
+    /// What is saved of it.
+    pub saved: DiskBufferRecord,
     /// Write everything and give nothing to the lanes: the process ends, or the sink is removed.
     is_flushing: bool,
     is_closing: bool,
@@ -76,7 +77,8 @@ impl Ended {
 }
 
 impl State {
-    pub fn new(buffer: Buffer, files: Files, settled: u64) -> State {
+    pub fn new(buffer: Buffer, files: Files, saved: DiskBufferRecord) -> State {
+        let settled = saved.position;
         let (view, next_number) = (files.view(), files.next_number().max(settled));
         State {
             files: Some(files),
@@ -89,7 +91,7 @@ impl State {
             dealt_lanes: 0,
             again: BTreeSet::new(),
             view,
-            committed: settled,
+            saved,
             is_flushing: false,
             is_closing: false,
             is_writing: false,
@@ -437,9 +439,29 @@ impl State {
         }
     }
 
-    pub fn position(&self) -> Option<u64> {
-        let position = self.settled_until();
-        (self.view.bytes > 0 && position > self.committed).then_some(position)
+    /// Returns what is to be saved, if that has changed. Of a buffer without files nothing is, once
+    /// that is saved.
+    pub fn unsaved(&self) -> Option<DiskBufferRecord> {
+        let record = self.record();
+        let is_used = self.view.bytes > 0 || self.saved.entries > 0;
+        (is_used && record != self.saved).then_some(record)
+    }
+
+    /// Describes what is on disk.
+    fn record(&self) -> DiskBufferRecord {
+        let position = self.settled_until().max(self.saved.position);
+        let is_held = |entry: &&Tracked| entry.place == Place::Disk && entry.number >= position;
+        let mut record = DiskBufferRecord {
+            position,
+            end: self.view.end.max(position),
+            entries: self.view.unread_entries,
+            events: self.view.unread_events,
+        };
+        for entry in self.window.iter().filter(is_held) {
+            record.entries += 1;
+            record.events += entry.events;
+        }
+        record
     }
 
     /// Returns the events that are not settled.

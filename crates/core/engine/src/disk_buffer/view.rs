@@ -16,6 +16,8 @@ pub(super) struct View {
     /// Entries and events that no lane has got.
     pub unread_entries: u64,
     pub unread_events: u64,
+    /// Greater than the number of every durable entry.
+    pub end: u64,
     /// When the oldest of them came, in milliseconds since 1970.
     pub oldest_ms: Option<i64>,
     /// How the entries are encoded.

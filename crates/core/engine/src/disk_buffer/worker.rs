@@ -8,7 +8,7 @@ use millstream_model::{EngineTime, Hold, Outcome, Payload};
 use millstream_recorder::record;
 use millstream_recorder::recorder::{self, Timer};
 use millstream_recorder::schema::EventKind;
-use millstream_spool::Entry;
+use millstream_spool::{Entry, OldestEntries};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -136,10 +136,23 @@ impl Worker {
     fn make_room(&mut self) {
         while self.buffer.lock().drops_oldest() {
             let Some(oldest) = self.files.oldest() else { return };
+            self.save_without(&oldest);
             // A kill behind the removal must not hide that they are lost.
             self.buffer.dropped_oldest(oldest.events);
             self.files.drop_oldest(&oldest);
             self.publish();
+        }
+    }
+
+    /// Saves what is on disk without entries that are about to be dropped: a start after a kill must
+    /// not take them for damaged. If the disk fails, it may.
+    fn save_without(&self, oldest: &OldestEntries) {
+        let mut state = self.buffer.lock();
+        state.view.unread_entries -= oldest.entries;
+        state.view.unread_events -= oldest.events;
+        drop(state);
+        if let Err(error) = (self.buffer.commit)() {
+            log::debug!("sink {}: disk buffer: {error}", self.buffer.sink_id);
         }
     }
 
@@ -208,7 +221,7 @@ impl Worker {
 
     /// Removes files whose entries are all settled, once that is saved.
     fn release(&mut self) {
-        let committed = self.buffer.lock().committed;
+        let committed = self.buffer.lock().saved.position;
         if committed <= self.released {
             return;
         }
@@ -279,7 +292,7 @@ impl Worker {
         }
     }
 
-    fn seen(&self) -> super::view::View {
+    pub fn seen(&self) -> super::view::View {
         let view = self.files.view();
         let held_back = u64::from(self.next.is_some());
         let events = self.next.as_ref().map_or(0, |entry| entry.meta.events);
@@ -311,6 +324,9 @@ impl Worker {
     fn end(mut self) {
         self.release();
         self.publish();
+        if let Err(error) = self.files.finish() {
+            log::debug!("sink {}: disk buffer: {error}", self.buffer.sink_id);
+        }
         let Worker { buffer, files, .. } = self;
         // Its lock is free before anyone opens the folder again.
         drop(files);

@@ -1,6 +1,6 @@
 //! The contents of a store as plain maps: what it reports, and what it should report.
 
-use crate::Store;
+use crate::{DiskBufferRecord, Store};
 use fastrand::Rng;
 use millstream_model::OriginId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +19,7 @@ pub struct Contents {
     pub origins: BTreeMap<(&'static str, OriginId), Vec<u8>>,
     pub checkpoints: BTreeMap<(&'static str, OriginId, &'static str), u64>,
     pub lanes: BTreeMap<(&'static str, u64), Vec<u8>>,
+    pub disk_buffers: BTreeMap<&'static str, DiskBufferRecord>,
 }
 
 impl Contents {
@@ -44,6 +45,11 @@ impl Contents {
             let state = store.lane(&Arc::from(sink), lane as usize).unwrap();
             contents.lanes.extend(state.map(|state| ((sink, lane), state)));
         }
+        for sink in SINKS {
+            let record = store.disk_buffer(sink).unwrap();
+            let is_saved = record != DiskBufferRecord::default();
+            contents.disk_buffers.extend(is_saved.then_some((sink, record)));
+        }
         contents
     }
 
@@ -61,6 +67,7 @@ pub enum Call {
     NoteLane(&'static str, u64, Vec<u8>),
     KeepLane(&'static str, u64, Vec<u8>),
     Commit(BTreeMap<(&'static str, OriginId, &'static str), u64>),
+    CommitDiskBuffer(&'static str, DiskBufferRecord),
     Forget(&'static str, OriginId),
 }
 
@@ -71,12 +78,17 @@ impl Call {
         let sink = SINKS[random.u64(..2) as usize];
         let (origin, lane) = (OriginId(random.u64(..ORIGINS)), random.u64(..LANES));
         let text = |what: &str| format!("{what} {number}").into_bytes();
-        match random.u64(..12) {
+        match random.u64(..14) {
             0..2 => Call::Keep(source, origin, text("kept")),
             2 => Call::Note(source, origin, text("noted")),
             3..5 => Call::NoteLane(sink, lane, text("synced")),
             5 => Call::KeepLane(sink, lane, text("about to write")),
             6 => Call::Forget(source, origin),
+            7..9 => {
+                let end = number + 3;
+                let record = DiskBufferRecord { position: number, end, entries: 2, events: 9 };
+                Call::CommitDiskBuffer(sink, record)
+            }
             _ => {
                 let count = 1 + random.u64(..6);
                 let any = |_| {
@@ -105,11 +117,14 @@ impl Call {
                 store.keep_lane(&Arc::from(sink), lane as usize, state)
             }
             Call::Forget(source, origin) => store.of_source(source).forget(&[origin]),
-            Call::Commit(moved) => store.commit(|note| {
-                for ((source, origin, sink), offset) in &moved {
-                    note(&Arc::from(*source), *origin, &Arc::from(*sink), *offset);
+            Call::Commit(offsets) => store.commit(|moved| {
+                for ((source, origin, sink), offset) in &offsets {
+                    moved.checkpoint(&Arc::from(*source), *origin, &Arc::from(*sink), *offset);
                 }
             }),
+            Call::CommitDiskBuffer(sink, record) => {
+                store.commit(|moved| moved.disk_buffer(&Arc::from(sink), record))
+            }
         }
     }
 }
@@ -147,6 +162,10 @@ impl Expected {
                 self.noted.checkpoints.extend(moved);
                 self.commit();
             }
+            Call::CommitDiskBuffer(sink, record) => {
+                self.noted.disk_buffers.insert(sink, record);
+                self.commit();
+            }
         }
     }
 
@@ -161,5 +180,6 @@ impl Expected {
             .filter(|((of, id, _), _)| origins.contains_key(&(*of, *id)));
         self.durable.checkpoints.extend(of_known);
         self.durable.lanes.extend(noted.lanes);
+        self.durable.disk_buffers.extend(noted.disk_buffers);
     }
 }

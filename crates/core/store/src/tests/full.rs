@@ -15,7 +15,7 @@ fn used(disk: &Disk, data_dir: &Path) -> Arc<Store> {
 }
 
 fn commit_at(store: &Store, offset: u64) -> io::Result<()> {
-    store.commit(|note| note(&"app".into(), OriginId(3), &"out".into(), offset))
+    store.commit(|moved| moved.checkpoint(&"app".into(), OriginId(3), &"out".into(), offset))
 }
 
 /// What a start would find.

@@ -1,0 +1,87 @@
+//! What the store knows of the disk buffers of sinks.
+
+use crate::database::{self, DISK_BUFFERS};
+use crate::{Moved, Store};
+use millstream_model::OriginId;
+use redb::{Database, ReadableDatabase, TableError};
+use std::io;
+use std::sync::{Arc, LazyLock};
+
+/// The id under which the positions in disk buffers are saved, as of a source. Ids of components
+/// have no dots.
+static SOURCE: LazyLock<Arc<str>> = LazyLock::new(|| "disk.buffers".into());
+
+/// The origin under which they are saved.
+const ORIGIN: OriginId = OriginId(0);
+
+/// How much of a sink's disk buffer is delivered, and how much its files hold at least.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskBufferRecord {
+    /// Entries before this number are settled.
+    pub position: u64,
+    /// The record counts the entries before this number; later ones may be in the files, too.
+    pub end: u64,
+    /// Number of entries in the files from `position` to `end`.
+    pub entries: u64,
+    /// Number of their events.
+    pub events: u64,
+}
+
+impl DiskBufferRecord {
+    /// Returns a record of a buffer of which only the position is known.
+    fn at(position: u64) -> DiskBufferRecord {
+        DiskBufferRecord { position, end: position, entries: 0, events: 0 }
+    }
+
+    /// Returns the value in the table.
+    pub(crate) fn encoded(self) -> Vec<u8> {
+        let numbers = [self.position, self.end, self.entries, self.events];
+        numbers.into_iter().flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// Reads a value of the table; `None` if it has another length.
+    fn decoded(value: &[u8]) -> Option<DiskBufferRecord> {
+        let (numbers, rest) = value.as_chunks::<8>();
+        let [position, end, entries, events] = *numbers else { return None };
+        let number = u64::from_le_bytes;
+        let record = DiskBufferRecord {
+            position: number(position),
+            end: number(end),
+            entries: number(entries),
+            events: number(events),
+        };
+        rest.is_empty().then_some(record)
+    }
+}
+
+impl Moved<'_> {
+    /// Notes what is known of a sink's disk buffer.
+    pub fn disk_buffer(&mut self, sink: &Arc<str>, record: DiskBufferRecord) {
+        // A checkpoint is saved only of an origin that is known.
+        self.pending.origins.insert((SOURCE.clone(), ORIGIN), Vec::new());
+        self.checkpoint(&SOURCE, ORIGIN, sink, record.position);
+        self.pending.disk_buffers.insert(sink.clone(), record);
+    }
+}
+
+impl Store {
+    /// Returns what is saved of a sink's disk buffer. It counts no entries if only the position is
+    /// known: nothing was saved, or a release without the table has moved the position.
+    pub fn disk_buffer(self: &Arc<Self>, sink: &str) -> io::Result<DiskBufferRecord> {
+        let saved = self.of_source(&SOURCE).committed(ORIGIN)?;
+        let position = saved.into_iter().find(|(of, _)| of == sink).map_or(0, |(_, at)| at);
+        let record = self.read(|database| record_of(database, sink))?;
+        let record = record.filter(|record| record.position == position);
+        Ok(record.unwrap_or_else(|| DiskBufferRecord::at(position)))
+    }
+}
+
+fn record_of(database: &Database, sink: &str) -> Result<Option<DiskBufferRecord>, redb::Error> {
+    let table = match database.begin_read()?.open_table(DISK_BUFFERS) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+        table => table?,
+    };
+    let value = table.get(sink)?;
+    let value = value.and_then(|value| database::opened(sink.as_bytes(), value.value()));
+    Ok(value.and_then(|value| DiskBufferRecord::decoded(&value)))
+}
