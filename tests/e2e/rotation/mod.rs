@@ -4,6 +4,7 @@
 mod crashes;
 mod cuts;
 mod inodes;
+mod links;
 mod logrotate;
 mod writers;
 

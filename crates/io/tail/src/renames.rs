@@ -1,7 +1,16 @@
-//! Follows renames that inotify reports, to find files that were renamed before they were opened.
+//! Follows the names that inotify reports, to find files that were renamed before they were opened,
+//! and to count those that were deleted before.
 
-use std::collections::HashSet;
+use crate::rotation_names::is_compressed_name;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+
+/// Most paths that are remembered of the files that one look has opened. Beyond, deleted files are
+/// not counted until the next look.
+const OPENED_MAX: usize = 1000;
+
+/// Most created files that are remembered beyond a look.
+const CREATED_MAX: usize = 10_000;
 
 /// A rename of a file. Either name has several paths if symlinks lead to its folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,19 +21,127 @@ pub struct Rename {
     pub to: Vec<PathBuf>,
 }
 
-/// Returns the current paths of files that once had a name that `matches`, given the renames in
-/// order.
-pub fn follow_renames(moved: Vec<Rename>, matches: impl Fn(&Path) -> bool) -> HashSet<PathBuf> {
-    let mut paths = HashSet::new();
-    for Rename { from, to } in moved {
-        let followed = from.iter().filter(|path| paths.remove(*path)).count();
-        // The rename replaces a file at the new name.
-        to.iter().for_each(|path| _ = paths.remove(path));
-        if followed > 0 || from.iter().any(|path| matches(path)) {
-            paths.extend(to);
+/// A change of a name in a watched folder, under each path that leads to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameChange {
+    /// A file was created.
+    Created(Vec<PathBuf>),
+    /// A file was renamed.
+    Renamed(Rename),
+    /// A file was deleted.
+    Deleted(Vec<PathBuf>),
+}
+
+/// What became of the files with changed names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// Current paths of files that were renamed and once had a matching name.
+    pub renamed: HashSet<PathBuf>,
+    /// The matching names of files that were both created and deleted, or replaced, by these changes.
+    pub deleted: Vec<PathBuf>,
+}
+
+/// Follows the files whose names change between two looks at them.
+#[derive(Default)]
+pub struct NameFollower {
+    created: CreatedFiles,
+    /// Paths of the files that the last look has opened; `None` if they are unknown.
+    opened: Option<HashSet<PathBuf>>,
+}
+
+impl NameFollower {
+    /// Follows the files that once had a name that `matches`, given the changes in order.
+    pub fn follow(
+        &mut self,
+        changes: Vec<NameChange>,
+        matches: impl Fn(&Path) -> bool,
+    ) -> Followed {
+        let mut followed = Followed::default();
+        for change in changes {
+            match change {
+                NameChange::Created(paths) => self.created.add(paths, &matches),
+                NameChange::Deleted(paths) => followed.deleted.extend(self.created.delete(&paths)),
+                NameChange::Renamed(rename) => {
+                    followed.deleted.extend(self.created.rename(&rename, &matches));
+                    follow_rename(&mut followed.renamed, rename, &matches);
+                }
+            }
+        }
+        // The last look may have opened a file whose creation had not been reported.
+        let mut opened = self.opened.take();
+        let is_unseen = |path: &PathBuf| opened.as_mut().is_some_and(|opened| !opened.remove(path));
+        followed.deleted.retain(is_unseen);
+        followed
+    }
+
+    /// Notes that all present files were looked at, and the paths of those that were opened.
+    pub fn note_look<'p>(&mut self, opened: impl ExactSizeIterator<Item = &'p Path>) {
+        self.created.keep_absent();
+        let is_known = opened.len() <= OPENED_MAX;
+        self.opened = is_known.then(|| opened.map(Path::to_path_buf).collect());
+    }
+}
+
+fn follow_rename(
+    renamed: &mut HashSet<PathBuf>,
+    Rename { from, to }: Rename,
+    matches: impl Fn(&Path) -> bool,
+) {
+    let followed = from.iter().filter(|path| renamed.remove(*path)).count();
+    // The rename replaces a file at the new name.
+    to.iter().for_each(|path| _ = renamed.remove(path));
+    if followed > 0 || from.iter().any(|path| matches(path)) {
+        renamed.extend(to);
+    }
+}
+
+/// The files that were created, by their current name.
+#[derive(Default)]
+struct CreatedFiles {
+    /// The first matching name of each, if it had one. Of several paths of a name the least is the
+    /// key.
+    files: HashMap<PathBuf, Option<PathBuf>>,
+}
+
+impl CreatedFiles {
+    fn add(&mut self, paths: Vec<PathBuf>, matches: impl Fn(&Path) -> bool) {
+        let matching = paths.iter().find(|path| matches(path)).cloned();
+        self.files.extend(paths.into_iter().min().map(|key| (key, matching)));
+    }
+
+    /// Returns the matching name of the file that the rename replaces.
+    fn rename(&mut self, rename: &Rename, matches: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+        let replaced = rename.to.iter().min().and_then(|key| self.files.remove(key)).flatten();
+        let moved = rename.from.iter().min().and_then(|key| self.files.remove(key));
+        if let (Some(matching), Some(key)) = (moved, rename.to.iter().min()) {
+            let name = || rename.to.iter().find(|path| matches(path)).cloned();
+            self.files.insert(key.clone(), matching.or_else(name));
+        }
+        replaced
+    }
+
+    /// Forgets the files that are present. The deletion or renaming of the others was not reported
+    /// yet.
+    fn keep_absent(&mut self) {
+        self.files.retain(|path, _| path.symlink_metadata().is_err());
+        if self.files.len() > CREATED_MAX {
+            self.files.clear();
         }
     }
-    paths
+
+    /// Returns the matching name of the file, unless it was compressed.
+    fn delete(&mut self, paths: &[PathBuf]) -> Option<PathBuf> {
+        let key = paths.iter().min()?;
+        let matching = self.files.remove(key)??;
+        let is_compressed = self.files.keys().any(|other| is_compressed_form(other, key));
+        (!is_compressed).then_some(matching)
+    }
+}
+
+/// Whether a path is the name of another one with the extension of compressed files.
+fn is_compressed_form(path: &Path, original: &Path) -> bool {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    is_compressed_name(path) && bytes.starts_with(original.as_os_str().as_encoded_bytes())
 }
 
 #[cfg(test)]
@@ -35,10 +152,8 @@ mod tests {
     fn a_file_is_followed_from_its_matching_name() {
         let matches = |path: &Path| ["/in/app.log", "/in/a.txt"].iter().any(|p| path == *p);
         let follow_renames = |moved: &[(&str, &str)]| {
-            let rename =
-                |(from, to): &(&str, &str)| Rename { from: vec![from.into()], to: vec![to.into()] };
-            let moved = moved.iter().map(rename).collect();
-            let paths = super::follow_renames(moved, matches);
+            let moved = moved.iter().map(|(from, to)| rename(from, to)).collect();
+            let paths = NameFollower::default().follow(moved, matches).renamed;
             let mut paths: Vec<String> =
                 paths.iter().map(|path| path.display().to_string()).collect();
             paths.sort();
@@ -69,9 +184,64 @@ mod tests {
     fn one_of_several_paths_of_a_name_is_enough() {
         let paths =
             |name: &str| ["/in", "/data"].map(|folder| Path::new(folder).join(name)).to_vec();
-        let rename = |from: &str, to: &str| Rename { from: paths(from), to: paths(to) };
+        let rename =
+            |from: &str, to: &str| NameChange::Renamed(Rename { from: paths(from), to: paths(to) });
         let moved = vec![rename("app.log", "app.log.1"), rename("app.log.1", "app.log.2")];
-        let found = follow_renames(moved, |path| path == "/data/app.log");
-        assert_eq!(found, paths("app.log.2").into_iter().collect());
+        let matches = |path: &Path| path == "/data/app.log";
+        let mut names = NameFollower::default();
+        let found = names.follow(moved, matches);
+        assert_eq!(found.renamed, paths("app.log.2").into_iter().collect());
+        let changes = vec![
+            NameChange::Created(paths("app.log")),
+            rename("app.log", "app.log.1"),
+            NameChange::Deleted(paths("app.log.1").into_iter().rev().collect()),
+        ];
+        names.note_look([].into_iter());
+        assert_eq!(names.follow(changes, matches).deleted, [Path::new("/data/app.log")]);
+    }
+
+    fn rename(from: &str, to: &str) -> NameChange {
+        NameChange::Renamed(Rename { from: vec![from.into()], to: vec![to.into()] })
+    }
+
+    #[test]
+    fn files_that_were_created_and_deleted_are_counted() {
+        let created = |name: &str| NameChange::Created(vec![name.into()]);
+        let deleted = |name: &str| NameChange::Deleted(vec![name.into()]);
+        let count = |changes: Vec<NameChange>| {
+            let mut names = NameFollower::default();
+            names.note_look([].into_iter());
+            names.follow(changes, |path| path == "/app.log").deleted.len()
+        };
+        assert_eq!(count(vec![created("/app.log"), deleted("/app.log")]), 1);
+        assert_eq!(count(vec![deleted("/app.log"), created("/app.log")]), 0, "another file");
+        assert_eq!(count(vec![created("/other"), deleted("/other")]), 0);
+        let late = vec![created("/tmp"), rename("/tmp", "/app.log"), deleted("/app.log")];
+        assert_eq!(count(late), 1);
+        let rotated = || vec![created("/app.log"), rename("/app.log", "/app.log.1")];
+        assert_eq!(count(rotated()), 0);
+        assert_eq!(count([rotated(), vec![deleted("/app.log.1")]].concat()), 1);
+        assert_eq!(count([rotated(), rotated()].concat()), 1, "the first one was replaced");
+        let compressed = [rotated(), vec![created("/app.log.1.gz"), deleted("/app.log.1")]];
+        assert_eq!(count(compressed.concat()), 0);
+    }
+
+    /// The look is between the creation and the deletion, or between the creation and its report.
+    #[test]
+    fn a_file_that_a_look_has_opened_is_not_counted_and_one_that_it_missed_is() {
+        let created = || vec![NameChange::Created(vec!["/app.log".into()])];
+        let deleted = || vec![NameChange::Deleted(vec!["/app.log".into()])];
+        let matches = |path: &Path| path == "/app.log";
+        for was_opened in [false, true] {
+            let opened: &[&Path] = if was_opened { &[Path::new("/app.log")] } else { &[] };
+            let mut names = NameFollower::default();
+            assert_eq!(names.follow(created(), matches).deleted.len(), 0);
+            names.note_look(opened.iter().copied());
+            let count = usize::from(!was_opened);
+            assert_eq!(names.follow(deleted(), matches).deleted.len(), count);
+            names.note_look(opened.iter().copied());
+            let both = [created(), deleted(), created(), deleted()].concat();
+            assert_eq!(names.follow(both, matches).deleted.len(), count + 1);
+        }
     }
 }

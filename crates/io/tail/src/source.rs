@@ -19,6 +19,7 @@ use crate::copy_detection::Candidate;
 use crate::links::Links;
 use crate::open::open_max;
 use crate::records::{Records, forget, load_records};
+use crate::renames::NameFollower;
 use crate::settings::TailSettings;
 use crate::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
 use crate::watch::Watch;
@@ -93,6 +94,7 @@ pub struct FileSource {
     /// under another name.
     records: Records,
     rotations: Rotations,
+    names: NameFollower,
     unreadable: BTreeMap<PathBuf, String>,
     walks: Walks,
     open_limit: OpenLimit,
@@ -122,6 +124,7 @@ impl FileSource {
             schedule: Schedule::default(),
             orphans: Orphans::default(),
             grown_heads: Vec::new(),
+            names: NameFollower::default(),
             unreadable: BTreeMap::new(),
             walks: Walks::new(),
             open_limit: OpenLimit::new(

@@ -3,7 +3,7 @@
 //! An event is only a hint which path to check. Where inotify is unavailable (no watches left, a
 //! network file system) the source scans at intervals.
 
-use super::renames::Rename;
+use super::renames::{NameChange, Rename};
 use millstream_model::OriginId;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -24,7 +24,8 @@ pub struct Watch {
     files: HashMap<i32, OriginId>,
     /// Cookie and paths of the last `IN_MOVED_FROM`, whose `IN_MOVED_TO` follows.
     moved_from: Option<(u32, Vec<PathBuf>)>,
-    moved: Vec<Rename>,
+    /// The changes of names in order.
+    named: Vec<NameChange>,
     changes: Changes,
 }
 
@@ -61,7 +62,7 @@ impl Watch {
             folders: HashMap::new(),
             files: HashMap::new(),
             moved_from: None,
-            moved: Vec::new(),
+            named: Vec::new(),
             changes: Changes::default(),
         }
     }
@@ -117,9 +118,10 @@ impl Watch {
         }
     }
 
-    /// Takes the renames between watched folders since the last call, in order.
-    pub fn take_moved(&mut self) -> Vec<Rename> {
-        std::mem::take(&mut self.moved)
+    /// Takes the changes of names since the last call, in order, with renames between watched
+    /// folders as such.
+    pub fn take_named(&mut self) -> Vec<NameChange> {
+        std::mem::take(&mut self.named)
     }
 
     /// Takes the name changes in the folders since the last call.
@@ -129,7 +131,7 @@ impl Watch {
 
     /// Discards pending names: an incomplete list of renames would lead to wrong paths.
     fn discard_names(&mut self) {
-        (self.moved_from, self.moved, self.changes) = (None, Vec::new(), Changes::default());
+        (self.moved_from, self.named, self.changes) = (None, Vec::new(), Changes::default());
     }
 
     /// Records a name that appeared or vanished, under each path that leads to it.
@@ -142,7 +144,15 @@ impl Watch {
             self.changes.vanished.extend(paths.iter().cloned());
         }
         if flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
-            self.moved.extend(pair_rename(&mut self.moved_from, flags, cookie, paths));
+            let rename = pair_rename(&mut self.moved_from, flags, cookie, paths);
+            self.named.extend(rename.map(NameChange::Renamed));
+        }
+        let is_folder = flags.contains(ReadFlags::ISDIR);
+        if flags.contains(ReadFlags::CREATE) && !is_folder {
+            self.named.push(NameChange::Created(paths.to_vec()));
+        }
+        if flags.contains(ReadFlags::DELETE) && !is_folder {
+            self.named.push(NameChange::Deleted(paths.to_vec()));
         }
     }
 
@@ -174,7 +184,7 @@ impl Watch {
                 self.record_name(flags, event.cookie(), &paths);
             }
             let changes = self.changes.appeared.len().max(self.changes.vanished.len());
-            if self.moved.len().max(changes) > NAMES_MAX {
+            if self.named.len().max(changes) > NAMES_MAX {
                 events.overflow = true;
                 self.discard_names();
             }
@@ -233,7 +243,14 @@ mod tests {
         let moved = [("in/a", "in/a.1"), ("in/a.1", "other/a.2")];
         assert!(events.names && !events.folders);
         let rename = |(from, to)| Rename { from: vec![path(from)], to: vec![path(to)] };
-        assert_eq!(watch.take_moved(), moved.map(rename));
+        let named = watch.take_named();
+        let renamed = named.iter().filter_map(|change| match change {
+            NameChange::Renamed(rename) => Some(rename.clone()),
+            _ => None,
+        });
+        assert!(renamed.eq(moved.map(rename)));
+        assert_eq!(named.first(), Some(&NameChange::Created(vec![path("in/a")])));
+        assert_eq!(named.last(), Some(&NameChange::Deleted(vec![path("in/c")])));
         let appeared = ["in/a", "in/a.1", "in/b", "in/c", "other/a.2"];
         let changes = watch.take_changes();
         assert_eq!(changes.appeared, appeared.map(path).into());
@@ -243,14 +260,14 @@ mod tests {
         fs::create_dir(path("in/folder")).unwrap();
         let events = watch.read_events();
         assert!(events.folders && !events.names);
-        assert!(!watch.read_events().names && watch.take_moved().is_empty());
+        assert!(!watch.read_events().names && watch.take_named().is_empty());
         // Beyond the capacity all pending renames are discarded.
         for _ in 0..=NAMES_MAX / 2 {
             fs::rename(path("in/a"), path("in/b")).unwrap();
             fs::rename(path("in/b"), path("in/a")).unwrap();
             watch.read_events();
         }
-        assert!(watch.take_moved().len() < 2);
+        assert!(watch.take_named().len() < 2);
         let names = (0..=NAMES_MAX).map(|n| path(&format!("in/{n}")));
         names.for_each(|name| fs::write(name, "").unwrap());
         assert!(

@@ -3,7 +3,6 @@
 use super::{FileSource, MISSING};
 use crate::discover::Pattern;
 use crate::identity::Inode;
-use crate::renames::follow_renames;
 use crate::scan_budget::ScanBudget;
 use crate::tail::Tail;
 use millstream_model::{EngineTime, OriginId, SourceCx};
@@ -26,8 +25,7 @@ impl FileSource {
         }
         let is_file = |path: &&PathBuf| self.is_included(path) && !path.is_symlink();
         let mut files: BTreeSet<PathBuf> = appeared.iter().filter(is_file).cloned().collect();
-        let moved = self.watch.take_moved();
-        files.extend(follow_renames(moved, |path| self.is_included(path)));
+        files.extend(self.follow_names(cx));
         // inotify reports a symlink to a folder like a file.
         let has_folder = appeared.iter().any(|path| !files.contains(path) && path.is_dir());
         // A linked file is reported under the name of the link.
@@ -46,6 +44,24 @@ impl FileSource {
         unreadable.extend(missing.map(|pattern| (pattern, MISSING.to_owned())));
         self.report(unreadable, cx);
         self.walks.end_check(now, scan_budget.interval());
+    }
+
+    /// Returns the current paths of renamed files. Counts files that were created and deleted since
+    /// the last look. They are not counted as lost: they may have been empty, or other names of a
+    /// file that is read.
+    pub(super) fn follow_names(&mut self, cx: &SourceCx<'_>) -> HashSet<PathBuf> {
+        let mut names = std::mem::take(&mut self.names);
+        let followed = names.follow(self.watch.take_named(), |path| self.is_included(path));
+        self.names = names;
+        if let Some(first) = followed.deleted.first() {
+            let (id, count) = (&cx.info.id, followed.deleted.len() as u64);
+            cx.counters.noted("unseen_deletions", count);
+            log::info!(
+                "source {id}: {count} files were created and deleted before they could be read, the first as {}",
+                first.display()
+            );
+        }
+        followed.renamed
     }
 
     /// Returns the patterns that matched one of the names, and match no file any more.

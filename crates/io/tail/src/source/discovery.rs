@@ -11,7 +11,6 @@ use crate::identity::{Descriptor, Fingerprint, Inode};
 use crate::links::Links;
 use crate::open::{Symlinks, irregular};
 use crate::records::FileRecord;
-use crate::renames::follow_renames;
 use crate::rotation_names::{container, is_compressed_name};
 use crate::scan_budget::ScanBudget;
 use crate::tail::Tail;
@@ -38,7 +37,7 @@ impl FileSource {
         let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
         let mut found = walk(&self.settings.include, &self.settings.exclude);
         // By the names of the links that were known when the files were renamed.
-        let renamed = follow_renames(self.watch.take_moved(), |path| self.is_included(path));
+        let renamed = self.follow_names(cx);
         self.follow_links(&mut found);
         found.files.extend(renamed);
         found.files.retain(|path| !self.retention.contains(path));
@@ -87,6 +86,7 @@ impl FileSource {
             self.rotated(files, appeared, &mut identified.inodes, &mut identified.new, cx);
         identified.unknown.extend(rotated);
         self.adopt_unknown(identified.unknown, &mut identified.new, cx, unreadable);
+        self.names.note_look(identified.new.iter().map(Tail::path));
         // An incomplete compressed file may be the new form of a missing one.
         let searched = !self.walks.is_searched() && self.rotations.is_complete();
         if searched {

@@ -306,3 +306,26 @@ fn a_rotated_file_of_another_owner_beside_a_target_is_not_read() {
         assert_eq!(settle_sorted(&mut fixture), ["2"]);
     }
 }
+
+#[test]
+fn files_that_come_and_go_between_two_polls_are_counted() {
+    let mut fixture = begun("0\n");
+    let remove = |fixture: &Fixture, name: &str| fs::remove_file(fixture.path(name)).unwrap();
+    fixture.append("b.log", "1\n");
+    remove(&fixture, "b.log");
+    fixture.read_texts();
+    assert_eq!(noted(&fixture, "unseen_deletions"), 1);
+    rotate(&fixture, "a.log");
+    fixture.append("a.log", "2\n");
+    fixture.rename("a.log", "a.log.2");
+    fixture.append("a.log", "3\n");
+    remove(&fixture, "a.log.2");
+    fixture.append("other", "4\n");
+    remove(&fixture, "other");
+    assert_eq!(settle(&mut fixture), ["3"]);
+    assert_eq!(noted(&fixture, "unseen_deletions"), 2);
+    fixture.append("a.log", "5\n");
+    remove(&fixture, "a.log");
+    settle(&mut fixture);
+    assert_eq!(noted(&fixture, "unseen_deletions"), 2, "an open file is read to its end");
+}
