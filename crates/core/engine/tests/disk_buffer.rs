@@ -486,11 +486,17 @@ async fn a_buffer_that_is_moved_to_disk_lets_its_sources_continue() {
     stop(running).await;
 }
 
-/// A stopped agent with everything on disk, in several segments.
-async fn stopped_with_segments() -> Agent {
+/// An agent whose lines fill several segments.
+fn agent_with_segments() -> Agent {
     let disk = DiskOptions { bytes_max: 32 << 20, mode: DiskMode::Overflow, replay_rate: None };
     let mut agent = Agent::new(Buffer { disk: Some(disk), ..buffer(DiskMode::Overflow) });
     agent.line_bytes = 1 << 15;
+    agent
+}
+
+/// The same, stopped, with everything on disk.
+async fn stopped_with_segments() -> Agent {
+    let agent = agent_with_segments();
     stop(agent.fill().await).await;
     assert!(agent.segments().len() > 2);
     agent
@@ -540,6 +546,28 @@ async fn what_is_missing_of_the_files_at_a_start_is_counted() {
         assert!(damaged > 0);
         assert_eq!(sent + damaged, LINES);
     }
+}
+
+/// Something removes the files of a running agent, which has an entry of them in flight and writes
+/// on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn files_that_are_removed_from_a_running_agent_are_counted() {
+    let agent = agent_with_segments();
+    agent.endpoint.stall(true);
+    let running = agent.start();
+    wait_until(|| agent.segments().len() > 2).await;
+    remove_all(&agent.folder.path().join("spool/out"));
+    agent.wait_for_source().await;
+    agent.endpoint.stall(false);
+    wait_until(|| disk_of(&running).events == 0).await;
+    let (_, damaged) = stop_counted(running).await;
+    let (_, again) = stop_counted(agent.start()).await;
+    assert_eq!(again, 0);
+    let mut sent = agent.numbers();
+    sent.sort_unstable();
+    sent.dedup();
+    assert!(damaged > 0);
+    assert_eq!(sent.len() as u64 + damaged, LINES);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

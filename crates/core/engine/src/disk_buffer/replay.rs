@@ -94,7 +94,7 @@ impl Worker {
                     return false;
                 }
                 Err(error) => {
-                    self.failed("read", &error);
+                    self.cannot_read(&error);
                     return false;
                 }
             };

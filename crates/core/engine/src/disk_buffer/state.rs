@@ -432,8 +432,8 @@ impl State {
 
     /// Returns the number before which every entry is settled.
     pub fn settled_until(&self) -> u64 {
-        match self.window.first_unsettled() {
-            Some(first) => first,
+        match self.window.settled_until(self.dealt_until) {
+            Some(position) => position,
             None if self.is_behind() => self.dealt_until,
             None => self.next_number,
         }

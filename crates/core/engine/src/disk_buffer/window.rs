@@ -133,6 +133,16 @@ impl Window {
         self.entries.get(self.entries.partition_point(|entry| entry.is_dealt))
     }
 
+    /// Returns the number before which every entry is settled, given the number after the last that a
+    /// lane got; `None` without entries.
+    ///
+    /// An entry that waits in memory may be before one that was read from disk: it was encoded for a
+    /// sink that is configured again.
+    pub fn settled_until(&self, dealt_until: u64) -> Option<u64> {
+        let first = self.entries.front()?;
+        Some(if first.is_dealt { first.number } else { first.number.min(dealt_until) })
+    }
+
     /// Returns the number of the first entry that a lane has and that is not settled. Settled ones
     /// at the front are removed.
     pub fn first_unsettled(&self) -> Option<u64> {
@@ -186,5 +196,50 @@ impl Window {
         let waiting = gone.iter().filter(|entry| !entry.is_dealt);
         self.waiting_bytes -= waiting.map(|entry| entry.bytes).sum::<u64>();
         gone.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(number: u64) -> Tracked {
+        let label = Label {
+            lane: 0,
+            lanes: 1,
+            format: "fake/1".into(),
+            ranges: Vec::new(),
+            completes: true,
+            since_ms: 0,
+        };
+        Tracked {
+            number,
+            label,
+            events: 1,
+            bytes: 1,
+            payload: None,
+            holds: Vec::new(),
+            place: Place::Memory,
+            is_dealt: false,
+            is_kept: false,
+            is_settled: false,
+            attempts: 0,
+            paid: None,
+        }
+    }
+
+    #[test]
+    fn a_position_never_passes_an_entry_that_waits() {
+        let mut window = Window::default();
+        assert_eq!(window.settled_until(3), None);
+        window.push(entry(7));
+        assert_eq!(window.settled_until(3), Some(3), "entries from 3 to 6 are on disk");
+        window.restore(entry(9));
+        window.deal(9);
+        assert_eq!(window.settled_until(10), Some(7));
+        window.deal(7);
+        window.get(7).unwrap().is_settled = true;
+        window.trim();
+        assert_eq!(window.settled_until(10), Some(9));
     }
 }

@@ -244,25 +244,38 @@ impl Worker {
     /// Pauses reading after a failure. What is gone is counted.
     pub fn cannot_read(&mut self, error: &io::Error) {
         if error.kind() == io::ErrorKind::NotFound {
-            let view = self.files.view();
-            self.buffer.damaged(view.unread_entries, view.unread_events);
-            self.files.begin_again();
-            return self.publish();
+            return self.begin_again();
         }
         self.read_at = Some(Instant::now() + RETRY_AFTER);
         self.report(format!("its disk buffer cannot read: {error}"));
     }
 
     /// Pauses after a failure. What was written and not synced is written again.
-    pub fn failed(&mut self, what: &'static str, error: &io::Error) {
-        let text = format!("its disk buffer cannot {what}: {error}");
-        let mut state = self.buffer.lock();
-        state.unwritten();
-        drop(state);
+    fn failed(&mut self, what: &'static str, error: &io::Error) {
+        self.write_again();
+        self.retry_at = Some(Instant::now() + RETRY_AFTER);
+        if error.kind() == io::ErrorKind::NotFound {
+            return self.begin_again();
+        }
+        self.report(format!("its disk buffer cannot {what}: {error}"));
+    }
+
+    /// Counts what is unread as damaged, as the files or their folder are gone, and begins new ones.
+    fn begin_again(&mut self) {
+        let view = self.files.view();
+        if view.unread_entries > 0 {
+            self.buffer.damaged(view.unread_entries, view.unread_events);
+        }
+        self.files.begin_again();
+        self.write_again();
+        self.publish();
+    }
+
+    /// Lets what was written and not synced be written again.
+    fn write_again(&mut self) {
+        self.buffer.lock().unwritten();
         self.appended.clear();
         (self.appended_bytes, self.appended_since) = (0, None);
-        self.retry_at = Some(Instant::now() + RETRY_AFTER);
-        self.report(text);
     }
 
     /// Counts a failure, and logs it if it is another than before.
