@@ -1,6 +1,7 @@
 //! Metrics that reach a real Prometheus by remote write and by scraping, with exact values.
 
 use crate::support::{Agent, folder, lines, wait_until};
+use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_testkit_servers::prometheus::{Prometheus, PrometheusOptions, free_port};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -149,6 +150,47 @@ fn samples_rejected_by_prometheus_are_counted_and_the_rest_delivered() {
     wait_until("the first", PATIENCE, || prometheus.value("refused_a_total") == Some(1.0));
     wait_until("a sample of the future", PATIENCE, || dropped(&agent, "future") >= 1.0);
     assert!(prometheus.query("refused_old[100y]").is_empty());
+}
+
+#[test]
+fn a_series_that_prometheus_refuses_again_and_again_costs_no_more_requests() {
+    const BAD: u64 = 4;
+    let is_bad = |seen: &ReceivedRequest| {
+        let word = b"toolong";
+        seen.body.windows(word.len()).any(|bytes| bytes == word)
+    };
+    let endpoint = HttpServer::start(move |seen| match is_bad(seen) {
+        true => Reply::Status(400, Vec::new(), "label value too long".to_owned()),
+        false => Reply::status(204),
+    });
+    let dir = folder();
+    let sink = format!(
+        "type: prometheus_remote_write, uri: '{}', spread: 0s, protocol: '1'",
+        endpoint.uri("/write")
+    );
+    let config = config("period: 1s", &sink)
+        + "  dead: { type: file, inputs: [out.rejected], path: DIR/dead.json, sync: 100ms }\n";
+    let mut agent = start(dir.path(), &config);
+    let good = (0..200).map(|number| format!("costs.good{number}:1|g"));
+    let bad = (0..BAD).map(|number| format!("costs.bad{number}:1|g|#x:toolong"));
+    let points: Vec<String> = good.chain(bad).collect();
+    send(dir.path(), &points.iter().map(String::as_str).collect::<Vec<_>>());
+    let dead = || lines(&dir.path().join("dead.json")).len();
+    let refused = |seen: &[ReceivedRequest]| seen.iter().filter(|seen| is_bad(seen)).count();
+    // A batch that was packed before the refusals has the bad series, too.
+    wait_until("three periods", PATIENCE, || dead() >= 3 * BAD as usize);
+    let before = refused(&endpoint.requests());
+    assert!(before >= 10, "{before} refused requests found {BAD} series");
+    wait_until("six periods", PATIENCE, || dead() >= 6 * BAD as usize);
+    let seen = endpoint.requests();
+    assert_eq!(refused(&seen), before, "of {} requests", seen.len());
+    assert!(!is_bad(seen.last().unwrap()), "the others are accepted");
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    for line in lines(&dir.path().join("dead.json")) {
+        let event: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(event["reason"], "400: label value too long", "{event}");
+        assert_eq!(event["tags"]["x"], "toolong", "{event}");
+    }
 }
 
 /// Metrics in a log; Prometheus refuses those of 2001.

@@ -10,7 +10,7 @@ use super::pack_task::{Job, JobResult, PackTask, run};
 use super::response_class::{ResponseClass, explain, kind, reason, refusal, response_class};
 use super::shares::{Numbering, Settlement, Shares};
 use super::stall::Stall;
-use super::{EventSet, PackRefusal, Packer, Record, Request, Settings};
+use super::{EventSet, PackRefusal, Packer, Record, Refusal, Request, Settings};
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Feed, Lane, LaneCx, Payload, Refused, Settled,
 };
@@ -88,18 +88,10 @@ enum Repair {
 
 /// Why a request is repaired.
 enum Cause {
-    /// Its content was refused: it is split.
-    Content(Refusal),
+    /// Its content was refused: it is split. `is_read`: a component reads what is refused.
+    Content { refusal: Refusal, is_read: bool },
     /// Its format was refused: it is converted.
     Format(FormatError),
-}
-
-/// An endpoint's refusal of the content of a request.
-struct Refusal {
-    /// The response says that the endpoint already has the events.
-    is_duplicate: bool,
-    /// Why, if a component reads what is refused.
-    reason: Option<String>,
 }
 
 /// An endpoint's response to a request format that it does not support.
@@ -167,7 +159,7 @@ impl<P: Packer> RequestLane<P> {
         let QueuedRequest { id, request, in_doubt } = queued;
         let events = request.events.clone();
         let job = match &cause {
-            Cause::Content(refusal) => Job::Split(request, refusal.reason.is_some()),
+            Cause::Content { refusal, is_read } => Job::Split(request, refusal.clone(), *is_read),
             Cause::Format(_) => Job::Convert(request),
         };
         batch.repair = Some(Repair::Running { id, events, in_doubt, cause });
@@ -242,17 +234,16 @@ impl<P: Packer> RequestLane<P> {
     /// drops it.
     fn refuse(&mut self, record: Record) {
         let Some(batch) = self.batches.front_mut() else { return };
-        let Some(Repair::Running { events, cause: Cause::Content(refusal), .. }) =
-            batch.repair.take()
-        else {
+        let Some(Repair::Running { events, cause, .. }) = batch.repair.take() else { return };
+        let Cause::Content { refusal: Refusal { reason, is_duplicate }, is_read } = cause else {
             return;
         };
-        if refusal.is_duplicate {
+        if is_duplicate {
             return batch.shares.deliver(&events);
         }
-        let Some(reason) = refusal.reason else {
+        if !is_read {
             return self.counters.dropped("refused", events.len());
-        };
+        }
         let refused = |event| batch.shares.refused(event, reason.clone(), record.clone());
         self.refused.extend(events.iter().filter_map(refused));
     }
@@ -382,8 +373,8 @@ impl<P: Packer> RequestLane<P> {
             );
         }
         let is_duplicate = queued.in_doubt && P::is_duplicate(&response.body);
-        let reason = is_read.then(|| reason(response));
-        let cause = Cause::Content(Refusal { is_duplicate, reason });
+        let refusal = Refusal { reason: reason(response), is_duplicate };
+        let cause = Cause::Content { refusal, is_read };
         batch.repair = Some(Repair::Waiting(queued, cause));
     }
 
@@ -405,7 +396,7 @@ impl<P: Packer> RequestLane<P> {
 /// Returns the events that the packer refused as the engine takes them.
 fn of_packer(shares: &Shares, refused: Vec<PackRefusal>) -> impl Iterator<Item = Refused> {
     refused.into_iter().filter_map(|PackRefusal { event, reason, record }| {
-        shares.refused(event, reason.to_owned(), record)
+        shares.refused(event, reason.into_owned(), record)
     })
 }
 

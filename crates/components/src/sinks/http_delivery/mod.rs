@@ -33,6 +33,7 @@ pub use stall::Stall;
 use bytes::Bytes;
 use millstream_model::Routing;
 use std::any::Any;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Metadata of a payload, which an encoder stores in `Payload::routing` for a [`RequestLane`].
@@ -117,12 +118,21 @@ impl Record {
     }
 }
 
+/// An endpoint's refusal of a request for its content (400, 413, 422).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why: the status and the beginning of the body.
+    pub reason: String,
+    /// The response says that the endpoint already has the events.
+    pub is_duplicate: bool,
+}
+
 /// An event that a packer refused.
 pub struct PackRefusal {
     /// Its index in the batch.
     pub event: u32,
     /// Why.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// The event as it was encoded.
     pub record: Record,
 }
@@ -146,6 +156,13 @@ pub trait Packer: Send + 'static {
         Self: Sized,
     {
         None
+    }
+
+    /// Handles the refusal of a request with events by a [`RequestLane`]'s endpoint. Returns whether
+    /// the request is to be split; otherwise the packer refuses all of its events as in
+    /// [`Packer::pack`]. Runs on a blocking thread.
+    fn on_refusal(&mut self, _request: &Request, _refusal: &Refusal) -> bool {
+        true
     }
 
     /// Splits a request that the endpoint refused for its content (400, 413, 422) into smaller ones

@@ -1,6 +1,6 @@
 //! Runs the packer on a blocking thread.
 
-use super::{EncodedPayload, PackRefusal, Packer, Record, Request};
+use super::{EncodedPayload, PackRefusal, Packer, Record, Refusal, Request};
 use std::future::pending;
 use std::panic::resume_unwind;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -10,7 +10,7 @@ pub enum Job {
     /// Packs payloads into requests.
     Pack(Vec<EncodedPayload>),
     /// Splits a refused request. `true`: if it has a single event, returns its record.
-    Split(Request, bool),
+    Split(Request, Refusal, bool),
     /// Converts a request to another format.
     Convert(Request),
 }
@@ -78,7 +78,10 @@ pub fn run(packer: &mut impl Packer, job: Job) -> JobResult {
             let requests = packer.pack(payloads);
             JobResult::Packed(requests, packer.take_refused())
         }
-        Job::Split(request, wants_record) => {
+        Job::Split(request, refusal, wants_record) => {
+            if !packer.on_refusal(&request, &refusal) {
+                return JobResult::Split(Vec::new(), packer.take_refused());
+            }
             let is_wanted = wants_record && request.events.len() == 1;
             let record = if is_wanted { packer.record(&request) } else { Record::default() };
             match packer.split(request) {

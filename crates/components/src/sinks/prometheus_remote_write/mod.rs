@@ -5,6 +5,8 @@
 
 mod config;
 mod packer;
+mod refused_series;
+mod split_time;
 
 pub use config::PrometheusRemoteWriteConfig;
 

@@ -1,16 +1,22 @@
 //! The packer: looks up series, accumulates deltas, and encodes requests.
 
+use super::refused_series::{RefusedSeries, Sample, SeriesKey, Treatment};
+use super::split_time::{Period, SplitTime};
 use crate::codec::metric_record;
-use crate::sinks::http_delivery::{EncodedPayload, EventSet, PackRefusal, Packer, Record, Request};
+use crate::sinks::http_delivery::{
+    EncodedPayload, EventSet, PackRefusal, Packer, Record, Refusal, Request,
+};
 use crate::sinks::prometheus::{now_ms, rows_of};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::prometheus::{
-    Accumulator, Body, Options, RemoteWriteLabels, RequestBuilder, Rows, Version,
+    Accumulator, Body, Collector, Histogram, Options, Point, RejectReason, RemoteWriteLabels,
+    RequestBuilder, Row, Rows, Version,
 };
 use millstream_model::{Counters, Feed, MemoryPressure};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -47,19 +53,107 @@ pub struct Limits {
 /// endpoint refuses. `None` if no component reads these.
 type Kept = Option<Arc<[EncodedPayload]>>;
 
+/// What the requests of a batch have in common.
+#[derive(Clone)]
+struct PackedBatch {
+    kept: Kept,
+    /// When it was packed, in milliseconds since 1970.
+    packed_ms: i64,
+    period: Option<Period>,
+}
+
 /// What a request was made from.
 struct Packed {
+    batch: PackedBatch,
     body: Body,
     events: EventSet,
-    kept: Kept,
+    /// The sample of each event.
+    samples: Vec<Sample>,
+}
+
+impl Packed {
+    /// Returns what a request without events is made from.
+    fn probe(batch: PackedBatch) -> Packed {
+        Packed { batch, body: Body::probe(), events: EventSet::default(), samples: Vec::new() }
+    }
+
+    fn to_version_1(&self) -> Option<Packed> {
+        Some(Packed {
+            batch: self.batch.clone(),
+            body: self.body.to_version_1()?,
+            events: self.events.clone(),
+            samples: self.samples.clone(),
+        })
+    }
+
+    fn split(&self) -> Option<[Packed; 2]> {
+        let [one, other] = self.body.split()?;
+        let (events, other_events) = self.events.split_at(one.events());
+        let (samples, other_samples) = self.samples.split_at_checked(one.events() as usize)?;
+        let half = |body, events, samples: &[Sample]| Packed {
+            batch: self.batch.clone(),
+            body,
+            events,
+            samples: samples.to_vec(),
+        };
+        Some([half(one, events, samples), half(other, other_events, other_samples)])
+    }
+}
+
+/// A request in progress.
+struct OpenRequest {
+    builder: RequestBuilder,
+    events: EventSet,
+    samples: Vec<Sample>,
+}
+
+impl OpenRequest {
+    fn new(version: Version, seed: u64) -> OpenRequest {
+        let builder = RequestBuilder::new(version, seed);
+        OpenRequest { builder, events: EventSet::default(), samples: Vec::new() }
+    }
+
+    /// Ends an event, whose sample was added to the builder.
+    fn end_event(&mut self, event: u32, sample: Sample) {
+        self.builder.end_event();
+        self.events.push(event);
+        self.samples.push(sample);
+    }
+
+    fn is_full(&self, limits: &Limits) -> bool {
+        self.builder.events() >= limits.events || self.builder.bytes() >= limits.bytes
+    }
+
+    /// Returns the request and starts the next one. `None` if it has no events.
+    fn take(&mut self, batch: &PackedBatch) -> Option<Packed> {
+        if self.events.is_empty() {
+            return None;
+        }
+        Some(Packed {
+            batch: batch.clone(),
+            body: self.builder.take(),
+            events: std::mem::take(&mut self.events),
+            samples: std::mem::take(&mut self.samples),
+        })
+    }
+}
+
+/// Drops the samples of series that the endpoint refuses, which are summed nevertheless.
+struct LeftOut;
+
+impl Collector for LeftOut {
+    fn number(&mut self, _: &[u8], _: &Point) {}
+    fn histogram(&mut self, _: &[u8], _: &Histogram, _: &Point) {}
 }
 
 /// Packs rows into requests.
 pub struct RemotePacker {
     accumulator: Accumulator<RemoteWriteLabels>,
-    builder: RequestBuilder,
-    /// Events of the request in progress.
-    events: EventSet,
+    open: OpenRequest,
+    /// The request in progress of series that the endpoint may refuse.
+    apart: OpenRequest,
+    refused_series: RefusedSeries,
+    split_time: SplitTime,
     limits: Limits,
     compressor: Compressor,
     counters: Arc<Counters>,
@@ -89,8 +183,10 @@ impl RemotePacker {
         let version = if limits.protocol == Protocol::Two { Version::Two } else { Version::One };
         RemotePacker {
             accumulator: Accumulator::new(options, form),
-            builder: RequestBuilder::new(version, seed),
-            events: EventSet::default(),
+            open: OpenRequest::new(version, seed),
+            apart: OpenRequest::new(version, seed),
+            refused_series: RefusedSeries::default(),
+            split_time: SplitTime::default(),
             limits,
             compressor: Compressor::new(Algorithm::Snappy, None),
             counters,
@@ -107,42 +203,75 @@ impl RemotePacker {
     fn add(
         &mut self,
         (rows, text): (&Rows, &[u8]),
-        (first, now_ms): (u32, i64),
-        kept: &Kept,
-        requests: &mut Vec<Request>,
+        first: u32,
+        batch: &PackedBatch,
+        requests: &mut Requests,
     ) {
         for (event, row) in (first..).zip(rows.rows()) {
-            match self.accumulator.add((rows, row, text), now_ms, &mut self.builder) {
-                Ok(()) => {
-                    self.builder.end_event();
-                    self.events.push(event);
-                }
-                Err(refusal) => {
-                    let record = || Record::json(metric_record::of_row(rows, row, text));
-                    self.refuse(event, refusal.reason(), record);
-                }
+            let refusal = self.add_row((rows, row, text), event, batch.packed_ms);
+            if let Err(why) = refusal {
+                let record = || Record::json(metric_record::of_row(rows, row, text));
+                self.refuse(event, why, record);
             }
-            if self.builder.events() >= self.limits.events
-                || self.builder.bytes() >= self.limits.bytes
-            {
-                self.finish(kept, requests);
+            if self.open.is_full(&self.limits) {
+                requests.first.extend(self.finish(batch));
+            }
+            if self.apart.is_full(&self.limits) {
+                requests.apart.extend(self.finish_apart(batch));
             }
         }
     }
 
-    fn finish(&mut self, kept: &Kept, requests: &mut Vec<Request>) {
-        if self.builder.events() > 0 {
-            let (body, events) = (self.builder.take(), std::mem::take(&mut self.events));
-            requests.extend(self.request(Packed { body, events, kept: kept.clone() }));
-        }
+    /// Adds a row to a request, unless it is refused.
+    #[inline]
+    fn add_row(
+        &mut self,
+        (rows, row, text): (&Rows, &Row, &[u8]),
+        event: u32,
+        now_ms: i64,
+    ) -> Result<(), Why> {
+        let series = SeriesKey(row.key);
+        let open = match self.refused_series.treatment(series, now_ms) {
+            Treatment::Send => &mut self.open,
+            Treatment::SendApart => &mut self.apart,
+            Treatment::Refuse(reason) => {
+                // The next value of a sum contains this one.
+                self.accumulator.add((rows, row, text), now_ms, &mut LeftOut)?;
+                return Err(Why::of_endpoint(reason.to_string()));
+            }
+        };
+        self.accumulator.add((rows, row, text), now_ms, &mut open.builder)?;
+        open.end_event(
+            event,
+            Sample { series, time_ms: row.time_ms, interval_ms: row.interval_ms },
+        );
+        Ok(())
     }
 
-    /// Refuses an event: passes it on if a component reads it, else drops it.
-    fn refuse(&mut self, event: u32, reason: &'static str, record: impl FnOnce() -> Record) {
+    fn finish(&mut self, batch: &PackedBatch) -> Option<Request> {
+        let packed = self.open.take(batch)?;
+        self.request(packed)
+    }
+
+    fn finish_apart(&mut self, batch: &PackedBatch) -> Option<Request> {
+        let packed = self.apart.take(batch)?;
+        self.request(packed)
+    }
+
+    /// Refuses an event: passes it on if a component reads it, else drops it and counts it.
+    fn refuse(&mut self, event: u32, why: Why, record: impl FnOnce() -> Record) {
+        let Why { counter, reason } = why;
         if self.feed.keeps_refused() {
             self.refused.push(PackRefusal { event, reason, record: record() });
         } else {
-            *self.dropped.entry(reason).or_default() += 1;
+            *self.dropped.entry(counter).or_default() += 1;
+        }
+    }
+
+    /// Refuses all events of a request.
+    fn refuse_all(&mut self, packed: &Packed, why: &Why) {
+        for event in packed.events.iter() {
+            self.refuse(event, why.clone(), || record(&packed.batch.kept, event));
         }
     }
 
@@ -152,9 +281,7 @@ impl RemotePacker {
         if let Some(compressed) = self.compressed(&packed.body) {
             return Some(request_of(packed, compressed));
         }
-        for event in packed.events.iter() {
-            self.refuse(event, "compression", || record(&packed.kept, event));
-        }
+        self.refuse_all(&packed, &Why::of_counter("compression"));
         None
     }
 
@@ -173,6 +300,40 @@ impl RemotePacker {
         }
         self.counters.noted("label_cut", self.accumulator.take_cut());
     }
+}
+
+/// Why an event is refused.
+#[derive(Clone)]
+struct Why {
+    /// The key of its counter.
+    counter: &'static str,
+    reason: Cow<'static, str>,
+}
+
+impl Why {
+    /// Returns the reason that is named like its counter.
+    fn of_counter(counter: &'static str) -> Why {
+        Why { counter, reason: counter.into() }
+    }
+
+    /// Returns a reason that the endpoint gave.
+    fn of_endpoint(reason: String) -> Why {
+        Why { counter: "refused", reason: reason.into() }
+    }
+}
+
+impl From<RejectReason> for Why {
+    fn from(reason: RejectReason) -> Why {
+        Why::of_counter(reason.reason())
+    }
+}
+
+/// The requests of a batch. Those of series that the endpoint may refuse are sent last: each series
+/// is in requests of one kind, so its samples stay in order.
+#[derive(Default)]
+struct Requests {
+    first: Vec<Request>,
+    apart: Vec<Request>,
 }
 
 /// Builds the request for a compressed body.
@@ -208,41 +369,68 @@ fn record(kept: &Kept, event: u32) -> Record {
 
 impl Packer for RemotePacker {
     fn pack(&mut self, payloads: Vec<EncodedPayload>) -> Vec<Request> {
-        let (now_ms, mut requests) = (now_ms(), Vec::new());
+        let (now_ms, mut requests) = (now_ms(), Requests::default());
         self.accumulator.sweep(now_ms);
         self.accumulator.set_may_grow(self.pressure.may_grow());
+        self.refused_series.sweep(now_ms);
+        let rows = payloads.iter().filter_map(|payload| rows_of(&payload.routing));
+        let batch = PackedBatch {
+            kept: self.feed.keeps_refused().then(|| payloads.as_slice().into()),
+            packed_ms: now_ms,
+            period: Period::newest(rows.flat_map(Rows::rows), now_ms),
+        };
         if !std::mem::replace(&mut self.probed, true) {
-            let probe = Packed { body: Body::probe(), events: EventSet::default(), kept: None };
-            requests.extend(self.request(probe));
+            requests.first.extend(self.request(Packed::probe(batch.clone())));
         }
-        self.builder.set_version(self.version);
-        let kept: Kept = self.feed.keeps_refused().then(|| payloads.as_slice().into());
+        self.open.builder.set_version(self.version);
+        self.apart.builder.set_version(self.version);
         let mut first = 0;
         for EncodedPayload { parts, routing, events, .. } in &payloads {
             if let (Some(rows), [text]) = (rows_of(routing), &parts[..]) {
-                self.add((rows, text), (first, now_ms), &kept, &mut requests);
+                self.add((rows, text), first, &batch, &mut requests);
             }
             first += *events as u32;
         }
-        self.finish(&kept, &mut requests);
+        requests.first.extend(self.finish(&batch));
+        requests.apart.extend(self.finish_apart(&batch));
         self.count();
-        requests
+        requests.first.append(&mut requests.apart);
+        requests.first
+    }
+
+    /// Remembers the series of a request with a single event. Refuses the events of a larger one
+    /// that is too late to be split.
+    fn on_refusal(&mut self, request: &Request, refusal: &Refusal) -> bool {
+        let Some(packed) = request.origin.downcast_ref::<Packed>() else { return true };
+        let packed_ms = packed.batch.packed_ms;
+        if let [sample] = packed.samples[..] {
+            if !refusal.is_duplicate {
+                self.refused_series.note_alone(sample, &refusal.reason, packed_ms);
+            }
+            return true;
+        }
+        if self.split_time.may_split(packed.batch.period, now_ms()) {
+            return true;
+        }
+        for sample in &packed.samples {
+            self.refused_series.note_unsplit(*sample, packed_ms);
+        }
+        self.refuse_all(packed, &Why::of_endpoint(refusal.reason.clone()));
+        self.count();
+        false
     }
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {
-        let Packed { body, events, kept } = request.origin.downcast_ref::<Packed>()?;
-        let [one, other] = body.split()?;
-        let (first, second) = events.split_at(one.events());
-        let halves = [(one, first), (other, second)].into_iter();
-        let halves = halves.map(|(body, events)| Packed { body, events, kept: kept.clone() });
-        let requests = halves.filter_map(|half| self.request(half)).collect();
+        let halves = request.origin.downcast_ref::<Packed>()?.split()?;
+        let requests = halves.into_iter().filter_map(|half| self.request(half)).collect();
         self.count();
         Some(requests)
     }
 
     fn record(&mut self, request: &Request) -> Record {
         let packed = request.origin.downcast_ref::<Packed>();
-        let event = packed.and_then(|packed| Some((&packed.kept, packed.events.iter().next()?)));
+        let event =
+            packed.and_then(|packed| Some((&packed.batch.kept, packed.events.iter().next()?)));
         event.map(|(kept, event)| record(kept, event)).unwrap_or_default()
     }
 
@@ -262,11 +450,10 @@ impl Packer for RemotePacker {
         if self.limits.protocol != Protocol::Auto {
             return None;
         }
-        let Packed { body, events, kept } = request.origin.downcast_ref::<Packed>()?;
-        let (body, events, kept) = (body.to_version_1()?, events.clone(), kept.clone());
-        let compressed = self.compressed(&body)?;
+        let packed = request.origin.downcast_ref::<Packed>()?.to_version_1()?;
+        let compressed = self.compressed(&packed.body)?;
         self.version = Version::One;
-        Some(request_of(Packed { body, events, kept }, compressed))
+        Some(request_of(packed, compressed))
     }
 
     /// An endpoint that returns the number of samples written supports version 2.

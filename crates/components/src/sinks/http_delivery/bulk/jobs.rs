@@ -81,7 +81,7 @@ fn split<P: BulkPacker>(
     let unpacked = packer.take_refused().into_iter();
     refused.extend(unpacked.map(|PackRefusal { event, reason, record }| RefusedEvent {
         event,
-        reason: reason.to_owned(),
+        reason: reason.into_owned(),
         record,
     }));
     Packed::Repaired { repaired, requests, refused, dropped }

@@ -123,7 +123,7 @@ impl Queue {
         let Some(batch) = self.batch(number) else { return Vec::new() };
         batch.open = Some(count);
         let of = |PackRefusal { event, reason, record }| {
-            batch.shares.refused(event, reason.to_owned(), record)
+            batch.shares.refused(event, reason.into_owned(), record)
         };
         refused.into_iter().filter_map(of).collect()
     }

@@ -23,6 +23,10 @@ struct Letters {
     unsupported_format: bool,
     /// Refuses the events of a request instead of splitting it.
     no_memory: bool,
+    /// Refuses requests with more letters than this as a whole, instead of splitting them.
+    split_max: Option<u64>,
+    /// What the endpoint refused.
+    refusals: Arc<Mutex<Vec<(String, Refusal)>>>,
     /// Returns what it refuses.
     reads_refused: bool,
     refused: Vec<PackRefusal>,
@@ -49,7 +53,7 @@ fn letters(text: Vec<u8>, events: EventSet) -> Request {
 impl Letters {
     fn refuse(&mut self, event: u32, letter: u8) {
         let record = Record { bytes: vec![letter].into(), is_json: false };
-        self.refused.push(PackRefusal { event, reason: "unpacked", record });
+        self.refused.push(PackRefusal { event, reason: "unpacked".into(), record });
     }
 }
 
@@ -89,6 +93,18 @@ impl Packer for Letters {
             ..payload.clone()
         };
         Some((piece(first, true), piece(rest, payload.continues)))
+    }
+
+    fn on_refusal(&mut self, request: &Request, refusal: &Refusal) -> bool {
+        let text = request.origin.downcast_ref::<Vec<u8>>().unwrap().clone();
+        let letters = String::from_utf8(text.clone()).unwrap();
+        self.refusals.lock().push((letters, refusal.clone()));
+        let may_split = self.split_max.is_none_or(|max| request.events.len() <= max);
+        if !may_split && self.reads_refused {
+            let all = request.events.iter().zip(text);
+            all.for_each(|(event, letter)| self.refuse(event, letter));
+        }
+        may_split
     }
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {
@@ -565,6 +581,41 @@ async fn events_that_the_packer_refuses_are_attributed_too() {
     let expected =
         [of(0, 0, "a", "unpacked"), of(0, 1, "B", "unpacked"), of(1, 0, "c", "unpacked")];
     assert_eq!((found, rig.refused()), (expected.into(), 3));
+}
+
+#[tokio::test]
+async fn the_packer_hears_of_each_refusal_before_the_split() {
+    let server = refusing();
+    let refusals = Arc::<Mutex<Vec<(String, Refusal)>>>::default();
+    let packer = Letters { refusals: refusals.clone(), ..Letters::default() };
+    let mut rig = Rig::with(&[server.uri("/in")], Options { packer, ..Options::default() });
+    rig.bring(&["abCd"]).await;
+    let of = |text: &str| {
+        let reason = format!("400: no {text}");
+        (text.to_owned(), Refusal { reason, is_duplicate: false })
+    };
+    assert_eq!(*refusals.lock(), [of("abCd"), of("Cd"), of("C")]);
+    assert_eq!((rig.refused(), rig.dropped()), (1, [("refused".to_owned(), 1)].into()));
+}
+
+#[tokio::test]
+async fn a_request_that_the_packer_does_not_split_is_refused_as_a_whole_and_settled() {
+    let server = refusing();
+    let packer = Letters { split_max: Some(2), ..Letters::default() };
+    let mut rig = Rig::with_reader(&server, packer);
+    // The batches: abCdef, gHi.
+    rig.bring(&["ab", "Cdef", "gHi"]).await;
+    assert_eq!(bodies(&server.requests()), ["abCdef", "gHi"]);
+    let of = |payload, event, record: &str| (payload, event, record.to_owned(), "unpacked");
+    let mut found = rig.refusals();
+    found.sort();
+    let first = [of(0, 0, "a"), of(0, 1, "b"), of(1, 0, "C"), of(1, 1, "d"), of(1, 2, "e")];
+    let rest = [of(1, 3, "f"), of(2, 0, "g"), of(2, 1, "H"), of(2, 2, "i")];
+    assert_eq!(found, [&first[..], &rest].concat());
+    assert_eq!((rig.refused(), rig.dropped()), (9, BTreeMap::new()));
+    rig.deliver("jK").await;
+    rig.settle(4).await;
+    assert_eq!(rig.refused(), 10, "the next request is split");
 }
 
 #[tokio::test]

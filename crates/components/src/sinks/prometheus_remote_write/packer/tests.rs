@@ -123,7 +123,7 @@ fn dropped_events_are_counted_by_reason() {
 }
 
 /// Returns index, reason and metric of the events that the packer refused.
-fn refused(packer: &mut RemotePacker) -> Vec<(u32, &'static str, String)> {
+fn refused(packer: &mut RemotePacker) -> Vec<(u32, Cow<'static, str>, String)> {
     let of = |refusal: PackRefusal| {
         assert!(refusal.record.is_json);
         (refusal.event, refusal.reason, name(&refusal.record))
@@ -151,7 +151,8 @@ fn events_that_the_packer_refuses_are_passed_on_if_someone_reads_them() {
     ]);
     let sets: Vec<Vec<u32>> = requests.iter().map(|r| r.events.iter().collect()).collect();
     assert_eq!(sets, [vec![0, 1, 3, 4], vec![5, 7]]);
-    let expected = [(2, "future", "c".to_owned()), (6, "too_many_series", "f".to_owned())];
+    let expected =
+        [(2, "future".into(), "c".to_owned()), (6, "too_many_series".into(), "f".to_owned())];
     assert_eq!(refused(&mut packer), expected);
     assert!(packer.take_refused().is_empty() && counters.snapshot().dropped_events.is_empty());
 }
@@ -191,7 +192,7 @@ fn payloads_are_kept_only_if_someone_reads_what_is_refused() {
     let (mut unread, _) = packer(Protocol::One, 10);
     let requests = unread.pack(vec![payload(&["a"], 0)]);
     assert_eq!(unread.record(&requests[0]), Record::default());
-    assert!(requests[0].origin.downcast_ref::<Packed>().unwrap().kept.is_none());
+    assert!(requests[0].origin.downcast_ref::<Packed>().unwrap().batch.kept.is_none());
     assert!(unread.take_refused().is_empty());
 }
 
@@ -323,4 +324,109 @@ fn damaged_rows_are_refused_or_can_be_packed() {
             assert_eq!(packed + packer.take_refused().len() as u64, 4);
         }
     }
+}
+
+fn refusal(reason: &str) -> Refusal {
+    Refusal { reason: reason.to_owned(), is_duplicate: false }
+}
+
+/// Sends requests to an endpoint that refuses those with the series `bad`, and splits these.
+/// Returns the number of requests, and the names whose samples were accepted.
+fn sent(packer: &mut RemotePacker, requests: Vec<Request>, bad: &[&str]) -> (usize, Vec<String>) {
+    let (mut left, mut count, mut accepted) = (requests, 0, Vec::new());
+    left.reverse();
+    while let Some(request) = left.pop() {
+        count += 1;
+        let text = String::from_utf8_lossy(&body(&request)).into_owned();
+        let names = ["a_total", "b_total", "c_total", "d_total", "e_total"];
+        let found = names.into_iter().filter(|name| text.contains(*name));
+        if !bad.iter().any(|bad| text.contains(*bad)) {
+            accepted.extend(found.map(str::to_owned));
+        } else if packer.on_refusal(&request, &refusal("400: bad label")) {
+            left.extend(packer.split(request).into_iter().flatten().rev());
+        }
+    }
+    accepted.sort();
+    (count, accepted)
+}
+
+#[test]
+fn samples_of_a_refused_series_are_left_out_and_its_sum_goes_on() {
+    let (mut packer, _) = packer_with_reader(Protocol::One, 10);
+    let names = ["a", "b", "c", "d"];
+    let requests = packer.pack(vec![payload(&names, -2)]);
+    assert_eq!(sent(&mut packer, requests, &["b_total"]).0, 5);
+    let requests = packer.pack(vec![payload(&names, -1)]);
+    assert_eq!((events(&requests), requests[0].events.ranges()), (vec![3], &[0..1, 2..4][..]));
+    assert_eq!(refused(&mut packer), [(1, "400: bad label".into(), "b".to_owned())]);
+    assert_eq!(sent(&mut packer, requests, &["b_total"]).0, 1);
+    // Long ago.
+    packer.refused_series = RefusedSeries::default();
+    let again = packer.pack(vec![payload(&["b"], 0)]);
+    let three = 3.0_f64.to_le_bytes();
+    assert!(body(&again[0]).windows(8).any(|bytes| bytes == three), "all three increases");
+}
+
+#[test]
+fn left_out_samples_are_counted_if_nothing_reads_them() {
+    let (mut packer, counters) = packer(Protocol::Two, 10);
+    for (second, dropped) in [(-2, 0), (-1, 1), (0, 2)] {
+        let requests = packer.pack(vec![payload(&["a", "b"], second)]);
+        sent(&mut packer, requests, &["b_total"]);
+        let counted = counters.snapshot().dropped_events.get("refused").copied();
+        assert_eq!(counted.unwrap_or_default(), dropped, "the lane counts the first");
+    }
+}
+
+#[test]
+fn a_suspect_is_sent_apart_after_the_other_series_and_in_order() {
+    let (mut packer, _) = packer(Protocol::One, 10);
+    let first = packer.pack(vec![payload(&["b"], -3)]).remove(0);
+    assert!(packer.on_refusal(&first, &refusal("400: out of order sample")));
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    let payloads = vec![payload(&["a", "b", "c"], -2), payload(&["a", "b", "c"], -1)];
+    let requests = packer.pack(payloads);
+    let sets: Vec<Vec<u32>> = requests.iter().map(|r| r.events.iter().collect()).collect();
+    assert_eq!(sets, [vec![0, 2, 3, 5], vec![1, 4]]);
+    assert_eq!(
+        sent(&mut packer, requests, &["b_total"]),
+        (4, vec!["a_total".into(), "c_total".into()])
+    );
+    assert_eq!(events(&packer.pack(vec![payload(&["a", "b", "c"], 0)])), [2]);
+}
+
+#[test]
+fn a_duplicate_does_not_make_its_series_a_suspect() {
+    let (mut packer, _) = packer(Protocol::One, 10);
+    for second in -3..0 {
+        let request = packer.pack(vec![payload(&["a"], second)]).remove(0);
+        let duplicate = Refusal { is_duplicate: true, ..refusal("400: out of order sample") };
+        assert!(packer.on_refusal(&request, &duplicate) && packer.split(request).is_none());
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    assert_eq!(events(&packer.pack(vec![payload(&["a", "b"], 0)])), [2]);
+}
+
+#[test]
+fn a_request_that_is_too_late_to_be_split_is_refused_as_a_whole() {
+    let (mut packer, counters) = packer(Protocol::One, 10);
+    let names = ["a", "b", "c"];
+    let mut late = packer.pack(vec![payload(&names, -60)]).remove(0);
+    // The turn of late requests is over.
+    assert!(packer.on_refusal(&late, &refusal("400: bad")));
+    packer.split_time = SplitTime::since(now_ms() - 6000);
+    assert!(!packer.on_refusal(&late, &refusal("400: bad")));
+    assert_eq!(counters.snapshot().dropped_events, [("refused", 3)].into());
+    let requests = packer.pack(vec![payload(&["a", "b", "c", "d"], 0)]);
+    assert_eq!((events(&requests), &requests[0].events), (vec![1, 3], &EventSet::of(3..4)));
+    // A single event is refused by the lane, and a reader gets all of them.
+    late = packer.pack(vec![payload(&["e"], -60)]).remove(0);
+    assert!(packer.on_refusal(&late, &refusal("400: bad")));
+    let (mut packer, counters) = packer_with_reader(Protocol::One, 10);
+    packer.split_time = SplitTime::since(now_ms() - 6000);
+    let late = packer.pack(vec![payload(&names, -60)]).remove(0);
+    assert!(!packer.on_refusal(&late, &refusal("400: bad")));
+    let of = |event, name: &str| (event, "400: bad".into(), name.to_owned());
+    assert_eq!(refused(&mut packer), [of(0, "a"), of(1, "b"), of(2, "c")]);
+    assert!(counters.snapshot().dropped_events.is_empty());
 }

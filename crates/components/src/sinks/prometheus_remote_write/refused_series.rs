@@ -1,0 +1,283 @@
+//! The memory of series that the endpoint refuses, so that their samples do not have every request
+//! refused and split again.
+//!
+//! A refusal of a single sample means its series if the response speaks of labels, or if a second
+//! sample is refused, too: one sample may be out of order. A late sample means nothing: after an
+//! outage, samples of healthy series are refused for their age.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+use std::sync::Arc;
+
+/// Most series in memory. An entry takes some 100 bytes, and its reason up to 800 more.
+const SERIES_MAX: usize = 10_000;
+
+/// How long the samples of a refused series are left out. Milliseconds.
+const AGE_MS: u64 = 10 * 60 * 1000;
+
+/// Greatest age of a sample when it was packed that can mean its series, in addition to two
+/// periods. Milliseconds.
+const LATE_MS: i64 = 60 * 1000;
+
+/// Words of a refusal that is about labels, in lower case.
+const OF_LABELS: [&str; 2] = ["label", "metric name"];
+
+/// Words of a refusal that is about a sample, in lower case.
+const OF_SAMPLE: [&str; 7] = [
+    "sample",
+    "timestamp",
+    "out of order",
+    "out-of-order",
+    "out of bounds",
+    "too old",
+    "duplicate",
+];
+
+/// Identifies a series by the hash of its name and tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SeriesKey(pub [u64; 2]);
+
+/// A sample of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Its series.
+    pub series: SeriesKey,
+    /// Its time, in milliseconds since 1970.
+    pub time_ms: i64,
+    /// The length of its period in milliseconds; 0 if unknown.
+    pub interval_ms: u32,
+}
+
+/// What happens to the samples of a series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Treatment {
+    /// They are sent.
+    Send,
+    /// They are sent in separate requests, so that a refusal delays no other series.
+    SendApart,
+    /// They are refused for this reason.
+    Refuse(Arc<str>),
+}
+
+/// What is known of a series.
+enum State {
+    /// It was in a refused request that was not split further, or a late sample of it was refused.
+    Suspect,
+    /// One sample of it was refused.
+    RefusedOnce,
+    /// It is refused for this reason.
+    Refused(Arc<str>),
+}
+
+struct Entry {
+    state: State,
+    /// When the request was packed that led to this state, in milliseconds since 1970.
+    packed_ms: i64,
+}
+
+impl Entry {
+    fn age(&self, now_ms: i64) -> u64 {
+        // The clock may be set back.
+        self.packed_ms.abs_diff(now_ms)
+    }
+
+    /// Returns how long the entry is kept. A refused series is first left out, then sent apart.
+    fn kept_for(&self) -> u64 {
+        if matches!(self.state, State::Refused(_)) { 2 * AGE_MS } else { AGE_MS }
+    }
+}
+
+/// The series that the endpoint refuses.
+#[derive(Default)]
+pub struct RefusedSeries {
+    entries: HashMap<SeriesKey, Entry>,
+}
+
+impl RefusedSeries {
+    /// Forgets series whose time is over. `now_ms` is in milliseconds since 1970, here and below.
+    pub fn sweep(&mut self, now_ms: i64) {
+        self.entries.retain(|_, entry| entry.age(now_ms) < entry.kept_for());
+    }
+
+    /// Returns what happens to the samples of a series.
+    #[inline]
+    pub fn treatment(&self, series: SeriesKey, now_ms: i64) -> Treatment {
+        if self.entries.is_empty() {
+            return Treatment::Send;
+        }
+        match self.entries.get(&series) {
+            None => Treatment::Send,
+            Some(Entry { state: State::Refused(reason), packed_ms })
+                if packed_ms.abs_diff(now_ms) < AGE_MS =>
+            {
+                Treatment::Refuse(reason.clone())
+            }
+            Some(_) => Treatment::SendApart,
+        }
+    }
+
+    /// Notes that the endpoint refused a sample that was alone in its request, which was packed at
+    /// `packed_ms`.
+    pub fn note_alone(&mut self, sample: Sample, reason: &str, packed_ms: i64) {
+        let known = self.entries.get(&sample.series);
+        let state = if is_of_labels(reason) {
+            State::Refused(reason.into())
+        } else {
+            match known {
+                // Another sample of the same pack does not count again.
+                Some(known) if known.packed_ms == packed_ms => return,
+                _ if is_late(sample, packed_ms) => State::Suspect,
+                Some(Entry { state: State::RefusedOnce | State::Refused(_), .. }) => {
+                    State::Refused(reason.into())
+                }
+                _ => State::RefusedOnce,
+            }
+        };
+        if known.is_none() && self.entries.len() >= SERIES_MAX {
+            self.forget_oldest();
+        }
+        self.entries.insert(sample.series, Entry { state, packed_ms });
+    }
+
+    /// Notes that a sample was in a refused request that is not split further. Has no effect when
+    /// the memory is full.
+    pub fn note_unsplit(&mut self, sample: Sample, packed_ms: i64) {
+        let is_full = self.entries.len() >= SERIES_MAX;
+        if let Slot::Vacant(slot) = self.entries.entry(sample.series)
+            && !is_full
+        {
+            slot.insert(Entry { state: State::Suspect, packed_ms });
+        }
+    }
+
+    /// Forgets the oldest suspect, or without one the oldest series.
+    fn forget_oldest(&mut self) {
+        let rank = |entry: &Entry| (matches!(entry.state, State::Refused(_)), entry.packed_ms);
+        let oldest = self.entries.iter().min_by_key(|(_, entry)| rank(entry));
+        if let Some(series) = oldest.map(|(series, _)| *series) {
+            self.entries.remove(&series);
+        }
+    }
+}
+
+/// Returns whether the reason of a refusal is about the labels of a series, not about a sample.
+fn is_of_labels(reason: &str) -> bool {
+    let reason = reason.to_ascii_lowercase();
+    let has = |word: &&str| reason.contains(*word);
+    OF_LABELS.iter().any(has) && !OF_SAMPLE.iter().any(has)
+}
+
+fn is_late(sample: Sample, packed_ms: i64) -> bool {
+    let age = packed_ms.saturating_sub(sample.time_ms);
+    age > LATE_MS + 2 * i64::from(sample.interval_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_700_000_000_000;
+    const AGE: i64 = AGE_MS as i64;
+    const LABELS: &str = "400: label value too long";
+    const OTHER: &str = "400: Bad Request";
+
+    fn sample(series: u64) -> Sample {
+        Sample { series: SeriesKey([series, 0]), time_ms: NOW, interval_ms: 10_000 }
+    }
+
+    fn treatment(memory: &RefusedSeries, series: u64, now_ms: i64) -> Treatment {
+        memory.treatment(sample(series).series, now_ms)
+    }
+
+    fn refuse(reason: &str) -> Treatment {
+        Treatment::Refuse(reason.into())
+    }
+
+    #[test]
+    fn a_series_with_refused_labels_is_left_out_at_once() {
+        let mut memory = RefusedSeries::default();
+        memory.note_alone(sample(1), LABELS, NOW);
+        assert_eq!(treatment(&memory, 1, NOW + 1), refuse(LABELS));
+        assert_eq!(treatment(&memory, 2, NOW + 1), Treatment::Send);
+    }
+
+    #[test]
+    fn a_series_with_refused_samples_is_left_out_from_the_second_pack_on() {
+        for reason in [OTHER, "400: out of order sample", "400: sample of {label=\"x\"} too old"] {
+            let mut memory = RefusedSeries::default();
+            memory.note_alone(sample(1), reason, NOW);
+            memory.note_alone(sample(1), reason, NOW);
+            assert_eq!(treatment(&memory, 1, NOW), Treatment::SendApart, "of one pack");
+            memory.note_alone(sample(1), reason, NOW + 1);
+            assert_eq!(treatment(&memory, 1, NOW + 1), refuse(reason));
+        }
+    }
+
+    #[test]
+    fn refused_late_samples_never_mean_their_series() {
+        let mut memory = RefusedSeries::default();
+        for pack in 1..9 {
+            memory.note_alone(sample(1), OTHER, NOW + 80_000 + pack);
+        }
+        assert_eq!(treatment(&memory, 1, NOW + 80_009), Treatment::SendApart);
+        memory.note_alone(sample(1), LABELS, NOW + 80_009);
+        assert_eq!(treatment(&memory, 1, NOW + 80_009), refuse(LABELS));
+    }
+
+    #[test]
+    fn a_refused_series_gets_another_chance_apart_after_its_age() {
+        let mut memory = RefusedSeries::default();
+        let at = |memory: &mut RefusedSeries, now_ms| {
+            memory.sweep(now_ms);
+            treatment(memory, 1, now_ms)
+        };
+        memory.note_alone(sample(1), LABELS, NOW);
+        assert_eq!(at(&mut memory, NOW + AGE - 1), refuse(LABELS));
+        assert_eq!(at(&mut memory, NOW + AGE), Treatment::SendApart);
+        let again = NOW + AGE + 5;
+        let current = Sample { time_ms: again, ..sample(1) };
+        memory.note_alone(current, OTHER, again);
+        assert_eq!(at(&mut memory, again + AGE - 1), refuse(OTHER), "once is enough now");
+        assert_eq!(at(&mut memory, again + 2 * AGE - 1), Treatment::SendApart);
+        assert_eq!(at(&mut memory, again + 2 * AGE), Treatment::Send, "it was not refused again");
+        assert!(memory.entries.is_empty());
+    }
+
+    #[test]
+    fn the_memory_ends_when_the_clock_is_set_back() {
+        let mut memory = RefusedSeries::default();
+        memory.note_alone(sample(1), LABELS, NOW);
+        memory.sweep(NOW - 2 * AGE);
+        assert!(memory.entries.is_empty());
+    }
+
+    #[test]
+    fn the_oldest_series_leave_a_full_memory() {
+        let mut memory = RefusedSeries::default();
+        for series in 0..SERIES_MAX as u64 + 3 {
+            memory.note_alone(sample(series), LABELS, NOW + series as i64);
+        }
+        assert_eq!(memory.entries.len(), SERIES_MAX);
+        assert_eq!(treatment(&memory, 2, NOW), Treatment::Send);
+        assert_eq!(treatment(&memory, 3, NOW), refuse(LABELS));
+        memory.note_unsplit(sample(u64::MAX), NOW + AGE);
+        assert_eq!(treatment(&memory, u64::MAX, NOW), Treatment::Send, "suspects find no place");
+        memory.note_unsplit(sample(3), NOW + AGE);
+        assert_eq!(treatment(&memory, 3, NOW), refuse(LABELS), "and change nothing");
+        memory.note_alone(sample(9), "400: label", NOW + AGE);
+        assert_eq!(treatment(&memory, 3, NOW), refuse(LABELS), "it takes its own place");
+    }
+
+    #[test]
+    fn suspects_leave_a_full_memory_first() {
+        let mut memory = RefusedSeries::default();
+        memory.note_alone(sample(0), LABELS, NOW);
+        for series in 1..SERIES_MAX as u64 {
+            memory.note_unsplit(sample(series), NOW + series as i64);
+        }
+        memory.note_alone(sample(u64::MAX), LABELS, NOW + AGE);
+        assert_eq!(treatment(&memory, 0, NOW), refuse(LABELS));
+        assert_eq!(treatment(&memory, 1, NOW), Treatment::Send);
+        assert_eq!(treatment(&memory, 2, NOW), Treatment::SendApart);
+    }
+}
