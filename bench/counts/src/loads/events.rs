@@ -109,7 +109,7 @@ impl Reader {
         millstream_scan::newlines(block.filled(text.len()), &mut self.newlines);
         let mut builder = BatchBuilder::with_capacity(BLOCK_BYTES / 128);
         let filled = block.filled(text.len());
-        builder.lines(filled, 0, &self.newlines, LINE_BYTES_MAX, LongLine::Truncate);
+        builder.lines_before_nul(filled, 0, &self.newlines, LINE_BYTES_MAX, LongLine::Truncate);
         let begin = self.position;
         self.position += text.len() as u64;
         let range = begin..self.position;

@@ -63,6 +63,11 @@ impl TextDecoder {
         TextDecoder { encoding: if head.starts_with(UTF_16_BOM_BE) { UTF_16BE } else { UTF_16LE } }
     }
 
+    /// Returns whether a character has two bytes at least.
+    pub fn is_utf16(self) -> bool {
+        self.encoding == UTF_16LE || self.encoding == UTF_16BE
+    }
+
     /// Finds the lines of `raw` and decodes them into `out`. Returns whether `out` was too short
     /// for all of them.
     pub fn lines(

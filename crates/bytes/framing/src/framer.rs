@@ -66,6 +66,16 @@ impl Framer {
         !matches!(self.reading, LineReader::Plain)
     }
 
+    /// Returns whether NUL bytes at the start of a line are no text. In UTF-16 they are part of
+    /// characters.
+    pub fn skips_nuls(&self) -> bool {
+        match &self.reading {
+            LineReader::Encoded(decoder) => !decoder.is_utf16(),
+            LineReader::Unknown => !matches!(self.rules.format, InputFormat::Utf16),
+            LineReader::Plain | LineReader::Container(_) => true,
+        }
+    }
+
     /// Returns the expansion factor: `out` fits every event if it has this many times the length of
     /// the raw bytes, plus 16 bytes. A shorter one fits fewer events.
     pub fn expansion(&self) -> usize {

@@ -221,6 +221,15 @@ impl LongLine {
     }
 }
 
+/// What [`BatchBuilder::lines_before_nul`] added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddedLines {
+    /// Number of lines.
+    pub lines: usize,
+    /// Number of cuts of long lines.
+    pub cuts: u64,
+}
+
 /// Collects lines of one block into a batch.
 #[derive(Default)]
 pub struct BatchBuilder {
@@ -272,20 +281,49 @@ impl BatchBuilder {
         line_max: usize,
         long: LongLine,
     ) -> u64 {
+        self.lines_while(block, from, newlines, line_max, long, |_| true).cuts
+    }
+
+    /// Adds lines like [`BatchBuilder::lines`], up to the first one that starts with a NUL byte.
+    pub fn lines_before_nul(
+        &mut self,
+        block: &[u8],
+        from: usize,
+        newlines: &[u32],
+        line_max: usize,
+        long: LongLine,
+    ) -> AddedLines {
+        let is_text = |line: &[u8]| line.first() != Some(&0);
+        self.lines_while(block, from, newlines, line_max, long, is_text)
+    }
+
+    #[inline]
+    fn lines_while(
+        &mut self,
+        block: &[u8],
+        from: usize,
+        newlines: &[u32],
+        line_max: usize,
+        long: LongLine,
+        is_added: impl Fn(&[u8]) -> bool,
+    ) -> AddedLines {
         self.texts.reserve(newlines.len());
         self.starts.reserve(newlines.len());
-        let (mut long_lines, mut start) = (0, from);
-        for &newline in newlines {
+        let (mut cuts, mut start) = (0, from);
+        for (lines, &newline) in newlines.iter().enumerate() {
             let newline = newline as usize;
             let line = trim_cr(&block[start..newline]);
+            if !is_added(line) {
+                return AddedLines { lines, cuts };
+            }
             if line.len() <= line_max {
                 self.row(line, start);
             } else {
-                long_lines += self.long_row(line, start, line_max, long);
+                cuts += self.long_row(line, start, line_max, long);
             }
             start = newline + 1;
         }
-        long_lines
+        AddedLines { lines: newlines.len(), cuts }
     }
 
     /// Adds a line over `line_max` bytes, or what `long` leaves of it. Returns the number of cuts.
@@ -537,6 +575,18 @@ mod tests {
         assert_eq!(texts(&split)[..4], expected);
         assert_eq!(split.starts[..], [0, 2, 6, 10, 12]);
         assert_eq!(texts(&batch_with(b"aaaaa\nok\n", 4, LongLine::Drop)), [b"ok"]);
+    }
+
+    #[test]
+    fn lines_are_added_up_to_the_first_with_a_leading_nul() {
+        let add = |block: &[u8], newlines: &[u32]| {
+            let mut builder = BatchBuilder::default();
+            let added = builder.lines_before_nul(block, 0, newlines, 4, LongLine::Split);
+            (added.lines, added.cuts, builder.rows())
+        };
+        assert_eq!(add(b"a\0\nlonger\n\n\0b\nc\n", &[2, 9, 10, 13, 15]), (3, 1, 4));
+        assert_eq!(add(b"\0\na\n", &[1, 3]), (0, 0, 0));
+        assert_eq!(add(b"\na\n", &[0, 2]), (2, 0, 2));
     }
 
     #[test]

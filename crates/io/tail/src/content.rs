@@ -5,7 +5,8 @@
 
 use flate2::bufread::MultiGzDecoder;
 use millstream_recorder::file::RecordedFile;
-use rustix::fs::{Stat, fstat};
+use rustix::fs::{SeekFrom, Stat, fstat, seek};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -153,6 +154,21 @@ impl Content {
             return self.read_at(buffer, offset);
         }
         Ok(n)
+    }
+
+    /// Returns the offset of the next byte at or after `offset` that may not be in a hole of the
+    /// file, or the end of the file. A hole reads as NUL bytes. Compressed content has no holes.
+    pub fn next_data(&self, offset: u64) -> io::Result<u64> {
+        if self.is_compressed() {
+            return Ok(offset);
+        }
+        // Reads are at offsets, so the position of the file does not matter.
+        match seek(self.file(), SeekFrom::Data(offset)) {
+            Ok(data) => Ok(data.max(offset)),
+            Err(Errno::NXIO) => Ok(offset.max(fstat(self.file())?.st_size as u64)),
+            // Not every file system knows its holes.
+            Err(_) => Ok(offset),
+        }
     }
 
     /// Reads until the buffer is full or the content ends.

@@ -74,6 +74,13 @@ pub struct Portion {
     pub is_all: bool,
 }
 
+impl Portion {
+    /// Returns the first `bytes`, after which no line continues them.
+    pub fn cut(self, bytes: usize) -> Portion {
+        Portion { bytes, wanted: bytes, is_all: true, ..self }
+    }
+}
+
 impl Deref for FileFramer {
     type Target = Framer;
 

@@ -3,9 +3,11 @@
 mod framed;
 mod lines;
 mod long;
+mod nuls;
 mod state;
 
 use long::LongScan;
+use nuls::NulRun;
 
 use crate::content::{Content, modified_ns};
 use crate::copy_detection::{Candidate, Originals, holds_read_part};
@@ -166,6 +168,12 @@ pub struct Tail {
     framer: Option<FileFramer>,
     /// Overlong lines whose end is being searched, at most one per cursor.
     long: Vec<LongScan>,
+    /// Where the last piece of a long line ends that does not end the line.
+    piece_end: Option<u64>,
+    /// NUL bytes at a cursor whose end is being searched.
+    nuls: Option<NulRun>,
+    /// Whether it was logged that NUL bytes were skipped.
+    nuls_logged: bool,
     read_bytes: usize,
     block_bytes: usize,
 }
@@ -203,6 +211,9 @@ impl Tail {
             unchecked: true,
             framer: None,
             long: Vec::new(),
+            piece_end: None,
+            nuls: None,
+            nuls_logged: false,
             read_bytes: usize::MAX,
             block_bytes: BLOCK_BYTES,
         }

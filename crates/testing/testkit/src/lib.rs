@@ -20,7 +20,7 @@ mod yaml;
 
 pub use batch::{Rows, assert_valid, batch};
 pub use flight_recording::FlightRecording;
-pub use lines::split_lines;
+pub use lines::{split_file_lines, split_lines};
 pub use merge::{FakeMerge, MemorySnapshots, MergeBehavior};
 pub use recording::{
     RecordedSum, RecordingTest, ThreadBytes, recorded, start_recording, thread_bytes,

@@ -6,8 +6,29 @@ use millstream_model::{LongLine, char_boundary};
 /// how the content arrives and where its blocks end. The bytes after the last newline are a line,
 /// too.
 pub fn split_lines(content: &[u8], line_max: usize, long: LongLine) -> Vec<(u64, Vec<u8>)> {
+    split(content, line_max, long, |_| 0)
+}
+
+/// Splits the content of a file like [`split_lines`], without the NUL bytes at the start of a line.
+/// NUL bytes alone after the last newline are no line.
+pub fn split_file_lines(content: &[u8], line_max: usize, long: LongLine) -> Vec<(u64, Vec<u8>)> {
+    split(content, line_max, long, |line| line.iter().take_while(|byte| **byte == 0).count())
+}
+
+/// Splits content into lines without the first bytes of each, as many as `skipped` returns.
+fn split(
+    content: &[u8],
+    line_max: usize,
+    long: LongLine,
+    skipped: impl Fn(&[u8]) -> usize,
+) -> Vec<(u64, Vec<u8>)> {
     let (mut rows, mut offset) = (Vec::new(), 0);
     for line in content.split_inclusive(|b| *b == b'\n') {
+        let (nuls, line) = line.split_at(skipped(line));
+        offset += nuls.len() as u64;
+        if line.is_empty() {
+            continue;
+        }
         // A carriage return is part of the line end only before a newline.
         let text = match line.strip_suffix(b"\n") {
             Some(text) => text.strip_suffix(b"\r").unwrap_or(text),

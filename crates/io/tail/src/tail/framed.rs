@@ -4,12 +4,14 @@
 //! until it is complete, or until its file has not grown for the timeout.
 
 use super::lines::{is_suspect, is_whole_range};
+use super::nuls::{before_nuls, leading_nuls};
 use super::{Buffers, Fill, Read, Request, Tail};
 use crate::file_framer::{FileFramer, OUT_MARGIN, Portion, count, together};
 use millstream_framing::{Framed, GROUP_ROWS_MAX, HEAD_BYTES, Input};
 use millstream_model::TIME_UNKNOWN;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Tail {
@@ -24,30 +26,27 @@ impl Tail {
         if BATCH_ROWS_MAX - fill.builder.rows() < GROUP_ROWS_MAX {
             return Ok(Some(Read::Full));
         }
-        self.detect_format(framer, request.finish)?;
+        self.detect_format(framer, request)?;
         let begin = fill.used;
         let portion = self.read_portion(framer, request, fill, buffers)?;
+        let portion = match self.pass_nuls_of(framer, request, fill, buffers, portion)? {
+            ControlFlow::Continue(portion) => portion,
+            ControlFlow::Break(read) => return Ok(Some(read)),
+        };
         if portion.bytes == 0 {
             framer.end();
             return Ok(Some(Read::Nothing));
         }
         let framed = find(framer, request, fill, buffers, portion);
         let used = self.add_events(framer, request, fill, buffers, framed);
-        let raw = match framer.is_decoding() {
-            true => &buffers.raw[used..portion.bytes],
-            false => &fill.block.filled(begin + portion.bytes)[begin + used..],
-        };
+        let raw = &raw_of(framer, fill, buffers, (begin, portion.bytes))[used..];
         self.content()?.unread_last(raw);
         if used < portion.bytes {
             self.note_end(portion.position + portion.bytes as u64, request.cx);
         }
         if used == 0 {
             let is_long = framer.begins_long(raw, request.limits.line_max);
-            return Ok(if is_long {
-                None
-            } else {
-                Some(self.incomplete_event(framer, request, fill, portion))
-            });
+            return Ok((!is_long).then(|| self.incomplete_event(framer, request, fill, portion)));
         }
         if used == portion.bytes {
             framer.end();
@@ -60,12 +59,49 @@ impl Tail {
         }))
     }
 
-    /// Passes the head of the file to a framer that detects the container format.
-    fn detect_format(&mut self, framer: &mut FileFramer, is_all: bool) -> io::Result<()> {
-        if framer.needs_head() {
-            let mut head = [0; HEAD_BYTES];
-            let n = self.content()?.read_all_at(&mut head, 0)?;
-            framer.detect(&head[..n], is_all);
+    /// Skips NUL bytes at the cursor, or returns the bytes before a line that begins with some.
+    fn pass_nuls_of(
+        &mut self,
+        framer: &mut FileFramer,
+        request: Request<'_>,
+        fill: &mut Fill,
+        buffers: &Buffers,
+        portion: Portion,
+    ) -> io::Result<ControlFlow<Read, Portion>> {
+        if !framer.skips_nuls() {
+            return Ok(ControlFlow::Continue(portion));
+        }
+        let raw = raw_of(framer, fill, buffers, (fill.used, portion.bytes));
+        let nuls = leading_nuls(raw);
+        if nuls > 0 && self.starts_line(request.position()) {
+            self.content()?.unread_last(&raw[nuls..]);
+            framer.end();
+            let read = self.skip_nuls(request, fill, nuls, portion.bytes)?;
+            return Ok(ControlFlow::Break(read));
+        }
+        let is_final = portion.is_all || portion.bytes == portion.wanted;
+        let Some(end) = before_nuls(raw, is_final) else {
+            return Ok(ControlFlow::Continue(portion));
+        };
+        self.note_end(portion.position + portion.bytes as u64, request.cx);
+        self.content()?.unread_last(&raw[end..]);
+        Ok(ControlFlow::Continue(portion.cut(end)))
+    }
+
+    /// Passes the head of the file to a framer that detects the container format; after a hole at
+    /// the beginning, what is at the cursor.
+    fn detect_format(&mut self, framer: &mut FileFramer, request: Request<'_>) -> io::Result<()> {
+        if !framer.needs_head() {
+            return Ok(());
+        }
+        let mut head = [0; HEAD_BYTES];
+        let mut n = self.content()?.read_all_at(&mut head, 0)?;
+        let begins_with_nul = |head: &[u8]| framer.skips_nuls() && head.first() == Some(&0);
+        if begins_with_nul(&head[..n]) {
+            n = self.content()?.read_all_at(&mut head, request.position())?;
+        }
+        if !begins_with_nul(&head[..n]) {
+            framer.detect(&head[..n], request.finish);
         }
         Ok(())
     }
@@ -168,6 +204,19 @@ impl Tail {
             self.block_bytes = bytes.max(fill.block.capacity() * 2);
         }
         Read::Full
+    }
+}
+
+/// Returns the `bytes` that were read, which are at `begin` in the block unless they are decoded.
+fn raw_of<'a>(
+    framer: &FileFramer,
+    fill: &'a Fill,
+    buffers: &'a Buffers,
+    (begin, bytes): (usize, usize),
+) -> &'a [u8] {
+    match framer.is_decoding() {
+        true => &buffers.raw[..bytes],
+        false => &fill.block.filled(begin + bytes)[begin..],
     }
 }
 

@@ -1,9 +1,10 @@
 //! Reading of files in which each line is an event.
 
+use super::nuls::leading_nuls;
 use super::{Fill, READ_BYTES_MIN, Read, Request, Tail};
 use crate::identity::Fingerprint;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
-use millstream_model::{Choice, Outcome};
+use millstream_model::{AddedLines, Choice, Outcome};
 use std::io;
 
 /// From this attempt on an abandoned range is halved, after it was sent in its own batch.
@@ -23,7 +24,14 @@ impl Tail {
             .read_at(&mut fill.block.memory()[begin..begin + requested], request.position())?;
         newlines.clear();
         millstream_scan::newlines(&fill.block.filled(begin + n)[begin..], newlines);
-        let read = if newlines.is_empty() {
+        let begins_with_nul = n > 0 && fill.block.filled(begin + n)[begin] == 0;
+        let is_run = begins_with_nul && newlines.is_empty();
+        let read = if is_run && self.starts_line(request.position()) {
+            let text = &fill.block.filled(begin + n)[begin..];
+            let nuls = leading_nuls(text);
+            self.content()?.unread_last(&text[nuls..]);
+            return self.skip_nuls(request, fill, nuls, n);
+        } else if newlines.is_empty() {
             self.unfinished(request, fill, (n, requested))
         } else {
             self.lines(request, fill, newlines);
@@ -57,8 +65,13 @@ impl Tail {
         let rows_before = fill.builder.rows();
         let block = fill.block.filled(begin + bytes);
         let limits = request.limits;
-        let long = fill.builder.lines(block, begin, newlines, limits.line_max, limits.long);
-        self.count_long(request, long);
+        let builder = &mut fill.builder;
+        let AddedLines { lines, mut cuts } =
+            builder.lines_before_nul(block, begin, newlines, limits.line_max, limits.long);
+        if lines < newlines.len() {
+            cuts += self.lines_without_nuls(request, builder, block, begin, newlines, lines);
+        }
+        self.count_long(request, cuts);
         let rows = fill.builder.rows() - rows_before;
         self.record_read(&block[begin..], request.position() + bytes as u64);
         self.segment(request, fill, bytes as u64, bytes);

@@ -40,6 +40,7 @@ impl Tail {
         fill.builder.row_at(&fill.block.filled(begin + written)[begin..], begin, start);
         self.record_read(&[], start + used as u64);
         self.segment(request, fill, used as u64, written);
+        self.piece_end = Some(start + used as u64);
         Ok(Read::More)
     }
 

@@ -6,11 +6,13 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{Batch, LongLine, Polled};
-use millstream_testkit::split_lines;
+use millstream_testkit::{split_file_lines, split_lines};
 use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use serde_json::json;
+use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 
 fn rows(lines: &[Line]) -> Vec<(u64, Vec<u8>)> {
     lines.iter().map(|line| (line.offset, line.text.clone())).collect()
@@ -212,6 +214,35 @@ fn limit() -> impl Strategy<Value = (usize, &'static str, LongLine)> {
     (limits, long).prop_map(|(line_max, (name, long))| (line_max, name, long))
 }
 
+/// Numbers of NUL bytes before a line: mostly none, some near every limit.
+fn nuls() -> impl Strategy<Value = usize> {
+    let near = |n: usize| (n - 2)..(n + 3);
+    prop_oneof![
+        20 => Just(0usize),
+        10 => 1..100usize,
+        2 => near(64 * 1024),
+        2 => near(BLOCK_BYTES),
+        1 => 500_000..900_000usize,
+    ]
+}
+
+/// Lines that begin with NUL bytes, and contain some.
+fn content_with_nuls() -> impl Strategy<Value = Vec<u8>> {
+    let line = (nuls(), line_length(), line_end(), any::<bool>());
+    (prop::collection::vec(line, 1..12), nuls(), 0..=5usize).prop_map(|(lines, last, rest)| {
+        let mut content = Vec::new();
+        for (nuls, length, end, is_text) in lines {
+            let pattern: &[u8] = if is_text { b"abcdefg" } else { b"a\0\0b\0" };
+            content.resize(content.len() + nuls, 0);
+            content.extend(pattern.iter().cycle().take(length));
+            content.extend_from_slice(end);
+        }
+        content.resize(content.len() + last, 0);
+        content.extend_from_slice(&b"rest\r"[..rest]);
+        content
+    })
+}
+
 /// Cases of each property.
 const CASES: TestSize = TestSize { gate: 48, long: 1000 };
 
@@ -245,8 +276,148 @@ proptest! {
         for (file, content) in contents.iter().enumerate() {
             let path = fixture.path(&format!("{file}.log")).display().to_string();
             let of_file: Vec<_> = got.iter().filter(|(name, _)| *name == path).map(|(_, row)| row.clone()).collect();
-            compare(&of_file, &split_lines(content, line_max, long), &format!("file {file}"));
+            compare(&of_file, &split_file_lines(content, line_max, long), &format!("file {file}"));
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(property(CASES))]
+
+    /// NUL bytes at the start of a line are skipped wherever writes, blocks, checkpoints and restarts
+    /// divide them; those within a line are text.
+    #[test]
+    fn nul_bytes_at_the_start_of_a_line_are_skipped(
+        content in content_with_nuls(),
+        pieces in prop::collection::vec((prop_oneof![1..50usize, 1..400_000usize], any::<bool>()), 0..8),
+        compressed in any::<bool>(),
+        decoded in any::<bool>(),
+        (line_max, name, long) in limit(),
+    ) {
+        // Of a line that is longer, other parts are decoded.
+        let line_max = if decoded { 1 << 20 } else { line_max };
+        let encoding = if decoded { "gbk" } else { "utf-8" };
+        let options = json!({ "max_line": format!("{line_max}B"), "on_long_line": name, "encoding": encoding });
+        let mut fixture = Fixture::new(options, &["out"]);
+        let (mut written, mut got) = (0, Vec::new());
+        if compressed {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+            encoder.write_all(&content).unwrap();
+            fixture.append("a.log", encoder.finish().unwrap());
+        } else {
+            for (bytes, is_restarted) in pieces {
+                let end = (written + bytes).min(content.len());
+                fixture.append("a.log", &content[written..end]);
+                written = end;
+                got.extend(fixture.read());
+                if is_restarted {
+                    fixture.restart(true);
+                }
+            }
+            fixture.append("a.log", &content[written..]);
+        }
+        got.extend(fixture.read());
+        got.extend(read_to_end(&mut fixture));
+        prop_assert!(fixture.rig.ledger.is_idle() && fixture.rig.grant.used() == 0);
+        compare(&rows(&got), &split_file_lines(&content, line_max, long), name);
+    }
+}
+
+fn by_timestamp() -> serde_json::Value {
+    json!({ "multiline": { "start": "timestamp", "format": "%Y-%m-%d %H:%M:%S", "timeout": "150ms" } })
+}
+
+fn noted(fixture: &Fixture) -> u64 {
+    fixture.rig.counters.snapshot().noted_events.get("leading_nuls").copied().unwrap_or(0)
+}
+
+/// A writer that does not append leaves a hole of gigabytes after a truncation.
+#[test]
+fn a_large_hole_is_skipped_at_once() {
+    const HOLE: u64 = 4 << 30;
+    let cases = [
+        (json!({}), "first\nsecond\n", vec!["first", "second"]),
+        (json!({ "encoding": "gbk" }), "first\nsecond\n", vec!["first", "second"]),
+        (json!({ "format": "auto" }), "2026-11-22T10:00:00Z stdout F first\n", vec!["first"]),
+        (
+            by_timestamp(),
+            "2026-11-22 10:00:01 first\nmore\n",
+            vec!["2026-11-22 10:00:01 first\nmore"],
+        ),
+    ];
+    for (options, text, expected) in cases {
+        let what = options.to_string();
+        let mut fixture = Fixture::new(options, &["out"]);
+        let file = fixture.append("a.log", "");
+        file.set_len(HOLE).unwrap();
+        assert_eq!(fixture.read(), [], "{what}");
+        fixture.append("a.log", text);
+        let mut got = fixture.read();
+        got.extend(read_to_end(&mut fixture));
+        assert_eq!(
+            (texts(&got), got[0].offset),
+            (expected.iter().map(|s| s.to_string()).collect(), HOLE),
+            "{what}"
+        );
+        assert_eq!(noted(&fixture), 1, "{what}");
+    }
+}
+
+/// NUL bytes at the end of a file may be overwritten, so they are no line, and stay unread.
+#[test]
+fn allocated_space_is_read_once_it_is_overwritten() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    // The head, which identifies the file, is not overwritten.
+    let first = "x".repeat(HEAD_BYTES_MAX as usize);
+    fixture.append("a.log", format!("{first}\n"));
+    let file = OpenOptions::new().write(true).open(fixture.path("a.log")).unwrap();
+    file.set_len(1_000_000).unwrap();
+    assert_eq!(fixture.read_texts(), [&*first]);
+    let end = first.len() as u64 + 1;
+    file.write_all_at(b"second\nthi", end).unwrap();
+    assert_eq!(fixture.read_texts(), ["second"]);
+    fixture.restart(true);
+    file.write_all_at(b"rd\n", end + 10).unwrap();
+    assert_eq!(fixture.read_texts(), ["third"]);
+    assert_eq!(noted(&fixture), 0);
+    assert_eq!(read_to_end(&mut fixture), [], "at the end they are skipped");
+    assert_eq!(noted(&fixture), 1);
+}
+
+/// NUL bytes behind the last line are no line at the end of a run, whether text is decoded or not.
+#[test]
+fn nul_bytes_behind_the_last_line_are_no_line() {
+    for options in [json!({}), json!({ "encoding": "gbk" }), by_timestamp()] {
+        let mut fixture = Fixture::new(options, &["out"]);
+        fixture.append("a.log", b"2026-11-22 10:00:01 one\n\0\0\0");
+        assert_eq!(texts(&read_to_end(&mut fixture)), ["2026-11-22 10:00:01 one"]);
+        assert_eq!(noted(&fixture), 1);
+    }
+}
+
+/// In UTF-16 a NUL byte is a part of a character.
+#[test]
+fn nul_bytes_of_utf_16_are_text() {
+    let mut fixture = Fixture::new(json!({ "encoding": "utf-16be" }), &["out"]);
+    fixture
+        .append("a.log", "a\nb\n".encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<u8>>());
+    assert_eq!(fixture.read_texts(), ["a", "b"]);
+    assert_eq!(noted(&fixture), 0);
+}
+
+/// A hole behind other lines ends a multi-line event.
+#[test]
+fn a_hole_ends_a_multi_line_event() {
+    for nuls in [3, BLOCK_BYTES * 2] {
+        let mut fixture = Fixture::new(by_timestamp(), &["out"]);
+        let before = "2026-11-22 10:00:01 one\nmore\n";
+        let after = "2026-11-22 10:00:02 two\nmore\n";
+        let content = [before.as_bytes(), &vec![0; nuls], after.as_bytes(), before.as_bytes()];
+        fixture.append("a.log", content.concat());
+        let got = fixture.read();
+        assert_eq!(texts(&got)[..2], [before.trim_end(), after.trim_end()], "{nuls}");
+        assert_eq!(got[1].offset, (before.len() + nuls) as u64);
+        assert_eq!(noted(&fixture), 1);
     }
 }
 
