@@ -282,6 +282,61 @@ fn prometheus_scrapes_the_exporter() {
     assert!(text(port).contains("# TYPE seen_login summary\n"), "{}", text(port));
 }
 
+/// Returns the sum over the series of an exporter with this name.
+fn sum_of(text: &str, name: &str) -> f64 {
+    let values = text.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+    values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+/// The limit of the source is not that of the sink, and either has more series to come.
+#[test]
+fn each_point_beyond_a_limit_of_series_is_on_the_page_or_counted_once() {
+    const SERIES: usize = 200;
+    let (dir, port) = (folder(), free_port());
+    let sink = format!("type: prometheus_exporter, listen: '127.0.0.1:{port}', max_series: 20");
+    let agent = start(dir.path(), &config("period: 1s, max_series: 50", &sink));
+    let points = |value: &str| -> Vec<String> {
+        (0..SERIES).map(|at| format!("many.{value}:1|{value}|#series:{at}")).collect()
+    };
+    for kind in ["c", "g", "ms", "s"] {
+        let points = points(kind);
+        send(dir.path(), &points.iter().map(String::as_str).collect::<Vec<_>>());
+        if kind == "c" {
+            wait_until("the counters", PATIENCE, || {
+                let text = text(port);
+                sum_of(&text, "many_c_total") == 20.0
+                    && sum_of(&text, "millstream_overflow_total") == 180.0
+            });
+        }
+    }
+    wait_until("the timings", PATIENCE, || {
+        sum_of(&text(port), "millstream_overflow_timing_count_total") == SERIES as f64
+    });
+    wait_until("the set", PATIENCE, || {
+        // All sets have the same member.
+        sum_of(&text(port), "millstream_overflow_set") == 1.0
+    });
+    let counted = |counter: &str, component: &str, reason: &str| {
+        let of_component = format!("component_id=\"{component}\"");
+        let (reason, key) = (format!("=\"{reason}\""), format!("millstream_component_{counter}"));
+        let metrics = agent.get("/metrics").unwrap_or_default();
+        let lines = metrics.lines().filter(|line| {
+            line.starts_with(&key) && line.contains(&of_component) && line.contains(&reason)
+        });
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
+    };
+    // Counted once a period is emitted, which may be after its events are on the page.
+    wait_until("the points beyond the limit of the source", PATIENCE, || {
+        counted("noted_events_total", "points", "series") == 150.0 + 200.0 + 200.0
+            && counted("dropped_events_total", "points", "overflow_gauge") == SERIES as f64
+    });
+    let text = text(port);
+    assert_eq!(sum_of(&text, "many_c_total"), 20.0);
+    assert_eq!(sum_of(&text, "millstream_overflow_total"), 180.0, "only counts");
+    assert_eq!(counted("noted_events_total", "out", "too_many_series"), 30.0);
+    assert_eq!(counted("dropped_events_total", "out", ""), 0.0);
+}
+
 #[test]
 fn the_exporter_negotiates_format_and_compression() {
     let (dir, port) = (folder(), free_port());

@@ -28,11 +28,13 @@ pub enum Reason {
     Members = 10,
     /// Tags without a key that were dropped from new series. Counts tags, not values.
     KeylessTags = 11,
+    /// Rejected: a gauge beyond a limit. The last values of different gauges have no common value.
+    OverflowGauge = 12,
 }
 
 impl Reason {
     /// All reasons in numeric order.
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 13] = [
         Reason::NotFinite,
         Reason::SampleRate,
         Reason::Value,
@@ -45,6 +47,7 @@ impl Reason {
         Reason::Timed,
         Reason::Members,
         Reason::KeylessTags,
+        Reason::OverflowGauge,
     ];
 
     /// Returns its name in metrics.
@@ -62,12 +65,14 @@ impl Reason {
             Reason::Timed => "timed",
             Reason::Members => "members",
             Reason::KeylessTags => "keyless_tags",
+            Reason::OverflowGauge => "overflow_gauge",
         }
     }
 
     /// Whether the values were rejected, not only moved or changed.
     pub fn is_rejection(self) -> bool {
-        (self as u8) <= Reason::Utf8 as u8 || self == Reason::Members
+        (self as u8) <= Reason::Utf8 as u8
+            || matches!(self, Reason::Members | Reason::OverflowGauge)
     }
 }
 

@@ -83,7 +83,29 @@ impl Kind {
             Kind::Set => Class::Set,
         }
     }
+
+    /// Returns the name of its overflow series, which gets the points beyond a limit; `None` for
+    /// gauges. Series of different kinds have aggregates of the same name and another meaning, so
+    /// that their overflow series need different names, too.
+    pub fn overflow_name(self) -> Option<&'static [u8]> {
+        Some(match self {
+            Kind::Count => OVERFLOW_NAME,
+            Kind::Counter => b"millstream.overflow.counter",
+            Kind::RateCounter => b"millstream.overflow.rate_counter",
+            Kind::Meter => b"millstream.overflow.meter",
+            Kind::DeltaCounter => b"millstream.overflow.delta_counter",
+            Kind::Timer => b"millstream.overflow.timer",
+            Kind::Histogram | Kind::DogHistogram => b"millstream.overflow.histogram",
+            Kind::Timing => b"millstream.overflow.timing",
+            Kind::Distribution => b"millstream.overflow.distribution",
+            Kind::Set => b"millstream.overflow.set",
+            Kind::Store | Kind::TimedStore | Kind::Gauge => return None,
+        })
+    }
 }
+
+/// Name of the overflow series of counts.
+pub const OVERFLOW_NAME: &[u8] = b"millstream.overflow";
 
 /// The values of a point.
 #[derive(Clone, Copy, Debug, PartialEq)]

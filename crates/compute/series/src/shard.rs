@@ -12,10 +12,6 @@ use crate::tags::Canonical;
 use millstream_scan::{KeyWork, Keys, prefetch, with_keys};
 use std::borrow::Cow;
 
-/// Name of the overflow series, one per kind and without tags, which receive the points beyond a
-/// limit.
-pub const OVERFLOW_NAME: &[u8] = b"millstream.overflow";
-
 /// Number of points that are looked up together. Of 8, 16, 32, 48 and 64, 32 was the fastest.
 const GROUP_POINTS: usize = 32;
 
@@ -279,7 +275,7 @@ impl Shard {
             (point.tags.len() > self.limits.tags_bytes, Reason::TagsBytes),
         ];
         if let Some((_, reason)) = too_long.into_iter().find(|(is_too_long, _)| *is_too_long) {
-            return Ok(self.overflow(point.kind, reason, values));
+            return self.overflow(point.kind, reason, values);
         }
         if [point.name, point.tags].iter().any(|text| simdutf8::basic::from_utf8(text).is_err()) {
             return Err(Reason::Utf8);
@@ -287,11 +283,11 @@ impl Shard {
         let mut scratch = std::mem::take(&mut self.scratch[0]);
         let sorted = scratch.of(point.tags, self.style);
         let name = one_line(point.name);
-        let id = if sorted.count > self.limits.tags {
+        let found = if sorted.count > self.limits.tags {
             self.overflow(point.kind, Reason::Tags, values)
         } else if let Some(id) = self.find_in_any_order(point.kind, &name, sorted.text) {
             self.alias(id, point, sorted.text);
-            id
+            Ok(id)
         } else if !self.may_grow || self.series() >= self.limits.series {
             self.overflow(point.kind, Reason::Series, values)
         } else {
@@ -300,10 +296,10 @@ impl Shard {
             if *name != *point.name {
                 self.alias(id, point, sorted.text);
             }
-            id
+            Ok(id)
         };
         self.scratch[0] = scratch;
-        Ok(id)
+        found
     }
 
     /// Finds the series of a name with tags by their canonical form.
@@ -319,10 +315,12 @@ impl Shard {
             .map(|at| self.contexts[at].series)
     }
 
-    fn overflow(&mut self, kind: Kind, reason: Reason, values: u64) -> u32 {
+    /// Returns the overflow series of a kind, one without tags, and counts why it is used.
+    fn overflow(&mut self, kind: Kind, reason: Reason, values: u64) -> Result<u32, Reason> {
+        let name = kind.overflow_name().ok_or(Reason::OverflowGauge)?;
         self.generation.counts.add(reason, values);
-        let known = self.find_in_any_order(kind, OVERFLOW_NAME, b"");
-        known.unwrap_or_else(|| self.insert(kind, OVERFLOW_NAME, b"", b""))
+        let known = self.find_in_any_order(kind, name, b"");
+        Ok(known.unwrap_or_else(|| self.insert(kind, name, b"", b"")))
     }
 
     /// Creates a series, indexed by its tags as they arrived and by their canonical form.

@@ -1,10 +1,10 @@
 //! Limits, overflow, idle series, tags, and values that are not finite.
 
 use millstream_series::{
-    Aggregate, Canonical, Counts, Generation, Kind, Limits, OVERFLOW_NAME, Point, Reading, Reason,
-    Shard, Store, TagStyle, Values,
+    Aggregate, Canonical, Class, Counts, Generation, Kind, Limits, OVERFLOW_NAME, Point, Reading,
+    Reason, Shard, Store, TagStyle, Values,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const SEED: u64 = 3;
 
@@ -99,7 +99,7 @@ fn all_of(reading: &Reading<'_>) -> f64 {
 }
 
 #[test]
-fn every_kind_has_an_ordinary_overflow_series() {
+fn every_kind_but_gauges_has_an_ordinary_overflow_series_with_its_own_name() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { series: 0, ..Limits::default() });
     let numbers = Values::Numbers(&[2.0, f64::NAN, 4.0]);
     for kind in Kind::ALL {
@@ -112,19 +112,24 @@ fn every_kind_has_an_ordinary_overflow_series() {
     let generation = rig.shard.swap_generation(Generation::default());
     rig.store.merge(0, generation);
     let counts = rig.store.drain(|reading| {
-        assert_eq!((reading.key.name(), reading.key.tags_text()), (OVERFLOW_NAME, &b""[..]));
+        let kind = reading.key.kind();
+        assert_eq!(Some(reading.key.name()), kind.overflow_name());
+        assert_eq!(reading.key.tags_text(), b"");
         found.push((reading.key.kind(), all_of(reading)));
     });
     found.sort_by_key(|(kind, _)| *kind);
-    let expected = Kind::ALL.map(|kind| match kind {
-        Kind::Set => (kind, 2.0),
-        Kind::Store | Kind::TimedStore | Kind::Gauge => (kind, 4.0),
-        _ => (kind, 12.0),
-    });
+    let (gauges, others): (Vec<Kind>, Vec<Kind>) =
+        Kind::ALL.into_iter().partition(|kind| kind.class() == Class::Last);
+    let expected: Vec<_> =
+        others.iter().map(|kind| (*kind, if *kind == Kind::Set { 2.0 } else { 12.0 })).collect();
     assert_eq!(found, expected);
     // Two points of each kind, with two finite values each, except for the set.
-    let values = (Kind::ALL.len() as u64 - 1) * 4 + 2;
+    let values = (others.len() as u64 - 1) * 4 + 2;
     assert_eq!((counts.of(Reason::Series), counts.taken), (values, values));
+    // With what is not finite: a rejected point is counted with all of its values.
+    assert_eq!(counts.of(Reason::OverflowGauge), gauges.len() as u64 * 6);
+    let names: BTreeSet<_> = others.iter().filter_map(|kind| kind.overflow_name()).collect();
+    assert_eq!(names.len(), others.len() - 1, "only the histograms of both protocols share one");
     for _ in 0..2 {
         rig.store.merge(0, rig.shard.swap_generation(Generation::default()));
     }

@@ -6,6 +6,7 @@
 use super::distribution::{Histogram, saturating};
 use super::form::{LabelFormat, split_block};
 use super::labels::{LabelRules, LabelSet};
+use super::overflow::{OVERFLOW_SERIES_MAX, is_overflow};
 use super::rows::{Row, Rows};
 use super::{Distributions, RejectReason};
 use crate::metric::Kind;
@@ -25,7 +26,8 @@ pub struct Options {
     pub distributions: Distributions,
     /// Seconds without values after which a series expires.
     pub expire_seconds: u32,
-    /// Maximum series; each name counts, even if several map to the same labels.
+    /// Maximum series; each name counts, even if several map to the same labels. Overflow series
+    /// do not.
     pub series_max: usize,
     /// Whether a new sum starts with a 0 at the start of its first period, so that its increase is
     /// correct from the first value on, even after a restart.
@@ -128,6 +130,8 @@ pub struct Accumulator<F> {
     options: Options,
     label_format: F,
     known: HashTable<RawSeries>,
+    /// Keys of the overflow series among them, which do not count toward the limits.
+    overflow: Vec<[u64; 2]>,
     by_labels: HashTable<LabelOwner>,
     entries: Vec<Entry>,
     free: Vec<u32>,
@@ -153,6 +157,7 @@ impl<F: LabelFormat> Accumulator<F> {
             options,
             label_format,
             known: HashTable::new(),
+            overflow: Vec::new(),
             by_labels: HashTable::new(),
             entries: Vec::new(),
             free: Vec::new(),
@@ -218,20 +223,32 @@ impl<F: LabelFormat> Accumulator<F> {
         &mut self,
         (rows, row, text): (&Rows, &Row, &[u8]),
     ) -> Result<(u32, bool), RejectReason> {
-        if self.known.len() >= self.options.series_max {
-            return Err(RejectReason::TooManySeries);
-        }
-        if !self.may_grow {
-            return Err(RejectReason::MemoryPressure);
-        }
         let (name, tags) = rows.strings(row, text);
+        let is_exempt = is_overflow(name) && self.overflow.len() < OVERFLOW_SERIES_MAX;
+        if !is_exempt {
+            self.check_limits()?;
+        }
         self.set.build(&self.options.rules, (name, tags, row.kind), rows.host())?;
         self.label_buf.clear();
         self.label_format.render(&self.set, row.kind, &mut self.label_buf);
         let (index, is_new) = self.find_or_insert(row)?;
         let known = RawSeries { key: row.key, entry: index, seen: self.clock };
         self.known.insert_unique(row.key[0], known, |known| known.key[0]);
+        if is_exempt {
+            self.overflow.push(row.key);
+        }
         Ok((index, is_new))
+    }
+
+    /// Checks whether there may be another series.
+    fn check_limits(&self) -> Result<(), RejectReason> {
+        if self.known.len() - self.overflow.len() >= self.options.series_max {
+            return Err(RejectReason::TooManySeries);
+        }
+        if !self.may_grow {
+            return Err(RejectReason::MemoryPressure);
+        }
+        Ok(())
     }
 
     /// Returns the entry with the labels in `label_buf`, and whether it is new. Two entries never
@@ -297,6 +314,8 @@ impl<F: LabelFormat> Accumulator<F> {
         if self.known.len() == before {
             return false;
         }
+        let known = &self.known;
+        self.overflow.retain(|key| known.find(key[0], |series| series.key == *key).is_some());
         let mut is_used = vec![false; self.entries.len()];
         self.known.iter().for_each(|known| is_used[known.entry as usize] = true);
         self.by_labels.retain(|owner| is_used[owner.entry as usize]);
@@ -324,6 +343,11 @@ impl<F: LabelFormat> Accumulator<F> {
     /// Rejects all rows of an entry because its type differs from the metric's.
     pub(super) fn reject(&mut self, index: u32) {
         self.entries[index as usize].is_rejected = true;
+    }
+
+    /// Returns the seed of its hashes.
+    pub(super) fn seed(&self) -> u64 {
+        self.options.seed
     }
 
     /// Returns whether an entry was updated within the expiry time.

@@ -2,6 +2,7 @@
 
 use super::accumulator::{Accumulator, Entry, NullCollector, Options};
 use super::form::TextLabels;
+use super::overflow::OVERFLOW_TEXT;
 use super::rows::{Row, Rows};
 use super::{Distributions, RejectReason};
 use crate::metric::Kind;
@@ -53,6 +54,15 @@ pub struct WritePosition {
     has_type: bool,
 }
 
+/// Where a row was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// To its series.
+    Series,
+    /// To the overflow series, as its own is beyond this limit.
+    Overflow(RejectReason),
+}
+
 /// The last value of every series, grouped by metric family.
 pub struct Exposition {
     accumulator: Accumulator<TextLabels>,
@@ -93,12 +103,29 @@ impl Exposition {
         self.accumulator.take_cut()
     }
 
-    /// Adds a row, whose strings are in `text`. `now_ms` is the wall clock in milliseconds since
-    /// 1970.
+    /// Adds a row, whose strings are in `text`. The increment of a counter beyond a limit is added
+    /// to the overflow series. `now_ms` is the wall clock in milliseconds since 1970.
     ///
     /// # Errors
     /// Why the row is rejected.
-    pub fn add(&mut self, row: (&Rows, &Row, &[u8]), now_ms: i64) -> Result<(), RejectReason> {
+    pub fn add(
+        &mut self,
+        (rows, row, text): (&Rows, &Row, &[u8]),
+        now_ms: i64,
+    ) -> Result<Added, RejectReason> {
+        let Err(reason) = self.add_to_series((rows, row, text), now_ms) else {
+            return Ok(Added::Series);
+        };
+        let overflow = rows.overflow(row, reason, self.accumulator.seed()).ok_or(reason)?;
+        self.add_to_series((rows, &overflow, OVERFLOW_TEXT), now_ms)?;
+        Ok(Added::Overflow(reason))
+    }
+
+    fn add_to_series(
+        &mut self,
+        row: (&Rows, &Row, &[u8]),
+        now_ms: i64,
+    ) -> Result<(), RejectReason> {
         if !self.accumulator.is_known(row.1) {
             let (index, is_new) = self.accumulator.register(row)?;
             if is_new {

@@ -12,6 +12,7 @@ mod exposition;
 mod form;
 mod labels;
 mod names;
+mod overflow;
 mod protobuf;
 mod request;
 mod rows;
@@ -21,10 +22,11 @@ mod write2;
 
 pub use accumulator::{Accumulator, Collector, NullCollector, Options, Point};
 pub use distribution::{Distributions, Histogram};
-pub use exposition::{Exposition, TextFormat, WritePosition};
+pub use exposition::{Added, Exposition, TextFormat, WritePosition};
 pub use form::{LabelFormat, RemoteWriteLabels, TextLabels};
 pub use labels::{LabelRules, LabelSet};
 pub use names::{push_label_name, push_metric_name};
+pub use overflow::OVERFLOW_NAME;
 pub use request::{Body, RequestBuilder, Version};
 pub use rows::{Row, Rows, RowsBuilder};
 pub use stored::{RestoredRows, StoredRow};
@@ -49,6 +51,11 @@ pub enum RejectReason {
 }
 
 impl RejectReason {
+    /// Returns whether the series is beyond a limit on their number or memory.
+    fn is_limit(self) -> bool {
+        matches!(self, RejectReason::TooManySeries | RejectReason::MemoryPressure)
+    }
+
     /// Returns the reason as a metric label.
     pub fn reason(self) -> &'static str {
         match self {

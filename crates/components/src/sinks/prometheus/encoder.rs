@@ -170,6 +170,14 @@ mod tests {
     }
 
     #[test]
+    fn sinks_know_the_overflow_series_of_sources_by_name() {
+        assert_eq!(
+            millstream_encodings::prometheus::OVERFLOW_NAME,
+            millstream_series::OVERFLOW_NAME
+        );
+    }
+
+    #[test]
     fn rows_that_are_not_metrics_are_dropped_or_passed_on() {
         assert_eq!(encode("a\n-\nb\n-\n", None), (2, 2, 2));
         let mut refused = Vec::new();

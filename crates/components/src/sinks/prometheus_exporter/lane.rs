@@ -5,6 +5,7 @@ use super::server::Server;
 use crate::sinks::http_delivery::PayloadMetadata;
 use crate::sinks::prometheus::{now_ms, rows_of};
 use bytes::Bytes;
+use millstream_encodings::prometheus::Added;
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, MemoryPressure, Outcome, Payload, Routing,
     Settled,
@@ -105,6 +106,9 @@ impl Lane for ExporterLane {
                 self.counters.dropped(reason, events);
                 total += events;
             }
+            for (limit, events) in refused.overflow {
+                self.counters.noted(limit, events);
+            }
             self.counters.noted("label_cut", refused.cut);
             let outcome = if total > 0 { Outcome::Rejected } else { Outcome::Delivered };
             self.done.push(Settled { outcome, refused: total });
@@ -117,10 +121,11 @@ impl Lane for ExporterLane {
     }
 }
 
-/// Counts of dropped events and truncated labels.
+/// Counts of dropped events, of those in the overflow series, and of truncated labels.
 #[derive(Default)]
 struct Refused {
     dropped: BTreeMap<&'static str, u64>,
+    overflow: BTreeMap<&'static str, u64>,
     cut: u64,
 }
 
@@ -135,8 +140,12 @@ fn add(series: &Series, routing: &Option<Arc<dyn Routing>>, text: &Bytes) -> Ref
     for some in rows.rows().chunks(ROWS_AT_ONCE) {
         let mut exposition = series.lock();
         for row in some {
-            if let Err(refusal) = exposition.add((rows, row, text), now_ms) {
-                *refused.dropped.entry(refusal.reason()).or_default() += 1;
+            match exposition.add((rows, row, text), now_ms) {
+                Ok(Added::Series) => {}
+                Ok(Added::Overflow(limit)) => {
+                    *refused.overflow.entry(limit.reason()).or_default() += 1;
+                }
+                Err(refusal) => *refused.dropped.entry(refusal.reason()).or_default() += 1,
             }
         }
     }

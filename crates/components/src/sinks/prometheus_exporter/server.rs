@@ -261,7 +261,9 @@ mod tests {
         let (routing, text) = encoded(&metrics, &distributions);
         let (series, routing) = (Arc::new(Series::new(options)), Some(routing));
         let rows = rows_of(&routing).unwrap();
-        rows.rows().iter().for_each(|row| series.lock().add((rows, row, &text), now_ms()).unwrap());
+        rows.rows().iter().for_each(|row| {
+            series.lock().add((rows, row, &text), now_ms()).unwrap();
+        });
         series
     }
 

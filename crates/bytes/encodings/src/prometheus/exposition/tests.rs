@@ -1,3 +1,4 @@
+use super::super::overflow::OVERFLOW_SERIES_MAX;
 use super::super::{LabelRules, RowsBuilder};
 use super::*;
 use crate::metric::{Metric, SketchText, Temporality, Value};
@@ -11,6 +12,10 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Fixture {
+        Fixture::with_limit(1000)
+    }
+
+    fn with_limit(series_max: usize) -> Fixture {
         let rules = LabelRules {
             constant: Vec::new(),
             host_label: None,
@@ -22,7 +27,7 @@ impl Fixture {
             rules,
             distributions: distributions.clone(),
             expire_seconds: 600,
-            series_max: 1000,
+            series_max,
             starts_at_zero: true,
             seed: 1,
         };
@@ -42,7 +47,7 @@ impl Fixture {
         let (name, tags, time_ns) = (name.as_bytes(), tags.as_bytes(), now_ms * 1_000_000);
         rows.push(&Metric { name, tags, kind, temporality, value, time_ns, interval: 10.0 });
         let (rows, text) = rows.finish();
-        self.exposition.add((&rows, &rows.rows()[0], &text), now_ms)
+        self.exposition.add((&rows, &rows.rows()[0], &text), now_ms).map(drop)
     }
 
     /// Adds a gauge whose period ended at `seconds`; the clock is at `now` seconds.
@@ -60,7 +65,7 @@ impl Fixture {
             interval: 10.0,
         });
         let (rows, text) = rows.finish();
-        self.exposition.add((&rows, &rows.rows()[0], &text), NOW_MS + now * 1000)
+        self.exposition.add((&rows, &rows.rows()[0], &text), NOW_MS + now * 1000).map(drop)
     }
 
     fn number(
@@ -223,4 +228,56 @@ fn a_gauge_continues_after_the_clock_is_set_back() {
         Err(RejectReason::OutOfOrder),
         "also after the clock change"
     );
+}
+
+#[test]
+fn increments_beyond_a_limit_are_in_the_overflow_series() {
+    let mut fixture = Fixture::with_limit(2);
+    let count = |fixture: &mut Fixture, name: &str, value, seconds| {
+        fixture.number(Kind::Counter, name, "{}", value, seconds)
+    };
+    // That of the source, which is not one of the two.
+    count(&mut fixture, "millstream.overflow", 100.0, 0).unwrap();
+    for name in ["a", "b", "c", "d"] {
+        count(&mut fixture, name, 1.0, 0).unwrap();
+    }
+    fixture.exposition.set_may_grow(false);
+    count(&mut fixture, "a", 1.0, 10).unwrap();
+    count(&mut fixture, "e", 5.0, 10).unwrap();
+    assert_eq!(count(&mut fixture, "e", -5.0, 10), Err(RejectReason::Negative));
+    let text = fixture.text(TextFormat::Prometheus, 100, 10);
+    let values: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(values, ["a_total{} 2", "b_total{} 1", "millstream_overflow_total{} 107"]);
+}
+
+#[test]
+fn gauges_beyond_a_limit_are_rejected() {
+    let mut fixture = Fixture::with_limit(1);
+    fixture.number(Kind::Gauge, "a", "{}", 1.0, 0).unwrap();
+    let beyond = fixture.number(Kind::Gauge, "b", "{}", 1.0, 0);
+    assert_eq!(beyond, Err(RejectReason::TooManySeries));
+    fixture.exposition.set_may_grow(false);
+    let beyond = fixture.number(Kind::Gauge, "b", "{}", 1.0, 0);
+    assert_eq!(beyond, Err(RejectReason::TooManySeries));
+    assert!(!fixture.text(TextFormat::Prometheus, 100, 10).contains("overflow"));
+}
+
+#[test]
+fn overflow_series_beyond_the_limits_are_bounded_and_expire() {
+    let mut fixture = Fixture::with_limit(1);
+    fixture.exposition.set_may_grow(false);
+    let add = |fixture: &mut Fixture, number: usize, seconds| {
+        let name = format!("millstream.overflow.{number}");
+        fixture.number(Kind::Gauge, &name, "{}", 1.0, seconds)
+    };
+    for number in 0..OVERFLOW_SERIES_MAX {
+        add(&mut fixture, number, 0).unwrap();
+    }
+    let beyond = OVERFLOW_SERIES_MAX;
+    assert_eq!(add(&mut fixture, beyond, 0), Err(RejectReason::MemoryPressure));
+    for second in (0..1000).step_by(10) {
+        fixture.exposition.sweep(NOW_MS + second * 1000);
+    }
+    assert_eq!(fixture.exposition.series(), 0);
+    add(&mut fixture, beyond, 1000).unwrap();
 }

@@ -1,0 +1,53 @@
+//! Overflow series, which have the points of many series beyond a limit and are exempt from it.
+
+use super::RejectReason;
+use super::rows::{Row, Rows, key, seed_of_host};
+use crate::metric::Kind;
+
+/// Name of the overflow series of counters. Sources name those of other kinds by it, too, such as
+/// `millstream.overflow.timing`.
+pub const OVERFLOW_NAME: &[u8] = b"millstream.overflow";
+
+/// Name and tags of the overflow series of counters.
+pub(super) const OVERFLOW_TEXT: &[u8] = b"millstream.overflow{}";
+
+/// Maximum overflow series beyond the limits. Sources have one per kind, with up to eight
+/// aggregates; a client can name further ones.
+pub(super) const OVERFLOW_SERIES_MAX: usize = 128;
+
+/// Returns whether a name is that of an overflow series.
+pub(super) fn is_overflow(name: &[u8]) -> bool {
+    name.strip_prefix(OVERFLOW_NAME).is_some_and(|rest| matches!(rest, [] | [b'.', ..]))
+}
+
+impl Rows {
+    /// Returns a row with the increment of one that was rejected for `reason`, whose strings are in
+    /// [`OVERFLOW_TEXT`]. `None` unless the reason is a limit on series, and the row is an
+    /// increment: sums of other values have no meaning.
+    pub(super) fn overflow(&self, row: &Row, reason: RejectReason, seed: u64) -> Option<Row> {
+        let is_increment = row.kind == Kind::Counter && row.is_delta;
+        if !reason.is_limit() || !is_increment {
+            return None;
+        }
+        let name_len = OVERFLOW_NAME.len() as u32;
+        let tags_len = OVERFLOW_TEXT.len() as u32 - name_len;
+        let seed = seed_of_host(self.host(), seed);
+        let key = key(OVERFLOW_TEXT, name_len, (Kind::Counter, true), seed);
+        Some(Row { key, text_at: 0, name_len, tags_len, ..*row })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overflow_series_are_known_by_their_name() {
+        for name in ["millstream.overflow", "millstream.overflow.timing.count"] {
+            assert!(is_overflow(name.as_bytes()), "{name}");
+        }
+        for name in ["millstream.overflows", "millstream", "a.millstream.overflow", ""] {
+            assert!(!is_overflow(name.as_bytes()), "{name}");
+        }
+    }
+}
