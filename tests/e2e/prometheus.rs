@@ -288,6 +288,17 @@ fn sum_of(text: &str, name: &str) -> f64 {
     values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
+/// Returns a counter of a component, by reason; the sum of all reasons if that is empty.
+fn counted(agent: &Agent, counter: &str, component: &str, reason: &str) -> f64 {
+    let of_component = format!("component_id=\"{component}\"");
+    let (reason, key) = (format!("=\"{reason}"), format!("millstream_component_{counter}"));
+    let metrics = agent.get("/metrics").unwrap_or_default();
+    let lines = metrics.lines().filter(|line| {
+        line.starts_with(&key) && line.contains(&of_component) && line.contains(&reason)
+    });
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
+}
+
 /// The limit of the source is not that of the sink, and either has more series to come.
 #[test]
 fn each_point_beyond_a_limit_of_series_is_on_the_page_or_counted_once() {
@@ -316,25 +327,73 @@ fn each_point_beyond_a_limit_of_series_is_on_the_page_or_counted_once() {
         // All sets have the same member.
         sum_of(&text(port), "millstream_overflow_set") == 1.0
     });
-    let counted = |counter: &str, component: &str, reason: &str| {
-        let of_component = format!("component_id=\"{component}\"");
-        let (reason, key) = (format!("=\"{reason}\""), format!("millstream_component_{counter}"));
-        let metrics = agent.get("/metrics").unwrap_or_default();
-        let lines = metrics.lines().filter(|line| {
-            line.starts_with(&key) && line.contains(&of_component) && line.contains(&reason)
-        });
-        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
-    };
     // Counted once a period is emitted, which may be after its events are on the page.
     wait_until("the points beyond the limit of the source", PATIENCE, || {
-        counted("noted_events_total", "points", "series") == 150.0 + 200.0 + 200.0
-            && counted("dropped_events_total", "points", "overflow_gauge") == SERIES as f64
+        counted(&agent, "noted_events_total", "points", "series") == 150.0 + 200.0 + 200.0
+            && counted(&agent, "dropped_events_total", "points", "overflow_gauge") == SERIES as f64
     });
     let text = text(port);
     assert_eq!(sum_of(&text, "many_c_total"), 20.0);
     assert_eq!(sum_of(&text, "millstream_overflow_total"), 180.0, "only counts");
-    assert_eq!(counted("noted_events_total", "out", "too_many_series"), 30.0);
-    assert_eq!(counted("dropped_events_total", "out", ""), 0.0);
+    assert_eq!(counted(&agent, "noted_events_total", "out", "too_many_series"), 30.0);
+    assert_eq!(counted(&agent, "dropped_events_total", "out", ""), 0.0);
+}
+
+#[test]
+fn of_names_that_become_one_the_first_is_exposed_and_escaped_ones_stay_apart() {
+    let (dir, port, other_port) = (folder(), free_port(), free_port());
+    let sink = |port: u16| format!("type: prometheus_exporter, listen: '127.0.0.1:{port}'");
+    let apart = format!("inputs: [points], name_escaping: values, {}", sink(other_port));
+    let config = config("period: 1s, aggregates: [count]", &sink(port));
+    let agent = start(dir.path(), &format!("{config}  apart: {{ {apart} }}\n"));
+    let points = [
+        "stat_count:5|c",
+        "stat:2|ms",
+        "a.b:1|g",
+        "a_b:2|g",
+        "größe:1|c",
+        "grüße:2|c",
+        "tagged:1|c|#x.y:1",
+        "tagged:2|c|#x_y:1",
+    ];
+    send(dir.path(), &points);
+    // Gauges are repeated, so that they are refused in each period.
+    let refused = || counted(&agent, "dropped_events_total", "out", "name_conflict");
+    wait_until("refusals in several periods", PATIENCE, || refused() >= 6.0);
+    for other in ["out_of_order", "type_conflict"] {
+        assert_eq!(counted(&agent, "dropped_events_total", "out", other), 0.0, "{other}");
+    }
+    let page = text(port);
+    let first_of = [
+        ("stat_count_total{} ", [5.0, 1.0]),
+        ("a_b{} ", [1.0, 2.0]),
+        ("gr__e_total{} ", [1.0, 2.0]),
+        ("tagged_total{x_y=\"1\"} ", [1.0, 2.0]),
+    ];
+    for (series, values) in first_of {
+        let found: Vec<f64> =
+            page.lines().filter_map(|line| line.strip_prefix(series)?.parse().ok()).collect();
+        assert!(found.len() == 1 && values.contains(&found[0]), "{series}{found:?}\n{page}");
+    }
+    let said = ["both become stat_count_total;", "both become a_b;", "both become gr__e_total;"];
+    for said in said.into_iter().chain(["different tags of metric \"tagged\""]) {
+        wait_until("the conflict is logged", PATIENCE, || agent.log().contains(said));
+        assert_eq!(agent.log().matches(said).count(), 1, "{said}\n{}", agent.log());
+    }
+    let all = [
+        "stat_count_total{} 5",
+        "U__stat_2e_count__total{} 1",
+        "U__a_2e_b{} 1",
+        "a_b{} 2",
+        "U__gr_f6__df_e__total{} 1",
+        "U__gr_fc__df_e__total{} 2",
+        "tagged_total{U__x_2e_y=\"1\"} 1",
+        "tagged_total{x_y=\"1\"} 2",
+    ];
+    for series in all {
+        wait_until(series, PATIENCE, || text(other_port).lines().any(|line| line == series));
+    }
+    assert_eq!(counted(&agent, "dropped_events_total", "apart", ""), 0.0);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use super::payloads::{self, Metrics};
 use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
 use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_encodings::prometheus::{
-    Accumulator, Distributions, LabelRules, Options, RemoteWriteLabels, RequestBuilder,
-    RowsBuilder, Version,
+    Accumulator, Distributions, LabelRules, NameEscaping, Options, RemoteWriteLabels,
+    RequestBuilder, RowsBuilder, Version,
 };
 
 /// End of the period.
@@ -42,6 +42,7 @@ pub fn remote_write(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
         constant: Vec::new(),
         host_label: None,
         counter_suffix: true,
+        escaping: NameEscaping::Underscores,
         value_bytes_max: usize::MAX,
     };
     let options = Options {

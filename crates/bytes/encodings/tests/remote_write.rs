@@ -2,8 +2,8 @@
 
 use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
 use millstream_encodings::prometheus::{
-    Accumulator, Body, Distributions, LabelRules, Options, RemoteWriteLabels, RequestBuilder,
-    RowsBuilder, Version,
+    Accumulator, Body, Distributions, LabelRules, NameEscaping, Options, RemoteWriteLabels,
+    RequestBuilder, RowsBuilder, Version,
 };
 use prost::Message;
 
@@ -120,6 +120,7 @@ fn fill(
         constant: vec![("cluster".into(), "x".into())],
         host_label: Some("host".into()),
         counter_suffix: true,
+        escaping: NameEscaping::Underscores,
         value_bytes_max: usize::MAX,
     };
     let options = Options {

@@ -1,15 +1,18 @@
 //! Shared by the Prometheus sinks: rows of metrics, encoded on the workers, series options, and the
 //! clock.
 
+mod conflicts;
 mod encoder;
 mod options;
 mod stored;
 
+pub use conflicts::log_conflicts;
 #[cfg(test)]
 pub use encoder::encoded;
 pub use encoder::{Encoding, RowsEncoder, rows_of};
 pub use options::{
-    DistributionKind, SeriesOptions, default_expire, default_max_series, default_quantiles, yes,
+    DistributionKind, EscapingKind, SeriesOptions, default_expire, default_max_series,
+    default_quantiles, yes,
 };
 
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,14 +1,15 @@
 //! The state of all series: sums deltas, builds labels once, expires idle series.
 //!
 //! A series is looked up by the hash of its raw name and tags, so labels are only built when it is
-//! new. Names that map to the same labels share one series.
+//! new. Different names that map to one exposed name are a conflict.
 
 use super::distribution::{Histogram, saturating};
 use super::form::{LabelFormat, split_block};
 use super::labels::{LabelRules, LabelSet};
 use super::overflow::{OVERFLOW_SERIES_MAX, is_overflow};
 use super::rows::{Row, Rows};
-use super::{Distributions, RejectReason};
+use super::sources::SourceNames;
+use super::{Distributions, NameConflict, RejectReason};
 use crate::metric::Kind;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -98,6 +99,10 @@ pub(super) struct Entry {
     is_rejected: bool,
     /// Time of the last update in seconds since 1970.
     pub seen: u32,
+    /// Id of the owner of its name.
+    owner: u32,
+    /// [`LabelSet::renamed_keys`] of its tags.
+    renamed_keys: u32,
     pub distribution: Option<Box<Distribution>>,
 }
 
@@ -135,6 +140,7 @@ pub struct Accumulator<F> {
     by_labels: HashTable<LabelOwner>,
     entries: Vec<Entry>,
     free: Vec<u32>,
+    names: SourceNames,
     set: LabelSet,
     label_buf: Vec<u8>,
     /// Seconds of operation, by which series expire. An outage, when nothing is added, hardly
@@ -161,6 +167,7 @@ impl<F: LabelFormat> Accumulator<F> {
             by_labels: HashTable::new(),
             entries: Vec::new(),
             free: Vec::new(),
+            names: SourceNames::default(),
             set: LabelSet::default(),
             label_buf: Vec::new(),
             clock: 0,
@@ -184,6 +191,16 @@ impl<F: LabelFormat> Accumulator<F> {
     /// Returns the number of label values truncated since the last call.
     pub fn take_cut(&mut self) -> u64 {
         self.set.take_cut()
+    }
+
+    /// Returns the number of tags joined to the label of another tag since the last call.
+    pub fn take_joined(&mut self) -> u64 {
+        self.set.take_joined()
+    }
+
+    /// Returns the conflicts of names that were not returned before.
+    pub fn take_conflicts(&mut self) -> Vec<NameConflict> {
+        self.names.take_conflicts()
     }
 
     /// Adds a row, whose strings are in `text`, and passes the new state of its series to `to`.
@@ -224,14 +241,21 @@ impl<F: LabelFormat> Accumulator<F> {
         (rows, row, text): (&Rows, &Row, &[u8]),
     ) -> Result<(u32, bool), RejectReason> {
         let (name, tags) = rows.strings(row, text);
+        let is_summary = self.label_format.has_sum_and_count(row.kind);
+        self.set.begin(&self.options.rules, name, row.kind);
+        self.names.check(name, self.set.family(), is_summary)?;
         let is_exempt = is_overflow(name) && self.overflow.len() < OVERFLOW_SERIES_MAX;
         if !is_exempt {
             self.check_limits()?;
         }
-        self.set.build(&self.options.rules, (name, tags, row.kind), rows.host())?;
+        self.set.build(&self.options.rules, (tags, row.kind), rows.host())?;
         self.label_buf.clear();
         self.label_format.render(&self.set, row.kind, &mut self.label_buf);
-        let (index, is_new) = self.find_or_insert(row)?;
+        let (index, is_new) = self.find_or_insert(row, name)?;
+        if is_new {
+            self.entries[index as usize].owner =
+                self.names.own(name, self.set.family(), is_summary);
+        }
         let known = RawSeries { key: row.key, entry: index, seen: self.clock };
         self.known.insert_unique(row.key[0], known, |known| known.key[0]);
         if is_exempt {
@@ -253,19 +277,26 @@ impl<F: LabelFormat> Accumulator<F> {
 
     /// Returns the entry with the labels in `label_buf`, and whether it is new. Two entries never
     /// share labels.
-    fn find_or_insert(&mut self, row: &Row) -> Result<(u32, bool), RejectReason> {
+    fn find_or_insert(&mut self, row: &Row, name: &[u8]) -> Result<(u32, bool), RejectReason> {
         let mut owners = F::blocks(&self.label_buf).map(|block| self.owner(block));
         let first = owners.next().flatten();
         if let Some(index) = first {
             let entry = &self.entries[index as usize];
-            let is_same = *entry.labels == *self.label_buf && entry.fits(row);
-            return if is_same { Ok((index, false)) } else { Err(RejectReason::TypeConflict) };
+            if *entry.labels != *self.label_buf || !entry.fits(row) {
+                return Err(RejectReason::TypeConflict);
+            }
+            if entry.renamed_keys != self.set.renamed_keys() {
+                self.names.report(name, self.set.family(), name);
+                return Err(RejectReason::NameConflict);
+            }
+            return Ok((index, false));
         }
         if owners.any(|owner| owner.is_some()) {
             return Err(RejectReason::TypeConflict);
         }
         let is_native = self.options.distributions == Distributions::Native;
-        let entry = Entry::new(row, &self.label_buf, is_native, self.expired_ms);
+        let mut entry = Entry::new(row, &self.label_buf, is_native, self.expired_ms);
+        entry.renamed_keys = self.set.renamed_keys();
         let entry = store(&mut self.entries, &mut self.free, entry);
         for block in F::blocks(&self.label_buf) {
             let hash = self.hash(block);
@@ -319,13 +350,22 @@ impl<F: LabelFormat> Accumulator<F> {
         let mut is_used = vec![false; self.entries.len()];
         self.known.iter().for_each(|known| is_used[known.entry as usize] = true);
         self.by_labels.retain(|owner| is_used[owner.entry as usize]);
+        let mut is_owner = vec![false; self.names.ids()];
+        let mut is_summary = is_owner.clone();
         for (index, entry) in self.entries.iter_mut().enumerate() {
             if !is_used[index] && !entry.labels.is_empty() {
                 self.expired_ms = self.expired_ms.max(entry.last_ms.min(now_ms));
                 (entry.labels, entry.distribution) = (Box::default(), None);
                 self.free.push(index as u32);
             }
+            if is_used[index] {
+                let owner = entry.owner as usize;
+                is_owner[owner] = true;
+                is_summary[owner] |=
+                    self.label_format.has_sum_and_count(entry.kind) && !entry.is_rejected;
+            }
         }
+        self.names.retain(&is_owner, &is_summary);
         true
     }
 
@@ -393,6 +433,8 @@ impl Entry {
             is_new: true,
             is_rejected: false,
             seen: 0,
+            owner: 0,
+            renamed_keys: 0,
             distribution: (row.kind == Kind::Distribution)
                 .then(|| Box::new(Distribution { is_native, ..Distribution::default() })),
         }

@@ -4,7 +4,7 @@ use super::accumulator::{Accumulator, Entry, NullCollector, Options};
 use super::form::TextLabels;
 use super::overflow::OVERFLOW_TEXT;
 use super::rows::{Row, Rows};
-use super::{Distributions, RejectReason};
+use super::{Distributions, NameConflict, RejectReason};
 use crate::metric::Kind;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -103,6 +103,16 @@ impl Exposition {
         self.accumulator.take_cut()
     }
 
+    /// Returns the number of tags joined to the label of another tag since the last call.
+    pub fn take_joined(&mut self) -> u64 {
+        self.accumulator.take_joined()
+    }
+
+    /// Returns the conflicts of names that were not returned before.
+    pub fn take_conflicts(&mut self) -> Vec<NameConflict> {
+        self.accumulator.take_conflicts()
+    }
+
     /// Adds a row, whose strings are in `text`. The increment of a counter beyond a limit is added
     /// to the overflow series. `now_ms` is the wall clock in milliseconds since 1970.
     ///
@@ -139,25 +149,13 @@ impl Exposition {
     fn add_to_family(&mut self, index: u32) {
         let entry = &self.accumulator.entries()[index as usize];
         let name = family_name(&entry.labels);
-        if !self.families.contains_key(name) && !self.is_reserved(name, entry.kind) {
+        if !self.families.contains_key(name) {
             self.families.insert(name.into(), Family { kind: entry.kind, entries: Vec::new() });
         }
         match self.families.get_mut(name) {
             Some(family) if family.kind == entry.kind => family.entries.push(index),
             _ => self.accumulator.reject(index),
         }
-    }
-
-    /// Returns whether lines of a new family would collide with those of another: a summary also
-    /// emits `_sum` and `_count`.
-    fn is_reserved(&self, name: &[u8], kind: Kind) -> bool {
-        let is_summary =
-            |stem| self.families.get(stem).is_some_and(|family| family.kind == Kind::Distribution);
-        [&b"_sum"[..], b"_count"].iter().any(|suffix| {
-            let has_other =
-                kind == Kind::Distribution && self.families.contains_key(&*[name, suffix].concat());
-            has_other || name.strip_suffix(*suffix).is_some_and(is_summary)
-        })
     }
 
     /// Expires idle series if a check is due. Must not be called while a text is written in chunks,

@@ -10,6 +10,9 @@ pub trait LabelFormat {
     /// Appends the labels of everything that a series of this kind emits.
     fn render(&self, set: &LabelSet, kind: Kind, out: &mut Vec<u8>);
 
+    /// Whether a series of this kind also emits its sum and count, with suffixes.
+    fn has_sum_and_count(&self, kind: Kind) -> bool;
+
     /// Splits rendered labels into blocks, one for each emitted series; no two series share a
     /// block.
     fn blocks(labels: &[u8]) -> impl Iterator<Item = &[u8]>;
@@ -38,7 +41,7 @@ impl RemoteWriteLabels {
 
 impl LabelFormat for RemoteWriteLabels {
     fn render(&self, set: &LabelSet, kind: Kind, out: &mut Vec<u8>) {
-        if kind != Kind::Distribution || !self.is_summary {
+        if !self.has_sum_and_count(kind) {
             return push_block(set, b"", None, out);
         }
         for quantile in &self.quantiles {
@@ -46,6 +49,10 @@ impl LabelFormat for RemoteWriteLabels {
         }
         push_block(set, b"_sum", None, out);
         push_block(set, b"_count", None, out);
+    }
+
+    fn has_sum_and_count(&self, kind: Kind) -> bool {
+        kind == Kind::Distribution && self.is_summary
     }
 
     fn blocks(mut labels: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -109,6 +116,10 @@ impl LabelFormat for TextLabels {
             }
             out.push(b'"');
         }
+    }
+
+    fn has_sum_and_count(&self, kind: Kind) -> bool {
+        kind == Kind::Distribution
     }
 
     fn blocks(labels: &[u8]) -> impl Iterator<Item = &[u8]> {

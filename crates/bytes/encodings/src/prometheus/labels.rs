@@ -1,12 +1,16 @@
 //! Converts the name and tags of a metric to labels.
 
 use super::RejectReason;
-use super::names::{push_label_name, push_metric_name};
+use super::names::NameEscaping;
 use crate::metric::{self, Kind, Scratch};
 use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The label of a summary's quantile. A tag with this name becomes `exported_quantile`.
 pub const QUANTILE: &[u8] = b"quantile";
+
+/// Suffix of counters.
+const TOTAL: &[u8] = b"_total";
 
 /// How names and tags become labels.
 #[derive(Clone, Debug)]
@@ -18,6 +22,8 @@ pub struct LabelRules {
     pub host_label: Option<String>,
     /// Whether to append `_total` to the names of counters that lack it.
     pub counter_suffix: bool,
+    /// How names become valid.
+    pub escaping: NameEscaping,
     /// Maximum bytes of a label's value; longer ones are truncated at a character boundary.
     pub value_bytes_max: usize,
 }
@@ -39,10 +45,30 @@ pub struct LabelSet {
     last_key: Vec<u8>,
     scratch: Scratch,
     cut: u64,
+    joined: u64,
+    /// Hash of the keys that are not the name of their label, in any order; 0 without any.
+    renamed_keys: u32,
 }
 
 impl LabelSet {
-    /// Builds the labels of a metric.
+    /// Begins the labels of a metric: sets its name, and removes the labels.
+    pub fn begin(&mut self, rules: &LabelRules, name: &[u8], kind: Kind) {
+        self.family.clear();
+        self.labels.clear();
+        self.text.clear();
+        self.last_key.clear();
+        self.renamed_keys = 0;
+        let wants_total = kind == Kind::Counter && rules.counter_suffix;
+        if rules.escaping == NameEscaping::Values && wants_total && !name.ends_with(TOTAL) {
+            return rules.escaping.push_metric_name(&[name, TOTAL].concat(), &mut self.family);
+        }
+        rules.escaping.push_metric_name(name, &mut self.family);
+        if wants_total && !self.family.ends_with(TOTAL) {
+            self.family.extend_from_slice(TOTAL);
+        }
+    }
+
+    /// Builds the labels of the metric that was begun.
     ///
     /// The value of a tag without one is `true`. Several values of one tag are joined with `,`;
     /// values of different tags that map to one label are joined with `;`. Empty values are
@@ -53,12 +79,13 @@ impl LabelSet {
     pub fn build(
         &mut self,
         rules: &LabelRules,
-        (name, tags, kind): (&[u8], &[u8], Kind),
+        (tags, kind): (&[u8], Kind),
         host: &str,
     ) -> Result<(), RejectReason> {
-        self.begin(rules, name, kind);
         let mut scratch = std::mem::take(&mut self.scratch);
-        let result = metric::tags(tags, &mut scratch, |key, value| self.tag(key, value, kind));
+        let result = metric::tags(tags, &mut scratch, |key, value| {
+            self.tag(rules.escaping, key, value, kind)
+        });
         self.scratch = scratch;
         result.map_err(|_| RejectReason::BadTags)?;
         let constant = rules.constant.iter().map(|(name, value)| (name, value.as_str()));
@@ -76,30 +103,24 @@ impl LabelSet {
         Ok(())
     }
 
-    fn begin(&mut self, rules: &LabelRules, name: &[u8], kind: Kind) {
-        self.family.clear();
-        self.labels.clear();
-        self.text.clear();
-        self.last_key.clear();
-        push_metric_name(name, &mut self.family);
-        if kind == Kind::Counter && rules.counter_suffix && !self.family.ends_with(b"_total") {
-            self.family.extend_from_slice(b"_total");
-        }
-    }
-
-    fn tag(&mut self, key: &[u8], value: &[u8], kind: Kind) {
+    fn tag(&mut self, escaping: NameEscaping, key: &[u8], value: &[u8], kind: Kind) {
         let at = self.text.len();
-        push_label_name(key, &mut self.text);
+        escaping.push_label_name(key, &mut self.text);
         if kind == Kind::Distribution && &self.text[at..] == QUANTILE {
             self.text.truncate(at);
             self.text.extend_from_slice(b"exported_quantile");
+        }
+        let is_first = self.last_key != key;
+        if is_first && &self.text[at..] != key {
+            self.renamed_keys = self.renamed_keys.wrapping_add(xxh3_64(key) as u32);
         }
         let value = if value.is_empty() { b"true" } else { value };
         match self.find(&self.text[at..]) {
             None => self.push(at..self.text.len(), value),
             Some(index) => {
                 self.text.truncate(at);
-                self.join(index, if self.last_key == key { b',' } else { b';' }, value);
+                self.join(index, if is_first { b';' } else { b',' }, value);
+                self.joined += u64::from(is_first);
             }
         }
         self.last_key.clear();
@@ -148,6 +169,16 @@ impl LabelSet {
             .map(|label| (&self.text[label.name.clone()], &self.text[label.value.clone()]))
     }
 
+    /// Returns the hash of the keys that are not the name of their label.
+    pub fn renamed_keys(&self) -> u32 {
+        self.renamed_keys
+    }
+
+    /// Returns the number of tags joined to the label of another tag since the last call.
+    pub fn take_joined(&mut self) -> u64 {
+        std::mem::take(&mut self.joined)
+    }
+
     /// Returns the number of values truncated since the last call.
     pub fn take_cut(&mut self) -> u64 {
         std::mem::take(&mut self.cut)
@@ -163,13 +194,19 @@ mod tests {
             constant: vec![("cluster".into(), "x".into()), ("env".into(), "dev".into())],
             host_label: Some("host".into()),
             counter_suffix: true,
+            escaping: NameEscaping::Underscores,
             value_bytes_max: 8,
         }
     }
 
     fn labels(kind: Kind, name: &str, tags: &str) -> String {
+        labels_by(&rules(), kind, name, tags)
+    }
+
+    fn labels_by(rules: &LabelRules, kind: Kind, name: &str, tags: &str) -> String {
         let mut set = LabelSet::default();
-        set.build(&rules(), (name.as_bytes(), tags.as_bytes(), kind), "web-1").unwrap();
+        set.begin(rules, name.as_bytes(), kind);
+        set.build(rules, (tags.as_bytes(), kind), "web-1").unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let labels: Vec<_> =
             set.labels().map(|(name, value)| text(name) + "=" + &text(value)).collect();
@@ -195,6 +232,25 @@ mod tests {
     }
 
     #[test]
+    fn joined_tags_are_counted() {
+        let mut set = LabelSet::default();
+        set.begin(&rules(), b"a", Kind::Gauge);
+        let tags = br#"{"a.b":"1","a-b":["2","3"],"c":["x","y"]}"#;
+        set.build(&rules(), (tags, Kind::Gauge), "web-1").unwrap();
+        assert_eq!((set.take_joined(), set.take_joined()), (1, 0));
+    }
+
+    #[test]
+    fn escaped_values_keep_names_apart() {
+        let rules = LabelRules { escaping: NameEscaping::Values, ..rules() };
+        let found = labels_by(&rules, Kind::Counter, "a.b", r#"{"a.b":"1","a-b":"2","a_b":"3"}"#);
+        let labels = "U__a_2d_b=2 U__a_2e_b=1 a_b=3 cluster=x env=dev host=web-1";
+        assert_eq!(found, format!("U__a_2e_b__total {labels}"));
+        let found = labels_by(&rules, Kind::Counter, "a_total", "{}");
+        assert!(found.starts_with("a_total "), "{found}");
+    }
+
+    #[test]
     fn long_values_are_truncated_at_a_character_boundary() {
         let found = labels(Kind::Gauge, "a", r#"{"c":"1234567ä","d":"12345678"}"#);
         assert_eq!(found, "a c=1234567 cluster=x d=12345678 env=dev host=web-1");
@@ -209,7 +265,7 @@ mod tests {
 
     #[test]
     fn invalid_tags_are_rejected() {
-        let result = LabelSet::default().build(&rules(), (b"a", b"[1]", Kind::Gauge), "h");
+        let result = LabelSet::default().build(&rules(), (b"[1]", Kind::Gauge), "h");
         assert_eq!(result, Err(RejectReason::BadTags));
     }
 }

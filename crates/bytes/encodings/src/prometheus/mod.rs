@@ -16,6 +16,7 @@ mod overflow;
 mod protobuf;
 mod request;
 mod rows;
+mod sources;
 mod stored;
 mod write1;
 mod write2;
@@ -25,10 +26,11 @@ pub use distribution::{Distributions, Histogram};
 pub use exposition::{Added, Exposition, TextFormat, WritePosition};
 pub use form::{LabelFormat, RemoteWriteLabels, TextLabels};
 pub use labels::{LabelRules, LabelSet};
-pub use names::{push_label_name, push_metric_name};
+pub use names::{NameEscaping, push_label_name, push_metric_name};
 pub use overflow::OVERFLOW_NAME;
 pub use request::{Body, RequestBuilder, Version};
 pub use rows::{Row, Rows, RowsBuilder};
+pub use sources::NameConflict;
 pub use stored::{RestoredRows, StoredRow};
 
 /// Why a metric is rejected; the reason of its drop counter.
@@ -42,6 +44,8 @@ pub enum RejectReason {
     MemoryPressure,
     /// Another series with a different type has the same labels.
     TypeConflict,
+    /// Another source name has the same exposed name, or other tag keys the same label names.
+    NameConflict,
     /// A negative delta of a counter, which can only increase.
     Negative,
     /// Not newer than the last value of the series.
@@ -63,6 +67,7 @@ impl RejectReason {
             RejectReason::TooManySeries => "too_many_series",
             RejectReason::MemoryPressure => "memory_pressure",
             RejectReason::TypeConflict => "type_conflict",
+            RejectReason::NameConflict => "name_conflict",
             RejectReason::Negative => "negative",
             RejectReason::OutOfOrder => "out_of_order",
             RejectReason::Future => "future",

@@ -1,9 +1,68 @@
-//! Names by Prometheus' rules: each invalid character becomes `_`.
+//! Names by Prometheus' rules.
+
+/// How a name becomes one of letters, digits and `_`, and in a metric `:`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NameEscaping {
+    /// Each invalid character becomes `_`; different names may become one.
+    #[default]
+    Underscores,
+    /// Prometheus' value escaping: a name that is not valid becomes `U__`, in which `__` is `_` and
+    /// `_2e_` the character with this hexadecimal code. Different names stay different.
+    Values,
+}
+
+impl NameEscaping {
+    /// Appends the name of a metric.
+    pub(super) fn push_metric_name(self, raw: &[u8], out: &mut Vec<u8>) {
+        match self {
+            NameEscaping::Underscores => push_metric_name(raw, out),
+            NameEscaping::Values => push_values(raw, is_metric_byte, b"", out),
+        }
+    }
+
+    /// Appends the name of a label.
+    pub(super) fn push_label_name(self, raw: &[u8], out: &mut Vec<u8>) {
+        match self {
+            NameEscaping::Underscores => push_label_name(raw, out),
+            NameEscaping::Values => {
+                push_values(raw, |byte| byte.is_ascii_alphanumeric(), b"__", out)
+            }
+        }
+    }
+}
+
+/// Start of a name with escaped values.
+const VALUES_PREFIX: &[u8] = b"U__";
+
+/// Appends a name by Prometheus' value escaping. Escapes a valid name, too, if it starts with
+/// `reserved`, which is not empty, or looks like an escaped one.
+fn push_values(raw: &[u8], is_allowed: impl Fn(u8) -> bool, reserved: &[u8], out: &mut Vec<u8>) {
+    let is_allowed_at =
+        |at: usize, byte: u8| is_allowed(byte) && !(at == 0 && byte.is_ascii_digit());
+    let is_valid =
+        raw.iter().enumerate().all(|(at, byte)| *byte == b'_' || is_allowed_at(at, *byte));
+    let is_reserved = !reserved.is_empty() && raw.starts_with(reserved);
+    if is_valid && !raw.is_empty() && !is_reserved && !raw.starts_with(VALUES_PREFIX) {
+        return out.extend_from_slice(raw);
+    }
+    out.extend_from_slice(VALUES_PREFIX);
+    for (at, char) in String::from_utf8_lossy(raw).char_indices() {
+        match u8::try_from(char) {
+            Ok(b'_') => out.extend_from_slice(b"__"),
+            Ok(byte) if is_allowed_at(at, byte) => out.push(byte),
+            _ => out.extend_from_slice(format!("_{:x}_", u32::from(char)).as_bytes()),
+        }
+    }
+}
+
+fn is_metric_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b':'
+}
 
 /// Appends a metric name, `[a-zA-Z_:][a-zA-Z0-9_:]*`. Each invalid character becomes one `_`, and a
 /// leading digit is prefixed with one.
 pub fn push_metric_name(raw: &[u8], out: &mut Vec<u8>) {
-    push_name(raw, |byte| byte.is_ascii_alphanumeric() || byte == b':', out);
+    push_name(raw, is_metric_byte, out);
 }
 
 /// Appends a label name, `[a-zA-Z_][a-zA-Z0-9_]*`, in the same way. Prometheus reserves names with
@@ -50,6 +109,31 @@ mod tests {
             ("__x", "__x"),
         ];
         cases.iter().for_each(|(raw, name)| assert_eq!(named(push_metric_name, raw), *name));
+    }
+
+    #[test]
+    fn values_of_invalid_characters_are_kept() {
+        let push = |raw: &[u8], out: &mut Vec<u8>| NameEscaping::Values.push_metric_name(raw, out);
+        // The first five are those of Prometheus' own tests, by its rules.
+        let cases = [
+            ("no:escaping_required", "no:escaping_required"),
+            ("mysystem.prod.west.cpu.load", "U__mysystem_2e_prod_2e_west_2e_cpu_2e_load"),
+            (
+                "mysystem.prod.west.cpu.load_total",
+                "U__mysystem_2e_prod_2e_west_2e_cpu_2e_load__total",
+            ),
+            ("http.status:sum", "U__http_2e_status:sum"),
+            ("label with 😱", "U__label_20_with_20__1f631_"),
+            ("1st", "U___31_st"),
+            ("a1", "a1"),
+            ("größe", "U__gr_f6__df_e"),
+            ("U__a_2e_b", "U__U____a__2e__b"),
+            ("", "U__"),
+        ];
+        cases.iter().for_each(|(raw, name)| assert_eq!(named(push, raw), *name));
+        let push = |raw: &[u8], out: &mut Vec<u8>| NameEscaping::Values.push_label_name(raw, out);
+        let cases = [("a_b", "a_b"), ("a:b", "U__a_3a_b"), ("__name__", "U______name____")];
+        cases.iter().for_each(|(raw, name)| assert_eq!(named(push, raw), *name));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Series options shared by the Prometheus sinks.
 
 use crate::util::seed::secret_seed;
-use millstream_encodings::prometheus::{Distributions, LabelRules, Options, push_label_name};
+use millstream_encodings::prometheus::{
+    Distributions, LabelRules, NameEscaping, Options, push_label_name,
+};
 use millstream_model::{Interval, OptionError, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,11 +22,24 @@ pub enum DistributionKind {
     Native,
 }
 
+/// How the names of metrics and labels become valid for every version of Prometheus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EscapingKind {
+    /// Each invalid character becomes `_`. Of names that become one, the first is exposed.
+    #[default]
+    Underscores,
+    /// Prometheus' value escaping, such as `U__a_2e_b` for `a.b`: names stay different, and can be
+    /// unescaped.
+    Values,
+}
+
 /// Options of series.
 pub struct SeriesOptions<'a> {
     pub labels: &'a BTreeMap<String, String>,
     pub host_label: &'a str,
     pub counter_suffix: bool,
+    pub name_escaping: EscapingKind,
     pub distributions: DistributionKind,
     pub quantiles: &'a [f64],
     pub label_value_max: Option<Size>,
@@ -100,6 +115,10 @@ impl SeriesOptions<'_> {
                 .collect(),
             host_label: (!self.host_label.is_empty()).then(|| self.host_label.to_owned()),
             counter_suffix: self.counter_suffix,
+            escaping: match self.name_escaping {
+                EscapingKind::Underscores => NameEscaping::Underscores,
+                EscapingKind::Values => NameEscaping::Values,
+            },
             value_bytes_max: self.label_value_max.map_or(usize::MAX, |max| max.0 as usize),
         };
         Options {
@@ -140,6 +159,7 @@ mod tests {
             labels: &BTreeMap::from(labels),
             host_label: "my host",
             counter_suffix: true,
+            name_escaping: EscapingKind::Underscores,
             distributions: DistributionKind::Summary,
             quantiles: &[0.5, 1.5, 0.5],
             label_value_max: None,

@@ -4,7 +4,7 @@ use super::PrometheusExporter;
 use crate::component::{Component, SinkComponent, tcp_claim};
 use crate::sinks::http_delivery::{access_files, under};
 use crate::sinks::prometheus::{
-    DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series,
+    DistributionKind, Encoding, EscapingKind, SeriesOptions, default_expire, default_max_series,
     default_quantiles, yes,
 };
 use millstream_model::{BuildError, Interval, OptionError, Sink, Size};
@@ -36,6 +36,9 @@ pub struct PrometheusExporterConfig {
     /// Whether counter names end in `_total`.
     #[serde(default = "yes")]
     pub counter_suffix: bool,
+    /// How the names of metrics and labels become valid.
+    #[serde(default)]
+    pub name_escaping: EscapingKind,
     /// The quantiles of a summary, 0 to 1.
     #[serde(default = "default_quantiles")]
     pub quantiles: Vec<f64>,
@@ -67,6 +70,7 @@ impl PrometheusExporterConfig {
             labels: &self.labels,
             host_label: &self.host_label,
             counter_suffix: self.counter_suffix,
+            name_escaping: self.name_escaping,
             distributions: DistributionKind::Summary,
             quantiles: &self.quantiles,
             label_value_max: self.label_value_max,

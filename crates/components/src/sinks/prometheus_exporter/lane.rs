@@ -3,9 +3,9 @@
 use super::Series;
 use super::server::Server;
 use crate::sinks::http_delivery::PayloadMetadata;
-use crate::sinks::prometheus::{now_ms, rows_of};
+use crate::sinks::prometheus::{log_conflicts, now_ms, rows_of};
 use bytes::Bytes;
-use millstream_encodings::prometheus::Added;
+use millstream_encodings::prometheus::{Added, NameConflict};
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, MemoryPressure, Outcome, Payload, Routing,
     Settled,
@@ -28,6 +28,8 @@ pub struct ExporterLane {
     listen: SocketAddr,
     auth: Option<Arc<Auth>>,
     series: Arc<Series>,
+    /// The sink's id, for messages.
+    sink: Arc<str>,
     counters: Arc<Counters>,
     pressure: Arc<MemoryPressure>,
     server: Option<JoinHandle<()>>,
@@ -40,11 +42,12 @@ impl ExporterLane {
         listen: SocketAddr,
         auth: Option<Arc<Auth>>,
         series: Arc<Series>,
+        sink: Arc<str>,
         counters: Arc<Counters>,
         pressure: Arc<MemoryPressure>,
     ) -> ExporterLane {
         let (server, done) = (None, Vec::new());
-        ExporterLane { listen, auth, series, counters, pressure, server, done }
+        ExporterLane { listen, auth, series, sink, counters, pressure, server, done }
     }
 }
 
@@ -110,6 +113,8 @@ impl Lane for ExporterLane {
                 self.counters.noted(limit, events);
             }
             self.counters.noted("label_cut", refused.cut);
+            self.counters.noted("label_conflict", refused.joined);
+            log_conflicts(&self.sink, refused.conflicts);
             let outcome = if total > 0 { Outcome::Rejected } else { Outcome::Delivered };
             self.done.push(Settled { outcome, refused: total });
             Ok(Delivery::Sent)
@@ -121,12 +126,14 @@ impl Lane for ExporterLane {
     }
 }
 
-/// Counts of dropped events, of those in the overflow series, and of truncated labels.
+/// Counts of dropped events, of those in the overflow series, and of changed labels.
 #[derive(Default)]
 struct Refused {
     dropped: BTreeMap<&'static str, u64>,
     overflow: BTreeMap<&'static str, u64>,
     cut: u64,
+    joined: u64,
+    conflicts: Vec<NameConflict>,
 }
 
 fn add(series: &Series, routing: &Option<Arc<dyn Routing>>, text: &Bytes) -> Refused {
@@ -149,7 +156,10 @@ fn add(series: &Series, routing: &Option<Arc<dyn Routing>>, text: &Bytes) -> Ref
             }
         }
     }
-    refused.cut = series.lock().take_cut();
+    let mut exposition = series.lock();
+    refused.cut = exposition.take_cut();
+    refused.joined = exposition.take_joined();
+    refused.conflicts = exposition.take_conflicts();
     refused
 }
 

@@ -84,6 +84,7 @@ impl Sink for PrometheusExporter {
             self.listen,
             self.auth.clone(),
             self.series.clone(),
+            cx.sink,
             cx.counters,
             cx.pressure,
         ))

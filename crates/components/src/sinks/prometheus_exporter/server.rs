@@ -208,7 +208,7 @@ mod tests {
     use crate::sinks::prometheus::now_ms;
     use crate::sinks::prometheus::{encoded, rows_of};
     use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
-    use millstream_encodings::prometheus::{Distributions, LabelRules, Options};
+    use millstream_encodings::prometheus::{Distributions, LabelRules, NameEscaping, Options};
     use millstream_transport::auth::Secret;
     use std::sync::atomic::Ordering;
     use tokio::io::AsyncWriteExt;
@@ -236,6 +236,7 @@ mod tests {
             constant: vec![],
             host_label: None,
             counter_suffix: true,
+            escaping: NameEscaping::Underscores,
             value_bytes_max: 1 << 20,
         };
         let options = Options {

@@ -8,7 +8,7 @@ use crate::sinks::http_delivery::{
     targets,
 };
 use crate::sinks::prometheus::{
-    DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series,
+    DistributionKind, Encoding, EscapingKind, SeriesOptions, default_expire, default_max_series,
     default_quantiles, yes,
 };
 use millstream_model::{BuildError, Interval, OptionError, Sink, Size};
@@ -61,6 +61,9 @@ pub struct PrometheusRemoteWriteConfig {
     /// Whether counter names end in `_total`.
     #[serde(default = "yes")]
     pub counter_suffix: bool,
+    /// How the names of metrics and labels become valid.
+    #[serde(default)]
+    pub name_escaping: EscapingKind,
     /// How distributions are exported.
     #[serde(default)]
     pub distributions: DistributionKind,
@@ -92,6 +95,7 @@ impl PrometheusRemoteWriteConfig {
             labels: &self.labels,
             host_label: &self.host_label,
             counter_suffix: self.counter_suffix,
+            name_escaping: self.name_escaping,
             distributions: self.distributions,
             quantiles: &self.quantiles,
             label_value_max: self.label_value_max,

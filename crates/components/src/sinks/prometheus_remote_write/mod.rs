@@ -49,7 +49,8 @@ impl Sink for PrometheusRemoteWrite {
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
         let (options, pressure) = (self.options.clone(), cx.pressure.clone());
         let (counters, feed) = (cx.counters.clone(), cx.feed.clone());
-        let packer = RemotePacker::new(options, self.limits, counters, feed, pressure);
+        let sink = cx.sink.clone();
+        let packer = RemotePacker::new(options, self.limits, sink, counters, feed, pressure);
         Box::new(RequestLane::new(self.settings.clone(), packer, cx))
     }
 }

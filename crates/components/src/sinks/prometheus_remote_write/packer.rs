@@ -6,7 +6,7 @@ use crate::codec::metric_record;
 use crate::sinks::http_delivery::{
     EncodedPayload, EventSet, PackRefusal, Packer, Record, Refusal, Request,
 };
-use crate::sinks::prometheus::{now_ms, rows_of};
+use crate::sinks::prometheus::{log_conflicts, now_ms, rows_of};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::prometheus::{
@@ -156,6 +156,8 @@ pub struct RemotePacker {
     split_time: SplitTime,
     limits: Limits,
     compressor: Compressor,
+    /// The sink's id, for messages.
+    sink: Arc<str>,
     counters: Arc<Counters>,
     /// Says whether a component reads what is refused.
     feed: Arc<Feed>,
@@ -175,6 +177,7 @@ impl RemotePacker {
     pub fn new(
         options: Options,
         limits: Limits,
+        sink: Arc<str>,
         counters: Arc<Counters>,
         feed: Arc<Feed>,
         pressure: Arc<MemoryPressure>,
@@ -189,6 +192,7 @@ impl RemotePacker {
             split_time: SplitTime::default(),
             limits,
             compressor: Compressor::new(Algorithm::Snappy, None),
+            sink,
             counters,
             feed,
             dropped: BTreeMap::new(),
@@ -299,6 +303,8 @@ impl RemotePacker {
             self.counters.dropped(reason, events);
         }
         self.counters.noted("label_cut", self.accumulator.take_cut());
+        self.counters.noted("label_conflict", self.accumulator.take_joined());
+        log_conflicts(&self.sink, self.accumulator.take_conflicts());
     }
 }
 

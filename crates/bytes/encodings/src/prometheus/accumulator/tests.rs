@@ -1,4 +1,4 @@
-use super::super::{RemoteWriteLabels, RowsBuilder};
+use super::super::{NameEscaping, RemoteWriteLabels, RowsBuilder};
 use super::*;
 use crate::metric::{Metric, SketchText, Temporality, Value};
 
@@ -9,6 +9,7 @@ fn options(distributions: Distributions) -> Options {
         constant: Vec::new(),
         host_label: None,
         counter_suffix: true,
+        escaping: NameEscaping::Underscores,
         value_bytes_max: usize::MAX,
     };
     Options {
@@ -192,17 +193,62 @@ fn values_that_no_back_end_accepts_are_rejected() {
     assert_eq!(fixture.last(&counter("a", 1.0), 601), Err(RejectReason::Future));
     let cumulative = Metric { temporality: Temporality::Cumulative, ..counter("a", 1.0) };
     assert_eq!(fixture.last(&cumulative, 0), Err(RejectReason::TypeConflict));
-    assert_eq!(fixture.last(&gauge("a_total", 1.0), 0), Err(RejectReason::TypeConflict));
+    assert_eq!(fixture.last(&gauge("a_total", 1.0), 0), Err(RejectReason::NameConflict));
     let first = fixture.add(&counter("a", 1.0), 0).unwrap().0;
     assert_eq!(first.len(), 2, "a rejected row does not count as the first");
 }
 
 #[test]
-fn names_that_map_to_the_same_labels_are_one_series() {
+fn of_names_with_one_exposed_name_the_first_keeps_it_until_it_expires() {
     let mut fixture = Fixture::summary();
     assert_eq!(fixture.last(&counter("a.b", 1.0), 0), Ok((1.0, 0)));
-    assert_eq!(fixture.last(&counter("a-b", 2.0), 0), Ok((3.0, 1)));
+    for second in [0, 10] {
+        let others = [counter("a-b", 2.0), counter("a_b", 2.0), gauge("a_b_total", 2.0)];
+        for other in &others {
+            assert_eq!(fixture.last(other, second), Err(RejectReason::NameConflict));
+        }
+    }
+    assert_eq!(fixture.accumulator.take_conflicts().len(), 3, "each once");
     assert_eq!(fixture.accumulator.entries().len(), 1);
+    assert_eq!(fixture.last(&counter("a.b", 1.0), 20), Ok((2.0, 20_000)));
+    fixture.sweep_until(1000);
+    assert_eq!(fixture.last(&counter("a-b", 2.0), 1000), Ok((2.0, 1_000_000)));
+    assert_eq!(fixture.last(&counter("a.b", 1.0), 1000), Err(RejectReason::NameConflict));
+}
+
+#[test]
+fn a_name_conflict_is_no_matter_of_limits() {
+    let mut fixture = Fixture::summary();
+    let names = ["a.b", "b", "c", "d"];
+    names.iter().for_each(|name| assert_eq!(fixture.last(&gauge(name, 1.0), 0), Ok((1.0, 0))));
+    assert_eq!(fixture.last(&gauge("a_b", 1.0), 0), Err(RejectReason::NameConflict));
+}
+
+/// Neither their counts are summed nor their gauges out of order.
+#[test]
+fn tag_keys_with_one_label_name_are_a_conflict() {
+    let mut fixture = Fixture::summary();
+    let tagged = |tags: &'static str| Metric { tags: tags.as_bytes(), ..counter("a", 1.0) };
+    assert_eq!(fixture.last(&tagged(r#"{"x.y":"1","z":"2"}"#), 0), Ok((1.0, 0)));
+    let other = tagged(r#"{"x_y":"1","z":"2"}"#);
+    assert_eq!(fixture.last(&other, 0), Err(RejectReason::NameConflict));
+    assert_eq!(fixture.last(&tagged(r#"{"z":"2","x.y":"1"}"#), 0), Ok((2.0, 1)), "another order");
+    let conflicts = fixture.accumulator.take_conflicts();
+    assert_eq!(conflicts.len(), 1);
+    assert_eq!((&*conflicts[0].kept, &*conflicts[0].refused), ("a", "a"));
+    assert_eq!(fixture.last(&tagged(r#"{"x.y":"1","x-y":"2"}"#), 0), Ok((1.0, 0)));
+    assert_eq!(fixture.accumulator.take_joined(), 1);
+}
+
+#[test]
+fn escaped_values_keep_names_apart() {
+    let mut fixture = Fixture::summary();
+    fixture.accumulator.options.rules.escaping = NameEscaping::Values;
+    for (name, exposed) in [("a.b", "U__a_2e_b__total"), ("a_b", "a_b_total")] {
+        let samples = fixture.add(&counter(name, 1.0), 0).unwrap();
+        assert_eq!(samples.0.last().unwrap().0, exposed);
+    }
+    assert_eq!(fixture.last(&counter("a_b_total", 1.0), 0), Err(RejectReason::NameConflict));
 }
 
 #[test]
@@ -276,22 +322,19 @@ fn a_summary_has_quantiles_of_the_period_and_cumulative_sums() {
 fn a_metric_with_the_labels_of_a_summary_part_is_rejected() {
     let tagged = |name, tags: &'static str| Metric { tags: tags.as_bytes(), ..gauge(name, 1.0) };
     let parts = [
-        tagged("d.sum", r#"{"Zone":"z"}"#),
-        tagged("d.count", r#"{"Zone":"z"}"#),
-        tagged("d", r#"{"Zone":"z","quantile":"0.5"}"#),
+        (tagged("d.sum", r#"{"Zone":"z"}"#), RejectReason::NameConflict),
+        (tagged("d.count", "{}"), RejectReason::NameConflict),
+        (tagged("d", r#"{"Zone":"z","quantile":"0.5"}"#), RejectReason::TypeConflict),
     ];
-    for part in &parts {
+    for (part, reason) in &parts {
         let mut fixture = Fixture::summary();
         assert!(fixture.add(&distribution(SKETCH), 0).is_ok());
-        assert_eq!(fixture.last(part, 0), Err(RejectReason::TypeConflict));
+        assert_eq!(fixture.last(part, 0), Err(*reason));
         assert!(fixture.add(&distribution(SKETCH), 10).is_ok());
         let mut fixture = Fixture::summary();
         assert_eq!(fixture.last(part, 0), Ok((1.0, 0)));
-        assert_eq!(fixture.add(&distribution(SKETCH), 0).err(), Some(RejectReason::TypeConflict));
+        assert_eq!(fixture.add(&distribution(SKETCH), 0).err(), Some(*reason));
     }
-    let mut fixture = Fixture::summary();
-    assert!(fixture.add(&distribution(SKETCH), 0).is_ok());
-    assert_eq!(fixture.last(&tagged("d.count", "{}"), 0), Ok((1.0, 0)), "other labels");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::super::overflow::OVERFLOW_SERIES_MAX;
-use super::super::{LabelRules, RowsBuilder};
+use super::super::{LabelRules, NameEscaping, RowsBuilder};
 use super::*;
 use crate::metric::{Metric, SketchText, Temporality, Value};
 
@@ -20,6 +20,7 @@ impl Fixture {
             constant: Vec::new(),
             host_label: None,
             counter_suffix: true,
+            escaping: NameEscaping::Underscores,
             value_bytes_max: usize::MAX,
         };
         let distributions = Distributions::Summary(vec![0.5, 1.0]);
@@ -160,9 +161,7 @@ fn idle_series_expire() {
 #[test]
 fn a_metric_has_one_type() {
     let mut fixture = filled();
-    let add = |fixture: &mut Fixture| {
-        fixture.number(Kind::Gauge, "shop.orders.total", r#"{"x":"y"}"#, 1.0, 0)
-    };
+    let add = |fixture: &mut Fixture| fixture.number(Kind::Gauge, "login", r#"{"x":"y"}"#, 1.0, 0);
     assert_eq!(add(&mut fixture), Err(RejectReason::TypeConflict));
     assert_eq!(
         add(&mut fixture),
@@ -178,7 +177,7 @@ fn the_sum_and_count_names_of_a_summary_are_reserved() {
     for name in ["login.sum", "login.count"] {
         assert_eq!(
             fixture.number(Kind::Gauge, name, "{}", 1.0, 0),
-            Err(RejectReason::TypeConflict)
+            Err(RejectReason::NameConflict)
         );
     }
     fixture.number(Kind::Gauge, "logout.count", "{}", 1.0, 0).unwrap();
@@ -186,21 +185,23 @@ fn the_sum_and_count_names_of_a_summary_are_reserved() {
     let sketch = Value::Sketch(SketchText::parse(sketch).unwrap());
     for name in ["logout", "login.count"] {
         let added = fixture.add(Kind::Distribution, name, "{}", sketch, 0);
-        assert_eq!(added, Err(RejectReason::TypeConflict), "{name}");
+        assert_eq!(added, Err(RejectReason::NameConflict), "{name}");
     }
 }
 
 #[test]
-fn a_metric_with_a_type_conflict_is_accepted_after_the_other_expires() {
+fn a_metric_with_a_conflict_is_accepted_after_the_other_expires() {
     let mut fixture = filled();
     let results: Vec<_> = (0..70)
         .map(|period| {
             fixture.exposition.sweep(NOW_MS + period * 10_000);
-            fixture.number(Kind::Gauge, "shop.orders.total", "{}", 1.0, period * 10)
+            let name = fixture.number(Kind::Gauge, "shop.orders.total", "{}", 1.0, period * 10);
+            let kind = fixture.number(Kind::Gauge, "login", "{}", 1.0, period * 10);
+            (name, kind)
         })
         .collect();
-    assert_eq!(results[59], Err(RejectReason::TypeConflict));
-    assert_eq!(results[69], Ok(()));
+    assert_eq!(results[59], (Err(RejectReason::NameConflict), Err(RejectReason::TypeConflict)));
+    assert_eq!(results[69], (Ok(()), Ok(())));
 }
 
 #[test]

@@ -2,7 +2,7 @@ use super::*;
 use crate::sinks::http_delivery::PayloadMetadata;
 use crate::sinks::prometheus::{Encoding, encoded};
 use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
-use millstream_encodings::prometheus::{Distributions, LabelRules};
+use millstream_encodings::prometheus::{Distributions, LabelRules, NameEscaping};
 use millstream_model::Payload;
 use millstream_testkit::damaged;
 
@@ -31,6 +31,7 @@ fn packer_for(
         constant: Vec::new(),
         host_label: None,
         counter_suffix: true,
+        escaping: NameEscaping::Underscores,
         value_bytes_max: 4,
     };
     let options = Options {
@@ -43,7 +44,8 @@ fn packer_for(
     };
     let counters = Arc::<Counters>::default();
     let limits = Limits { events, bytes: 1 << 20, protocol };
-    (RemotePacker::new(options, limits, counters.clone(), feed, Arc::default()), counters)
+    let sink = "out".into();
+    (RemotePacker::new(options, limits, sink, counters.clone(), feed, Arc::default()), counters)
 }
 
 /// Builds a payload with a counter of 1 for each name, at this second.

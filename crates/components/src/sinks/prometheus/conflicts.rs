@@ -1,0 +1,20 @@
+//! Log messages about names that become one.
+
+use millstream_encodings::prometheus::NameConflict;
+
+/// Logs each conflict of names in a sink.
+pub fn log_conflicts(sink: &str, conflicts: Vec<NameConflict>) {
+    for NameConflict { exposed, kept, refused } in conflicts {
+        if kept == refused {
+            log::warn!(
+                "sink {sink}: different tags of metric {refused:?} become the same labels of {exposed}; the first series \
+                 keeps them, the others are refused as name_conflict; rename the tags, or set `name_escaping: values`"
+            );
+        } else {
+            log::warn!(
+                "sink {sink}: metrics {kept:?} and {refused:?} both become {exposed}; the first keeps the name, the other \
+                 is refused as name_conflict; rename one of them, or set `name_escaping: values`"
+            );
+        }
+    }
+}
