@@ -1,7 +1,8 @@
 //! What the store knows of the disk buffers of sinks.
 
 use crate::database::{self, DISK_BUFFERS};
-use crate::{Moved, Store};
+use crate::health::Operation;
+use crate::{Moved, Pending, Store};
 use millstream_model::OriginId;
 use redb::{Database, ReadableDatabase, TableError};
 use std::io;
@@ -65,6 +66,17 @@ impl Moved<'_> {
 }
 
 impl Store {
+    /// Saves what a sink's disk buffer holds when it is opened, before anything else; durable on
+    /// return.
+    pub fn save_disk_buffer(&self, sink: &Arc<str>, record: DiskBufferRecord) -> io::Result<()> {
+        let mut due = Pending::default();
+        Moved { pending: &mut due }.disk_buffer(sink, record);
+        self.with(Operation::Commit, |database, copy| {
+            let new = database::write(database, &due)?;
+            copy.append(&*self.disk, database, &new, true)
+        })
+    }
+
     /// Returns what is saved of a sink's disk buffer. It counts no entries if only the position is
     /// known: nothing was saved, or a release without the table has moved the position.
     pub fn disk_buffer(self: &Arc<Self>, sink: &str) -> io::Result<DiskBufferRecord> {

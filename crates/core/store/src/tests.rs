@@ -82,6 +82,9 @@ fn a_record_of_a_disk_buffer_at_another_position_is_void() {
     store.commit(|moved| moved.disk_buffer(&sink, record)).unwrap();
     assert_eq!(store.disk_buffer("out").unwrap(), record);
     assert_eq!(store.disk_buffer("other").unwrap(), DiskBufferRecord::default());
+    let later = DiskBufferRecord { entries: 4, ..record };
+    store.save_disk_buffer(&sink, later).unwrap();
+    assert_eq!(store.disk_buffer("out").unwrap(), later);
     let source = Arc::from("disk.buffers");
     store.commit(|moved| moved.checkpoint(&source, OriginId(0), &sink, 4)).unwrap();
     let void = DiskBufferRecord { position: 4, end: 4, entries: 0, events: 0 };

@@ -6,6 +6,7 @@ use crate::disk_buffer::{DiskBuffer, Opening};
 use crate::error::EngineError;
 use crate::lane::LaneQueue;
 use millstream_model::{Counters, Kind, SinkIndex};
+use millstream_store::Store;
 use std::sync::Arc;
 
 /// Whether a component is kept, by kind and id.
@@ -93,7 +94,10 @@ impl Shared<'_> {
             on_room: Box::new(move || wake_for_room(&scheduler)),
             commit: Box::new(move || keeper.upgrade().map_or(Ok(()), |store| store.commit_moved())),
         };
-        let disk = taken_over.map_or_else(|| DiskBuffer::open(opening()), Ok)?;
+        let disk = match taken_over {
+            Some(disk) => disk,
+            None => opened(opening(), store)?,
+        };
         disk.check_format(&part.sink.payload_format())?;
         Ok(Some(disk))
     }
@@ -116,4 +120,18 @@ impl Shared<'_> {
         };
         self.old.sources.iter().find(is_it).filter(|slot| slot.is_kept(self.kept))
     }
+}
+
+/// Opens a disk buffer. If its files do not hold what was saved, that is saved at once: a start after
+/// a kill must not count again what is missing.
+fn opened(opening: Opening, store: &Store) -> Result<Arc<DiskBuffer>, EngineError> {
+    let id = opening.sink_id.clone();
+    let disk = DiskBuffer::open(opening)?;
+    if let Some(record) = disk.unsaved() {
+        match store.save_disk_buffer(&id, record) {
+            Ok(()) => disk.saved(record),
+            Err(error) => log::warn!("sink {id}: its disk buffer: {error}; trying again"),
+        }
+    }
+    Ok(disk)
 }
