@@ -148,8 +148,9 @@ impl Worker {
     /// not take them for damaged. If the disk fails, it may.
     fn save_without(&self, oldest: &OldestEntries) {
         let mut state = self.buffer.lock();
-        state.view.unread_entries -= oldest.entries;
-        state.view.unread_events -= oldest.events;
+        let view = &mut state.view;
+        view.unread_entries = view.unread_entries.saturating_sub(oldest.entries);
+        view.unread_events = view.unread_events.saturating_sub(oldest.events);
         drop(state);
         if let Err(error) = (self.buffer.commit)() {
             log::debug!("sink {}: disk buffer: {error}", self.buffer.sink_id);

@@ -100,6 +100,8 @@ pub(super) fn keep_copies(disk: &dyn SpoolDisk, segments: &VecDeque<(Segment, u6
         let is_intact = rest == 0 || segment.has_footer && rest == FOOTER as u64;
         if !is_intact && let Err(error) = keep_copy(disk, segment) {
             log::warn!("disk buffer {}: {} is not kept: {error}", disk.location(), segment.name());
+            // A part of a copy would only fill a disk that may be full.
+            _ = remove(disk, &damaged_name(segment.first));
         }
         if segment.totals.entries > 0 {
             return;

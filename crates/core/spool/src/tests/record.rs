@@ -122,3 +122,21 @@ fn a_copy_of_a_cut_file_is_kept() {
         assert_eq!(after.of(&last.replace(".spool", ".damaged")), cut.of(&last));
     }
 }
+
+#[test]
+fn no_part_of_a_copy_is_left_on_a_full_disk() {
+    let mut files = written(true);
+    let last = files.segments().swap_remove(2);
+    let length = files.of(&last).len() / 2;
+    files.of_mut(&last).truncate(length);
+    // The creation of the copy succeeds, and its first write fails.
+    for full_at in 0..3 {
+        let disk = Disk::of(files.clone());
+        disk.fill_at(full_at, true);
+        let mut spool = disk.open_recorded(record(0, ENTRIES)).unwrap();
+        let found = rest(&mut spool).len() as u64;
+        assert_eq!(found + spool.missing().entries, ENTRIES);
+        let is_copy = |name: &String| name.ends_with(".damaged");
+        assert_eq!(disk.files().names.keys().filter(|name| is_copy(name)).count(), full_at / 2);
+    }
+}
