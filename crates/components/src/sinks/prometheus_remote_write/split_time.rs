@@ -28,10 +28,9 @@ impl Period {
     }
 }
 
-/// Limits how long refused requests are split. That ends one period after
-/// the end of the period that their samples belong to. After that, half of the time remains, in
-/// turns of half a period, so that series are found in late batches, too, and the sink catches
-/// up.
+/// Limits how long refused requests are split: until one period after the end of the period that
+/// their samples belong to, and then for half of the time, in turns of half a period. So series are
+/// found in late batches, too, and the sink catches up.
 #[derive(Default)]
 pub struct SplitTime {
     /// When the current turn began, in milliseconds since 1970.
