@@ -112,15 +112,13 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// Removes the useless ones, and moves the others to the disk.
+    /// Removes the useless ones, and moves the others to the disk, with those of data folders that
+    /// no agent uses anymore.
     pub fn clean(&self) {
         remove(&self.useless);
-        for path in &self.kept {
-            if let Err(error) = to_disk(path) {
-                log::warn!("recorder: {} stays in memory: {error}", path.display());
-            }
-        }
+        self.kept.iter().for_each(|path| leave_memory(path));
         memory::remove_abandoned();
+        memory::unused_links().iter().for_each(|path| leave_memory(path));
     }
 }
 
@@ -150,6 +148,12 @@ pub fn remove(paths: &[PathBuf]) {
         {
             log::warn!("recorder: {} cannot be removed: {error}", path.display());
         }
+    }
+}
+
+fn leave_memory(path: &Path) {
+    if let Err(error) = to_disk(path) {
+        log::warn!("recorder: {} stays in memory: {error}", path.display());
     }
 }
 

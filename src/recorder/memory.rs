@@ -1,7 +1,8 @@
 //! Files of runs in `/dev/shm`, which are in memory and outlive their process.
 //!
 //! The data folder has a link to the file, and the file has the path of the link. Without its link a
-//! file cannot be found, and the next agent removes it.
+//! file cannot be found, and the next agent removes it. With a link in a data folder that no agent
+//! has used since, the next agent moves the file there.
 
 use millstream_recorder::snapshot::Snapshot;
 use rustix::fs::{OFlags, statfs};
@@ -22,6 +23,9 @@ const SUFFIX: &str = ".rings";
 /// How old a file is, at least, that is removed because its link is gone.
 const ABANDONED_AFTER: Duration =
     if cfg!(test) { Duration::ZERO } else { Duration::from_secs(600) };
+
+/// How old a file is, at least, whose data folder counts as unused.
+const UNUSED_AFTER: Duration = if cfg!(test) { Duration::MAX } else { ABANDONED_AFTER };
 
 /// Bytes of a header.
 const HEADER_BYTES: usize = 4096;
@@ -112,12 +116,30 @@ fn noted_link(file: &File) -> PathBuf {
 /// Removes the files of runs that have ended and whose link is gone, with the data folder of a test or
 /// of an agent that was removed.
 pub fn remove_abandoned() {
-    let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten();
-    let paths = entries.map(|entry| entry.path()).filter(|path| is_ours(path));
-    for path in paths.filter(|path| is_abandoned(path)) {
+    for path in files().filter(|path| is_abandoned(path)) {
         // That of another user cannot be opened, either.
         let _ = fs::remove_file(path);
     }
+}
+
+/// Returns the links of the files whose run died a while ago and whose data folder no agent has used
+/// since.
+pub fn unused_links() -> Vec<PathBuf> {
+    files().filter_map(|path| unused_link(&path, UNUSED_AFTER)).collect()
+}
+
+/// Returns the link of a file whose run died at least `age` ago.
+pub fn unused_link(path: &Path, age: Duration) -> Option<PathBuf> {
+    let file = open(path).ok()?;
+    file.try_lock_shared().ok()?;
+    let link = noted_link(&file);
+    let is_linked = target(&link).as_deref() == Some(path);
+    (is_linked && has_ended_for(&file, age)).then_some(link)
+}
+
+fn files() -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| is_ours(path))
 }
 
 fn is_abandoned(path: &Path) -> bool {
@@ -128,11 +150,13 @@ fn is_abandoned(path: &Path) -> bool {
     }
     let is_linked = target(&noted_link(&file)).as_deref() == Some(path);
     // The link may be where this process cannot see it.
-    !is_linked && last_sign_of_life(&file).is_none_or(|time| time.elapsed().is_ok_and(is_old))
+    !is_linked && has_ended_for(&file, ABANDONED_AFTER)
 }
 
-fn is_old(age: Duration) -> bool {
-    age >= ABANDONED_AFTER
+fn has_ended_for(file: &File, age: Duration) -> bool {
+    // A run that has just begun has neither a lock nor a header.
+    let lived = last_sign_of_life(file).or_else(|| file.metadata().ok()?.modified().ok());
+    lived.is_some_and(|time| time.elapsed().is_ok_and(|elapsed| elapsed >= age))
 }
 
 /// Returns when the run of a file was known to live, at last; `None` if the file does not tell.

@@ -1,5 +1,6 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 /// Bytes of a header of a run: magic, version, and whether it has ended.
 fn header(version: u64, ended: bool) -> Vec<u8> {
@@ -115,6 +116,23 @@ fn a_file_in_memory_goes_with_its_link_or_its_folder() {
     drop(file);
     memory::remove_abandoned();
     assert!(!abandoned.exists());
+}
+
+#[test]
+fn a_file_in_memory_moves_to_a_data_folder_that_no_agent_uses_anymore() {
+    let dir = tempfile::tempdir().unwrap();
+    let new = NewFile::create(dir.path(), RecorderStorage::Memory).unwrap();
+    fs::write(&new.path, header(1, false)).unwrap();
+    let (path, file) = new.keep().unwrap();
+    let target = memory::target(&path).unwrap();
+    assert_eq!(memory::unused_link(&target, Duration::ZERO), None, "its run holds the lock");
+    drop(file);
+    assert_eq!(memory::unused_link(&target, Duration::MAX), None, "it may start again");
+    let link = memory::unused_link(&target, Duration::ZERO).unwrap();
+    assert_eq!(link, path);
+    leave_memory(&link);
+    assert!(!target.exists() && memory::target(&path).is_none());
+    assert_eq!(RunFile::open(&path).unwrap().end, End::Died);
 }
 
 #[test]
