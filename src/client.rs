@@ -10,11 +10,12 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use millstream_config::{self as config, Registry};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -191,7 +192,7 @@ impl Client {
     /// Returns the process of the agent, if it answers at its control socket.
     pub fn pid(&self) -> Option<Pid> {
         let data_dir = self.data_dir()?;
-        let folder = File::open(data_dir).ok()?;
+        let folder = reach(data_dir).ok()?;
         let path = format!("/proc/self/fd/{}/control.sock", folder.as_raw_fd());
         let stream = std::os::unix::net::UnixStream::connect(path).ok()?;
         rustix::net::sockopt::socket_peercred(&stream).ok().map(|peer| peer.pid)
@@ -290,6 +291,12 @@ impl Client {
     }
 }
 
+/// Opens a folder of which the files are to be reached by name: one that may not be listed, too.
+fn reach(folder: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::empty())?)
+}
+
 /// Connects to the control socket: through the open folder, because the path of a socket address is
 /// short.
 async fn connect(data_dir: &Path) -> Result<UnixStream, ClientError> {
@@ -299,7 +306,7 @@ async fn connect(data_dir: &Path) -> Result<UnixStream, ClientError> {
         }
         _ => ClientError::Failed(format!("{}: {error}", data_dir.join("control.sock").display())),
     };
-    let folder = File::open(data_dir).map_err(failed)?;
+    let folder = reach(data_dir).map_err(failed)?;
     let path = format!("/proc/self/fd/{}/control.sock", folder.as_raw_fd());
     UnixStream::connect(path).await.map_err(failed)
 }

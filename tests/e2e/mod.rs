@@ -5,6 +5,7 @@ mod alerts;
 mod asking;
 mod collectors;
 mod commands;
+mod data_dir;
 mod diagnose;
 mod elasticsearch;
 mod faults;

@@ -7,8 +7,9 @@
 
 use millstream_recorder::file::{self, RecordedFile};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -114,9 +115,11 @@ impl Segments {
     }
 
     fn open_segment(&self, number: u64, length: u64) -> io::Result<RecordedFile> {
-        fs::create_dir_all(&self.folder)?;
+        // The groups of a window may be parts of log lines, which other users may not read.
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let path = segment(&self.folder, number);
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+        let mut options = OpenOptions::new();
+        let file = options.create(true).truncate(false).write(true).mode(0o600).open(&path)?;
         file.set_len(length)?;
         Ok(RecordedFile::new(file, &path))
     }

@@ -1,6 +1,7 @@
 //! The files of the store in `data_dir`, written so that a full disk does not prevent updates of
 //! existing data.
 
+use crate::modes;
 use millstream_recorder::file::{self, RecordedFile};
 use parking_lot::{Mutex, MutexGuard};
 use redb::StorageBackend;
@@ -90,7 +91,7 @@ impl Folder {
 impl Disk for Folder {
     fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
         let path = self.path.join(DATABASE);
-        let mut options = OpenOptions::new();
+        let mut options = modes::options();
         let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
         // Synced data of a file is lost if its folder entry is not synced.
         self.sync_folder()?;
@@ -130,7 +131,8 @@ impl Disk for Folder {
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let file = RecordedFile::new(File::create(path)?, path);
+    let file = modes::options().write(true).create(true).truncate(true).open(path)?;
+    let file = RecordedFile::new(file, path);
     file.write_all_at(bytes, 0)?;
     file.sync()
 }

@@ -32,6 +32,7 @@ mod disk;
 mod disk_buffer;
 mod health;
 mod identities;
+mod modes;
 
 pub use disk_buffer::DiskBufferRecord;
 pub use health::StoreHealth;
@@ -45,7 +46,7 @@ use millstream_model::{OriginId, OriginRecord, OriginStore};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use redb::{Database, ReadOnlyTable, ReadableDatabase};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -172,7 +173,7 @@ pub struct Store {
 impl Store {
     /// Opens the store in `data_dir`; creates the folder if it is missing.
     pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
-        std::fs::create_dir_all(data_dir).map_err(|error| StoreError::io(data_dir, error))?;
+        modes::create_data_dir(data_dir).map_err(|error| StoreError::io(data_dir, error))?;
         Store::open_at(data_dir, Box::new(Folder::new(data_dir)))
     }
 
@@ -196,6 +197,7 @@ impl Store {
     fn open_at(data_dir: &Path, disk: Box<dyn Disk>) -> Result<Store, StoreError> {
         let failed = |error| StoreError::io(data_dir, error);
         let lock = take_lock(data_dir)?;
+        modes::correct(data_dir);
         let was_used = check_format(data_dir, &*disk)?;
         let opened = Opened::open(&*disk, was_used).and_then(|database| {
             let (copy, database) = database.work(|database| Copy::open(&*disk, database))?;
@@ -390,7 +392,7 @@ impl Store {
 fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
     let failed = |error| StoreError::io(data_dir, error);
     let path = data_dir.join("lock");
-    let file = OpenOptions::new()
+    let file = modes::options()
         .create(true)
         .truncate(false)
         .read(true)

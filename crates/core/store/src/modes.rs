@@ -1,0 +1,163 @@
+//! Modes of what the agent keeps in `data_dir`, which has parts of log lines: other users read none
+//! of it, whatever the umask is.
+
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+/// Mode of files.
+const FILE: u32 = 0o600;
+
+/// Mode of folders in `data_dir`.
+const FOLDER: u32 = 0o700;
+
+/// Mode of a new `data_dir`: its group reaches the control socket, and lists nothing.
+const DATA_DIR: u32 = 0o710;
+
+/// Bits of users other than the owner.
+const OTHERS: u32 = 0o077;
+
+/// What the agent creates in `data_dir`; also with a suffix behind a dot. Not the control socket, which
+/// is for its group, and the token, whose mode the administrator may have chosen.
+const NAMES: [&str; 8] =
+    ["checkpoints", "format", "held", "identities", "lock", "recorder", "snapshots", "spool"];
+
+/// Folder of hard links to files of the user.
+const HELD: &str = "held";
+
+/// Returns options for a file in `data_dir`.
+pub fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(FILE);
+    options
+}
+
+/// Creates `data_dir` and the folders above it that are missing.
+pub fn create_data_dir(path: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match DirBuilder::new().mode(DATA_DIR).create(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        created => created,
+    }
+}
+
+/// Takes the permissions of others away from what an earlier release has created in `data_dir`.
+pub fn correct(data_dir: &Path) {
+    let mut corrected = 0;
+    let mut failed = None;
+    for entry in entries(data_dir).filter(is_own) {
+        let has_links = entry.file_name() == HELD;
+        if let Err(error) = correct_tree(&entry.path(), has_links, &mut corrected) {
+            failed = Some((entry.path(), error));
+        }
+    }
+    let shown = data_dir.display();
+    if corrected > 0 {
+        log::info!("{shown}: took the permissions of other users away from {corrected} files");
+    }
+    if let Some((path, error)) = failed {
+        log::warn!("{}: other users may read parts of log lines: {error}", path.display());
+    }
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> {
+    fs::read_dir(folder).into_iter().flatten().flatten()
+}
+
+fn is_own(entry: &DirEntry) -> bool {
+    let name = entry.file_name();
+    let stem = name.to_str().and_then(|name| name.split('.').next());
+    stem.is_some_and(|stem| NAMES.contains(&stem))
+}
+
+/// Corrects a file, or a folder and what it holds. Follows no link, and leaves files with another
+/// name elsewhere alone: their mode belongs to the user.
+fn correct_tree(path: &Path, has_links: bool, corrected: &mut u64) -> io::Result<()> {
+    let metadata = fs::symlink_metadata(path)?;
+    let is_own_file = metadata.is_file() && metadata.nlink() == 1 && !has_links;
+    let mode = metadata.mode() & 0o777;
+    if mode & OTHERS != 0 && (metadata.is_dir() || is_own_file) {
+        set_mode(path, if metadata.is_dir() { FOLDER } else { FILE })?;
+        *corrected += 1;
+    }
+    if !metadata.is_dir() {
+        return Ok(());
+    }
+    let trees = entries(path).map(|entry| correct_tree(&entry.path(), has_links, corrected));
+    trees.fold(Ok(()), io::Result::and)
+}
+
+/// Sets the mode of a file that is no link.
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    file.set_permissions(Permissions::from_mode(mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    fn write(path: &Path) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "text").unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
+        let folder = Permissions::from_mode(0o755);
+        fs::set_permissions(path.parent().unwrap(), folder).unwrap();
+    }
+
+    #[test]
+    fn the_files_of_the_agent_become_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let private = [
+            "snapshots/counts/1.segment",
+            "spool/out/1.spool",
+            "checkpoints.corrupt-1",
+            "identities.new",
+        ];
+        private.iter().for_each(|name| write(&at(name)));
+        correct(dir.path());
+        assert!(private.iter().all(|name| mode(&at(name)) == 0o600));
+        assert_eq!([mode(&at("snapshots")), mode(&at("spool/out"))], [0o700, 0o700]);
+    }
+
+    #[test]
+    fn the_files_of_the_user_keep_their_modes() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let logs = ["app/app.log", "app/linked.log", "snapshots-of-mine/a", "control.sock"];
+        logs.iter().for_each(|name| write(&at(name)));
+        write(&at("held/app/only-link"));
+        write(&at("spool/out/1.spool"));
+        fs::hard_link(at("app/app.log"), at("held/app/1")).unwrap();
+        fs::hard_link(at("app/linked.log"), at("spool/out/2.spool")).unwrap();
+        symlink(at("app/app.log"), at("spool/out/3.spool")).unwrap();
+        symlink(at("app"), at("recorder")).unwrap();
+        correct(dir.path());
+        assert!(logs.iter().all(|name| mode(&at(name)) == 0o644));
+        assert_eq!(mode(&at("held/app/only-link")), 0o644, "its other name is deleted");
+        assert_eq!([mode(&at("held/app")), mode(&at("app"))], [0o700, 0o755]);
+    }
+
+    #[test]
+    fn the_group_reaches_a_new_data_dir() {
+        let dir = tempfile::tempdir().unwrap();
+        let data_dir = dir.path().join("state/of/agent");
+        create_data_dir(&data_dir).unwrap();
+        assert_eq!(mode(&data_dir) & 0o707, 0o700);
+        fs::set_permissions(&data_dir, Permissions::from_mode(0o770)).unwrap();
+        create_data_dir(&data_dir).unwrap();
+        assert_eq!(mode(&data_dir), 0o770, "a folder of the user keeps its mode");
+        assert!(create_data_dir(Path::new("/dev/null")).is_err());
+    }
+}
