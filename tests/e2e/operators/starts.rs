@@ -1,11 +1,14 @@
 //! Hosts without a suitable Java, operators that cannot start, signals, and agents without any.
 
-use super::{PATIENCE, each_jdk, faulty, settings};
+use super::{Java, PATIENCE, each_jdk, faulty, settings};
+use crate::support::java::{built, homes};
 use crate::support::{Agent, folder, millstream, wait_until, write_config};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 const GROOVY: &str = "{ type: jvm, inputs: [app], language: groovy, script: 'row.x = 1' }";
 
@@ -96,4 +99,58 @@ fn a_memory_limit_that_the_jvm_does_not_fit_into_is_refused() {
         let refused = refusal(dir.path(), &config);
         assert!(refused.contains("limits.memory") && refused.contains("JVM"), "{refused}");
     }
+}
+
+/// Returns the processes that a process has started.
+fn children(of: Pid) -> BTreeSet<i32> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", of.as_raw_nonzero())).into_iter().flatten();
+    let lists = tasks.flatten().map(|task| fs::read_to_string(task.path().join("children")));
+    let ids = |list: String| list.split_whitespace().flat_map(str::parse).collect::<Vec<i32>>();
+    lists.flatten().flat_map(ids).collect()
+}
+
+/// Kills processes of JVMs that the agent starts, each a while after it was seen.
+fn kill_processes(agent: &mut Agent, after: &[Duration]) {
+    let mut killed = BTreeSet::new();
+    for pause in after {
+        let mut next = None;
+        wait_until("a process is started", PATIENCE, || {
+            assert!(!agent.poll_ended(), "{}", agent.log());
+            next = children(agent.pid()).difference(&killed).next().copied();
+            next.is_some()
+        });
+        std::thread::sleep(*pause);
+        let next = next.unwrap();
+        // It may have been told to end by then.
+        let _ = kill_process(Pid::from_raw(next).unwrap(), Signal::KILL);
+        killed.insert(next);
+    }
+}
+
+#[test]
+fn processes_that_are_killed_while_the_agent_starts_are_started_again() {
+    built();
+    let home = homes().pop().unwrap();
+    let home = Java { home: &home, is_in_process: true };
+    let dir = folder();
+    let lines = "a line\n".repeat(1000);
+    fs::write(dir.path().join("app.log"), &lines).unwrap();
+    let ticks = "ticks: { type: jvm, mode: process, process: other, language: groovy, interval: 50ms, script: \"events.add('tick')\" }";
+    let more = "beside: { type: file, inputs: [app], path: DIR/beside.txt }, ticked: { type: file, inputs: [ticks], path: DIR/ticked.txt }";
+    let config = config(&settings(&home), GROOVY)
+        .replace("640MiB", "1GiB")
+        .replace("type: jvm,", "type: jvm, mode: process, process: team,")
+        .replace("sources: { ", &format!("sources: {{ {ticks}, "))
+        .replace("sinks: { ", &format!("sinks: {{ {more}, "));
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    // While they start, and while they compile.
+    kill_processes(&mut agent, &[0, 100, 300, 500, 0, 700].map(Duration::from_millis));
+    let count = |name: &str| {
+        fs::read_to_string(dir.path().join(name)).map_or(0, |text| text.lines().count())
+    };
+    wait_until("all lines", PATIENCE, || {
+        assert!(!agent.poll_ended(), "{}", agent.log());
+        count("out.json") == 1000 && count("beside.txt") == 1000 && count("ticked.txt") > 0
+    });
+    assert!(agent.stop().success(), "{}", agent.log());
 }

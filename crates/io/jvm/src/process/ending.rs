@@ -1,5 +1,6 @@
 //! Why a child has ended.
 
+use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,9 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 /// The signal that the kernel sends for memory.
 const SIGKILL: i32 = 9;
 
+/// The signal that asks a process to end.
+const SIGTERM: i32 = 15;
+
 /// Names of the signals that end a process with a fault.
 const SIGNALS: [(i32, &str); 8] = [
     (4, "SIGILL"),
@@ -19,7 +23,7 @@ const SIGNALS: [(i32, &str); 8] = [
     (8, "SIGFPE"),
     (SIGKILL, "SIGKILL"),
     (11, "SIGSEGV"),
-    (15, "SIGTERM"),
+    (SIGTERM, "SIGTERM"),
     (31, "SIGSYS"),
 ];
 
@@ -78,27 +82,62 @@ fn kills(file: &Path) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
-/// Says why a child has ended.
-pub fn reason(status: ExitStatus, killed: Option<Killed>, kills: &MemoryKills) -> String {
+/// How a child has ended, or why it did not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// In words.
+    reason: String,
+    /// A signal from outside has ended it: the next child may live.
+    pub is_by_kill: bool,
+}
+
+impl Ended {
+    /// For a reason that is not a kill from outside.
+    pub fn for_reason(reason: impl Into<String>) -> Ended {
+        Ended { reason: reason.into(), is_by_kill: false }
+    }
+
+    /// Returns it with other words, which tell how it has ended.
+    pub fn told(self, reason: String) -> Ended {
+        Ended { reason, ..self }
+    }
+}
+
+impl Display for Ended {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+/// Returns how a child has ended.
+pub fn ended(status: ExitStatus, killed: Option<Killed>, kills: &MemoryKills) -> Ended {
     match killed {
         Some(Killed::Deadline) => {
-            return "the agent has ended it: a call exceeded its deadline".to_owned();
+            return Ended::for_reason("the agent has ended it: a call exceeded its deadline");
         }
-        Some(Killed::Silent) => return "the agent has ended it: it does not answer".to_owned(),
+        Some(Killed::Silent) => {
+            return Ended::for_reason("the agent has ended it: it does not answer");
+        }
         Some(Killed::Garbage(what)) => {
-            return format!("the agent has ended it: it has sent {what}");
+            return Ended::for_reason(format!("the agent has ended it: it has sent {what}"));
         }
         None => {}
     }
     match (status.code(), status.signal()) {
-        (_, Some(SIGKILL)) if kills.has_more() => "killed by the kernel for memory".to_owned(),
-        (_, Some(signal)) => {
-            let name = SIGNALS.iter().find(|(number, _)| *number == signal);
-            name.map_or(format!("signal {signal}"), |(_, name)| format!("signal {signal} ({name})"))
+        (_, Some(SIGKILL)) if kills.has_more() => {
+            Ended { reason: "killed by the kernel for memory".to_owned(), is_by_kill: true }
         }
-        (Some(code), None) => format!("exit code {code}"),
-        (None, None) => "unknown".to_owned(),
+        (_, Some(signal)) => by_signal(signal),
+        (Some(code), None) => Ended::for_reason(format!("exit code {code}")),
+        (None, None) => Ended::for_reason("unknown"),
     }
+}
+
+fn by_signal(signal: i32) -> Ended {
+    let name = SIGNALS.iter().find(|(number, _)| *number == signal);
+    let reason =
+        name.map_or(format!("signal {signal}"), |(_, name)| format!("signal {signal} ({name})"));
+    Ended { reason, is_by_kill: matches!(signal, SIGKILL | SIGTERM) }
 }
 
 #[cfg(test)]
@@ -111,7 +150,7 @@ mod tests {
         let events = dir.path().join("memory.events");
         fs::write(&events, "oom 1\noom_kill 1\n").unwrap();
         let kills = MemoryKills::begin(Some(dir.path()), 0);
-        let of = |raw, killed| reason(ExitStatus::from_raw(raw), killed, &kills);
+        let of = |raw, killed| ended(ExitStatus::from_raw(raw), killed, &kills).to_string();
         assert_eq!(of(3 << 8, None), "exit code 3");
         assert_eq!(of(11, None), "signal 11 (SIGSEGV)");
         assert_eq!(of(9, None), "signal 9 (SIGKILL)");
@@ -119,6 +158,15 @@ mod tests {
         assert!(of(9, Some(Killed::Deadline)).contains("exceeded its deadline"));
         fs::write(&events, "oom 2\noom_kill 2\n").unwrap();
         assert_eq!(of(9, None), "killed by the kernel for memory");
+    }
+
+    #[test]
+    fn the_next_child_may_live_after_a_kill_from_outside() {
+        let kills = MemoryKills { file: None, before: 0 };
+        let is_by_kill = |raw, killed| ended(ExitStatus::from_raw(raw), killed, &kills).is_by_kill;
+        assert!(is_by_kill(9, None) && is_by_kill(15, None));
+        assert!(![3 << 8, 6, 11].into_iter().any(|raw| is_by_kill(raw, None)));
+        assert!(!is_by_kill(9, Some(Killed::Silent)));
     }
 
     #[test]

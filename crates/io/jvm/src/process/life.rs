@@ -1,10 +1,11 @@
 //! One child from its start to its end.
 
 use super::connection::{Connection, failure};
-use super::ending::{Killed, MemoryKills, reason};
+use super::ending::{Ended, Killed, MemoryKills, ended};
 use super::frame::{Broken, Channel, Frame, Kind, Patience};
 use super::inbox::Inbox;
 use super::settings::{Identity, ProcessOptions, Start};
+use super::supervisor::LOOK;
 use crate::buffer::Pool;
 use crate::collector::Deliver;
 use crate::error::{CallError, ControlError};
@@ -134,16 +135,17 @@ impl Body {
     }
 
     /// Ends a child that does not start, for a reason that is empty if it has ended itself.
-    fn not_started(&self, reason: String) -> String {
+    fn not_started(&self, reason: String) -> Ended {
         if !reason.is_empty() {
             self.kill_for(None);
             self.wait();
-            return reason;
+            return Ended::for_reason(reason);
         }
-        let how = self.wait();
-        format!(
-            "it has ended while it started ({how}); what it has printed is on the standard error"
-        )
+        let ended = self.wait();
+        let reason = format!(
+            "it has ended while it started ({ended}); what it has printed is on the standard error"
+        );
+        ended.told(reason)
     }
 
     /// Waits for the end for some time; returns whether it has ended. Does not reap it.
@@ -155,8 +157,8 @@ impl Body {
         !matches!(poll(&mut polled, Some(&timeout)), Ok(0) | Err(Errno::INTR))
     }
 
-    /// Waits for the end, and returns the reason.
-    pub fn wait(&self) -> String {
+    /// Waits for the end, and returns how it came.
+    pub fn wait(&self) -> Ended {
         // Reaped under the lock, so that `kill` never meets another process.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while matches!(waitid(WaitId::Pid(self.pid), options), Err(Errno::INTR)) {}
@@ -166,9 +168,9 @@ impl Body {
         let status = child.take().map(|mut child| child.wait());
         self.is_over.store(true, Ordering::Release);
         match status {
-            Some(Ok(status)) => reason(status, *self.killed.lock(), &self.memory_kills),
-            Some(Err(error)) => error.to_string(),
-            None => "unknown".to_owned(),
+            Some(Ok(status)) => ended(status, *self.killed.lock(), &self.memory_kills),
+            Some(Err(error)) => Ended::for_reason(error.to_string()),
+            None => Ended::for_reason("unknown"),
         }
     }
 }
@@ -204,21 +206,22 @@ impl Life {
     /// Starts a child, and its JVM.
     ///
     /// # Errors
-    /// Returns the reason in words.
+    /// It does not start: why.
     pub fn start(
         name: &str,
         number: u64,
         options: &ProcessOptions,
         pool: &Arc<Pool>,
-    ) -> Result<Life, String> {
+    ) -> Result<Life, Ended> {
+        let identity = options.user.as_deref().map(identity).transpose();
         let start = Start {
             name: name.to_owned(),
             jvm: options.jvm.clone(),
-            identity: options.user.as_deref().map(identity).transpose()?,
+            identity: identity.map_err(Ended::for_reason)?,
             open_files: options.open_files,
         };
         let mut control = None;
-        let body = Body::spawn(options, &mut control)?;
+        let body = Body::spawn(options, &mut control).map_err(Ended::for_reason)?;
         let started = control.ok_or_else(String::new).and_then(|control| {
             if let Some(folder) = &options.cgroup {
                 join(folder, body.pid)?;
@@ -253,6 +256,15 @@ impl Life {
         self.body.is_over()
     }
 
+    /// Whether it is known to have ended, or is so at once: its sockets end first.
+    pub fn is_over_soon(&self) -> bool {
+        let begin = Instant::now();
+        while !self.is_over() && begin.elapsed() < LOOK {
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.is_over()
+    }
+
     /// Returns why the agent has ended it, if it has.
     pub fn killed(&self) -> Option<Killed> {
         *self.body.killed.lock()
@@ -269,13 +281,13 @@ impl Life {
         self.body.ends_within(time)
     }
 
-    /// Waits for its end, and returns the reason. Called once, by the supervisor.
-    pub fn wait(&self) -> String {
-        let reason = self.body.wait();
+    /// Waits for its end, and returns how it came. Called once, by the supervisor.
+    pub fn wait(&self) -> Ended {
+        let ended = self.body.wait();
         self.idle.lock().clear();
         let inbox = self.inbox.lock().take();
         inbox.inspect(|inbox| inbox.close());
-        reason
+        ended
     }
 
     /// Asks it to end, and ends it if it does not.

@@ -77,15 +77,9 @@ impl Slot {
         process: &Arc<Inner>,
         spec: &OperatorSpec,
     ) -> Result<(Arc<Slot>, Registered), RegisterError> {
-        let (state, component) = (process.state(), spec.component.clone());
+        let component = spec.component.clone();
         let spec = Spec::new(spec)?;
-        let life = state.first_life()?;
-        let answer = life.register(Kind::Register, spec.payload()).map_err(|_| {
-            let name = &state.name;
-            ControlError::Process(format!(
-                "process {name} has ended while it compiled the operator"
-            ))
-        })??;
+        let (life, answer) = register_first(process.state(), &spec)?;
         let registered = registered(&answer)?;
         spec.keep(&answer);
         let (id, tried) = (Ok(registered.id), Instant::now());
@@ -181,7 +175,7 @@ impl Slot {
         input.check()?;
         let begin = Instant::now();
         let let_go = self.let_go.load(Ordering::Relaxed);
-        let has_enough = |_| self.let_go.load(Ordering::Relaxed) != let_go;
+        let has_enough = || self.let_go.load(Ordering::Relaxed) != let_go;
         let (mut ends_alone, mut hold) = (0, None);
         loop {
             let life = self.state().life(has_enough).ok_or_else(|| self.state().ended())?;
@@ -191,7 +185,7 @@ impl Slot {
                     return answer.map(|answer| Answer { duration: begin.elapsed(), ..answer });
                 }
                 Tried::Again => {}
-                Tried::Refused(error) if has_enough(0) => {
+                Tried::Refused(error) if has_enough() => {
                     return Err(CallError::Failed(error.to_string()));
                 }
                 Tried::Refused(_) => {
@@ -287,6 +281,27 @@ impl Slot {
         match life.killed() {
             Some(Killed::Deadline | Killed::Silent) => Tried::Again,
             _ => Tried::Ended,
+        }
+    }
+}
+
+/// Registers an operator in the first child that lives so long; returns the answer of that child.
+fn register_first(state: &State, spec: &Spec) -> Result<(Arc<Life>, Vec<u8>), RegisterError> {
+    let mut ends = 0;
+    loop {
+        let life = state.first_life()?;
+        match life.register(Kind::Register, spec.payload()) {
+            Ok(answer) => return Ok((life, answer?)),
+            Err(Broken::System(error)) => {
+                return Err(ControlError::Process(error.to_string()).into());
+            }
+            // It was gone before.
+            Err(Broken::Unreachable) => {}
+            Err(_) => ends += 1,
+        }
+        if ends >= ENDS_REGISTERING_MAX || !life.is_over_soon() {
+            let reason = format!("process {} has ended while it compiled the operator", state.name);
+            return Err(ControlError::Process(reason).into());
         }
     }
 }

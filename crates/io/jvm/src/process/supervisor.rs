@@ -1,6 +1,7 @@
 //! Keeps a child running.
 
 use super::collector::CollectorSlot;
+use super::ending::Ended;
 use super::frame::Kind;
 use super::hold::Holds;
 use super::life::Life;
@@ -32,6 +33,11 @@ pub const LOOK: Duration = Duration::from_millis(100);
 
 /// Time between two attempts to register what a child has refused: a jar may be back by then.
 pub const REGISTER_AGAIN: Duration = Duration::from_secs(10);
+
+/// How many starts may fail, one after another, before a component that waits for the first child is
+/// refused: by a kill from outside, or for another reason, which will hardly be gone.
+const KILLED_STARTS_MAX: u64 = 8;
+const FAILED_STARTS_MAX: u64 = 1;
 
 /// Held during a start, so that none is started twice.
 static STARTING: Mutex<()> = Mutex::new(());
@@ -70,13 +76,22 @@ pub struct State {
 struct Phase {
     life: Option<Arc<Life>>,
     /// Why the last child has ended or did not start.
-    error: Option<String>,
+    error: Option<Ended>,
     /// Starts that failed, or children that ended.
     failures: u64,
     /// Starts after the first one that went well.
     restarts: u64,
     /// Nothing uses the process any more.
     is_ended: bool,
+}
+
+impl Phase {
+    /// Whether too many starts have failed since there were so many failures.
+    fn gives_up_since(&self, begun: u64) -> bool {
+        let is_killed = self.error.as_ref().is_some_and(|ended| ended.is_by_kill);
+        let most = if is_killed { KILLED_STARTS_MAX } else { FAILED_STARTS_MAX };
+        self.failures >= begun + most
+    }
 }
 
 /// How a process does.
@@ -151,7 +166,7 @@ impl JvmProcess {
             name: self.0.state.name.clone(),
             pid: life.map(|life| life.pid()),
             restarts: phase.restarts,
-            error: phase.error.clone().filter(|_| life.is_none()),
+            error: phase.error.as_ref().filter(|_| life.is_none()).map(Ended::to_string),
         }
     }
 
@@ -267,35 +282,39 @@ impl State {
 
     /// Returns the error of a call without a child.
     pub fn ended(&self) -> CallError {
-        let reason = self.phase.lock().error.clone();
-        let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+        let ended = self.phase.lock().error.as_ref().map(Ended::to_string);
+        let reason = ended.map_or(String::new(), |reason| format!(": {reason}"));
         CallError::ProcessEnded(format!("process {} does not run{reason}", self.name))
     }
 
-    /// Waits for a child until `has_enough` of waiting after so many failures; asks that from time to
-    /// time.
-    pub fn life(&self, has_enough: impl Fn(u64) -> bool) -> Option<Arc<Life>> {
+    /// Waits for a child, until there is `enough` of that; asks that from time to time.
+    pub fn life(&self, enough: impl Fn() -> bool) -> Option<Arc<Life>> {
+        self.wait_for_life(|_| enough())
+    }
+
+    fn wait_for_life(&self, has_enough: impl Fn(&Phase) -> bool) -> Option<Arc<Life>> {
         let mut phase = self.phase.lock();
         loop {
             if let Some(life) = phase.life.as_ref().filter(|life| !life.is_over()) {
                 return Some(Arc::clone(life));
             }
-            if has_enough(phase.failures) {
+            if has_enough(&phase) {
                 return None;
             }
             self.changed.wait_for(&mut phase, LOOK);
         }
     }
 
-    /// Returns the child for a first registration. A start that is on its way may still go well;
-    /// after it, the reason is known.
+    /// Returns the child for a first registration. A start that is on its way may still go well, and so
+    /// may the next one behind a kill from outside; after that, the reason is known.
     ///
     /// # Errors
     /// None runs: why.
     pub fn first_life(&self) -> Result<Arc<Life>, ControlError> {
-        let failures = self.phase.lock().failures;
+        // One that has run, and has ended meanwhile, is no start that failed.
+        let begun = self.phase.lock().failures + 1;
         let gone = || ControlError::Process(self.ended().to_string());
-        self.life(|now| now > failures + 1).ok_or_else(gone)
+        self.wait_for_life(|phase| phase.gives_up_since(begun)).ok_or_else(gone)
     }
 
     /// Registers a collector in each child from now on, until it is dropped.
@@ -320,15 +339,11 @@ impl State {
         self.changed.notify_all();
     }
 
-    /// Waits for the end of the first start.
+    /// Waits for the first start that goes well, or for the reason why none does.
     fn first(&self) -> Result<(), String> {
-        let mut phase = self.phase.lock();
-        while phase.life.is_none() && phase.failures == 0 {
-            self.changed.wait(&mut phase);
-        }
-        match phase.life.is_some() {
-            true => Ok(()),
-            false => Err(phase.error.clone().unwrap_or_default()),
+        match self.wait_for_life(|phase| phase.gives_up_since(0)) {
+            Some(_) => Ok(()),
+            None => Err(self.phase.lock().error.as_ref().map(Ended::to_string).unwrap_or_default()),
         }
     }
 
@@ -342,16 +357,16 @@ impl State {
             let begin = Instant::now();
             let ended = match Life::start(&self.name, number, &self.options, &self.pool) {
                 Ok(life) => {
-                    let reason = self.live(Arc::new(life), down);
+                    let ended = self.live(Arc::new(life), down);
                     short_lives = if begin.elapsed() >= LIVED { 1 } else { short_lives + 1 };
                     down = Instant::now();
-                    reason
+                    ended
                 }
-                Err(reason) => {
+                Err(ended) => {
                     // The reason will hardly be gone at once.
                     short_lives = (short_lives + 1).max(2);
-                    log::error!(target: &self.log_target, "jvm process {} does not start: {reason}", self.name);
-                    reason
+                    log::error!(target: &self.log_target, "jvm process {} does not start: {ended}", self.name);
+                    ended
                 }
             };
             let mut phase = self.phase.lock();
@@ -363,7 +378,7 @@ impl State {
     }
 
     /// Shows a child to the callers until it ends; returns why it has. None has run since `down`.
-    fn live(&self, life: Arc<Life>, down: Instant) -> String {
+    fn live(&self, life: Arc<Life>, down: Instant) -> Ended {
         let is_restart = life.number > 1;
         used(&self.slots).iter().for_each(|slot| slot.register_again(&life));
         self.settle_collectors(&life);
@@ -385,15 +400,15 @@ impl State {
         while !life.ends_within(REGISTER_AGAIN) {
             self.settle_collectors(&life);
         }
-        let reason = life.wait();
+        let ended = life.wait();
         if !self.phase.lock().is_ended {
             let name = &self.name;
             log::error!(
                 target: &self.log_target,
-                "jvm process {name} has ended: {reason}; what ran in it runs again in the next one"
+                "jvm process {name} has ended: {ended}; what ran in it runs again in the next one"
             );
         }
-        reason
+        ended
     }
 
     /// Waits for some time; returns whether the process is still used.

@@ -65,7 +65,7 @@ impl Fake {
 
     /// Waits until the child was ended; returns why.
     fn reason(&self) -> String {
-        self.body.wait()
+        self.body.wait().to_string()
     }
 }
 
@@ -125,7 +125,7 @@ fn frames_that_make_no_sense_end_the_child() {
 fn a_child_without_a_connection_is_ended_and_its_collectors_are_let_go() {
     let Fake { child, body, queue, inbox, .. } = Fake::new();
     drop(child);
-    assert!(body.wait().contains("the end of a connection"));
+    assert!(body.wait().to_string().contains("the end of a connection"));
     let begin = Instant::now();
     while Arc::strong_count(&queue) > 1 {
         assert!(begin.elapsed() < PATIENCE);
