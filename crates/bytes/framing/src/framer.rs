@@ -2,10 +2,11 @@
 
 use crate::container::{Kind, Reader};
 use crate::encoding::{EXPANSION, TextDecoder};
-use crate::group::{self, Lines};
-use crate::line::{self, Scratch};
+use crate::group::{self, Span};
+use crate::line::{self, Line, Scratch};
 use crate::rule::Classifier;
 use crate::spec::InputFormat;
+use crate::streams;
 use crate::{Close, Found, Framed, HEAD_BYTES, Input, Rules, Tally, TimeReader};
 use std::sync::Arc;
 
@@ -102,10 +103,10 @@ impl Framer {
         scratch.clear();
         let Input { raw, close, .. } = input;
         let is_all = self.lines(input, out, &mut scratch);
-        let text: &[u8] = if self.is_decoding() { out } else { raw };
         let ends = is_all && close != Close::No;
-        let lines = Lines { text, raw_bytes: raw.len(), rows_max: input.rows_max, ends };
-        let used = self.events(&scratch, &lines, input.reference_ns, found);
+        let limits = self.rules.limits;
+        let span = Span { limits, raw_bytes: raw.len(), rows_max: input.rows_max, ends };
+        let used = self.events(&scratch.lines, raw, out, span, input.reference_ns, found);
         let written = match found.events.last() {
             Some(last) if self.is_decoding() => last.end as usize,
             _ => 0,
@@ -140,19 +141,26 @@ impl Framer {
         }
     }
 
+    /// Makes events of the lines; returns the raw bytes consumed.
     fn events(
         &mut self,
-        scratch: &Scratch,
-        lines: &Lines<'_>,
+        lines: &[Line],
+        raw: &[u8],
+        out: &mut [u8],
+        span: Span,
         reference_ns: i64,
         found: &mut Found,
     ) -> usize {
-        match &self.rules.rule {
-            Some(rule) => {
-                let classifier = Classifier { rule, time: self.time.as_mut(), reference_ns };
-                group::group(&scratch.lines, lines, classifier, self.rules.limits, found)
+        let Some(rule) = &self.rules.rule else {
+            return group::single(lines, span.rows_max, found);
+        };
+        let classifier = Classifier { rule, time: self.time.as_mut(), reference_ns };
+        match self.reading {
+            LineReader::Container(_) => streams::group(lines, out, span, classifier, found),
+            LineReader::Encoded(_) => group::group(lines, out, span, classifier, found),
+            LineReader::Plain | LineReader::Unknown => {
+                group::group(lines, raw, span, classifier, found)
             }
-            None => group::single(&scratch.lines, lines.rows_max, found),
         }
     }
 

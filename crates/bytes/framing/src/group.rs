@@ -24,10 +24,10 @@ impl Limits {
     }
 }
 
-/// The input of [`group`].
-pub struct Lines<'a> {
-    /// The text that the lines' ranges refer to.
-    pub text: &'a [u8],
+/// How far the events of a call may reach.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    pub limits: Limits,
     /// Length of the raw bytes, including an unfinished last line.
     pub raw_bytes: usize,
     pub rows_max: usize,
@@ -139,24 +139,24 @@ pub fn single(lines: &[Line], rows_max: usize, found: &mut Found) -> usize {
     events.finish()
 }
 
-/// Joins lines into events; returns the raw bytes consumed.
+/// Joins lines of `text` into events; returns the raw bytes consumed.
 pub fn group(
     lines: &[Line],
-    input: &Lines<'_>,
+    text: &[u8],
+    span: Span,
     classifier: Classifier<'_>,
-    limits: Limits,
     found: &mut Found,
 ) -> usize {
     let events = Events { found, used: 0, kept: 0, pending: Tally::default() };
-    let mut grouping = Grouping { classifier, limits, events, open: None };
+    let mut grouping = Grouping { classifier, limits: span.limits, events, open: None };
     for line in lines {
-        grouping.line(line, &input.text[line.start as usize..line.end as usize]);
-        if grouping.events.is_full(input.rows_max) {
+        grouping.line(line, &text[line.start as usize..line.end as usize]);
+        if grouping.events.is_full(span.rows_max) {
             // The next call parses this line again, as the start of its event.
             return grouping.events.finish();
         }
     }
-    grouping.end(input);
+    grouping.end(span);
     grouping.events.finish()
 }
 
@@ -192,11 +192,11 @@ impl Grouping<'_> {
     }
 
     /// Ends the last event if no other line can join it.
-    fn end(&mut self, input: &Lines<'_>) {
+    fn end(&mut self, span: Span) {
         let Some(open) = &self.open else { return };
-        let is_complete = open.is_done || open.stream >= ISOLATED || input.ends;
+        let is_complete = open.is_done || open.stream >= ISOLATED || span.ends;
         // The next line exceeds the limit, whatever it contains.
-        let is_full = self.limits.is_exceeded_by(input.raw_bytes - open.event.offset as usize);
+        let is_full = self.limits.is_exceeded_by(span.raw_bytes - open.event.offset as usize);
         if is_complete || is_full {
             self.events.pending.cut += u64::from(!is_complete);
             self.events.add(open.event, true);

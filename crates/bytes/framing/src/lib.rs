@@ -32,6 +32,7 @@ mod pattern;
 mod presets;
 mod rule;
 mod spec;
+mod streams;
 mod time;
 
 pub use container::Fields as CriFields;
@@ -111,6 +112,7 @@ pub struct Found {
     /// Counts of what did not match the rules.
     pub tally: Tally,
     scratch: line::Scratch,
+    buffers: streams::Buffers,
 }
 
 /// How many bytes were consumed and written.

@@ -423,11 +423,73 @@ fn rules_join_the_decoded_lines_of_one_stream() {
         "stderr F y",
     ];
     let got = frame(&spec, &cri(&lines), Close::All);
-    assert_eq!(got.texts, ["E: x\n\tat A.b", "\tz", "\tat C.d", "y"]);
-    assert_eq!(got.tally.misfits, 2);
+    assert_eq!(got.texts, ["E: x\n\tat A.b\n\tat C.d", "\tz", "y"]);
+    assert_eq!(got.tally.misfits, 1);
     let raw: Vec<u8> = "a\n b\r\nc\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let spec = Spec { encoding: Some("utf-16le".into()), ..preset(Preset::Java) };
     assert_eq!(frame(&spec, &raw, Close::All).texts, ["a\n b", "c"]);
+}
+
+/// Returns lines of a container with their times in milliseconds.
+fn cri_at(lines: &[(u64, &str)]) -> Vec<u8> {
+    let line = |(ms, line): &(u64, &str)| {
+        format!("2026-11-21T20:{:02}:{:02}.{:03}Z {line}\n", ms / 60_000, ms / 1000 % 60, ms % 1000)
+    };
+    lines.iter().map(line).collect::<String>().into_bytes()
+}
+
+#[test]
+fn lines_of_another_stream_do_not_end_an_event() {
+    let spec = Spec { container: Container::Cri, ..preset(Preset::Java) };
+    let lines = [
+        "stdout F before",
+        "stderr F E: 1",
+        "stderr F \tat A.a",
+        "stdout F access",
+        "stderr F \tat B.b",
+        "stdout F more",
+        "stderr F y",
+    ];
+    let raw = cri(&lines);
+    let got = frame(&spec, &raw, Close::No);
+    assert_eq!(got.texts, [""; 0], "each event begins before the one before it has ended");
+    let got = frame(&spec, &raw, Close::Lines);
+    assert_eq!(got.texts, ["before", "E: 1\n\tat A.a\n\tat B.b", "access", "more", "y"]);
+    let ends: Vec<usize> = got.events.iter().map(|event| event.next as usize).collect();
+    assert_eq!(ends, [0, 0, 0, 0, raw.len()], "they are consumed together");
+    let offsets: Vec<usize> = got.events.iter().map(|event| event.offset as usize).collect();
+    assert_eq!(offsets, [0, 1, 3, 5, 6].map(|lines_before| cri(&lines[..lines_before]).len()));
+    assert_eq!(got.tally, Tally::default());
+}
+
+#[test]
+fn an_event_ends_when_its_stream_is_silent() {
+    let spec = Spec { container: Container::Cri, ..preset(Preset::Java) };
+    let raw = cri_at(&[
+        (0, "stderr F E: 1"),
+        (900, "stdout F soon"),
+        (1001, "stdout F late"),
+        (1002, "stderr F \tat A.a"),
+    ]);
+    let got = frame(&spec, &raw, Close::No);
+    assert_eq!(got.texts, ["E: 1", "soon"]);
+    assert_eq!(frame(&spec, &raw, Close::All).tally, Tally { misfits: 1, ..Tally::default() });
+}
+
+#[test]
+fn two_busy_streams_hold_back_few_lines() {
+    let spec = Spec { container: Container::Cri, ..preset(Preset::Java) };
+    let of = |ms_between: u64| {
+        let line = |n: u64| {
+            (n * ms_between, if n.is_multiple_of(2) { "stdout F x" } else { "stderr F y" })
+        };
+        frame(&spec, &cri_at(&(0..2000).map(line).collect::<Vec<_>>()), Close::No)
+    };
+    let got = of(6);
+    assert!(got.texts.len() >= 768 && got.tally.cut == 0, "{} {:?}", got.texts.len(), got.tally);
+    // All lines have the same time.
+    let got = of(0);
+    assert_eq!((got.texts.len(), got.tally.cut), (1000, 2));
 }
 
 #[test]
