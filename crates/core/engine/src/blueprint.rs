@@ -185,6 +185,7 @@ impl Blueprint {
             ceiling: None,
             sources: Vec::new(),
             removed: Arc::default(),
+            removed_counters: Arc::default(),
             nodes: Vec::new(),
         };
         let places = SinkPlaces::first(&parts.sinks);
@@ -243,6 +244,7 @@ impl Parts {
             },
             sources,
             removed: old.removed.clone(),
+            removed_counters: old.removed_counters.clone(),
             nodes,
         };
         Ok((core, drivers))

@@ -18,7 +18,7 @@ use crate::limits::{FULL_AFTER, TICKETS_ON_THE_WAY};
 use crate::offload::{OffloadPool, OffloadQueue};
 use crate::pace::{CpuCeiling, Pace, Pause, Rate};
 use crate::release::Release;
-use crate::removed::RemovedSources;
+use crate::removed::{RemovedCounters, RemovedSources};
 use crate::scheduler::{Again, Job, Scheduler, Woken};
 use crate::stage::SerialStage;
 use crate::ticket::{Arrival, Bound, ChainOutput, Step, Ticket, TicketNumber};
@@ -207,6 +207,8 @@ pub(crate) struct Core {
     pub pressing: Mutex<()>,
     /// Sources that reloads have removed.
     pub removed: Arc<RemovedSources>,
+    /// The figures of components that reloads have removed.
+    pub removed_counters: Arc<RemovedCounters>,
     /// Transforms in data-flow order, then sinks.
     pub nodes: Vec<Node>,
 }
@@ -228,6 +230,14 @@ impl Core {
             Op::Sink(slot) => Some((node, slot)),
             _ => None,
         })
+    }
+
+    /// Returns the counters of each component, by its kind and id.
+    pub fn counters(&self) -> impl Iterator<Item = ((Kind, Arc<str>), &Arc<Counters>)> {
+        let sources = self.sources.iter();
+        let sources = sources.map(|slot| ((Kind::Source, slot.id.clone()), &slot.counters));
+        let nodes = self.nodes.iter().map(|node| ((node.kind, node.id.clone()), &node.counters));
+        sources.chain(nodes)
     }
 
     /// Polls a source; a batch becomes a ticket that is ready to run.

@@ -253,6 +253,7 @@ fn change_over(old: &Core, next: &Core) {
         }
         *source = Box::new(Gone);
     }
+    next.removed_counters.add(old, next);
     for (index, slot) in next.sources.iter().enumerate() {
         slot.place.store(index, Ordering::Relaxed);
         if let Some(before) = old.sources.iter().find(|before| same(before, slot)) {

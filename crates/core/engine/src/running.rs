@@ -67,7 +67,7 @@ pub struct Stopped {
     pub left: Leftover,
     /// Unsettled events of other sources (bytes for a source of bytes): lost.
     pub unsettled: u64,
-    /// The final snapshot.
+    /// The final snapshot, with what components have delivered and lost that reloads have removed.
     pub snapshot: Snapshot,
 }
 
@@ -282,7 +282,9 @@ impl Running {
         let (left, unsettled) = leave(&core);
         core.store.finish();
         let drained = drained && held;
-        Stopped { drained, holders, uncommitted, left, unsettled, snapshot: snapshot::take(&core) }
+        let mut snapshot = snapshot::take(&core);
+        snapshot.components.extend(core.removed_counters.snapshots());
+        Stopped { drained, holders, uncommitted, left, unsettled, snapshot }
     }
 
     /// Ends the watch of calls, which then no longer holds the core.

@@ -191,6 +191,24 @@ async fn a_reload_delivers_data_that_a_removed_source_buffers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_summary_of_a_stop_has_what_removed_sinks_have_delivered() {
+    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let mut running = start(folder.path(), &endpoint, &Arc::default());
+    let kept = |kind: Kind, _: &str| kind == Kind::Source;
+    for id in ["second", "third", "second"] {
+        let before = endpoint.lines().len();
+        wait_until(|| endpoint.lines().len() > before).await;
+        let mut next = blueprint(vec![plain(), holder(&Arc::default())], &endpoint);
+        next.sinks[0].id = id.to_owned();
+        let drain = Duration::from_secs(30);
+        running.reload(next, &settings(None, false), &kept, drain).await.unwrap();
+    }
+    let stopped = running.stop(Duration::from_secs(30)).await;
+    assert!(stopped.drained);
+    assert_eq!(stopped.snapshot.delivered_events(), endpoint.lines().len() as u64);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_source_continues_after_a_rejected_reload() {
     let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
     let was_reopened = Arc::default();
