@@ -239,6 +239,7 @@ impl<P: Packer> RequestLane<P> {
             return;
         };
         if is_duplicate {
+            self.counters.noted("refused_as_duplicate", events.len());
             return batch.shares.deliver(&events);
         }
         if !is_read {

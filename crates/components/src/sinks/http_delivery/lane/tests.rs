@@ -630,6 +630,7 @@ async fn a_duplicate_is_not_passed_on_as_refused() {
     rig.bring(&["kx"]).await;
     assert_eq!(rig.refusals(), [(0, 1, "x".to_owned(), "400: bad")]);
     assert_eq!(rig.settled, [Settled { outcome: Outcome::Rejected, refused: 1 }]);
+    assert_eq!(rig.counters.snapshot().noted_events, [("refused_as_duplicate", 1)].into());
 }
 
 #[tokio::test]
