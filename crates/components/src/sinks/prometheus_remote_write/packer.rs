@@ -1,6 +1,6 @@
 //! The packer: looks up series, accumulates deltas, and encodes requests.
 
-use super::refused_series::{RefusedSeries, Sample, SeriesKey, Treatment};
+use super::refused_series::{RefusedSeries, SERIES_MAX, Sample, SeriesKey, Treatment};
 use super::split_time::{Period, SplitTime};
 use crate::codec::metric_record;
 use crate::sinks::http_delivery::{
@@ -373,6 +373,20 @@ fn record(kept: &Kept, event: u32) -> Record {
     Record::default()
 }
 
+impl RemotePacker {
+    fn note_alone(&mut self, sample: Sample, reason: &str, packed_ms: i64) {
+        let was_full = self.refused_series.is_full();
+        self.refused_series.note_alone(sample, reason, packed_ms);
+        if self.refused_series.is_full() && !was_full {
+            log::warn!(
+                "sink {}: the endpoint refuses more than {SERIES_MAX} series; requests with others of \
+                 them are split again and again, and healthy samples in them are rejected",
+                self.sink
+            );
+        }
+    }
+}
+
 impl Packer for RemotePacker {
     fn pack(&mut self, payloads: Vec<EncodedPayload>) -> Vec<Request> {
         let (now_ms, mut requests) = (now_ms(), Requests::default());
@@ -411,7 +425,7 @@ impl Packer for RemotePacker {
         let packed_ms = packed.batch.packed_ms;
         if let [sample] = packed.samples[..] {
             if !refusal.is_duplicate {
-                self.refused_series.note_alone(sample, &refusal.reason, packed_ms);
+                self.note_alone(sample, &refusal.reason, packed_ms);
             }
             return true;
         }

@@ -7,10 +7,16 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Most series in memory. An entry takes some 100 bytes, and its reason up to 800 more.
-const SERIES_MAX: usize = 10_000;
+pub const SERIES_MAX: usize = 100_000;
+
+/// Series of which the reasons are kept; the others have [`OTHER_REASON`].
+const REASONS_MAX: usize = 10_000;
+
+/// The reason for series beyond [`REASONS_MAX`].
+const OTHER_REASON: &str = "the endpoint has refused a sample of this series before";
 
 /// How long the samples of a refused series are left out. Milliseconds.
 const AGE_MS: u64 = 10 * 60 * 1000;
@@ -91,12 +97,20 @@ impl Entry {
 #[derive(Default)]
 pub struct RefusedSeries {
     entries: HashMap<SeriesKey, Entry>,
+    /// Only refused series are left, and there are too many of them.
+    is_full: bool,
 }
 
 impl RefusedSeries {
     /// Forgets series whose time is over. `now_ms` is in milliseconds since 1970, here and below.
     pub fn sweep(&mut self, now_ms: i64) {
         self.entries.retain(|_, entry| entry.age(now_ms) < entry.kept_for());
+        self.is_full &= self.entries.len() >= SERIES_MAX;
+    }
+
+    /// Returns whether the endpoint refuses more series than are remembered.
+    pub fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// Returns what happens to the samples of a series.
@@ -120,23 +134,29 @@ impl RefusedSeries {
     /// `packed_ms`.
     pub fn note_alone(&mut self, sample: Sample, reason: &str, packed_ms: i64) {
         let known = self.entries.get(&sample.series);
+        let refused = || State::Refused(self.kept_reason(reason));
         let state = if is_of_labels(reason) {
-            State::Refused(reason.into())
+            refused()
         } else {
             match known {
                 // Another sample of the same pack does not count again.
                 Some(known) if known.packed_ms == packed_ms => return,
                 _ if is_late(sample, packed_ms) => State::Suspect,
-                Some(Entry { state: State::RefusedOnce | State::Refused(_), .. }) => {
-                    State::Refused(reason.into())
-                }
+                Some(Entry { state: State::RefusedOnce | State::Refused(_), .. }) => refused(),
                 _ => State::RefusedOnce,
             }
         };
-        if known.is_none() && self.entries.len() >= SERIES_MAX {
-            self.forget_oldest();
+        if known.is_some() || self.make_room() {
+            self.entries.insert(sample.series, Entry { state, packed_ms });
         }
-        self.entries.insert(sample.series, Entry { state, packed_ms });
+    }
+
+    fn kept_reason(&self, reason: &str) -> Arc<str> {
+        if self.entries.len() < REASONS_MAX {
+            return reason.into();
+        }
+        static OTHER: LazyLock<Arc<str>> = LazyLock::new(|| OTHER_REASON.into());
+        OTHER.clone()
     }
 
     /// Notes that a sample was in a refused request that is not split further. Has no effect when
@@ -150,13 +170,17 @@ impl RefusedSeries {
         }
     }
 
-    /// Forgets the oldest suspect, or without one the oldest series.
-    fn forget_oldest(&mut self) {
-        let rank = |entry: &Entry| (matches!(entry.state, State::Refused(_)), entry.packed_ms);
-        let oldest = self.entries.iter().min_by_key(|(_, entry)| rank(entry));
-        if let Some(series) = oldest.map(|(series, _)| *series) {
-            self.entries.remove(&series);
+    /// Forgets the suspects if the memory is full; returns whether there is room for another series.
+    /// Refused series stay: in the place of one another series would be sent again.
+    fn make_room(&mut self) -> bool {
+        if self.entries.len() < SERIES_MAX {
+            return true;
         }
+        if !self.is_full {
+            self.entries.retain(|_, entry| matches!(entry.state, State::Refused(_)));
+            self.is_full = self.entries.len() >= SERIES_MAX;
+        }
+        !self.is_full
     }
 }
 
@@ -252,32 +276,40 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_series_leave_a_full_memory() {
+    fn refused_series_stay_in_a_full_memory() {
         let mut memory = RefusedSeries::default();
         for series in 0..SERIES_MAX as u64 + 3 {
             memory.note_alone(sample(series), LABELS, NOW + series as i64);
         }
-        assert_eq!(memory.entries.len(), SERIES_MAX);
-        assert_eq!(treatment(&memory, 2, NOW), Treatment::Send);
-        assert_eq!(treatment(&memory, 3, NOW), refuse(LABELS));
+        assert_eq!((memory.entries.len(), memory.is_full()), (SERIES_MAX, true));
+        assert_eq!(treatment(&memory, 0, NOW), refuse(LABELS));
+        let last = SERIES_MAX as u64 - 1;
+        assert_eq!(treatment(&memory, last, NOW), refuse(OTHER_REASON));
+        assert_eq!(treatment(&memory, last + 1, NOW), Treatment::Send);
         memory.note_unsplit(sample(u64::MAX), NOW + AGE);
         assert_eq!(treatment(&memory, u64::MAX, NOW), Treatment::Send, "suspects find no place");
         memory.note_unsplit(sample(3), NOW + AGE);
         assert_eq!(treatment(&memory, 3, NOW), refuse(LABELS), "and change nothing");
         memory.note_alone(sample(9), "400: label", NOW + AGE);
-        assert_eq!(treatment(&memory, 3, NOW), refuse(LABELS), "it takes its own place");
+        assert_eq!(treatment(&memory, 9, NOW + AGE), refuse(OTHER_REASON), "it keeps its place");
+        memory.sweep(NOW + 2 * AGE);
+        assert!(!memory.is_full(), "the first is forgotten");
+        memory.note_alone(sample(last + 1), LABELS, NOW + 2 * AGE);
+        assert_eq!(treatment(&memory, last + 1, NOW + 2 * AGE), refuse(OTHER_REASON));
     }
 
     #[test]
-    fn suspects_leave_a_full_memory_first() {
+    fn suspects_leave_a_full_memory() {
         let mut memory = RefusedSeries::default();
         memory.note_alone(sample(0), LABELS, NOW);
         for series in 1..SERIES_MAX as u64 {
             memory.note_unsplit(sample(series), NOW + series as i64);
         }
+        assert_eq!(treatment(&memory, 1, NOW), Treatment::SendApart);
         memory.note_alone(sample(u64::MAX), LABELS, NOW + AGE);
         assert_eq!(treatment(&memory, 0, NOW), refuse(LABELS));
+        assert_eq!(treatment(&memory, u64::MAX, NOW + AGE), refuse(OTHER_REASON));
         assert_eq!(treatment(&memory, 1, NOW), Treatment::Send);
-        assert_eq!(treatment(&memory, 2, NOW), Treatment::SendApart);
+        assert!(!memory.is_full());
     }
 }
