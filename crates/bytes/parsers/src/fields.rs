@@ -10,12 +10,12 @@ const CELL_BYTES_MAX: usize = 4 << 20;
 /// Why a line does not match, as a metric label: `not_json`, for example.
 pub type Reason = &'static str;
 
-/// A row that does not match.
+/// A row that does not match, or matches except for a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The row.
     pub row: usize,
-    /// Why it does not match.
+    /// What is wrong.
     pub reason: Reason,
     /// Offset of the mismatch in the row's text.
     pub at: usize,
@@ -38,6 +38,7 @@ pub struct Fields {
     own: Vec<u8>,
     failures: Vec<Failure>,
     bad_types: Vec<usize>,
+    flaws: Vec<Failure>,
     /// Number of duplicate names in rows; the last value wins.
     pub duplicates: u64,
 }
@@ -155,7 +156,19 @@ impl Fields {
     pub fn fail(&mut self, row: usize, reason: Reason, at: usize) {
         self.list.iter_mut().for_each(|field| field.cells[row] = Cell::ABSENT);
         self.bad_types.retain(|bad| *bad != row);
+        self.flaws.retain(|flaw| flaw.row != row);
         self.failures.push(Failure { row, reason, at });
+    }
+
+    /// Records that a row matches except for a part at byte `at` of its text; its fields stay.
+    #[cold]
+    pub fn flaw(&mut self, row: usize, reason: Reason, at: usize) {
+        self.flaws.push(Failure { row, reason, at });
+    }
+
+    /// Takes the rows that match except for a part.
+    pub fn take_flaws(&mut self) -> Vec<Failure> {
+        std::mem::take(&mut self.flaws)
     }
 
     /// Records that a value of a row is not of its type; returns the cell to use instead.

@@ -1,6 +1,6 @@
 //! Test harness of the parsers: parses lines, checks every cell and shows the fields as text.
 
-use crate::{Fields, Input, Parser, Reason, is_number};
+use crate::{Failure, Fields, Input, Parser, Reason, is_number};
 use fastrand::Rng;
 use millstream_columns::{Cell, Column, Kind, push_json_string};
 use millstream_testkit_random::{Seed, TestSize};
@@ -21,6 +21,7 @@ pub struct Parsed {
     pub lines: Vec<Line>,
     pub bad_types: usize,
     pub duplicates: u64,
+    pub flaws: Vec<Failure>,
 }
 
 impl Parsed {
@@ -51,6 +52,7 @@ pub fn parse(parser: &mut dyn Parser, lines: &[&[u8]]) -> Parsed {
         assert_eq!(sorted(in_block), sorted(in_own), "{}", String::from_utf8_lossy(line));
     }
     assert_eq!((parsed.bad_types, parsed.duplicates), (own.bad_types, own.duplicates));
+    assert_eq!(parsed.flaws, own.flaws);
     parsed
 }
 
@@ -82,6 +84,7 @@ fn parse_in(parser: &mut dyn Parser, lines: &[&[u8]], layout: Layout) -> Parsed 
     let mut fields = Fields::new(lines.len(), own);
     parser.parse(&input, &mut fields);
     let failures = fields.take_failures();
+    let flaws = fields.take_flaws();
     let (bad_types, duplicates) = (fields.bad_types().len(), fields.duplicates);
     let buffer = own.len()..fields.own().len();
     let columns = fields.finish();
@@ -93,7 +96,11 @@ fn parse_in(parser: &mut dyn Parser, lines: &[&[u8]], layout: Layout) -> Parsed 
         assert_eq!(parsed[failure.row], Ok(Vec::new()), "{failure:?}, but the line has fields");
         parsed[failure.row] = Err((failure.reason, failure.at));
     }
-    Parsed { lines: parsed, bad_types, duplicates }
+    for flaw in &flaws {
+        assert!(flaw.at <= lines[flaw.row].len(), "{flaw:?} is beyond its line");
+        assert!(parsed[flaw.row].is_ok(), "{flaw:?}, but the line does not match");
+    }
+    Parsed { lines: parsed, bad_types, duplicates, flaws }
 }
 
 fn lay_out(lines: &[&[u8]], layout: Layout) -> (Vec<u8>, Vec<Cell>) {

@@ -6,10 +6,12 @@ mod tests;
 
 use crate::{Fields, Input, Parser, Reason, TimeField};
 use millstream_columns::{Cell, Kind};
-use millstream_timestamps::{Format, Parser as Times, Zone, push_rfc3339};
+use millstream_timestamps::{Format, Parser as Times, Stamp, Zone, push_rfc3339};
 use std::sync::Arc;
 
 const MISMATCH: Reason = "not_syslog";
+const BAD_TIME: Reason = "bad_time";
+const BAD_STRUCTURED_DATA: Reason = "bad_structured_data";
 
 const FACILITIES: [&str; 24] = [
     "kern",
@@ -43,6 +45,9 @@ const SEVERITIES: [&str; 8] =
 /// The times of RFC 3164, and those with a year that some devices write.
 const LOCAL_TIMES: [&str; 2] = ["%b %e %H:%M:%S%.f", "%b %e %Y %H:%M:%S%.f"];
 
+/// Least number of digits of seconds since 1970; a shorter number is not a time.
+const EPOCH_DIGITS_MIN: usize = 9;
+
 /// Options of the parser.
 #[derive(Clone, Debug, Default)]
 pub struct SyslogConfig {
@@ -64,9 +69,14 @@ pub struct SyslogConfig {
 /// | `message` | the rest | the rest |
 ///
 /// A line without `<PRI>` must begin with a time. In RFC 5424, `-` means no value.
+///
+/// A header of RFC 5424 may have seconds since 1970 as its time, or a space between date and time,
+/// and may lack its structured data. One with an invalid time or invalid structured data keeps the
+/// parts before; the rest is the message, and the row is [recorded](Fields::flaw).
 #[derive(Clone, Debug)]
 pub struct Syslog {
     iso: Times,
+    epoch: Times,
     local: [Times; 2],
 }
 
@@ -94,6 +104,12 @@ const MSG_ID: usize = 7;
 const STRUCTURED_DATA: usize = 8;
 const MESSAGE: usize = 9;
 
+/// Start and end of a part of the line.
+type Span = (usize, usize);
+
+/// The names of an RFC 5424 header, in order.
+const HEADER_NAMES: [usize; 4] = [HOSTNAME, APP_NAME, PROC_ID, MSG_ID];
+
 /// A line being parsed; the values are stored once it is certain that the line matches.
 struct LineReader<'a> {
     text: &'a [u8],
@@ -103,6 +119,8 @@ struct LineReader<'a> {
     time_ns: Option<i64>,
     data: Vec<u8>,
     priority: Option<u8>,
+    /// What is invalid although the line matches, and where.
+    flaw: Option<(Reason, usize)>,
 }
 
 impl Syslog {
@@ -117,7 +135,8 @@ impl Syslog {
         };
         let local = |format: &str| times(format, config.zone.clone());
         let [first, second] = LOCAL_TIMES.map(local);
-        Ok(Syslog { iso: times("iso8601", config.zone.clone())?, local: [first?, second?] })
+        let iso = times("iso8601", config.zone.clone())?;
+        Ok(Syslog { iso, epoch: times("epoch_s", None)?, local: [first?, second?] })
     }
 
     /// Parses a line.
@@ -146,25 +165,37 @@ impl Syslog {
         let digits = &reader.text[version.0..version.1];
         let is_version = matches!(digits, [b'1'..=b'9', rest @ ..] if rest.len() < 3 && rest.iter().all(u8::is_ascii_digit));
         reader.found[VERSION] = is_version.then(|| reader.part(Kind::Int, version))?;
-        let time = reader.word()?;
-        let text = &reader.text[time.0..time.1];
-        if text != b"-" {
-            let stamp =
-                self.iso.parse(text, read_ns).ok().filter(|stamp| stamp.len == text.len())?;
-            reader.time_ns = Some(stamp.ns);
-        }
-        for name in [HOSTNAME, APP_NAME, PROC_ID, MSG_ID] {
-            let value = reader.word()?;
-            if &reader.text[value.0..value.1] != b"-" {
-                reader.found[name] = reader.part(Kind::Text, value);
+        match self.header_time(reader.rest(), read_ns)? {
+            HeaderTime::Missing => reader.skip_word(1),
+            HeaderTime::Valid(stamp) => {
+                reader.time_ns = Some(stamp.ns);
+                reader.skip_word(stamp.len);
+            }
+            HeaderTime::Invalid => {
+                reader.flaw = Some((BAD_TIME, reader.at));
+                reader.message();
+                return Some(());
             }
         }
-        reader.at += data::read(&reader.text[reader.at..], &mut reader.data)?;
-        let rest = &reader.text[reader.at..];
-        let rest = if rest.is_empty() { rest } else { rest.strip_prefix(b" ")? };
-        reader.at = reader.text.len() - rest.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(rest).len();
-        reader.message();
-        Some(())
+        let names = reader.header_names();
+        // A number and a dash alone may also begin the text of RFC 3164.
+        (names > 2 || reader.time_ns.is_some()).then(|| reader.message())
+    }
+
+    /// Parses the time of an RFC 5424 header; `None` if there is none.
+    fn header_time(&mut self, text: &[u8], read_ns: i64) -> Option<HeaderTime> {
+        let is_end = |at: usize| matches!(text.get(at), None | Some(b' '));
+        if text.first() == Some(&b'-') && is_end(1) {
+            return Some(HeaderTime::Missing);
+        }
+        let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let times = match digits {
+            4 if text.get(4) == Some(&b'-') => &mut self.iso,
+            EPOCH_DIGITS_MIN.. => &mut self.epoch,
+            _ => return None,
+        };
+        let stamp = times.parse(text, read_ns).ok().filter(|stamp| is_end(stamp.len));
+        Some(stamp.map_or(HeaderTime::Invalid, HeaderTime::Valid))
     }
 
     /// Parses the time at the start of an RFC 3164 line, in its own form or ISO 8601; returns false
@@ -188,35 +219,130 @@ impl Syslog {
     }
 }
 
+/// The time of an RFC 5424 header.
+enum HeaderTime {
+    /// A dash.
+    Missing,
+    Valid(Stamp),
+    /// It begins like a time, but is none.
+    Invalid,
+}
+
+/// Returns whether the word may be a host or a program. A value that is surely wrong is worse than
+/// none.
+fn is_name(word: &[u8]) -> bool {
+    !word.is_empty() && !word.iter().any(|byte| b"=\"'{}<>,;|".contains(byte))
+}
+
+/// Returns whether the word may be a host in front of a text without a tag.
+fn is_host(word: &[u8]) -> bool {
+    is_name(word) && !word.starts_with(b"[") && !word.ends_with(b":")
+}
+
+fn is_number(word: &[u8]) -> bool {
+    word.iter().all(u8::is_ascii_digit)
+}
+
 impl<'a> LineReader<'a> {
     fn new(text: &'a [u8], cell: Cell) -> LineReader<'a> {
         let (found, data) = Default::default();
-        LineReader { text, at: 0, cell, found, time_ns: None, data, priority: None }
+        LineReader { text, at: 0, cell, found, time_ns: None, data, priority: None, flaw: None }
     }
 
     fn rest(&self) -> &'a [u8] {
         &self.text[self.at..]
     }
 
-    fn part(&self, kind: Kind, (start, end): (usize, usize)) -> Cell {
+    fn part(&self, kind: Kind, (start, end): Span) -> Cell {
         self.cell.part(kind, start, end - start)
     }
 
     /// Forgets the values after the priority.
     fn reset(&mut self, at: usize) {
         (self.at, self.found, self.time_ns) = (at, Default::default(), None);
-        self.data.clear();
+        (self.flaw, self.data) = Default::default();
     }
 
     fn skip_spaces(&mut self) {
         self.at += self.rest().iter().take_while(|byte| **byte == b' ').count();
     }
 
+    /// Skips `len` bytes and the space behind.
+    fn skip_word(&mut self, len: usize) {
+        self.at = (self.at + len + 1).min(self.text.len());
+    }
+
     /// Returns the bytes up to the next space, which is required, and skips it.
-    fn word(&mut self) -> Option<(usize, usize)> {
+    fn word(&mut self) -> Option<Span> {
         let len = self.rest().iter().position(|byte| *byte == b' ').filter(|len| *len > 0)?;
         self.at += len + 1;
         Some((self.at - len - 1, self.at - 1))
+    }
+
+    /// Returns the words from here on that a space separates; those beyond the end are empty.
+    fn words<const N: usize>(&self) -> [Span; N] {
+        let mut at = self.at;
+        std::array::from_fn(|_| {
+            let start = at;
+            let len = self.text[start..].iter().take_while(|byte| **byte != b' ').count();
+            at = (start + len + 1).min(self.text.len());
+            (start, start + len)
+        })
+    }
+
+    /// Parses an RFC 5424 header from the host name on; returns the number of its names.
+    fn header_names(&mut self) -> usize {
+        let words: [Span; 4] = self.words();
+        let data_at = (words[3].1 + 1).min(self.text.len());
+        let is_whole = words.iter().all(|(start, end)| start < end);
+        let data_len = if is_whole { self.structured_data(data_at) } else { None };
+        let is_invalid = is_whole && data_len.is_none() && self.text.get(data_at) == Some(&b'[');
+        let names = match is_invalid || data_len.is_some() {
+            true => words.len(),
+            false => self.names_without_data(&words),
+        };
+        for (name, word) in HEADER_NAMES.into_iter().zip(words).take(names) {
+            self.at = (word.1 + 1).min(self.text.len());
+            if &self.text[word.0..word.1] != b"-" {
+                self.found[name] = self.part(Kind::Text, word);
+            }
+        }
+        if let Some(len) = data_len {
+            self.skip_word(len);
+        }
+        if is_invalid {
+            self.flaw = Some((BAD_STRUCTURED_DATA, data_at));
+        }
+        self.at += 3 * usize::from(self.rest().starts_with(b"\xEF\xBB\xBF"));
+        names
+    }
+
+    /// Parses structured data at `at`, which a space or the end of the line follows; returns its
+    /// length.
+    fn structured_data(&mut self, at: usize) -> Option<usize> {
+        let text = &self.text[at..];
+        let len = data::read(text, &mut self.data);
+        let len = len.filter(|len| matches!(text.get(*len), None | Some(b' ')));
+        if len.is_none() {
+            self.data.clear();
+        }
+        len
+    }
+
+    /// Returns how many of these words are names of a header that has no structured data. A
+    /// process id tells a header from a message, which may follow the host directly.
+    fn names_without_data(&self, words: &[Span; 4]) -> usize {
+        let [host, app, process, message] = words.map(|(start, end)| &self.text[start..end]);
+        let is_process = !process.is_empty() && (process == b"-" || is_number(process));
+        let is_message_id = !message.is_empty()
+            && message.iter().all(|byte| {
+                byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"-_.".contains(byte)
+            });
+        match (is_host(host), is_process && is_name(app)) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => 3 + usize::from(is_message_id),
+        }
     }
 
     /// Parses `<PRI>`, if present.
@@ -236,10 +362,12 @@ impl<'a> LineReader<'a> {
             let begin = self.at;
             let len =
                 self.rest().iter().position(|byte| *byte == b' ').unwrap_or(self.rest().len());
-            if len > 0 {
+            if is_host(&self.rest()[..len]) {
                 self.found[HOSTNAME] = self.part(Kind::Text, (begin, begin + len));
                 self.at += len;
                 self.skip_spaces();
+                // Cisco ASA writes `host : %ASA-6-302013: text`.
+                self.at += 2 * usize::from(self.rest().starts_with(b": "));
             }
         }
         let Some((app_end, process, end)) = self.tag() else { return };
@@ -256,12 +384,12 @@ impl<'a> LineReader<'a> {
     /// Parses a tag `tag[pid]:` or `tag:`; returns the end of its name, its process id, and its own
     /// end.
     #[allow(clippy::type_complexity)]
-    fn tag(&self) -> Option<(usize, Option<(usize, usize)>, usize)> {
+    fn tag(&self) -> Option<(usize, Option<Span>, usize)> {
         let rest = self.rest();
         let len = rest
             .iter()
             .position(|byte| matches!(byte, b' ' | b'[' | b':'))
-            .filter(|len| *len > 0)?;
+            .filter(|len| is_name(&rest[..*len]) && !is_number(&rest[..*len]))?;
         let app_end = self.at + len;
         if rest[len] != b'[' {
             // An IPv6 address has colons too, but is not a tag.
@@ -336,7 +464,12 @@ impl Parser for Syslog {
         for (row, cell, text) in input.rows() {
             let mut reader = LineReader::new(text, cell);
             match self.read(&mut reader, input.read_ns) {
-                Ok(()) => keep(&mut reader, &mut names, row, &indices, fields),
+                Ok(()) => {
+                    keep(&mut reader, &mut names, row, &indices, fields);
+                    if let Some((reason, at)) = reader.flaw {
+                        fields.flaw(row, reason, at);
+                    }
+                }
                 Err(at) => fields.fail(row, MISMATCH, at),
             }
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::harness::{check_mutated, parse_short};
+use crate::harness::{check_mutated, parse, parse_short};
 use millstream_timestamps::Zone;
 
 fn syslog() -> Syslog {
@@ -23,14 +23,117 @@ fn lines_of_rfc_5424_are_parsed() {
             r#"<14>1 - h a - - [e k="1" k="2"][e k="3"]"#,
             r#"facility=user severity=info version=#1 hostname=h app_name=a structured_data={"e":{"k":"3"}}"#,
         ),
-        // Invalid, so all of it is the message.
-        ("<14>1 - h a - - [e k=1] m", "facility=user severity=info message=1 - h a - - [e k=1] m"),
-        (
-            "<14>1 2003-99-99T00:00:00Z h",
-            "facility=user severity=info message=1 2003-99-99T00:00:00Z h",
-        ),
     ] {
         assert_eq!(parse_short(&mut syslog(), line), fields, "{line}");
+    }
+}
+
+/// The fields of a line as [`parse_short`] formats them, with `!reason@offset` of a flaw at the end.
+fn parse_flawed(line: &str) -> String {
+    let parsed = parse(&mut syslog(), &[line.as_bytes()]);
+    let flaws = parsed.flaws.iter().map(|flaw| format!(" !{}@{}", flaw.reason, flaw.at));
+    parsed.shown_short().concat() + &flaws.collect::<String>()
+}
+
+#[test]
+fn headers_of_rfc_5424_with_known_deviations_are_parsed() {
+    for (line, fields) in [
+        (
+            "<134>1 1729780712.350113344 SITE_MX flows src=192.0.2.1",
+            "facility=local0 severity=info version=#1 timestamp=@2024-10-24T14:38:32.350Z hostname=SITE_MX message=flows src=192.0.2.1",
+        ),
+        (
+            "<134>1 1729780712 h a 7 - - m",
+            "facility=local0 severity=info version=#1 timestamp=@2024-10-24T14:38:32.000Z hostname=h app_name=a proc_id=7 message=m",
+        ),
+        (
+            "<165>1 2003-10-11T22:14:15.003Z h1 evnt 12 ID47 hello, no structured data",
+            "facility=local4 severity=notice version=#1 timestamp=@2003-10-11T22:14:15.003Z hostname=h1 app_name=evnt proc_id=12 msg_id=ID47 message=hello, no structured data",
+        ),
+        (
+            "<165>1 2003-10-11 22:14:15 h1 evnt 12 ID47 - blank in the time",
+            "facility=local4 severity=notice version=#1 timestamp=@2003-10-11T22:14:15.000Z hostname=h1 app_name=evnt proc_id=12 msg_id=ID47 message=blank in the time",
+        ),
+        (
+            "<165>1 2003-10-11T22:14:15Z h1 evnt - - -5 degrees",
+            "facility=local4 severity=notice version=#1 timestamp=@2003-10-11T22:14:15.000Z hostname=h1 app_name=evnt message=-5 degrees",
+        ),
+        (
+            "<165>1 2003-10-11T22:14:15Z h1 evnt 12 hello world",
+            "facility=local4 severity=notice version=#1 timestamp=@2003-10-11T22:14:15.000Z hostname=h1 app_name=evnt proc_id=12 message=hello world",
+        ),
+        (
+            "<165>1 2003-10-11T22:14:15Z h1 text of any words",
+            "facility=local4 severity=notice version=#1 timestamp=@2003-10-11T22:14:15.000Z hostname=h1 message=text of any words",
+        ),
+        (
+            "<165>1 2003-10-11T22:14:15Z user=\"ada\" left",
+            "facility=local4 severity=notice version=#1 timestamp=@2003-10-11T22:14:15.000Z message=user=\"ada\" left",
+        ),
+        (
+            "<165>1 2003-10-11T22:14:15Z h1",
+            "facility=local4 severity=notice version=#1 timestamp=@2003-10-11T22:14:15.000Z hostname=h1",
+        ),
+        // No header of RFC 5424.
+        ("<13>3 packets dropped", "facility=user severity=notice message=3 packets dropped"),
+        ("<13>1 - done", "facility=user severity=notice message=1 - done"),
+        ("<13>1 2 3 a b c - d", "facility=user severity=notice message=1 2 3 a b c - d"),
+    ] {
+        assert_eq!(parse_flawed(line), fields, "{line}");
+    }
+}
+
+#[test]
+fn invalid_headers_of_rfc_5424_keep_what_precedes_the_invalid_part() {
+    for (line, fields) in [
+        (
+            "<14>1 2003-99-99T00:00:00Z h a - - - m",
+            "facility=user severity=info version=#1 message=2003-99-99T00:00:00Z h a - - - m !bad_time@6",
+        ),
+        (
+            "<14>1 99999999999999999999 h",
+            "facility=user severity=info version=#1 message=99999999999999999999 h !bad_time@6",
+        ),
+        (
+            "<14>1 - h a - - [e k=1] m",
+            "facility=user severity=info version=#1 hostname=h app_name=a message=[e k=1] m !bad_structured_data@16",
+        ),
+        (
+            "<14>1 - h a b c [e]: m",
+            "facility=user severity=info version=#1 hostname=h app_name=a proc_id=b msg_id=c message=[e]: m !bad_structured_data@16",
+        ),
+    ] {
+        assert_eq!(parse_flawed(line), fields, "{line}");
+    }
+}
+
+/// A value that is surely wrong is worse than none.
+#[test]
+fn words_that_are_no_names_stay_in_the_message() {
+    for (line, fields) in [
+        ("<189>29: configured", "facility=local7 severity=notice message=29: configured"),
+        (
+            "<13>Feb  5 17:32:18 h 1234: text",
+            "facility=user severity=notice timestamp=@2026-02-05T17:32:18.000Z hostname=h message=1234: text",
+        ),
+        (
+            "<13>Feb  5 17:32:18 date=2026-02-05 user=\"a b\"",
+            "facility=user severity=notice timestamp=@2026-02-05T17:32:18.000Z message=date=2026-02-05 user=\"a b\"",
+        ),
+        (
+            "<13>Feb  5 17:32:18 [main] started",
+            "facility=user severity=notice timestamp=@2026-02-05T17:32:18.000Z message=[main] started",
+        ),
+        (
+            "<13>{\"level\": \"info\"}",
+            "facility=user severity=notice message={\"level\": \"info\"}",
+        ),
+        (
+            "<166>Feb  5 17:32:18 asa-1 : %ASA-6-302013: Built",
+            "facility=local4 severity=info timestamp=@2026-02-05T17:32:18.000Z hostname=asa-1 app_name=%ASA-6-302013 message=Built",
+        ),
+    ] {
+        assert_eq!(parse_flawed(line), fields, "{line}");
     }
 }
 
@@ -99,11 +202,28 @@ fn mutated_lines_stay_in_bounds() {
         "<34>Oct 11 22:14:15 mymachine su[1]: 'su root' failed",
         r#"<165>1 2003-08-24T05:14:15.000003-07:00 192.0.2.1 myproc 8710 - [a@1 x="1" y="\"\]\\n"][b] m"#,
         "2026-02-03T04:05:06.789012+01:00 host kernel: [    1.0] Linux",
+        "<134>1 1729780712.350113344 SITE_MX 1 A [e k=1] text",
+        "<165>1 2003-10-11 22:14:15 h1 evnt 12 ID47 - text",
         "<1>",
     ];
     check_mutated(
         &mut syslog(),
         &lines,
-        &["<", ">", "[", "]", "\"", "\\", ": ", " ", "-", "=\"", "<191>1 ", "\u{feff}"],
+        &[
+            "<",
+            ">",
+            "[",
+            "]",
+            "\"",
+            "\\",
+            ": ",
+            " ",
+            "-",
+            "=\"",
+            "<191>1 ",
+            "\u{feff}",
+            "1729780712 ",
+            "- ",
+        ],
     );
 }

@@ -106,6 +106,10 @@ impl Parse {
         }
         out.counters.noted("duplicate_key", fields.duplicates);
         self.fail(&before, &fields.take_failures(), failed);
+        for flaw in fields.take_flaws() {
+            failed.explain(|| format!("at byte {}", flaw.at));
+            failed.add(flaw.row, flaw.reason);
+        }
         fields.take_bad_types().into_iter().for_each(|row| failed.add(row, "bad_type"));
         fields.finish().into_iter().for_each(|column| batch.fields.merge(column, &batch.block));
         // Configured names get columns even beyond the limit.

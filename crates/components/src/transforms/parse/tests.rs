@@ -229,6 +229,20 @@ fn an_unparsable_line_stays_whole_and_is_rejected_with_the_reason() {
     assert_eq!(noted, [("bad_quotes", 1), ("bad_type", 1), ("no_pairs", 1)]);
 }
 
+/// The fields before the invalid part stay, and the event is handled by `on_error`.
+#[test]
+fn an_invalid_syslog_header_is_rejected_with_its_valid_fields() {
+    let options = json!({ "format": "syslog", "on_error": "reject" });
+    let lines = "<13>1 - h a - - - m\n<13>1 2024-02-30T00:00:00Z h\n<13>1 - h a - - [e k=1]\n";
+    let (passed, rejected, noted) = parsed(options, lines);
+    assert_eq!(passed.len(), 1);
+    assert!(rejected[0].starts_with("<13>1 2024-02-30T00:00:00Z h|facility=user"), "{rejected:?}");
+    assert!(rejected[0].ends_with("|reason=bad_time"), "{rejected:?}");
+    assert!(rejected[1].contains("|hostname=h|app_name=a|"), "{rejected:?}");
+    assert!(rejected[1].ends_with("|reason=bad_structured_data"), "{rejected:?}");
+    assert_eq!(noted, [("bad_structured_data", 1), ("bad_time", 1)]);
+}
+
 #[test]
 fn the_parsed_text_is_kept_as_configured() {
     let kept = |keep: &str| parsed(json!({ "format": "logfmt", "keep": keep }), "a=1\nx\n").0;
