@@ -79,6 +79,8 @@ pub fn delimited(input: &[u8]) {
         &mut parser(DelimitedConfig { delimiter: ";".into(), quote: Some(b'\''), ..strict }),
         &lines,
     );
+    let (escapes, null_values) = (true, vec![b"-1".to_vec()]);
+    take(&mut parser(DelimitedConfig { escapes, null_values, ..csv.clone() }), &lines);
     let plain = fields([None, None, None, None]);
     let tabs = DelimitedConfig { delimiter: "\t".into(), quote: None, fields: plain, ..csv };
     for (line, row) in lines.iter().zip(take(&mut parser(tabs), &lines)) {
@@ -109,7 +111,10 @@ pub fn key_value(input: &[u8]) {
     take(&mut pairs(KeyValueConfig::logfmt()), &lines);
     let (field_delimiter, key_value_delimiter) = ("||".into(), "->".into());
     let long = KeyValueConfig { field_delimiter, key_value_delimiter, ..KeyValueConfig::default() };
-    take(&mut pairs(KeyValueConfig { quote: Some(b'\''), ..long }), &lines);
+    take(&mut pairs(KeyValueConfig { quotes: b"'".to_vec(), ..long.clone() }), &lines);
+    let (escapes, null_values) = (false, vec![b"-".to_vec()]);
+    let field_delimiter = "|".into();
+    take(&mut pairs(KeyValueConfig { field_delimiter, escapes, null_values, ..long }), &lines);
     for (line, row) in lines.iter().zip(take(&mut pairs(KeyValueConfig::ltsv()), &lines)) {
         // Names that are no UTF-8, and those beyond the columns, are together in one more field.
         let row = row.ok().map(|mut found| {

@@ -1,5 +1,6 @@
 //! Parses fields between delimiters: CSV, TSV and the like.
 
+use crate::escapes::{is_escaped, remove_nulls, unescape};
 use crate::fields::{table, unseen};
 use crate::region::{Bits, Line, Region, Regions};
 use crate::{Failure, Fields, Input, Parser, Reason, Type};
@@ -31,6 +32,10 @@ pub struct DelimitedConfig {
     pub delimiter: String,
     /// Quote around fields that may contain delimiters, doubled within the field (RFC 4180).
     pub quote: Option<u8>,
+    /// Whether a backslash escapes quotes, delimiters, and other characters as in JSON.
+    pub escapes: bool,
+    /// Values without quotes that mean that there is none, besides the empty one.
+    pub null_values: Vec<Vec<u8>>,
     /// The fields in order. A field without a name is skipped; one without a type is a string.
     pub fields: Vec<(Arc<str>, Option<Type>)>,
     /// How to handle a line with too many fields.
@@ -48,6 +53,8 @@ impl Default for DelimitedConfig {
         DelimitedConfig {
             delimiter: ",".into(),
             quote: Some(b'"'),
+            escapes: false,
+            null_values: Vec::new(),
             fields,
             on_extra,
             on_missing,
@@ -65,11 +72,21 @@ pub struct Delimited {
     config: DelimitedConfig,
     set: ByteSet,
     delimiter: ByteSet,
+    /// Quotes and, if they escape, backslashes.
     quotes: Bits,
     marks: Vec<u32>,
     lines: Vec<Line>,
     failures: Vec<Failure>,
-    unquoted: Vec<(usize, usize)>,
+    rewritten: Vec<Rewritten>,
+}
+
+/// A value that contains doubled quotes or escapes.
+#[derive(Clone, Copy, Debug)]
+struct Rewritten {
+    /// Its position in the line.
+    field: usize,
+    row: usize,
+    quoted: bool,
 }
 
 impl Delimited {
@@ -102,12 +119,20 @@ impl Delimited {
                         .into(),
                 );
             }
+            _ if config.escapes && (first == b'\\' || config.quote == Some(b'\\')) => {
+                return Err(
+                    "a backslash cannot escape and be a delimiter or quote; write escapes: false"
+                        .into(),
+                );
+            }
             Some(quote) => ByteSet::new(&[first, quote]),
             None => ByteSet::new(&[first]),
         };
-        let (marks, lines, failures, unquoted) = Default::default();
-        let (delimiter, quotes) = (ByteSet::new(&[first]), Bits::new(config.quote.as_slice()));
-        Ok(Delimited { config, set, delimiter, quotes, marks, lines, failures, unquoted })
+        let (marks, lines, failures, rewritten) = Default::default();
+        let backslash: &[u8] = if config.escapes { b"\\" } else { b"" };
+        let quotes = Bits::new(&[config.quote.as_slice(), backslash].concat());
+        let delimiter = ByteSet::new(&[first]);
+        Ok(Delimited { config, set, delimiter, quotes, marks, lines, failures, rewritten })
     }
 
     fn find(&mut self, input: &Input<'_>, table: &mut [&mut [Cell]]) {
@@ -128,7 +153,7 @@ impl Delimited {
     fn parse_plain(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) -> bool {
         self.marks.clear();
         find(region.text(), &self.delimiter, &mut self.marks);
-        if self.config.quote.is_some() {
+        if self.config.quote.is_some() || self.config.escapes {
             self.quotes.build(region.text());
         }
         let (last, count) = (table.len() - 1, self.lines.len());
@@ -168,7 +193,8 @@ impl Delimited {
     /// in `lines`, with the index of their first structural as their start.
     fn parse_irregular(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
         let is_simple = self.config.delimiter.len() == 1 && !self.config.trim;
-        let has_quotes = self.config.quote.is_some() && !self.quotes.is_empty();
+        let has_quotes =
+            (self.config.quote.is_some() || self.config.escapes) && !self.quotes.is_empty();
         let mut lines = std::mem::take(&mut self.lines);
         let (mut first, mut kept) = (0, 0);
         for index in 0..lines.len() {
@@ -237,8 +263,8 @@ impl Delimited {
             if place.quoted || place.end > place.begin {
                 cells[row] = region.part(Kind::Text, place.begin, place.end);
             }
-            if place.doubled {
-                self.unquoted.push((field, row));
+            if place.is_rewritten {
+                self.rewritten.push(Rewritten { field, row, quoted: place.quoted });
             }
             at = end + self.config.delimiter.len();
             let (is_last, is_end) = (field + 1 == fields, end == text.len());
@@ -256,14 +282,24 @@ impl Delimited {
         Ok(())
     }
 
-    /// Casts values, and unescapes doubled quotes.
+    /// Removes null values, unescapes the others and casts them.
     fn finish(&mut self, input: &Input<'_>, fields: &mut Fields, indices: &[Option<usize>]) {
-        let quote = self.config.quote.unwrap_or_default();
-        for (field, row) in std::mem::take(&mut self.unquoted) {
+        let (quote, nulls) = (self.config.quote, &self.config.null_values);
+        for index in indices.iter().flatten().filter(|_| !nulls.is_empty()) {
+            remove_nulls(nulls, quote.as_slice(), *index, input, fields);
+        }
+        let delimiter = self.config.delimiter.as_bytes()[0];
+        let special = [delimiter, quote.unwrap_or(delimiter)];
+        for Rewritten { field, row, quoted } in std::mem::take(&mut self.rewritten) {
             let Some(index) = indices[field] else { continue };
             let cell = fields.get(index, row);
             if cell.is_present() {
-                let cell = fields.push(Kind::Text, &undouble(input.text(cell), quote));
+                let text = input.text(cell);
+                let plain = match quote.filter(|_| quoted) {
+                    Some(quote) if !self.config.escapes => undouble(text, quote),
+                    doubled => unescape(text, &special, doubled),
+                };
+                let cell = fields.push(Kind::Text, &plain);
                 fields.set(index, row, cell);
             }
         }
@@ -336,8 +372,8 @@ struct Bounds {
     begin: usize,
     end: usize,
     quoted: bool,
-    /// Whether it contains doubled quotes.
-    doubled: bool,
+    /// Whether it contains doubled quotes or escapes.
+    is_rewritten: bool,
 }
 
 /// Returns the value at `at` and its end including quotes and spaces. `index` is the next
@@ -357,19 +393,21 @@ fn value(
     let quoted = config.quote.is_some() && text.get(begin) == config.quote.as_ref();
     if !quoted {
         let end = next_delimiter(config, marks, index, text, at);
+        let is_rewritten = config.escapes && text[begin.min(end)..end].contains(&b'\\');
         let mut last = end;
         begin = begin.min(end);
         if config.trim {
             last -= text[begin..end].iter().rev().take_while(|byte| is_space(byte)).count();
         }
-        return Ok((Bounds { begin, end: last, quoted, doubled: false }, end));
+        return Ok((Bounds { begin, end: last, quoted, is_rewritten }, end));
     }
-    let (last, doubled) = closing_quote(marks, index, text, begin).ok_or(begin)?;
+    let (last, doubled) = closing_quote(config, marks, index, text, begin).ok_or(begin)?;
+    let is_rewritten = doubled || config.escapes && text[begin..last].contains(&b'\\');
     let end = next_delimiter(config, marks, index, text, last + 1);
     let between = &text[last + 1..end];
     let is_clean = between.is_empty() || (config.trim && between.iter().all(is_space));
     if is_clean {
-        Ok((Bounds { begin: begin + 1, end: last, quoted, doubled }, end))
+        Ok((Bounds { begin: begin + 1, end: last, quoted, is_rewritten }, end))
     } else {
         Err(last + 1)
     }
@@ -386,7 +424,10 @@ fn next_delimiter(
     while let Some(mark) =
         marks.get(*index).map(|mark| *mark as usize).filter(|mark| *mark < text.len())
     {
-        if mark >= at && text[mark..].starts_with(config.delimiter.as_bytes()) {
+        if mark >= at
+            && text[mark..].starts_with(config.delimiter.as_bytes())
+            && !(config.escapes && is_escaped(text, at, mark))
+        {
             return mark;
         }
         *index += 1;
@@ -397,6 +438,7 @@ fn next_delimiter(
 /// Finds the closing quote for the quote at `begin`; returns also whether there are doubled quotes
 /// within.
 fn closing_quote(
+    config: &DelimitedConfig,
     marks: &[u32],
     index: &mut usize,
     text: &[u8],
@@ -407,7 +449,8 @@ fn closing_quote(
         marks.get(*index).map(|mark| *mark as usize).filter(|mark| *mark < text.len())
     {
         *index += 1;
-        if mark < from || text[mark] != quote {
+        let is_escaped = config.escapes && mark > from && is_escaped(text, from, mark);
+        if mark < from || text[mark] != quote || is_escaped {
             continue;
         }
         if text.get(mark + 1) != Some(&quote) {

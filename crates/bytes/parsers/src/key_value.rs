@@ -1,9 +1,10 @@
 //! Parses pairs of a key and a value: `a=b c="d e"`, logfmt, LTSV.
 
 use crate::delimited::cast_column;
+use crate::escapes::{is_escaped, remove_nulls, unescape};
 use crate::region::{Line, Region, Regions};
 use crate::{Failure, Fields, Input, Parser, Reason, Type};
-use millstream_columns::{Cell, Kind, MEMBERS, push_json_string, push_member, unescape};
+use millstream_columns::{Cell, Kind, MEMBERS, push_json_string, push_member};
 use millstream_scan::{ByteSet, find};
 use std::sync::Arc;
 
@@ -30,9 +31,16 @@ pub struct KeyValueConfig {
     pub field_delimiter: String,
     /// Delimiter between a key and its value: ASCII, such as `=` or `:`.
     pub key_value_delimiter: String,
-    /// Quote around values that may contain delimiters. Within quotes, a backslash escapes as in
-    /// JSON.
-    pub quote: Option<u8>,
+    /// Quotes around values that may contain delimiters; empty for none. A value ends with the
+    /// quote with which it begins.
+    pub quotes: Vec<u8>,
+    /// Whether a backslash within quotes escapes quotes, and other characters as in JSON.
+    pub escapes: bool,
+    /// Whether to remove spaces and tabs around keys and values, unless the delimiter of pairs is
+    /// a space.
+    pub trim: bool,
+    /// Values without quotes that mean that there is none.
+    pub null_values: Vec<Vec<u8>>,
     /// How to handle a key without a value.
     pub bare: Bare,
     /// Types of fields; all others are strings.
@@ -40,13 +48,16 @@ pub struct KeyValueConfig {
 }
 
 impl Default for KeyValueConfig {
-    /// `a=b c="d e"`
+    /// `a=b c="d e" f='g h'`
     fn default() -> KeyValueConfig {
         let (field_delimiter, key_value_delimiter) = (" ".into(), "=".into());
         KeyValueConfig {
             field_delimiter,
             key_value_delimiter,
-            quote: Some(b'"'),
+            quotes: b"\"'".to_vec(),
+            escapes: true,
+            trim: true,
+            null_values: Vec::new(),
             bare: Bare::Ignore,
             types: Vec::new(),
         }
@@ -56,7 +67,8 @@ impl Default for KeyValueConfig {
 impl KeyValueConfig {
     /// `level=info msg="a text" done`, as the Go library logfmt parses it.
     pub fn logfmt() -> KeyValueConfig {
-        KeyValueConfig { bare: Bare::True, ..KeyValueConfig::default() }
+        let quotes = b"\"".to_vec();
+        KeyValueConfig { bare: Bare::True, quotes, ..KeyValueConfig::default() }
     }
 
     /// Labelled tab-separated values: `host:a<tab>status:200`.
@@ -65,7 +77,8 @@ impl KeyValueConfig {
         KeyValueConfig {
             field_delimiter,
             key_value_delimiter,
-            quote: None,
+            quotes: Vec::new(),
+            trim: false,
             ..KeyValueConfig::default()
         }
     }
@@ -75,9 +88,14 @@ impl KeyValueConfig {
 ///
 /// A pair without a key is ignored, and so is one with an empty value without quotes. Of duplicate
 /// keys in a line, the last value wins. A line without any pair does not match.
+///
+/// A line in which `"` is not closed does not match. Any other quote, such as an apostrophe, closes
+/// before a delimiter or the end of the line; otherwise it is an ordinary character.
 #[derive(Clone, Debug)]
 pub struct KeyValue {
     config: KeyValueConfig,
+    /// Whether blanks around keys and values are removed.
+    trim: bool,
     /// The two delimiters, field delimiter first, if each is one byte.
     single: Option<(u8, u8)>,
     set: ByteSet,
@@ -87,6 +105,8 @@ pub struct KeyValue {
     order: Vec<Key>,
     failures: Vec<Failure>,
     escaped: Vec<(usize, usize)>,
+    /// Quotes that are not closed in the rest of the line.
+    unclosed: Vec<u8>,
     /// By row, the pairs that have no column, as members of an object.
     members: Vec<(usize, Vec<u8>)>,
 }
@@ -157,20 +177,33 @@ impl KeyValue {
                 "field_delimiter and key_value_delimiter begin with the same byte; write different ones".into(),
             );
         }
-        let set = match config.quote {
-            Some(quote) if !quote.is_ascii() || [field, pair, b'\\'].contains(&quote) => {
-                return Err(
-                    "quote must be ASCII, but not a delimiter or backslash; write '\"'".into()
-                );
-            }
-            Some(quote) => ByteSet::new(&[field, pair, quote, b'\\']),
-            None => ByteSet::new(&[field, pair]),
-        };
-        let is_single = config.field_delimiter.len() == 1 && config.key_value_delimiter.len() == 1;
+        let is_wrong = |quote: &u8| !quote.is_ascii() || [field, pair, b'\\'].contains(quote);
+        if config.quotes.iter().any(is_wrong) {
+            return Err(
+                "a quote must be ASCII, but not a delimiter or backslash; write '\"'".into()
+            );
+        }
+        let set = ByteSet::new(&[&[field, pair], &config.quotes[..]].concat());
+        let trim = config.trim && config.field_delimiter != " ";
+        let is_single = config.field_delimiter.len() == 1
+            && config.key_value_delimiter.len() == 1
+            && !(trim && is_blank(pair));
         let single = is_single.then_some((field, pair));
         let (marks, lines, order, failures, escaped) = Default::default();
-        let members = Vec::new();
-        Ok(KeyValue { config, single, set, marks, lines, order, failures, escaped, members })
+        let (unclosed, members) = Default::default();
+        Ok(KeyValue {
+            config,
+            trim,
+            single,
+            set,
+            marks,
+            lines,
+            order,
+            failures,
+            escaped,
+            unclosed,
+            members,
+        })
     }
 
     fn find(&mut self, input: &Input<'_>, fields: &mut Fields) {
@@ -190,13 +223,21 @@ impl KeyValue {
     fn line(&mut self, region: &Region<'_>, line: Line, index: &mut usize, fields: &mut Fields) {
         let text = &region.bytes[..line.end as usize];
         let (mut at, mut pairs, mut found) = (line.begin as usize, 0, false);
+        self.unclosed.clear();
         while at < text.len() {
             while (self.marks[*index] as usize) < at {
                 *index += 1;
             }
             let before = pairs;
-            at = self.predicted(region, Line { at: at as u32, ..line }, index, &mut pairs, fields);
+            let rest = Line { at: at as u32, ..line };
+            at = match self.trim {
+                true => self.predicted::<true>(region, rest, index, &mut pairs, fields),
+                false => self.predicted::<false>(region, rest, index, &mut pairs, fields),
+            };
             found |= pairs > before;
+            if self.trim {
+                at = self.skip_blanks(text, at);
+            }
             if at >= text.len() {
                 break;
             }
@@ -222,7 +263,7 @@ impl KeyValue {
     /// Parses pairs as long as they are plain and their keys are those of the previous line;
     /// returns where the next one may begin.
     #[inline(always)]
-    fn predicted(
+    fn predicted<const TRIM: bool>(
         &self,
         region: &Region<'_>,
         line: Line,
@@ -235,7 +276,13 @@ impl KeyValue {
         let mut duplicates = 0;
         for (key, marks) in self.order[*pairs..].iter().zip(self.marks[*index..].chunks_exact(2)) {
             let (key_end, value_end) = (marks[0] as usize, (marks[1] as usize).min(end));
+            if TRIM {
+                at = self.skip_blanks(&region.bytes[..end], at);
+            }
             let is_pair = key_end + 1 < value_end && region.bytes[key_end] == key_value;
+            if TRIM && is_pair && has_blank_edge(&region.bytes[key_end + 1..value_end]) {
+                break;
+            }
             let is_end = value_end == end || region.bytes[value_end] == field;
             if !(is_pair && is_end && key.is(region.bytes, at, key_end - at)) {
                 break;
@@ -257,12 +304,15 @@ impl KeyValue {
 
     /// Parses the pair at `at`.
     #[inline(always)]
-    fn pair(&self, text: &[u8], at: usize, index: &mut usize) -> Result<Pair, usize> {
+    fn pair(&mut self, text: &[u8], at: usize, index: &mut usize) -> Result<Pair, usize> {
         let (key_end, value_end) = (self.marks[*index] as usize, self.marks[*index + 1] as usize);
         if let Some((field, key_value)) = self.single
             && key_end < text.len()
             && text[key_end] == key_value
             && (value_end >= text.len() || text[value_end] == field)
+            && !(self.trim
+                && (has_blank_edge(&text[at..key_end])
+                    || has_blank_edge(&text[key_end + 1..value_end.min(text.len())])))
         {
             let value_end = value_end.min(text.len());
             let value = Some((key_end + 1, value_end));
@@ -272,42 +322,83 @@ impl KeyValue {
     }
 
     #[inline(never)]
-    fn slow_pair(&self, text: &[u8], at: usize, index: &mut usize) -> Result<Pair, usize> {
+    fn slow_pair(&mut self, text: &[u8], at: usize, index: &mut usize) -> Result<Pair, usize> {
         let (field, key_value) =
             (self.config.field_delimiter.as_bytes(), self.config.key_value_delimiter.as_bytes());
+        let (field_len, key_value_len) = (field.len(), key_value.len());
         let is_end = |rest: &[u8]| rest.starts_with(field) || rest.starts_with(key_value);
-        let key_end = self.next(text, at, index, is_end);
-        if !text[key_end..].starts_with(key_value) {
-            return Ok(Pair { key_end, value: None, quoted: false, end: key_end + field.len() });
+        let text_end = self.next(text, at, index, is_end);
+        let has_value = text[text_end..].starts_with(key_value);
+        let key_end = self.trim_end(text, at, text_end);
+        if !has_value {
+            return Ok(Pair { key_end, value: None, quoted: false, end: text_end + field_len });
         }
-        let begin = key_end + key_value.len();
-        if self.config.quote.is_none() || text.get(begin) != self.config.quote.as_ref() {
-            let end = self.next(text, begin, index, |rest| rest.starts_with(field));
-            return Ok(Pair {
-                key_end,
-                value: Some((begin, end)),
-                quoted: false,
-                end: end + field.len(),
-            });
+        let begin = text_end + key_value_len;
+        let start = if self.trim { self.skip_blanks(text, begin) } else { begin };
+        if let Some(end) = self.closing_quote(text, start, index)? {
+            let behind = if self.trim { self.skip_blanks(text, end + 1) } else { end + 1 };
+            let is_field = text[behind..].starts_with(self.config.field_delimiter.as_bytes());
+            let next = if is_field { behind + field_len } else { behind };
+            return Ok(Pair { key_end, value: Some((start + 1, end)), quoted: true, end: next });
         }
-        let is_quote = |at: usize| {
-            let backslashes =
-                text[begin + 1..at].iter().rev().take_while(|byte| **byte == b'\\').count();
-            text[at] == text[begin] && backslashes % 2 == 0
+        let field = self.config.field_delimiter.as_bytes();
+        let end = self.next(text, begin, index, |rest| rest.starts_with(field));
+        let value = (start, self.trim_end(text, start, end));
+        Ok(Pair { key_end, value: Some(value), quoted: false, end: end + field_len })
+    }
+
+    /// Finds the quote that closes the one at `begin`; `None` if there is no quote at `begin`, or
+    /// an ordinary character. The error is the offset of a `"` that is not closed.
+    fn closing_quote(
+        &mut self,
+        text: &[u8],
+        begin: usize,
+        index: &mut usize,
+    ) -> Result<Option<usize>, usize> {
+        let quote = text.get(begin).copied().filter(|byte| self.config.quotes.contains(byte));
+        let Some(quote) = quote.filter(|quote| !self.unclosed.contains(quote)) else {
+            return Ok(None);
         };
-        let mut end = begin;
+        let (before, mut end) = (*index, begin);
         loop {
-            end = self.next(text, end + 1, index, |rest| rest[0] == text[begin]);
+            end = self.next(text, end + 1, index, |rest| rest[0] == quote);
             if end >= text.len() {
-                return Err(begin);
-            }
-            if is_quote(end) {
                 break;
             }
+            let is_escaped = self.config.escapes && is_escaped(text, begin + 1, end);
+            if !is_escaped && (quote == b'"' || self.is_pair_end(text, end + 1)) {
+                return Ok(Some(end));
+            }
         }
-        let behind = end + 1;
-        let next = if text[behind..].starts_with(field) { behind + field.len() } else { behind };
-        Ok(Pair { key_end, value: Some((begin + 1, end)), quoted: true, end: next })
+        if quote == b'"' {
+            return Err(begin);
+        }
+        // Remembered, so that the line is not searched again for each of its apostrophes.
+        self.unclosed.push(quote);
+        *index = before;
+        Ok(None)
+    }
+
+    /// Returns whether a pair may end at `at`.
+    fn is_pair_end(&self, text: &[u8], at: usize) -> bool {
+        let at = if self.trim { self.skip_blanks(text, at) } else { at };
+        at == text.len() || text[at..].starts_with(self.config.field_delimiter.as_bytes())
+    }
+
+    /// Returns the offset of the first byte from `at` on that is not blank or begins a delimiter.
+    #[inline(always)]
+    fn skip_blanks(&self, text: &[u8], mut at: usize) -> usize {
+        let field = self.config.field_delimiter.as_bytes();
+        while at < text.len() && is_blank(text[at]) && !text[at..].starts_with(field) {
+            at += 1;
+        }
+        at
+    }
+
+    /// Returns the end of the text in `start..end` without the blanks there.
+    fn trim_end(&self, text: &[u8], start: usize, end: usize) -> usize {
+        let blanks = text[start.min(end)..end].iter().rev().take_while(|byte| is_blank(**byte));
+        if self.trim { end - blanks.count() } else { end }
     }
 
     /// Finds the first structural from `at` on for which `is` holds of the following bytes, or the
@@ -355,7 +446,7 @@ impl KeyValue {
         let field = known.field;
         fields.duplicates += u64::from(fields.get(field, row).is_present());
         fields.set(field, row, cell);
-        if pair.quoted && region.bytes[cell_range(pair)].contains(&b'\\') {
+        if pair.quoted && self.config.escapes && region.bytes[cell_range(pair)].contains(&b'\\') {
             self.escaped.push((field, row));
         }
     }
@@ -372,7 +463,13 @@ impl KeyValue {
         if pair.value.is_some() {
             value.clear();
             let text = &region.bytes[cell_range(pair)];
-            let plain = if pair.quoted { unescape(text) } else { text.into() };
+            if !pair.quoted && self.config.null_values.iter().any(|null| null == text) {
+                return;
+            }
+            let plain = match pair.quoted && self.config.escapes {
+                true => unescape(text, &self.config.quotes, None),
+                false => text.to_vec(),
+            };
             push_json_string(&plain, &mut value);
         }
         push_member(&name[1..name.len() - 1], &value, members);
@@ -396,11 +493,24 @@ impl KeyValue {
             let cell = fields.get(field, row);
             // A later pair of the same key may have replaced it.
             if cell.kind() == Kind::Text && (!cell.is_own() || cell.start() < input.own.len()) {
-                let cell = fields.push(Kind::Text, &unescape(input.text(cell)));
+                let cell =
+                    fields.push(Kind::Text, &unescape(input.text(cell), &self.config.quotes, None));
                 fields.set(field, row, cell);
             }
         }
     }
+}
+
+/// Returns whether the byte is a space or a tab.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+/// Returns whether the text begins or ends with a blank.
+#[inline(always)]
+fn has_blank_edge(text: &[u8]) -> bool {
+    matches!(text, [first, .., last] if is_blank(*first) || is_blank(*last))
+        || matches!(text, [only] if is_blank(*only))
 }
 
 fn cell_range(pair: &Pair) -> std::ops::Range<usize> {
@@ -416,6 +526,11 @@ impl Parser for KeyValue {
             fields.fail(failure.row, failure.reason, failure.at);
         }
         self.put_members(fields);
+        if !self.config.null_values.is_empty() {
+            for field in 0..fields.len() {
+                remove_nulls(&self.config.null_values, &self.config.quotes, field, input, fields);
+            }
+        }
         self.unescape(input, fields);
         for (name, of) in &self.config.types {
             if let Some(index) = fields.find(name.as_bytes()) {

@@ -12,6 +12,7 @@ mod access;
 mod cri;
 mod delimited;
 mod docker;
+mod escapes;
 mod fields;
 mod grok;
 #[cfg(test)]

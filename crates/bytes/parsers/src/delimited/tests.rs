@@ -51,6 +51,45 @@ fn options_control_what_matches() {
 }
 
 #[test]
+fn backslashes_escape_if_configured() {
+    let mut escaped = csv(|config| config.escapes = true);
+    for (line, fields) in [
+        (r"a\,b,1,c\\,d", r"a=a,b b=#1 c=c\"),
+        (r#""say \"hi\"",1,"x\\""#, r#"a=say "hi" b=#1 c=x\"#),
+        (r#""both ""and\"",1,y"#, r#"a=both "and" b=#1 c=y"#),
+        (r"CORP\ada,1,a\tb", "a=CORP\\ada b=#1 c=a\tb"),
+        (r#""open\",1,2"#, "!bad_quotes@0"),
+        (r"x\", r"a=x\"),
+        ("x,1,y", "a=x b=#1 c=y"),
+    ] {
+        assert_eq!(parse_short(&mut escaped, line), fields, "{line}");
+    }
+    let plain = parse_short(&mut csv(|_| ()), r"a\,1,c\\");
+    assert_eq!(plain, r"a=a\ b=#1 c=c\\");
+    let mut tsv = csv(|config| {
+        (config.delimiter, config.quote, config.escapes) = ("\t".into(), None, true);
+        config.null_values = vec![br"\N".to_vec()];
+    });
+    assert_eq!(parse_short(&mut tsv, "a\\tb\t\\N\tc\\\td"), "a=a\tb c=c\td");
+}
+
+#[test]
+fn null_values_make_no_field() {
+    let mut parser = csv(|config| config.null_values = vec![b"-".to_vec(), b"NULL".to_vec()]);
+    for (line, fields) in [
+        ("-,-,NULL", ""),
+        ("\"-\",1,\"NULL\"", "a=- b=#1 c=NULL"),
+        ("--,NULL,null", "a=-- c=null"),
+        ("-,1,\"\"\"\"", "b=#1 c=\""),
+    ] {
+        assert_eq!(parse_short(&mut parser, line), fields, "{line}");
+    }
+    let parsed = parse(&mut parser, &[b"x,-,y", b"x,NULL,y", b"-,2,-"]);
+    assert_eq!(parsed.shown_short(), ["a=x c=y", "a=x c=y", "b=#2"]);
+    assert_eq!(parsed.bad_types, 0);
+}
+
+#[test]
 fn invalid_options_are_rejected() {
     let refused = |change: fn(&mut DelimitedConfig)| {
         let mut config =
@@ -61,6 +100,10 @@ fn invalid_options_are_rejected() {
     assert!(refused(|config| config.delimiter = String::new()).contains("delimiter is empty"));
     assert!(refused(|config| config.delimiter = "¦".into()).contains("non-ASCII"));
     assert!(refused(|config| config.quote = Some(b',')).contains("quote must be"));
+    let with_backslash = |config: &mut DelimitedConfig| {
+        (config.escapes, config.quote) = (true, Some(b'\\'));
+    };
+    assert!(refused(with_backslash).contains("escapes: false"));
     assert!(refused(|config| config.fields.clear()).contains("fields is empty"));
     assert!(refused(|config| config.fields.push(("a".into(), None))).contains("duplicate field"));
 }
@@ -74,6 +117,11 @@ fn mutated_lines_stay_in_bounds() {
     check_mutated(&mut csv(|config| config.delimiter = "||".into()), &lines, &pieces);
     check_mutated(&mut csv(|config| config.trim = true), &lines, &pieces);
     check_mutated(&mut csv(|config| config.quote = None), &lines, &pieces);
+    let pieces = [&pieces[..], &["\\", "\\\"", "\\,", "-"]].concat();
+    let escaped = |config: &mut DelimitedConfig| {
+        (config.escapes, config.null_values) = (true, vec![b"-".to_vec()]);
+    };
+    check_mutated(&mut csv(escaped), &lines, &pieces);
 }
 
 /// Reads RFC 4180 character by character.

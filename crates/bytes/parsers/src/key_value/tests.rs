@@ -49,6 +49,86 @@ fn delimiters_are_configurable() {
 }
 
 #[test]
+fn unknown_escapes_are_kept() {
+    let line = r#"user="CORP\ada" re="^\d+\w$" path="C:\Users\x" t="a\tb" q='it\'s' u="\u12""#;
+    let fields = "user=CORP\\ada re=^\\d+\\w$ path=C:\\Users\\x t=a\tb q=it's u=\\u12";
+    assert_eq!(parse_short(&mut parser(KeyValueConfig::default()), line), fields);
+    let mut plain = parser(KeyValueConfig { escapes: false, ..KeyValueConfig::default() });
+    assert_eq!(parse_short(&mut plain, r#"path="C:\temp\" n=1"#), r"path=C:\temp\ n=1");
+    // Also in pairs without a column.
+    let many: String = (0..1000).map(|n| format!("k{n}=\"a\\d\" ")).collect();
+    let shown = parse_short(&mut parser(KeyValueConfig::default()), &many);
+    assert!(shown.ends_with(r#""k999":"a\\d""#), "{shown}");
+}
+
+#[test]
+fn values_may_be_in_single_quotes() {
+    let mut pairs = parser(KeyValueConfig::default());
+    for (line, fields) in [
+        (
+            r#"status=200 request='"GET /metrics HTTP/1.1"' took=3"#,
+            r#"status=200 request="GET /metrics HTTP/1.1" took=3"#,
+        ),
+        (
+            r#"ses=1 msg='op=login acct="root" res=success'"#,
+            r#"ses=1 msg=op=login acct="root" res=success"#,
+        ),
+        ("a='' b='it's here' c=1", "a= b=it's here c=1"),
+        // Apostrophes.
+        ("a='tis b=1 c='twas d=x'y", "a='tis b=1 c='twas d=x'y"),
+        ("a='b", "a='b"),
+        ("a=\"'\" b='\"'", "a=' b=\""),
+    ] {
+        assert_eq!(parse_short(&mut pairs, line), fields, "{line}");
+    }
+    let quotes = b"|".to_vec();
+    let mut bars = parser(KeyValueConfig { quotes, ..KeyValueConfig::default() });
+    assert_eq!(parse_short(&mut bars, "a=|b c| d=\"e f\""), "a=b c d=\"e");
+    assert_eq!(parse_short(&mut parser(KeyValueConfig::logfmt()), "a='b c'"), "a='b c'=?true");
+}
+
+#[test]
+fn blanks_around_keys_and_values_are_removed() {
+    let config =
+        |trim| KeyValueConfig { field_delimiter: ",".into(), trim, ..KeyValueConfig::default() };
+    let mut trimmed = parser(config(true));
+    let lines: [&[u8]; 5] = [
+        b"time=\"2021-06-11 09:54:11Z\", severity=[php7:emerg] , process=17",
+        b"time=1, severity=b, process=17",
+        b"  time = 1 ,\tseverity = \"b, \" , process\t=\t17  ",
+        b"time=1,severity= , process = ,, x",
+        b" = 1, ,\t",
+    ];
+    let shown = [
+        "time=2021-06-11 09:54:11Z severity=[php7:emerg] process=17",
+        "time=1 severity=b process=17",
+        "time=1 severity=b,  process=17",
+        "time=1",
+        "!no_pairs@0",
+    ];
+    assert_eq!(parse(&mut trimmed, &lines).shown_short(), shown);
+    assert_eq!(parse_short(&mut parser(config(false)), "a= 1 , b=2"), "a= 1   b=2");
+    let delimiters = |field: &str, pair: &str| KeyValueConfig {
+        field_delimiter: field.into(),
+        key_value_delimiter: pair.into(),
+        ..KeyValueConfig::default()
+    };
+    let mut wide = parser(delimiters(" | ", "="));
+    assert_eq!(parse_short(&mut wide, "a = 1 | b =  | c='x | y'"), "a=1 c=x | y");
+    let mut tabs = parser(delimiters("\t", ":"));
+    assert_eq!(parse_short(&mut tabs, "a : 1 \tb:\t\"c\":2"), "a=1 \"c\"=2");
+    let mut spaces = parser(delimiters(",", " "));
+    assert_eq!(parse_short(&mut spaces, "a 1,  b   2 , c"), "a=1 b=2");
+}
+
+#[test]
+fn null_values_make_no_field() {
+    let null_values = vec![b"-".to_vec(), b"?".to_vec()];
+    let mut pairs = parser(KeyValueConfig { null_values, ..KeyValueConfig::default() });
+    assert_eq!(parse_short(&mut pairs, "a=- b=? c=\"-\" d=-1 e=1 e=-"), "c=- d=-1");
+}
+
+#[test]
 fn the_last_of_duplicate_keys_wins_and_types_apply() {
     let types = vec![("n".into(), Type::Int), ("never".into(), Type::Int)];
     let mut typed = parser(KeyValueConfig { types, ..KeyValueConfig::default() });
@@ -69,7 +149,7 @@ fn invalid_options_are_rejected() {
         refused(|config| config.key_value_delimiter = " =".into())
             .contains("begin with the same byte")
     );
-    assert!(refused(|config| config.quote = Some(b'=')).contains("quote must be"));
+    assert!(refused(|config| config.quotes = vec![b'=']).contains("quote must be"));
 }
 
 /// A key too long for the word comparison is not mistaken for an empty one.
@@ -96,16 +176,26 @@ fn mutated_lines_stay_in_bounds() {
     let lines = [
         "level=info msg=\"a text\" n=3",
         "a:b|c:d",
+        "a = 'b | c' | d = e | f=-",
         "",
         r#"x="\"" y="\\" z"#,
         "a=1 a=2 a=\"\\n\" a=3",
     ];
-    let pieces = ["=", "\"", "\\\"", " ", "\\", "a=", "|", ":"];
+    let pieces = ["=", "\"", "\\\"", " ", "\\", "a=", "|", ":", "'", "\t"];
     check_mutated(&mut parser(KeyValueConfig::logfmt()), &lines, &pieces);
     check_mutated(&mut parser(KeyValueConfig::ltsv()), &lines, &pieces);
     let (field_delimiter, key_value_delimiter) = ("||".into(), "=\"".into());
     let wide = KeyValueConfig { field_delimiter, key_value_delimiter, ..KeyValueConfig::default() };
     check_mutated(&mut parser(wide), &lines, &pieces);
+    let trimmed = KeyValueConfig {
+        field_delimiter: "|".into(),
+        escapes: false,
+        null_values: vec![b"a".to_vec()],
+        ..KeyValueConfig::default()
+    };
+    check_mutated(&mut parser(trimmed.clone()), &lines, &pieces);
+    let key_value_delimiter = " ".into();
+    check_mutated(&mut parser(KeyValueConfig { key_value_delimiter, ..trimmed }), &lines, &pieces);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Builds the parser of a format from its options.
 
 use super::config::{
-    EscapeName, FieldConfig, Format, FormatConfig, FormattedType, ParseConfig, TypeConfig, TypeName,
+    EscapeName, FieldConfig, Format, FormatConfig, FormattedType, ParseConfig, Quotes, TypeConfig,
+    TypeName,
 };
 use super::{Keep, Parse, TimeField};
 use crate::component::{BuildCx, Component, TransformComponent};
@@ -105,14 +106,15 @@ impl Builder<'_> {
                 }
             }
         }
-        let quotes = config.quotes.unwrap_or(config.format != Format::Tsv);
         let unequal = |strict: Option<bool>| match strict {
             Some(true) => Unequal::Fail,
             _ => Unequal::Ignore,
         };
         let config = DelimitedConfig {
             delimiter,
-            quote: quotes.then_some(b'"'),
+            quote: self.single_quote(if config.format == Format::Tsv { b"" } else { b"\"" })?,
+            escapes: config.escapes.unwrap_or(false),
+            null_values: self.null_values(),
             fields,
             on_extra: unequal(config.strict),
             on_missing: unequal(config.strict),
@@ -134,11 +136,41 @@ impl Builder<'_> {
                 .key_value_delimiter
                 .clone()
                 .unwrap_or(base.key_value_delimiter),
-            quote: config.quotes.map_or(base.quote, |quotes| quotes.then_some(b'"')),
+            quotes: self.quotes(&base.quotes)?,
+            escapes: config.escapes.unwrap_or(base.escapes),
+            trim: config.trim.unwrap_or(base.trim),
+            null_values: self.null_values(),
             bare: base.bare,
             types: self.types()?,
         };
         KeyValue::new(config).map_err(|message| error("/delimiter", message))
+    }
+
+    /// Returns the characters that quote values; `default` if they are not configured.
+    fn quotes(&self, default: &[u8]) -> Result<Vec<u8>, OptionError> {
+        match &self.0.quotes {
+            None | Some(Quotes::Enabled(true)) => Ok(default.to_vec()),
+            Some(Quotes::Enabled(false)) => Ok(Vec::new()),
+            Some(Quotes::Characters(text)) if !text.is_empty() && text.is_ascii() => {
+                Ok(text.clone().into_bytes())
+            }
+            Some(Quotes::Characters(_)) => {
+                Err(error("/quotes", "needs ASCII characters, such as \"'\"; or write false"))
+            }
+        }
+    }
+
+    /// Returns the character that quotes values.
+    fn single_quote(&self, default: &[u8]) -> Result<Option<u8>, OptionError> {
+        match &self.quotes(default)?[..] {
+            [] => Ok(None),
+            [quote] => Ok(Some(*quote)),
+            _ => Err(error("/quotes", "has several characters; write one, such as \"'\"")),
+        }
+    }
+
+    fn null_values(&self) -> Vec<Vec<u8>> {
+        self.0.null_values.iter().map(|text| text.clone().into_bytes()).collect()
     }
 
     fn syslog(&self) -> Result<Syslog, OptionError> {
@@ -177,9 +209,12 @@ impl Builder<'_> {
 
     /// Rejects options that the format does not have.
     fn check_keys(&self) -> Result<(), OptionError> {
-        use Format::{Apache, Csv, Delimited, Grok, Json, KeyValue, Nginx, Regex, Tsv};
+        use Format::{
+            Apache, Csv, Delimited, Grok, Json, KeyValue, Logfmt, Ltsv, Nginx, Regex, Tsv,
+        };
         let config = self.0;
-        let keys: [(&str, bool, &[Format]); 12] = [
+        let nullable = &[Delimited, Csv, Tsv, KeyValue, Logfmt, Ltsv];
+        let keys: [(&str, bool, &[Format]); 14] = [
             ("escape", config.escape.is_some(), &[Nginx]),
             ("strict", config.strict.is_some(), &[Delimited, Csv, Tsv]),
             ("timezone", config.timezone.is_some(), &[Format::Syslog]),
@@ -190,7 +225,9 @@ impl Builder<'_> {
             ("delimiter", config.delimiter.is_some(), &[Delimited, KeyValue]),
             ("key_value_delimiter", config.key_value_delimiter.is_some(), &[KeyValue]),
             ("quotes", config.quotes.is_some(), &[Delimited, KeyValue]),
-            ("trim", config.trim.is_some(), &[Delimited, Csv, Tsv]),
+            ("escapes", config.escapes.is_some(), &[Delimited, Csv, Tsv, KeyValue, Logfmt]),
+            ("trim", config.trim.is_some(), &[Delimited, Csv, Tsv, KeyValue]),
+            ("null_values", !config.null_values.is_empty(), nullable),
             ("flatten", config.flatten.is_some(), &[Json]),
         ];
         for (key, is_there, formats) in keys {

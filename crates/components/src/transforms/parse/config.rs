@@ -68,10 +68,17 @@ options! {
     delimiter: Option<String>,
     /// For `key_value`: the delimiter between a key and its value.
     key_value_delimiter: Option<String>,
-    /// For `delimited` and `key_value`: whether values may be quoted.
-    quotes: Option<bool>,
-    /// For `delimited`: whether white space around values is removed.
+    /// For `delimited` and `key_value`: whether values may be quoted, or the characters that quote
+    /// them.
+    quotes: Option<Quotes>,
+    /// For `delimited` and `key_value`: whether a backslash escapes quotes, delimiters, and other
+    /// characters as in JSON.
+    escapes: Option<bool>,
+    /// For `delimited` and `key_value`: whether white space around keys and values is removed.
     trim: Option<bool>,
+    /// For `delimited` and `key_value`: values without quotes that yield no field, such as `-`.
+    #[serde(default)]
+    null_values: Vec<String>,
     /// For `delimited`: whether a line with more or fewer fields is an error.
     strict: Option<bool>,
     /// For `syslog`: the zone of timestamps without one.
@@ -81,6 +88,16 @@ options! {
     /// Types of fields, by name.
     #[serde(default)]
     types: BTreeMap<String, TypeConfig>,
+}
+
+/// The quotes around values.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Quotes {
+    /// Whether values may be quoted, by the quotes of the format.
+    Enabled(bool),
+    /// Characters that quote values.
+    Characters(String),
 }
 
 /// A field and its type.

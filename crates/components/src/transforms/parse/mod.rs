@@ -6,8 +6,8 @@ mod config;
 pub(crate) use build::of_config;
 pub use config::Format;
 pub use config::{
-    EscapeName, FieldConfig, FormatConfig, FormattedType, ParseConfig, TimeConfig, TypeConfig,
-    TypeName, TypedField,
+    EscapeName, FieldConfig, FormatConfig, FormattedType, ParseConfig, Quotes, TimeConfig,
+    TypeConfig, TypeName, TypedField,
 };
 
 use crate::transforms::on_error::{Failed, OnError};
