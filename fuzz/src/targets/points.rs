@@ -34,6 +34,8 @@ pub const LINE_WORDS: &[&[u8]] = &[
     b"|p:low",
     b"|t:error",
     b"1:2:3",
+    b":2|c",
+    b"|@0.5:3|g",
     b"-1",
     b"+1.5",
     b"nan",

@@ -4,8 +4,8 @@
 //! `name:value|type|@rate|#tags|Ttimestamp|c:container|e:external|card:cardinality`. The fields
 //! after the type come in any order; if a field is repeated, the last one counts. Empty lines are
 //! skipped. A line ends with `\n` or `\r\n`. Several values are separated by colons:
-//! `name:1:2:3|ms`. Empty values are skipped. Each value that is not a number is reported as an
-//! error; the other values are accepted.
+//! `name:1:2:3|ms`. Empty values are skipped. Each value may have its own type and rate, as in
+//! `name:1|c:2|ms|@0.1`. An invalid value rejects its line with all other values.
 //!
 //! Events are `_e{bytes of title,bytes of text}:title|text|…`. The lengths delimit the text, so it
 //! may contain bars and line ends. If they do not match, only the first line is rejected. If they
@@ -19,6 +19,7 @@ mod line;
 pub mod scalar;
 mod service_check;
 mod shared;
+mod typed_values;
 
 use crate::{Extra, Fault, Visit, number};
 use fields::Fields;
@@ -116,9 +117,21 @@ fn parse_metric<'a>(
 ) -> Result<(), Fault> {
     let name = Some(fields.name()).filter(|name| !name.is_empty()).ok_or(Fault::NoName)?;
     let value_bytes = fields.value_bytes().filter(|bytes| *bytes > 0).ok_or(Fault::NoValue)?;
+    match parse_line(fields, name, arrived) {
+        // The field may also contain the next value.
+        Err(Fault::UnknownType | Fault::BadRate) => {
+            typed_values::parse(name, fields.values(), options, arrived, visit)
+        }
+        line => line?.emit(fields.value_onward(), value_bytes, options, visit),
+    }
+}
+
+/// Parses the type and the fields after it.
+#[inline(always)]
+fn parse_line<'a>(fields: &Fields<'a>, name: &'a [u8], arrived: u64) -> Result<Line<'a>, Fault> {
     let mut line = Line::new(name, fields.kind().ok_or(Fault::NoType)?, arrived)?;
     fields.optional_fields().try_for_each(|field| line.set(field))?;
-    line.emit(fields.value_onward(), value_bytes, options, visit)
+    Ok(line)
 }
 
 /// Parses an event or a service check and returns its length. Returns `None` if the line is

@@ -7,9 +7,8 @@
 //! of the message, in order: points, events, service checks, and errors. All of these are views
 //! into the message; nothing is copied, and no memory is allocated per point. Parsing never fails
 //! and takes time linear in the number of bytes, whatever they are. Each unreadable part is
-//! reported as a [`Fault`], and all other lines or points are parsed. On a line with several
-//! values, all other values are accepted: `a:1:x:3|d` is one fault and two values. An invalid field
-//! of such a line rejects all of its values.
+//! reported as a [`Fault`], and all other lines or points are parsed. An invalid value or field of a
+//! line rejects all of its values: `a:1:x:3|d` is one fault.
 //!
 //! ```
 //! use millstream_points::dogstatsd::{Options, parse};

@@ -150,7 +150,7 @@ reasons! {
         NoType = "no_type",
         /// The protocol has no such type.
         UnknownType = "unknown_type",
-        /// A value that is not a number. If there are several values, the others are accepted.
+        /// A value that is not a number. All values of the line are rejected.
         BadValue = "bad_value",
         /// A sample rate that is not above 0 and at most 1.
         BadRate = "bad_rate",

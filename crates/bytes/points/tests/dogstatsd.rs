@@ -74,16 +74,60 @@ fn several_values_are_passed_together() {
         &[
             ("a:1:2:3.5|ms|@0.5|#x", &["Timing a [1.0, 2.0, 3.5] #x @0.5"]),
             ("a:1::2:|c", &["Count a [1.0, 2.0]"]),
-            ("a:1:x:3|d", &["fault bad_value x", "Distribution a [1.0, 3.0]"]),
-            ("a:x:y|d", &["fault bad_value x", "fault bad_value y"]),
             ("a:::|d", &["fault no_value a:::|d"]),
+            ("temp:env:GalaxyX,version:1.2|c", &["fault bad_value temp:env:GalaxyX,version:1.2|c"]),
         ],
         Options::default(),
     );
+    // A line counts with all its values or with none.
+    for count in [1, 2, 63, 64, 65, 128, 129, 200] {
+        for bad in [0, count / 2, count] {
+            let mut values = vec!["1"; count];
+            values.insert(bad, "x");
+            let line = format!("a:{}|d|#t", values.join(":"));
+            let fault = format!("fault bad_value {line}");
+            for gauge_deltas in [false, true] {
+                assert_eq!(parsed(line.as_bytes(), Options { gauge_deltas }), [fault.as_str()]);
+            }
+        }
+    }
     let values = vec!["1.0"; 150].join(":");
     let parsed = parsed(format!("a:{values}|ms").as_bytes(), Options::default());
     let packed: Vec<usize> = parsed.iter().map(|point| point.matches("1.0").count()).collect();
     assert_eq!(packed, [64, 64, 22]);
+}
+
+#[test]
+fn each_value_may_have_its_own_type_and_rate() {
+    check(
+        &[
+            ("x:1|c:2|c:3|c", &["Count x 1.0", "Count x 2.0", "Count x 3.0"]),
+            ("t:1.0|ms|@0.1:2.0|ms|@0.05", &["Timing t 1.0 @0.1", "Timing t 2.0 @0.05"]),
+            ("a:1|c:-2|g:3:4|h", &["Count a 1.0", "Gauge a -2.0", "DogHistogram a [3.0, 4.0]"]),
+            ("a:x y|s:2|c", &["Set a member x y", "Count a 2.0"]),
+            (
+                "a:1|c|@0.5:2|c|#t:u|c:ci-1\r\nb:1|c",
+                &["Count a 1.0 #t:u @0.5 c=ci-1", "Count a 2.0 #t:u c=ci-1", "Count b 1.0"],
+            ),
+            ("a:1|c:2|ms|T5", &["Count a 1.0 at 5", "note timestamp_unused a", "Timing a 2.0"]),
+            ("a:1|c:2|c|?", &["note unknown_field ?", "Count a 1.0", "Count a 2.0"]),
+            // The colon is in a tag or in the container.
+            ("a:1|c|#x:2|@0.5", &["Count a 1.0 #x:2 @0.5"]),
+            ("a:1|c|c:2|@0.5", &["Count a 1.0 @0.5 c=2"]),
+            ("a:1|c:2", &["fault no_type a:1|c:2"]),
+            ("a:1|c:2|", &["fault unknown_type a:1|c:2|"]),
+            ("a:1|c:|c", &["fault no_value a:1|c:|c"]),
+            ("a:1|c:x|c:3|c", &["fault bad_value a:1|c:x|c:3|c"]),
+            ("a:1|c:2|c|@0:3|c", &["fault bad_rate a:1|c:2|c|@0:3|c"]),
+            ("a:1|c:2|c|T0", &["fault bad_timestamp a:1|c:2|c|T0"]),
+            ("a:1|c|@0.5:2|x", &["fault unknown_type a:1|c|@0.5:2|x"]),
+        ],
+        Options::default(),
+    );
+    check(
+        &[("a:5|g:-1|g:+2|g", &["Gauge a 5.0", "Gauge a change -1.0", "Gauge a change 2.0"])],
+        Options { gauge_deltas: true },
+    );
 }
 
 #[test]
@@ -94,9 +138,10 @@ fn signed_gauges_are_changes_if_enabled() {
             ("a:+3|g|#x", &["Gauge a change 3.0 #x"]),
             ("a:3|g", &["Gauge a 3.0"]),
             (
-                "a:5:-1:+x:2|g",
-                &["Gauge a 5.0", "Gauge a change -1.0", "fault bad_value +x", "Gauge a 2.0"],
+                "a:5:-1:+1:2|g",
+                &["Gauge a 5.0", "Gauge a change -1.0", "Gauge a change 1.0", "Gauge a 2.0"],
             ),
+            ("a:5:-1:+x:2|g", &["fault bad_value a:5:-1:+x:2|g"]),
             ("a:-3|g|T5", &["note timestamp_unused a", "Gauge a change -3.0"]),
             ("a:3|g|T5", &["Gauge a 3.0 at 5"]),
             (
@@ -260,6 +305,8 @@ fn parsing_takes_linear_time() {
         ("_sc|a|1|m:", "|c:x"),
         ("_sc|a|1", "|x"),
         ("a", ":x"),
+        ("a", ":1|c"),
+        ("a:1|c", "|@1:1|c"),
         ("a:1|c", "|x"),
     ] {
         let [small, large] =
@@ -309,7 +356,7 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
     let fragment = prop_oneof![
         4 => prop::sample::select(vec![
             "a:1|c", "name.long:12.5|ms", "|#env:prod,host:a", "|@0.5", "|T12", "|c:ci-1", "\n", "\r\n", "|", ":", "1:2:3",
-            "_e{1,3}:a|b\nc", "_e{1,3}:a|", "_sc|x|1|m:y", "|e:x|card:low", "_", "\r", "x|g", "-5",
+            "_e{1,3}:a|b\nc", "_e{1,3}:a|", "_sc|x|1|m:y", ":2|c", "|@0.5:3|g",  "|e:x|card:low", "_", "\r", "x|g", "-5",
         ]).prop_map(|text| text.as_bytes().to_vec()),
         1 => prop::collection::vec(any::<u8>(), 0..70),
     ];

@@ -65,6 +65,11 @@ impl<'a> Fields<'a> {
         self.message.get(self.split + 1..).unwrap_or_default()
     }
 
+    /// Returns the bytes from the value to the end of the line, if there is a colon.
+    pub fn values(&self) -> &'a [u8] {
+        self.message[..self.end].get(self.split + 1..).unwrap_or_default()
+    }
+
     /// Returns the type, if there is a second field.
     #[inline(always)]
     pub fn kind(&self) -> Option<&'a [u8]> {

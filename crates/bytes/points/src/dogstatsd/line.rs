@@ -51,6 +51,32 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
+    /// Returns the line with another type.
+    pub fn with_kind(self, kind: &[u8]) -> Result<Line<'a>, Fault> {
+        let kind = kind_of(kind).ok_or(Fault::UnknownType)?;
+        Ok(Line { point: Point { kind, ..self.point }, ..self })
+    }
+
+    /// Returns the line with another sample rate, if there is one.
+    pub fn with_rate(mut self, rate: Option<&[u8]>) -> Result<Line<'a>, Fault> {
+        self.point.sample_rate = rate.map_or(Ok(1.0), rate_of)?;
+        Ok(self)
+    }
+
+    /// Forgets the unknown field, which has been reported.
+    pub fn forget_unknown(&mut self) {
+        self.unknown = None;
+    }
+
+    /// Checks a value of the line, or several with colons between them.
+    pub fn check(&self, values: &[u8]) -> Result<(), Fault> {
+        match self.point.kind {
+            Kind::Set if values.is_empty() => Err(Fault::NoValue),
+            Kind::Set => Ok(()),
+            _ => check_values(values),
+        }
+    }
+
     /// Passes the line to `visit`. Its value is the first `len` bytes of `rest`.
     #[inline(always)]
     pub fn emit(
@@ -90,7 +116,8 @@ impl<'a> Line<'a> {
         None
     }
 
-    /// Passes values separated by colons to `visit`. With `signs`, a signed value is a change.
+    /// Passes values separated by colons to `visit`, all of them or none. With `signs`, a signed
+    /// value is a change.
     #[cold]
     fn emit_values(
         self,
@@ -98,13 +125,24 @@ impl<'a> Line<'a> {
         signs: bool,
         visit: &mut impl Visit<'a>,
     ) -> Result<(), Fault> {
-        let (mut packed, mut len, mut count) = ([0.0; PACKED_VALUES], 0, 0);
-        let mut is_noted = false;
-        for text in values.split(|byte| *byte == b':').filter(|text| !text.is_empty()) {
-            count += 1;
+        let (mut packed, mut len, mut is_noted) = ([0.0; PACKED_VALUES], 0, false);
+        // Values that fit in one call are checked as they are parsed.
+        let mut is_checked = false;
+        if signs {
+            check_values(values)?;
+            is_checked = true;
+        }
+        for text in split_values(values) {
+            if len == PACKED_VALUES {
+                if !is_checked {
+                    check_values(values)?;
+                    is_checked = true;
+                }
+                self.emit_packed(&packed, visit);
+                len = 0;
+            }
             match number::parse(text) {
-                None if text.len() == values.len() => return Err(Fault::BadValue),
-                None => visit.fault(Fault::BadValue, text),
+                None => return Err(Fault::BadValue),
                 Some(by) if signs && matches!(text[0], b'+' | b'-') => {
                     self.emit_change(by, &mut is_noted, visit);
                 }
@@ -116,13 +154,12 @@ impl<'a> Line<'a> {
                     len += 1;
                 }
             }
-            if len == PACKED_VALUES {
-                self.emit_packed(&packed, visit);
-                len = 0;
-            }
+        }
+        if len == 0 && !is_checked {
+            return Err(Fault::NoValue);
         }
         self.emit_packed(&packed[..len], visit);
-        if count == 0 { Err(Fault::NoValue) } else { Ok(()) }
+        Ok(())
     }
 
     /// Passes a change of a gauge to `visit`. A change has no timestamp; a note about it is
@@ -141,6 +178,21 @@ impl<'a> Line<'a> {
         if !values.is_empty() {
             visit.packed(&Point { values: Values::Numbers(values), ..self.point }, &self.extra);
         }
+    }
+}
+
+/// Returns the values between colons, without empty ones.
+fn split_values(values: &[u8]) -> impl Iterator<Item = &[u8]> {
+    values.split(|byte| *byte == b':').filter(|text| !text.is_empty())
+}
+
+/// Checks that there is a value, and that all are numbers.
+fn check_values(values: &[u8]) -> Result<(), Fault> {
+    let mut texts = split_values(values).peekable();
+    texts.peek().ok_or(Fault::NoValue)?;
+    match texts.all(|text| number::parse(text).is_some()) {
+        true => Ok(()),
+        false => Err(Fault::BadValue),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reference implementation of [`parse`](super::parse()): works byte by byte, using only the
 //! standard library.
 
-use super::{Options, event, line::Line, service_check};
+use super::{Options, event, line::Line, service_check, typed_values};
 use crate::{Fault, Visit};
 
 /// Reference implementation of [`super::parse()`].
@@ -42,7 +42,15 @@ fn parse_metric<'a>(
     if value.is_empty() {
         return Err(Fault::NoValue);
     }
-    let mut line = Line::new(name, fields.next().ok_or(Fault::NoType)?, arrived)?;
-    fields.try_for_each(|field| line.set(field))?;
-    line.emit(value, value.len(), options, visit)
+    let kind = fields.next().ok_or(Fault::NoType)?;
+    let line = Line::new(name, kind, arrived).and_then(|mut line| {
+        fields.try_for_each(|field| line.set(field))?;
+        Ok(line)
+    });
+    match line {
+        Err(Fault::UnknownType | Fault::BadRate) => {
+            typed_values::parse(name, &text[colon + 1..], options, arrived, visit)
+        }
+        line => line?.emit(value, value.len(), options, visit),
+    }
 }
