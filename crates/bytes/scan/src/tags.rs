@@ -31,8 +31,8 @@ pub struct TagOffsets {
 pub struct Tag<'a> {
     /// The bytes before the first split byte, or the whole tag without one.
     pub key: &'a [u8],
-    /// The bytes after it; empty without one.
-    pub value: &'a [u8],
+    /// The bytes after it, which may be none; `None` without one.
+    pub value: Option<&'a [u8]>,
 }
 
 impl TagOffsets {
@@ -50,7 +50,7 @@ impl TagOffsets {
         let mut start = 0;
         self.splits.iter().zip(&self.ends).map(move |(split, end)| {
             let (split, end) = (*split as usize, *end as usize);
-            let tag = Tag { key: &text[start..split], value: &text[(split + 1).min(end)..end] };
+            let tag = Tag { key: &text[start..split], value: text[..end].get(split + 1..) };
             start = end + 1;
             tag
         })

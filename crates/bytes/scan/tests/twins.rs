@@ -437,20 +437,23 @@ fn tags_are_split_once_and_may_be_empty() {
         scalar::tags(text.as_bytes(), &syntax, &mut offsets);
         offsets
             .tags(text.as_bytes())
-            .map(|tag| (string(tag.key), string(tag.value)))
+            .map(|tag| (string(tag.key), tag.value.map(string)))
             .collect::<Vec<_>>()
     };
-    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    let pairs = |pairs: &[(&str, Option<&str>)]| -> Vec<(String, Option<String>)> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), value.map(str::to_owned))).collect()
     };
     assert_eq!(tags("", TagSyntax::PAIRS), []);
-    assert_eq!(tags("a=bc|d=e f=", TagSyntax::PAIRS), pairs(&[("a", "bc"), ("d", "e"), ("f", "")]));
+    assert_eq!(
+        tags("a=bc|d=e f=", TagSyntax::PAIRS),
+        pairs(&[("a", Some("bc")), ("d", Some("e")), ("f", Some(""))])
+    );
     assert_eq!(
         tags("a=b=c||=x|k", TagSyntax::PAIRS),
-        pairs(&[("a", "b=c"), ("", ""), ("", "x"), ("k", "")])
+        pairs(&[("a", Some("b=c")), ("", None), ("", Some("x")), ("k", None)])
     );
     assert_eq!(
         tags("url:http://x,prod,", TagSyntax::DOGSTATSD),
-        pairs(&[("url", "http://x"), ("prod", ""), ("", "")])
+        pairs(&[("url", Some("http://x")), ("prod", None), ("", None)])
     );
 }

@@ -12,7 +12,8 @@ pub enum TagStyle {
     /// `key=value|key=value`, or with spaces. Of several values of a key the last one counts; an
     /// empty value is `-`.
     Pairs = 0,
-    /// `key:value,key:value`. A key may have several values, or none.
+    /// `key:value,key:value`. A key may have several values, or none: `key` and `key:` differ. Tags
+    /// `dd.internal.*`, in which clients report their origin, are left out.
     DogStatsd = 1,
 }
 
@@ -24,7 +25,16 @@ impl TagStyle {
             TagStyle::DogStatsd => TagSyntax::DOGSTATSD,
         }
     }
+
+    /// Whether tags with this key report the origin of a client. They are no tags of a series: each
+    /// pod would have series of its own.
+    pub fn is_internal(self, key: &[u8]) -> bool {
+        self == TagStyle::DogStatsd && key.starts_with(INTERNAL)
+    }
 }
+
+/// Prefix of the tags in which DogStatsD clients report their origin.
+const INTERNAL: &[u8] = b"dd.internal.";
 
 /// Size of the header: kind, style and length of the name.
 const HEADER_BYTES: usize = 4;

@@ -7,7 +7,8 @@ use std::cmp::Ordering;
 /// Tags in their canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sorted<'a> {
-    /// The tags, sorted and without empty ones and duplicates, in the syntax of arrival.
+    /// The tags, sorted and without empty ones, duplicates and those of origin detection, in the
+    /// syntax of arrival.
     pub text: &'a [u8],
     /// Number of tags.
     pub count: usize,
@@ -43,9 +44,9 @@ impl Canonical {
                 self.text.push(syntax.ends[0]);
             }
             self.text.extend_from_slice(tag.key);
-            if !tag.value.is_empty() {
+            if let Some(value) = tag.value {
                 self.text.push(syntax.split);
-                self.text.extend_from_slice(tag.value);
+                self.text.extend_from_slice(value);
             }
         }
         Sorted { count: self.order.len(), keyless, text: &self.text }
@@ -69,8 +70,9 @@ impl Canonical {
         self.order.clear();
         let (mut start, mut keyless) = (0, 0);
         for (split, end) in self.places.splits.iter().zip(&self.places.ends) {
+            let place = Place { start, split: *split, end: *end };
             if *split > start {
-                self.order.push(Place { start, split: *split, end: *end });
+                self.order.extend((!style.is_internal(place.key(raw))).then_some(place));
             } else {
                 keyless += usize::from(*end > split + 1);
             }
@@ -91,12 +93,13 @@ impl Place {
     }
 
     fn tag<'a>(&self, raw: &'a [u8], style: TagStyle) -> Tag<'a> {
-        let value = &raw[(self.split + 1).min(self.end) as usize..self.end as usize];
-        match style {
+        let value = raw[..self.end as usize].get(self.split as usize + 1..);
+        let value = match style {
             // As in the metric server, an empty value of a pair is `-`.
-            TagStyle::Pairs if value.is_empty() => Tag { key: self.key(raw), value: b"-" },
-            _ => Tag { key: self.key(raw), value },
-        }
+            TagStyle::Pairs => value.filter(|value| !value.is_empty()).or(Some(b"-")),
+            TagStyle::DogStatsd => value,
+        };
+        Tag { key: self.key(raw), value }
     }
 
     /// Compares tags. Of pairs with the same key the last one sorts first, and is the one kept.

@@ -302,6 +302,27 @@ fn tags_have_one_unambiguous_canonical_form() {
     assert_eq!(tags_of(TagStyle::Pairs, "k=1|k=2|=3"), "k=2");
     assert_eq!(tags_of(TagStyle::DogStatsd, "k:2,k:1,k:2,p,,k:http://x"), "k:1,k:2,k:http://x,p");
     assert_eq!(tags_of(TagStyle::DogStatsd, "a-b:1,a:2"), "a:2,a-b:1");
+    assert_eq!(tags_of(TagStyle::DogStatsd, "p:,p,p:x,p:,:,p"), "p,p:,p:x");
+    assert_eq!(tags_of(TagStyle::DogStatsd, "dd.internal.card:low,a:1,dd.internal.x"), "a:1");
+    assert_eq!(tags_of(TagStyle::Pairs, "dd.internal.card=low"), "dd.internal.card=low");
+}
+
+/// Otherwise each pod would have series of its own.
+#[test]
+fn tags_of_origin_detection_do_not_multiply_series() {
+    let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
+    for tags in ["dd.internal.entity_id:1,a:b", "a:b", "a:b,dd.internal.entity_id:2"] {
+        rig.count("n", tags, 1.0);
+    }
+    let expected = BTreeMap::from([(("n".to_owned(), "a:b".to_owned()), (3.0, true))]);
+    assert_eq!(rig.period().0, expected);
+}
+
+#[test]
+fn a_tag_without_a_value_differs_from_one_with_an_empty_value() {
+    let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
+    ["flag", "flag:"].into_iter().for_each(|tags| rig.count("n", tags, 1.0));
+    assert_eq!(rig.period().0.len(), 2);
 }
 
 #[test]

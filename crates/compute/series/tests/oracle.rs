@@ -39,7 +39,7 @@ struct OwnPoint {
     arrived: u64,
 }
 
-type Key = (Kind, &'static str, BTreeSet<(String, String)>);
+type Key = (Kind, &'static str, BTreeSet<(String, Option<String>)>);
 
 /// Exact state of a series. The fields up to `lasts` are of the period.
 #[derive(Clone, Debug, Default)]
@@ -388,10 +388,10 @@ fn quantile(sorted: &[(f64, f64)], part: f64) -> f64 {
 }
 
 /// Parses tags as documented.
-fn tags(text: &str, style: TagStyle) -> BTreeSet<(String, String)> {
-    let pair = |tag: &str, split| {
-        let (key, value) = tag.split_once(split).unwrap_or((tag, ""));
-        (key.to_owned(), value.to_owned())
+fn tags(text: &str, style: TagStyle) -> BTreeSet<(String, Option<String>)> {
+    let pair = |tag: &str, split| match tag.split_once(split) {
+        Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
+        None => (tag.to_owned(), None),
     };
     match style {
         TagStyle::DogStatsd => {
@@ -400,11 +400,11 @@ fn tags(text: &str, style: TagStyle) -> BTreeSet<(String, String)> {
         TagStyle::Pairs => {
             let pairs =
                 text.split(['|', ' ']).map(|tag| pair(tag, '=')).filter(|(key, _)| !key.is_empty());
-            let by_key: BTreeMap<String, String> = pairs.collect();
-            by_key
-                .into_iter()
-                .map(|(key, v)| (key, if v.is_empty() { "-".to_owned() } else { v }))
-                .collect()
+            let by_key: BTreeMap<String, Option<String>> = pairs.collect();
+            let or_dash = |value: Option<String>| {
+                value.filter(|value| !value.is_empty()).or(Some("-".to_owned()))
+            };
+            by_key.into_iter().map(|(key, value)| (key, or_dash(value))).collect()
         }
     }
 }
@@ -413,7 +413,7 @@ fn key_of(reading: &Reading<'_>) -> Key {
     let mut tags = BTreeSet::new();
     let string = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
     reading.key.tags(&mut Canonical::default(), |tag| {
-        let tag = (string(tag.key), string(tag.value));
+        let tag = (string(tag.key), tag.value.map(string));
         assert!(tags.last().is_none_or(|last| *last < tag), "no tag twice, in rising order");
         tags.insert(tag);
     });

@@ -6,7 +6,7 @@ use super::catalog::{
 use super::config::Settings;
 use super::fill::{Added, Fill, Window, tag_bytes};
 use super::tags::{Bounds, TagCx, TagSetId, TagSets, peer};
-use crate::sources::points::events::TagsText;
+use crate::sources::points::events::{TagsText, some_value};
 use crate::sources::points::log_events::LogEvent;
 use crate::util::formats::push_number;
 use millstream_jfr::Clock;
@@ -324,8 +324,8 @@ fn file_of(class: &str) -> &str {
 /// Returns the tags of a log event as JSON: those of the metric and of the process.
 fn tags_object(tags: TagSetId, cx: &DecodeCx<'_>) -> Vec<u8> {
     let all = cx.tag_sets.get(tags).iter().chain(cx.process_tags);
-    let mut all: Vec<(&[u8], &[u8])> =
-        all.map(|(key, value)| (key.as_bytes(), value.as_bytes())).collect();
+    let mut all: Vec<(&[u8], Option<&[u8]>)> =
+        all.map(|(key, value)| (key.as_bytes(), some_value(value.as_bytes()))).collect();
     let mut text = TagsText::default();
     text.render_sorted(&mut all);
     text.object

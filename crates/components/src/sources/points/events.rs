@@ -201,7 +201,7 @@ impl MetricRows {
         output: &Output,
     ) -> bool {
         let mut tags: Vec<_> =
-            tags.map(|(key, value)| (key.as_bytes(), value.as_bytes())).collect();
+            tags.map(|(key, value)| (key.as_bytes(), some_value(value.as_bytes()))).collect();
         self.tags_text.render_sorted(&mut tags);
         self.event(&one_line(name.as_bytes()), &Item::Number(output))
     }
@@ -383,6 +383,11 @@ fn push_numbers(numbers: impl Iterator<Item = f64>, out: &mut Vec<u8>) {
     }
 }
 
+/// Returns the value of a tag in which an empty value means that there is none.
+pub fn some_value(value: &[u8]) -> Option<&[u8]> {
+    Some(value).filter(|value| !value.is_empty())
+}
+
 /// Renders tags as a JSON object. A key with several values has an array, one without a value
 /// `true`.
 #[derive(Default)]
@@ -410,15 +415,22 @@ impl TagsText {
     pub fn render_text(&mut self, tags: &[u8], style: TagStyle) {
         let mut places = TagOffsets::default();
         millstream_scan::tags(tags, &style.syntax(), &mut places);
-        let tags = places.tags(tags).map(|tag| (tag.key, tag.value));
-        self.render_sorted(&mut tags.filter(|(key, _)| !key.is_empty()).collect::<Vec<_>>());
+        let mut tags: Vec<_> = places
+            .tags(tags)
+            .filter(|tag| !tag.key.is_empty() && !style.is_internal(tag.key))
+            .map(|tag| match style {
+                TagStyle::DogStatsd => (tag.key, tag.value),
+                TagStyle::Pairs => (tag.key, tag.value.and_then(some_value)),
+            })
+            .collect();
+        self.render_sorted(&mut tags);
     }
 
     /// Renders tags, in any order.
-    pub fn render_sorted(&mut self, tags: &mut [(&[u8], &[u8])]) {
+    pub fn render_sorted(&mut self, tags: &mut [(&[u8], Option<&[u8]>)]) {
         tags.sort_by_key(|(key, _)| *key);
         self.begin();
-        tags.iter().for_each(|(key, value)| self.tag(key, value));
+        tags.iter().for_each(|(key, value)| self.tag(key, *value));
         self.end();
     }
 
@@ -433,7 +445,7 @@ impl TagsText {
         self.object.push(b'}');
     }
 
-    fn tag(&mut self, key: &[u8], value: &[u8]) {
+    fn tag(&mut self, key: &[u8], value: Option<&[u8]>) {
         let is_first = self.object.len() == 1;
         if !is_first && self.last == key {
             if !self.has_several {
@@ -453,8 +465,8 @@ impl TagsText {
             self.value_at = self.object.len();
         }
         match value {
-            b"" => self.object.extend_from_slice(b"true"),
-            _ => push_string(value, &mut self.object),
+            None => self.object.extend_from_slice(b"true"),
+            Some(value) => push_string(value, &mut self.object),
         }
     }
 

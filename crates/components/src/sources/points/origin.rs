@@ -17,7 +17,7 @@ pub enum OriginTag {
     ContainerId,
     /// Container name, from the client's `e:`.
     ContainerName,
-    /// Pod id, from the client's `e:`.
+    /// Pod id, from the client's `e:`, else from its tag `dd.internal.entity_id`.
     PodUid,
     /// Id of the process that sent it over a Unix socket, as the agent sees it.
     Pid,
@@ -52,6 +52,15 @@ impl OriginTags {
         if self.selected.is_empty() || extra.cardinality == b"none" {
             return tags;
         }
+        let internal = match self.style {
+            TagStyle::DogStatsd => InternalTags::of(tags),
+            TagStyle::Pairs => InternalTags::default(),
+        };
+        let is_silent = internal.entity_id == Some(b"none")
+            || extra.cardinality.is_empty() && internal.cardinality == Some(b"none");
+        if is_silent {
+            return tags;
+        }
         self.text.clear();
         self.text.extend_from_slice(tags);
         for selected in &self.selected {
@@ -71,7 +80,8 @@ impl OriginTags {
                     );
                 }
                 OriginTag::PodUid => {
-                    push(&mut self.text, self.style, "pod_uid", part(extra.external, b"pu-"))
+                    let uid = part(extra.external, b"pu-").or(internal.entity_id);
+                    push(&mut self.text, self.style, "pod_uid", uid)
                 }
                 OriginTag::Pid => {
                     let mut pid = Vec::new();
@@ -82,6 +92,27 @@ impl OriginTags {
             }
         }
         &self.text
+    }
+}
+
+/// Origin that a client reports in its tags, as older DogStatsD clients do. These tags are no tags
+/// of the series, see [`TagStyle::is_internal`].
+#[derive(Debug, Default, PartialEq, Eq)]
+struct InternalTags<'a> {
+    /// Pod id, or `none` for a client that wants no origin tags.
+    entity_id: Option<&'a [u8]>,
+    cardinality: Option<&'a [u8]>,
+}
+
+impl<'a> InternalTags<'a> {
+    /// Finds these tags among those of a point.
+    fn of(tags: &'a [u8]) -> InternalTags<'a> {
+        let mut found = InternalTags::default();
+        if memchr::memmem::find(tags, b"dd.internal.").is_some() {
+            found.entity_id = part(tags, b"dd.internal.entity_id:");
+            found.cardinality = part(tags, b"dd.internal.card:");
+        }
+        found
     }
 }
 
@@ -158,6 +189,16 @@ mod tests {
             text(&[ContainerId], "a:b", &Extra { container: b"ci-x:y", ..*none }, None),
             "a:b"
         );
+        // Older clients report their origin in tags, which the series leaves out.
+        let entity = "a:b,dd.internal.entity_id:7e-8";
+        assert_eq!(text(&[PodUid], entity, none, None), format!("{entity},pod_uid:7e-8"));
+        assert_eq!(text(&[PodUid], entity, &reported, None), format!("{entity},pod_uid:12-34"));
+        for silent in ["dd.internal.card:none", "dd.internal.entity_id:none,a:b"] {
+            assert_eq!(text(&all, silent, &reported, Some(&sender)), silent);
+        }
+        let low = Extra { cardinality: b"low", ..*none };
+        let tags = "dd.internal.card:none";
+        assert_eq!(text(&[Pid], tags, &low, Some(&sender)), format!("{tags},pid:7"));
         let mut pairs = OriginTags::new(vec![Pid], TagStyle::Pairs);
         assert_eq!(pairs.of(b"k=v", none, Some(&sender)), b"k=v|pid=7");
     }

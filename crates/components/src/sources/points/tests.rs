@@ -137,6 +137,15 @@ fn tags_are_emitted_in_order() {
 }
 
 #[test]
+fn a_tag_with_an_empty_value_is_a_series_of_its_own() {
+    let mut bench = Bench::new("");
+    bench.send(&["a:1|c|#f", "a:2|c|#f:", "a:4|c|#dd.internal.entity_id:x,f"], 3);
+    bench.rig.advance(10 * S);
+    let expected = [("a {\"f\":true} 5", "10"), ("a {\"f\":\"\"} 2", "10")];
+    assert_eq!(bench.flush(), texts(&expected));
+}
+
+#[test]
 fn an_undelivered_period_extends_the_next() {
     let mut bench = Bench::new("");
     bench.rig.advance(10 * S);
