@@ -27,7 +27,7 @@ impl TagStyle {
     }
 
     /// Whether tags with this key report the origin of a client. They are no tags of a series: each
-    /// pod would have series of its own.
+    /// pod would have separate series.
     pub fn is_internal(self, key: &[u8]) -> bool {
         self == TagStyle::DogStatsd && key.starts_with(INTERNAL)
     }

@@ -307,7 +307,7 @@ fn tags_have_one_unambiguous_canonical_form() {
     assert_eq!(tags_of(TagStyle::Pairs, "dd.internal.card=low"), "dd.internal.card=low");
 }
 
-/// Otherwise each pod would have series of its own.
+/// Otherwise each pod would have separate series.
 #[test]
 fn tags_of_origin_detection_do_not_multiply_series() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());

@@ -52,13 +52,8 @@ impl OriginTags {
         if self.selected.is_empty() || extra.cardinality == b"none" {
             return tags;
         }
-        let internal = match self.style {
-            TagStyle::DogStatsd => InternalTags::of(tags),
-            TagStyle::Pairs => InternalTags::default(),
-        };
-        let is_silent = internal.entity_id == Some(b"none")
-            || extra.cardinality.is_empty() && internal.cardinality == Some(b"none");
-        if is_silent {
+        let internal = InternalTags::of(tags, self.style);
+        if internal.refuse_tags(extra) {
             return tags;
         }
         self.text.clear();
@@ -106,13 +101,19 @@ struct InternalTags<'a> {
 
 impl<'a> InternalTags<'a> {
     /// Finds these tags among those of a point.
-    fn of(tags: &'a [u8]) -> InternalTags<'a> {
+    fn of(tags: &'a [u8], style: TagStyle) -> InternalTags<'a> {
         let mut found = InternalTags::default();
-        if memchr::memmem::find(tags, b"dd.internal.").is_some() {
+        if style == TagStyle::DogStatsd && memchr::memmem::find(tags, b"dd.internal.").is_some() {
             found.entity_id = part(tags, b"dd.internal.entity_id:");
             found.cardinality = part(tags, b"dd.internal.card:");
         }
         found
+    }
+
+    /// Whether the client wants no origin tags. Its field `card:` takes precedence.
+    fn refuse_tags(&self, extra: &Extra<'_>) -> bool {
+        let is_none = |tag: Option<&[u8]>| tag == Some(b"none");
+        is_none(self.entity_id) || extra.cardinality.is_empty() && is_none(self.cardinality)
     }
 }
 
