@@ -117,21 +117,15 @@ fn parse_metric<'a>(
 ) -> Result<(), Fault> {
     let name = Some(fields.name()).filter(|name| !name.is_empty()).ok_or(Fault::NoName)?;
     let value_bytes = fields.value_bytes().filter(|bytes| *bytes > 0).ok_or(Fault::NoValue)?;
-    match parse_line(fields, name, arrived) {
-        // The field may also contain the next value.
-        Err(Fault::UnknownType | Fault::BadRate) => {
-            typed_values::parse(name, fields.values(), options, arrived, visit)
-        }
-        line => line?.emit(fields.value_onward(), value_bytes, options, visit),
+    let kind = fields.kind().ok_or(Fault::NoType)?;
+    // A type or a rate that is invalid may also contain the next value.
+    let typed_values = |visit| typed_values::parse(name, fields.values(), options, arrived, visit);
+    let Ok(mut line) = Line::new(name, kind, arrived) else { return typed_values(visit) };
+    match fields.optional_fields().try_for_each(|field| line.set(field)) {
+        Err(Fault::BadRate) => typed_values(visit),
+        Err(fault) => Err(fault),
+        Ok(()) => line.emit(fields.value_onward(), value_bytes, options, visit),
     }
-}
-
-/// Parses the type and the fields after it.
-#[inline(always)]
-fn parse_line<'a>(fields: &Fields<'a>, name: &'a [u8], arrived: u64) -> Result<Line<'a>, Fault> {
-    let mut line = Line::new(name, fields.kind().ok_or(Fault::NoType)?, arrived)?;
-    fields.optional_fields().try_for_each(|field| line.set(field))?;
-    Ok(line)
 }
 
 /// Parses an event or a service check and returns its length. Returns `None` if the line is
