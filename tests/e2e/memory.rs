@@ -95,7 +95,7 @@ impl Sums {
 }
 
 /// Returns the most resident memory that a process has had, in bytes.
-fn peak_bytes(process: Pid) -> u64 {
+pub fn peak_bytes(process: Pid) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024

@@ -4,6 +4,7 @@
 mod bulk_endpoint;
 mod delivery;
 mod faults;
+mod hostile;
 mod network;
 mod rejected;
 

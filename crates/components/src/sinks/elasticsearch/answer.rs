@@ -4,19 +4,34 @@
 //! and only what failed of it is kept. What is outside of the items is decoded last, with an empty
 //! object in place of each item: so an answer that is cut anywhere, or is no JSON for another
 //! reason, is never taken for a whole one.
+//!
+//! The memory is bounded, whatever the server sends: of a string only the beginning is kept, of
+//! white space one byte, and an item that is longer nevertheless ends the answer.
 
+mod cut_string;
 mod object;
 
-use crate::sinks::http_delivery::{Answer, Failure, Judgement};
+use crate::sinks::http_delivery::{Answer, Failure, Judgement, UnusableAnswer};
+use cut_string::CutString;
 use millstream_transport::http::BodyReader;
 use object::Object;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
-/// Longest item, and most bytes outside of the items and their commas. An item quotes parts of the
-/// document.
-const PART_BYTES_MAX: usize = 1024 * 1024;
+/// Most bytes of an item that are kept, after its strings are cut.
+const ITEM_BYTES_MAX: usize = 64 << 10;
+
+/// Most bytes outside of the items that are kept, besides [`OUTSIDE_BYTES_PER_ITEM`].
+const OUTSIDE_BYTES_MAX: usize = 64 << 10;
+
+/// Most bytes that are kept for each item when it is replaced: the placeholder, a comma, and white
+/// space.
+const OUTSIDE_BYTES_PER_ITEM: usize = 8;
+
+/// Most bytes from the end of one item to that of the next as they arrive. An item may quote the
+/// whole document, which is at most as long as a request.
+const READ_BYTES_MAX: usize = 16 << 20;
 
 /// What replaces an item: it joins with no byte around it to another value, as a number would.
 const PLACEHOLDER: &[u8] = b"{}";
@@ -33,7 +48,7 @@ pub struct BulkAnswer {
     failures: Vec<Failure>,
     splitter: Splitter,
     /// What is wrong with it.
-    error: Option<String>,
+    error: Option<UnusableAnswer>,
 }
 
 /// Finds the elements of the array `items` of an object.
@@ -43,9 +58,14 @@ struct Splitter {
     outside: Vec<u8>,
     /// The bytes of the current item so far.
     item: Vec<u8>,
+    /// Bytes that arrived since the last item ended.
+    read: usize,
+    /// Most bytes of `outside`.
+    outside_max: usize,
     depth: u32,
     in_items: bool,
-    in_string: bool,
+    /// The current string.
+    string: Option<CutString>,
     is_escaped: bool,
 }
 
@@ -72,62 +92,109 @@ struct Operation {
 }
 
 impl Splitter {
+    fn new(items: u32) -> Splitter {
+        let of_items = (items as usize).saturating_mul(OUTSIDE_BYTES_PER_ITEM);
+        Splitter { outside_max: OUTSIDE_BYTES_MAX.saturating_add(of_items), ..Splitter::default() }
+    }
+
     /// Takes the next bytes, and calls `each` with every item that ends in them.
     fn take(
         &mut self,
         mut bytes: &[u8],
         mut each: impl FnMut(&[u8]) -> Result<(), String>,
-    ) -> Result<(), String> {
+    ) -> Result<(), UnusableAnswer> {
         while let Some((first, rest)) = bytes.split_first() {
-            if self.in_string {
-                bytes = self.string(bytes);
-                continue;
-            }
-            match first {
-                b'"' => self.in_string = true,
-                b'{' | b'[' => {
-                    self.in_items |= *first == b'[' && self.depth == 1 && self.is_before_items();
-                    self.depth += 1;
+            let left = bytes.len();
+            bytes = match self.string.take() {
+                Some(string) => self.string(string, bytes)?,
+                None => {
+                    self.byte(*first, &mut each)?;
+                    rest
                 }
-                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
-                _ => {}
-            }
-            self.push(*first);
-            if self.ends_item(*first) {
-                each(&self.item)?;
-                self.item.clear();
-                self.outside.extend_from_slice(PLACEHOLDER);
-            }
-            self.in_items &= self.depth > 1;
-            bytes = rest;
-            if self.item.len().max(self.outside.len()) > PART_BYTES_MAX {
-                return Err("an item of the answer is too long".to_owned());
-            }
+            };
+            self.read += left - bytes.len();
+            self.check_size()?;
         }
         Ok(())
     }
 
+    /// Takes a byte that is not in a string.
+    fn byte(
+        &mut self,
+        byte: u8,
+        each: &mut impl FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<(), String> {
+        match byte {
+            b'"' => self.string = Some(CutString::default()),
+            b'{' | b'[' => {
+                self.in_items |= byte == b'[' && self.depth == 1 && self.is_before_items();
+                self.depth += 1;
+            }
+            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        self.push(byte);
+        if self.ends_item(byte) {
+            each(&self.item)?;
+            self.item.clear();
+            self.read = 0;
+            self.outside.extend_from_slice(PLACEHOLDER);
+        }
+        self.in_items &= self.depth > 1;
+        Ok(())
+    }
+
     /// Takes the rest of a string, as far as it is there; returns the bytes after it.
-    fn string<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        let taken = match std::mem::take(&mut self.is_escaped) {
-            true => 1,
-            false => match memchr::memchr2(b'"', b'\\', bytes) {
-                Some(at) => {
-                    self.is_escaped = bytes[at] == b'\\';
-                    self.in_string = self.is_escaped;
-                    at + 1
-                }
-                None => bytes.len(),
-            },
+    fn string<'b>(
+        &mut self,
+        mut string: CutString,
+        bytes: &'b [u8],
+    ) -> Result<&'b [u8], UnusableAnswer> {
+        let escaped = usize::from(std::mem::take(&mut self.is_escaped));
+        let end = memchr::memchr2(b'"', b'\\', &bytes[escaped..]).map(|end| escaped + end);
+        let is_closed = end.is_some_and(|end| bytes[end] == b'"');
+        self.is_escaped = end.is_some() && !is_closed;
+        let taken = match end {
+            Some(end) => end + usize::from(self.is_escaped),
+            None => bytes.len(),
         };
-        let (string, rest) = bytes.split_at(taken);
-        self.part().extend_from_slice(string);
-        rest
+        let (inside, rest) = bytes.split_at(taken);
+        string.take(inside, self.part())?;
+        if !is_closed {
+            self.string = Some(string);
+            return Ok(rest);
+        }
+        string.close()?;
+        self.part().push(b'"');
+        Ok(&rest[1..])
+    }
+
+    /// Returns an error if a part has become too long.
+    fn check_size(&self) -> Result<(), UnusableAnswer> {
+        let too_long = |part: &str, bytes: usize| {
+            let bound = bytes >> 10;
+            let text = format!("{part} has more than {bound} KiB, the most that the agent reads");
+            Err(UnusableAnswer { is_too_long: true, text })
+        };
+        if self.read > READ_BYTES_MAX {
+            return too_long("the answer up to the end of its next item", READ_BYTES_MAX);
+        }
+        if self.item.len() > ITEM_BYTES_MAX {
+            return too_long("an item of the answer, with its strings cut,", ITEM_BYTES_MAX);
+        }
+        if self.outside.len() > self.outside_max {
+            return too_long("the answer outside of its items", self.outside_max);
+        }
+        Ok(())
     }
 
     fn push(&mut self, byte: u8) {
         // What closes an item belongs to it.
-        if self.ends_item(byte) { &mut self.item } else { self.part() }.push(byte);
+        let part = if self.ends_item(byte) { &mut self.item } else { self.part() };
+        let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        if !is_space(&byte) || !part.last().is_some_and(is_space) {
+            part.push(byte);
+        }
     }
 
     /// Returns whether a byte that led to the current depth closes an element of the array.
@@ -156,7 +223,7 @@ impl BulkAnswer {
             expected: expected as u32,
             items: 0,
             failures: Vec::new(),
-            splitter: Splitter::default(),
+            splitter: Splitter::new(expected as u32),
             error: None,
         }
     }
@@ -173,22 +240,27 @@ impl BodyReader for BulkAnswer {
             *items += 1;
             Ok(())
         });
-        *error = result.err().or(error.take());
+        *error = error.take().or(result.err());
         error.is_none()
     }
 }
 
 impl Answer for BulkAnswer {
-    fn judge(self: Box<Self>) -> Result<Vec<Failure>, String> {
+    fn judge(self: Box<Self>, is_complete: bool) -> Result<Vec<Failure>, UnusableAnswer> {
         if let Some(error) = self.error {
             return Err(error);
+        }
+        if !is_complete {
+            return Err(UnusableAnswer::ended_early());
         }
         let outside: Outside = object(&self.splitter.outside).map_err(|error| {
             format!("the response is not the answer to a bulk request: {error}")
         })?;
         let items = outside.items.len();
         if items != self.items as usize || self.items != self.expected {
-            return Err(format!("the answer has {items} items, the request {}", self.expected));
+            return Err(
+                format!("the answer has {items} items, the request {}", self.expected).into()
+            );
         }
         Ok(self.failures)
     }

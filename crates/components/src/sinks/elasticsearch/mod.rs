@@ -35,7 +35,7 @@ pub fn judge_answer<'a>(
 ) -> Result<Vec<Failure>, String> {
     let mut answer = Box::new(BulkAnswer::new(events));
     while pieces.next().is_some_and(|piece| answer.read(piece)) {}
-    answer.judge()
+    answer.judge(true).map_err(|unusable| unusable.text)
 }
 
 /// The sink.

@@ -60,13 +60,35 @@ pub trait BulkPacker: Packer {
 
 /// Reads the answer to a request, and judges each event.
 pub trait Answer: BodyReader {
-    /// Returns the events that the endpoint did not take, ascending. Called after the whole body of
-    /// a response with a status of success.
+    /// Returns the events that the endpoint did not take, ascending. Called after the body of
+    /// a response with a status of success; `is_complete` says whether all of it was read.
     ///
     /// # Errors
     ///
     /// What is wrong, if this is not the whole answer to the request.
-    fn judge(self: Box<Self>) -> Result<Vec<Failure>, String>;
+    fn judge(self: Box<Self>, is_complete: bool) -> Result<Vec<Failure>, UnusableAnswer>;
+}
+
+/// Why an answer does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusableAnswer {
+    /// It is longer than the agent reads: the next attempt can hardly have a shorter one.
+    pub is_too_long: bool,
+    /// What is wrong.
+    pub text: String,
+}
+
+impl UnusableAnswer {
+    /// The connection ended before the answer did.
+    pub fn ended_early() -> UnusableAnswer {
+        "the response ended early".to_owned().into()
+    }
+}
+
+impl From<String> for UnusableAnswer {
+    fn from(text: String) -> UnusableAnswer {
+        UnusableAnswer { is_too_long: false, text }
+    }
 }
 
 /// An event that the endpoint did not take.
@@ -284,16 +306,12 @@ impl<P: BulkPacker> BulkLane<P> {
         now: Instant,
     ) -> Result<(), DeliverError> {
         let judged = match answer {
-            Some(answer) if response.is_complete => answer.judge(),
-            _ => Err("the response ended early".to_owned()),
+            Some(answer) => answer.judge(response.is_complete),
+            None => Err(UnusableAnswer::ended_early()),
         };
         let failures = match judged {
             Ok(failures) => failures,
-            Err(text) => {
-                self.concurrency.overloaded(sent.started, now);
-                let failure = ("incomplete_answer", text);
-                return Err(self.failed(queued, sent, failure, Pause::Backoff, now));
-            }
+            Err(unusable) => return Err(self.unusable(queued, sent, unusable, now)),
         };
         if !self.dispatcher.has_failed_since(sent.endpoint, sent.started) {
             self.dispatcher.mark_healthy(sent.endpoint);
@@ -306,6 +324,23 @@ impl<P: BulkPacker> BulkLane<P> {
         let is_read = self.feed.keeps_refused();
         self.repairs.extend(self.queue.judged(queued, failures, is_read, pauses));
         error
+    }
+
+    /// Queues a request again whose answer does not count. After an answer that is too long it is
+    /// sent again rarely: the endpoint may have the events, and would only repeat itself.
+    fn unusable(
+        &mut self,
+        queued: QueuedRequest,
+        sent: Sent,
+        unusable: UnusableAnswer,
+        now: Instant,
+    ) -> DeliverError {
+        self.concurrency.overloaded(sent.started, now);
+        let (kind, pause) = match unusable.is_too_long {
+            true => ("answer_too_long", Pause::Fixed(self.slow_retry())),
+            false => ("incomplete_answer", Pause::Backoff),
+        };
+        self.failed(queued, sent, (kind, unusable.text), pause, now)
     }
 
     /// Counts the failures of an answer, and adapts to it. Returns the error for the engine if

@@ -20,7 +20,7 @@ mod stall;
 
 pub use batcher::due;
 pub use body::{compress, split_parts};
-pub use bulk::{Answer, BulkLane, BulkPacker, Failure, Judgement};
+pub use bulk::{Answer, BulkLane, BulkPacker, Failure, Judgement, UnusableAnswer};
 pub use config::{
     BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers, targets,
     under,

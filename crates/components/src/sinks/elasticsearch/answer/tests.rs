@@ -11,7 +11,34 @@ fn read(body: &[u8], events: u64, step: usize) -> Result<Vec<Failure>, String> {
             break;
         }
     }
-    Box::new(answer).judge()
+    Box::new(answer).judge(true).map_err(|unusable| unusable.text)
+}
+
+/// What became of an answer that a server sends without an end.
+struct Hostile {
+    /// Bytes read until the agent took no more, or all that were offered.
+    read: usize,
+    /// Most bytes of buffers at any time.
+    kept: usize,
+    /// Why it does not count.
+    error: Option<String>,
+}
+
+/// Reads `begin`, then `repeated` up to so many bytes in all.
+fn hostile(begin: &str, repeated: &str, bytes: usize, events: u64) -> Hostile {
+    let mut answer = BulkAnswer::new(events);
+    let piece = repeated.repeat((16 << 10) / repeated.len());
+    let mut hostile = Hostile { read: begin.len(), kept: 0, error: None };
+    let mut takes_more = answer.read(begin.as_bytes());
+    while takes_more && hostile.read < bytes {
+        takes_more = answer.read(piece.as_bytes());
+        hostile.read += piece.len();
+        let Splitter { outside, item, .. } = &answer.splitter;
+        hostile.kept = hostile.kept.max(outside.capacity() + item.capacity());
+    }
+    let unusable = Box::new(answer).judge(takes_more).unwrap_err();
+    hostile.error = Some(unusable.text).filter(|_| unusable.is_too_long);
+    hostile
 }
 
 fn failed(op: &str, status: u16, kind: &str) -> Value {
@@ -104,9 +131,69 @@ fn what_is_no_whole_answer_to_the_request_does_not_count() {
         assert!(read(REAL.as_bytes(), events, 7).is_err(), "{events} events");
     }
     assert_eq!(read(b" { \"errors\" : false , \"items\" : [ ] } ", 0, 7), Ok(Vec::new()));
-    let endless =
-        [b"{\"errors\":false,\"took\":".to_vec(), vec![b'1'; 3 * PART_BYTES_MAX]].concat();
-    assert!(read(&endless, 3, 1000).unwrap_err().contains("too long"));
+}
+
+#[test]
+fn an_answer_without_an_end_takes_little_memory_and_names_the_bound() {
+    const ITEM: &str = r#"{"errors":true,"items":[{"create":"#;
+    let cases = [
+        // One string: of the answer, of an item, of characters that are escaped.
+        ("{\"took\":\"".to_owned(), "x", "16384 KiB"),
+        (format!("{ITEM}{{\"error\":\""), "x", "16384 KiB"),
+        (format!("{ITEM}{{\"error\":\""), "é", "16384 KiB"),
+        (format!("{ITEM}{{\"error\":\""), "\\u00e9", "16384 KiB"),
+        // A name of a member, white space, numbers, nesting, members, items of another array.
+        (format!("{ITEM}{{\""), "x", "16384 KiB"),
+        (ITEM.to_owned(), " ", "16384 KiB"),
+        ("{\"took\":".to_owned(), "1", "64 KiB"),
+        ("{\"took\":".to_owned(), "[", "64 KiB"),
+        (format!("{ITEM}{{\"error\":"), "[", "64 KiB"),
+        (format!("{ITEM}{{"), "\"a\":1,", "64 KiB"),
+        ("{\"x\":[".to_owned(), "{},", "64 KiB"),
+    ];
+    for (begin, repeated, bound) in cases {
+        let case = format!("{begin}{repeated}");
+        let hostile = hostile(&begin, repeated, 4 * READ_BYTES_MAX, 3);
+        assert!(hostile.read <= READ_BYTES_MAX + (64 << 10), "{case}: {} read", hostile.read);
+        assert!(hostile.kept <= 512 << 10, "{case}: {} bytes kept", hostile.kept);
+        assert!(hostile.error.is_some_and(|error| error.contains(bound)), "{case}");
+    }
+    // A million items more than the request has events.
+    let more =
+        hostile("{\"errors\":false,\"items\":[", r#"{"create":{"status":201}},"#, 1 << 24, 3);
+    assert!(more.read <= 64 << 10 && more.error.is_none(), "{} read", more.read);
+}
+
+#[test]
+fn a_long_string_is_cut_and_its_item_counts() {
+    for quoted in ["x", "é", "漢", "\u{1f600}", "\\n", "\\u00e9", "\\\\", "\\\"", "a\\\\\\\"b"] {
+        for before in 0..8 {
+            let reason = format!("{}{}", "x".repeat(before), quoted.repeat(9_000));
+            let body = format!(
+                r#"{{"errors":true,"items":[{{"create":{{"status":400,"error":{{"type":"t","reason":"{reason}"}}}}}},{{"create":{{"status":201}}}}]}}"#
+            );
+            for step in [1, 7, 4096, 1 << 20] {
+                let failures = read(body.as_bytes(), 2, step).unwrap();
+                assert_eq!((failures.len(), failures[0].position), (1, 0), "{quoted} {before}");
+                assert!(failures[0].reason.starts_with("400 t: "), "{}", failures[0].reason);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_cut_from_a_string_must_be_text() {
+    let long = "x".repeat(cut_string::STRING_BYTES_MAX);
+    let bad: [&[u8]; 8] =
+        [b"\n", b"\x7f\xff", b"\xc3", b"\xc3x", b"\xed\xa0\x80", b"\\x", b"\\u00g0", b"\\u00"];
+    for bad in bad {
+        let item =
+            [b"{\"create\":{\"status\":201,\"x\":\"", long.as_bytes(), bad, b"\"}}"].concat();
+        let body = [b"{\"errors\":false,\"items\":[", &item[..], b"]}"].concat();
+        for step in [1, 4096, 1 << 20] {
+            assert!(read(&body, 1, step).is_err(), "{bad:?}");
+        }
+    }
 }
 
 #[test]

@@ -70,12 +70,18 @@ struct Digits {
 impl BodyReader for Digits {
     fn read(&mut self, bytes: &[u8]) -> bool {
         self.body.extend_from_slice(bytes);
-        true
+        !bytes.contains(&b'!')
     }
 }
 
 impl Answer for Digits {
-    fn judge(self: Box<Self>) -> Result<Vec<Failure>, String> {
+    fn judge(self: Box<Self>, is_complete: bool) -> Result<Vec<Failure>, UnusableAnswer> {
+        if self.body.contains(&b'!') {
+            return Err(UnusableAnswer { is_too_long: true, text: "too long".to_owned() });
+        }
+        if !is_complete {
+            return Err(UnusableAnswer::ended_early());
+        }
         let digits =
             self.body.strip_suffix(b".").filter(|digits| digits.len() as u64 == self.events);
         let failure = |(position, digit): (u32, &u8)| {
@@ -86,7 +92,8 @@ impl Answer for Digits {
             };
             Some(Failure { position, judgement, reason: "no".to_owned() })
         };
-        Ok((0..).zip(digits.ok_or("cut")?).filter_map(failure).collect())
+        let digits = digits.ok_or_else(|| "cut".to_owned())?;
+        Ok((0..).zip(digits).filter_map(failure).collect())
     }
 }
 
@@ -219,6 +226,23 @@ async fn a_request_is_sent_again_unless_the_whole_answer_arrives() {
         server.requests().iter().map(|seen| seen.header("idempotency-key").to_owned()).collect();
     assert_eq!(ids.len(), 1, "one request");
     assert!(rig.counters.snapshot().wait_seconds["retry"] > 0.05, "two pauses at least");
+}
+
+#[tokio::test]
+async fn a_request_whose_answer_is_too_long_is_sent_again_after_the_long_pause() {
+    let count = Mutex::new(0);
+    let server = HttpServer::start(move |seen| {
+        *count.lock() += 1;
+        match *count.lock() {
+            1 => Reply::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n00!".to_vec()),
+            _ => answer(seen, |_| '0'),
+        }
+    });
+    let mut rig = Rig::new(&server.uri("/"), 1);
+    let errors = rig.deliver(&["abcd"]).await;
+    assert_eq!(errors, ["answer_too_long"]);
+    assert_eq!(server.requests().len(), 2);
+    assert_eq!(rig.counters.snapshot().accepted_events, 4);
 }
 
 #[tokio::test]

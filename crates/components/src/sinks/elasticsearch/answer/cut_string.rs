@@ -1,0 +1,118 @@
+//! Strings of an answer, of which the beginning is kept.
+
+/// Most bytes of a string that are kept: more than a name, a status or a shown reason needs.
+pub const STRING_BYTES_MAX: usize = 4 << 10;
+
+/// A string of JSON that arrives in pieces. The rest of a long one is checked, and not kept.
+#[derive(Default)]
+pub struct CutString {
+    /// Bytes that are kept so far.
+    kept: usize,
+    /// Checks what is not kept; `None` while all of it is.
+    characters: Option<Characters>,
+}
+
+impl CutString {
+    /// Takes the next bytes between the quotes, and appends to `part` what is kept of them. The kept
+    /// beginning ends with a whole character.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the rest, if it is not the inside of a string.
+    pub fn take(&mut self, bytes: &[u8], part: &mut Vec<u8>) -> Result<(), String> {
+        if let Some(characters) = &mut self.characters {
+            return characters.take(bytes).map(|_| ());
+        }
+        let (kept, rest) = bytes.split_at(bytes.len().min(STRING_BYTES_MAX - self.kept));
+        part.extend_from_slice(kept);
+        self.kept += kept.len();
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let mut characters = Characters::default();
+        let start = part.len() - self.kept;
+        let whole = characters.take(&part[start..])?;
+        part.truncate(start + whole);
+        characters.take(rest)?;
+        self.characters = Some(characters);
+        Ok(())
+    }
+
+    /// Ends the string.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, if the rest ends within a character.
+    pub fn close(self) -> Result<(), String> {
+        match self.characters {
+            Some(characters) if !characters.is_whole() => Err(invalid()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Checks the characters of a string: that they are UTF-8, no control characters, and that each
+/// backslash begins an escape.
+#[derive(Default)]
+struct Characters {
+    /// The bytes of the current character or escape.
+    current: [u8; ESCAPE_BYTES_MAX],
+    /// How many of them there are.
+    len: usize,
+}
+
+/// Bytes of the longest escape: `\u00e9`.
+const ESCAPE_BYTES_MAX: usize = 6;
+
+impl Characters {
+    /// Takes the next bytes; returns where the last whole character in them ends.
+    fn take(&mut self, bytes: &[u8]) -> Result<usize, String> {
+        let mut whole = 0;
+        for (at, byte) in bytes.iter().enumerate() {
+            self.current[self.len] = *byte;
+            self.len += 1;
+            let current = &self.current[..self.len];
+            if !is_begun(current) {
+                return Err(invalid());
+            }
+            if self.len == width(current) {
+                self.len = 0;
+                whole = at + 1;
+            }
+        }
+        Ok(whole)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Returns how many bytes a character has that begins with these.
+fn width(current: &[u8]) -> usize {
+    match current {
+        [b'\\', b'u', ..] => ESCAPE_BYTES_MAX,
+        [b'\\', ..] => 2,
+        [first, ..] if *first < 0x80 => 1,
+        [first, ..] if *first < 0xe0 => 2,
+        [first, ..] if *first < 0xf0 => 3,
+        _ => 4,
+    }
+}
+
+/// Returns whether these bytes are a character, or its beginning.
+fn is_begun(current: &[u8]) -> bool {
+    match current {
+        [b'\\', b'u', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),
+        [b'\\'] => true,
+        [b'\\', escaped, ..] => b"\"\\/bfnrt".contains(escaped),
+        [first, ..] if *first < b' ' => false,
+        _ => {
+            std::str::from_utf8(current).map_or_else(|error| error.error_len().is_none(), |_| true)
+        }
+    }
+}
+
+fn invalid() -> String {
+    "a string of the answer has an invalid character".to_owned()
+}
