@@ -3,8 +3,8 @@
 use crate::cli::USAGE;
 use crate::logging::escaped;
 use crate::output::{MESSAGE_BYTES_MAX, print_error};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Bytes};
 use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
@@ -12,8 +12,8 @@ use hyper_util::rt::TokioIo;
 use millstream_config::{self as config, Registry};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -24,6 +24,19 @@ use tokio::time::timeout;
 
 /// How long a request may take: as long as the agent serves a connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Most bytes of an answer: the state of thousands of files and rules.
+const ANSWER_BYTES_MAX: usize = 32 << 20;
+
+/// Most bytes of what an agent has recorded or sampled: the largest `recorder.size`, and what is
+/// beside the events.
+const DOWNLOAD_BYTES_MAX: usize = (1 << 30) + (64 << 20);
+
+/// Most bytes of an error.
+const ERROR_BYTES_MAX: usize = 64 << 10;
+
+/// Most bytes of a file with a token.
+const TOKEN_BYTES_MAX: u64 = 4 << 10;
 
 /// Why a response that lasts ends early. The time is that after which an agent closes a connection
 /// that takes no data.
@@ -145,7 +158,7 @@ impl PlaceArgs {
         let authority = authority(url)?;
         let token = match (&self.token, &self.token_file) {
             (Some(token), _) => token.clone(),
-            (None, Some(path)) => fs::read_to_string(path)
+            (None, Some(path)) => read_token(path)
                 .map_err(|error| format!("--token-file {}: {error}", path.display()))?,
             (None, None) => {
                 let text = "--url: the API needs a token; add --token-file DATA_DIR/token";
@@ -153,6 +166,20 @@ impl PlaceArgs {
             }
         };
         Ok(Place::Tcp { authority, token: token.trim().to_owned() })
+    }
+}
+
+/// Reads a file with a token.
+///
+/// # Errors
+///
+/// It cannot be read, or is longer than a token.
+pub fn read_token(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(TOKEN_BYTES_MAX + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > TOKEN_BYTES_MAX {
+        true => Err(io::Error::other(format!("a token has at most {TOKEN_BYTES_MAX} bytes"))),
+        false => Ok(text),
     }
 }
 
@@ -198,19 +225,33 @@ impl Client {
         rustix::net::sockopt::socket_peercred(&stream).ok().map(|peer| peer.pid)
     }
 
-    /// Sends a request; returns the body of the response.
+    /// Sends a request; returns the body of the response, at most 32 MiB.
     ///
     /// # Errors
     ///
-    /// No agent runs there, it refuses the request, or the request fails.
+    /// No agent runs there, it refuses the request, the answer is too long, or the request fails.
     pub async fn request(
         &self,
         method: Method,
         path: &str,
         body: Vec<u8>,
     ) -> Result<Bytes, ClientError> {
-        let slow = |_| failure(path, format_args!("no answer for {REQUEST_TIMEOUT:?}"));
-        timeout(REQUEST_TIMEOUT, self.exchange(method, path, body)).await.map_err(slow)?
+        self.exchange(method, path, body, ANSWER_BYTES_MAX).await
+    }
+
+    /// Sends a request like [`Client::request`], whose answer may be a recording or a profile: at most
+    /// 1088 MiB.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Client::request`].
+    pub async fn download(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Bytes, ClientError> {
+        self.exchange(method, path, body, DOWNLOAD_BYTES_MAX).await
     }
 
     /// Gets a response that lasts; passes each piece of its body to `take` until that breaks. An agent
@@ -237,8 +278,8 @@ impl Client {
             let response = timeout(REQUEST_TIMEOUT, sent).await.map_err(slow)?.map_err(failed)?;
             let (status, mut body) = (response.status(), response.into_body());
             if !status.is_success() {
-                let body = timeout(REQUEST_TIMEOUT, body.collect()).await.map_err(slow)?;
-                return Err(refusal(status, &body.map_err(failed)?.to_bytes()));
+                let body = collect(body, ERROR_BYTES_MAX, path);
+                return Err(refusal(status, &timeout(REQUEST_TIMEOUT, body).await.map_err(slow)??));
             }
             while let Some(frame) = timeout(REQUEST_TIMEOUT, body.frame()).await.map_err(silent)? {
                 let frame = frame.map_err(|_| ClientError::Failed(ENDED.to_owned()))?;
@@ -261,9 +302,14 @@ impl Client {
         method: Method,
         path: &str,
         body: Vec<u8>,
+        bytes_max: usize,
     ) -> Result<Bytes, ClientError> {
-        let (stream, request) = self.open(Request::builder().method(method).uri(path)).await?;
-        send(stream, request, path, body).await
+        let slow = |_| failure(path, format_args!("no answer for {REQUEST_TIMEOUT:?}"));
+        let exchange = async {
+            let (stream, request) = self.open(Request::builder().method(method).uri(path)).await?;
+            send(stream, whole(request, path, body)?, path, bytes_max).await
+        };
+        timeout(REQUEST_TIMEOUT, exchange).await.map_err(slow)?
     }
 
     /// Connects to the agent, and adds the headers that it needs to a request.
@@ -336,22 +382,41 @@ fn whole(
 
 async fn send(
     stream: Box<dyn Io>,
-    request: hyper::http::request::Builder,
+    request: Request<Full<Bytes>>,
     path: &str,
-    body: Vec<u8>,
+    bytes_max: usize,
 ) -> Result<Bytes, ClientError> {
     let failed = |error: hyper::Error| failure(path, error);
-    let request = whole(request, path, body)?;
     let (mut sender, connection) = start(stream, path).await?;
     let exchange = async {
         let response = sender.send_request(request).await.map_err(failed)?;
         let status = response.status();
-        let body = response.into_body().collect().await.map_err(failed)?.to_bytes();
+        // The answer of an agent that is not ready is as long as another one.
+        let body = collect(response.into_body(), bytes_max, path).await?;
         if status.is_success() { Ok(body) } else { Err(refusal(status, &body)) }
     };
-    // The connection makes progress only while it is polled; its errors are those of the exchange.
-    let (result, _) = tokio::join!(exchange, connection);
-    result
+    // The connection makes progress only while it is polled; its errors are those of the exchange. It
+    // would go on with an answer that is too long.
+    let connected = async {
+        let _ = connection.await;
+        std::future::pending().await
+    };
+    tokio::select! { result = exchange => result, never = connected => never }
+}
+
+/// Reads the body of a response.
+async fn collect<B>(body: B, bytes_max: usize, path: &str) -> Result<Bytes, ClientError>
+where
+    B: Body<Data = Bytes, Error = hyper::Error>,
+{
+    match Limited::new(body, bytes_max).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            let bound = bytes_max >> 10;
+            Err(failure(path, format_args!("the answer has more than {bound} KiB")))
+        }
+        Err(error) => Err(failure(path, error)),
+    }
 }
 
 /// Describes why a request failed, without its parameters, which may be long.
@@ -387,6 +452,73 @@ mod tests {
             let error = authority(url).unwrap_err();
             assert!(error.ends_with("write for example http://127.0.0.1:7878"), "{error}");
         }
+    }
+
+    /// Serves one request with this head and an endless body. Returns the address, and how many bytes
+    /// of the body were taken.
+    fn endless(head: &'static str) -> (String, std::thread::JoinHandle<usize>) {
+        use std::io::Write;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // The client drops an answer that precedes its request.
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                request.extend(byte);
+            }
+            stream.write_all(head.as_bytes()).unwrap();
+            let mut taken = 0;
+            while stream.write_all(&[b'x'; 1 << 16]).is_ok() {
+                taken += 1 << 16;
+            }
+            taken
+        });
+        (address, server)
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn an_answer_without_an_end_is_read_up_to_its_bound() {
+        /// What both sockets may buffer.
+        const BUFFERS: usize = 16 << 20;
+        let client =
+            |authority: String| Client { place: Place::Tcp { authority, token: "t".to_owned() } };
+        for (head, bound) in [
+            ("HTTP/1.1 200 OK\r\n\r\n", ANSWER_BYTES_MAX),
+            ("HTTP/1.1 409 Conflict\r\ncontent-length: 999999999999\r\n\r\n", ANSWER_BYTES_MAX),
+            // A head without an end.
+            ("HTTP/1.1 200 OK\r\na: ", 1 << 20),
+        ] {
+            let (address, server) = endless(head);
+            let error = client(address).request(Method::GET, "/a?b", Vec::new()).await.unwrap_err();
+            assert!(error.to_string().starts_with("/a: "), "{error}");
+            let taken = server.join().unwrap();
+            assert!(taken <= bound + BUFFERS, "{head}: {taken} bytes");
+        }
+        for (head, part) in [
+            ("HTTP/1.1 409 Conflict\r\n\r\n", "more than 64 KiB"),
+            // The samples are passed on as they arrive.
+            ("HTTP/1.1 200 OK\r\n\r\n", ""),
+        ] {
+            let (address, server) = endless(head);
+            let mut pieces = 0;
+            let take = |_: &[u8]| {
+                pieces += 1;
+                if pieces < 8 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            };
+            let streamed = client(address).stream("/a", take).await;
+            let text = streamed.map_or_else(|error| error.to_string(), |()| String::new());
+            assert!(text.contains(part), "{text}");
+            assert!(server.join().unwrap() <= BUFFERS, "{head}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_longer_than_a_token_is_not_read() {
+        let error = read_token(Path::new("/dev/zero")).unwrap_err();
+        assert!(error.to_string().contains("at most 4096 bytes"), "{error}");
     }
 
     #[test]

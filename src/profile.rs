@@ -155,7 +155,7 @@ const INTERVAL_DEFAULT: Interval = Interval(Duration::from_millis(10));
 /// Returns what continuous profiling has sampled in the last time.
 async fn sampled(last: Interval, client: &Client) -> Result<RawProfile, Failure> {
     let path = format!("{PATH}?last={last}");
-    let raw = client.request(Method::GET, &path, Vec::new()).await?;
+    let raw = client.download(Method::GET, &path, Vec::new()).await?;
     serde_json::from_slice(&raw).map_err(|error| unreadable(&error))
 }
 
@@ -183,7 +183,7 @@ async fn sample(args: &ProfileArgs, client: &Client) -> Result<RawProfile, Failu
     }
     let path = format!("{PATH}?id={}", started.id);
     let raw =
-        client.request(Method::DELETE, &path, Vec::new()).await.map_err(|error| match error {
+        client.download(Method::DELETE, &path, Vec::new()).await.map_err(|error| match error {
             ClientError::NotRunning(_) => {
                 Failure::failed("the agent stopped while it was profiled")
             }

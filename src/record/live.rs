@@ -23,7 +23,7 @@ const PATH: &str = "/api/recorder/rings";
 
 /// Returns what the agent has recorded and is not known, as bytes of a snapshot.
 pub async fn copy(client: &Client, known: Vec<u8>) -> Result<Bytes, ClientError> {
-    client.request(Method::POST, PATH, known).await
+    client.download(Method::POST, PATH, known).await
 }
 
 /// Returns what is known as the body of a request.

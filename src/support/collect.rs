@@ -3,7 +3,7 @@
 use super::bundle::Bundle;
 use super::host;
 use super::target::Target;
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, read_token};
 use crate::record;
 use crate::wiring;
 use hyper::{Method, StatusCode};
@@ -50,7 +50,7 @@ pub fn collect(target: &Target, bundle: &mut Bundle) {
     let client = target.client.as_ref();
     let data_dir = client.and_then(Client::data_dir);
     bundle.add("host.txt", host::facts(data_dir, target.pid));
-    let of_file = data_dir.and_then(|folder| fs::read_to_string(folder.join("token")).ok());
+    let of_file = data_dir.and_then(|folder| read_token(&folder.join("token")).ok());
     let given = client.and_then(Client::token).map(str::to_owned);
     let tokens = of_file.into_iter().chain(given).map(|token| token.trim().to_owned());
     bundle.hide(tokens.filter(|token| config::is_searched(token)));

@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Most bytes of a response of the control socket.
+const ANSWER_BYTES_MAX: u64 = 32 << 20;
+
 /// Timeout of a start, and of a response of the control socket.
 const START_MAX: Duration = Duration::from_secs(20);
 
@@ -209,7 +212,7 @@ impl Agent {
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             .ok()?;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
+        stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).ok()?;
         answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
     }
 

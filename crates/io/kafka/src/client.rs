@@ -8,8 +8,13 @@ use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 use std::error::Error;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Most bytes of a token file; a longer file does not hold a token.
+const TOKEN_BYTES_MAX: u64 = 64 << 10;
 
 /// The client cannot be created.
 #[derive(Debug)]
@@ -92,8 +97,31 @@ impl Callbacks {
 
     fn read_token(&self) -> Result<Token, String> {
         let path = self.token_file.as_ref().ok_or("no token is configured")?;
-        let text = std::fs::read_to_string(path)
+        let text = read(path)
             .map_err(|error| format!("cannot read the token {}: {error}", path.display()))?;
         Token::new(text.trim()).ok_or_else(|| format!("{} holds no token", path.display()))
+    }
+}
+
+/// Reads a token file.
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(TOKEN_BYTES_MAX + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > TOKEN_BYTES_MAX {
+        true => {
+            Err(io::Error::other("is longer than 64 KiB; use a file that holds only the token"))
+        }
+        false => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_file_without_an_end_is_read_up_to_its_bound() {
+        let error = read(Path::new("/dev/zero")).unwrap_err();
+        assert!(error.to_string().contains("longer than 64 KiB"), "{error}");
     }
 }

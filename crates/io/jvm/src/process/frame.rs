@@ -21,6 +21,9 @@ const HEAD_BYTES: usize = 32;
 /// Most bytes of a payload: the scripts of an operator, the figures of ten thousand scripts.
 const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes by which the buffer of a payload grows.
+const PIECE_BYTES: usize = 256 << 10;
+
 /// How often a wait looks whether the other end lives: a process that it has started may keep its
 /// sockets open.
 const LOOK: Duration = Duration::from_millis(500);
@@ -300,9 +303,25 @@ impl Channel {
         let (mut head, mut descriptor) = ([0; HEAD_BYTES], None);
         self.receive_all(&mut head, &mut descriptor, patience)?;
         let (mut frame, len) = Frame::of_head(&head)?;
-        frame.payload.resize(len, 0);
-        self.receive_all(&mut frame.payload, &mut descriptor, patience)?;
+        self.receive_payload(&mut frame.payload, len, &mut descriptor, patience)?;
         Ok((frame, descriptor))
+    }
+
+    /// Receives a payload of `len` bytes. The buffer grows with what arrives, so that a head alone
+    /// takes no memory.
+    fn receive_payload(
+        &self,
+        payload: &mut Vec<u8>,
+        len: usize,
+        descriptor: &mut Option<OwnedFd>,
+        patience: Patience<'_>,
+    ) -> Result<(), Broken> {
+        while payload.len() < len {
+            let received = payload.len();
+            payload.resize(len.min(received + PIECE_BYTES), 0);
+            self.receive_all(&mut payload[received..], descriptor, patience)?;
+        }
+        Ok(())
     }
 
     fn receive_all(
@@ -421,6 +440,16 @@ mod tests {
         write(&one, &too_long()[..9]).unwrap();
         drop(one);
         assert!(matches!(other.receive(soon()), Err(Broken::Ended)), "a truncated frame");
+    }
+
+    #[test]
+    fn a_payload_takes_memory_only_as_it_arrives() {
+        let (one, other) = pair();
+        write(&one, &[7; 1000]).unwrap();
+        let mut payload = Vec::new();
+        let received = other.receive_payload(&mut payload, PAYLOAD_BYTES_MAX, &mut None, soon());
+        assert!(matches!(received, Err(Broken::Late)));
+        assert!(payload.capacity() <= 2 * PIECE_BYTES, "{} bytes", payload.capacity());
     }
 
     fn too_long() -> [u8; HEAD_BYTES] {

@@ -104,3 +104,13 @@ fn unknown_keys_are_rejected() {
     let slip = json!({"type": "bearer", "token": "a", "tokenfile": "b"});
     assert!(serde_json::from_value::<AuthOptions>(slip).is_err());
 }
+
+#[test]
+fn a_file_that_is_too_long_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("token");
+    // One line of a terabyte, without a block on disk.
+    std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+    let error = Secret::file(path).text().unwrap_err().to_string();
+    assert!(error.contains("longer than 64 KiB"), "{error}");
+}

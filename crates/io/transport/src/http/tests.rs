@@ -148,6 +148,27 @@ async fn a_truncated_or_endless_response_keeps_its_status_and_drops_the_connecti
 }
 
 #[tokio::test]
+async fn an_endless_head_or_compressed_body_is_not_kept() {
+    // What is not decompressed cannot be a bomb.
+    let bomb =
+        b"HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00";
+    let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(100_000));
+    let script = vec![
+        vec![Do::Endless(b"HTTP/1.1 200 OK\r\nx: ")],
+        vec![Do::Endless(b"HTTP/1.1 200 ")],
+        vec![Do::Say(many.leak().as_bytes())],
+        vec![Do::Say(bomb)],
+    ];
+    let (address, _seen) = server(script).await;
+    for _ in 0..3 {
+        let error = client(&address, LONG).send(&outgoing(&[b"a"])).await.unwrap_err();
+        assert_eq!(error.kind, "broken", "{error}");
+    }
+    let answer = client(&address, LONG).send(&outgoing(&[b"a"])).await.unwrap();
+    assert_eq!((answer.status, &answer.body[..]), (500, &b"\x1f\x8b\x08\x00"[..]));
+}
+
+#[tokio::test]
 async fn errors_distinguish_no_response_no_connection_and_no_http() {
     let (address, _seen) =
         server(vec![vec![Do::Close], vec![Do::Say(b"SSH-2.0-OpenSSH_9.2\r\n")]]).await;
