@@ -124,6 +124,22 @@ fn a_name_that_many_types_have_does_not_take_memory_for_each() {
 }
 
 #[test]
+fn a_length_that_is_declared_takes_no_memory() {
+    let mut recording = FlightRecording::begin(5, 7, "shop");
+    recording.write(1, 1, "db", 10);
+    let mut chunk = recording.complete().to_vec();
+    let whole = chunk.len() as u64;
+    // The chunk says that it has a petabyte, and that an event of 256 MiB comes next.
+    chunk[8..16].copy_from_slice(&(1_u64 << 50).to_be_bytes());
+    chunk.extend([0xff, 0xff, 0xff, 0x7f]);
+    let reader = ChunkReader::open(&chunk[..], &header(&chunk), &KEPT).unwrap();
+    let mut window = Vec::new();
+    let each = |_, _: &millstream_jfr::read::Event<'_>| ControlFlow::Continue(());
+    assert!(reader.events(&chunk[..], whole..u64::MAX, &mut window, each).is_err());
+    assert!(window.capacity() <= 1 << 20, "{} bytes", window.capacity());
+}
+
+#[test]
 fn pools_that_overlap_are_refused() {
     let mut recording = FlightRecording::begin(5, 7, "shop");
     recording.write(1, 1, "db", 10);

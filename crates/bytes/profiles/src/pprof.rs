@@ -9,6 +9,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use message::{Function, Line, Location, Mapping, Message, Sample, ValueType};
 use prost::Message as _;
+use prost::encoding::{DecodeContext, decode_key, skip_field};
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 
@@ -18,6 +19,9 @@ const DEPTH_MAX: usize = 4096;
 /// Most frames of all stacks that are read. A small file that repeats a deep stack would fill the
 /// memory.
 const FRAMES_MAX: usize = 1 << 24;
+
+/// Most samples, places, functions and texts that are read, all together.
+const ITEMS_MAX: usize = 2_000_000;
 
 /// Most bytes of all names that are read.
 const NAME_BYTES_MAX: usize = 256 << 20;
@@ -211,7 +215,21 @@ pub fn read_pprof(input: &mut impl Read, limit_bytes: u64) -> Result<Profile, Re
     if bytes.is_empty() {
         return Err(ReadError::Content("it is empty"));
     }
+    count_items(&bytes)?;
     profile_of(&Message::decode(&bytes[..])?)
+}
+
+/// Checks the number of samples, functions, texts and so on before they are decoded: an empty one has
+/// two bytes in the file, and dozens in memory.
+fn count_items(mut bytes: &[u8]) -> Result<(), ReadError> {
+    for _ in 0..ITEMS_MAX {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let (tag, wire_type) = decode_key(&mut bytes)?;
+        skip_field(wire_type, tag, &mut bytes, DecodeContext::default())?;
+    }
+    Err(ReadError::Content("it has more than 2 million samples, functions and texts"))
 }
 
 fn read_limited(input: &mut impl Read, limit_bytes: u64) -> Result<Vec<u8>, ReadError> {

@@ -106,6 +106,14 @@ fn a_file_that_unpacks_to_more_than_the_limit_is_an_error() {
 }
 
 #[test]
+fn millions_of_empty_samples_are_an_error_before_they_are_decoded() {
+    // Field 2, of length 0.
+    let samples = [2 << 3 | 2, 0].repeat(3_000_000);
+    let error = read_pprof(&mut &samples[..], LIMIT).unwrap_err();
+    assert!(error.to_string().contains("more than 2 million"), "{error}");
+}
+
+#[test]
 fn another_file_is_an_error_that_says_so() {
     for bytes in [&b""[..], b"sources: {}\n", b"\x1f\x8b"] {
         let error = read_pprof(&mut &bytes[..], LIMIT).unwrap_err().to_string();
