@@ -7,6 +7,7 @@ use crate::{
 };
 use clap::{Args, Parser, Subcommand};
 use millstream_config::{self as config, Registry};
+use millstream_model::secrets;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -229,6 +230,7 @@ type Loaded = Result<config::Config, Vec<config::Fault>>;
 /// for a JVM. The task files in use replace those that are invalid.
 pub fn check(files: &[PathBuf], previous: &config::TaskFiles, reserved_bytes: u64) -> Loaded {
     let env = |name: &str| std::env::var(name).ok();
+    secrets::remember(config::secrets(files, &env));
     let loaded = config::load_again(files, &Registry, &env, previous);
     runnable(loaded, |config| wiring::unreserved(config, reserved_bytes))
 }
@@ -248,27 +250,35 @@ fn runnable(loaded: Loaded, check: impl Fn(&config::Config) -> Option<config::Fa
 
 /// Loads a configuration, and prints its errors and warnings; `None` if there are errors.
 pub fn load(files: &[PathBuf]) -> Option<config::Config> {
-    accept(config::load(files, &Registry, &|name| std::env::var(name).ok()))
+    let env = |name: &str| std::env::var(name).ok();
+    // Before anything is said of it.
+    secrets::remember(config::secrets(files, &env));
+    accept(config::load(files, &Registry, &env))
 }
 
 /// The same for a loaded configuration, of which more is checked.
 pub fn accept(loaded: Loaded) -> Option<config::Config> {
     match runnable(loaded, |_| None) {
         Ok(config) => {
-            config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            config.warnings.iter().for_each(|warning| eprintln!("warning: {}", shown(warning)));
             Some(config)
         }
         Err(faults) => {
-            faults.iter().for_each(|fault| eprintln!("{fault}"));
+            faults.iter().for_each(|fault| eprintln!("{}", shown(fault)));
             None
         }
     }
 }
 
+/// Returns what is wrong with a configuration, without its secrets.
+fn shown(fault: &config::Fault) -> String {
+    secrets::mask(&fault.to_string()).into_owned()
+}
+
 fn validate(files: &[PathBuf]) -> u8 {
     let Some(config) = load(files) else { return USAGE };
     if !config.refused.is_empty() {
-        config.refused.iter().for_each(|fault| eprintln!("{fault}"));
+        config.refused.iter().for_each(|fault| eprintln!("{}", shown(fault)));
         return USAGE;
     }
     println!("configuration is valid: {} components", config.components.len());

@@ -12,6 +12,7 @@ use crate::progress::AboveBlock;
 pub use line::{Rfc3339, date, escaped};
 use line::{cut, format_line};
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use millstream_model::secrets::mask;
 use millstream_model::{InternalLogs, LogRecord};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
@@ -28,6 +29,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const QUEUE_LINES_MAX: usize = 1024;
 /// Most bytes of a message; the rest is cut off.
 const MESSAGE_BYTES_MAX: usize = 4096;
+/// Most bytes of a message before its secrets are masked.
+const RAW_BYTES_MAX: usize = 4 * MESSAGE_BYTES_MAX;
 /// Bytes of the writer's buffer that stay allocated.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
 /// Bytes of a message kept to name it when its repeats are counted.
@@ -235,7 +238,9 @@ impl Shared {
     /// Formats outside the lock, and only what would be written.
     fn log(&self, record: &Record, now: Instant) {
         let Some(site) = self.lock().admit(record, now) else { return };
-        let message = escaped(record.args(), MESSAGE_BYTES_MAX);
+        // A secret that is cut is not recognized: it is masked before.
+        let message = escaped(record.args(), RAW_BYTES_MAX);
+        let message = escaped(mask(&message), MESSAGE_BYTES_MAX);
         let now = SystemTime::now();
         let line = format_line(now, record.level(), record.target(), &message);
         let mut state = self.lock();

@@ -4,6 +4,7 @@
 use crate::logging::escaped;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use millstream_engine::{ComponentSnapshot, Snapshot};
+use millstream_model::secrets::mask;
 use std::io::{self, IsTerminal, Write};
 use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -157,7 +158,7 @@ fn rate(before: &ComponentSnapshot, now: &ComponentSnapshot, seconds: f64) -> St
     let error = now
         .error
         .as_ref()
-        .map_or(String::new(), |error| format!(" [{}]", escaped(error, ERROR_BYTES_MAX)));
+        .map_or(String::new(), |error| format!(" [{}]", escaped(mask(error), ERROR_BYTES_MAX)));
     let total = now.counters.sent_events;
     format!("{} {}: {events:.0} events/s, {mb:.2} MB/s, total {total}{error}", now.kind, now.id)
 }

@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-components",
             "millstream-config",
             "millstream-console",
+            "millstream-detect",
             "millstream-engine",
             "millstream-expressions",
             "millstream-host",

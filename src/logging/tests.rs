@@ -65,6 +65,17 @@ fn dates_follow_the_calendar() {
 }
 
 #[test]
+fn secrets_are_masked_before_a_message_is_cut() {
+    millstream_model::secrets::remember(["of-the-log-1"]);
+    let (memory, handle, logger) = Memory::started(LevelFilter::Warn);
+    let long = "x".repeat(MESSAGE_BYTES_MAX - 20);
+    log_at(&logger.shared, Instant::now(), 1, &format!("of-the-log-1 {long}of-the-log-1"));
+    assert!(handle.flush());
+    let lines = memory.lines();
+    assert!(lines[0].contains("a::b  REDACTED xx") && !lines[0].contains("of-the"), "{lines:?}");
+}
+
+#[test]
 fn a_message_is_one_line() {
     let forged = "x\n2026-11-21T20:29:46.123Z ERROR a  forged\r\t\u{1b}[2J\u{85}\u{2028}é";
     let expected = "x\\n2026-11-21T20:29:46.123Z ERROR a  forged\\r\\t\\u{1b}[2J\\u{85}\\u{2028}é";

@@ -4,6 +4,7 @@ use crate::logging::escaped;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use millstream_config::{self as config, is_cut_password};
+use millstream_detect::{Detector, Detectors};
 use serde::de::IgnoredAny;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,6 +15,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The folder in the archive.
 const FOLDER: &str = "millstream-support";
+
+/// Where the configuration is, in which options are hidden by their names.
+const CONFIG_FOLDER: &str = "config/";
 
 /// Fewest bytes of a line of a hidden value that is searched for by itself.
 const LINE_BYTES_MIN: usize = 12;
@@ -108,7 +112,8 @@ impl Bundle {
              Values of secret options, and all under names that no option has, are REDACTED in the\n\
              configuration, and comments are left out. Those of at least 6 bytes that are no ordinary\n\
              word or number, values of variables, users and passwords in addresses and the token of the\n\
-             API are replaced by asterisks in all other files. A recording with one of them is left out.\n\n",
+             API are replaced by asterisks in all other files, and so is what looks like a token, and what\n\
+             stands behind a name such as password. A recording with one of them is left out.\n\n",
             env!("CARGO_PKG_VERSION")
         );
         for (name, content) in &self.entries {
@@ -135,6 +140,9 @@ fn clean(name: &str, mut content: Vec<u8>, forms: &[Vec<u8>]) -> Result<Vec<u8>,
     let is_json = |content: &[u8]| serde_json::from_slice::<IgnoredAny>(content).is_ok();
     let was_json = name.ends_with(".json") && is_json(&content);
     mask_all(&mut content, forms);
+    if !name.starts_with(CONFIG_FOLDER) {
+        mask_detected(&mut content);
+    }
     if was_json && !is_json(&content) {
         return Err("a hidden value is part of its syntax".to_owned());
     }
@@ -148,6 +156,15 @@ fn mask_all(content: &mut [u8], forms: &[Vec<u8>]) {
     for range in users.collect::<Vec<_>>() {
         content[range].fill(b'*');
     }
+}
+
+/// Replaces what looks like a secret by as many asterisks: tokens of a known shape, and values behind
+/// names such as `password`. An exception of a script may quote a secret that no option has.
+fn mask_detected(content: &mut [u8]) {
+    let detectors = Detectors::new(&[Detector::Token, Detector::Key], Vec::new());
+    let mut hits = Vec::new();
+    detectors.find(content, detectors.mask(), &mut hits);
+    hits.iter().for_each(|hit| content[hit.start..hit.end].fill(b'*'));
 }
 
 /// Returns the forms in which secrets may occur, the longest first: as they are, and as in JSON.
@@ -269,6 +286,17 @@ mod tests {
         ] {
             assert_eq!(masked(text, &[]), expected);
         }
+    }
+
+    #[test]
+    fn what_looks_like_a_secret_is_masked_but_for_the_configuration() {
+        let text = r#"{"error":"IllegalStateException: password=of-script Bearer abcdef.ghi"}"#;
+        assert_eq!(
+            masked(text, &[]),
+            r#"{"error":"IllegalStateException: password=********* Bearer **********"}"#
+        );
+        let (config, _) = finished("config/a.json", br#"{"token": "REDACTED"}"#, "");
+        assert_eq!(config.unwrap(), br#"{"token": "REDACTED"}"#);
     }
 
     #[test]

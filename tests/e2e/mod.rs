@@ -33,6 +33,7 @@ mod recorder;
 mod reload;
 mod rotation;
 mod rules;
+mod secrets;
 mod spool;
 mod stall;
 mod stuck;

@@ -39,6 +39,7 @@ pub use routes::TakeSnapshot;
 pub use tap::{OpenTap, TapFormat, TapRefusal, TapRequest};
 
 use listener::{Listener, Service};
+use millstream_model::secrets;
 use routes::Router;
 use std::io;
 use std::net::SocketAddr;
@@ -98,6 +99,7 @@ pub async fn start(
 ) -> io::Result<Console> {
     let token_path = config.data_dir.join("token");
     let token = token::load_or_create(&token_path)?;
+    secrets::remember([&token]);
     let tcp_listener = listener::bind_tcp(config.listen).await?;
     let tcp = tcp_listener.local_addr()?;
     let socket_path = config.data_dir.join("control.sock");

@@ -6,6 +6,7 @@ use crate::diagnosis::{Cause, Diagnosis, DiagnosisState};
 use crate::files;
 use crate::process::ProcessStats;
 use crate::routes::TakeSnapshot;
+use millstream_model::secrets::mask;
 use millstream_model::snapshot::{
     CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, JvmProcessSnapshot, JvmSnapshot,
     MemorySnapshot, SinkProgress, Snapshot,
@@ -13,6 +14,7 @@ use millstream_model::snapshot::{
 use millstream_model::{
     CountersSnapshot, HistogramSnapshot, InternalMetric, InternalMetrics, Pressure,
 };
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
@@ -435,16 +437,21 @@ impl Text<'_> {
 
     /// Adds a sample of the current family.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        let shown: Vec<(&str, Cow<'_, str>)> =
+            labels.iter().map(|(label, of)| (*label, shown(of))).collect();
         let text = match &mut self.0 {
             Out::Text(text) => text,
             Out::Each { each, is_counter } => {
                 // Rounded as in the text, so that both agree.
                 let value = value.to_string().parse().unwrap_or(f64::NAN);
+                let labels: Vec<(&str, &str)> =
+                    shown.iter().map(|(label, of)| (*label, &**of)).collect();
+                let labels = &labels[..];
                 return each(&InternalMetric { name, labels, is_counter: *is_counter, value });
             }
         };
         text.push_str(name);
-        for (index, (label, of)) in labels.iter().enumerate() {
+        for (index, (label, of)) in shown.iter().enumerate() {
             let before = if index == 0 { '{' } else { ',' };
             line(text, format_args!("{before}{label}=\"{}\"", Escaped(of)));
         }
@@ -477,6 +484,23 @@ impl Text<'_> {
 fn line(to: &mut String, text: fmt::Arguments) {
     // Writing to memory does not fail.
     let _ = to.write_fmt(text);
+}
+
+/// Returns a label value as it leaves the agent: without secrets, and with escaped control characters,
+/// which could move the cursor of a terminal.
+fn shown(value: &str) -> Cow<'_, str> {
+    let masked = mask(value);
+    if !masked.contains(char::is_control) {
+        return masked;
+    }
+    let mut escaped = String::with_capacity(masked.len());
+    for character in masked.chars() {
+        match character.is_control() {
+            true => escaped.extend(character.escape_default()),
+            false => escaped.push(character),
+        }
+    }
+    Cow::Owned(escaped)
 }
 
 /// Escapes a label value.
@@ -533,8 +557,10 @@ mod tests {
     #[test]
     fn label_values_are_escaped() {
         let mut text = String::new();
-        Text(Out::Text(&mut text)).sample("m", &[("a", "x\"y\\z\nw\r"), ("b", "")], 1);
-        assert_eq!(text, "m{a=\"x\\\"y\\\\z\\nw\r\",b=\"\"} 1\n");
+        let labels = [("a", "x\"y\\z"), ("b", ""), ("c", "\n\r\u{1b}]\u{7}\u{9b}é")];
+        Text(Out::Text(&mut text)).sample("m", &labels, 1);
+        let control = r"\\n\\r\\u{1b}]\\u{7}\\u{9b}é";
+        assert_eq!(text, format!("m{{a=\"x\\\"y\\\\z\",b=\"\",c=\"{control}\"}} 1\n"));
     }
 
     #[test]

@@ -13,11 +13,13 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, Request, Response, StatusCode};
+use millstream_model::secrets;
 use millstream_model::snapshot::{
     CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, JvmProcessSnapshot, Snapshot,
 };
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -310,14 +312,50 @@ pub fn error(status: StatusCode, text: &str) -> Reply {
 
 /// Returns a JSON response.
 pub fn as_json(status: StatusCode, value: &impl Serialize) -> Reply {
-    match serde_json::to_vec(value) {
-        Ok(mut bytes) => {
-            bytes.push(b'\n');
-            reply(status, JSON, bytes.into())
-        }
+    match serde_json::to_string(value) {
+        Ok(text) => reply(status, JSON, (escaped(masked(text)) + "\n").into()),
         Err(error) => {
             reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", error.to_string().into())
         }
+    }
+}
+
+/// Escapes the control characters that JSON leaves in strings: a terminal may take them as commands.
+fn escaped(text: String) -> String {
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character.is_control() {
+            true => escaped += &format!("\\u{:04x}", u32::from(character)),
+            false => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+/// Masks secrets in JSON. It stays JSON, whatever the secrets are.
+fn masked(text: String) -> String {
+    match secrets::mask(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(masked) => match serde_json::from_str::<Value>(&text) {
+            Ok(mut value) => {
+                mask_strings(&mut value);
+                value.to_string()
+            }
+            Err(_) => masked,
+        },
+    }
+}
+
+/// Masks secrets in the strings of a value; names of members are those of the API and of components.
+fn mask_strings(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = secrets::mask(text).into_owned(),
+        Value::Array(items) => items.iter_mut().for_each(mask_strings),
+        Value::Object(members) => members.values_mut().for_each(mask_strings),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -340,4 +378,19 @@ fn with_headers(content_type: &'static str, body: Body) -> Reply {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_stays_json_whatever_is_masked_and_has_no_control_characters() {
+        secrets::remember([r#"","b":"#, "of-json-1"]);
+        let value = json!({ "a": "of-json-1\u{9b}", "b": "\u{1b}" });
+        let text = escaped(masked(value.to_string()));
+        assert!(!text.contains(char::is_control), "{text:?}");
+        let expected = json!({ "a": "REDACTED\u{9b}", "b": "\u{1b}" });
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
+    }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use millstream_model::secrets::is_searched;
 use serde_json::Value as Json;
 
 use super::files;
@@ -53,14 +54,8 @@ const NAMED: &[&str] = &["fields", "processes", "routes", "sources", "transforms
 /// Options that are made of single words, of which each may be the secret. Their names are shown.
 const WORDS: &[&str] = &["headers", "options"];
 
-/// Fewest bytes of a hidden value that is searched for elsewhere: shorter ones are found anywhere.
-const VALUE_BYTES_MIN: usize = 6;
-
-/// The same of a word of a value.
+/// Fewest bytes of a word of a hidden value that is searched for elsewhere by itself.
 const WORD_BYTES_MIN: usize = 8;
-
-/// Most characters of a word or number that is ordinary: a longer one is a generated secret.
-const ORDINARY_CHARS_MAX: usize = 15;
 
 /// What ends the part of a URL that a user and a password may be in, besides white space.
 const ENDS: &[char] = &['/', '?', '#', '"', '\'', '<', '>', '\\'];
@@ -110,22 +105,22 @@ pub fn redacted(
     redacted
 }
 
-/// Whether a value is searched for in other files: a short one, or an ordinary word or number, is
-/// in any file.
-pub fn is_searched(value: &str) -> bool {
-    value.len() >= VALUE_BYTES_MIN && !is_ordinary(value)
+/// Whether an option or a variable of this name is secret. The name of a file is not.
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let is_file = name.ends_with("_file") || name.ends_with(".location");
+    !is_file && SECRET_PARTS.iter().any(|part| name.contains(part))
 }
 
-/// Whether a value is a word, also with underscores, or a number, a time or an address.
-fn is_ordinary(value: &str) -> bool {
-    if value.chars().count() > ORDINARY_CHARS_MAX {
-        return false;
-    }
-    let is_letter = |c: char| c.is_alphabetic() || c == '_';
-    let is_lower = value.chars().skip(1).all(|c| is_letter(c) && !c.is_uppercase());
-    let is_upper = value.chars().all(|c| is_letter(c) && !c.is_lowercase());
-    let is_number = value.chars().all(|c| c.is_ascii_digit() || "+-.:".contains(c));
-    (value.starts_with(is_letter) && (is_lower || is_upper)) || is_number
+/// Returns users and passwords in a text, and the values of the query of a URL.
+pub(crate) fn url_secrets(text: &str) -> Vec<String> {
+    let query = text.split_once("://").and_then(|(_, rest)| rest.split_once('?'));
+    let query = query.map_or("", |(_, query)| query);
+    let values = query.split('&').filter_map(|part| Some(part.split_once('=')?.1));
+    let users = credentials(text).into_iter().map(|range| &text[range]);
+    let users = users.flat_map(|user| [user, user.split_once(':').map_or("", |(_, of)| of)]);
+    let parts = users.chain(values).filter(|part| !part.is_empty() && !is_variable(part));
+    parts.map(str::to_owned).collect()
 }
 
 /// What a schema says of names.
@@ -243,13 +238,11 @@ impl Hide<'_> {
 
     fn below<'p>(&self, place: Place<'p>, key: &'p str) -> Place<'p> {
         let name = key.to_lowercase();
-        let is_file = name.ends_with("_file") || name.ends_with(".location");
-        let has_part = SECRET_PARTS.iter().any(|part| name.contains(part));
         match place {
             Place::Secret(of) => Place::Secret(of),
             // A component may be called `key`.
             Place::Shown(of) if NAMED.contains(&of) => Place::Shown("a name"),
-            _ if SECRET.contains(&name.as_str()) || (has_part && !is_file) => Place::Secret(key),
+            _ if SECRET.contains(&name.as_str()) || is_secret_name(&name) => Place::Secret(key),
             Place::Shown(of) if self.options.free.contains(of) => Place::Unknown,
             _ if self.options.names.contains(key) => Place::Shown(key),
             _ => Place::Unknown,
@@ -289,13 +282,7 @@ impl Hide<'_> {
 
     /// Remembers users and passwords in a text, and the values of the query of a URL.
     fn remember_url(&mut self, text: &str) {
-        let query = text.split_once("://").and_then(|(_, rest)| rest.split_once('?'));
-        let query = query.map_or("", |(_, query)| query);
-        let values = query.split('&').filter_map(|part| Some(part.split_once('=')?.1));
-        let users = credentials(text).into_iter().map(|range| &text[range]);
-        let users = users.flat_map(|user| [user, user.split_once(':').map_or("", |(_, of)| of)]);
-        let parts = users.chain(values).filter(|part| is_searched(part) && !is_variable(part));
-        self.secrets.extend(parts.map(str::to_owned));
+        self.secrets.extend(url_secrets(text).into_iter().filter(|part| is_searched(part)));
     }
 }
 

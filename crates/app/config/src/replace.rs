@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::fault::Fault;
 use super::node::{Data, Node, Value};
+use super::redact::is_secret_name;
 use super::scalar;
 
 /// Most bytes of `${file:...}`.
@@ -41,6 +42,25 @@ pub fn values(text: &str, environment: Environment<'_>) -> Vec<String> {
         Piece::Text(_) | Piece::Bad(_) => None,
     };
     pieces(text).into_iter().filter_map(value).collect()
+}
+
+/// Returns the secrets among the values of the variables and files that a text names: those of files,
+/// and of variables whose name says so.
+pub fn secret_values(text: &str, environment: Environment<'_>) -> Vec<String> {
+    let value = |piece: Piece<'_>| match piece {
+        Piece::Variable { name, .. } if is_secret_variable(name) => environment(name),
+        Piece::File(_) => piece.value(environment).ok(),
+        Piece::Variable { .. } | Piece::Text(_) | Piece::Bad(_) => None,
+    };
+    pieces(text).into_iter().filter_map(value).collect()
+}
+
+/// Whether a variable of this name is secret, as `API_KEY` or `SLACK_WEBHOOK_PATH`.
+fn is_secret_variable(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let words = ["auth", "key", "keys", "pass", "pwd"];
+    let has_word = name.split('_').any(|word| words.contains(&word) || word.ends_with("hook"));
+    has_word || is_secret_name(&name)
 }
 
 fn replace_scalar(node: &mut Node, environment: Environment<'_>, faults: &mut Vec<Fault>) {

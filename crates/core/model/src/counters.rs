@@ -2,6 +2,7 @@
 
 use crate::flights::Flights;
 use crate::histogram::{Histogram, HistogramSnapshot};
+use crate::secrets;
 use millstream_profiler::{Component, Entered};
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder::{self, Timer};
@@ -263,8 +264,9 @@ impl Counters {
     }
 
     /// Keeps why events were refused or failed, until the next time: a line of at most
-    /// 400 characters, without control characters.
+    /// 400 characters, without control characters and secrets.
     pub fn set_last_error(&self, text: &str) {
+        let text = secrets::mask(text);
         let line = text.chars().map(|char| if char.is_control() { ' ' } else { char });
         let line = line.take(LAST_ERROR_CHARS_MAX).collect();
         *self.last_error.lock() = Some(line);

@@ -1,6 +1,8 @@
 //! Errors, typed by how the caller must react.
 
 use crate::kind::Kind;
+use crate::secrets;
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -88,6 +90,15 @@ impl From<OptionError> for BuildError {
     }
 }
 
+/// Returns a message without secrets: an endpoint or a library may quote what it was given.
+fn masked(message: impl Into<String>) -> String {
+    let message = message.into();
+    match secrets::mask(&message) {
+        Cow::Owned(masked) => masked,
+        Cow::Borrowed(_) => message,
+    }
+}
+
 /// A component failed as a whole, not on one event.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
@@ -99,9 +110,9 @@ pub struct ComponentError {
 }
 
 impl ComponentError {
-    /// Creates an error of `kind`.
+    /// Creates an error of `kind`. Secrets in the message are masked.
     pub fn new(kind: &'static str, message: impl Into<String>) -> Self {
-        ComponentError { kind, message: message.into() }
+        ComponentError { kind, message: masked(message) }
     }
 }
 
@@ -122,14 +133,14 @@ pub struct DeliverError {
 }
 
 impl DeliverError {
-    /// Creates a transient error.
+    /// Creates a transient error. Secrets in the message are masked.
     pub fn retry(kind: &'static str, message: impl Into<String>) -> Self {
-        DeliverError { kind, message: message.into(), retry: true, retry_after: None, code: 0 }
+        DeliverError { kind, message: masked(message), retry: true, retry_after: None, code: 0 }
     }
 
-    /// Creates the error of a payload that is rejected permanently.
+    /// Creates the error of a payload that is rejected permanently. Secrets in the message are masked.
     pub fn reject(kind: &'static str, message: impl Into<String>) -> Self {
-        DeliverError { kind, message: message.into(), retry: false, retry_after: None, code: 0 }
+        DeliverError { kind, message: masked(message), retry: false, retry_after: None, code: 0 }
     }
 
     /// Returns the error of a response with this HTTP status.

@@ -33,6 +33,7 @@ mod payload;
 mod pressure;
 mod results;
 mod routing;
+pub mod secrets;
 mod sink;
 mod sinkset;
 pub mod snapshot;

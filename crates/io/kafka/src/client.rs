@@ -41,6 +41,8 @@ impl From<KafkaError> for ClientError {
 pub(crate) struct Callbacks {
     last_error: Mutex<Option<ClientError>>,
     token_file: Option<PathBuf>,
+    /// The text of the last token, which is masked in what a broker says.
+    token: Mutex<String>,
     traffic: Traffic,
 }
 
@@ -52,7 +54,7 @@ impl Callbacks {
 
     /// Logs a line of the library.
     pub fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        log::debug!("librdkafka {level:?} {facility}: {message}");
+        log::debug!("librdkafka {level:?} {facility}: {}", self.masked(message));
     }
 
     /// Records the bytes exchanged with each broker.
@@ -67,12 +69,13 @@ impl Callbacks {
 
     /// Keeps an error until it is taken.
     pub fn error(&self, error: &KafkaError, reason: &str) {
+        let reason = self.masked(reason);
         log::debug!("librdkafka {error}: {reason}");
         // The last broker's error says more than that all brokers are down.
         let code = error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown);
         let mut last_error = self.last_error();
         if code != ErrorCode::AllBrokersDown || last_error.is_none() {
-            *last_error = Some(ClientError { code, message: reason.to_owned() });
+            *last_error = Some(ClientError { code, message: reason });
         }
     }
 
@@ -95,10 +98,17 @@ impl Callbacks {
         Ok(OAuthToken { token: text, principal_name: principal, lifetime_ms })
     }
 
+    /// Returns a text without the token.
+    fn masked(&self, text: &str) -> String {
+        let token = self.token.lock();
+        if token.is_empty() { text.to_owned() } else { text.replace(&**token, "REDACTED") }
+    }
+
     fn read_token(&self) -> Result<Token, String> {
         let path = self.token_file.as_ref().ok_or("no token is configured")?;
         let text = read(path)
             .map_err(|error| format!("cannot read the token {}: {error}", path.display()))?;
+        text.trim().clone_into(&mut self.token.lock());
         Token::new(text.trim()).ok_or_else(|| format!("{} holds no token", path.display()))
     }
 }
@@ -118,6 +128,14 @@ fn read(path: &Path) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_broker_says_has_no_token() {
+        let callbacks = Callbacks::default();
+        assert_eq!(callbacks.masked("a-token"), "a-token");
+        "a-token".clone_into(&mut callbacks.token.lock());
+        assert_eq!(callbacks.masked("no a-token here"), "no REDACTED here");
+    }
 
     #[test]
     fn a_token_file_without_an_end_is_read_up_to_its_bound() {

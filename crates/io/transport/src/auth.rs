@@ -1,8 +1,8 @@
 //! HTTP authentication of a client: basic, bearer, API key, or a custom header. Secrets come from
-//! options or files and never appear in messages.
+//! options or files and never appear in messages: each is added to those that the process masks.
 
 use crate::stamp::Stamp;
-use millstream_model::OptionError;
+use millstream_model::{OptionError, secrets};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -218,8 +218,9 @@ impl Auth {
     pub fn header(&self) -> Result<(&str, String), SecretError> {
         Ok(match self {
             Auth::Basic { user, password } => {
-                let pair = format!("{user}:{}", password.text()?);
-                ("authorization", format!("Basic {}", base64(pair.as_bytes())))
+                let pair = base64(format!("{user}:{}", password.text()?).as_bytes());
+                secrets::remember([&pair]);
+                ("authorization", format!("Basic {pair}"))
             }
             Auth::Bearer { token } => ("authorization", format!("Bearer {}", token.text()?)),
             Auth::ApiKey { key } => ("authorization", format!("ApiKey {}", key.text()?)),
@@ -257,6 +258,7 @@ impl fmt::Debug for Secret {
 impl Secret {
     /// Creates a literal secret.
     pub fn literal(text: &str) -> Secret {
+        secrets::remember([text]);
         Secret(Arc::new(SecretSource::Literal(text.into())))
     }
 
@@ -291,6 +293,7 @@ impl Secret {
         }
         let text: Arc<str> =
             read_secret(path).map_err(|error| secret_error(error.to_string()))?.into();
+        secrets::remember([&text]);
         *read = stamp.map(|stamp| (stamp, text.clone()));
         Ok(text)
     }

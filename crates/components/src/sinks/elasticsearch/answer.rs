@@ -13,6 +13,7 @@ mod object;
 
 use crate::sinks::http_delivery::{Answer, Failure, Judgement, UnusableAnswer};
 use cut_string::CutString;
+use millstream_model::secrets::mask_answer;
 use millstream_transport::http::BodyReader;
 use object::Object;
 use serde::Deserialize;
@@ -319,6 +320,8 @@ fn reason(status: u16, error: Option<&Value>) -> String {
     if let Some(cause) = error.and_then(|error| error.get("caused_by")?.get("reason")?.as_str()) {
         reason = format!("{reason}: {cause}");
     }
+    // The server may quote headers and the address.
+    let reason = mask_answer(&reason);
     let mut reason: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
     reason

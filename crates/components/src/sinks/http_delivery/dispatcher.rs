@@ -1,8 +1,8 @@
 //! The dispatcher: sends requests to the endpoints, and tracks their health.
 
 use super::{Answer, Request, Settings};
-use bytes::Bytes;
 use millstream_model::flights::Flights;
+use millstream_model::secrets::{MASK, mask_answer};
 use millstream_transport::auth::Auth;
 use millstream_transport::http::{BodyReader, Client, Outgoing, Response, SendError};
 use millstream_transport::{Endpoints, HeaderName, HeaderValue, Pause, Rate};
@@ -15,6 +15,9 @@ use tokio::time::Instant;
 
 /// Shortest text that is masked as a secret. Bytes. Masking shorter ones would garble the response.
 const SECRET_LEN_MIN: usize = 4;
+
+/// Header with the address of a redirect, which is shown.
+const LOCATION: HeaderName = HeaderName::from_static("location");
 
 /// Header by which an endpoint recognizes a retried request.
 const ID_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
@@ -194,18 +197,23 @@ async fn attempt(
             sensitive.filter_map(|value| value.to_str().ok()).flat_map(str::split_whitespace);
         let is_scheme = |text: &&str| matches!(*text, "Basic" | "Bearer" | "ApiKey");
         secrets.extend(texts.filter(|text| !is_scheme(text)).map(str::to_owned));
-        response.body = masked(&response.body, &secrets);
+        response.body = masked(&response.body, &secrets).into();
+        if let Some(location) = response.headers.get_mut(LOCATION) {
+            let text = masked(location.as_bytes(), &secrets);
+            *location = HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(MASK));
+        }
     }
     (client, result)
 }
 
-/// Masks the secrets of the request in a response body, which is shown in the log and in `/ready`.
-fn masked(body: &[u8], secrets: &[String]) -> Bytes {
-    let mut text = String::from_utf8_lossy(body).into_owned();
+/// Masks the secrets of the request, and those that the process knows, in a part of a response, which
+/// is shown in the log and in `/ready`.
+fn masked(part: &[u8], secrets: &[String]) -> String {
+    let mut text = mask_answer(&String::from_utf8_lossy(part)).into_owned();
     for secret in secrets.iter().filter(|secret| secret.len() >= SECRET_LEN_MIN) {
-        text = text.replace(secret.as_str(), "…");
+        text = text.replace(secret.as_str(), MASK);
     }
-    text.into()
+    text
 }
 
 fn secret(auth: &Auth) -> Option<String> {
@@ -228,6 +236,6 @@ mod tests {
     fn responses_that_quote_a_secret_are_masked() {
         let secrets = ["hunter22".to_owned(), "aHVudGVyMjI=".to_owned(), "e".to_owned()];
         let body = masked(b"no such user: Basic aHVudGVyMjI= (hunter22)", &secrets);
-        assert_eq!(body, "no such user: Basic … (…)");
+        assert_eq!(body, "no such user: Basic REDACTED (REDACTED)");
     }
 }

@@ -3,6 +3,7 @@
 use super::ConnectionError;
 use crate::sinks::tcp::frame::Frame;
 use crate::sinks::tcp::protocol::Response;
+use millstream_model::secrets::mask_answer;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -153,8 +154,10 @@ impl Shared {
             Response::Acknowledged(number) => state.settle(number),
             // An endpoint may repeat refusals: keep at most one per frame in flight.
             Response::Refused(number, reason) if number > state.settled => {
-                let reason =
-                    || reason.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect();
+                let reason = || {
+                    let reason = mask_answer(&reason);
+                    reason.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect()
+                };
                 state.refused.entry(number).or_insert_with(reason);
             }
             Response::Refused(..) => {}

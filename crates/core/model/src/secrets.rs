@@ -1,0 +1,302 @@
+//! The secrets that the agent knows, and their removal from everything that leaves it: its log, its
+//! API, its metrics, and what endpoints say.
+//!
+//! One list for the whole process, because errors pass through many hands before they are shown. A
+//! value stays in the list after a reload: it may still be valid, and in an error that is shown later.
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use parking_lot::RwLock;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Write;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What takes the place of a secret.
+pub const MASK: &str = "REDACTED";
+
+/// Fewest bytes of a value that is masked everywhere: shorter ones are found anywhere.
+const EVERYWHERE_BYTES_MIN: usize = 6;
+
+/// Fewest bytes of a value that is masked in what an endpoint says. It may be an ordinary word.
+const ANSWER_BYTES_MIN: usize = 4;
+
+/// Most bytes of a value that are searched for. A longer one is masked as far as that.
+const VALUE_BYTES_MAX: usize = 4 << 10;
+
+/// Most bytes of all values; beyond it, the oldest are forgotten.
+const VALUES_BYTES_MAX: usize = 64 << 10;
+
+/// Fewest bytes of a line of a value that is searched for by itself.
+const LINE_BYTES_MIN: usize = 12;
+
+/// Most characters of a word or number that is ordinary: a longer one is a generated secret.
+const ORDINARY_CHARS_MAX: usize = 15;
+
+/// The list of the process.
+static SECRETS: RwLock<Secrets> = RwLock::new(Secrets::new());
+
+/// Adds values to the secrets of the process. Empty and short ones are left out.
+pub fn remember<S: AsRef<str>>(values: impl IntoIterator<Item = S>) {
+    let values: Vec<S> = values.into_iter().collect();
+    let is_known = {
+        let secrets = SECRETS.read();
+        values.iter().all(|value| secrets.has(value.as_ref()))
+    };
+    if !is_known {
+        SECRETS.write().remember(values.iter().map(AsRef::as_ref));
+    }
+}
+
+/// Returns a text that leaves the agent, with the secrets of the process masked: those of at least
+/// 6 bytes that are no ordinary word or number.
+pub fn mask(text: &str) -> Cow<'_, str> {
+    let masker = SECRETS.read().everywhere.clone();
+    masker.map_or(Cow::Borrowed(text), |masker| masker.mask(text))
+}
+
+/// The same for what an endpoint says, which may repeat what it was sent: secrets of at least 4 bytes
+/// are masked, also ordinary words.
+pub fn mask_answer(text: &str) -> Cow<'_, str> {
+    let masker = SECRETS.read().in_answers.clone();
+    masker.map_or(Cow::Borrowed(text), |masker| masker.mask(text))
+}
+
+/// Whether a value is searched for in everything that leaves the agent: a short one, or an ordinary
+/// word or number, is in any text.
+pub fn is_searched(value: &str) -> bool {
+    value.len() >= EVERYWHERE_BYTES_MIN && !is_ordinary(value)
+}
+
+/// Whether a value is a word, also with underscores, or a number, a time or an address.
+fn is_ordinary(value: &str) -> bool {
+    if value.chars().count() > ORDINARY_CHARS_MAX {
+        return false;
+    }
+    let is_letter = |c: char| c.is_alphabetic() || c == '_';
+    let is_lower = value.chars().skip(1).all(|c| is_letter(c) && !c.is_uppercase());
+    let is_upper = value.chars().all(|c| is_letter(c) && !c.is_lowercase());
+    let is_number = value.chars().all(|c| c.is_ascii_digit() || "+-.:".contains(c));
+    (value.starts_with(is_letter) && (is_lower || is_upper)) || is_number
+}
+
+/// Values and what finds them.
+struct Secrets {
+    /// The oldest first.
+    values: VecDeque<Box<str>>,
+    bytes: usize,
+    everywhere: Option<Arc<Masker>>,
+    in_answers: Option<Arc<Masker>>,
+}
+
+impl Secrets {
+    const fn new() -> Secrets {
+        Secrets { values: VecDeque::new(), bytes: 0, everywhere: None, in_answers: None }
+    }
+
+    fn has(&self, value: &str) -> bool {
+        let value = searched_part(value);
+        value.len() < ANSWER_BYTES_MIN || self.values.iter().any(|known| **known == *value)
+    }
+
+    fn remember<'v>(&mut self, values: impl Iterator<Item = &'v str>) {
+        for value in values {
+            if !self.has(value) {
+                let value = searched_part(value);
+                self.bytes += value.len();
+                self.values.push_back(value.into());
+            }
+        }
+        while self.bytes > VALUES_BYTES_MAX {
+            let Some(oldest) = self.values.pop_front() else { break };
+            self.bytes -= oldest.len();
+        }
+        let forms = || self.values.iter().flat_map(|value| forms(value));
+        self.everywhere = Masker::new(forms().filter(|form| is_searched(form)));
+        self.in_answers = Masker::new(forms().filter(|form| form.len() >= ANSWER_BYTES_MIN));
+    }
+}
+
+/// Returns the part of a value that is searched for.
+fn searched_part(value: &str) -> &str {
+    let value = value.trim();
+    &value[..value.floor_char_boundary(VALUE_BYTES_MAX)]
+}
+
+/// Finds values in texts.
+struct Masker(AhoCorasick);
+
+impl Masker {
+    /// Creates a masker; `None` without values.
+    fn new(forms: impl Iterator<Item = String>) -> Option<Arc<Masker>> {
+        let forms: BTreeSet<String> = forms.collect();
+        if forms.is_empty() {
+            return None;
+        }
+        // Its bounds are far above that of the values.
+        let built = AhoCorasick::builder().match_kind(MatchKind::Standard).build(forms);
+        built.ok().map(|finder| Arc::new(Masker(finder)))
+    }
+
+    fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let found = self.find(text);
+        if found.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut masked = String::with_capacity(text.len());
+        let mut end = 0;
+        for range in found {
+            masked.push_str(&text[end..range.start]);
+            masked.push_str(MASK);
+            end = range.end;
+        }
+        masked.push_str(&text[end..]);
+        Cow::Owned(masked)
+    }
+
+    /// Returns where values are, ascending; those that overlap as one.
+    fn find(&self, text: &str) -> Vec<Range<usize>> {
+        let found = self.0.find_overlapping_iter(text).map(|found| found.range());
+        let mut found: Vec<Range<usize>> = found.collect();
+        found.sort_by_key(|range| range.start);
+        let mut joined: Vec<Range<usize>> = Vec::new();
+        for range in found {
+            match joined.last_mut() {
+                Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        joined
+    }
+}
+
+/// Returns the forms in which a value may occur: as it is and line by line, in a URL or a form, out
+/// of a URL, and in a string of JSON.
+fn forms(value: &str) -> Vec<String> {
+    let lines = value.lines().map(str::trim).filter(|line| line.len() >= LINE_BYTES_MIN);
+    let plain = [value].into_iter().chain(lines).map(str::to_owned);
+    let decoded = percent_decoded(value);
+    let plain: Vec<String> = plain.chain(decoded).collect();
+    let others = plain.iter().flat_map(|value| {
+        let upper = percent_encoded(value, |out, byte| write!(out, "%{byte:02X}"));
+        let lower = percent_encoded(value, |out, byte| write!(out, "%{byte:02x}"));
+        let in_form = upper.replace("%20", "+");
+        [upper, lower, in_form, in_json(value)]
+    });
+    let others: Vec<String> = others.collect();
+    [plain, others].concat()
+}
+
+fn percent_encoded(value: &str, encode: fn(&mut String, u8) -> std::fmt::Result) -> String {
+    let mut out = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to memory does not fail.
+            let _ = encode(&mut out, byte);
+        }
+    }
+    out
+}
+
+/// Returns the decoded form of a value that is encoded for a URL; `None` for any other.
+fn percent_decoded(value: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let digits = behind.get(..2).filter(|_| *first == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &behind[2..] } else { behind };
+    }
+    String::from_utf8(bytes).ok().filter(|decoded| decoded != value)
+}
+
+fn in_json(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for character in value.chars() {
+        match character {
+            '"' | '\\' => out.extend(['\\', character]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masker(values: &[&str]) -> Secrets {
+        let mut secrets = Secrets::new();
+        secrets.remember(values.iter().copied());
+        secrets
+    }
+
+    fn masked(values: &[&str], text: &str) -> String {
+        masker(values).everywhere.map_or(text.to_owned(), |masker| masker.mask(text).into_owned())
+    }
+
+    #[test]
+    fn a_value_is_masked_in_each_form() {
+        let value = "p&ss w/\"rd\u{e9}";
+        for (text, expected) in [
+            ("a p&ss w/\"rd\u{e9} b", "a REDACTED b"),
+            ("?k=p%26ss%20w%2F%22rd%C3%A9&x=1", "?k=REDACTED&x=1"),
+            ("?k=p%26ss%20w%2f%22rd%c3%a9", "?k=REDACTED"),
+            ("k=p%26ss+w%2F%22rd%C3%A9", "k=REDACTED"),
+            (r#"{"a":"p&ss w/\"rdé"}"#, r#"{"a":"REDACTED"}"#),
+            ("p&ss w/\"rd", "p&ss w/\"rd"),
+        ] {
+            assert_eq!(masked(&[value], text), expected);
+        }
+        assert_eq!(masked(&["a%2Fb%2Fc%2Fd"], "x a/b/c/d y"), "x REDACTED y");
+        let pem = "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\n-----END KEY-----";
+        assert_eq!(masked(&[pem], "got MIIEvQIBADANBgkq"), "got REDACTED");
+    }
+
+    #[test]
+    fn values_that_overlap_leave_no_part() {
+        let values = ["abc123def", "def456ghi", "123def456"];
+        assert_eq!(masked(&values, "-abc123def456ghi-"), "-REDACTED-");
+        assert_eq!(masked(&values, "abc123defabc123def"), "REDACTEDREDACTED");
+    }
+
+    #[test]
+    fn short_and_ordinary_values_are_masked_in_answers_only() {
+        let secrets = masker(&["a", "", " ", "changeme", "x1y2"]);
+        let text = "a changeme x1y2";
+        assert!(secrets.everywhere.is_none());
+        assert_eq!(secrets.in_answers.unwrap().mask(text), "a REDACTED REDACTED");
+    }
+
+    #[test]
+    fn the_list_is_bounded_and_forgets_the_oldest() {
+        let value = |number: usize| format!("{number:08}-{}", "x".repeat(1000));
+        let mut secrets = Secrets::new();
+        for number in (0..1000).step_by(100) {
+            let values: Vec<String> = (number..number + 100).map(value).collect();
+            secrets.remember(values.iter().map(String::as_str));
+        }
+        assert!(secrets.bytes <= VALUES_BYTES_MAX);
+        let masker = secrets.everywhere.unwrap();
+        assert_eq!(masker.mask(&value(999)), MASK);
+        assert_eq!(masker.mask(&value(0)), value(0));
+        let long = "y".repeat(10 * VALUE_BYTES_MAX);
+        assert_eq!(masked(&[&long], &long[..VALUE_BYTES_MAX]), MASK);
+    }
+
+    #[test]
+    fn the_process_masks_what_it_remembers() {
+        remember(["process-secret-1"]);
+        remember(["process-secret-2", "process-secret-1"]);
+        assert_eq!(mask("process-secret-1, process-secret-2"), "REDACTED, REDACTED");
+        assert_eq!(mask_answer("process-secret-1"), MASK);
+        assert!(matches!(mask("nothing"), Cow::Borrowed(_)));
+    }
+}
