@@ -5,6 +5,7 @@ pub mod framing;
 pub mod glob;
 pub mod jvm;
 pub mod kafka;
+pub mod message;
 pub mod period;
 pub mod segments;
 

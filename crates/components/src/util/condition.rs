@@ -2,9 +2,12 @@
 
 use arrow_buffer::{BooleanBuffer, Buffer};
 use millstream_expressions::{Counts, Expression, Field, Input};
-use millstream_model::{Batch, CellKind, Column, ColumnBuilder, Counters, Outputs, Selection};
+use millstream_model::{
+    Batch, CellKind, Column, ColumnBuilder, Counters, LINE, Outputs, Selection,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// An option that is a condition.
@@ -108,7 +111,7 @@ fn count(counts: Counts, counters: &Counters) {
 }
 
 /// Presents a batch to an expression: fields of the line by name, then attributes, the message, the
-/// event's time, and `meta.host`, `meta.source` and `meta.file`.
+/// event's time, and `meta.host`, `meta.source`, `meta.file` and `meta.line`.
 fn with_input<T>(expression: &Expression, batch: &Batch, run: impl FnOnce(&Input<'_>) -> T) -> T {
     let runs: Vec<(usize, usize)> = batch.runs(0, batch.rows()).collect();
     let constants = constants(expression, batch);
@@ -116,9 +119,13 @@ fn with_input<T>(expression: &Expression, batch: &Batch, run: impl FnOnce(&Input
         true => (0..batch.rows()).map(|row| batch.event_ns(row)).collect(),
         false => Vec::new(),
     };
+    let message = OnceCell::new();
     let field = |name: &str| match batch.fields.get(name) {
+        _ if name == LINE => Some(Field::from(&batch.message)),
+        _ if name == "message" => {
+            Some(Field::from(&**message.get_or_init(|| batch.message_column())))
+        }
         Some(column) => Some(Field::from(column)),
-        None if name == "message" => Some(Field::from(&batch.message)),
         None if name == "timestamp" => Some(Field::Times(&times)).filter(|_| !times.is_empty()),
         None => constants.iter().find(|column| &*column.name == name).map(Field::from),
     };

@@ -148,6 +148,11 @@ impl Template {
         complete
     }
 
+    /// Whether it has the message of an event.
+    pub fn reads_message(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Field(Field::Message, _)))
+    }
+
     /// Returns the text at a given time with `*` for every field: a pattern for all texts of that
     /// time.
     pub fn outline(&self, ns: i64) -> String {

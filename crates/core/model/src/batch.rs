@@ -5,6 +5,7 @@
 //! present, says which rows remain, so that a filter costs one bitmap.
 
 mod id;
+mod message;
 mod repeat;
 mod sample;
 
@@ -16,6 +17,7 @@ use crate::sinkset::SinkSet;
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use bytes::Bytes;
 pub use id::EventId;
+pub use message::LINE;
 use millstream_columns::{Cell, Column, Columns, Kind, Value};
 pub use sample::{EventSample, SAMPLE_BYTES_MAX, VALUE_BYTES_MAX};
 use std::collections::BTreeMap;
@@ -81,10 +83,11 @@ pub struct Batch {
     /// Ids that came with the records, such as in a header; a row without one is identified by its
     /// position. `None` if no row has one. Every cell is text or absent.
     pub ids: Option<Column>,
-    /// Text of each row, without its line end. Every cell is text.
+    /// The line of each row, without its line end. Every cell is text. It is the message of events
+    /// without a field of that name: see [`Batch::message_column`].
     pub message: Column,
-    /// Rows whose message is a field of the event; all if `None`. A message that was parsed into
-    /// fields need not be encoded again. Codecs that write the raw line ignore this.
+    /// Rows whose line is a field of the event; all if `None`. A line that was parsed into fields
+    /// need not be encoded again. Codecs that write the line ignore this.
     pub shown: Option<BooleanBuffer>,
     /// Fields that were parsed from the rows or added to them.
     pub fields: Columns,
@@ -136,7 +139,7 @@ impl Batch {
         whole.into_iter().chain(parts.into_iter().map(move |(b, e)| (b + begin, e + begin)))
     }
 
-    /// Returns the text of a row.
+    /// Returns the line of a row.
     #[inline(always)]
     pub fn text(&self, row: usize) -> &[u8] {
         self.message.bytes(&self.block, self.message.cells()[row])

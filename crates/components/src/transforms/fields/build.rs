@@ -14,7 +14,7 @@ use super::{Fields, Step};
 use crate::component::{BuildCx, Component, TransformComponent};
 use crate::transforms::parse::of_config;
 use crate::util::condition::Formula;
-use millstream_model::{BuildError, OptionError, Transform};
+use millstream_model::{BuildError, LINE, OptionError, Transform};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -78,6 +78,19 @@ impl StepConfig {
 }
 
 impl StepConfig {
+    /// Returns the fields that it changes or removes.
+    fn changed(&self) -> Vec<&String> {
+        match self {
+            StepConfig::Copy(names) => names.values().collect(),
+            StepConfig::Substring(one) => vec![one.to.as_ref().unwrap_or(&one.field)],
+            StepConfig::Split(one) => one.to.iter().flatten().chain(&one.into).collect(),
+            StepConfig::Join(one) => vec![&one.to],
+            StepConfig::Lookup(one) => vec![one.to.as_ref().unwrap_or(&one.field)],
+            StepConfig::Hash(one) => vec![one.to.as_ref().unwrap_or(&one.field)],
+            _ => self.names(),
+        }
+    }
+
     /// Returns the fields it names.
     fn names(&self) -> Vec<&String> {
         match self {
@@ -121,7 +134,7 @@ fn casts(
 ) -> Result<Vec<(Arc<str>, millstream_parsers::Type)>, OptionError> {
     let cast = |(name, kind): (&String, &CastType)| match name.as_str() {
         "message" => {
-            Err(error("/cast/message", "the line is always text; copy it to a field first"))
+            Err(error("/cast/message", "a message is always text; copy it to a field first"))
         }
         _ => Ok((name.as_str().into(), of_config(kind, &format!("/cast/{name}"))?)),
     };
@@ -186,6 +199,10 @@ impl FieldsConfig {
         for (index, step) in self.steps.iter().enumerate() {
             if step.names().iter().any(|name| name.is_empty()) {
                 let message = "has a field with an empty name; write its name";
+                errors.push(OptionError::new(format!("/steps/{index}"), message));
+            }
+            if step.changed().iter().any(|name| *name == LINE) {
+                let message = "`meta.line` is the line, which no step changes; copy it to a field";
                 errors.push(OptionError::new(format!("/steps/{index}"), message));
             }
             match step.step() {

@@ -1,8 +1,9 @@
 //! Steps that rename, drop, keep, copy, compute and set fields.
 
 use super::config::{Constant, SetConfig};
-use super::{MESSAGE, Noted, Step, column, put, take};
+use super::{Noted, Step, column, put, take};
 use crate::util::condition::Formula;
+use crate::util::message::{MESSAGE, note_message_field};
 use crate::util::template::Template;
 use millstream_model::{Batch, Cell, CellKind, Column, ColumnBuilder, Selection};
 use std::collections::HashSet;
@@ -118,6 +119,9 @@ impl Value {
                 made.cells().fill(cell);
             }
             Value::Template(template) => {
+                if template.reads_message() {
+                    note_message_field(batch, "transform fields");
+                }
                 let mut text = Vec::new();
                 for segment in batch.segments.iter() {
                     let per_row = template.per_row(batch);

@@ -18,13 +18,12 @@ pub use config::{
 };
 
 use crate::transforms::on_error::{Failed, OnError};
+use crate::util::message::{MESSAGE, note_message_field};
 use millstream_model::{
-    Batch, Cell, CellKind, Column, ColumnBuilder, ComponentError, Counters, Map, Outputs, Selection,
+    Batch, Cell, CellKind, Column, ColumnBuilder, ComponentError, Counters, LINE, Map, Outputs,
+    Selection,
 };
 use std::sync::Arc;
-
-/// The field with the text of an event.
-const MESSAGE: &str = "message";
 
 /// A step of the transform.
 trait Step: Send + Sync {
@@ -63,23 +62,50 @@ impl Map for Fields {
 // Columns by name; the message is one of them.
 
 fn column(batch: &Batch, name: &str) -> Option<Column> {
-    if name == MESSAGE { Some(batch.message.clone()) } else { batch.fields.get(name).cloned() }
+    match name {
+        MESSAGE => {
+            note_message_field(batch, "transform fields");
+            Some(batch.message_column().into_owned())
+        }
+        LINE => Some(batch.message.clone()),
+        _ => batch.fields.get(name).cloned(),
+    }
 }
 
 /// Merges a column under its name. Rows without a value keep the existing one.
 fn put(batch: &mut Batch, column: Column) {
-    if &*column.name != MESSAGE {
+    if &*column.name != MESSAGE || batch.fields.get(MESSAGE).is_some() {
         return batch.fields.merge(column, &batch.block);
     }
-    let mut edit = batch.message.edit();
-    let rows = 0..batch.rows();
-    for row in rows.clone().filter(|row| column.cells()[*row].is_present()) {
-        edit.text(row, &batch.value(&column, row).plain().unwrap_or_default());
-    }
     let is_shown = |row: usize| batch.is_shown(row) || column.cells()[row].is_present();
-    let shown = batch.shown.is_some().then(|| Selection::collect_bool(rows.end, is_shown));
-    batch.message = edit.finish(batch.message.name.clone());
+    let shown = Selection::collect_bool(batch.rows(), is_shown);
+    let shown = batch.shown.is_some().then_some(shown);
+    set_lines(batch, &column);
     batch.shown = shown;
+}
+
+/// Replaces lines by the values of a column, where it has one.
+fn set_lines(batch: &mut Batch, column: &Column) {
+    let mut edit = batch.message.edit();
+    for row in (0..batch.rows()).filter(|row| column.cells()[*row].is_present()) {
+        edit.text(row, &batch.value(column, row).plain().unwrap_or_default());
+    }
+    batch.message = edit.finish(batch.message.name.clone());
+}
+
+/// Replaces messages by other ones: fields by fields, and lines by lines.
+fn change_messages(batch: &mut Batch, made: &Column) {
+    let Some(field) = batch.fields.get(MESSAGE).cloned() else {
+        batch.message = made.clone();
+        return;
+    };
+    let (mut of_fields, mut of_lines) = (made.edit(), made.edit());
+    for (row, cell) in field.cells().iter().enumerate() {
+        let other = if cell.is_present() { &mut of_lines } else { &mut of_fields };
+        other.set(row, Cell::ABSENT);
+    }
+    batch.fields.set(of_fields.finish(field.name.clone()));
+    set_lines(batch, &of_lines.finish(field.name.clone()));
 }
 
 /// Removes a field from the events, and returns its column.
@@ -87,8 +113,10 @@ fn take(batch: &mut Batch, name: &str) -> Option<Column> {
     if name != MESSAGE {
         return batch.fields.remove(name);
     }
+    let message = column(batch, MESSAGE)?;
+    batch.fields.remove(MESSAGE);
     batch.shown = Some(Selection::new_unset(batch.rows()));
-    Some(batch.message.clone())
+    Some(message)
 }
 
 /// Iterates over the selected rows.
@@ -122,7 +150,7 @@ fn change(
     match (is_changed, in_place && from != MESSAGE) {
         (false, _) => {}
         (true, true) => batch.fields.set(made.finish(to.clone())),
-        (true, false) if in_place => batch.message = made.finish(to.clone()),
+        (true, false) if in_place => change_messages(batch, &made.finish(to.clone())),
         (true, false) => put(batch, made.finish(to.clone())),
     }
 }

@@ -363,7 +363,7 @@ fn errors_say_what_to_write_instead() {
         (
             json!({ "cast": { "message": "int" } }),
             "/steps/0/cast/message",
-            "the line is always text",
+            "a message is always text",
         ),
         (
             json!({ "cast": { "a": { "type": "int", "format": "x" } } }),

@@ -1,8 +1,9 @@
 //! Steps on values: casts and hashes.
 
 use super::config::Algorithm;
-use super::{MESSAGE, Noted, Step, change, column, plain, rows};
+use super::{Noted, Step, change, column, plain, rows};
 use crate::transforms::redact::{hmac, push_hex};
+use crate::util::message::MESSAGE;
 use millstream_model::{Batch, Cell, CellKind, Column, ColumnBuilder};
 use millstream_parsers::{Fields, Type};
 use sha2::{Digest, Sha256};

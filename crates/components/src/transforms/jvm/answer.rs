@@ -1,5 +1,6 @@
 //! What an operator changed, applied to its batch.
 
+use crate::util::message::MESSAGE;
 use millstream_jvm::{Answer, ChangedColumn, ColumnPlace, RowFailure};
 use millstream_model::{
     Batch, Cell, CellKind, Column, ColumnBuilder, Columns, Selection, TIME_UNKNOWN,
@@ -41,7 +42,7 @@ pub fn apply(mut batch: Batch, names: &[Arc<str>], answer: Answer) -> Changed {
         };
         let column = |name: &Arc<str>| Column::new(name.clone(), cells, answer.buffer.clone());
         match place {
-            ColumnPlace::Existing(0) => set_message(&mut batch, column(&names[0])),
+            ColumnPlace::Existing(0) => set_messages(&mut batch, column(&names[0])),
             ColumnPlace::Existing(index) => batch.fields.set(column(&names[index])),
             ColumnPlace::New(name) if &*name == TIMESTAMP => set_times(&mut batch, &column(&name)),
             ColumnPlace::New(name) => {
@@ -140,7 +141,31 @@ fn remove(batch: &mut Batch, name: &Arc<str>, rows: impl Iterator<Item = usize>)
     batch.fields.set(edit.finish(name.clone()));
 }
 
-/// Sets the texts. Where there is none, the event keeps its text and no longer shows it.
+/// Sets the messages: fields where events have that field, and lines elsewhere.
+fn set_messages(batch: &mut Batch, column: Column) {
+    let Some(field) = batch.fields.get(MESSAGE).cloned() else {
+        return set_message(batch, column);
+    };
+    let has_field = |row: usize| field.cells()[row].is_present();
+    let (mut of_fields, mut of_lines) = (column.edit(), column.edit());
+    for row in 0..batch.rows() {
+        match has_field(row) {
+            true => keep_text(batch, row, &mut of_lines),
+            false => of_fields.set(row, Cell::ABSENT),
+        }
+    }
+    // The line does not take the place of a field that is removed.
+    let stays = |row| batch.is_shown(row) && column.cells()[row].is_present();
+    let shown = Selection::collect_bool(batch.rows(), |row| !has_field(row) || stays(row));
+    batch.fields.set(of_fields.finish(field.name.clone()));
+    set_message(batch, of_lines.finish(column.name.clone()));
+    batch.shown = Some(match &batch.shown {
+        Some(before) => before & &shown,
+        None => shown,
+    });
+}
+
+/// Sets the lines. Where there is none, the event keeps its text and no longer shows it.
 fn set_message(batch: &mut Batch, column: Column) {
     let kept = |row: usize| column.cells()[row].is_present();
     if !(0..batch.rows()).all(kept) {

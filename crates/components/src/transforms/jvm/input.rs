@@ -1,15 +1,17 @@
 //! A batch as an operator gets it.
 
 use super::Limits;
+use crate::util::message::{MESSAGE, note_message_field};
 use millstream_jvm::{Answer, CallError, InputColumn, InputSegment, Operator};
 use millstream_model::{Batch, Column, Segment};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A batch with the rows that go to the operator.
 pub struct Input<'b> {
     batch: &'b Batch,
     rows: &'b [u32],
-    columns: Vec<&'b Column>,
+    columns: Vec<Cow<'b, Column>>,
     /// Names of the columns; the first one is the message.
     pub names: Vec<Arc<str>>,
 }
@@ -17,20 +19,18 @@ pub struct Input<'b> {
 impl<'b> Input<'b> {
     /// Lists the columns.
     pub fn new(batch: &'b Batch, rows: &'b [u32]) -> Input<'b> {
-        let columns: Vec<&Column> =
-            std::iter::once(&batch.message).chain(batch.fields.iter()).collect();
+        note_message_field(batch, "transform jvm");
+        let others = batch.fields.iter().filter(|column| *column.name != *MESSAGE);
+        let columns: Vec<Cow<'_, Column>> =
+            std::iter::once(batch.message_column()).chain(others.map(Cow::Borrowed)).collect();
         let names = columns.iter().map(|column| column.name.clone()).collect();
         Input { batch, rows, columns, names }
     }
 
     /// Calls the operator within its limits.
     pub fn call(&self, operator: &Operator, limits: &Limits) -> Result<Answer, CallError> {
-        let column = |column: &&'b Column| InputColumn {
-            name: &column.name,
-            cells: column.cells(),
-            own: column.own(),
-        };
-        let columns: Vec<InputColumn<'_>> = self.columns.iter().map(column).collect();
+        let columns = self.columns.iter();
+        let columns: Vec<InputColumn<'_>> = columns.map(|column| input_column(column)).collect();
         let constants: Vec<Vec<(&str, &str)>> =
             self.batch.segments.iter().map(|segment| self.constants(segment)).collect();
         let mut segments = Vec::with_capacity(constants.len());
@@ -62,4 +62,8 @@ impl<'b> Input<'b> {
         ];
         attributes.map(|(name, value)| (name.as_str(), value.as_str())).chain(meta).collect()
     }
+}
+
+fn input_column(column: &Column) -> InputColumn<'_> {
+    InputColumn { name: &column.name, cells: column.cells(), own: column.own() }
 }

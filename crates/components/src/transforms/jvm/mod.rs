@@ -17,6 +17,7 @@ pub use config::{DeclaredType, JvmConfig, OperatorLanguage, Timeouts};
 
 use crate::transforms::on_error::{Failed, OnError};
 use crate::util::condition::Condition;
+use crate::util::message::MESSAGE;
 use figures::{Counted, Figures};
 use input::Input;
 use millstream_jvm::{Answer, CallError, FailureReason, Operator};
@@ -80,7 +81,7 @@ impl JvmOperator {
 
     fn transform(&self, mut batch: Batch, out: &mut Outputs) {
         let names = self.operator.registered().fields.iter().map(String::as_str);
-        batch.fields.lift(names, &batch.block);
+        batch.fields.lift(names.chain([MESSAGE]), &batch.block);
         let rows = self.rows(&batch, out);
         if rows.is_empty() {
             return out.send(0, batch);

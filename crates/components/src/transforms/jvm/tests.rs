@@ -100,6 +100,21 @@ fn events(batch: &Batch, fields: &[&str]) -> Vec<String> {
 }
 
 #[test]
+fn a_message_is_changed_where_it_is() {
+    let mut batch = lines("x\ny\nz\n");
+    let mut field = ColumnBuilder::new(3);
+    field.text(0, b"of x");
+    field.text(1, b"of y");
+    batch.fields.set(field.finish("message".into()));
+    let changed = Builder::new()
+        .column(ColumnPlace::Existing(0), &[text("new"), None, text("new z")])
+        .apply(batch);
+    assert_eq!(events(&changed.batch, &["message"]), ["x new", "y -", "new z -"]);
+    assert!(!changed.batch.is_shown(1), "the line does not take the place of the field");
+    assert!(changed.batch.is_shown(2));
+}
+
+#[test]
 fn columns_are_changed_and_added() {
     let changed = Builder::new()
         .column(ColumnPlace::Existing(2), &[text("new"), None, text("b-2")])

@@ -4,7 +4,7 @@ use super::config::{
     EscapeName, FieldConfig, Format, FormatConfig, FormattedType, ParseConfig, Quotes, TypeConfig,
     TypeName,
 };
-use super::{Keep, Parse, TimeField};
+use super::{Keep, Parse, Source, TimeField};
 use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_framing::TimeSpec;
 use millstream_model::{BuildError, OptionError, Transform};
@@ -427,14 +427,14 @@ impl TransformComponent for ParseConfig {
         let times = self.times(&parsers)?;
         let keep =
             self.keep.unwrap_or(if parsers.is_empty() { Keep::Always } else { Keep::OnError });
-        let field = (self.field != "message").then(|| self.field.as_str().into());
+        let source = Source::of(&self.field);
         let formats: Arc<[String]> = self.names().into();
         let (parsers, on_error) = (Arc::new(parking_lot::Mutex::new(parsers)), self.on_error);
         Ok(Transform::Map(Arc::new(move || {
             let parsers = parsers.lock();
             let parsers = parsers.iter().map(|parser| parser.clone_boxed()).collect();
-            let (formats, field, times) = (formats.clone(), field.clone(), times.clone());
-            Box::new(Parse { parsers, formats, field, keep, times, on_error })
+            let (formats, source, times) = (formats.clone(), source.clone(), times.clone());
+            Box::new(Parse { parsers, formats, source, keep, times, on_error })
         })))
     }
 }

@@ -11,9 +11,10 @@ pub use config::{
 };
 
 use crate::transforms::on_error::{Failed, OnError};
+use crate::util::message::{MESSAGE, note_message_field};
 use millstream_framing::{TimeReader, Unread};
 use millstream_model::{
-    Batch, CellKind, Column, ComponentError, Map, Outputs, Selection, TIME_UNKNOWN,
+    Batch, Cell, CellKind, Column, ComponentError, LINE, Map, Outputs, Selection, TIME_UNKNOWN,
 };
 use millstream_parsers::{Failure, Fields, Input, Parser};
 use schemars::JsonSchema;
@@ -36,10 +37,31 @@ pub enum Keep {
     Never,
 }
 
+/// What is parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Source {
+    /// The message: the field of this name, or else the line.
+    Message,
+    /// The line.
+    Line,
+    /// Another field.
+    Field(Arc<str>),
+}
+
+impl Source {
+    fn of(name: &str) -> Source {
+        match name {
+            MESSAGE => Source::Message,
+            LINE => Source::Line,
+            name => Source::Field(name.into()),
+        }
+    }
+}
+
 /// A field with the time.
 #[derive(Clone)]
 struct TimeField {
-    /// The field; the message if `None`.
+    /// The field; the line if `None`.
     field: Option<Arc<str>>,
     reader: TimeReader,
     keep: bool,
@@ -52,8 +74,7 @@ struct Parse {
     parsers: Vec<Box<dyn Parser>>,
     /// Names of the formats.
     formats: Arc<[String]>,
-    /// The field to parse; the message if `None`.
-    field: Option<Arc<str>>,
+    source: Source,
     keep: Keep,
     /// Fields with the time: each format may use another one.
     times: Vec<TimeField>,
@@ -81,13 +102,18 @@ impl Map for Parse {
 impl Parse {
     /// Parses the lines and adds their fields; returns the parsed column.
     fn parse_field(&mut self, batch: &mut Batch, failed: &mut Failed, out: &Outputs) -> Column {
-        let source = match &self.field {
-            None => batch.message.clone(),
-            Some(name) => text_of(batch, name),
+        let source = match &self.source {
+            Source::Message if batch.has_message_field() => {
+                note_message_field(batch, "transform parse");
+                text_of(batch, &MESSAGE.into());
+                batch.message_column().into_owned()
+            }
+            Source::Message | Source::Line => batch.message.clone(),
+            Source::Field(name) => text_of(batch, name),
         };
         let mut runs: Vec<(usize, usize)> = batch.runs(0, batch.rows()).collect();
-        if self.field.is_some() {
-            runs = present(&source, &runs, failed);
+        if self.source != Source::Line && !source.is_same(&batch.message) {
+            runs = present(&source, runs, failed);
         }
         let mut fields = Fields::new(batch.rows(), source.own());
         let mut before = Vec::new();
@@ -151,21 +177,30 @@ impl Parse {
             Keep::Never => Selection::new_unset(batch.rows()),
             Keep::OnError => failed.selection(batch.rows()),
         };
-        match &self.field {
-            None => {
-                let before = batch.shown.take();
-                batch.shown = Some(before.map_or(left.clone(), |before| &before & &left));
-            }
-            // A parsed field of the same name has replaced it.
-            Some(name) if batch.fields.get(name).is_some_and(|column| column.is_same(source)) => {
-                let mut column = source.edit();
-                let gone = (0..batch.rows()).filter(|row| !left.value(*row));
-                gone.for_each(|row| column.set(row, Default::default()));
-                batch.fields.set(column.finish(name.clone()));
-            }
-            Some(_) => {}
+        if !matches!(self.source, Source::Field(_)) {
+            let before = batch.shown.take();
+            batch.shown = Some(before.map_or(left.clone(), |before| &before & &left));
         }
+        let name = match &self.source {
+            Source::Line => return,
+            Source::Message => MESSAGE,
+            Source::Field(name) => name,
+        };
+        let Some(column) = batch.fields.get(name).cloned() else { return };
+        let mut edit = column.edit();
+        let gone = (0..batch.rows()).filter(|row| !left.value(*row));
+        // A parsed field of the same name replaces it.
+        let gone = gone.filter(|row| is_equal(batch, &column, source, *row));
+        gone.for_each(|row| edit.set(row, Default::default()));
+        batch.fields.set(edit.finish(column.name.clone()));
     }
+}
+
+/// Whether two columns of a batch have the same value in a row.
+fn is_equal(batch: &Batch, one: &Column, other: &Column, row: usize) -> bool {
+    let (cell, of_other) = (one.cells()[row], other.cells()[row]);
+    cell.kind() == of_other.kind()
+        && one.bytes(&batch.block, cell) == other.bytes(&batch.block, of_other)
 }
 
 /// The reasons of lines that a format could not parse, by row.
@@ -201,13 +236,17 @@ fn text_of(batch: &mut Batch, name: &Arc<str>) -> Column {
 }
 
 /// Returns the rows of `runs` that have a value to parse.
-fn present(column: &Column, runs: &[(usize, usize)], failed: &mut Failed) -> Vec<(usize, usize)> {
+fn present(column: &Column, runs: Vec<(usize, usize)>, failed: &mut Failed) -> Vec<(usize, usize)> {
+    let is_text = |cell: &Cell| !matches!(cell.kind(), CellKind::Absent | CellKind::Null);
+    if column.cells().iter().all(is_text) {
+        return runs;
+    }
     let mut there: Vec<(usize, usize)> = Vec::new();
     for row in runs.iter().flat_map(|(begin, end)| *begin..*end) {
-        if matches!(column.cells()[row].kind(), CellKind::Absent | CellKind::Null) {
-            failed.add(row, "missing_field");
-        } else {
+        if is_text(&column.cells()[row]) {
             push_run(&mut there, row);
+        } else {
+            failed.add(row, "missing_field");
         }
     }
     there

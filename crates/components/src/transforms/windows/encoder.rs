@@ -5,10 +5,12 @@ use super::stats::Stats;
 use crate::util::template;
 use millstream_expressions::{Field, Input};
 use millstream_model::{
-    Batch, CellKind, Column, ColumnBuilder, ComponentError, EncodeCx, Encoder, Payload, Segment,
+    Batch, CellKind, Column, ColumnBuilder, ComponentError, EncodeCx, Encoder, LINE, Payload,
+    Segment,
 };
 use millstream_rules::{BatchRows, Evaluator, Partial, Plan, Sampling};
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
@@ -66,9 +68,13 @@ impl TaskEncoder {
         self.times.clear();
         self.times.extend((0..batch.rows()).map(|row| batch.event_ns(row)));
         let times = &self.times;
+        let message = OnceCell::new();
         let field = |name: &str| match batch.fields.get(name) {
+            _ if name == LINE => Some(Field::from(&batch.message)),
+            _ if name == "message" => {
+                Some(Field::from(&**message.get_or_init(|| batch.message_column())))
+            }
             Some(column) => Some(Field::from(column)),
-            None if name == "message" => Some(Field::from(&batch.message)),
             None if name == "timestamp" => Some(Field::Times(times)),
             None => others.iter().find(|column| &*column.name == name).map(Field::from),
         };
@@ -111,7 +117,8 @@ fn segment_of(batch: &Batch, row: usize) -> &Segment {
 /// Returns a column for a name that is an attribute or metadata of the events; `None` if it is
 /// neither.
 fn other_column(name: &str, batch: &Batch) -> Option<Column> {
-    let is_known = batch.fields.get(name).is_some() || matches!(name, "message" | "timestamp");
+    let is_known =
+        batch.fields.get(name).is_some() || matches!(name, "message" | "timestamp" | LINE);
     if is_known {
         return None;
     }

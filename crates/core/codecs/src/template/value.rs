@@ -2,7 +2,7 @@
 
 use super::Use;
 use crate::formats::{civil, push_decimal, push_rfc3339};
-use millstream_model::{Batch, MEMBERS, Segment};
+use millstream_model::{Batch, LINE, MEMBERS, Segment};
 use std::borrow::Cow;
 use std::io::Write;
 
@@ -35,8 +35,10 @@ pub enum Field {
     PreviousOffset,
     /// Whether the line was truncated.
     Truncated,
-    /// The text.
+    /// The message: the field of this name, or else the line.
     Message,
+    /// The line.
+    Line,
     /// A field of the line, or an attribute of the source or origin.
     Named(String),
 }
@@ -57,15 +59,16 @@ impl Field {
             "previous_offset" => Field::PreviousOffset,
             "truncated" => Field::Truncated,
             "message" => Field::Message,
+            LINE => Field::Line,
             name => Field::Named(name.to_owned()),
         }
     }
 
     /// Returns whether it may differ between rows of a segment of this batch.
     pub fn per_row(&self, batch: &Batch) -> bool {
-        use Field::{Id, Message, Offset, PreviousOffset, Timestamp, Truncated};
+        use Field::{Id, Line, Message, Offset, PreviousOffset, Timestamp, Truncated};
         match self {
-            Offset | Id | PreviousOffset | Truncated | Message => true,
+            Offset | Id | PreviousOffset | Truncated | Message | Line => true,
             Timestamp => batch.time.is_some(),
             Field::Named(name) => {
                 batch.fields.get(name).is_some() || batch.fields.get(MEMBERS).is_some()
@@ -85,7 +88,8 @@ impl Field {
             Field::Host => batch.source.host.as_bytes(),
             Field::Source => batch.source.id.as_bytes(),
             Field::File => Some(segment.origin.name.as_bytes()).filter(|name| !name.is_empty())?,
-            Field::Message => batch.text(row),
+            Field::Message => return batch.message_text(row),
+            Field::Line => batch.text(row),
             Field::Named(name) => {
                 let column =
                     batch.fields.get(name).and_then(|column| batch.value(column, row).plain());
