@@ -1,12 +1,12 @@
 //! Builds the parser of a format from its options.
 
 use super::config::{
-    EscapeName, FieldConfig, Format, FormatConfig, FormattedType, ParseConfig, Quotes, TypeConfig,
-    TypeName,
+    EscapeName, FieldConfig, Format, FormatConfig, FormattedType, ParseConfig, Quotes, TimeConfig,
+    TypeConfig, TypeName,
 };
-use super::{Keep, Parse, Source, TimeField};
+use super::{Keep, Parse, ParsedBy, Source, TimeField, UNPARSED};
 use crate::component::{BuildCx, Component, TransformComponent};
-use millstream_framing::TimeSpec;
+use millstream_framing::{TimeReader, TimeSpec};
 use millstream_model::{BuildError, OptionError, Transform};
 use millstream_parsers::{
     Access, AccessConfig, Cri, Delimited, DelimitedConfig, Docker, Escape, Grok, GrokConfig, Json,
@@ -328,46 +328,77 @@ impl ParseConfig {
         configs.filter(|format| *format != Format::None).map(|format| format.to_string()).collect()
     }
 
-    /// Returns the configured time, or else those of the formats.
+    /// Returns the time of each format: that of its entry, its own, or else the configured one.
     fn times(&self, parsers: &[Box<dyn Parser>]) -> Result<Vec<TimeField>, OptionError> {
-        let reader = |spec: TimeSpec| {
-            spec.reader().map_err(|(key, message)| OptionError::new(format!("/time{key}"), message))
-        };
-        if let Some(time) = &self.time {
-            let field = time.field.as_deref().map(Arc::from);
-            let (reader, keep) = (reader(time.spec())?, time.keep);
-            let reader = if time.field.is_some() { reader.for_field() } else { reader };
-            return Ok(vec![TimeField { field, reader, keep, is_required: true }]);
+        let beside = self.time.as_ref();
+        if self.formats.is_none() && (beside.is_some() || parsers.is_empty()) {
+            let time = beside.map(|time| time_field(time, "/time", None));
+            return time.into_iter().collect();
         }
-        let mut of_formats: Vec<(Arc<str>, Vec<String>)> = Vec::new();
-        for TimeOfFormat { name, format } in parsers.iter().filter_map(|parser| parser.time_field())
-        {
-            match of_formats.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, formats)) => formats.push(format.to_string()),
-                None => of_formats.push((name, vec![format.to_string()])),
+        let configs = self.format_configs();
+        let configs = configs.iter().filter(|(_, config)| config.format != Format::None);
+        let mut times = Vec::new();
+        let mut of_beside = Vec::new();
+        for (index, (parser, (pointer, config))) in parsers.iter().zip(configs).enumerate() {
+            match (&config.time, parser.time_field()) {
+                (Some(time), _) => {
+                    times.push(time_field(time, &format!("{pointer}/time"), Some(vec![index]))?);
+                }
+                (None, Some(own)) => times.push(own_time_field(&own, index)?),
+                (None, None) => of_beside.push(index),
             }
         }
-        let of = |(name, formats)| {
-            let reader = reader(TimeSpec { formats, ..TimeSpec::default() })?;
-            Ok(TimeField { field: Some(name), reader, keep: false, is_required: false })
-        };
-        of_formats.into_iter().map(of).collect()
+        of_beside.push(UNPARSED);
+        times.extend(beside.map(|time| time_field(time, "/time", Some(of_beside))).transpose()?);
+        Ok(times)
     }
 
     fn time_errors(&self) -> Vec<OptionError> {
-        let Some(time) = &self.time else { return Vec::new() };
-        let mut errors: Vec<OptionError> = time
-            .spec()
-            .errors()
-            .into_iter()
-            .map(|(key, message)| OptionError::new(format!("/time{key}"), message))
-            .collect();
-        if time.keep && time.field.is_none() {
-            errors
-                .push(OptionError::new("/time/keep", "applies to a field; set time.field as well"));
-        }
-        errors
+        let beside = self.time.iter().map(|time| ("/time".to_owned(), time.clone()));
+        let of_format = |(pointer, config): (String, FormatConfig)| {
+            Some((format!("{pointer}/time"), config.time?))
+        };
+        let of_formats = self.format_configs().into_iter().filter_map(of_format);
+        beside
+            .chain(of_formats)
+            .flat_map(|(pointer, time)| errors_of_time(&time, &pointer))
+            .collect()
     }
+}
+
+fn errors_of_time(time: &TimeConfig, pointer: &str) -> Vec<OptionError> {
+    let error = |(key, message)| OptionError::new(format!("{pointer}{key}"), message);
+    let mut errors: Vec<OptionError> = time.spec().errors().into_iter().map(error).collect();
+    if time.keep && time.field.is_none() {
+        let message = "applies to a field; set time.field as well";
+        errors.push(OptionError::new(format!("{pointer}/keep"), message));
+    }
+    errors
+}
+
+/// Returns a configured time, of lines that these formats have parsed.
+fn time_field(
+    time: &TimeConfig,
+    pointer: &str,
+    formats: Option<Vec<usize>>,
+) -> Result<TimeField, OptionError> {
+    let reader = reader(time.spec(), pointer)?;
+    let reader = if time.field.is_some() { reader.for_field() } else { reader };
+    let field = time.field.as_deref().map(Arc::from);
+    let formats = formats.map(Arc::from);
+    Ok(TimeField { field, reader, keep: time.keep, is_required: true, formats })
+}
+
+/// Returns the time that a format has by itself.
+fn own_time_field(own: &TimeOfFormat, format: usize) -> Result<TimeField, OptionError> {
+    let spec = TimeSpec { formats: vec![own.format.to_string()], ..TimeSpec::default() };
+    let (field, formats) = (Some(own.name.clone()), Some([format].into()));
+    let reader = reader(spec, "/time")?;
+    Ok(TimeField { field, reader, keep: false, is_required: false, formats })
+}
+
+fn reader(spec: TimeSpec, pointer: &str) -> Result<TimeReader, OptionError> {
+    spec.reader().map_err(|(key, message)| OptionError::new(format!("{pointer}{key}"), message))
 }
 
 impl ParseConfig {
@@ -434,7 +465,8 @@ impl TransformComponent for ParseConfig {
             let parsers = parsers.lock();
             let parsers = parsers.iter().map(|parser| parser.clone_boxed()).collect();
             let (formats, source, times) = (formats.clone(), source.clone(), times.clone());
-            Box::new(Parse { parsers, formats, source, keep, times, on_error })
+            let parsed_by = ParsedBy::default();
+            Box::new(Parse { parsers, formats, source, keep, times, parsed_by, on_error })
         })))
     }
 }

@@ -24,7 +24,8 @@ macro_rules! options {
             pub field: String,
             /// Whether that field is kept.
             pub keep: Option<Keep>,
-            /// Position and format of a line's own timestamp.
+            /// Position and format of a line's own timestamp. With `formats`, of the lines that are parsed
+            /// by a format without a time.
             pub time: Option<TimeConfig>,
             /// What happens to an event that cannot be parsed.
             #[serde(default)]
@@ -36,12 +37,14 @@ macro_rules! options {
         #[serde(deny_unknown_fields)]
         pub struct FormatConfig {
             $($(#[$docs])* pub $key: $kind,)*
+            /// Position and format of the timestamp of a line in this format.
+            pub time: Option<TimeConfig>,
         }
 
         impl ParseConfig {
             /// Returns the format used alone.
             pub fn format_config(&self) -> FormatConfig {
-                FormatConfig { $($key: self.$key.clone(),)* }
+                FormatConfig { $($key: self.$key.clone(),)* time: None }
             }
         }
     };

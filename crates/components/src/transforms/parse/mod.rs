@@ -56,6 +56,19 @@ impl Source {
             name => Source::Field(name.into()),
         }
     }
+
+    /// Returns what is parsed in each row, as text.
+    fn column(&self, batch: &mut Batch) -> Column {
+        match self {
+            Source::Message if batch.has_message_field() => {
+                note_message_field(batch, "transform parse");
+                text_of(batch, &MESSAGE.into());
+                batch.message_column().into_owned()
+            }
+            Source::Message | Source::Line => batch.message.clone(),
+            Source::Field(name) => text_of(batch, name),
+        }
+    }
 }
 
 /// A field with the time.
@@ -67,6 +80,39 @@ struct TimeField {
     keep: bool,
     /// Whether a missing field is an error.
     is_required: bool,
+    /// Indexes of the formats whose lines have this time; `None` for all lines.
+    formats: Option<Arc<[usize]>>,
+}
+
+/// In place of the index of a format: the line was parsed by none.
+const UNPARSED: usize = usize::MAX;
+
+/// Index of the format that has parsed each row of a batch, or [`UNPARSED`]; empty if there is only
+/// one format.
+#[derive(Default)]
+struct ParsedBy(Vec<usize>);
+
+impl ParsedBy {
+    /// Begins a batch.
+    fn begin(&mut self, rows: usize) {
+        self.0.clear();
+        self.0.resize(rows, UNPARSED);
+    }
+
+    /// Notes that a format has parsed the rows of `runs` that are not in `unparsed`.
+    fn note(&mut self, format: usize, runs: &[(usize, usize)], unparsed: &[(usize, usize)]) {
+        if self.0.is_empty() {
+            return;
+        }
+        runs.iter().for_each(|(begin, end)| self.0[*begin..*end].fill(format));
+        unparsed.iter().for_each(|(begin, end)| self.0[*begin..*end].fill(UNPARSED));
+    }
+
+    /// Whether a row was parsed by one of these formats; every row was by a single one.
+    #[inline]
+    fn is_one_of(&self, formats: &[usize], row: usize) -> bool {
+        self.0.get(row).is_none_or(|by| formats.contains(by))
+    }
 }
 
 /// The transform.
@@ -78,6 +124,8 @@ struct Parse {
     keep: Keep,
     /// Fields with the time: each format may use another one.
     times: Vec<TimeField>,
+    /// The formats of the rows of the current batch.
+    parsed_by: ParsedBy,
     on_error: OnError,
 }
 
@@ -102,22 +150,16 @@ impl Map for Parse {
 impl Parse {
     /// Parses the lines and adds their fields; returns the parsed column.
     fn parse_field(&mut self, batch: &mut Batch, failed: &mut Failed, out: &Outputs) -> Column {
-        let source = match &self.source {
-            Source::Message if batch.has_message_field() => {
-                note_message_field(batch, "transform parse");
-                text_of(batch, &MESSAGE.into());
-                batch.message_column().into_owned()
-            }
-            Source::Message | Source::Line => batch.message.clone(),
-            Source::Field(name) => text_of(batch, name),
-        };
+        let source = self.source.column(batch);
         let mut runs: Vec<(usize, usize)> = batch.runs(0, batch.rows()).collect();
         if self.source != Source::Line && !source.is_same(&batch.message) {
             runs = present(&source, runs, failed);
         }
         let mut fields = Fields::new(batch.rows(), source.own());
         let mut before = Vec::new();
-        for parser in &mut self.parsers {
+        let has_several = self.parsers.len() > 1 && !self.times.is_empty();
+        self.parsed_by.begin(if has_several { batch.rows() } else { 0 });
+        for (index, parser) in self.parsers.iter_mut().enumerate() {
             let input = Input {
                 block: &batch.block,
                 own: source.own(),
@@ -128,7 +170,9 @@ impl Parse {
             // Lines that the previous format could not parse are tried again as a whole.
             before.push(fields.take_failures());
             parser.parse(&input, &mut fields);
-            runs = runs_of(fields.failures());
+            let unparsed = runs_of(fields.failures());
+            self.parsed_by.note(index, &runs, &unparsed);
+            runs = unparsed;
         }
         out.counters.noted("duplicate_key", fields.duplicates);
         self.fail(&before, &fields.take_failures(), failed);
@@ -279,9 +323,10 @@ impl Parse {
         };
         let mut read = 0;
         for time in &mut self.times {
-            let (count, unread) = time.read(batch, &mut times, failed);
+            let parsed_by = &self.parsed_by;
+            let (count, unread) = time.read(batch, &mut times, parsed_by, failed);
             read += count;
-            time.leave_out(batch, &unread);
+            time.leave_out(batch, &unread, parsed_by);
         }
         for segment in batch.segments.iter() {
             let rows = segment.first_row..segment.first_row + segment.rows;
@@ -301,6 +346,7 @@ impl TimeField {
         &mut self,
         batch: &Batch,
         times: &mut [i64],
+        parsed_by: &ParsedBy,
         failed: &mut Failed,
     ) -> (usize, Vec<usize>) {
         let column = match &self.field {
@@ -310,6 +356,9 @@ impl TimeField {
         let unfit = failed.selection(batch.rows());
         let (mut read, mut unread) = (0, Vec::new());
         for row in batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end) {
+            if !self.is_of(row, parsed_by) {
+                continue;
+            }
             match self.time(batch, column.as_ref(), row) {
                 Ok(ns) => {
                     times[row] = ns;
@@ -344,16 +393,23 @@ impl TimeField {
         self.reader.time(column.bytes(&batch.block, cell), batch.read_ns).map_err(Some)
     }
 
-    /// Removes the field, except from the rows in `unread`.
-    fn leave_out(&self, batch: &mut Batch, unread: &[usize]) {
+    /// Whether a row has this time.
+    #[inline]
+    fn is_of(&self, row: usize, parsed_by: &ParsedBy) -> bool {
+        self.formats.as_ref().is_none_or(|formats| parsed_by.is_one_of(formats, row))
+    }
+
+    /// Removes the field from the rows that have this time, except from those in `unread`.
+    fn leave_out(&self, batch: &mut Batch, unread: &[usize], parsed_by: &ParsedBy) {
         let Some(name) = self.field.as_ref().filter(|_| !self.keep) else { return };
-        if unread.is_empty() {
+        if unread.is_empty() && parsed_by.0.is_empty() {
             batch.fields.remove(name);
             return;
         }
         let Some(column) = batch.fields.get(name) else { return };
         let mut edit = column.edit();
-        let gone = (0..batch.rows()).filter(|row| unread.binary_search(row).is_err());
+        let gone = (0..batch.rows()).filter(|row| self.is_of(*row, parsed_by));
+        let gone = gone.filter(|row| unread.binary_search(row).is_err());
         gone.for_each(|row| edit.set(row, Default::default()));
         batch.fields.set(edit.finish(name.clone()));
     }
