@@ -3,6 +3,7 @@
 use super::nuls::leading_nuls;
 use super::{Fill, READ_BYTES_MIN, Read, Request, Tail};
 use crate::identity::Fingerprint;
+use millstream_framing::bom_len;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{AddedLines, Choice, Outcome};
 use std::io;
@@ -66,8 +67,9 @@ impl Tail {
         let block = fill.block.filled(begin + bytes);
         let limits = request.limits;
         let builder = &mut fill.builder;
+        let text = begin + mark_len(request, &block[begin..]);
         let AddedLines { lines, mut cuts } =
-            builder.lines_before_nul(block, begin, newlines, limits.line_max, limits.long);
+            builder.lines_before_nul(block, text, newlines, limits.line_max, limits.long);
         if lines < newlines.len() {
             cuts += self.lines_without_nuls(request, builder, block, begin, newlines, lines);
         }
@@ -155,14 +157,16 @@ impl Tail {
             return self.reject(request, n as u64);
         }
         let (begin, limits) = (fill.used, request.limits);
-        let text = &fill.block.filled(begin + n)[begin..];
+        let read = &fill.block.filled(begin + n)[begin..];
+        let mark = mark_len(request, read);
+        let (text, start) = (&read[mark..], begin + mark);
         if text.len() <= limits.line_max {
-            fill.builder.row(text, begin);
+            fill.builder.row(text, start);
         } else {
-            let cuts = fill.builder.long_row(text, begin, limits.line_max, limits.long);
+            let cuts = fill.builder.long_row(text, start, limits.line_max, limits.long);
             self.count_long(request, cuts);
         }
-        self.record_read(text, request.position() + n as u64);
+        self.record_read(read, request.position() + n as u64);
         self.segment(request, fill, n as u64, n);
     }
 
@@ -190,6 +194,12 @@ impl Tail {
         );
         self.cursors.advance(request.choice.index, end);
     }
+}
+
+/// Returns the length of the byte order mark of UTF-8 in the text at the cursor. Only at the
+/// beginning of a file it is no text.
+fn mark_len(request: Request<'_>, text: &[u8]) -> usize {
+    if request.position() == 0 { bom_len(text) } else { 0 }
 }
 
 /// Whether the range at the cursor was abandoned although it was sent in its own batch. A single
