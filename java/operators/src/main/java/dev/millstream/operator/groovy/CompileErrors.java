@@ -21,13 +21,20 @@ final class CompileErrors {
         return failure instanceof MultipleCompilationErrorsException many && errors(many).stream().noneMatch(CompileErrors::isRefusal);
     }
 
+    /** Throws the lack of memory that has caused a failure, if one has: Java wraps it while it links a class. */
+    static void throwLackOfMemory(Throwable failure) {
+        for (Throwable cause = failure.getCause(); cause != null; cause = cause.getCause()) {
+            if (cause instanceof OutOfMemoryError error) {
+                throw error;
+            }
+        }
+    }
+
     /** Returns the first refusal, or else the first error. */
     static CompileException convert(CompilationFailedException failure, String rule) {
         if (!(failure instanceof MultipleCompilationErrorsException many)) {
             // The parser catches it, and says that parsing failed.
-            if (failure.getCause() instanceof OutOfMemoryError error) {
-                throw error;
-            }
+            throwLackOfMemory(failure);
             return new CompileException(oneLine(failure.getMessage()), rule, 0, 0);
         }
         Message chosen = null;

@@ -67,6 +67,7 @@ public final class GroovyLanguage implements Language, CollectorLanguage {
                         : ScriptCompilers.collector(source, spec, loader);
                 return define(script, spec.keepsCompiled() ? CompiledScripts.write(script, key) : null, maker);
             } catch (ReflectiveOperationException | LinkageError failure) {
+                CompileErrors.throwLackOfMemory(failure);
                 throw new CompileException("the " + kind.title + " cannot be loaded: " + failure, source.name(), 0, 0);
             }
         }

@@ -19,6 +19,14 @@ class CompileErrorsTest {
     }
 
     @Test
+    void aLackOfMemoryIsFoundBehindTheErrorOfAClass() {
+        OutOfMemoryError error = new OutOfMemoryError("Java heap space");
+        BootstrapMethodError failure = new BootstrapMethodError("of a call site", new IllegalStateException(error));
+        assertEquals(error, assertThrows(OutOfMemoryError.class, () -> CompileErrors.throwLackOfMemory(failure)));
+        CompileErrors.throwLackOfMemory(new BootstrapMethodError("of a call site"));
+    }
+
+    @Test
     void anotherFailureHasItsMessage() {
         assertEquals("parsing failed", CompileErrors.convert(failure(new IllegalStateException("x")), "a").getMessage());
     }
