@@ -162,7 +162,7 @@ pub fn shown(batch: &Batch, row: usize) -> String {
         batch.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row));
     let place = segment.map_or(String::new(), |s| {
         let is_named = !s.origin.name.is_empty();
-        let name = if is_named { &s.origin.name } else { &batch.source.id };
+        let name = if is_named { &*s.origin.name } else { &*batch.source.id };
         format!("{name} offset {}", batch.offset(s, row))
     });
     let text = batch.text(row);

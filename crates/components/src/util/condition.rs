@@ -154,7 +154,7 @@ fn constant(name: &str, batch: &Batch) -> Option<Column> {
         let value = match name {
             "meta.host" => Some(batch.source.host.as_str()),
             "meta.source" => Some(batch.source.id.as_str()),
-            "meta.file" => Some(segment.origin.name.as_str()),
+            "meta.file" => Some(&*segment.origin.name),
             _ => {
                 let own = segment.origin.attributes.get(name);
                 batch.source.attributes.get(name).or(own).map(String::as_str)

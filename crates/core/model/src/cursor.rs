@@ -50,6 +50,7 @@ impl Cursors {
             cursors.list.push(Cursor { position, begin: position, until: None, sinks, attempt: 0 });
         }
         cursors.join();
+        cursors.list.shrink_to_fit();
         cursors
     }
 

@@ -218,7 +218,10 @@ impl Ledger {
 
     /// Closes a sampling interval for the rates of all origins. Called by one thread only.
     pub fn sample(&self, interval: Duration) {
-        self.lock().origins.values().for_each(|accounts| accounts.origin.state.sample(interval));
+        for accounts in self.lock().origins.values_mut() {
+            accounts.origin.state.sample(interval);
+            accounts.sinks.iter_mut().for_each(Account::release_memory);
+        }
     }
 
     /// Notes that the origin extends to `end`, so that unread data counts as lag.
@@ -393,6 +396,13 @@ impl Account {
         }
     }
 
+    /// Frees the memory for ranges while there is none.
+    fn release_memory(&mut self) {
+        if self.out.is_empty() {
+            self.out = VecDeque::new();
+        }
+    }
+
     /// Whether everything before a range is settled or taken.
     fn is_next(&self, range: &Range<u64>) -> bool {
         let count = self.out.partition_point(|e| e.range.start < range.start);
@@ -495,7 +505,7 @@ mod tests {
         ledger.open(&origin, [(sink(0), 5), (sink(3), 9)]);
         origin.state.rotations.fetch_add(2, std::sync::atomic::Ordering::Relaxed);
         let open = ledger.origins();
-        assert_eq!((open[0].origin.name.as_str(), open[0].end), ("log", 9));
+        assert_eq!((&*open[0].origin.name, open[0].end), ("log", 9));
         assert_eq!((open.len(), &open[0].checkpoints), (1, &vec![(sink(0), 5), (sink(3), 9)]));
         assert_eq!(ledger.totals().rotations, 2);
         assert!(ledger.close(ORIGIN) && ledger.origins().is_empty());

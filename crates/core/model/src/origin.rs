@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ pub struct Origin {
     /// Its id.
     pub id: OriginId,
     /// Display name, such as the path of a file; may be empty.
-    pub name: String,
+    pub name: Arc<str>,
     /// Constant fields of its events, in addition to those of the source.
     pub attributes: BTreeMap<String, String>,
     /// Whether its offsets count records instead of bytes.
@@ -61,7 +62,7 @@ pub struct Origin {
 
 impl Origin {
     /// Creates an origin without attributes, of which nothing has been read.
-    pub fn new(id: OriginId, name: impl Into<String>) -> Origin {
+    pub fn new(id: OriginId, name: impl Into<Arc<str>>) -> Origin {
         Origin { id, name: name.into(), ..Origin::default() }
     }
 
@@ -275,7 +276,11 @@ impl OriginState {
         let weight = 1.0 - (-seconds / RATE_SECONDS).exp();
         let rate = self.rate() + weight * (read / seconds - self.rate());
         // Below a byte per second the rate is 0: no file shows a rate of 1e-30.
-        self.rate.store(if rate < 1.0 { 0.0 } else { rate }.to_bits(), Relaxed);
+        let is_idle = rate < 1.0;
+        self.rate.store(if is_idle { 0.0 } else { rate }.to_bits(), Relaxed);
+        if is_idle {
+            self.times.lock().compact();
+        }
     }
 
     /// Takes the totals and resets them.
@@ -348,6 +353,13 @@ impl Times {
             return (range.start >= self.forgotten).then_some(TIME_UNKNOWN);
         };
         (range.start >= before.end).then_some(*newest)
+    }
+
+    /// Keeps only the last range: an idle origin has no batch on the way.
+    fn compact(&mut self) {
+        self.ranges.drain(..self.ranges.len().saturating_sub(1));
+        self.ranges.shrink_to_fit();
+        self.forgotten = self.ranges.first().map_or(self.forgotten, |(range, _)| range.start);
     }
 
     fn insert(&mut self, range: Range<u64>, newest: i64) {

@@ -28,7 +28,8 @@ const SKIP_BYTES: usize = 64 * 1024;
 /// The content of an open file.
 pub struct Content {
     file: Arc<RecordedFile>,
-    decompressor: Option<Decompressor>,
+    /// Boxed, as few files are compressed.
+    decompressor: Option<Box<Decompressor>>,
 }
 
 /// Size and modification time of a compressed file when it was last read to its end. An unchanged
@@ -103,7 +104,7 @@ impl Content {
 
     fn detect_compression(&mut self, beginning: &[u8]) {
         let compression = Compression::of(beginning);
-        self.decompressor = compression.map(Decompressor::new);
+        self.decompressor = compression.map(Decompressor::new).map(Box::new);
     }
 
     /// Returns the underlying file.
@@ -121,7 +122,7 @@ impl Content {
         let decompressor = self
             .decompressor
             .as_ref()
-            .map(|decompressor| Decompressor::new(decompressor.compression));
+            .map(|decompressor| Box::new(Decompressor::new(decompressor.compression)));
         Content { file: self.file.clone(), decompressor }
     }
 

@@ -10,6 +10,7 @@ use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 
 /// Maximum number of bytes in the hash of the head.
 pub const HEAD_BYTES_MAX: u64 = 1024;
@@ -129,6 +130,10 @@ impl Fingerprints {
     pub fn add(&mut self, fingerprint: Fingerprint) {
         if fingerprint.end > self.last().end {
             self.fingerprints.drain(..self.fingerprints.len().saturating_sub(FINGERPRINTS_MAX - 1));
+            if self.fingerprints.is_empty() {
+                // Most files are read once.
+                self.fingerprints.reserve_exact(1);
+            }
             self.fingerprints.push_back(fingerprint);
         }
     }
@@ -143,6 +148,11 @@ impl Fingerprints {
         self.recent.reserve_exact(text.len());
         self.recent.extend_from_slice(text);
         self.recent_end = end;
+    }
+
+    /// Frees the memory of the last bytes read, once no copy can lack some of them.
+    pub fn forget_recent(&mut self) {
+        (self.recent, self.recent_end) = (Vec::new(), 0);
     }
 
     /// Returns the newest fingerprint at or before `end`; exactly at `end` if the kept bytes cover
@@ -187,10 +197,11 @@ pub struct Descriptor {
     /// Offset at which reading of the file began: the checkpoint of a sink that has none yet.
     pub start: u64,
     /// Path under which the file was first seen.
-    pub path: String,
+    #[serde(with = "shared_text")]
+    pub path: Arc<str>,
     /// The included name that it was rotated from, if it was first seen after the rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rotation_of: Option<String>,
+    pub rotation_of: Option<Box<str>>,
     /// Modification time when the fingerprint was taken, in nanoseconds since 1970.
     #[serde(default)]
     pub modified_ns: i64,
@@ -207,6 +218,20 @@ pub struct Descriptor {
     pub closed: bool,
 }
 
+/// Texts that other structures share.
+mod shared_text {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::sync::Arc;
+
+    pub fn serialize<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(text)
+    }
+
+    pub fn deserialize<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Arc<str>, D::Error> {
+        String::deserialize(deserializer).map(Arc::from)
+    }
+}
+
 fn is_false(value: &bool) -> bool {
     !value
 }
@@ -215,6 +240,11 @@ impl Descriptor {
     /// Returns the included name of which the file is a generation.
     pub fn name(&self) -> &str {
         self.rotation_of.as_deref().unwrap_or(&self.path)
+    }
+
+    /// The same as [`Descriptor::name`], shared if that is the path.
+    pub fn shared_name(&self) -> Arc<str> {
+        self.rotation_of.as_deref().map_or_else(|| self.path.clone(), Arc::from)
     }
 
     /// Switches to a copy of the file. If the copy ends before the last bytes read, the fingerprint

@@ -12,6 +12,7 @@ use millstream_model::{OriginId, OriginRecord, OriginStore, SourceOpen};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use std::sync::Arc;
 /// Closed generations recorded per name, of about 100 bytes each. An unread generation is missed
 /// only after more rotations than this between two attempts to read it.
 pub const GENERATIONS_MAX: usize = 16;
@@ -108,7 +109,7 @@ fn remove_from<K: std::hash::Hash + Eq>(
 /// Returns the names that rotations of a file are called after: a rotation of a linked file may take
 /// place in the folder of the link as well.
 fn names_of(descriptor: &Descriptor) -> BTreeSet<String> {
-    let paths = [descriptor.name(), &descriptor.path];
+    let paths = [descriptor.name(), &*descriptor.path];
     paths.into_iter().map(|path| file_name(Some(Path::new(path)))).collect()
 }
 
@@ -122,7 +123,7 @@ fn file_name(path: Option<&Path>) -> String {
 
 /// Generations of files, open and recorded, by their included name.
 #[derive(Default)]
-pub struct Generations(HashMap<PathBuf, NameGenerations>);
+pub struct Generations(HashMap<Arc<str>, NameGenerations>);
 
 #[derive(Default)]
 struct NameGenerations {
@@ -158,14 +159,13 @@ impl Generations {
     }
 
     fn name(&mut self, descriptor: &Descriptor) -> &mut NameGenerations {
-        let name = self.0.entry(PathBuf::from(descriptor.name())).or_default();
+        let name = self.0.entry(descriptor.shared_name()).or_default();
         name.since_ns = name.since_ns.max(descriptor.since_ns);
         name
     }
 
     fn change(&mut self, descriptor: &Descriptor, change: impl FnOnce(&mut NameGenerations)) {
-        let path = Path::new(descriptor.name());
-        self.0.get_mut(path).map(change).unwrap_or_default();
+        self.0.get_mut(descriptor.name()).map(change).unwrap_or_default();
     }
 
     /// Removes names without generations. Called between walks: a name whose files are just being
@@ -177,7 +177,7 @@ impl Generations {
     /// Returns the modification time, in nanoseconds since 1970, up to which all generations of the
     /// name are accounted for. `None` if no generation is recorded, 0 if the time is unknown.
     pub fn since(&self, path: &Path) -> Option<i64> {
-        let name = self.0.get(path)?;
+        let name = self.0.get(&*path.to_string_lossy())?;
         let oldest = name.closed.first().filter(|_| name.closed.len() >= GENERATIONS_MAX);
         Some(name.since_ns.max(oldest.map_or(0, |(modified_ns, _)| *modified_ns)))
     }
@@ -188,7 +188,7 @@ impl Generations {
         let names =
             originals_of(&file_name(Some(path))).into_iter().map(|name| path.with_file_name(name));
         let names: Vec<PathBuf> = names.collect();
-        let recorded = names.iter().find(|name| self.0.contains_key(*name));
+        let recorded = names.iter().find(|name| self.0.contains_key(&*name.to_string_lossy()));
         recorded.or_else(|| names.iter().find(|name| is_included(name))).cloned()
     }
 }
@@ -231,13 +231,7 @@ mod tests {
     use super::*;
 
     fn descriptor(path: &str, modified_ns: i64, closed: bool) -> Descriptor {
-        Descriptor {
-            path: path.to_owned(),
-            modified_ns,
-            since_ns: 5,
-            closed,
-            ..Descriptor::default()
-        }
+        Descriptor { path: path.into(), modified_ns, since_ns: 5, closed, ..Descriptor::default() }
     }
 
     fn record(id: u64) -> OriginRecord {

@@ -134,8 +134,8 @@ pub struct Tail {
     inode: Inode,
     descriptor: Descriptor,
     cursors: Cursors,
-    /// The current path.
-    path: PathBuf,
+    /// The current path, if it is not the first one.
+    path: Option<Box<Path>>,
     /// When to poll the file next.
     next: EngineTime,
     /// Whether the file is in the read queue.
@@ -151,7 +151,7 @@ pub struct Tail {
     /// Whether the file was renamed since the last check for linking.
     renamed: bool,
     /// The link or copy that holds the file, if any.
-    held: Option<HeldFile>,
+    held: Option<Box<HeldFile>>,
     /// The offset at which reads ended, if the end was reached since the last poll.
     end: Option<u64>,
     /// Bytes that the file and a copy of it were found to share.
@@ -165,7 +165,7 @@ pub struct Tail {
     unchecked: bool,
     fingerprints: Fingerprints,
     /// How bytes become events; `None` if each line is an event.
-    framer: Option<FileFramer>,
+    framer: Option<Box<FileFramer>>,
     /// Overlong lines whose end is being searched, at most one per cursor.
     long: Vec<LongScan>,
     /// Where the last piece of a long line ends that does not end the line.
@@ -188,6 +188,7 @@ impl Tail {
         path: PathBuf,
     ) -> Tail {
         let inode = Inode { device: descriptor.device, number: descriptor.inode };
+        let path = other_path(path, &descriptor);
         Tail {
             origin,
             content: Some(content),
@@ -221,13 +222,13 @@ impl Tail {
 
     /// Sets how bytes become events.
     pub fn with_framing(mut self, framing: Option<&Framing>) -> Tail {
-        self.framer = framing.map(FileFramer::new);
+        self.framer = framing.map(FileFramer::new).map(Box::new);
         self
     }
 
     /// Whether there is an incomplete event that ends after a timeout.
     pub fn is_open(&self) -> bool {
-        self.framer.as_ref().is_some_and(FileFramer::is_open)
+        self.framer.as_ref().is_some_and(|framer| framer.is_open())
     }
 
     /// Returns the size of the block that the next line needs.
@@ -252,12 +253,12 @@ impl Tail {
 
     /// Adds the file to the possible originals of copies.
     pub fn add_to(&self, originals: &mut Originals) {
-        originals.add(self.origin.id, (&self.origin.name, &self.path), self.descriptor.head);
+        originals.add(self.origin.id, (&self.origin.name, self.path()), self.descriptor.head);
     }
 
     /// Sets the path after a rename, and counts a rotation.
     pub fn set_path(&mut self, path: &Path) {
-        (self.path, self.renamed) = (path.to_path_buf(), true);
+        (self.path, self.renamed) = (other_path(path.to_path_buf(), &self.descriptor), true);
         self.origin.state.set_path(path.to_string_lossy());
         self.origin.state.rotations.fetch_add(1, Relaxed);
     }
@@ -274,8 +275,8 @@ impl Tail {
     /// deleted.
     pub fn is_rotated(&self) -> bool {
         self.gone_since.is_some()
-            || self.path != Path::new(self.descriptor.name())
-            || is_numbered(&self.path)
+            || self.path() != Path::new(self.descriptor.name())
+            || is_numbered(self.path())
     }
 
     /// Whether some cursor is before the end of the file.
@@ -395,6 +396,11 @@ impl Tail {
         }
     }
 
+    /// Frees the memory of the last bytes read, once no copy can lack some of them.
+    pub fn forget_recent(&mut self) {
+        self.fingerprints.forget_recent();
+    }
+
     /// Takes the fingerprints, to recognize a copy.
     pub fn take_fingerprints(&mut self) -> Fingerprints {
         std::mem::take(&mut self.fingerprints)
@@ -448,7 +454,7 @@ impl Tail {
             log::warn!(
                 "source {}: {}: {error}; the rest is not read",
                 cx.info.id,
-                self.path.display()
+                self.path().display()
             );
             self.error_logged = true;
         }
@@ -492,15 +498,21 @@ impl Tail {
         path: PathBuf,
     ) -> Option<Content> {
         (self.descriptor.device, self.descriptor.inode) = (inode.device, inode.number);
-        (self.inode, self.path, self.frozen) = (inode, path, true);
+        self.path = other_path(path, &self.descriptor);
+        (self.inode, self.frozen) = (inode, true);
         // The copy may lack the last bytes read, so the identity is taken from it.
         if let Err(error) = self.descriptor.continue_in(&mut content, &self.fingerprints) {
-            log::warn!("cannot read the copy {}: {error}", self.path.display());
+            log::warn!("cannot read the copy {}: {error}", self.path().display());
         }
         self.fingerprints = Fingerprints::new(self.descriptor.fingerprint);
         (self.end, self.watched, self.descriptor.copy_of, self.copied) = (None, false, None, 0);
         self.content.replace(content)
     }
+}
+
+/// Returns a path unless it is the first one of the file.
+fn other_path(path: PathBuf, descriptor: &Descriptor) -> Option<Box<Path>> {
+    (path != Path::new(&*descriptor.path)).then(|| path.into_boxed_path())
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl<'b> Input<'b> {
         let meta = [
             ("meta.host", source.host.as_str()),
             ("meta.source", source.id.as_str()),
-            ("meta.file", segment.origin.name.as_str()),
+            ("meta.file", &*segment.origin.name),
         ];
         attributes.map(|(name, value)| (name.as_str(), value.as_str())).chain(meta).collect()
     }

@@ -61,8 +61,8 @@ impl FileSnapshot {
         let path = state.path();
         FileSnapshot {
             file_id: origin.id.to_string(),
-            name: origin.name.clone(),
-            path: if path.is_empty() { origin.name.clone() } else { path },
+            name: origin.name.to_string(),
+            path: if path.is_empty() { origin.name.to_string() } else { path },
             status: state.status().name(),
             held_by: state.held_by().name(),
             position: state.position.load(Relaxed),

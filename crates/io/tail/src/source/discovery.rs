@@ -272,7 +272,7 @@ impl FileSource {
     pub(super) fn log_replaced(&self, path: &Path, stat: &Stat, cx: &SourceCx<'_>) {
         let mut records = self.records.of_inode(stat.st_ino);
         let name = self.included_name(path);
-        if records.any(|(_, old)| old.device == stat.st_dev && Path::new(&old.path) == name) {
+        if records.any(|(_, old)| old.device == stat.st_dev && Path::new(&*old.path) == name) {
             cx.counters.noted("truncations", 1);
             log::warn!(
                 "source {}: {} was truncated or replaced while the agent was down; reading it from its \
@@ -363,7 +363,7 @@ impl FileSource {
         descriptor.device = stat.st_dev;
         descriptor.closed = false;
         if descriptor.rotation_of.is_none() {
-            descriptor.rotation_of = self.linked_name(path).as_deref().map(text_of);
+            descriptor.rotation_of = self.linked_name(path).as_deref().map(text_of).map(Into::into);
         }
         if descriptor.since_ns == 0 {
             descriptor.since_ns = self.since(Path::new(descriptor.name()));
@@ -394,7 +394,7 @@ impl FileSource {
         start: u64,
     ) -> io::Result<Tail> {
         let Candidate { path, mut content, stat, head } = candidate;
-        let name = text_of(self.included_name(&path));
+        let name: Arc<str> = text_of(self.included_name(&path)).into();
         let (device, inode) = (stat.st_dev, stat.st_ino);
         let fingerprint = if content.is_compressed() {
             Fingerprint::default()
@@ -414,7 +414,7 @@ impl FileSource {
             path: name.clone(),
             modified_ns: modified_ns(&stat),
             since_ns: self.since(original.as_deref().unwrap_or(&path)),
-            rotation_of: original.as_deref().map(text_of),
+            rotation_of: original.as_deref().map(text_of).map(Into::into),
             ..Descriptor::default()
         };
         let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
@@ -424,11 +424,13 @@ impl FileSource {
     }
 
     /// Creates an origin, with the container attributes in its path, or in that of the link to it.
-    fn origin(&self, id: OriginId, name: String, path: &Path) -> Arc<Origin> {
+    fn origin(&self, id: OriginId, name: Arc<str>, path: &Path) -> Arc<Origin> {
         let link = self.link_beside(path).map(|link| link.path.as_path());
-        let attributes = container(link.unwrap_or(Path::new(&name)));
+        let attributes = container(link.unwrap_or(Path::new(&*name)));
         let origin = Origin::new(id, name).with_attributes(attributes);
-        origin.state.set_path(path.to_string_lossy());
+        if path != Path::new(&*origin.name) {
+            origin.state.set_path(path.to_string_lossy());
+        }
         Arc::new(origin)
     }
 

@@ -11,24 +11,25 @@ use std::path::PathBuf;
 /// The files being read. Each has its own inode.
 #[derive(Default)]
 pub(super) struct Files {
-    tails: BTreeMap<OriginId, Tail>,
+    /// Boxed, as the nodes of a map have free slots.
+    tails: BTreeMap<OriginId, Box<Tail>>,
     by_inode: HashMap<Inode, OriginId>,
 }
 
 impl Files {
     /// Returns a file.
     pub(super) fn get(&self, id: OriginId) -> Option<&Tail> {
-        self.tails.get(&id)
+        self.tails.get(&id).map(AsRef::as_ref)
     }
 
     /// Returns a file.
     pub(super) fn get_mut(&mut self, id: OriginId) -> Option<&mut Tail> {
-        self.tails.get_mut(&id)
+        self.tails.get_mut(&id).map(AsMut::as_mut)
     }
 
     /// Returns all files, ordered by id.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Tail> {
-        self.tails.values()
+        self.tails.values().map(AsRef::as_ref)
     }
 
     /// Returns all files, ordered by id.
@@ -54,14 +55,14 @@ impl Files {
     /// Adds a file.
     pub(super) fn insert(&mut self, tail: Tail) {
         self.by_inode.insert(tail.inode(), tail.id());
-        self.tails.insert(tail.id(), tail);
+        self.tails.insert(tail.id(), Box::new(tail));
     }
 
     /// Removes and returns a file.
     pub(super) fn remove(&mut self, id: OriginId) -> Option<Tail> {
         let tail = self.tails.remove(&id)?;
         self.by_inode.remove(&tail.inode());
-        Some(tail)
+        Some(*tail)
     }
 
     /// Continues a file in its copy, which has another inode. Returns the file.

@@ -391,7 +391,7 @@ impl FileSource {
             HeldRecord::Same(known) => {
                 let (record, mut descriptor) = *known;
                 (descriptor.device, descriptor.inode) = (stat.st_dev, stat.st_ino);
-                let path_before = PathBuf::from(&descriptor.path);
+                let path_before = PathBuf::from(&*descriptor.path);
                 Ok(self.resume(content, stat, &path_before, record, descriptor))
             }
             // The file was rewritten before its deletion, so it gets a new id.

@@ -34,6 +34,9 @@ pub(super) const UNWATCHED_POLL: Duration = Duration::from_secs(1);
 /// Poll interval of any quiet file, as inotify events can be lost.
 pub(super) const QUIET_POLL: Duration = Duration::from_secs(30);
 
+/// A file that has not grown for this long is idle: no copy that is being made lacks its last bytes.
+pub(super) const IDLE_AFTER: Duration = Duration::from_secs(60);
+
 /// The times of polls, and the queue of files to read.
 #[derive(Default)]
 pub(super) struct Schedule {
@@ -98,6 +101,9 @@ impl Schedule {
         }
         if !tail.is_quiet(now) || tail.is_open() {
             return TICK * (1 + self.active / POLLS_PER_TICK);
+        }
+        if now - tail.grown() >= IDLE_AFTER {
+            tail.forget_recent();
         }
         if tail.is_watched() {
             return QUIET_POLL;

@@ -56,7 +56,7 @@ impl Tail {
         let begin = fill.used;
         let mut raw = vec![0; n];
         let n = self.content()?.read_all_at(&mut raw, request.position())?;
-        match self.framer.as_ref().filter(|framer| framer.is_decoding()) {
+        match self.framer.as_deref().filter(|framer| framer.is_decoding()) {
             Some(framer) => {
                 Ok(framer.decode_chunk(&raw[..bytes.min(n)], &mut fill.block.memory()[begin..]))
             }

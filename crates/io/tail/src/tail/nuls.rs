@@ -94,7 +94,7 @@ impl Tail {
                 "source {}: {}: skipped {nuls} NUL bytes before the line at offset {offset}; a writer \
                  that does not append leaves them after a truncation",
                 request.cx.info.id,
-                self.path.display()
+                self.path().display()
             );
         }
     }

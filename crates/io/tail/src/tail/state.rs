@@ -47,7 +47,7 @@ impl Tail {
 
     /// Returns the current path.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.path.as_deref().unwrap_or(Path::new(&*self.descriptor.path))
     }
 
     /// Whether reading continues in a copy, to which no writer appends.
@@ -114,17 +114,17 @@ impl Tail {
 
     /// Returns the link or copy that holds the file.
     pub fn held(&self) -> Option<&HeldFile> {
-        self.held.as_ref()
+        self.held.as_deref()
     }
 
     /// Records the link or copy that holds the file.
     pub fn set_held(&mut self, held: HeldFile) {
-        self.held = Some(held);
+        self.held = Some(Box::new(held));
     }
 
     /// Forgets and returns the link or copy that holds the file.
     pub fn take_held(&mut self) -> Option<HeldFile> {
-        self.held.take()
+        self.held.take().map(|held| *held)
     }
 }
 

@@ -427,7 +427,7 @@ fn named(batch: &Batch) -> Vec<(String, (u64, Vec<u8>))> {
     for segment in batch.segments.iter() {
         for row in segment.first_row..segment.first_row + segment.rows {
             all.push((
-                segment.origin.name.clone(),
+                segment.origin.name.to_string(),
                 (batch.offset(segment, row), batch.text(row).to_vec()),
             ));
         }

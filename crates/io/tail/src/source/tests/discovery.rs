@@ -124,7 +124,7 @@ fn a_renamed_file_keeps_its_id_and_position() {
     assert_eq!((line("2").file_id, line("2").offset), (first[0].file_id, 2));
     assert_ne!(line("new").file_id, first[0].file_id);
     let names: BTreeSet<&str> =
-        batches.iter().flat_map(|b| b.segments.iter()).map(|s| s.origin.name.as_str()).collect();
+        batches.iter().flat_map(|b| b.segments.iter()).map(|s| &*s.origin.name).collect();
     assert_eq!(names, [fixture.path("a.log").to_str().unwrap()].into());
 }
 
