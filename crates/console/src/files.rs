@@ -119,11 +119,16 @@ const TOTALS: [Total; 4] = [
 /// A gauge of a source: name, help and accessor, which returns `None` for an unknown value.
 type OfSource = (&'static str, &'static str, fn(&ComponentSnapshot) -> Option<f64>);
 
-const OF_SOURCE: [OfSource; 7] = [
+const OF_SOURCE: [OfSource; 8] = [
     (
         "millstream_source_files",
         "Files being read, open or closed because of the limit.",
         |source| Some(source.files.len() as f64),
+    ),
+    (
+        "millstream_source_finished_files",
+        "Idle files beyond the limit, of which memory has only what tells that they are unchanged.",
+        |source| Some(source.counters.finished_files as f64),
     ),
     ("millstream_source_series", "Series that a metric source holds.", |source| {
         source.counters.series.map(|series| series as f64)

@@ -163,6 +163,7 @@ pub fn snapshot() -> Snapshot {
         worker_seconds: 3.5,
         rebalances: 4,
         series: None,
+        finished_files: 12,
         utilization_ratio: 1.25,
         wait_seconds: [("room", 0.5), ("retry", 3.0)].into(),
         dropped_events: [("filtered", 9), ("panic", 1)].into(),

@@ -147,6 +147,18 @@ impl OriginStore for Nothing {
         Ok((Vec::new(), false))
     }
 
+    fn has_run(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    fn origins_after(&self, _: Option<OriginId>) -> io::Result<Vec<OriginRecord>> {
+        Ok(Vec::new())
+    }
+
+    fn origin(&self, _: OriginId) -> io::Result<Option<OriginRecord>> {
+        Ok(None)
+    }
+
     fn keep(&self, _: &[(OriginId, Vec<u8>)]) -> io::Result<()> {
         Ok(())
     }

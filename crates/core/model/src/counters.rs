@@ -39,6 +39,7 @@ pub struct Counters {
     dropped: Mutex<BTreeMap<&'static str, u64>>,
     dropped_bytes: Mutex<BTreeMap<&'static str, u64>>,
     held: Mutex<Option<Held>>,
+    finished_files: AtomicU64,
     errors: Mutex<BTreeMap<&'static str, u64>>,
     noted: Mutex<BTreeMap<&'static str, u64>>,
     last_error: Mutex<Option<String>>,
@@ -92,6 +93,9 @@ pub struct CountersSnapshot {
     /// Deleted files that a source holds; `None` for components that never hold any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
+    /// Files of a source that are finished, and so not among its open origins.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub finished_files: u64,
     /// Errors, by type.
     pub errors: BTreeMap<&'static str, u64>,
     /// Events that passed with a change (truncated, bytes replaced), by kind of change.
@@ -225,6 +229,11 @@ impl Counters {
         *self.held.lock() = Some(held);
     }
 
+    /// Sets how many files of a source are finished, and so not among the open origins.
+    pub fn set_finished_files(&self, files: u64) {
+        self.finished_files.store(files, Relaxed);
+    }
+
     /// Shows drop reasons from the start at 0, so that alerts see the first increase.
     pub fn register_drop_reasons(&self, reasons: &[&'static str]) {
         reasons.iter().for_each(|reason| add(&self.dropped, reason, 0));
@@ -301,6 +310,7 @@ impl Counters {
             dropped_events: read(&self.dropped, |n| n),
             dropped_bytes: read(&self.dropped_bytes, |n| n),
             held: *self.held.lock(),
+            finished_files: self.finished_files.load(Relaxed),
             errors: read(&self.errors, |n| n),
             noted_events: read(&self.noted, |n| n),
             last_error: self.last_error.lock().clone(),

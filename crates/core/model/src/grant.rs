@@ -143,6 +143,24 @@ impl Drop for Permit {
 /// Bytes set aside in a [`Grant`]; dropping it returns them.
 pub struct Aside(Permit);
 
+impl Aside {
+    /// Returns the bytes.
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes
+    }
+
+    /// Resizes it to exactly `bytes`.
+    pub fn resize(&mut self, bytes: u64) {
+        let (grant, before) = (&self.0.grant, self.0.bytes);
+        if bytes >= before {
+            grant.aside.fetch_add(bytes - before, Ordering::SeqCst);
+        } else {
+            grant.aside.fetch_sub(before - bytes, Ordering::SeqCst);
+        }
+        self.0.resize(bytes);
+    }
+}
+
 impl Drop for Aside {
     fn drop(&mut self) {
         self.0.grant.aside.fetch_sub(self.0.bytes, Ordering::SeqCst);
@@ -222,5 +240,13 @@ mod tests {
         drop(aside);
         assert_eq!(grant.used(), 0);
         assert!(grant.try_take(10).is_some());
+        let mut aside = grant.set_aside(0);
+        aside.resize(20);
+        assert!(grant.try_take(5).is_some(), "the only block is admitted");
+        aside.resize(6);
+        let small = grant.try_take(3).unwrap();
+        assert!(grant.used() == 9 && grant.try_take(2).is_none());
+        drop((small, aside));
+        assert_eq!(grant.used(), 0);
     }
 }

@@ -242,6 +242,14 @@ impl Ledger {
         idle
     }
 
+    /// Frees the memory that closed origins leave.
+    pub fn shrink(&self) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        state.origins.shrink_to(2 * state.origins.len());
+        state.moved.shrink_to(2 * state.moved.len());
+    }
+
     /// Closes an origin that may be reopened: a moved checkpoint is still committed.
     pub fn retire(&self, origin: OriginId) -> bool {
         let mut state = self.lock();

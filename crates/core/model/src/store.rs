@@ -20,6 +20,16 @@ pub trait OriginStore: Send + Sync {
     /// is an error, never an empty result: the source would treat all known origins as new.
     fn origins(&self) -> io::Result<(Vec<OriginRecord>, bool)>;
 
+    /// Whether the source ever ran with this store.
+    fn has_run(&self) -> io::Result<bool>;
+
+    /// Returns the next origins of this source in the order of their ids, from the first id after
+    /// `after`; none at the end. Not all at once, as a source may know millions.
+    fn origins_after(&self, after: Option<OriginId>) -> io::Result<Vec<OriginRecord>>;
+
+    /// Returns one origin, with changes that wait for a commit.
+    fn origin(&self, origin: OriginId) -> io::Result<Option<OriginRecord>>;
+
     /// Saves descriptors; durable on return. An origin's id must be saved before its first batch.
     fn keep(&self, origins: &[(OriginId, Vec<u8>)]) -> io::Result<()>;
 

@@ -59,6 +59,9 @@ const FORMAT: &str = "1";
 /// Name of the folder in `data_dir` with a disk buffer for each sink.
 pub const SPOOL: &str = "spool";
 
+/// Origins that are read at once.
+const PAGE_ORIGINS: usize = 1000;
+
 /// Bytes of the file `lock`: a process id, spaces and a line end.
 const LOCK_BYTES: usize = 12;
 
@@ -435,11 +438,16 @@ struct SourceStore {
 }
 
 impl SourceStore {
+    /// Whether the source ever ran.
+    fn is_known(&self, database: &Database) -> Result<bool, redb::Error> {
+        let sources = database.begin_read()?.open_table(SOURCES)?;
+        Ok(sources.get(&*self.source)?.is_some() || sources.get(database::ANY_SOURCE)?.is_some())
+    }
+
     fn read(&self, database: &Database) -> Result<(Vec<OriginRecord>, bool), redb::Error> {
         let source = &*self.source;
+        let known = self.is_known(database)?;
         let transaction = database.begin_read()?;
-        let sources = transaction.open_table(SOURCES)?;
-        let known = sources.get(source)?.is_some() || sources.get(database::ANY_SOURCE)?.is_some();
         let checkpoints = transaction.open_table(CHECKPOINTS)?;
         let mut records = Vec::new();
         for row in transaction.open_table(ORIGINS)?.range((source, 0)..=(source, u64::MAX))? {
@@ -471,6 +479,68 @@ impl SourceStore {
             checkpoints.extend(offset.map(|offset| (sink.to_owned(), offset)));
         }
         Ok(checkpoints)
+    }
+
+    fn read_page(
+        &self,
+        database: &Database,
+        after: Option<OriginId>,
+    ) -> Result<Vec<OriginRecord>, redb::Error> {
+        let source = &*self.source;
+        let Some(first) = after.map_or(Some(0), |after| after.0.checked_add(1)) else {
+            return Ok(Vec::new());
+        };
+        let transaction = database.begin_read()?;
+        let checkpoints = transaction.open_table(CHECKPOINTS)?;
+        let mut records = Vec::new();
+        let origins = transaction.open_table(ORIGINS)?;
+        for row in origins.range((source, first)..=(source, u64::MAX))? {
+            let (key, value) = row?;
+            let id = key.value().1;
+            let key = database::origin_key(source, id);
+            // One that fails its hash is left out.
+            let Some(descriptor) = database::opened(&key, value.value()) else { continue };
+            let checkpoints = self.checkpoints(&checkpoints, id)?;
+            records.push(OriginRecord { id: OriginId(id), descriptor, checkpoints });
+            if records.len() >= PAGE_ORIGINS {
+                break;
+            }
+        }
+        Ok(records)
+    }
+
+    fn read_one(
+        &self,
+        database: &Database,
+        origin: OriginId,
+    ) -> Result<Option<OriginRecord>, redb::Error> {
+        let source = &*self.source;
+        let transaction = database.begin_read()?;
+        let origins = transaction.open_table(ORIGINS)?;
+        let value = origins.get((source, origin.0))?;
+        let key = database::origin_key(source, origin.0);
+        let Some(descriptor) = value.and_then(|value| database::opened(&key, value.value())) else {
+            return Ok(None);
+        };
+        let checkpoints = self.checkpoints(&transaction.open_table(CHECKPOINTS)?, origin.0)?;
+        Ok(Some(OriginRecord { id: origin, descriptor, checkpoints }))
+    }
+
+    /// Applies the changes that wait for a commit.
+    fn add_pending(&self, record: &mut OriginRecord) {
+        let pending = self.store.pending();
+        if let Some(descriptor) = pending.origins.get(&(self.source.clone(), record.id)) {
+            record.descriptor.clone_from(descriptor);
+        }
+        let first = (self.source.clone(), record.id, Arc::from(""));
+        let is_of = |(source, origin, _): &(Arc<str>, OriginId, Arc<str>)| {
+            *source == self.source && *origin == record.id
+        };
+        let later = pending.checkpoints.range(first..).take_while(|(key, _)| is_of(key));
+        for ((_, _, sink), offset) in later {
+            record.checkpoints.retain(|(of, _)| **of != **sink);
+            record.checkpoints.push((sink.to_string(), *offset));
+        }
     }
 
     fn write(
@@ -524,6 +594,20 @@ impl SourceStore {
 impl OriginStore for SourceStore {
     fn origins(&self) -> io::Result<(Vec<OriginRecord>, bool)> {
         self.store.read(|database| self.read(database))
+    }
+
+    fn has_run(&self) -> io::Result<bool> {
+        self.store.read(|database| self.is_known(database))
+    }
+
+    fn origins_after(&self, after: Option<OriginId>) -> io::Result<Vec<OriginRecord>> {
+        self.store.read(|database| self.read_page(database, after))
+    }
+
+    fn origin(&self, origin: OriginId) -> io::Result<Option<OriginRecord>> {
+        let mut record = self.store.read(|database| self.read_one(database, origin))?;
+        record.iter_mut().for_each(|record| self.add_pending(record));
+        Ok(record)
     }
 
     fn keep(&self, origins: &[(OriginId, Vec<u8>)]) -> io::Result<()> {

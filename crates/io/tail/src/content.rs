@@ -50,6 +50,11 @@ impl CompressedState {
         CompressedState { size: stat.st_size as u64, modified_ns: modified_ns(stat), bytes }
     }
 
+    /// Whether a file with this status is unchanged.
+    pub fn describes(self, stat: &Stat) -> bool {
+        (self.size, self.modified_ns) == (stat.st_size as u64, modified_ns(stat))
+    }
+
     /// Size of the file in bytes.
     pub fn size(self) -> u64 {
         self.size
@@ -217,7 +222,7 @@ impl Content {
     /// Continues at the end that `state` records if the file is unchanged; returns whether it is.
     pub fn skip_if_unchanged(&mut self, state: CompressedState) -> bool {
         let Ok(stat) = fstat(self.file()) else { return false };
-        let same = (state.size, state.modified_ns) == (stat.st_size as u64, modified_ns(&stat));
+        let same = state.describes(&stat);
         if let Some(decompressor) = self.decompressor.as_mut().filter(|_| same) {
             (decompressor.position, decompressor.size_at_end) = (state.bytes, Some(state.size));
         }

@@ -20,6 +20,7 @@ mod content;
 mod copy_detection;
 pub mod discover;
 mod file_framer;
+mod finished;
 mod folder_inodes;
 mod held;
 mod identity;

@@ -8,11 +8,12 @@
 
 use super::identity::Descriptor;
 use super::rotation_names::{is_rotation_name, originals_of, stem};
-use millstream_model::{OriginId, OriginRecord, OriginStore, SourceOpen};
+use millstream_model::{OriginId, OriginRecord, OriginStore, SinkIndex, SourceOpen};
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
-
 use std::sync::Arc;
+
 /// Closed generations recorded per name, of about 100 bytes each. An unread generation is missed
 /// only after more rotations than this between two attempts to read it.
 pub const GENERATIONS_MAX: usize = 16;
@@ -63,6 +64,11 @@ impl Records {
             remove_from(&mut self.by_stem, &stem, id);
         }
         Some((record, descriptor))
+    }
+
+    /// Returns the number of records.
+    pub fn len(&self) -> usize {
+        self.known.len()
     }
 
     /// Returns the record with this id.
@@ -174,6 +180,12 @@ impl Generations {
         self.0.retain(|_, name| name.open > 0 || !name.closed.is_empty());
     }
 
+    /// Frees the memory that removed names leave.
+    pub fn shrink(&mut self) {
+        self.sweep();
+        self.0.shrink_to(2 * self.0.len());
+    }
+
     /// Returns the modification time, in nanoseconds since 1970, up to which all generations of the
     /// name are accounted for. `None` if no generation is recorded, 0 if the time is unknown.
     pub fn since(&self, path: &Path) -> Option<i64> {
@@ -195,23 +207,116 @@ impl Generations {
 
 /// Loads the saved records of files. The record of a copy is deleted if its original has one: data
 /// of the copy that was read from the original may not be settled, and is read again from there.
-pub fn load_records(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
-    let (mut records, mut gone) = (Records::default(), Vec::new());
-    let ids: HashSet<OriginId> = kept.iter().map(|record| record.id).collect();
-    for record in kept {
-        match Descriptor::from_bytes(&record.descriptor) {
-            Some(copy) if copy.copy_of.is_some_and(|of| ids.contains(&of)) => gone.push(record.id),
-            Some(descriptor) => gone.extend(records.insert(record, descriptor)),
-            None => {
+///
+/// Beyond `idle_max` records, those of files that were read to their end are only listed, to be
+/// finished if the files are unchanged.
+///
+/// # Errors
+/// The checkpoint store cannot be read.
+pub fn load_records(open: &SourceOpen, idle_max: usize) -> io::Result<Loaded> {
+    let mut loaded = Loaded::default();
+    let (mut idle, mut copies, mut ids) = (Vec::new(), Vec::new(), HashSet::new());
+    let mut after = None;
+    loop {
+        let page = open.store.origins_after(after)?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        for mut record in page {
+            let Some(descriptor) = Descriptor::from_bytes(&record.descriptor) else {
                 log::error!(
                     "source {}: the saved state of a file is invalid; reading the file from its beginning",
                     open.info.id
-                )
+                );
+                continue;
+            };
+            record.descriptor = Vec::new();
+            ids.insert(record.id);
+            match descriptor.copy_of {
+                Some(_) => copies.push((record, descriptor)),
+                None if is_settled(&record, &descriptor, &open.sinks) => {
+                    idle.push((record, descriptor));
+                }
+                None => loaded.add(record, descriptor),
             }
         }
+        if idle.len() > idle_max || !loaded.idle.is_empty() {
+            let finished =
+                idle.drain(..).map(|(record, descriptor)| IdleRecord::of(&record, &descriptor));
+            loaded.idle.extend(finished);
+        }
     }
-    forget(&gone, &*open.store, &open.info.id);
-    records
+    for (copy, descriptor) in copies {
+        match descriptor.copy_of.is_some_and(|of| ids.contains(&of)) {
+            true => loaded.gone.push(copy.id),
+            false => loaded.add(copy, descriptor),
+        }
+    }
+    idle.into_iter().for_each(|(record, descriptor)| loaded.add(record, descriptor));
+    forget(&loaded.gone, &*open.store, &open.info.id);
+    Ok(loaded)
+}
+
+/// What was loaded of the checkpoint store.
+#[derive(Default)]
+pub struct Loaded {
+    /// The records.
+    pub records: Records,
+    /// Files whose records were not loaded: they were read to their end.
+    pub idle: Vec<IdleRecord>,
+    gone: Vec<OriginId>,
+}
+
+impl Loaded {
+    fn add(&mut self, record: OriginRecord, descriptor: Descriptor) {
+        self.gone.extend(self.records.insert(record, descriptor));
+    }
+}
+
+/// A file that was read to its end before the restart.
+pub struct IdleRecord {
+    /// Its id.
+    pub id: OriginId,
+    /// Its path.
+    pub path: Arc<str>,
+    /// Its inode number.
+    pub inode: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its modification time, in nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// See [`Descriptor::since_ns`].
+    pub since_ns: i64,
+}
+
+impl IdleRecord {
+    fn of(record: &OriginRecord, descriptor: &Descriptor) -> IdleRecord {
+        IdleRecord {
+            id: record.id,
+            path: descriptor.path.clone(),
+            inode: descriptor.inode,
+            bytes: descriptor.fingerprint.end,
+            modified_ns: descriptor.modified_ns,
+            since_ns: descriptor.since_ns,
+        }
+    }
+}
+
+/// Whether every sink has settled what was read of a plain file, which was seen under one name.
+fn is_settled(
+    record: &OriginRecord,
+    descriptor: &Descriptor,
+    sinks: &[(SinkIndex, String)],
+) -> bool {
+    let end = descriptor.fingerprint.end;
+    let settled = |sink: &str| {
+        let checkpoint = record.checkpoints.iter().find(|(id, _)| id == sink);
+        checkpoint.map_or(descriptor.start, |(_, offset)| *offset)
+    };
+    let is_plain = !descriptor.closed && !descriptor.in_copy && descriptor.compressed.is_none();
+    is_plain
+        && descriptor.rotation_of.is_none()
+        && descriptor.inode != 0
+        && sinks.iter().all(|(_, sink)| settled(sink) == end)
 }
 
 /// Deletes files from the checkpoint store; logs a failure.

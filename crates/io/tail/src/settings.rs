@@ -18,6 +18,8 @@ pub struct TailSettings {
     pub ignore_older: Option<Duration>,
     /// Most open files; by default as many as the system allows.
     pub open_files_max: Option<usize>,
+    /// Most idle files that are tracked in full; by default 4,096.
+    pub idle_files_max: Option<usize>,
     /// How rotated files are held.
     pub held: HeldSettings,
     /// The time range to read, after which the source ends.

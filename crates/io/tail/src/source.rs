@@ -5,6 +5,7 @@ mod copy_detection;
 mod decompression;
 mod discovery;
 mod files;
+mod finish;
 mod identity;
 mod open_files;
 mod orphans;
@@ -16,17 +17,19 @@ mod set_sinks;
 mod walks;
 
 use crate::copy_detection::Candidate;
+use crate::finished::FinishedFiles;
 use crate::links::Links;
 use crate::open::open_max;
-use crate::records::{Records, forget, load_records};
+use crate::records::{IdleRecord, Loaded, Records, forget, load_records};
 use crate::renames::NameFollower;
 use crate::settings::TailSettings;
 use crate::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
 use crate::watch::Watch;
 use copy_detection::skip_missing;
 use files::Files;
+use finish::IDLE_FILES_MAX;
 use millstream_model::{
-    Ack, BuildError, Choice, Cursor, EngineTime, Leftover, Now, OriginId, OriginRecord,
+    Ack, Aside, BuildError, Choice, Cursor, EngineTime, Leftover, Now, OriginId, OriginRecord,
     OriginStore, Polled, Reread, SinkIndex, SinkSet, Source, SourceCx, SourceOpen,
 };
 use open_files::OpenLimit;
@@ -36,7 +39,7 @@ use retention::Retention;
 use rotations::Rotations;
 use rustix::fs::fstat;
 use schedule::{Schedule, TICK, UNWATCHED_POLL};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -86,6 +89,10 @@ pub struct FileSource {
     watch: Watch,
     links: Links,
     files: Files,
+    finished: FinishedFiles,
+    idle_files_max: usize,
+    /// The memory of the files, declared to the grant.
+    declared: Option<Aside>,
     schedule: Schedule,
     orphans: Orphans,
     /// Files whose heads have grown and must be saved before their data is sent.
@@ -93,6 +100,8 @@ pub struct FileSource {
     /// Files from before the restart that are not found yet, and closed files that may reappear
     /// under another name.
     records: Records,
+    /// Files from before the restart that are finished if they are unchanged.
+    restored: Vec<IdleRecord>,
     rotations: Rotations,
     names: NameFollower,
     unreadable: BTreeMap<PathBuf, String>,
@@ -109,11 +118,15 @@ impl FileSource {
     /// # Errors
     /// The checkpoint store cannot be read.
     pub fn open(settings: TailSettings, open: SourceOpen) -> Result<FileSource, BuildError> {
-        let (kept, ran_before) = open.store.origins().map_err(BuildError::Store)?;
-        let records = load_records(kept, &open);
+        let ran_before = open.store.has_run().map_err(BuildError::Store)?;
+        let is_finite = open.until_eof || settings.range.is_some();
+        let idle_max = settings.idle_files_max.unwrap_or(IDLE_FILES_MAX);
+        let loaded = load_records(&open, if is_finite { usize::MAX } else { idle_max });
+        let Loaded { records, idle, .. } = loaded.map_err(BuildError::Store)?;
         Ok(FileSource {
             buffers: Buffers::default(),
-            rotations: Rotations::new(&records),
+            rotations: Rotations::new(&records, &idle),
+            restored: idle,
             records,
             retention: Retention::new(&settings.held, open.held_dir.clone()),
             open,
@@ -121,6 +134,9 @@ impl FileSource {
             watch: Watch::new(),
             links: Links::default(),
             files: Files::default(),
+            finished: FinishedFiles::default(),
+            idle_files_max: idle_max,
+            declared: None,
             schedule: Schedule::default(),
             orphans: Orphans::default(),
             grown_heads: Vec::new(),
@@ -147,7 +163,7 @@ impl Source for FileSource {
 
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
         let now = cx.now.since_start;
-        self.take_events(now);
+        self.take_events(cx);
         self.take_rereads(now);
         if self.walks.is_due(now) {
             self.walk(cx);
@@ -162,6 +178,8 @@ impl Source for FileSource {
             self.bound_held(cx);
             self.expire_orphans(cx);
             self.forget_deleted(cx);
+            self.finish_idle(cx);
+            self.declare_memory(cx);
         }
         match fill {
             Some(fill) if fill.builder.has_segments() => self.batch(fill, cx),
@@ -187,7 +205,8 @@ impl Source for FileSource {
 
 // Inotify events, walks and due polls.
 impl FileSource {
-    fn take_events(&mut self, now: EngineTime) {
+    fn take_events(&mut self, cx: &SourceCx<'_>) {
+        let now = cx.now.since_start;
         let events = self.watch.read_events();
         if events.folders || events.overflow {
             self.walks.request();
@@ -199,10 +218,15 @@ impl FileSource {
             self.walks.search_again();
             self.files.iter_mut().for_each(|tail| self.schedule.poll_at(tail, now));
         }
+        let mut finished = HashSet::new();
         for id in events.written {
-            if let Some(tail) = self.files.get_mut(id) {
-                self.schedule.note_write(tail, now);
+            match self.files.get_mut(id) {
+                Some(tail) => self.schedule.note_write(tail, now),
+                None => _ = finished.insert(id),
             }
+        }
+        if !finished.is_empty() {
+            self.load_written(finished, cx);
         }
     }
 
@@ -542,7 +566,7 @@ impl FileSource {
     /// Updates the lag of files that are not read to their end.
     fn note_ends(&mut self, now: EngineTime) {
         self.ends_noted = now;
-        self.orphans.close_settled(&self.open.ledger);
+        self.orphans.close_settled(&self.open.ledger, now);
         for tail in self.files.iter_mut() {
             let content =
                 tail.open_content().filter(|content| tail.is_queued() && !content.is_compressed());

@@ -36,6 +36,8 @@ pub struct Changes {
     pub appeared: BTreeSet<PathBuf>,
     /// Names that were deleted, moved away, or replaced.
     pub vanished: HashSet<PathBuf>,
+    /// The names of `vanished` that were deleted.
+    pub deleted: HashSet<PathBuf>,
 }
 
 /// Summary of the events since the last call of [`Watch::read_events`].
@@ -65,6 +67,12 @@ impl Watch {
             named: Vec::new(),
             changes: Changes::default(),
         }
+    }
+
+    /// Creates a watch that reports nothing.
+    #[cfg(test)]
+    pub fn without_inotify() -> Watch {
+        Watch { fd: None, ..Watch::new() }
     }
 
     /// Whether all these folders are watched.
@@ -118,6 +126,16 @@ impl Watch {
         }
     }
 
+    /// Watches a finished file for its next write. A path that names another file by now does no harm:
+    /// an event is only a hint.
+    pub fn watch_path(&mut self, id: OriginId, path: &Path) {
+        let Some(fd) = &self.fd else { return };
+        let flags = WatchFlags::MODIFY | WatchFlags::ONESHOT;
+        if let Ok(watch) = inotify::add_watch(fd, path, flags) {
+            self.files.insert(watch, id);
+        }
+    }
+
     /// Takes the changes of names since the last call, in order, with renames between watched
     /// folders as such.
     pub fn take_named(&mut self) -> Vec<NameChange> {
@@ -146,6 +164,9 @@ impl Watch {
         if flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
             let rename = pair_rename(&mut self.moved_from, flags, cookie, paths);
             self.named.extend(rename.map(NameChange::Renamed));
+        }
+        if flags.contains(ReadFlags::DELETE) {
+            self.changes.deleted.extend(paths.iter().cloned());
         }
         let is_folder = flags.contains(ReadFlags::ISDIR);
         if flags.contains(ReadFlags::CREATE) && !is_folder {

@@ -30,6 +30,7 @@ fn settings(folder: &Path, link: bool) -> TailSettings {
         read_from_end: false,
         ignore_older: None,
         open_files_max: None,
+        idle_files_max: None,
         held: HeldSettings { link, copy_at_stop: true, spool: false, bytes_max: None },
         range: None,
         filters: LineFilters::new(None, None).unwrap(),

@@ -4,7 +4,11 @@ use millstream_model::{Ledger, OriginId, OriginRecord, OriginStore, SinkIndex};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Bound;
 use std::sync::Arc;
+
+/// Origins per page: few, so that tests read several pages.
+const PAGE_ORIGINS: usize = 2;
 
 /// The stored origins of one source.
 #[derive(Default)]
@@ -27,6 +31,17 @@ struct State {
 struct Stored {
     descriptor: Vec<u8>,
     checkpoints: BTreeMap<String, u64>,
+}
+
+impl Stored {
+    fn record((id, stored): (&OriginId, &Stored)) -> OriginRecord {
+        let checkpoints = stored.checkpoints.iter();
+        OriginRecord {
+            id: *id,
+            descriptor: stored.descriptor.clone(),
+            checkpoints: checkpoints.map(|(sink, offset)| (sink.clone(), *offset)).collect(),
+        }
+    }
 }
 
 impl MemoryStore {
@@ -82,16 +97,30 @@ impl MemoryStore {
 impl OriginStore for MemoryStore {
     fn origins(&self) -> io::Result<(Vec<OriginRecord>, bool)> {
         let state = self.lock();
-        let record = |(id, stored): (&OriginId, &Stored)| OriginRecord {
-            id: *id,
-            descriptor: stored.descriptor.clone(),
-            checkpoints: stored
-                .checkpoints
-                .iter()
-                .map(|(sink, offset)| (sink.clone(), *offset))
-                .collect(),
-        };
-        Ok((state.stored.iter().map(record).collect(), state.ran_before))
+        Ok((state.stored.iter().map(Stored::record).collect(), state.ran_before))
+    }
+
+    fn has_run(&self) -> io::Result<bool> {
+        Ok(self.lock().ran_before)
+    }
+
+    fn origins_after(&self, after: Option<OriginId>) -> io::Result<Vec<OriginRecord>> {
+        let state = self.lock();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let later = state.stored.range((from, Bound::Unbounded));
+        Ok(later.take(PAGE_ORIGINS).map(Stored::record).collect())
+    }
+
+    fn origin(&self, origin: OriginId) -> io::Result<Option<OriginRecord>> {
+        let state = self.lock();
+        if state.failing {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let mut record = state.stored.get_key_value(&origin).map(Stored::record);
+        if let (Some(record), Some(pending)) = (&mut record, state.pending.get(&origin)) {
+            record.descriptor.clone_from(pending);
+        }
+        Ok(record)
     }
 
     fn keep(&self, origins: &[(OriginId, Vec<u8>)]) -> io::Result<()> {

@@ -46,6 +46,9 @@ pub struct FileConfig {
     /// been quiet the longest are closed, and reopened when they are written to.
     #[schemars(range(min = 1))]
     pub open_files_max: Option<usize>,
+    /// Maximum number of idle files of which everything is kept in memory, 4,096 by default. Of more
+    /// files only what tells that they are unchanged is; they are loaded again when they change.
+    pub idle_files_max: Option<usize>,
     /// How files that are rotated away before they are delivered are held.
     #[serde(default)]
     pub held: HeldConfig,
@@ -278,6 +281,7 @@ impl FileConfig {
             read_from_end: self.read_from == ReadFrom::End,
             ignore_older: self.ignore_older.map(|interval| interval.0),
             open_files_max: self.open_files_max,
+            idle_files_max: self.idle_files_max,
             held: HeldSettings { link, copy_at_stop, spool, bytes_max: max.map(|max| max.0) },
             range: self.range().map_err(keyed)?,
             filters: LineFilters::new(keep.as_ref(), drop.as_ref())?,

@@ -2,12 +2,21 @@
 
 use super::{FileSource, MISSING};
 use crate::discover::Pattern;
+use crate::finished::FinishedFile;
 use crate::identity::Inode;
 use crate::scan_budget::ScanBudget;
 use crate::tail::Tail;
 use millstream_model::{EngineTime, OriginId, SourceCx};
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
+
+/// Names that changed since the last look.
+pub(super) struct ChangedNames {
+    /// All of them.
+    pub all: HashSet<PathBuf>,
+    /// Those that were deleted.
+    pub deleted: HashSet<PathBuf>,
+}
 
 impl FileSource {
     /// Adopts files whose names appeared, and records which names vanished.
@@ -17,10 +26,11 @@ impl FileSource {
         let mut appeared = changes.appeared;
         let mut changed = changes.vanished;
         changed.extend(appeared.iter().cloned());
+        let changed = ChangedNames { all: changed, deleted: changes.deleted };
         appeared.append(&mut self.rotations.take_incomplete());
         // A walk follows new links, and those that lead elsewhere.
         let is_link = |path: &PathBuf| path.is_symlink() && self.is_included(path);
-        if changed.iter().any(|path| self.links.has(path) || is_link(path)) {
+        if changed.all.iter().any(|path| self.links.has(path) || is_link(path)) {
             self.walks.request();
         }
         let is_file = |path: &&PathBuf| self.is_included(path) && !path.is_symlink();
@@ -30,7 +40,7 @@ impl FileSource {
         let has_folder = appeared.iter().any(|path| !files.contains(path) && path.is_dir());
         // A linked file is reported under the name of the link.
         let reported: HashSet<&Path> =
-            changed.iter().map(|path| self.included_name(path)).collect();
+            changed.all.iter().map(|path| self.included_name(path)).collect();
         let mut unreadable = self.unreadable.clone();
         unreadable.retain(|path, _| !reported.contains(path.as_path()));
         // A pattern without a match may match now; only a walk detects that.
@@ -40,7 +50,7 @@ impl FileSource {
         }
         self.walks.begin_check();
         self.adopt_files(&files, appeared, Some(&changed), &mut unreadable, cx);
-        let missing = self.patterns_left(&changed).into_iter();
+        let missing = self.patterns_left(&changed.all).into_iter();
         unreadable.extend(missing.map(|pattern| (pattern, MISSING.to_owned())));
         self.report(unreadable, cx);
         self.walks.end_check(now, scan_budget.interval());
@@ -72,7 +82,10 @@ impl FileSource {
             let is_present = |tail: &Tail| {
                 tail.gone_since().is_none() && pattern.matches(self.included_name(tail.path()))
             };
-            vanished.iter().any(matched) && !self.files.iter().any(is_present)
+            let is_finished = |file: &FinishedFile| pattern.matches(self.included_name(&file.path));
+            vanished.iter().any(matched)
+                && !self.files.iter().any(is_present)
+                && !self.finished.iter().any(is_finished)
         };
         let left = self.settings.include.iter().filter(is_left);
         left.map(|pattern| PathBuf::from(pattern.text())).collect()

@@ -28,6 +28,8 @@ impl FileSource {
         cx: &SourceCx<'_>,
         unreadable: &mut BTreeMap<PathBuf, String>,
     ) {
+        let paths: Vec<PathBuf> = unknown.iter().map(|file| file.path.clone()).collect();
+        self.load_originals(&paths, cx);
         let mut originals = Originals::default();
         if !unknown.is_empty() {
             self.files.iter().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));

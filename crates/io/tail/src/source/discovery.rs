@@ -1,5 +1,6 @@
 //! Discovery: walks folders, identifies files, and saves their identities.
 
+use super::changed_names::ChangedNames;
 use super::identity::Identity;
 use super::rotations::{UnknownFile, rotated_names};
 use super::schedule::QUIET_AFTER;
@@ -35,6 +36,7 @@ impl FileSource {
     /// Walks the folders: opens new files, and detects renamed and deleted ones.
     pub(super) fn walk(&mut self, cx: &SourceCx<'_>) {
         let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
+        self.restore_finished();
         let mut found = walk(&self.settings.include, &self.settings.exclude);
         // By the names of the links that were known when the files were renamed.
         let renamed = self.follow_names(cx);
@@ -42,6 +44,7 @@ impl FileSource {
         found.files.extend(renamed);
         found.files.retain(|path| !self.retention.contains(path));
         self.watch_folders(&found.folders);
+        self.finished.begin_walk();
         let is_first = self.walks.begin(now);
         let mut unreadable = found.unreadable;
         unreadable
@@ -67,16 +70,13 @@ impl FileSource {
         &mut self,
         files: &BTreeSet<PathBuf>,
         appeared: BTreeSet<PathBuf>,
-        changed: Option<&HashSet<PathBuf>>,
+        changed: Option<&ChangedNames>,
         unreadable: &mut BTreeMap<PathBuf, String>,
         cx: &SourceCx<'_>,
     ) {
         let mut identified = self.identify_all(files, unreadable, cx);
         self.restore_held(&mut identified, cx);
-        match changed {
-            Some(changed) => self.note_changed(changed, &identified.seen, cx.now.since_start),
-            None => self.note_seen(&identified.seen, cx.now.since_start),
-        }
+        self.note_looked(changed, &identified.seen, unreadable, cx.now.since_start);
         let folders: HashSet<PathBuf> =
             identified.new.iter().filter_map(|tail| folder_of(tail.descriptor())).collect();
         if !self.walks.is_searched() {
@@ -102,6 +102,26 @@ impl FileSource {
         // A renamed file may be deleted before the next poll.
         self.pin_moved(cx);
         self.rotations.sweep();
+    }
+
+    /// Notes which files a look has seen, among those with changed names, or among all.
+    fn note_looked(
+        &mut self,
+        changed: Option<&ChangedNames>,
+        seen: &HashSet<OriginId>,
+        unreadable: &BTreeMap<PathBuf, String>,
+        now: EngineTime,
+    ) {
+        match changed {
+            Some(changed) => {
+                self.note_changed(&changed.all, seen, now);
+                self.close_changed(changed, now);
+            }
+            None => {
+                self.note_seen(seen, now);
+                self.close_unseen(unreadable, now);
+            }
+        }
     }
 
     /// Identifies the files at these paths.
@@ -224,7 +244,8 @@ impl FileSource {
             // The record of a file that exists but cannot be opened now is kept, unless another
             // file has reused the inode.
             new.iter().for_each(|tail| _ = inodes.remove(&tail.inode().number));
-            self.files.inodes().for_each(|inode| _ = inodes.remove(&inode.number));
+            let tracked = self.files.inodes().chain(self.finished.inodes());
+            tracked.for_each(|inode| _ = inodes.remove(&inode.number));
             let rotated = rotated_names(&folder).unwrap_or_default();
             for (record, descriptor) in self.records.values() {
                 let is_rotated =
@@ -292,16 +313,13 @@ impl FileSource {
         identified: &HashSet<Inode>,
         cx: &SourceCx<'_>,
     ) -> io::Result<Identity> {
-        let inode = Inode::of(&rustix::fs::stat(path)?);
+        let stat = rustix::fs::stat(path)?;
+        if self.see_finished(path, &stat, cx)? {
+            return Ok(Identity::Skipped);
+        }
+        let inode = Inode::of(&stat);
         if let Some(id) = self.files.id_of(inode) {
-            // Of several names the first is used while it leads to the file.
-            let still =
-                |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == inode);
-            if let Some(tail) =
-                self.files.get_mut(id).filter(|tail| tail.path() != path && !still(tail.path()))
-            {
-                tail.set_path(path);
-            }
+            self.note_path(id, inode, path);
             return Ok(Identity::Open(id));
         }
         if identified.contains(&inode) {
@@ -327,6 +345,16 @@ impl FileSource {
             return Ok(Identity::Incomplete);
         }
         Ok(Identity::Unknown(inode))
+    }
+
+    /// Notes that a path leads to an open file. Of several names the first is used while it leads to
+    /// the file.
+    fn note_path(&mut self, id: OriginId, inode: Inode, path: &Path) {
+        let leads = |path: &Path| rustix::fs::stat(path).is_ok_and(|of| Inode::of(&of) == inode);
+        let tail = self.files.get_mut(id).filter(|tail| tail.path() != path);
+        if let Some(tail) = tail.filter(|tail| !leads(tail.path())) {
+            tail.set_path(path);
+        }
     }
 
     /// Removes and returns the record of this file, if there is one.
@@ -487,7 +515,7 @@ impl FileSource {
     }
 
     /// Queues files whose ids are durable, oldest modification first.
-    fn read_from_now_on(&mut self, mut new: Vec<Tail>, cx: &SourceCx<'_>) {
+    pub(super) fn read_from_now_on(&mut self, mut new: Vec<Tail>, cx: &SourceCx<'_>) {
         new.sort_by_key(|tail| tail.descriptor().modified_ns);
         for mut tail in new {
             let checkpoints = tail

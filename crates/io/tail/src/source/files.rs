@@ -34,7 +34,12 @@ impl Files {
 
     /// Returns all files, ordered by id.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Tail> {
-        self.tails.values_mut()
+        self.tails.values_mut().map(AsMut::as_mut)
+    }
+
+    /// Returns the number of files.
+    pub(super) fn len(&self) -> usize {
+        self.tails.len()
     }
 
     /// Returns the id of the file with this inode.
@@ -63,6 +68,11 @@ impl Files {
         let tail = self.tails.remove(&id)?;
         self.by_inode.remove(&tail.inode());
         Some(*tail)
+    }
+
+    /// Frees the memory that removed files leave.
+    pub(super) fn shrink(&mut self) {
+        self.by_inode.shrink_to(2 * self.by_inode.len());
     }
 
     /// Continues a file in its copy, which has another inode. Returns the file.

@@ -37,6 +37,24 @@ impl Orphan {
         }
     }
 
+    /// Creates the orphan of a deleted file. What was read of it is settled; at least `unread` bytes
+    /// were not.
+    pub(super) fn of_record(
+        record: OriginRecord,
+        descriptor: Descriptor,
+        unread: u64,
+        now: EngineTime,
+    ) -> Orphan {
+        Orphan {
+            since: now,
+            record,
+            fingerprints: Fingerprints::new(descriptor.fingerprint),
+            name: descriptor.path.to_string(),
+            size: if unread > 0 { descriptor.fingerprint.end + unread } else { 0 },
+            descriptor,
+        }
+    }
+
     /// Returns the same orphan, whose unread data does not count as lost.
     pub(super) fn without_loss(self) -> Orphan {
         Orphan { size: 0, ..self }
@@ -113,12 +131,17 @@ impl Orphans {
         self.closing.push(id);
     }
 
-    /// Closes the files without data in flight. What was abandoned of a file is read from its copy.
-    pub(super) fn close_settled(&mut self, ledger: &Ledger) {
-        let is_orphan = |id: &OriginId| self.orphans.iter().any(|orphan| orphan.record.id == *id);
-        self.closing.retain(|id| match is_orphan(id) {
-            true => !ledger.release(*id),
-            false => !ledger.close(*id),
+    /// Closes the files without data in flight. What was abandoned of a file is read from its copy,
+    /// which is awaited from then on.
+    pub(super) fn close_settled(&mut self, ledger: &Ledger, now: EngineTime) {
+        let orphans = &mut self.orphans;
+        self.closing.retain(|id| match orphans.iter_mut().find(|orphan| orphan.id() == *id) {
+            Some(orphan) => {
+                let is_released = ledger.release(*id);
+                orphan.since = if is_released { now } else { orphan.since };
+                !is_released
+            }
+            None => !ledger.close(*id),
         });
     }
 
@@ -145,9 +168,13 @@ impl Orphans {
         Some(self.orphans.swap_remove(index))
     }
 
-    /// Removes and returns the files truncated so long ago that no copy will appear.
+    /// Removes and returns the files truncated so long ago that no copy will appear. One with data in
+    /// flight stays: its copy is not read before that is settled.
     pub(super) fn take_late(&mut self, now: EngineTime) -> Vec<Orphan> {
-        let is_late = |orphan: &mut Orphan| now - orphan.since >= ORPHAN_TIME;
+        let closing = &self.closing;
+        let is_late = |orphan: &mut Orphan| {
+            now - orphan.since >= ORPHAN_TIME && !closing.contains(&orphan.record.id)
+        };
         self.orphans.extract_if(.., is_late).collect()
     }
 

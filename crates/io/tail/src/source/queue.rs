@@ -43,6 +43,12 @@ impl ReadQueue {
         self.live.len() + self.rotated.len()
     }
 
+    /// Frees the memory of files that were read.
+    pub(super) fn shrink(&mut self) {
+        self.live.shrink_to(2 * self.live.len());
+        self.rotated.shrink_to(2 * self.rotated.len());
+    }
+
     /// Appends a file to its class.
     pub(super) fn push_back(&mut self, id: OriginId, share: Share) {
         match share {

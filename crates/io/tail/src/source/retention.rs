@@ -365,6 +365,11 @@ impl FileSource {
         if self.files.id_of(inode).is_some() {
             return Ok(None);
         }
+        if self.finished.get(inode).is_some() {
+            // All of it was settled.
+            self.retention.folder.remove(file);
+            return Ok(None);
+        }
         // The file still has another path.
         if let Some(tail) = new.iter_mut().find(|tail| tail.inode() == inode) {
             tail.set_held(file.clone());

@@ -16,7 +16,7 @@ use crate::folder_inodes::FolderInodes;
 use crate::identity::{Descriptor, Inode};
 use crate::links::Link;
 use crate::open::{open_linked, open_regular};
-use crate::records::{FileRecord, Records, forget};
+use crate::records::{FileRecord, IdleRecord, Records, forget};
 use crate::rotation_names::{is_compressed_name, originals_of};
 use crate::stability::Stability;
 use crate::tail::Tail;
@@ -65,8 +65,9 @@ pub(super) struct UnknownFile {
 
 impl Rotations {
     /// Creates the state from the records of the last run.
-    pub fn new(records: &Records) -> Rotations {
-        let newest_ns = records.values().map(|(_, descriptor)| descriptor.modified_ns).max();
+    pub fn new(records: &Records, idle: &[IdleRecord]) -> Rotations {
+        let recorded = records.values().map(|(_, descriptor)| descriptor.modified_ns);
+        let newest_ns = recorded.chain(idle.iter().map(|record| record.modified_ns)).max();
         Rotations { newest_ns: newest_ns.unwrap_or(0), ..Rotations::default() }
     }
 
@@ -225,7 +226,9 @@ impl FileSource {
     /// Returns the modification time up to which all generations of a name are accounted for; at
     /// least 1.
     pub(super) fn since(&self, name: &Path) -> i64 {
-        let recorded = self.records.generations.since(name).filter(|since| *since > 0);
+        let recorded =
+            self.records.generations.since(name).or_else(|| self.since_of_finished(name));
+        let recorded = recorded.filter(|since| *since > 0);
         let baseline = self.rotations.baselines.get(name).copied();
         recorded.or(baseline).unwrap_or(self.rotations.newest_ns).max(1)
     }
@@ -331,7 +334,7 @@ impl FileSource {
 
     /// Records a file that is not open. If its name has too many closed generations, removes the
     /// oldest.
-    fn record(&mut self, record: OriginRecord, descriptor: Descriptor) {
+    pub(super) fn record(&mut self, record: OriginRecord, descriptor: Descriptor) {
         self.open.store.note(record.id, descriptor.to_bytes());
         let pruned = self.records.insert(record, descriptor);
         forget(pruned.as_slice(), &*self.open.store, &self.open.info.id);

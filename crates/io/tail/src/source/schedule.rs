@@ -137,6 +137,14 @@ impl Schedule {
         }
     }
 
+    /// Frees the memory that removed files leave.
+    pub(super) fn shrink(&mut self, files: &Files) {
+        let is_current = |next, id| files.get(id).is_some_and(|tail| tail.next() == next);
+        self.polls.retain(|Reverse((next, id))| is_current(*next, *id));
+        self.polls.shrink_to(2 * self.polls.len());
+        self.due.shrink();
+    }
+
     /// Whether any file is due.
     pub(super) fn has_due(&self) -> bool {
         !self.due.is_empty()

@@ -35,5 +35,10 @@ impl FileSource {
             self.schedule.poll_at(tail, EngineTime::ZERO);
         }
         self.open.sinks = sinks.to_vec();
+        if !come.is_empty() {
+            // A walk loads the finished files, which a new sink may have to read.
+            self.finished.forget_states();
+            self.walks.request();
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod copy_detection;
 mod cursors;
 mod discovery;
+mod finished;
 mod framed;
 mod hostile;
 mod model;

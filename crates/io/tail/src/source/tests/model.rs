@@ -162,7 +162,7 @@ fn holding() -> impl Strategy<Value = Holding> {
 fn rotation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let name = || 0..NAMES.len() - 1;
-    let pause = prop::sample::select(vec![60, 200, 1100, 2500, 12_000]);
+    let pause = prop::sample::select(vec![60, 200, 1100, 2500, 12_000, 35_000]);
     prop_oneof![
         10 => (name(), 1..40usize).prop_map(|(name, lines)| Append(name, false, lines)),
         6 => name().prop_map(Rotate),
@@ -177,9 +177,25 @@ fn rotation() -> impl Strategy<Value = Operation> {
     ]
 }
 
+/// Which idle files are finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Finishing {
+    All,
+    AllButTwo,
+    Nothing,
+}
+
+fn finishing() -> impl Strategy<Value = Finishing> {
+    prop_oneof![
+        2 => Just(Finishing::All),
+        1 => Just(Finishing::AllButTwo),
+        1 => Just(Finishing::Nothing),
+    ]
+}
+
 /// Runs one case of [`rotation`] operations, after the agent has seen every name.
-fn play_rotations(operations: &[Operation]) -> Result<(), String> {
-    let mut world = World::over("*.log", Heads::Differ, Holding::Links);
+fn play_rotations(finishing: Finishing, operations: &[Operation]) -> Result<(), String> {
+    let mut world = World::over("*.log", Heads::Differ, Holding::Links, finishing);
     let begin = (0..NAMES.len()).map(|name| Operation::Append(name, false, 1));
     for operation in begin.chain([Operation::Settle]).chain(operations.iter().cloned()) {
         world.step(&operation)?;
@@ -188,8 +204,13 @@ fn play_rotations(operations: &[Operation]) -> Result<(), String> {
 }
 
 /// Runs one case.
-fn play(heads: Heads, holding: Holding, operations: &[Operation]) -> Result<(), String> {
-    let mut world = World::new(heads, holding);
+fn play(
+    heads: Heads,
+    holding: Holding,
+    finishing: Finishing,
+    operations: &[Operation],
+) -> Result<(), String> {
+    let mut world = World::over("*.log*", heads, holding, finishing);
     for operation in operations {
         world.step(operation)?;
     }
@@ -198,13 +219,16 @@ fn play(heads: Heads, holding: Holding, operations: &[Operation]) -> Result<(), 
 
 /// Runs the case of one seed. If it fails, the error has the shortest failing case.
 fn try_seed(seed: u64) -> Result<(), String> {
-    let cases = (heads(), holding(), vec(operation(), 1..OPERATIONS_MAX));
-    try_cases(seed, cases, |(heads, holding, operations)| play(*heads, *holding, operations))
+    let cases = (heads(), holding(), finishing(), vec(operation(), 1..OPERATIONS_MAX));
+    try_cases(seed, cases, |(heads, holding, finishing, operations)| {
+        play(*heads, *holding, *finishing, operations)
+    })
 }
 
 /// The same as [`try_seed`] for rotations.
 fn try_rotations(seed: u64) -> Result<(), String> {
-    try_cases(seed, vec(rotation(), 1..OPERATIONS_MAX), |operations| play_rotations(operations))
+    let cases = (finishing(), vec(rotation(), 1..OPERATIONS_MAX));
+    try_cases(seed, cases, |(finishing, operations)| play_rotations(*finishing, operations))
 }
 
 fn try_cases<S: Strategy>(

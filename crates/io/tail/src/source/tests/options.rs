@@ -19,6 +19,7 @@ struct Options {
     ignore_older: Option<Interval>,
     symlinks: Option<String>,
     open_files_max: Option<usize>,
+    idle_files_max: Option<usize>,
     #[serde(default)]
     held: Held,
     backfill: Option<Backfill>,
@@ -72,6 +73,7 @@ pub fn settings(options: &Value) -> TailSettings {
         read_from_end: is(&options.read_from, "end"),
         ignore_older: options.ignore_older.map(|interval| interval.0),
         open_files_max: options.open_files_max,
+        idle_files_max: options.idle_files_max,
         held: HeldSettings {
             link: true,
             copy_at_stop: options.held.copy_at_stop.unwrap_or(true),

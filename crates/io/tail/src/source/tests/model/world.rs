@@ -13,7 +13,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Pauses after which nothing is pending: compressed files count as complete, quiet files are
 /// polled, and vanished files are closed.
-const PAUSES_MS: [u64; 10] = [200, 200, 2500, 2500, 35_000, 200, 2500, 2500, 200, 200];
+const PAUSES_MS: [u64; 12] =
+    [200, 200, 2500, 2500, 35_000, 200, 2500, 2500, 35_000, 2500, 200, 200];
 
 /// The files, the agent, and the expected behavior.
 pub struct World {
@@ -32,13 +33,14 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(heads: Heads, holding: Holding) -> World {
-        World::over("*.log*", heads, holding)
-    }
-
     /// Starts an agent with this `include` pattern.
-    pub fn over(include: &str, heads: Heads, holding: Holding) -> World {
-        let mut options = json!({ "include": include });
+    pub fn over(include: &str, heads: Heads, holding: Holding, finishing: Finishing) -> World {
+        let idle_files_max = match finishing {
+            Finishing::All => 0,
+            Finishing::AllButTwo => 2,
+            Finishing::Nothing => 1000,
+        };
+        let mut options = json!({ "include": include, "idle_files_max": idle_files_max });
         if holding == Holding::Little {
             options["held"] = json!({ "max": "5000B" });
         }

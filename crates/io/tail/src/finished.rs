@@ -1,0 +1,215 @@
+//! Finished files: read to their end, settled and quiet. Only what tells that a file is unchanged is
+//! in memory; its identity and its checkpoints are in the checkpoint store.
+//!
+//! A file that grows, is renamed or was replaced is loaded from there and tracked like any other.
+
+use crate::content::modified_ns;
+use crate::copy_detection::may_be_rotation;
+use crate::identity::Inode;
+use crate::rotation_names::stem;
+use millstream_model::OriginId;
+use rustix::fs::Stat;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+/// Bytes per file beside its paths: the entries in two maps, with their free slots.
+const ENTRY_BYTES: usize = 240;
+
+/// A finished file.
+#[derive(Clone, Debug)]
+pub struct FinishedFile {
+    /// Its id.
+    pub id: OriginId,
+    /// Where it was seen last.
+    pub path: Box<Path>,
+    /// The path under which it was first seen, if that is another one.
+    pub first_path: Option<Box<str>>,
+    /// Whether it has one name, so that it is gone once that is deleted.
+    pub is_single: bool,
+    /// Whether its generation is still counted, as it is one of another name.
+    pub is_generation: bool,
+    /// Modification time up to which other generations of its name are accounted for, in
+    /// nanoseconds since 1970.
+    pub since_ns: i64,
+    /// Whether a write was reported and not read.
+    pub is_written: bool,
+    state: State,
+    /// The walk that saw it last.
+    seen: u32,
+}
+
+/// Size in bytes, and modification time in nanoseconds since 1970.
+type State = (i64, i64);
+
+impl FinishedFile {
+    /// Creates the entry of a file with this status.
+    pub fn new(id: OriginId, path: &Path, stat: &Stat) -> FinishedFile {
+        FinishedFile {
+            id,
+            path: path.into(),
+            first_path: None,
+            is_single: stat.st_nlink == 1,
+            is_generation: false,
+            since_ns: 0,
+            is_written: false,
+            state: state_of(stat),
+            seen: 0,
+        }
+    }
+
+    fn path_bytes(&self) -> usize {
+        self.path.as_os_str().len() + self.first_path.as_ref().map_or(0, |path| path.len())
+    }
+
+    fn may_be_rotated_to(&self, other: &Path) -> bool {
+        let first = self.first_path.as_deref().map(Path::new).unwrap_or(&self.path);
+        may_be_rotation(&first.to_string_lossy(), &self.path, other)
+    }
+}
+
+fn state_of(stat: &Stat) -> State {
+    (stat.st_size, modified_ns(stat))
+}
+
+/// The finished files of a source, by inode and by path.
+#[derive(Default)]
+pub struct FinishedFiles {
+    files: HashMap<Inode, FinishedFile>,
+    /// By the hash of the path.
+    by_path: HashMap<u64, Inode>,
+    path_bytes: usize,
+    /// The number of the last walk.
+    walk: u32,
+}
+
+impl FinishedFiles {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// Returns the number of files.
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Returns how much memory they take, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.files.len() * ENTRY_BYTES + self.path_bytes
+    }
+
+    /// Returns the files, in any order.
+    pub fn iter(&self) -> impl Iterator<Item = &FinishedFile> {
+        self.files.values()
+    }
+
+    /// Returns their inodes, in any order.
+    pub fn inodes(&self) -> impl Iterator<Item = Inode> {
+        self.files.keys().copied()
+    }
+
+    /// Returns the file with this inode.
+    pub fn get(&self, inode: Inode) -> Option<&FinishedFile> {
+        self.files.get(&inode)
+    }
+
+    /// Returns the inode and the file that was seen last at a path.
+    pub fn at(&self, path: &Path) -> Option<(Inode, &FinishedFile)> {
+        let inode = *self.by_path.get(&hash(path))?;
+        let file = self.files.get(&inode).filter(|file| *file.path == *path)?;
+        Some((inode, file))
+    }
+
+    /// Returns the inodes of the files with these ids.
+    pub fn inodes_of(&self, ids: &HashSet<OriginId>) -> Vec<Inode> {
+        let files = self.files.iter().filter(|(_, file)| ids.contains(&file.id));
+        files.map(|(inode, _)| *inode).collect()
+    }
+
+    /// Adds a file.
+    pub fn insert(&mut self, inode: Inode, mut file: FinishedFile) {
+        file.seen = self.walk;
+        self.path_bytes += file.path_bytes();
+        self.by_path.insert(hash(&file.path), inode);
+        self.files.insert(inode, file);
+    }
+
+    /// Removes and returns a file.
+    pub fn remove(&mut self, inode: Inode) -> Option<FinishedFile> {
+        let file = self.files.remove(&inode)?;
+        self.path_bytes -= file.path_bytes();
+        let of_path = hash(&file.path);
+        // Another file may have replaced it at its path.
+        if self.by_path.get(&of_path) == Some(&inode) {
+            self.by_path.remove(&of_path);
+        }
+        Some(file)
+    }
+
+    /// Notes that this walk saw a file with this status at a path; returns whether that is a finished
+    /// file that was not written to.
+    pub fn see(&mut self, path: &Path, stat: &Stat) -> bool {
+        let file = self.files.get_mut(&Inode::of(stat));
+        let same = file.filter(|file| file.state == state_of(stat) && *file.path == *path);
+        same.map(|file| file.seen = self.walk).is_some()
+    }
+
+    /// Notes that a write to a file was reported and cannot be read now.
+    pub fn note_written(&mut self, inode: Inode) {
+        if let Some(file) = self.files.get_mut(&inode) {
+            file.is_written = true;
+        }
+    }
+
+    /// Begins a walk.
+    pub fn begin_walk(&mut self) {
+        self.walk = self.walk.wrapping_add(1);
+    }
+
+    /// Returns the inodes of files that the last walk has not seen, except those in folders that could
+    /// not be read.
+    pub fn unseen(&self, unreadable: &BTreeMap<PathBuf, String>) -> Vec<Inode> {
+        let is_unreadable = |path: &Path| {
+            !unreadable.is_empty() && path.ancestors().any(|folder| unreadable.contains_key(folder))
+        };
+        let unseen = self.files.iter().filter(|(_, file)| file.seen != self.walk);
+        unseen.filter(|(_, file)| !is_unreadable(&file.path)).map(|(inode, _)| *inode).collect()
+    }
+
+    /// Makes the next walk load every file.
+    pub fn forget_states(&mut self) {
+        self.files.values_mut().for_each(|file| file.state = (-1, 0));
+    }
+
+    /// Returns the inodes of the files of which one of the paths may be a rotation or a copy.
+    pub fn originals_of<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Vec<Inode> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let mut by_stem: HashMap<String, Vec<&Path>> = HashMap::new();
+        for path in paths {
+            let name = name_of(path);
+            for (end, _) in name.match_indices(['.', '-', '_']) {
+                by_stem.entry(name[..end].to_owned()).or_default().push(path);
+            }
+        }
+        let is_original = |file: &FinishedFile, name: &str| {
+            let paths = by_stem.get(stem(name));
+            paths.is_some_and(|paths| paths.iter().any(|path| file.may_be_rotated_to(path)))
+        };
+        let originals = self.files.iter().filter(|(_, file)| {
+            let first = file.first_path.as_deref().map(Path::new);
+            let mut names = [Some(&*file.path), first].into_iter().flatten().map(name_of);
+            names.any(|name| is_original(file, &name))
+        });
+        originals.map(|(inode, _)| *inode).collect()
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn hash(path: &Path) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(path.as_os_str().as_encoded_bytes())
+}

@@ -1,0 +1,398 @@
+//! Files that are finished: tracked by the little that tells whether they are unchanged, until they
+//! are written to, renamed or deleted.
+
+use super::FileSource;
+use super::changed_names::ChangedNames;
+use super::orphans::Orphan;
+use super::schedule::IDLE_AFTER;
+use crate::content::modified_ns;
+use crate::finished::FinishedFile;
+use crate::identity::{Descriptor, Inode};
+use crate::records::{FileRecord, IdleRecord, forget};
+use crate::tail::Tail;
+#[cfg(test)]
+use millstream_model::Aside;
+use millstream_model::{EngineTime, OriginId, OriginRecord, SourceCx};
+use rustix::fs::{Stat, fstat};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::os::unix::fs::DirEntryExt;
+use std::path::{Path, PathBuf};
+
+/// Most idle files that are tracked in full, with about 1.5 KB each. Of more, those that have been
+/// idle for longest are finished.
+pub(super) const IDLE_FILES_MAX: usize = 4096;
+
+/// Bytes of a file that is tracked in full, in the source and in its ledger.
+const FILE_BYTES: usize = 1600;
+
+/// Bytes of the record of a file that is not open.
+const RECORD_BYTES: usize = 800;
+
+/// Unknown files whose names are compared at once with those of finished files.
+const UNKNOWN_AT_ONCE: usize = 1000;
+
+/// Most files that are finished at once: each takes a system call and two locks.
+const FINISHED_AT_ONCE: usize = 10_000;
+
+// Finishing.
+impl FileSource {
+    /// Finishes idle files beyond the limit, those first that have been idle for longest.
+    pub(super) fn finish_idle(&mut self, cx: &SourceCx<'_>) {
+        let excess = self.files.len().saturating_sub(self.idle_files_max);
+        if excess == 0 || self.is_finite(cx) {
+            return;
+        }
+        let originals: HashSet<OriginId> =
+            self.files.iter().filter_map(|tail| tail.descriptor().copy_of).collect();
+        let may_finish = |tail: &&Tail| is_idle(tail, cx) && !originals.contains(&tail.id());
+        let idle = self.files.iter().filter(may_finish);
+        let mut idle: Vec<_> =
+            idle.map(|tail| (tail.grown(), tail.descriptor().modified_ns, tail.id())).collect();
+        idle.sort_unstable();
+        let before = self.finished.len() as u64;
+        for (_, _, id) in idle.into_iter().take(excess.min(FINISHED_AT_ONCE)) {
+            self.finish(id, cx);
+        }
+        if self.finished.len() as u64 > before {
+            self.files.shrink();
+            self.schedule.shrink(&self.files);
+            self.records.generations.shrink();
+            cx.ledger.shrink();
+        }
+        cx.counters.set_finished_files(self.finished.len() as u64);
+    }
+
+    /// Finishes a file if its state is in the checkpoint store and nothing of it is unread.
+    fn finish(&mut self, id: OriginId, cx: &SourceCx<'_>) {
+        let Some(tail) = self.files.get(id) else { return };
+        let Some(stat) = current_stat(tail).filter(|stat| is_read(tail, stat)) else { return };
+        let head = tail.cursors().head();
+        let is_settled = cx
+            .ledger
+            .owed(id)
+            .is_some_and(|owed| owed.settled == head && owed.oldest.is_none() && !owed.moved);
+        if !is_settled || !self.open.store.is_committed(id) || !cx.ledger.close(id) {
+            return;
+        }
+        let Some(tail) = self.remove_finished(id) else { return };
+        let mut file = FinishedFile::new(id, tail.path(), &stat);
+        let descriptor = tail.descriptor();
+        let is_first = Path::new(&*descriptor.path) == tail.path();
+        file.first_path = (!is_first).then(|| (*descriptor.path).into());
+        file.is_generation = Path::new(descriptor.name()) != tail.path();
+        file.since_ns = self.records.generations.since(Path::new(descriptor.name())).unwrap_or(0);
+        if !file.is_generation {
+            self.records.generations.release(descriptor);
+        }
+        if !tail.is_watched() {
+            self.watch.watch_path(id, tail.path());
+        }
+        self.finished.insert(tail.inode(), file);
+    }
+
+    fn remove_finished(&mut self, id: OriginId) -> Option<Tail> {
+        self.schedule.finish_decompressing(id, &self.files);
+        let tail = self.files.remove(id)?;
+        self.schedule.remove(&tail);
+        Some(tail)
+    }
+}
+
+// Memory.
+impl FileSource {
+    /// Declares the memory that the files take, so that less is read while they take much.
+    pub(super) fn declare_memory(&mut self, cx: &SourceCx<'_>) {
+        let tracked = self.files.len() * FILE_BYTES + self.records.len() * RECORD_BYTES;
+        let bytes = (tracked + self.finished.memory_bytes()) as u64;
+        self.declared.get_or_insert_with(|| cx.grant.set_aside(0)).resize(bytes);
+    }
+}
+
+#[cfg(test)]
+impl FileSource {
+    /// Returns the declared memory in bytes.
+    pub(crate) fn declared_bytes(&self) -> u64 {
+        self.declared.as_ref().map_or(0, Aside::bytes)
+    }
+}
+
+// Loading.
+impl FileSource {
+    /// Tracks a finished file again, at `path` if it is no longer where it was seen last; returns
+    /// whether it is tracked. A file without a record is an unknown one.
+    ///
+    /// # Errors
+    /// The checkpoint store cannot be read, or the file cannot be opened.
+    pub(super) fn load_finished(
+        &mut self,
+        inode: Inode,
+        path: &Path,
+        cx: &SourceCx<'_>,
+    ) -> io::Result<bool> {
+        let Some(file) = self.finished.get(inode) else { return Ok(false) };
+        let (id, last_path) = (file.id, file.path.to_path_buf());
+        let record = self.read_record(id)?;
+        self.close_idle(1, &[]);
+        let content = self
+            .open_inode(&last_path, inode)
+            .map(|content| (last_path, content))
+            .or_else(|| Some((path.to_path_buf(), self.open_inode(path, inode)?)));
+        let Some((path, content)) = content else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let stat = fstat(content.file())?;
+        let Some(file) = self.take_finished(inode) else { return Ok(false) };
+        let Some((record, mut descriptor)) = record else {
+            log::error!(
+                "source {}: the checkpoint store has no record of {}; reading it from its beginning",
+                cx.info.id,
+                path.display()
+            );
+            return Ok(false);
+        };
+        self.release_generation(&file, &descriptor);
+        descriptor.since_ns = descriptor.since_ns.max(file.since_ns);
+        let tail = self.resume(content, &stat, &path, record, descriptor);
+        self.read_from_now_on(vec![tail], cx);
+        Ok(true)
+    }
+
+    fn read_record(&self, id: OriginId) -> io::Result<Option<FileRecord>> {
+        let record = self.open.store.origin(id)?;
+        Ok(record.and_then(|record| {
+            let descriptor = Descriptor::from_bytes(&record.descriptor)?;
+            Some((OriginRecord { descriptor: Vec::new(), ..record }, descriptor))
+        }))
+    }
+
+    /// Ends the count of the generation of a file that stays counted while it is finished.
+    fn release_generation(&mut self, file: &FinishedFile, descriptor: &Descriptor) {
+        if file.is_generation {
+            self.records.generations.release(descriptor);
+        }
+    }
+
+    fn take_finished(&mut self, inode: Inode) -> Option<FinishedFile> {
+        let file = self.finished.remove(inode)?;
+        self.open.counters.set_finished_files(self.finished.len() as u64);
+        Some(file)
+    }
+}
+
+// At the start.
+impl FileSource {
+    /// Tracks the files that were read to their end before the restart as finished if they are
+    /// unchanged, and loads the records of the others.
+    pub(super) fn restore_finished(&mut self) {
+        let restored = std::mem::take(&mut self.restored);
+        let mut failed = Vec::new();
+        for record in restored {
+            let path = Path::new(&*record.path);
+            let is_it = |stat: &Stat| {
+                let state = (stat.st_ino, stat.st_size as u64, modified_ns(stat));
+                state == (record.inode, record.bytes, record.modified_ns)
+            };
+            match rustix::fs::stat(path).ok().filter(is_it) {
+                Some(stat) => {
+                    let mut file = FinishedFile::new(record.id, path, &stat);
+                    file.since_ns = record.since_ns;
+                    self.watch.watch_path(record.id, path);
+                    self.finished.insert(Inode::of(&stat), file);
+                }
+                None => failed.extend(self.load_record(record)),
+            }
+        }
+        self.open.counters.set_finished_files(self.finished.len() as u64);
+        self.restored = failed;
+    }
+
+    /// Loads the record of a file that changed; returns it if the store cannot be read.
+    fn load_record(&mut self, idle: IdleRecord) -> Option<IdleRecord> {
+        match self.read_record(idle.id) {
+            Ok(Some((record, descriptor))) => {
+                let pruned = self.records.insert(record, descriptor);
+                forget(pruned.as_slice(), &*self.open.store, &self.open.info.id);
+                None
+            }
+            Ok(None) => None,
+            Err(error) => {
+                log::error!("source {}: {}: {error}", self.open.info.id, idle.path);
+                Some(idle)
+            }
+        }
+    }
+}
+
+// Looking.
+impl FileSource {
+    /// Returns whether a path leads to a finished file that is unchanged. Loads one that is not.
+    ///
+    /// # Errors
+    /// The file cannot be loaded.
+    pub(super) fn see_finished(
+        &mut self,
+        path: &Path,
+        stat: &Stat,
+        cx: &SourceCx<'_>,
+    ) -> io::Result<bool> {
+        if self.finished.see(path, stat) {
+            return Ok(true);
+        }
+        let inode = Inode::of(stat);
+        let Some(file) = self.finished.get(inode) else { return Ok(false) };
+        // Of several names the first is used while it leads to the file.
+        let first = file.path.to_path_buf();
+        let of_first = rustix::fs::stat(&first).ok().filter(|stat| Inode::of(stat) == inode);
+        if first != path && of_first.is_some_and(|stat| self.finished.see(&first, &stat)) {
+            return Ok(true);
+        }
+        self.load_finished(inode, path, cx)?;
+        Ok(false)
+    }
+
+    /// Loads the finished files of which one of the unknown files may be a copy.
+    pub(super) fn load_originals(&mut self, unknown: &[PathBuf], cx: &SourceCx<'_>) {
+        for paths in unknown.chunks(UNKNOWN_AT_ONCE) {
+            for inode in self.finished.originals_of(paths.iter().map(PathBuf::as_path)) {
+                let Some(file) = self.finished.get(inode) else { continue };
+                let path = file.path.to_path_buf();
+                match self.load_finished(inode, &path, cx) {
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                        self.close_finished(inode, None);
+                        self.walks.request();
+                    }
+                    Err(error) => {
+                        log::warn!("source {}: {}: {error}", cx.info.id, path.display());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Loads finished files that inotify reports as written to.
+    pub(super) fn load_written(&mut self, ids: HashSet<OriginId>, cx: &SourceCx<'_>) {
+        for inode in self.finished.inodes_of(&ids) {
+            let Some(file) = self.finished.get(inode) else { continue };
+            let path = file.path.to_path_buf();
+            if self.load_finished(inode, &path, cx).is_err() {
+                // A walk finds its other name, or tries again.
+                self.finished.note_written(inode);
+                self.walks.request();
+            }
+        }
+    }
+}
+
+// Files that are gone.
+impl FileSource {
+    /// Handles finished files that a walk did not see. One that is still in its folder is searched
+    /// there under other names; so is one whose folder may not be mounted.
+    pub(super) fn close_unseen(&mut self, unreadable: &BTreeMap<PathBuf, String>, now: EngineTime) {
+        let mut folders: HashMap<PathBuf, Option<HashSet<u64>>> = HashMap::new();
+        for inode in self.finished.unseen(unreadable) {
+            let Some(file) = self.finished.get(inode) else { continue };
+            let folder = file.path.parent().unwrap_or(Path::new("/"));
+            if !folders.contains_key(folder) {
+                folders.insert(folder.to_path_buf(), inodes_in(folder, inode.device));
+            }
+            let is_gone =
+                folders[folder].as_ref().is_some_and(|inodes| !inodes.contains(&inode.number));
+            if !is_gone {
+                self.walks.search_again();
+            }
+            self.close_finished(inode, is_gone.then_some(now));
+        }
+    }
+
+    /// Handles finished files whose names changed. One that was deleted is closed; of another one a
+    /// walk finds the name.
+    pub(super) fn close_changed(&mut self, changed: &ChangedNames, now: EngineTime) {
+        for path in &changed.all {
+            let Some((inode, file)) = self.finished.at(path) else { continue };
+            let is_single = file.is_single;
+            let stat = rustix::fs::stat(path);
+            if stat.as_ref().is_ok_and(|stat| Inode::of(stat) == inode) {
+                continue;
+            }
+            match stat {
+                Err(_) if is_single && changed.deleted.contains(path) => {
+                    self.close_finished(inode, Some(now))
+                }
+                _ => self.walks.request(),
+            }
+        }
+    }
+
+    /// Records a finished file without a path. It may have grown unseen before it was renamed or
+    /// compressed, so its copy may have more than what was read. The copy of a deleted file is awaited
+    /// for a while.
+    fn close_finished(&mut self, inode: Inode, deletion: Option<EngineTime>) {
+        let Some(file) = self.finished.get(inode) else { return };
+        let record = match self.read_record(file.id) {
+            Ok(record) => record,
+            Err(error) => {
+                log::warn!("source {}: {}: {error}", self.open.info.id, file.path.display());
+                self.walks.request();
+                return;
+            }
+        };
+        let Some(file) = self.take_finished(inode) else { return };
+        let Some((record, mut descriptor)) = record else { return };
+        self.release_generation(&file, &descriptor);
+        descriptor.since_ns = descriptor.since_ns.max(file.since_ns);
+        match deletion {
+            // Another file may reuse the inode number.
+            Some(now) => {
+                let unread = u64::from(file.is_written);
+                self.orphans.push(Orphan::of_record(record, descriptor, unread, now));
+            }
+            None => self.record(record, descriptor),
+        }
+    }
+
+    /// Returns the modification time up to which all generations of a finished file's name are
+    /// accounted for.
+    pub(super) fn since_of_finished(&self, name: &Path) -> Option<i64> {
+        self.finished.at(name).map(|(_, file)| file.since_ns)
+    }
+}
+
+/// Returns the inode numbers in a folder; `None` if it is not that of the device, or is empty.
+fn inodes_in(folder: &Path, device: u64) -> Option<HashSet<u64>> {
+    rustix::fs::stat(folder).ok().filter(|stat| stat.st_dev == device)?;
+    let entries = std::fs::read_dir(folder).ok()?;
+    let inodes: HashSet<u64> = entries.flatten().map(|entry| entry.ino()).collect();
+    (!inodes.is_empty()).then_some(inodes)
+}
+
+/// Whether a file has been idle for long enough, and nothing but its path, its identity and its
+/// checkpoints need be known of it.
+fn is_idle(tail: &Tail, cx: &SourceCx<'_>) -> bool {
+    let is_plain = tail.gone_since().is_none()
+        && tail.held().is_none()
+        && !tail.is_open()
+        && tail.descriptor().copy_of.is_none()
+        && !tail.has_moved(cx.now.since_start)
+        && tail.cursors().list().len() == 1;
+    let written = tail.descriptor().modified_ns;
+    let idle_ns = IDLE_AFTER.as_nanos() as i64;
+    let is_old = cx.now.since_start - tail.grown() >= IDLE_AFTER
+        || cx.now.unix_ns.saturating_sub(written) >= idle_ns;
+    is_plain && is_old && tail.is_quiet(cx.now.since_start) && !tail.is_queued() && tail.is_read()
+}
+
+/// Returns the status of a file that is still at its path.
+fn current_stat(tail: &Tail) -> Option<Stat> {
+    rustix::fs::stat(tail.path()).ok().filter(|stat| Inode::of(stat) == tail.inode())
+}
+
+/// Whether the file was read to its end, and its saved state tells that.
+fn is_read(tail: &Tail, stat: &Stat) -> bool {
+    let (descriptor, head) = (tail.descriptor(), tail.cursors().head());
+    if let Some(state) = descriptor.compressed {
+        return state.describes(stat) && !tail.is_incomplete();
+    }
+    (stat.st_size as u64 == head || descriptor.in_copy) && descriptor.fingerprint.end == head
+}
