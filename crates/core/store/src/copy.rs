@@ -2,9 +2,9 @@
 
 use crate::database;
 use crate::disk::{Disk, IDENTITIES};
-use crate::identities::{Identities, Records, decode};
+use crate::identities::{Extent, FREE_BYTES_MIN, Ids, Records};
 use redb::Database;
-use std::io;
+use std::io::{self, BufWriter, Read, Write};
 use std::time::{Duration, Instant};
 
 /// Age limit of the checkpoints in the copy: this much is repeated when the database is corrupt. A
@@ -14,12 +14,15 @@ const RENEW_INTERVAL: Duration = Duration::from_secs(60);
 /// Pause before a failed write of the copy is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Bytes that are written at once.
+const WRITE_BYTES: usize = 256 * 1024;
+
 /// The copy on disk.
 pub struct Copy {
     /// Offset of the next record.
-    end: usize,
+    end: u64,
     /// Size of the file in bytes.
-    length: usize,
+    length: u64,
     /// Why the copy lacks something that the database has.
     error: Option<String>,
     /// Whether the database has changed since the copy was written.
@@ -30,8 +33,8 @@ pub struct Copy {
 impl Copy {
     /// Opens the copy of `database`; rewrites it if it lacks something.
     pub fn open(disk: &dyn Disk, database: &Database) -> Result<Copy, redb::Error> {
-        let current = database::identities(database)?;
-        let found = disk.read(IDENTITIES).map(|bytes| decode(&bytes)).unwrap_or_default();
+        let read = disk.reader(IDENTITIES).and_then(|mut file| Ids::read(&mut *file));
+        let (ids, found) = read.unwrap_or_default();
         let mut copy = Copy {
             end: found.end,
             length: found.length,
@@ -39,13 +42,19 @@ impl Copy {
             is_dated: true,
             written: Instant::now(),
         };
-        if !found.is_whole || !found.identities.covers(&current) {
+        let mut is_whole = found.is_whole;
+        database::visit(database, &mut |part| {
+            is_whole &= ids.has(part);
+            Ok(())
+        })?;
+        drop(ids);
+        if !is_whole {
             if found.length > 0 {
                 log::warn!(
                     "checkpoint store: {IDENTITIES} was corrupt or incomplete; it is rewritten"
                 );
             }
-            copy.write(disk, &current);
+            copy.write(disk, database)?;
         }
         Ok(copy)
     }
@@ -67,12 +76,12 @@ impl Copy {
         if records.0.is_empty() {
             return Ok(());
         }
-        if self.error.is_some() || self.end + records.0.len() > self.length {
+        if self.error.is_some() || self.end + records.0.len() as u64 > self.length {
             return self.renew(disk, database);
         }
-        let written = disk.write(IDENTITIES, self.end as u64, &records.0);
+        let written = disk.write(IDENTITIES, self.end, &records.0);
         match written.and_then(|()| if sync { disk.sync(IDENTITIES) } else { Ok(()) }) {
-            Ok(()) => self.end += records.0.len(),
+            Ok(()) => self.end += records.0.len() as u64,
             Err(error) => self.failed(&error),
         }
         Ok(())
@@ -97,21 +106,23 @@ impl Copy {
     /// Rewrites the copy if the database has changed.
     pub fn finish(&mut self, disk: &dyn Disk, database: &Database) -> Result<(), redb::Error> {
         if self.is_dated {
-            self.write(disk, &database::identities(database)?);
+            self.write(disk, database)?;
         }
         Ok(())
     }
 
-    fn write(&mut self, disk: &dyn Disk, identities: &Identities) {
-        let (bytes, end) = identities.encode();
+    /// Writes the whole copy, record by record, as it may be larger than the memory of the agent.
+    fn write(&mut self, disk: &dyn Disk, database: &Database) -> Result<(), redb::Error> {
+        let extent = extent_of(database)?;
         self.written = Instant::now();
-        match disk.replace(IDENTITIES, &bytes) {
+        match disk.replace_with(IDENTITIES, &mut |file| write_all(file, database, extent)) {
             Ok(()) => {
-                (self.end, self.length) = (end, bytes.len());
+                (self.end, self.length) = (extent.end, extent.length);
                 (self.error, self.is_dated) = (None, false);
             }
             Err(error) => self.failed(&error),
         }
+        Ok(())
     }
 
     fn failed(&mut self, error: &io::Error) {
@@ -122,4 +133,37 @@ impl Copy {
         }
         self.error = Some(error.to_string());
     }
+}
+
+/// Returns the extent of a copy of the database with free space.
+fn extent_of(database: &Database) -> Result<Extent, redb::Error> {
+    let (mut records, mut bytes) = (Records::default(), 0);
+    database::visit(database, &mut |part| {
+        records.0.clear();
+        records.part(part);
+        bytes += records.0.len() as u64;
+        Ok(())
+    })?;
+    let length = bytes + bytes / 2 + FREE_BYTES_MIN;
+    records.0.clear();
+    records.length(length);
+    Ok(Extent { is_whole: true, end: records.0.len() as u64 + bytes, length })
+}
+
+/// Writes a copy of the database, followed by zeros.
+fn write_all(file: &mut dyn Write, database: &Database, extent: Extent) -> io::Result<()> {
+    let mut file = BufWriter::with_capacity(WRITE_BYTES, file);
+    let mut records = Records::default();
+    records.length(extent.length);
+    file.write_all(&records.0)?;
+    let written = database::visit(database, &mut |part| {
+        records.0.clear();
+        records.part(part);
+        file.write_all(&records.0)?;
+        Ok(())
+    });
+    written.map_err(io::Error::other)?;
+    let free = extent.length - extent.end;
+    io::copy(&mut io::repeat(0).take(free), &mut file)?;
+    file.flush()
 }

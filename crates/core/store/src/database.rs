@@ -2,7 +2,7 @@
 
 use crate::Pending;
 use crate::disk::{DATABASE, Disk, IDENTITIES, SystemError, Watched};
-use crate::identities::{Decoded, Identities, Identity, Records, decode};
+use crate::identities::{Decoded, Identities, Part, Records, decode};
 use redb::{
     Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
     WriteTransaction,
@@ -65,7 +65,7 @@ impl Opened {
             builder.set_cache_size(STORE_CACHE_BYTES).set_check_integrity_on_open(true);
             let database = builder.create_with_backend(watched)?;
             if database.begin_read()?.list_tables()?.next().is_some() {
-                identities(&database)?;
+                visit(&database, &mut |_| Ok(()))?;
             } else {
                 // What cannot be read now may be readable later.
                 let copy = error.note(disk.read(IDENTITIES)).map(|bytes| decode(&bytes))?;
@@ -158,38 +158,39 @@ fn say_restored(copy: &Decoded) {
     }
 }
 
-/// Returns every identity in the database, each verified.
-pub fn identities(database: &Database) -> Result<Identities, redb::Error> {
+/// Calls `visit` with every identity in the database, each verified: sources, then origins, then
+/// checkpoints. Not all of them are in memory at a time.
+pub fn visit(
+    database: &Database,
+    visit: &mut dyn FnMut(Part<'_>) -> Result<(), redb::Error>,
+) -> Result<(), redb::Error> {
     let transaction = database.begin_read()?;
-    let mut all = Identities::default();
     for row in transaction.open_table(SOURCES)?.iter()? {
-        let source = row?.0.value().to_owned();
+        let key = row?.0;
         // The row for all sources is not a source.
-        if source != ANY_SOURCE {
-            all.0.entry(source).or_default();
+        if key.value() != ANY_SOURCE {
+            visit(Part::Source(key.value()))?;
         }
     }
-    let table = transaction.open_table(ORIGINS)?;
+    let (table, mut origins) = (transaction.open_table(ORIGINS)?, 0);
     for row in table.iter()? {
         let (key, value) = row?;
         let (source, origin) = key.value();
         let descriptor = opened(&origin_key(source, origin), value.value()).ok_or_else(damaged)?;
-        let identity = Identity { descriptor, ..Identity::default() };
-        all.0.entry(source.to_owned()).or_default().insert(origin, identity);
+        visit(Part::Origin(source, origin, &descriptor))?;
+        origins += 1;
     }
-    if all.count() as u64 != table.len()? {
+    if origins != table.len()? {
         return Err(damaged());
     }
     for row in transaction.open_table(CHECKPOINTS)?.iter()? {
         let (key, value) = row?;
         let (source, origin, sink) = key.value();
-        let offset = offset_of(&checkpoint_key(source, origin, sink), value.value());
-        let identity = all.0.get_mut(source).and_then(|origins| origins.get_mut(&origin));
-        if let (Some(identity), Some(offset)) = (identity, offset) {
-            identity.checkpoints.insert(sink.to_owned(), offset);
+        if let Some(offset) = offset_of(&checkpoint_key(source, origin, sink), value.value()) {
+            visit(Part::Checkpoint(source, origin, sink, offset))?;
         }
     }
-    Ok(all)
+    Ok(())
 }
 
 fn damaged() -> redb::Error {

@@ -8,7 +8,7 @@ use redb::StorageBackend;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,8 +38,20 @@ pub trait Disk: Send + Sync {
     /// Reads a file beside the database; empty if it is missing.
     fn read(&self, name: &'static str) -> io::Result<Vec<u8>>;
 
+    /// Opens a file beside the database to be read; it is empty if it is missing.
+    fn reader(&self, name: &'static str) -> io::Result<Box<dyn Read>>;
+
     /// Replaces a file beside the database, atomically; durable on return.
-    fn replace(&self, name: &'static str, bytes: &[u8]) -> io::Result<()>;
+    fn replace(&self, name: &'static str, bytes: &[u8]) -> io::Result<()> {
+        self.replace_with(name, &mut |file| file.write_all(bytes))
+    }
+
+    /// Replaces a file beside the database by what `write` writes, atomically; durable on return.
+    fn replace_with(
+        &self,
+        name: &'static str,
+        write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()>;
 
     /// Overwrites a part of a file beside the database.
     fn write(&self, name: &'static str, at: u64, bytes: &[u8]) -> io::Result<()>;
@@ -109,10 +121,23 @@ impl Disk for Folder {
         }
     }
 
-    fn replace(&self, name: &'static str, bytes: &[u8]) -> io::Result<()> {
+    fn reader(&self, name: &'static str) -> io::Result<Box<dyn Read>> {
+        let path = self.path.join(name);
+        match File::open(&path) {
+            Ok(file) => Ok(Box::new(RecordedFile::new(file, &path))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Box::new(io::empty())),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn replace_with(
+        &self,
+        name: &'static str,
+        write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
         self.opened().take();
         let (path, draft) = (self.path.join(name), self.path.join(format!("{name}.new")));
-        let written = write_synced(&draft, bytes).and_then(|()| std::fs::rename(&draft, path));
+        let written = write_synced(&draft, write).and_then(|()| std::fs::rename(&draft, path));
         if let Err(error) = written {
             // An incomplete file would only waste space.
             let _ = std::fs::remove_file(&draft);
@@ -130,11 +155,32 @@ impl Disk for Folder {
     }
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_synced(
+    path: &Path,
+    write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     let file = modes::options().write(true).create(true).truncate(true).open(path)?;
     let file = RecordedFile::new(file, path);
-    file.write_all_at(bytes, 0)?;
+    write(&mut Appended { file: &file, bytes: 0 })?;
     file.sync()
+}
+
+/// Writes to the end of a new file.
+struct Appended<'f> {
+    file: &'f RecordedFile,
+    bytes: u64,
+}
+
+impl Write for Appended<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_all_at(bytes, self.bytes)?;
+        self.bytes += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Renames a corrupt database to an unused name.

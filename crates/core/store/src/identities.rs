@@ -14,14 +14,21 @@
 //!
 //! A record that fails its hash is skipped, and reading continues at the next mark.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{self, Read};
 
 const MARK: [u8; 4] = [0xa7, b'I', b'd', b'\n'];
 const PREFIX_BYTES: usize = MARK.len() + 4;
 const HASH_BYTES: usize = 8;
 
+/// Bytes that are read at once.
+const WINDOW_BYTES: u64 = 256 * 1024;
+
+/// Most bytes of a payload: a descriptor has a few paths of at most 4 KiB, in JSON.
+const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
+
 /// Least free bytes of a new file, in addition to half of its content.
-const FREE_BYTES_MIN: usize = 64 * 1024;
+pub const FREE_BYTES_MIN: u64 = 64 * 1024;
 
 const LENGTH: u8 = 0;
 const SOURCE: u8 = 1;
@@ -49,10 +56,61 @@ pub struct Decoded {
     pub identities: Identities,
     /// Whether that is everything that was written.
     pub is_whole: bool,
-    /// Bytes up to the end of the last record.
-    pub end: usize,
     /// Bytes of the file.
     pub length: usize,
+}
+
+/// A part of what is known.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'a> {
+    /// A source that ran.
+    Source(&'a str),
+    /// An origin of a source, with its descriptor.
+    Origin(&'a str, u64, &'a [u8]),
+    /// How far a sink, named third, has settled an origin of a source.
+    Checkpoint(&'a str, u64, &'a str, u64),
+}
+
+/// The ids of the origins in a file, by source.
+#[derive(Default)]
+pub struct Ids(HashMap<String, HashSet<u64>>);
+
+impl Ids {
+    /// Reads the ids in a file.
+    pub fn read(file: &mut dyn Read) -> io::Result<(Ids, Extent)> {
+        let mut ids = Ids::default();
+        let extent = scan(file, &mut |record| {
+            let origins = ids.0.entry(record.source.to_owned()).or_default();
+            match record.change {
+                Change::Origin(id, _) => _ = origins.insert(id),
+                Change::Forgotten(id) => _ = origins.remove(&id),
+                Change::Ran | Change::Checkpoint(..) => {}
+            }
+        })?;
+        Ok((ids, extent))
+    }
+
+    /// Whether a source, or an origin, is among them.
+    pub fn has(&self, part: Part<'_>) -> bool {
+        match part {
+            Part::Source(source) => self.0.contains_key(source),
+            Part::Origin(source, origin, _) => {
+                self.0.get(source).is_some_and(|origins| origins.contains(&origin))
+            }
+            Part::Checkpoint(..) => true,
+        }
+    }
+}
+
+/// What a file consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Whether everything that was written could be read.
+    pub is_whole: bool,
+    /// Bytes up to the end of the last record.
+    pub end: u64,
+    /// Bytes of the file.
+    pub length: u64,
 }
 
 /// Records to append.
@@ -85,6 +143,17 @@ impl Records {
         self.push(FORGOTTEN, source, &[&origin.to_le_bytes()]);
     }
 
+    /// Appends a part.
+    pub fn part(&mut self, part: Part<'_>) {
+        match part {
+            Part::Source(source) => self.source(source),
+            Part::Origin(source, origin, descriptor) => self.origin(source, origin, descriptor),
+            Part::Checkpoint(source, origin, sink, offset) => {
+                self.checkpoint(source, origin, sink, offset);
+            }
+        }
+    }
+
     fn checkpoint(&mut self, source: &str, origin: u64, sink: &str, offset: u64) {
         self.push(
             CHECKPOINT,
@@ -93,41 +162,13 @@ impl Records {
         );
     }
 
-    fn length(&mut self, bytes: usize) {
-        self.push(LENGTH, "", &[&(bytes as u64).to_le_bytes()]);
+    /// The length of the file.
+    pub fn length(&mut self, bytes: u64) {
+        self.push(LENGTH, "", &[&bytes.to_le_bytes()]);
     }
 }
 
 impl Identities {
-    /// Builds a file with all of it and free space; returns also how many bytes are records.
-    pub fn encode(&self) -> (Vec<u8>, usize) {
-        let mut records = Records::default();
-        for (source, origins) in &self.0 {
-            records.source(source);
-            for (origin, identity) in origins {
-                records.origin(source, *origin, &identity.descriptor);
-                for (sink, offset) in &identity.checkpoints {
-                    records.checkpoint(source, *origin, sink, *offset);
-                }
-            }
-        }
-        let length = records.0.len() + records.0.len() / 2 + FREE_BYTES_MIN;
-        let mut file = Records::default();
-        file.length(length);
-        file.0.extend_from_slice(&records.0);
-        let end = file.0.len();
-        file.0.resize(length, 0);
-        (file.0, end)
-    }
-
-    /// Whether it has every source and origin of `other`.
-    pub fn covers(&self, other: &Identities) -> bool {
-        other.0.iter().all(|(source, origins)| {
-            let known = self.0.get(source);
-            known.is_some_and(|known| origins.keys().all(|origin| known.contains_key(origin)))
-        })
-    }
-
     /// Returns the number of origins.
     pub fn count(&self) -> usize {
         self.0.values().map(BTreeMap::len).sum()
@@ -164,26 +205,100 @@ enum Change<'a> {
 
 /// Reads a file as far as it is valid.
 pub fn decode(bytes: &[u8]) -> Decoded {
-    let mut decoded = Decoded { length: bytes.len(), ..Decoded::default() };
-    let (mut at, mut length, mut is_damaged) = (0, None, false);
-    while let Some(found) = bytes[at..].iter().position(|byte| *byte != 0) {
+    let mut identities = Identities::default();
+    let mut rest = bytes;
+    // Memory is read without errors.
+    let extent = scan(&mut rest, &mut |record| identities.apply(record)).unwrap_or_default();
+    Decoded { identities, is_whole: extent.is_whole, length: extent.length as usize }
+}
+
+/// Calls `visit` with each valid record of a file, of which a small part is in memory at a time.
+fn scan(file: &mut dyn Read, visit: &mut dyn FnMut(Record<'_>)) -> io::Result<Extent> {
+    let mut window = Window { file, bytes: Vec::new(), at: 0, offset: 0, has_ended: false };
+    let (mut end, mut length, mut is_damaged) = (0, None, false);
+    loop {
+        let begin = window.offset;
+        if !window.skip_zeros()? {
+            break;
+        }
         // Only trailing zeros are free space.
-        is_damaged |= found > 0;
-        at += found;
-        let Some(payload) = payload(&bytes[at..]) else {
-            (at, is_damaged) = (at + 1, true);
+        is_damaged |= window.offset > begin;
+        window.fill_record()?;
+        let Some(payload) = payload(window.rest()) else {
+            is_damaged = true;
+            window.skip(1);
             continue;
         };
         match (length_of(payload), record(payload)) {
             (Some(of), _) => length = Some(of),
-            (None, Some(record)) => decoded.identities.apply(record),
+            (None, Some(record)) => visit(record),
             (None, None) => is_damaged = true,
         }
-        at += PREFIX_BYTES + payload.len() + HASH_BYTES;
-        decoded.end = at;
+        let bytes = PREFIX_BYTES + payload.len() + HASH_BYTES;
+        window.skip(bytes);
+        end = window.offset;
     }
-    decoded.is_whole = !is_damaged && length == Some(bytes.len() as u64);
-    decoded
+    let is_whole = !is_damaged && length == Some(window.offset);
+    Ok(Extent { is_whole, end, length: window.offset })
+}
+
+/// The part of a file that is being read.
+struct Window<'f> {
+    file: &'f mut dyn Read,
+    bytes: Vec<u8>,
+    /// Bytes of these that were passed.
+    at: usize,
+    /// Bytes of the file that were passed.
+    offset: u64,
+    has_ended: bool,
+}
+
+impl Window<'_> {
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        self.at += bytes;
+        self.offset += bytes as u64;
+    }
+
+    /// Reads on until there are `bytes`, or the file ends.
+    fn fill(&mut self, bytes: usize) -> io::Result<()> {
+        while self.rest().len() < bytes && !self.has_ended {
+            self.bytes.drain(..std::mem::take(&mut self.at));
+            let read = (&mut *self.file).take(WINDOW_BYTES).read_to_end(&mut self.bytes)?;
+            self.has_ended = read == 0;
+        }
+        Ok(())
+    }
+
+    /// Passes zeros; returns whether something follows.
+    fn skip_zeros(&mut self) -> io::Result<bool> {
+        loop {
+            self.fill(1)?;
+            if let Some(zeros) = self.rest().iter().position(|byte| *byte != 0) {
+                self.skip(zeros);
+                return Ok(true);
+            }
+            self.skip(self.rest().len());
+            if self.has_ended {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Reads the whole record that may begin here.
+    fn fill_record(&mut self) -> io::Result<()> {
+        self.fill(PREFIX_BYTES)?;
+        let length = self.rest().strip_prefix(&MARK).and_then(|rest| rest.first_chunk::<4>());
+        let payload = length.map_or(0, |length| u32::from_le_bytes(*length) as usize);
+        // A length beyond is damaged.
+        if payload <= PAYLOAD_BYTES_MAX {
+            self.fill(PREFIX_BYTES + payload + HASH_BYTES)?;
+        }
+        Ok(())
+    }
 }
 
 /// Returns the payload of the record at the start of `bytes`.
@@ -226,4 +341,60 @@ fn record(payload: &[u8]) -> Option<Record<'_>> {
 
 fn hash(payload: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(origins: u64, descriptor: &[u8]) -> Vec<u8> {
+        let mut records = Records::default();
+        records.part(Part::Source("app"));
+        for origin in 0..origins {
+            records.part(Part::Origin("app", origin, descriptor));
+            records.part(Part::Checkpoint("app", origin, "out", origin));
+        }
+        let mut file = Records::default();
+        file.length(0);
+        let length = file.0.len() + records.0.len() + 1000;
+        let mut file = Records::default();
+        file.length(length as u64);
+        file.0.extend_from_slice(&records.0);
+        file.0.resize(length, 0);
+        file.0
+    }
+
+    /// Records lie across the parts of a file that are read at once.
+    #[test]
+    fn a_large_file_is_read_in_parts() {
+        let (origins, descriptor) = (5000, [7; 300]);
+        let bytes = file(origins, &descriptor);
+        assert!(bytes.len() as u64 > 4 * WINDOW_BYTES);
+        let (ids, extent) = Ids::read(&mut &bytes[..]).unwrap();
+        let end = bytes.len() as u64 - 1000;
+        assert_eq!(extent, Extent { is_whole: true, end, length: bytes.len() as u64 });
+        assert!((0..origins).all(|origin| ids.has(Part::Origin("app", origin, &[]))));
+        assert!(!ids.has(Part::Origin("app", origins, &[])) && !ids.has(Part::Source("other")));
+        let decoded = decode(&bytes);
+        assert!(decoded.is_whole && decoded.identities.count() as u64 == origins);
+        assert_eq!(decoded.identities.0["app"][&9].checkpoints["out"], 9);
+    }
+
+    #[test]
+    fn damage_costs_the_records_that_have_it() {
+        let bytes = file(2000, &[7; 300]);
+        for at in [0, 4, 100, 300_000, 500_000] {
+            for value in [0, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at..at + 8].fill(value);
+                let (ids, extent) = Ids::read(&mut &damaged[..]).unwrap();
+                assert!(!extent.is_whole && extent.length == bytes.len() as u64, "{at} {value}");
+                let left = (0..2000).filter(|origin| ids.has(Part::Origin("app", *origin, &[])));
+                assert!((1998..=2000).contains(&left.count()), "{at} {value}");
+            }
+        }
+        let mut short = bytes;
+        short.pop();
+        assert!(!Ids::read(&mut &short[..]).unwrap().1.is_whole);
+    }
 }

@@ -5,7 +5,7 @@ use crate::{Store, StoreError};
 use fastrand::Rng;
 use parking_lot::{Mutex, MutexGuard};
 use redb::StorageBackend;
-use std::io;
+use std::io::{self, Cursor, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -191,8 +191,19 @@ impl crate::disk::Disk for Disk {
         Ok(self.read_once()?.files.of(Name::of(name)).clone())
     }
 
-    fn replace(&self, name: &'static str, bytes: &[u8]) -> io::Result<()> {
-        self.change(Name::of(name), Change::Replace(bytes.to_vec()))?;
+    fn reader(&self, name: &'static str) -> io::Result<Box<dyn Read>> {
+        let bytes = crate::disk::Disk::read(self, name)?;
+        Ok(Box::new(Cursor::new(bytes)))
+    }
+
+    fn replace_with(
+        &self,
+        name: &'static str,
+        write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        write(&mut bytes)?;
+        self.change(Name::of(name), Change::Replace(bytes))?;
         self.change(Name::of(name), Change::Sync)
     }
 
