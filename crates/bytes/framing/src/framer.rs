@@ -155,13 +155,14 @@ impl Framer {
             return group::single(lines, span.rows_max, found);
         };
         let classifier = Classifier { rule, time: self.time.as_mut(), reference_ns };
-        match self.reading {
-            LineReader::Container(_) => streams::group(lines, out, span, classifier, found),
-            LineReader::Encoded(_) => group::group(lines, out, span, classifier, found),
-            LineReader::Plain | LineReader::Unknown => {
-                group::group(lines, raw, span, classifier, found)
+        let text: &[u8] = match self.reading {
+            LineReader::Container(_) => {
+                return streams::group(lines, out, span, classifier, found);
             }
-        }
+            LineReader::Encoded(_) => out,
+            LineReader::Plain | LineReader::Unknown => raw,
+        };
+        group::group(lines, text, span, classifier, found)
     }
 
     /// Returns the length of the first line of `raw`, including its line end.

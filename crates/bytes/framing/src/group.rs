@@ -1,6 +1,6 @@
 //! Groups lines into events.
 
-use crate::line::{ISOLATED, Line};
+use crate::line::Line;
 use crate::rule::{Classifier, State, Verdict};
 use crate::{Event, Found, TIME_UNKNOWN, Tally};
 
@@ -40,7 +40,6 @@ struct Open {
     event: Event,
     lines: usize,
     state: State,
-    stream: u32,
     /// No other line joins it.
     is_done: bool,
 }
@@ -55,13 +54,7 @@ impl Open {
             next: line.next,
             time_ns,
         };
-        Open {
-            event,
-            lines: 1,
-            state: verdict.state,
-            stream: line.stream,
-            is_done: verdict.is_last,
-        }
+        Open { event, lines: 1, state: verdict.state, is_done: verdict.is_last }
     }
 
     /// Returns whether a line fits. A line that was cut does not: cutting it took more bytes than
@@ -139,7 +132,7 @@ pub fn single(lines: &[Line], rows_max: usize, found: &mut Found) -> usize {
     events.finish()
 }
 
-/// Joins lines of `text` into events; returns the raw bytes consumed.
+/// Joins lines of `text`, which are of one stream, into events; returns the raw bytes consumed.
 pub fn group(
     lines: &[Line],
     text: &[u8],
@@ -175,7 +168,7 @@ impl Grouping<'_> {
             let mut is_cut = false;
             if !open.is_done {
                 let verdict = self.classifier.join(open.state, text);
-                is_cut = verdict.joins && open.stream == line.stream;
+                is_cut = verdict.joins;
                 if is_cut && open.fits(line, self.limits) {
                     self.events.pending.cut += u64::from(line.cut);
                     return open.join(line, verdict);
@@ -183,7 +176,7 @@ impl Grouping<'_> {
                 start = (!verdict.joins).then_some(verdict);
             }
             self.events.pending.cut += u64::from(is_cut);
-            self.events.add(open.event, !line.interleaved);
+            self.events.add(open.event, true);
         }
         let verdict = start.unwrap_or_else(|| self.classifier.begin(text));
         self.events.pending.misfits += u64::from(!verdict.can_start);
@@ -194,7 +187,7 @@ impl Grouping<'_> {
     /// Ends the last event if no other line can join it.
     fn end(&mut self, span: Span) {
         let Some(open) = &self.open else { return };
-        let is_complete = open.is_done || open.stream >= ISOLATED || span.ends;
+        let is_complete = open.is_done || span.ends;
         // The next line exceeds the limit, whatever it contains.
         let is_full = self.limits.is_exceeded_by(span.raw_bytes - open.event.offset as usize);
         if is_complete || is_full {

@@ -81,7 +81,7 @@ pub struct Classifier<'a> {
 
 impl Classifier<'_> {
     /// Classifies `line` after an event in this state.
-    #[inline]
+    #[inline(always)]
     pub fn join(&mut self, state: State, line: &[u8]) -> Verdict {
         match (self.rule, state) {
             (Rule::Start(_) | Rule::Continue(_) | Rule::Indentation, _) => {

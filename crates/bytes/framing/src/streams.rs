@@ -17,10 +17,9 @@ const STREAMS: usize = 2;
 /// timestamps.
 const SILENCE_NS: i64 = 1_000_000_000;
 
-/// From so many lines on a block ends as soon as the event that keeps it open is probably complete: a
-/// single line, and so much older than a line of the other stream.
-const BLOCK_LINES: usize = 256;
-const PAUSE_NS: i64 = 5_000_000;
+/// A block with more lines than these ends as soon as the event that keeps it open is probably
+/// complete: a single line, and so much older than a line of the other stream.
+const PAUSES: [(usize, i64); 3] = [(640, 5_000_000), (256, 50_000_000), (0, SILENCE_NS)];
 
 /// Buffers for blocks, reused by the next call.
 #[derive(Debug, Default)]
@@ -82,6 +81,7 @@ impl Joined {
 
 /// Joins the lines of each stream into events. `text` has the lines, and in the end those of an event
 /// next to each other. Returns the raw bytes consumed.
+#[inline(never)]
 pub fn group(
     lines: &[Line],
     text: &mut [u8],
@@ -181,7 +181,9 @@ impl Streams<'_> {
         if is_full || has_others && self.limits.is_exceeded_by(bytes) {
             return self.cut();
         }
-        let pause = if self.buffers.owners.len() < BLOCK_LINES { SILENCE_NS } else { PAUSE_NS };
+        let lines = self.buffers.owners.len();
+        let pause = PAUSES.into_iter().find(|(more_than, _)| lines > *more_than);
+        let pause = pause.map_or(SILENCE_NS, |(_, pause)| pause);
         for (stream, open) in self.open.iter_mut().enumerate() {
             let Some(number) = *open else { continue };
             let joined = &self.buffers.events[number];
