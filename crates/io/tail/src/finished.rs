@@ -151,7 +151,8 @@ impl FinishedFiles {
     pub fn see(&mut self, path: &Path, stat: &Stat) -> bool {
         let file = self.files.get_mut(&Inode::of(stat));
         let same = file.filter(|file| file.state == state_of(stat) && *file.path == *path);
-        same.map(|file| file.seen = self.walk).is_some()
+        let seen = same.map(|file| (file.seen, file.is_single) = (self.walk, stat.st_nlink == 1));
+        seen.is_some()
     }
 
     /// Notes that a write to a file was reported and cannot be read now.

@@ -257,7 +257,7 @@ impl FileSource {
             for inode in self.finished.originals_of(paths.iter().map(PathBuf::as_path)) {
                 let Some(file) = self.finished.get(inode) else { continue };
                 let path = file.path.to_path_buf();
-                match self.load_finished(inode, &path, cx) {
+                match self.load_named(inode, &path, cx) {
                     Ok(_) => {}
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
                         self.close_finished(inode, None);
@@ -268,6 +268,18 @@ impl FileSource {
                     }
                 }
             }
+        }
+    }
+
+    /// Loads a finished file; one that had several names also by another one in its folder.
+    fn load_named(&mut self, inode: Inode, path: &Path, cx: &SourceCx<'_>) -> io::Result<bool> {
+        let has_others = self.finished.get(inode).is_some_and(|file| !file.is_single);
+        let loaded = self.load_finished(inode, path, cx);
+        let is_gone = loaded.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let folder = path.parent().filter(|_| is_gone && has_others);
+        match folder.and_then(|folder| name_in(folder, inode)) {
+            Some(name) => self.load_finished(inode, &name, cx),
+            None => loaded,
         }
     }
 
@@ -365,6 +377,15 @@ fn inodes_in(folder: &Path, device: u64) -> Option<HashSet<u64>> {
     let entries = std::fs::read_dir(folder).ok()?;
     let inodes: HashSet<u64> = entries.flatten().map(|entry| entry.ino()).collect();
     (!inodes.is_empty()).then_some(inodes)
+}
+
+/// Returns a path in a folder that leads to a file.
+fn name_in(folder: &Path, inode: Inode) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let of_number = entries.flatten().filter(|entry| entry.ino() == inode.number);
+    let paths = of_number.map(|entry| entry.path());
+    let leads = |path: &PathBuf| rustix::fs::stat(path).is_ok_and(|of| Inode::of(&of) == inode);
+    paths.into_iter().find(leads)
 }
 
 /// Whether a file has been idle for long enough, and nothing but its path, its identity and its

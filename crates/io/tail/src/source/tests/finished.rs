@@ -125,6 +125,20 @@ fn a_compressed_rotation_of_a_finished_file_is_not_read_again() {
 }
 
 #[test]
+fn a_finished_file_whose_first_link_is_compressed_is_not_read_again() {
+    let mut fixture = Fixture::new(json!({ "include": "*.log*", "idle_files_max": 0 }), &["out"]);
+    fixture.append("a.log", "one\n");
+    assert_eq!(finish(&mut fixture, 1), ["one"]);
+    fs::hard_link(fixture.path("a.log"), fixture.path("h.log")).unwrap();
+    assert_eq!(after_walk(&mut fixture), [""; 0]);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(b"one\n").unwrap();
+    fs::write(fixture.path("a.log.1.gz"), gzip.finish().unwrap()).unwrap();
+    fs::remove_file(fixture.path("a.log")).unwrap();
+    assert_eq!(after_walk(&mut fixture), [""; 0]);
+}
+
+#[test]
 fn a_copy_of_a_finished_file_that_is_truncated_is_not_read_again() {
     for (include, seen_between) in [("*.log*", false), ("*.log*", true), ("*.log", false)] {
         let mut fixture =
