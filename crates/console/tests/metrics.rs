@@ -190,7 +190,7 @@ fn every_component_is_exported_under_its_id() {
         .filter(|(name, _)| name == "component_id")
         .map(|(_, id)| &**id)
         .collect();
-    assert_eq!(ids, BTreeSet::from(["app", "back\\slash\"quote\nline", "copy", "out"]));
+    assert_eq!(ids, BTreeSet::from(["app", "back\\slash\"quote\\nline", "copy", "out"]));
     let buffers: Vec<f64> = families["millstream_buffer_bytes"].samples.values().copied().collect();
     assert_eq!(buffers, [0.0, 512.0]);
     assert_eq!(families["millstream_source_lag_bytes"].samples.len(), 2);
