@@ -87,6 +87,7 @@ impl StepConfig {
             StepConfig::Join(one) => vec![&one.to],
             StepConfig::Lookup(one) => vec![one.to.as_ref().unwrap_or(&one.field)],
             StepConfig::Hash(one) => vec![one.to.as_ref().unwrap_or(&one.field)],
+            StepConfig::Url(_) => Vec::new(),
             _ => self.names(),
         }
     }

@@ -74,14 +74,17 @@ fn column(batch: &Batch, name: &str) -> Option<Column> {
 
 /// Merges a column under its name. Rows without a value keep the existing one.
 fn put(batch: &mut Batch, column: Column) {
-    if &*column.name != MESSAGE || batch.fields.get(MESSAGE).is_some() {
+    if &*column.name != MESSAGE {
         return batch.fields.merge(column, &batch.block);
     }
-    let is_shown = |row: usize| batch.is_shown(row) || column.cells()[row].is_present();
+    let (of_fields, of_lines) = split_messages(batch, &column);
+    let is_shown = |row: usize| batch.is_shown(row) || of_lines.cells()[row].is_present();
     let shown = Selection::collect_bool(batch.rows(), is_shown);
-    let shown = batch.shown.is_some().then_some(shown);
-    set_lines(batch, &column);
-    batch.shown = shown;
+    batch.shown = batch.shown.is_some().then_some(shown);
+    set_lines(batch, &of_lines);
+    if let Some(of_fields) = of_fields {
+        batch.fields.merge(of_fields, &batch.block);
+    }
 }
 
 /// Replaces lines by the values of a column, where it has one.
@@ -95,17 +98,27 @@ fn set_lines(batch: &mut Batch, column: &Column) {
 
 /// Replaces messages by other ones: fields by fields, and lines by lines.
 fn change_messages(batch: &mut Batch, made: &Column) {
-    let Some(field) = batch.fields.get(MESSAGE).cloned() else {
-        batch.message = made.clone();
-        return;
-    };
-    let (mut of_fields, mut of_lines) = (made.edit(), made.edit());
+    let (of_fields, of_lines) = split_messages(batch, made);
+    match of_fields {
+        None => batch.message = of_lines,
+        Some(of_fields) => {
+            batch.fields.set(of_fields);
+            set_lines(batch, &of_lines);
+        }
+    }
+}
+
+/// Splits a column of messages in those of rows with a field `message`, if there are any, and those of
+/// the other rows, whose message is their line.
+fn split_messages(batch: &Batch, column: &Column) -> (Option<Column>, Column) {
+    let Some(field) = batch.fields.get(MESSAGE) else { return (None, column.clone()) };
+    let (mut of_fields, mut of_lines) = (column.edit(), column.edit());
     for (row, cell) in field.cells().iter().enumerate() {
         let other = if cell.is_present() { &mut of_lines } else { &mut of_fields };
         other.set(row, Cell::ABSENT);
     }
-    batch.fields.set(of_fields.finish(field.name.clone()));
-    set_lines(batch, &of_lines.finish(field.name.clone()));
+    let name = &field.name;
+    (Some(of_fields.finish(name.clone())), of_lines.finish(name.clone()))
 }
 
 /// Removes a field from the events, and returns its column.

@@ -119,6 +119,21 @@ fn the_message_can_be_used_like_a_field() {
 }
 
 #[test]
+fn a_message_is_written_where_it_is() {
+    for steps in [json!([{ "set": { "message": "new" } }]), json!([{ "copy": { "a": "message" } }])]
+    {
+        let mut batch = of("x\ny\n", &[("a", CellKind::Text, "new")]);
+        let mut field = ColumnBuilder::new(2);
+        field.text(0, b"of x");
+        batch.fields.set(field.finish(MESSAGE.into()));
+        let batch = stepped(steps, batch);
+        assert_eq!([batch.text(0), batch.text(1)], [&b"x"[..], b"new"]);
+        let messages = [0, 1].map(|row| batch.message_text(row).unwrap().into_owned());
+        assert_eq!(messages, [b"new", b"new"]);
+    }
+}
+
+#[test]
 fn a_constant_is_stored_once_and_templates_see_the_event_before_the_step() {
     let set = json!([{ "set": { "s": "prod", "n": 3, "f": 0.5, "ok": true, "a": "{{ b }}/{{ host }}", "b": "new" } }]);
     let batch = stepped(set, of("x\ny\n", &[("b", Int, "7")]));

@@ -9,7 +9,7 @@ use crate::util::jvm::scripts::{RuleFault, ScriptPlace, is_blank};
 use crate::util::jvm::{JvmMode, Place, removed_calls};
 use millstream_jvm::OperatorSpec;
 use millstream_model::limits::BLOCK_BYTES;
-use millstream_model::{BuildError, Interval, OptionError, Transform};
+use millstream_model::{BuildError, Interval, LINE, OptionError, Transform};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -246,6 +246,7 @@ impl JvmConfig {
             is_in_process: matches!(place, Place::Process(..)),
             deadline: self.timeouts.batch.0,
             output_bytes_max: self.expansion * BLOCK_BYTES as u64,
+            reads_lines: false,
         }
     }
 }
@@ -294,7 +295,8 @@ impl TransformComponent for JvmConfig {
     fn build(&self, cx: &BuildCx<'_>) -> Result<Transform, BuildError> {
         let spec = self.spec(cx.id).map_err(|fault| BuildError::Options(fault.to_string()))?;
         let place = self.mode.place(&self.process, cx);
-        let limits = self.limits(&place);
+        let reads_lines = spec.rules.iter().any(|rule| rule.text.contains(LINE));
+        let limits = Limits { reads_lines, ..self.limits(&place) };
         let operator = registered(&place, spec).map_err(BuildError::Options)?;
         let transform = JvmOperator::new(operator, self.condition.clone(), self.on_error, limits);
         Ok(Transform::Offload(Arc::new(transform)))

@@ -3,7 +3,7 @@
 use super::Limits;
 use crate::util::message::{MESSAGE, note_message_field};
 use millstream_jvm::{Answer, CallError, InputColumn, InputSegment, Operator};
-use millstream_model::{Batch, Column, Segment};
+use millstream_model::{Batch, Column, LINE, Segment};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -17,12 +17,14 @@ pub struct Input<'b> {
 }
 
 impl<'b> Input<'b> {
-    /// Lists the columns.
-    pub fn new(batch: &'b Batch, rows: &'b [u32]) -> Input<'b> {
+    /// Lists the columns; with that of the lines if the operator `reads_lines`.
+    pub fn new(batch: &'b Batch, rows: &'b [u32], reads_lines: bool) -> Input<'b> {
         note_message_field(batch, "transform jvm");
         let others = batch.fields.iter().filter(|column| *column.name != *MESSAGE);
+        let lines = reads_lines.then(|| Cow::Owned(batch.message.named(LINE.into())));
+        let messages = std::iter::once(batch.message_column());
         let columns: Vec<Cow<'_, Column>> =
-            std::iter::once(batch.message_column()).chain(others.map(Cow::Borrowed)).collect();
+            messages.chain(others.map(Cow::Borrowed)).chain(lines).collect();
         let names = columns.iter().map(|column| column.name.clone()).collect();
         Input { batch, rows, columns, names }
     }

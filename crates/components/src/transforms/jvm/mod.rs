@@ -58,6 +58,8 @@ struct Limits {
     output_bytes_max: u64,
     /// The operator runs in a separate process, which ends a call that takes too long.
     is_in_process: bool,
+    /// The operator reads the lines of events as `meta.line`.
+    reads_lines: bool,
 }
 
 /// The transform.
@@ -86,7 +88,7 @@ impl JvmOperator {
         if rows.is_empty() {
             return out.send(0, batch);
         }
-        let input = Input::new(&batch, &rows);
+        let input = Input::new(&batch, &rows, self.limits.reads_lines);
         self.figures.count_call();
         let timer = recorder::start(EventKind::JvmCall);
         let answer = input.call(&self.operator, &self.limits);

@@ -15,7 +15,7 @@ use hide::Hide;
 use json::{align, is_json, tokens};
 use millstream_detect::{Detector, Detectors, Hit, PATTERN, join};
 use millstream_model::{
-    Batch, Cell, CellKind, Column, ComponentError, MEMBERS, Map, Outputs, Value,
+    Batch, Cell, CellKind, Column, ComponentError, LINE, MEMBERS, Map, Outputs, Value,
 };
 use search::{Found, Search};
 use std::collections::HashSet;
@@ -80,7 +80,7 @@ impl Redact {
     fn columns<'b>(&self, batch: &'b Batch) -> impl Iterator<Item = &'b Column> {
         let is_chosen =
             |name: &str| self.fields.as_ref().is_none_or(|list| list.iter().any(|one| one == name));
-        let message = is_chosen("message").then_some(&batch.message);
+        let message = (is_chosen("message") || is_chosen(LINE)).then_some(&batch.message);
         let fields = batch.fields.iter().filter(move |column| is_chosen(&column.name));
         message.into_iter().chain(fields.collect::<Vec<_>>())
     }
