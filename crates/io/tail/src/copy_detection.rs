@@ -21,10 +21,10 @@ pub struct Candidate {
     pub head: Head,
 }
 
-/// Index of possible originals by the stem of their names: thousands of files may share a name
-/// prefix and a head.
+/// Index of possible originals by the stem of their names, then by name: thousands of files may share
+/// a name prefix, a name in different folders, and a head.
 #[derive(Default)]
-pub struct Originals(HashMap<String, Vec<(OriginId, Head)>>);
+pub struct Originals(HashMap<String, HashMap<String, Vec<(OriginId, Head)>>>);
 
 impl Originals {
     /// Adds a file that was first seen as `name` and is now at `path`.
@@ -37,7 +37,11 @@ impl Originals {
     }
 
     fn insert(&mut self, name: &str, id: OriginId, head: Head) {
-        self.0.entry(stem(name).to_owned()).or_default().push((id, head));
+        let names = self.0.entry(stem(name).to_owned()).or_default();
+        match names.get_mut(name) {
+            Some(files) => files.push((id, head)),
+            None => _ = names.insert(name.to_owned(), vec![(id, head)]),
+        }
     }
 
     /// Returns the ids of files that `candidate` may be a copy of.
@@ -45,14 +49,15 @@ impl Originals {
         self.named(&file_name(&candidate.path), candidate.head)
     }
 
-    /// Returns the ids of files that a rotation may have renamed to `name`, without those whose
-    /// full head differs from `head`.
+    /// Returns the ids of files that a rotation may have renamed to `name`, without those that differ
+    /// from `head` in their first bytes.
     fn named(&self, name: &str, head: Head) -> Vec<OriginId> {
         let stems = name.match_indices(['.', '-', '_']).map(|(end, _)| &name[..end]);
         let named = stems.filter_map(|stem| self.0.get(stem)).flatten();
-        let differ = |other: &Head| other.is_full() && head.is_full() && other.hash != head.hash;
-        let mut ids: Vec<OriginId> =
-            named.filter(|(_, other)| !differ(other)).map(|(id, _)| *id).collect();
+        let files = named.filter(|(original, _)| is_rotation_name(original, name));
+        let differ = |other: &Head| other.bytes == head.bytes && other.hash != head.hash;
+        let same = files.flat_map(|(_, files)| files).filter(|(_, other)| !differ(other));
+        let mut ids: Vec<OriginId> = same.map(|(id, _)| *id).collect();
         // A file may be listed under two names.
         ids.sort_unstable();
         ids.dedup();
@@ -152,14 +157,24 @@ mod tests {
     #[test]
     fn originals_are_found_by_name_among_files_with_the_same_head() {
         let mut originals = Originals::default();
-        let head = Head { hash: 1, ..Head::default() };
+        let head = Head { hash: 1, bytes: 9 };
         (0..1000).for_each(|id| originals.insert(&format!("app-{id:04}.log"), OriginId(id), head));
         originals.insert("app.log", OriginId(5000), head);
         originals.insert("syslog", OriginId(6000), head);
-        assert_eq!(originals.named("app-0017.log", head), [OriginId(17), OriginId(5000)]);
         assert_eq!(originals.named("app-0017.log.1.gz", head), [OriginId(17), OriginId(5000)]);
         assert_eq!(originals.named("app.log-20261122", head), [OriginId(5000)]);
         assert_eq!(originals.named("syslog.gz", head), [OriginId(6000)]);
         assert!(originals.named("other.log", head).is_empty());
+        // A file of the same name is in another folder, and no rotation.
+        assert_eq!(originals.named("app-0017.log", head), [OriginId(5000)]);
+    }
+
+    #[test]
+    fn files_whose_first_bytes_differ_are_no_originals() {
+        let mut originals = Originals::default();
+        let heads = [(1, 9), (2, 9), (3, 5)].map(|(hash, bytes)| Head { hash, bytes });
+        (0..).zip(heads).for_each(|(id, head)| originals.insert("app.log", OriginId(id), head));
+        // How a shorter head would continue is unknown.
+        assert_eq!(originals.named("app.log.1", heads[0]), [OriginId(0), OriginId(2)]);
     }
 }
