@@ -445,20 +445,7 @@ impl SourceStore {
     }
 
     fn read(&self, database: &Database) -> Result<(Vec<OriginRecord>, bool), redb::Error> {
-        let source = &*self.source;
-        let known = self.is_known(database)?;
-        let transaction = database.begin_read()?;
-        let checkpoints = transaction.open_table(CHECKPOINTS)?;
-        let mut records = Vec::new();
-        for row in transaction.open_table(ORIGINS)?.range((source, 0)..=(source, u64::MAX))? {
-            let (key, value) = row?;
-            let id = key.value().1;
-            let key = database::origin_key(source, id);
-            let Some(descriptor) = database::opened(&key, value.value()) else { continue };
-            let checkpoints = self.checkpoints(&checkpoints, id)?;
-            records.push(OriginRecord { id: OriginId(id), descriptor, checkpoints });
-        }
-        Ok((records, known))
+        Ok((self.read_from(database, 0, usize::MAX)?, self.is_known(database)?))
     }
 
     fn checkpoints(
@@ -486,10 +473,20 @@ impl SourceStore {
         database: &Database,
         after: Option<OriginId>,
     ) -> Result<Vec<OriginRecord>, redb::Error> {
+        match after.map_or(Some(0), |after| after.0.checked_add(1)) {
+            Some(first) => self.read_from(database, first, PAGE_ORIGINS),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Reads at most `count` origins, from this id on. One that fails its hash is left out.
+    fn read_from(
+        &self,
+        database: &Database,
+        first: u64,
+        count: usize,
+    ) -> Result<Vec<OriginRecord>, redb::Error> {
         let source = &*self.source;
-        let Some(first) = after.map_or(Some(0), |after| after.0.checked_add(1)) else {
-            return Ok(Vec::new());
-        };
         let transaction = database.begin_read()?;
         let checkpoints = transaction.open_table(CHECKPOINTS)?;
         let mut records = Vec::new();
@@ -498,11 +495,10 @@ impl SourceStore {
             let (key, value) = row?;
             let id = key.value().1;
             let key = database::origin_key(source, id);
-            // One that fails its hash is left out.
             let Some(descriptor) = database::opened(&key, value.value()) else { continue };
             let checkpoints = self.checkpoints(&checkpoints, id)?;
             records.push(OriginRecord { id: OriginId(id), descriptor, checkpoints });
-            if records.len() >= PAGE_ORIGINS {
+            if records.len() >= count {
                 break;
             }
         }
