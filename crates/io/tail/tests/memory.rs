@@ -1,8 +1,10 @@
 //! Memory of a tracked file: what the source and its ledger have allocated for it.
 
-use millstream_model::{LongLine, Polled};
-use millstream_tail::discover::{Exclude, Pattern};
-use millstream_tail::{FileSource, HeldSettings, LineFilters, LineLimits, Symlinks, TailSettings};
+mod common;
+
+use common::settings;
+use millstream_model::Polled;
+use millstream_tail::{FileSource, TailSettings};
 use millstream_testkit::SourceRig;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -41,23 +43,6 @@ const FILES: usize = 2500;
 /// Longer than any pause between two polls of the source.
 const STEP: Duration = Duration::from_millis(200);
 
-fn settings(folder: &Path) -> TailSettings {
-    TailSettings {
-        include: vec![Pattern::new(&format!("{}/*.log", folder.display())).unwrap()],
-        exclude: Exclude::new([]).unwrap(),
-        symlinks: Symlinks::SameOwner,
-        read_from_end: false,
-        ignore_older: None,
-        open_files_max: None,
-        idle_files_max: None,
-        held: HeldSettings { link: true, copy_at_stop: true, spool: false, bytes_max: None },
-        range: None,
-        filters: LineFilters::new(None, None).unwrap(),
-        framing: None,
-        limits: LineLimits { line_max: 256 * 1024, long: LongLine::Truncate },
-    }
-}
-
 /// Polls for `time`, delivers what is read, and commits the checkpoints.
 fn run(rig: &mut SourceRig, source: &mut FileSource, time: Duration) -> usize {
     let mut rows = 0;
@@ -89,7 +74,8 @@ fn bytes_per_file(idle_files_max: usize) -> usize {
         fs::write(dir.path().join(format!("service-{file:06}.log")), line.repeat(20)).unwrap();
     }
     let mut rig = SourceRig::new(&["out"]);
-    let settings = TailSettings { idle_files_max: Some(idle_files_max), ..settings(dir.path()) };
+    let settings =
+        TailSettings { idle_files_max: Some(idle_files_max), ..settings(dir.path(), "*.log") };
     let mut source = FileSource::open(settings, rig.open()).unwrap();
     assert_eq!(run(&mut rig, &mut source, Duration::from_secs(150)), 20 * FILES);
     let is_finished = idle_files_max == 0;

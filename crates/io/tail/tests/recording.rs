@@ -1,11 +1,13 @@
 //! Every byte that a source reads of a file is in the events about the path of that file.
 
+mod common;
+
+use common::settings;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use millstream_model::{LongLine, Polled, SinkSet, Source};
+use millstream_model::{Polled, SinkSet, Source};
 use millstream_recorder::schema::EventKind;
-use millstream_tail::discover::{Exclude, Pattern};
-use millstream_tail::{FileSource, HeldSettings, LineFilters, LineLimits, Symlinks, TailSettings};
+use millstream_tail::{FileSource, HeldSettings, TailSettings};
 use millstream_testkit::{RecordedSum, SourceRig, recorded, start_recording, thread_bytes};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -21,23 +23,6 @@ const POLLS_MAX: usize = 1000;
 
 /// How long a stop may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn settings(folder: &Path, link: bool) -> TailSettings {
-    TailSettings {
-        include: vec![Pattern::new(&format!("{}/*.log*", folder.display())).unwrap()],
-        exclude: Exclude::new([]).unwrap(),
-        symlinks: Symlinks::SameOwner,
-        read_from_end: false,
-        ignore_older: None,
-        open_files_max: None,
-        idle_files_max: None,
-        held: HeldSettings { link, copy_at_stop: true, spool: false, bytes_max: None },
-        range: None,
-        filters: LineFilters::new(None, None).unwrap(),
-        framing: None,
-        limits: LineLimits { line_max: 256 * 1024, long: LongLine::Truncate },
-    }
-}
 
 fn lines(count: usize) -> Vec<u8> {
     (0..count).flat_map(|n| format!("{n} {}\n", fastrand::u64(..)).into_bytes()).collect()
@@ -84,7 +69,7 @@ fn the_events_of_a_path_have_every_byte_that_was_read_of_it() {
     let mut rig = SourceRig::new(&["a"]);
     rig.until_eof = true;
     // The first expression of a process reads how many processors it has.
-    let of_source = settings(folder.path(), true);
+    let of_source = settings(folder.path(), "*.log*");
     let truth = thread_bytes(|| {
         let mut source = FileSource::open(of_source, rig.open()).unwrap();
         assert_eq!(read(&mut rig, &mut source), 60_000);
@@ -107,7 +92,7 @@ fn the_events_of_a_path_have_every_byte_that_was_read_of_it() {
     rig = rig.restart();
     rig.until_eof = true;
     let again = thread_bytes(|| {
-        let mut source = FileSource::open(settings(folder.path(), true), rig.open()).unwrap();
+        let mut source = FileSource::open(settings(folder.path(), "*.log*"), rig.open()).unwrap();
         assert_eq!(read(&mut rig, &mut source), 500);
     });
     let all = below(EventKind::FileRead, folder.path());
@@ -124,7 +109,9 @@ fn the_copy_of_a_deleted_file_is_recorded_with_its_syncs() {
     fs::write(&path, &text).unwrap();
     let mut rig = SourceRig::new(&["a"]);
     rig.ready = SinkSet::EMPTY;
-    let mut source = FileSource::open(settings(folder.path(), false), rig.open()).unwrap();
+    let settings = settings(folder.path(), "*.log*");
+    let held = HeldSettings { link: false, ..settings.held };
+    let mut source = FileSource::open(TailSettings { held, ..settings }, rig.open()).unwrap();
     let poll = |rig: &mut SourceRig, source: &mut FileSource| {
         rig.poll(source);
         rig.advance(STEP);

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::source::schedule::IDLE_AFTER;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 /// A source that finishes every idle file.
 fn fixture() -> Fixture {
@@ -31,6 +33,12 @@ fn after_walk(fixture: &mut Fixture) -> Vec<String> {
     fixture.rig.advance(Duration::from_secs(15));
     texts.extend(fixture.read_texts());
     texts
+}
+
+fn write_compressed(path: &Path, text: &[u8]) {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(text).unwrap();
+    fs::write(path, gzip.finish().unwrap()).unwrap();
 }
 
 #[test]
@@ -111,9 +119,7 @@ fn a_compressed_rotation_of_a_finished_file_is_not_read_again() {
             Fixture::new(json!({ "include": include, "idle_files_max": 0 }), &["out"]);
         fixture.append("a.log", "one\n");
         assert_eq!(finish(&mut fixture, 1), ["one"]);
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-        gzip.write_all(b"one\n").unwrap();
-        fs::write(fixture.path("a.log.1.gz"), gzip.finish().unwrap()).unwrap();
+        write_compressed(&fixture.path("a.log.1.gz"), b"one\n");
         let mut texts = Vec::new();
         if seen_between {
             texts.extend(after_walk(&mut fixture));
@@ -131,9 +137,7 @@ fn a_finished_file_whose_first_link_is_compressed_is_not_read_again() {
     assert_eq!(finish(&mut fixture, 1), ["one"]);
     fs::hard_link(fixture.path("a.log"), fixture.path("h.log")).unwrap();
     assert_eq!(after_walk(&mut fixture), [""; 0]);
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    gzip.write_all(b"one\n").unwrap();
-    fs::write(fixture.path("a.log.1.gz"), gzip.finish().unwrap()).unwrap();
+    write_compressed(&fixture.path("a.log.1.gz"), b"one\n");
     fs::remove_file(fixture.path("a.log")).unwrap();
     assert_eq!(after_walk(&mut fixture), [""; 0]);
 }

@@ -1,0 +1,24 @@
+//! What the tests share.
+
+use millstream_model::LongLine;
+use millstream_tail::discover::{Exclude, Pattern};
+use millstream_tail::{HeldSettings, LineFilters, LineLimits, Symlinks, TailSettings};
+use std::path::Path;
+
+/// Returns settings for the files of a folder with names of this pattern, otherwise as by default.
+pub fn settings(folder: &Path, names: &str) -> TailSettings {
+    TailSettings {
+        include: vec![Pattern::new(&format!("{}/{names}", folder.display())).unwrap()],
+        exclude: Exclude::new([]).unwrap(),
+        symlinks: Symlinks::SameOwner,
+        read_from_end: false,
+        ignore_older: None,
+        open_files_max: None,
+        idle_files_max: None,
+        held: HeldSettings { link: true, copy_at_stop: true, spool: false, bytes_max: None },
+        range: None,
+        filters: LineFilters::new(None, None).unwrap(),
+        framing: None,
+        limits: LineLimits { line_max: 256 * 1024, long: LongLine::Truncate },
+    }
+}
