@@ -337,14 +337,15 @@ impl ParseConfig {
         }
         let configs = self.format_configs();
         let configs = configs.iter().filter(|(_, config)| config.format != Format::None);
+        let is_of = |format| self.formats.is_some().then(|| vec![format]);
         let mut times = Vec::new();
         let mut of_beside = Vec::new();
         for (index, (parser, (pointer, config))) in parsers.iter().zip(configs).enumerate() {
             match (&config.time, parser.time_field()) {
                 (Some(time), _) => {
-                    times.push(time_field(time, &format!("{pointer}/time"), Some(vec![index]))?);
+                    times.push(time_field(time, &format!("{pointer}/time"), is_of(index))?);
                 }
-                (None, Some(own)) => times.push(own_time_field(&own, index)?),
+                (None, Some(own)) => times.push(own_time_field(&own, is_of(index))?),
                 (None, None) => of_beside.push(index),
             }
         }
@@ -389,10 +390,13 @@ fn time_field(
     Ok(TimeField { field, reader, keep: time.keep, is_required: true, formats })
 }
 
-/// Returns the time that a format has by itself.
-fn own_time_field(own: &TimeOfFormat, format: usize) -> Result<TimeField, OptionError> {
+/// Returns the time that a format has by itself, of lines that these formats have parsed.
+fn own_time_field(
+    own: &TimeOfFormat,
+    formats: Option<Vec<usize>>,
+) -> Result<TimeField, OptionError> {
     let spec = TimeSpec { formats: vec![own.format.to_string()], ..TimeSpec::default() };
-    let (field, formats) = (Some(own.name.clone()), Some([format].into()));
+    let (field, formats) = (Some(own.name.clone()), formats.map(Arc::from));
     let reader = reader(spec, "/time")?;
     Ok(TimeField { field, reader, keep: false, is_required: false, formats })
 }

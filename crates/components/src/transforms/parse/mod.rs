@@ -87,8 +87,8 @@ struct TimeField {
 /// In place of the index of a format: the line was parsed by none.
 const UNPARSED: usize = usize::MAX;
 
-/// Index of the format that has parsed each row of a batch, or [`UNPARSED`]; empty if there is only
-/// one format.
+/// Index of the format that has parsed each row of a batch, or [`UNPARSED`]; empty if no time depends
+/// on that.
 #[derive(Default)]
 struct ParsedBy(Vec<usize>);
 
@@ -108,7 +108,7 @@ impl ParsedBy {
         unparsed.iter().for_each(|(begin, end)| self.0[*begin..*end].fill(UNPARSED));
     }
 
-    /// Whether a row was parsed by one of these formats; every row was by a single one.
+    /// Whether a row was parsed by one of these formats.
     #[inline]
     fn is_one_of(&self, formats: &[usize], row: usize) -> bool {
         self.0.get(row).is_none_or(|by| formats.contains(by))
@@ -157,8 +157,8 @@ impl Parse {
         }
         let mut fields = Fields::new(batch.rows(), source.own());
         let mut before = Vec::new();
-        let has_several = self.parsers.len() > 1 && !self.times.is_empty();
-        self.parsed_by.begin(if has_several { batch.rows() } else { 0 });
+        let is_asked = self.times.iter().any(|time| time.formats.is_some());
+        self.parsed_by.begin(if is_asked { batch.rows() } else { 0 });
         for (index, parser) in self.parsers.iter_mut().enumerate() {
             let input = Input {
                 block: &batch.block,

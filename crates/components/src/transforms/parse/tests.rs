@@ -115,6 +115,16 @@ fn lines_without_a_time_are_dropped_if_configured() {
 }
 
 #[test]
+fn a_single_format_in_a_list_has_its_own_time() {
+    let lines = "<30>1 2024-02-29T11:34:58Z h app - - - x\n1\n";
+    let options = json!({ "formats": [{ "format": "syslog" }], "time": { "format": "epoch_s" }, "on_error": "drop" });
+    let (batch, counters, _) = applied(&mut *map(options), of(lines));
+    assert_eq!(batch.event_ns(0), 1_709_206_498_000_000_000);
+    let dropped = counters.snapshot().dropped_events;
+    assert_eq!(dropped.into_iter().collect::<Vec<_>>(), [("not_syslog", 1)], "and no bad_time");
+}
+
+#[test]
 fn a_second_transform_parses_what_the_first_could_not() {
     let (first, ..) = applied(&mut *map(json!({ "time": { "format": "epoch_s" } })), of("1\n@2\n"));
     let (both, ..) =
