@@ -65,17 +65,14 @@ impl CollectorSlot {
         });
         // Before it is registered: a child that starts meanwhile has it, too.
         process.state().add_collector(&slot);
+        let mut ends = 1;
         loop {
             let life = process.state().first_life()?;
             match slot.settle(&life) {
-                Err(_) if slot.may_settle_in_another() && life.is_over_soon() => {}
+                Err(_) if ends < ENDS_REGISTERING_MAX && life.is_over_soon() => ends += 1,
                 settled => return settled.map(|()| slot),
             }
         }
-    }
-
-    fn may_settle_in_another(&self) -> bool {
-        *self.ends.lock() < ENDS_REGISTERING_MAX
     }
 
     /// Returns its number in the statistics of the child.

@@ -287,23 +287,19 @@ impl Slot {
 
 /// Registers an operator in the first child that lives so long; returns the answer of that child.
 fn register_first(state: &State, spec: &Spec) -> Result<(Arc<Life>, Vec<u8>), RegisterError> {
-    let mut ends = 0;
-    loop {
+    for _ in 0..ENDS_REGISTERING_MAX {
         let life = state.first_life()?;
         match life.register(Kind::Register, spec.payload()) {
             Ok(answer) => return Ok((life, answer?)),
             Err(Broken::System(error)) => {
                 return Err(ControlError::Process(error.to_string()).into());
             }
-            // It was gone before.
-            Err(Broken::Unreachable) => {}
-            Err(_) => ends += 1,
-        }
-        if ends >= ENDS_REGISTERING_MAX || !life.is_over_soon() {
-            let reason = format!("process {} has ended while it compiled the operator", state.name);
-            return Err(ControlError::Process(reason).into());
+            Err(_) if life.is_over_soon() => {}
+            Err(_) => break,
         }
     }
+    let reason = format!("process {} has ended while it compiled the operator", state.name);
+    Err(ControlError::Process(reason).into())
 }
 
 impl Drop for Slot {
