@@ -230,7 +230,7 @@ type Loaded = Result<config::Config, Vec<config::Fault>>;
 /// for a JVM. The task files in use replace those that are invalid.
 pub fn check(files: &[PathBuf], previous: &config::TaskFiles, reserved_bytes: u64) -> Loaded {
     let env = |name: &str| std::env::var(name).ok();
-    secrets::remember(config::secrets(files, &env));
+    secrets::remember(secrets::Origin::Configuration, config::secrets(files, &env));
     let loaded = config::load_again(files, &Registry, &env, previous);
     runnable(loaded, |config| wiring::unreserved(config, reserved_bytes))
 }
@@ -252,7 +252,7 @@ fn runnable(loaded: Loaded, check: impl Fn(&config::Config) -> Option<config::Fa
 pub fn load(files: &[PathBuf]) -> Option<config::Config> {
     let env = |name: &str| std::env::var(name).ok();
     // Before anything is said of it.
-    secrets::remember(config::secrets(files, &env));
+    secrets::remember(secrets::Origin::Configuration, config::secrets(files, &env));
     accept(config::load(files, &Registry, &env))
 }
 

@@ -66,7 +66,10 @@ fn dates_follow_the_calendar() {
 
 #[test]
 fn secrets_are_masked_before_a_message_is_cut() {
-    millstream_model::secrets::remember(["of-the-log-1"]);
+    millstream_model::secrets::remember(
+        millstream_model::secrets::Origin::Configuration,
+        ["of-the-log-1"],
+    );
     let (memory, handle, logger) = Memory::started(LevelFilter::Warn);
     let long = "x".repeat(MESSAGE_BYTES_MAX - 20);
     log_at(&logger.shared, Instant::now(), 1, &format!("of-the-log-1 {long}of-the-log-1"));

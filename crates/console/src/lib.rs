@@ -99,7 +99,7 @@ pub async fn start(
 ) -> io::Result<Console> {
     let token_path = config.data_dir.join("token");
     let token = token::load_or_create(&token_path)?;
-    secrets::remember([&token]);
+    secrets::remember(secrets::Origin::Configuration, [&token]);
     let tcp_listener = listener::bind_tcp(config.listen).await?;
     let tcp = tcp_listener.local_addr()?;
     let socket_path = config.data_dir.join("control.sock");

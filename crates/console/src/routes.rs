@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn json_stays_json_whatever_is_masked_and_has_no_control_characters() {
-        secrets::remember([r#"","b":"#, "of-json-1"]);
+        secrets::remember(secrets::Origin::Configuration, [r#"","b":"#, "of-json-1"]);
         let value = json!({ "a": "of-json-1\u{9b}", "b": "\u{1b}" });
         let text = escaped(masked(value.to_string()));
         assert!(!text.contains(char::is_control), "{text:?}");

@@ -3,6 +3,8 @@
 //!
 //! One list for the whole process, because errors pass through many hands before they are shown. A
 //! value stays in the list after a reload: it may still be valid, and in an error that is shown later.
+//! Values that are replaced all the time, such as tokens in files, never displace those of the
+//! configuration.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use parking_lot::RwLock;
@@ -24,7 +26,7 @@ const ANSWER_BYTES_MIN: usize = 4;
 /// Most bytes of a value that are searched for. A longer one is masked as far as that.
 const VALUE_BYTES_MAX: usize = 4 << 10;
 
-/// Most bytes of all values; beyond it, the oldest are forgotten.
+/// Most bytes of all values of a kind; beyond it, the oldest are forgotten.
 const VALUES_BYTES_MAX: usize = 64 << 10;
 
 /// Fewest bytes of a line of a value that is searched for by itself.
@@ -36,15 +38,24 @@ const ORDINARY_CHARS_MAX: usize = 15;
 /// The list of the process.
 static SECRETS: RwLock<Secrets> = RwLock::new(Secrets::new());
 
+/// Where a secret is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The configuration.
+    Configuration,
+    /// A file or an answer, which may have another one any time.
+    Current,
+}
+
 /// Adds values to the secrets of the process. Empty and short ones are left out.
-pub fn remember<S: AsRef<str>>(values: impl IntoIterator<Item = S>) {
+pub fn remember<S: AsRef<str>>(origin: Origin, values: impl IntoIterator<Item = S>) {
     let values: Vec<S> = values.into_iter().collect();
     let is_known = {
         let secrets = SECRETS.read();
-        values.iter().all(|value| secrets.has(value.as_ref()))
+        values.iter().all(|value| secrets.has(origin, value.as_ref()))
     };
     if !is_known {
-        SECRETS.write().remember(values.iter().map(AsRef::as_ref));
+        SECRETS.write().remember(origin, values.iter().map(AsRef::as_ref));
     }
 }
 
@@ -82,36 +93,65 @@ fn is_ordinary(value: &str) -> bool {
 
 /// Values and what finds them.
 struct Secrets {
-    /// The oldest first.
-    values: VecDeque<Box<str>>,
-    bytes: usize,
+    configured: Values,
+    current: Values,
     everywhere: Option<Arc<Masker>>,
     in_answers: Option<Arc<Masker>>,
 }
 
-impl Secrets {
-    const fn new() -> Secrets {
-        Secrets { values: VecDeque::new(), bytes: 0, everywhere: None, in_answers: None }
+/// Values, the oldest first.
+struct Values {
+    values: VecDeque<Box<str>>,
+    bytes: usize,
+}
+
+impl Values {
+    const fn new() -> Values {
+        Values { values: VecDeque::new(), bytes: 0 }
     }
 
     fn has(&self, value: &str) -> bool {
-        let value = searched_part(value);
-        value.len() < ANSWER_BYTES_MIN || self.values.iter().any(|known| **known == *value)
+        self.values.iter().any(|known| **known == *value)
     }
 
-    fn remember<'v>(&mut self, values: impl Iterator<Item = &'v str>) {
-        for value in values {
-            if !self.has(value) {
-                let value = searched_part(value);
-                self.bytes += value.len();
-                self.values.push_back(value.into());
-            }
-        }
+    fn add(&mut self, value: &str) {
+        self.bytes += value.len();
+        self.values.push_back(value.into());
         while self.bytes > VALUES_BYTES_MAX {
             let Some(oldest) = self.values.pop_front() else { break };
             self.bytes -= oldest.len();
         }
-        let forms = || self.values.iter().flat_map(|value| forms(value));
+    }
+}
+
+impl Secrets {
+    const fn new() -> Secrets {
+        Secrets {
+            configured: Values::new(),
+            current: Values::new(),
+            everywhere: None,
+            in_answers: None,
+        }
+    }
+
+    fn has(&self, origin: Origin, value: &str) -> bool {
+        let value = searched_part(value);
+        let is_current = || origin == Origin::Current && self.current.has(value);
+        value.len() < ANSWER_BYTES_MIN || self.configured.has(value) || is_current()
+    }
+
+    fn remember<'v>(&mut self, origin: Origin, values: impl Iterator<Item = &'v str>) {
+        for value in values {
+            if self.has(origin, value) {
+                continue;
+            }
+            match origin {
+                Origin::Configuration => self.configured.add(searched_part(value)),
+                Origin::Current => self.current.add(searched_part(value)),
+            }
+        }
+        let values = || self.configured.values.iter().chain(&self.current.values);
+        let forms = || values().flat_map(|value| forms(value));
         self.everywhere = Masker::new(forms().filter(|form| is_searched(form)));
         self.in_answers = Masker::new(forms().filter(|form| form.len() >= ANSWER_BYTES_MIN));
     }
@@ -234,7 +274,7 @@ mod tests {
 
     fn masker(values: &[&str]) -> Secrets {
         let mut secrets = Secrets::new();
-        secrets.remember(values.iter().copied());
+        secrets.remember(Origin::Configuration, values.iter().copied());
         secrets
     }
 
@@ -278,13 +318,14 @@ mod tests {
     #[test]
     fn the_list_is_bounded_and_forgets_the_oldest() {
         let value = |number: usize| format!("{number:08}-{}", "x".repeat(1000));
-        let mut secrets = Secrets::new();
+        let mut secrets = masker(&["of-the-options-1"]);
         for number in (0..1000).step_by(100) {
             let values: Vec<String> = (number..number + 100).map(value).collect();
-            secrets.remember(values.iter().map(String::as_str));
+            secrets.remember(Origin::Current, values.iter().map(String::as_str));
         }
-        assert!(secrets.bytes <= VALUES_BYTES_MAX);
+        assert!(secrets.current.bytes <= VALUES_BYTES_MAX);
         let masker = secrets.everywhere.unwrap();
+        assert_eq!(masker.mask("of-the-options-1"), MASK, "it is not displaced");
         assert_eq!(masker.mask(&value(999)), MASK);
         assert_eq!(masker.mask(&value(0)), value(0));
         let long = "y".repeat(10 * VALUE_BYTES_MAX);
@@ -293,8 +334,8 @@ mod tests {
 
     #[test]
     fn the_process_masks_what_it_remembers() {
-        remember(["process-secret-1"]);
-        remember(["process-secret-2", "process-secret-1"]);
+        remember(Origin::Configuration, ["process-secret-1"]);
+        remember(Origin::Current, ["process-secret-2", "process-secret-1"]);
         assert_eq!(mask("process-secret-1, process-secret-2"), "REDACTED, REDACTED");
         assert_eq!(mask_answer("process-secret-1"), MASK);
         assert!(matches!(mask("nothing"), Cow::Borrowed(_)));

@@ -2,7 +2,8 @@
 //! options or files and never appear in messages: each is added to those that the process masks.
 
 use crate::stamp::Stamp;
-use millstream_model::{OptionError, secrets};
+use millstream_model::OptionError;
+use millstream_model::secrets::{self, Origin};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -219,7 +220,7 @@ impl Auth {
         Ok(match self {
             Auth::Basic { user, password } => {
                 let pair = base64(format!("{user}:{}", password.text()?).as_bytes());
-                secrets::remember([&pair]);
+                secrets::remember(Origin::Current, [&pair]);
                 ("authorization", format!("Basic {pair}"))
             }
             Auth::Bearer { token } => ("authorization", format!("Bearer {}", token.text()?)),
@@ -258,7 +259,7 @@ impl fmt::Debug for Secret {
 impl Secret {
     /// Creates a literal secret.
     pub fn literal(text: &str) -> Secret {
-        secrets::remember([text]);
+        secrets::remember(Origin::Configuration, [text]);
         Secret(Arc::new(SecretSource::Literal(text.into())))
     }
 
@@ -293,7 +294,7 @@ impl Secret {
         }
         let text: Arc<str> =
             read_secret(path).map_err(|error| secret_error(error.to_string()))?.into();
-        secrets::remember([&text]);
+        secrets::remember(Origin::Current, [&text]);
         *read = stamp.map(|stamp| (stamp, text.clone()));
         Ok(text)
     }
