@@ -17,11 +17,23 @@ use std::path::{Path, PathBuf};
 /// Maximum number of pending names, to bound memory.
 const NAMES_MAX: usize = 10_000;
 
+/// Part of the watches of a user that the files of a source may take. Folders need some, and so do
+/// other sources and programs.
+const FILES_SHARE: usize = 2;
+
+/// Where Linux has the number of watches that a user may have.
+const WATCHES_MAX_PATH: &str = "/proc/sys/fs/inotify/max_user_watches";
+
+/// The default of Linux before 5.11, for systems that do not say.
+const WATCHES_MAX: usize = 8192;
+
 /// inotify watches on folders and quiet files.
 pub struct Watch {
     fd: Option<OwnedFd>,
     folders: HashMap<PathBuf, i32>,
     files: HashMap<i32, OriginId>,
+    /// Most files to watch.
+    files_max: usize,
     /// Cookie and paths of the last `IN_MOVED_FROM`, whose `IN_MOVED_TO` follows.
     moved_from: Option<(u32, Vec<PathBuf>)>,
     /// The changes of names in order.
@@ -63,6 +75,7 @@ impl Watch {
             fd: fd.ok(),
             folders: HashMap::new(),
             files: HashMap::new(),
+            files_max: watches_max() / FILES_SHARE,
             moved_from: None,
             named: Vec::new(),
             changes: Changes::default(),
@@ -118,21 +131,23 @@ impl Watch {
     ///
     /// The watch is on the open file instead of its path, which may name another file by now.
     pub fn watch_file(&mut self, id: OriginId, file: &File) -> bool {
-        let Some(fd) = &self.fd else { return false };
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        match inotify::add_watch(fd, path, WatchFlags::MODIFY | WatchFlags::ONESHOT) {
-            Ok(watch) => self.files.insert(watch, id).is_none_or(|before| before == id),
-            Err(_) => false,
-        }
+        self.add_file(id, Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
     }
 
     /// Watches a finished file for its next write. A path that names another file by now does no harm:
     /// an event is only a hint.
     pub fn watch_path(&mut self, id: OriginId, path: &Path) {
-        let Some(fd) = &self.fd else { return };
-        let flags = WatchFlags::MODIFY | WatchFlags::ONESHOT;
-        if let Ok(watch) = inotify::add_watch(fd, path, flags) {
-            self.files.insert(watch, id);
+        self.add_file(id, path);
+    }
+
+    /// Watches a file for its next write; returns whether the watch was added for this id alone.
+    fn add_file(&mut self, id: OriginId, path: &Path) -> bool {
+        let Some(fd) = self.fd.as_ref().filter(|_| self.files.len() < self.files_max) else {
+            return false;
+        };
+        match inotify::add_watch(fd, path, WatchFlags::MODIFY | WatchFlags::ONESHOT) {
+            Ok(watch) => self.files.insert(watch, id).is_none_or(|before| before == id),
+            Err(_) => false,
         }
     }
 
@@ -215,6 +230,12 @@ impl Watch {
     }
 }
 
+/// Returns how many watches a user may have.
+fn watches_max() -> usize {
+    let text = std::fs::read_to_string(WATCHES_MAX_PATH).unwrap_or_default();
+    text.trim().parse().unwrap_or(WATCHES_MAX)
+}
+
 /// Returns the paths of a name in a watched folder: several if symlinks lead to the folder.
 fn paths_in(folders: &HashMap<PathBuf, i32>, watch: i32, name: &Path) -> Vec<PathBuf> {
     let watched = folders.iter().filter(|(_, other)| **other == watch);
@@ -241,6 +262,24 @@ fn pair_rename(
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn files_leave_watches_for_folders() {
+        let root = tempfile::tempdir().unwrap();
+        let mut watch = Watch { files_max: 2, ..Watch::new() };
+        for number in 0..3 {
+            let path = root.path().join(format!("{number}.log"));
+            fs::write(&path, "").unwrap();
+            let file = File::open(&path).unwrap();
+            assert_eq!(watch.watch_file(OriginId(number), &file), number < 2);
+        }
+        assert_eq!(watch.set_folders(&[root.path().to_path_buf()].into()).len(), 1);
+        fs::write(root.path().join("0.log"), "1").unwrap();
+        assert_eq!(watch.read_events().written, [OriginId(0)]);
+        let file = File::open(root.path().join("2.log")).unwrap();
+        assert!(watch.watch_file(OriginId(2), &file), "the watch of another file has ended");
+        assert!(watches_max() > 0);
+    }
 
     #[test]
     fn renames_are_reported_in_order_with_both_names() {

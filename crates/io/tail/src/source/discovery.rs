@@ -36,7 +36,6 @@ impl FileSource {
     /// Walks the folders: opens new files, and detects renamed and deleted ones.
     pub(super) fn walk(&mut self, cx: &SourceCx<'_>) {
         let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
-        self.restore_finished();
         let mut found = walk(&self.settings.include, &self.settings.exclude);
         // By the names of the links that were known when the files were renamed.
         let renamed = self.follow_names(cx);
@@ -44,6 +43,8 @@ impl FileSource {
         found.files.extend(renamed);
         found.files.retain(|path| !self.retention.contains(path));
         self.watch_folders(&found.folders);
+        // Their watches come after those of the folders.
+        self.restore_finished();
         self.finished.begin_walk();
         let is_first = self.walks.begin(now);
         let mut unreadable = found.unreadable;

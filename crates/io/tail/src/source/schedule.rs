@@ -31,6 +31,10 @@ const CROWD: u32 = 250;
 /// Poll interval of a quiet file that inotify cannot watch.
 pub(super) const UNWATCHED_POLL: Duration = Duration::from_secs(1);
 
+/// Maximum number of polls per second of quiet files that inotify does not watch, until the interval
+/// is [`QUIET_POLL`]. A poll may have to open the file.
+const UNWATCHED_POLLS_PER_SECOND: u32 = 2000;
+
 /// Poll interval of any quiet file, as inotify events can be lost.
 pub(super) const QUIET_POLL: Duration = Duration::from_secs(30);
 
@@ -111,7 +115,7 @@ impl Schedule {
         let is_watched = tail.watch(watch);
         self.active -= u32::from(is_watched);
         // One more poll finds data written just before the watch was added.
-        if is_watched { TICK } else { UNWATCHED_POLL }
+        if is_watched { TICK } else { unwatched_poll(self.active) }
     }
 
     /// Returns the time until the next poll of a file, within the limits for checking inotify.
@@ -119,6 +123,12 @@ impl Schedule {
         let next = self.polls.peek().map_or(EngineTime::MAX, |Reverse((next, _))| *next);
         (next - now).clamp(PAUSE_MIN, PAUSE_MAX)
     }
+}
+
+/// Returns the poll interval of a quiet file that inotify does not watch, among `active` files that
+/// are polled.
+fn unwatched_poll(active: u32) -> Duration {
+    (UNWATCHED_POLL * (1 + active / UNWATCHED_POLLS_PER_SECOND)).min(QUIET_POLL)
 }
 
 // The queue of files to read.
@@ -181,5 +191,17 @@ impl Schedule {
     /// Queues a file as the next.
     pub(super) fn push_front(&mut self, id: OriginId, share: Share) {
         self.due.push_front(id, share);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_unwatched_files_are_polled_less_often() {
+        assert_eq!(unwatched_poll(1999), UNWATCHED_POLL);
+        assert_eq!(unwatched_poll(10_000), 6 * UNWATCHED_POLL);
+        assert_eq!(unwatched_poll(200_000), QUIET_POLL);
     }
 }

@@ -44,7 +44,7 @@ impl Walks {
         let Some(last) = self.last else { return true };
         let is_complete = self.is_watched && self.is_searched;
         let interval = if is_complete { WALK_INTERVAL } else { UNWATCHED_WALK_INTERVAL };
-        now - last >= if self.is_requested { self.pause } else { interval }
+        now - last >= if self.is_requested { self.pause } else { interval.max(self.pause) }
     }
 
     /// Makes a walk due after the pause.
@@ -117,5 +117,27 @@ impl Walks {
     #[cfg(test)]
     pub(super) fn pause(&self) -> Duration {
         self.pause
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_that_takes_long_delays_the_next_whatever_is_watched() {
+        let begun = EngineTime::ZERO;
+        let pause = UNWATCHED_WALK_INTERVAL * 13;
+        for is_requested in [false, true] {
+            let mut walks = Walks::new();
+            walks.begin(begun);
+            walks.set_watched(false, false);
+            walks.set_pause(pause);
+            if is_requested {
+                walks.request();
+            }
+            assert!(!walks.is_due(begun + pause / 2));
+            assert!(walks.is_due(begun + pause));
+        }
     }
 }
