@@ -18,8 +18,22 @@ pub struct Token {
 
 /// Returns whether a text is a complete JSON object or array.
 pub fn is_json(text: &[u8]) -> bool {
-    let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
-    matches!(first, Some(b'{' | b'[')) && serde_json::from_slice::<IgnoredAny>(text).is_ok()
+    may_be_json(text) && serde_json::from_slice::<IgnoredAny>(text).is_ok()
+}
+
+/// Returns whether a text begins like a JSON object or array. In the inside of a string, white space
+/// before that may be escaped.
+pub fn may_be_json(text: &[u8]) -> bool {
+    let is_space = |byte: &u8| byte.is_ascii_whitespace();
+    let mut rest = text;
+    loop {
+        rest = match rest {
+            [b'{' | b'[', ..] => return true,
+            [byte, rest @ ..] if is_space(byte) => rest,
+            [b'\\', b'n' | b'r' | b't', rest @ ..] => rest,
+            _ => return false,
+        };
+    }
 }
 
 /// Returns the strings and numbers of a JSON object or array, or of an object's members, in order.
@@ -90,7 +104,7 @@ impl Walk<'_> {
         self.at = end + 1;
         let behind = self.text.get(self.at..).unwrap_or_default();
         let is_name = behind.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':');
-        let pending = is_name && is_secret(&unescape(&self.text[begin..end]).0);
+        let pending = is_name && is_secret(&unescape(&self.text[begin..end]).text);
         self.push(begin..end, true, is_name);
         self.pending = pending;
     }
@@ -102,9 +116,34 @@ impl Walk<'_> {
     }
 }
 
-/// Unescapes the inside of a JSON string, and returns the position each byte comes from, with one
-/// more at the end.
-pub fn unescape(inside: &[u8]) -> (Vec<u8>, Vec<u32>) {
+/// The text that the inside of a JSON string stands for.
+pub struct Unescaped {
+    pub text: Vec<u8>,
+    /// Where each byte of the text is from, and the end of the inside.
+    places: Vec<u32>,
+}
+
+impl Unescaped {
+    /// Returns the part of the inside that a part of the text is from, with whole escapes.
+    pub fn range(&self, part: Range<usize>) -> Range<usize> {
+        let start = self.places[part.start] as usize;
+        let Some(last) = part.end.checked_sub(1).filter(|_| !part.is_empty()) else {
+            return start..start;
+        };
+        let last = self.places[last];
+        let next = self.places[part.end..].iter().find(|place| **place != last);
+        start..next.map_or(last as usize + 1, |place| *place as usize)
+    }
+
+    /// Returns the position in the text of the first byte that is from this position of the inside or
+    /// from behind it.
+    pub fn at(&self, place: usize) -> usize {
+        self.places.partition_point(|from| (*from as usize) < place).min(self.text.len())
+    }
+}
+
+/// Unescapes the inside of a JSON string.
+pub fn unescape(inside: &[u8]) -> Unescaped {
     let (mut text, mut places) =
         (Vec::with_capacity(inside.len()), Vec::with_capacity(inside.len() + 1));
     let mut at = 0;
@@ -122,7 +161,19 @@ pub fn unescape(inside: &[u8]) -> (Vec<u8>, Vec<u32>) {
         at += len;
     }
     places.push(inside.len() as u32);
-    (text, places)
+    Unescaped { text, places }
+}
+
+/// Escapes a text without control characters for the inside of a JSON string.
+pub fn escape(text: &[u8]) -> Vec<u8> {
+    let mut escaped = Vec::with_capacity(text.len() + 2);
+    for byte in text {
+        if matches!(byte, b'"' | b'\\') {
+            escaped.push(b'\\');
+        }
+        escaped.push(*byte);
+    }
+    escaped
 }
 
 /// Returns the length of the first character or escape of a string's inside. Bytes.

@@ -12,7 +12,7 @@ pub use config::{DetectorName, RedactConfig, Replace};
 pub(crate) use hide::{hmac, push_hex};
 
 use hide::Hide;
-use json::{align, is_json, tokens};
+use json::{Unescaped, align, escape, is_json, may_be_json, tokens, unescape};
 use millstream_detect::{Detector, Detectors, Hit, PATTERN, join};
 use millstream_model::{
     Batch, Cell, CellKind, Column, ComponentError, LINE, MEMBERS, Map, Outputs, Value,
@@ -127,8 +127,9 @@ impl Redact {
         if mask != 0 || self.detectors.has_patterns() {
             self.detectors.find(name.as_bytes(), mask, &mut hits);
         }
-        let mut out = Vec::new();
-        self.splice(name.as_bytes(), 0..name.len(), hits.iter().copied(), &mut out);
+        let (mut edits, mut out) = (Vec::new(), Vec::new());
+        self.edit_text(name.as_bytes(), 0..name.len(), &hits, &mut edits);
+        apply(&edits, name.as_bytes(), &mut out);
         (!hits.is_empty()).then_some(out)
     }
 
@@ -167,80 +168,122 @@ impl Redact {
         hits: &[Hit],
         out: &mut Vec<u8>,
     ) -> Option<CellKind> {
-        match kind {
-            CellKind::Absent | CellKind::Null | CellKind::False | CellKind::True => None,
+        let mut edits = Vec::new();
+        let changed = match kind {
+            CellKind::Absent | CellKind::Null | CellKind::False | CellKind::True => return None,
             CellKind::Object | CellKind::Array | CellKind::Members => {
-                self.write_json(bytes, hits, out);
-                Some(kind)
+                self.edit_json(bytes, hits, &mut edits);
+                kind
             }
             CellKind::Escaped => {
-                self.write_inside(bytes, 0..bytes.len(), hits, out);
-                Some(kind)
+                self.edit_inside(bytes, 0..bytes.len(), hits, &mut edits);
+                kind
             }
             CellKind::Text if is_json(bytes) => {
-                self.write_json(bytes, hits, out);
-                Some(kind)
+                self.edit_json(bytes, hits, &mut edits);
+                kind
             }
             CellKind::Text | CellKind::Time | CellKind::Int | CellKind::Float => {
-                self.splice(bytes, 0..bytes.len(), hits.iter().copied(), out);
-                Some(CellKind::Text)
+                self.edit_text(bytes, 0..bytes.len(), hits, &mut edits);
+                CellKind::Text
             }
-        }
+        };
+        apply(&edits, bytes, out);
+        Some(changed)
     }
 
     /// Redacts strings, turns redacted numbers into strings, and keeps everything else.
-    fn write_json(&self, text: &[u8], hits: &[Hit], out: &mut Vec<u8>) {
-        let mut done = 0;
+    fn edit_json(&self, text: &[u8], hits: &[Hit], edits: &mut Vec<Edit>) {
         for token in tokens(text, |_| false) {
             let overlaps = |hit: &&Hit| hit.start < token.range.end && token.range.start < hit.end;
             let within: Vec<Hit> = hits.iter().filter(overlaps).copied().collect();
             if within.is_empty() {
                 continue;
             }
-            out.extend_from_slice(&text[done..token.range.start]);
             if token.is_string {
-                self.write_inside(text, token.range.clone(), &within, out);
-            } else {
-                out.push(b'"');
-                self.splice(text, token.range.clone(), within.into_iter(), out);
-                out.push(b'"');
+                self.edit_inside(text, token.range, &within, edits);
+                continue;
             }
-            done = token.range.end;
+            let mut parts = Vec::new();
+            self.edit_text(text, token.range.clone(), &within, &mut parts);
+            let mut quoted = vec![b'"'];
+            apply_to(&parts, text, token.range.clone(), &mut quoted);
+            quoted.push(b'"');
+            edits.push(Edit { range: token.range, text: quoted });
         }
-        out.extend_from_slice(&text[done..]);
     }
 
-    /// Redacts the inside of a JSON string, `text[range]`, without cutting an escape.
-    fn write_inside(&self, text: &[u8], range: Range<usize>, hits: &[Hit], out: &mut Vec<u8>) {
+    /// Redacts the inside of a JSON string, `text[range]`, without cutting an escape. JSON that is
+    /// written as a string stays JSON.
+    fn edit_inside(&self, text: &[u8], range: Range<usize>, hits: &[Hit], edits: &mut Vec<Edit>) {
         let inside = &text[range.clone()];
         let aligned = hits.iter().map(|hit| {
             let (start, end) = (hit.start.max(range.start), hit.end.min(range.end));
             let whole = align(inside, start - range.start..end - range.start);
-            Hit { start: whole.start + range.start, end: whole.end + range.start, ..*hit }
+            Hit { start: whole.start, end: whole.end, ..*hit }
         });
         let mut aligned: Vec<Hit> = aligned.collect();
         join(&mut aligned, 0);
-        self.splice(text, range, aligned.into_iter(), out);
+        let is_whole = aligned.iter().any(|hit| hit.start == 0 && hit.end == inside.len());
+        let mut parts = Vec::new();
+        match may_be_json(inside).then(|| unescape(inside)).filter(|inner| is_json(&inner.text)) {
+            Some(inner) if !is_whole => self.edit_inner(&inner, &aligned, &mut parts),
+            _ => self.edit_text(inside, 0..inside.len(), &aligned, &mut parts),
+        }
+        edits.extend(parts.into_iter().map(|edit| edit.shifted(range.start)));
     }
 
-    /// Appends `text[range]`, with a replacement for each hit.
-    fn splice(
-        &self,
-        text: &[u8],
-        range: Range<usize>,
-        hits: impl Iterator<Item = Hit>,
-        out: &mut Vec<u8>,
-    ) {
+    /// Redacts JSON that is the unescaped inside of a string. The hits and edits are in the string.
+    fn edit_inner(&self, inner: &Unescaped, hits: &[Hit], edits: &mut Vec<Edit>) {
+        let within = |hit: &Hit| Hit { start: inner.at(hit.start), end: inner.at(hit.end), ..*hit };
+        let hits: Vec<Hit> = hits.iter().map(within).collect();
+        let mut parts = Vec::new();
+        self.edit_json(&inner.text, &hits, &mut parts);
+        let outer = |edit: Edit| Edit { range: inner.range(edit.range), text: escape(&edit.text) };
+        edits.extend(parts.into_iter().map(outer));
+    }
+
+    /// Replaces each hit in `text[range]`.
+    fn edit_text(&self, text: &[u8], range: Range<usize>, hits: &[Hit], edits: &mut Vec<Edit>) {
         let mut done = range.start;
         for hit in hits {
             let (start, end) = (hit.start.max(done), hit.end.min(range.end));
-            out.extend_from_slice(&text[done..start]);
             let hidden = Value::Escaped(&text[start..end]).text().unwrap_or_default();
-            self.hide.write(&self.names[hit.what], &hidden, out);
+            let mut replacement = Vec::new();
+            self.hide.write(&self.names[hit.what], &hidden, &mut replacement);
+            edits.push(Edit { range: start..end, text: replacement });
             done = end;
         }
-        out.extend_from_slice(&text[done..range.end]);
     }
+}
+
+/// A part of a text, and what replaces it.
+struct Edit {
+    range: Range<usize>,
+    text: Vec<u8>,
+}
+
+impl Edit {
+    /// Returns the edit in a text that begins `by` bytes before.
+    fn shifted(self, by: usize) -> Edit {
+        Edit { range: self.range.start + by..self.range.end + by, text: self.text }
+    }
+}
+
+/// Appends a text with its edits, which are in order.
+fn apply(edits: &[Edit], text: &[u8], out: &mut Vec<u8>) {
+    apply_to(edits, text, 0..text.len(), out);
+}
+
+/// Appends `text[range]` with its edits, which are in order.
+fn apply_to(edits: &[Edit], text: &[u8], range: Range<usize>, out: &mut Vec<u8>) {
+    let mut done = range.start;
+    for edit in edits {
+        out.extend_from_slice(&text[done..edit.range.start]);
+        out.extend_from_slice(&edit.text);
+        done = edit.range.end;
+    }
+    out.extend_from_slice(&text[done..range.end]);
 }
 
 /// Returns a name that no other field has.

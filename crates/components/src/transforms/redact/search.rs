@@ -133,10 +133,15 @@ impl<'b> Search<'b> {
         self.scratch.iter().fold(0, |mask, candidate| mask | candidate.mask)
     }
 
+    /// Searches a text that has no escapes; JSON by its strings and numbers.
     fn text(&mut self, text: &[u8]) {
         let mask = self.mask_of(text);
-        if mask != 0 || self.detectors.has_patterns() {
-            self.detectors.find(text, mask, &mut self.hits);
+        if mask == 0 && !self.detectors.has_patterns() {
+            return;
+        }
+        match is_json(text) {
+            true => self.json(text, false),
+            false => self.detectors.find(text, mask, &mut self.hits),
         }
     }
 
@@ -148,10 +153,11 @@ impl<'b> Search<'b> {
             self.hits[before..].iter_mut().for_each(|hit| shift(hit, offset));
             return;
         }
-        let (text, places) = unescape(inside);
-        self.text(&text);
+        let inner = unescape(inside);
+        self.text(&inner.text);
         for hit in &mut self.hits[before..] {
-            (hit.start, hit.end) = (places[hit.start] as usize, behind(&places, hit.end));
+            let place = inner.range(hit.start..hit.end);
+            (hit.start, hit.end) = (place.start, place.end);
             shift(hit, offset);
         }
     }
@@ -183,11 +189,4 @@ impl<'b> Search<'b> {
 fn shift(hit: &mut Hit, by: usize) {
     hit.start += by;
     hit.end += by;
-}
-
-/// Returns the end of the escape that the byte before `end` comes from.
-fn behind(places: &[u32], end: usize) -> usize {
-    let last = places[end - 1];
-    let next = places[end..].iter().find(|place| **place != last);
-    next.map_or(last as usize + 1, |place| *place as usize)
 }

@@ -170,6 +170,57 @@ fn json_stays_json() {
     assert_eq!(value(&batch, "apiKey", 0).0, CellKind::True);
 }
 
+/// A container runtime writes the line of a program as a string; its JSON is parsed later.
+#[test]
+fn json_in_strings_stays_json() {
+    let inner = r#"{"card":4111111111111111,"password":{"a":"x","b":[1]},"m":"me@example.com\n\"é\u0021\"","l":"[\"a@b.com\",1]","\u0070wd":"y","n":[5]}"#;
+    let hidden = r#"{"card":"[card]","password":{"a":"[key]","b":["[key]"]},"m":"[email]\n\"é\u0021\"","l":"[\"[email]\",1]","\u0070wd":"[key]","n":[5]}"#;
+    let wrapped = |inner: &str| json!({ "log": format!("{inner}\n"), "t": "x" }).to_string();
+    assert_eq!(redacted(json!({}), &format!("{}\n", wrapped(inner))), [wrapped(hidden)]);
+    let twice = |inner: &str| wrapped(&wrapped(inner));
+    assert_eq!(redacted(json!({}), &format!("{}\n", twice(inner))), [twice(hidden)]);
+    let mut batch = of(b"x\n");
+    own(&mut batch, "log", CellKind::Escaped, &escaped(inner));
+    own(&mut batch, "token", CellKind::Escaped, &escaped(r#"{"a":"b"}"#));
+    let (batch, _) = applied(&mut *map(json!({})), batch);
+    assert_eq!(value(&batch, "log", 0), (CellKind::Escaped, escaped(hidden)));
+    assert_eq!(value(&batch, "token", 0).1, "[key]");
+    let numbers = r#"{"l":" [4111111111111111,7]"}"#;
+    assert_eq!(redacted(json!({}), &format!("{numbers}\n")), [r#"{"l":" [\"[card]\",7]"}"#]);
+}
+
+fn escaped(text: &str) -> String {
+    let quoted = json!(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// Checks that two values differ in redacted strings and numbers alone.
+fn assert_same_shape(before: &serde_json::Value, after: &serde_json::Value) {
+    use serde_json::Value;
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            assert_eq!(before.len(), after.len());
+            before
+                .values()
+                .zip(after.values())
+                .for_each(|(one, other)| assert_same_shape(one, other));
+        }
+        (Value::Array(before), Value::Array(after)) => {
+            assert_eq!(before.len(), after.len());
+            before.iter().zip(after).for_each(|(one, other)| assert_same_shape(one, other));
+        }
+        (Value::String(_), Value::String(after)) if after == "[key]" => {}
+        (Value::String(before), Value::String(after)) => {
+            let inner = serde_json::from_str::<Value>(before).ok();
+            if let Some(before) = inner.filter(|inner| inner.is_object() || inner.is_array()) {
+                assert_same_shape(&before, &serde_json::from_str(after).expect("JSON"));
+            }
+        }
+        (Value::Number(_), Value::String(_)) => {}
+        (before, after) => assert_eq!(before, after),
+    }
+}
+
 #[test]
 fn only_the_configured_fields_are_searched() {
     let mut batch = of(b"a@example.com b@example.com\n");
@@ -282,6 +333,7 @@ fn json_value() -> impl Strategy<Value = serde_json::Value> {
         let key = prop_oneof!["[a-z\"\\\\é]{0,6}", Just("password".to_owned())];
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..5).prop_map(serde_json::Value::from),
+            inner.clone().prop_map(|inner| json!(inner.to_string())),
             proptest::collection::btree_map(key, inner, 0..5).prop_map(|map| json!(map)),
         ]
     })
@@ -316,7 +368,9 @@ proptest! {
         batch.fields.set(made.finish("o".into()));
         let (batch, _) = applied(&mut *map(json!({})), batch);
         let (_, object) = self::value(&batch, "o", 0);
-        prop_assert!(serde_json::from_str::<serde_json::Value>(&object).is_ok(), "{} -> {}", text, object);
+        let after = serde_json::from_str::<serde_json::Value>(&object);
+        prop_assert!(after.is_ok(), "{} -> {}", text, object);
+        assert_same_shape(&json!({ "x": value }), &after.unwrap());
         prop_assert_eq!(&lines(&batch)[0], &object);
         prop_assert!(!object.contains("me@example.com") && !object.contains("4111111111111111"));
     }
