@@ -3,7 +3,7 @@
 
 use crate::group::Limits;
 use crate::line::{ISOLATED, Line, Scratch};
-use crate::{Close, GROUP_ROWS_MAX, TIME_UNKNOWN, cri, docker};
+use crate::{Close, GROUP_ROWS_MAX, Stream, TIME_UNKNOWN, cri, docker};
 use millstream_timestamps::{Format, Parser};
 use std::sync::Arc;
 
@@ -51,6 +51,10 @@ pub fn stream_index(name: &[u8]) -> Option<usize> {
         b"stderr" => Some(1),
         _ => None,
     }
+}
+
+fn stream_of(index: usize) -> Option<Stream> {
+    [Stream::Stdout, Stream::Stderr].get(index).copied()
 }
 
 /// Parses the lines of one file.
@@ -261,6 +265,8 @@ impl Writer<'_> {
             stream,
             interleaved: false,
             cut,
+            source: stream_of(first.stream),
+            is_partial: !is_complete,
         });
     }
 

@@ -47,13 +47,7 @@ struct Open {
 impl Open {
     fn new(line: &Line, verdict: Verdict) -> Open {
         let time_ns = if verdict.time_ns == TIME_UNKNOWN { line.time_ns } else { verdict.time_ns };
-        let event = Event {
-            start: line.start,
-            end: line.end,
-            offset: line.offset,
-            next: line.next,
-            time_ns,
-        };
+        let event = Event { time_ns, ..line.event() };
         Open { event, lines: 1, state: verdict.state, is_done: verdict.is_last }
     }
 
@@ -115,19 +109,14 @@ impl Events<'_> {
 pub fn single(lines: &[Line], rows_max: usize, found: &mut Found) -> usize {
     let lines_max = lines.len().min(rows_max);
     if lines.iter().all(|line| !line.interleaved && !line.cut) {
-        let event = |line: &Line| {
-            let Line { start, end, offset, next, time_ns, .. } = *line;
-            Event { start, end, offset, next, time_ns }
-        };
-        found.events.extend(lines[..lines_max].iter().map(event));
+        found.events.extend(lines[..lines_max].iter().map(Line::event));
         return found.events.last().map_or(0, |event| event.next as usize);
     }
     let mut events = Events { found, used: 0, kept: 0, pending: Tally::default() };
     for (index, line) in lines.iter().enumerate().take(rows_max) {
         events.pending.cut += u64::from(line.cut);
-        let Line { start, end, offset, next, time_ns, .. } = *line;
         let is_boundary = lines.get(index + 1).is_none_or(|next| !next.interleaved);
-        events.add(Event { start, end, offset, next, time_ns }, is_boundary);
+        events.add(line.event(), is_boundary);
     }
     events.finish()
 }

@@ -66,6 +66,19 @@ pub struct Event {
     pub next: u32,
     /// Its timestamp in nanoseconds since 1970, or [`TIME_UNKNOWN`].
     pub time_ns: i64,
+    /// The stream of a container that wrote it.
+    pub stream: Option<Stream>,
+    /// Whether the container runtime announced another part of its line that is missing.
+    pub is_partial: bool,
+}
+
+/// A stream of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
 }
 
 /// Counts of the returned events that do not match the rules.

@@ -1,6 +1,6 @@
 //! The lines of a file, decoded or raw.
 
-use crate::{Close, TIME_UNKNOWN};
+use crate::{Close, Event, Stream, TIME_UNKNOWN};
 
 /// The byte order mark of UTF-8, which is not part of the text.
 pub const BOM: &[u8] = "\u{FEFF}".as_bytes();
@@ -25,6 +25,26 @@ pub struct Line {
     pub interleaved: bool,
     /// It was ended by a limit.
     pub cut: bool,
+    /// The stream of a container that wrote it.
+    pub source: Option<Stream>,
+    /// The container runtime announced another part that is missing.
+    pub is_partial: bool,
+}
+
+impl Line {
+    /// Returns the event that consists of this line.
+    #[inline]
+    pub fn event(&self) -> Event {
+        Event {
+            start: self.start,
+            end: self.end,
+            offset: self.offset,
+            next: self.next,
+            time_ns: self.time_ns,
+            stream: self.source,
+            is_partial: self.is_partial,
+        }
+    }
 }
 
 /// Buffers for the lines of one call, reused by the next.
@@ -85,5 +105,7 @@ pub fn unterminated(text: &[u8], (start, end): (u32, u32), (offset, next): (u32,
         stream: 0,
         interleaved: false,
         cut: false,
+        source: None,
+        is_partial: false,
     }
 }

@@ -46,11 +46,10 @@ struct Joined {
 
 impl Joined {
     fn new(line: &Line, verdict: Verdict) -> Joined {
-        let Line { start, end, offset, next, time_ns, .. } = *line;
-        let latest_ns = time_ns;
-        let time_ns = if verdict.time_ns == TIME_UNKNOWN { time_ns } else { verdict.time_ns };
-        let event = Event { start, end, offset, next, time_ns };
-        let text_bytes = (end - start) as usize;
+        let latest_ns = line.time_ns;
+        let time_ns = if verdict.time_ns == TIME_UNKNOWN { latest_ns } else { verdict.time_ns };
+        let event = Event { time_ns, ..line.event() };
+        let text_bytes = (line.end - line.start) as usize;
         Joined { event, lines: 1, text_bytes, state: verdict.state, latest_ns }
     }
 

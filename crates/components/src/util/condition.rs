@@ -111,7 +111,7 @@ fn count(counts: Counts, counters: &Counters) {
 }
 
 /// Presents a batch to an expression: fields of the line by name, then attributes, the message, the
-/// event's time, and `meta.host`, `meta.source`, `meta.file` and `meta.line`.
+/// event's time, and `meta.host`, `meta.source`, `meta.file`, `meta.line`, `meta.stream` and `meta.partial`.
 fn with_input<T>(expression: &Expression, batch: &Batch, run: impl FnOnce(&Input<'_>) -> T) -> T {
     let runs: Vec<(usize, usize)> = batch.runs(0, batch.rows()).collect();
     let constants = constants(expression, batch);
@@ -122,6 +122,7 @@ fn with_input<T>(expression: &Expression, batch: &Batch, run: impl FnOnce(&Input
     let message = OnceCell::new();
     let field = |name: &str| match batch.fields.get(name) {
         _ if name == LINE => Some(Field::from(&batch.message)),
+        _ if batch.metadata.get(name).is_some() => batch.metadata.get(name).map(Field::from),
         _ if name == "message" => {
             Some(Field::from(&**message.get_or_init(|| batch.message_column())))
         }

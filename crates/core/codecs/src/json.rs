@@ -11,7 +11,7 @@ pub(super) use fields::push_one_line;
 
 use super::{Encoding, Metadata};
 use crate::formats::{DIGITS_MAX, RFC3339_BYTES, Rfc3339, decimal, push_decimal, push_rfc3339};
-use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};
+use millstream_model::{Batch, CellKind, ComponentError, EncodeCx, Encoder, Payload, Segment};
 use millstream_scan::escape_json;
 
 /// Encodes JSON lines.
@@ -42,6 +42,8 @@ enum Piece {
     Id,
     PreviousOffset,
     Truncated,
+    Stream,
+    Partial,
 }
 
 /// Everything from the end of one message to the beginning of the next, rendered for offsets with a
@@ -95,7 +97,7 @@ impl JsonEncoder {
     ) {
         let nested = !self.metadata_key.is_empty();
         let there = |item: &&Metadata| {
-            (**item != Metadata::File || !segment.origin.name.is_empty())
+            item.is_known(batch, segment)
                 && !is_taken(if nested { &self.metadata_key } else { item.name() })
         };
         let items: Vec<Metadata> = self.metadata.iter().filter(there).copied().collect();
@@ -112,8 +114,10 @@ impl JsonEncoder {
         tail.text(if nested { b"}" } else { b"" });
         let (shared, own) = (&batch.source.attributes, &segment.origin.attributes);
         let own = own.iter().filter(|(name, _)| !shared.contains_key(*name));
-        let all =
-            shared.iter().chain(own).filter(|(name, _)| !self.is_own(name) && !is_taken(name));
+        let all = shared
+            .iter()
+            .chain(own)
+            .filter(|(name, _)| !self.is_own(name, batch, segment) && !is_taken(name));
         for (name, value) in all {
             tail.text(b",");
             tail.string(name);
@@ -127,9 +131,9 @@ impl JsonEncoder {
 
     /// Returns whether a top-level name belongs to the event itself, so that no attribute can
     /// replace it.
-    fn is_own(&self, name: &str) -> bool {
-        let flat =
-            self.metadata_key.is_empty() && self.metadata.iter().any(|item| item.name() == name);
+    fn is_own(&self, name: &str, batch: &Batch, segment: &Segment) -> bool {
+        let is_it = |item: &Metadata| item.name() == name && item.is_known(batch, segment);
+        let flat = self.metadata_key.is_empty() && self.metadata.iter().any(is_it);
         flat || name == self.timestamp_key || name == "message" || name == self.metadata_key
     }
 
@@ -187,6 +191,10 @@ impl JsonEncoder {
                 Piece::Truncated => {
                     out.extend_from_slice(if batch.is_truncated(row) { b"true" } else { b"false" })
                 }
+                Piece::Stream => push_stream(batch, row, out),
+                Piece::Partial => {
+                    out.extend_from_slice(if is_partial(batch, row) { b"true" } else { b"false" })
+                }
             }
         }
         out.extend_from_slice(&self.head);
@@ -198,6 +206,25 @@ fn push_id(batch: &Batch, segment: &Segment, row: usize, out: &mut Vec<u8>) {
     let mut id = Vec::new();
     batch.write_id(segment, row, &mut id);
     push_text(&id, false, out);
+}
+
+/// Appends the stream of a row as a JSON string, or `null`.
+fn push_stream(batch: &Batch, row: usize, out: &mut Vec<u8>) {
+    let column = Metadata::Stream.column(batch).filter(|column| column.cells()[row].is_present());
+    match column {
+        Some(column) => {
+            out.push(b'"');
+            out.extend_from_slice(column.bytes(&batch.block, column.cells()[row]));
+            out.push(b'"');
+        }
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+fn is_partial(batch: &Batch, row: usize) -> bool {
+    Metadata::Partial
+        .column(batch)
+        .is_some_and(|column| column.cells()[row].kind() == CellKind::True)
 }
 
 /// Appends the end of an id, see [`millstream_model::EventId`].
@@ -233,7 +260,7 @@ impl Between {
                     self.slots.push(self.text.len());
                     self.text.resize(self.text.len() + digits, b'0');
                 }
-                Piece::Ordinal | Piece::Id | Piece::PreviousOffset | Piece::Truncated => return,
+                _ => return,
             }
         }
         self.text.extend_from_slice(head);
@@ -308,6 +335,8 @@ impl Tail {
             Metadata::Offset => self.pieces.push(Piece::Offset),
             Metadata::PreviousOffset => self.pieces.push(Piece::PreviousOffset),
             Metadata::Truncated => self.pieces.push(Piece::Truncated),
+            Metadata::Stream => self.pieces.push(Piece::Stream),
+            Metadata::Partial => self.pieces.push(Piece::Partial),
             Metadata::Id if batch.ids.is_some() => {
                 self.text(b"\"");
                 self.pieces.push(Piece::Id);

@@ -19,7 +19,10 @@ pub mod template;
 mod text;
 
 use millstream_model::limits::BATCH_ROWS_MAX;
-use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, OptionError, Payload};
+use millstream_model::{
+    Batch, Column, ComponentError, EncodeCx, Encoder, OptionError, PARTIAL, Payload, STREAM,
+    Segment,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -87,6 +90,10 @@ pub enum Metadata {
     FileId,
     /// Whether the line was truncated at `max_line`.
     Truncated,
+    /// The stream of a container that wrote the event.
+    Stream,
+    /// Whether the end of an event of a container is missing.
+    Partial,
 }
 
 impl Codec {
@@ -109,14 +116,34 @@ impl Metadata {
             Metadata::PreviousOffset => "previous_offset",
             Metadata::FileId => "file_id",
             Metadata::Truncated => "truncated",
+            Metadata::Stream => "stream",
+            Metadata::Partial => "partial",
+        }
+    }
+
+    /// Returns the metadata column that has it, if one has.
+    pub fn column(self, batch: &Batch) -> Option<&Column> {
+        match self {
+            Metadata::Stream => batch.metadata.get(STREAM),
+            Metadata::Partial => batch.metadata.get(PARTIAL),
+            _ => None,
+        }
+    }
+
+    /// Whether it has a value for events of this segment.
+    fn is_known(self, batch: &Batch, segment: &Segment) -> bool {
+        match self {
+            Metadata::File => !segment.origin.name.is_empty(),
+            Metadata::Stream | Metadata::Partial => self.column(batch).is_some(),
+            _ => true,
         }
     }
 }
 
 impl Default for Encoding {
     fn default() -> Self {
-        use Metadata::{File, Host, Id, Offset, Source};
-        let metadata = vec![Host, Source, File, Offset, Id];
+        use Metadata::{File, Host, Id, Offset, Source, Stream};
+        let metadata = vec![Host, Source, File, Offset, Id, Stream];
         Encoding {
             codec: Codec::Json,
             metadata,

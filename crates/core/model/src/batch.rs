@@ -18,6 +18,15 @@ use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use bytes::Bytes;
 pub use id::EventId;
 pub use message::LINE;
+
+/// Name of the metadata column with the stream of a container that wrote the event: `stdout` or
+/// `stderr`.
+pub const STREAM: &str = "meta.stream";
+
+/// Name of the metadata column that tells whether the end of an event is missing, by what its
+/// container runtime has written.
+pub const PARTIAL: &str = "meta.partial";
+
 use millstream_columns::{Cell, Column, Columns, Kind, Value};
 pub use sample::{EventSample, SAMPLE_BYTES_MAX, VALUE_BYTES_MAX};
 use std::collections::BTreeMap;
@@ -91,6 +100,8 @@ pub struct Batch {
     pub shown: Option<BooleanBuffer>,
     /// Fields that were parsed from the rows or added to them.
     pub fields: Columns,
+    /// Metadata that differs between rows, which no field hides: [`STREAM`] and [`PARTIAL`].
+    pub metadata: Columns,
     /// Rows that remain; all if `None`.
     pub selection: Option<BooleanBuffer>,
     /// Rows truncated at `max_line`, ascending.
@@ -448,6 +459,7 @@ impl BatchBuilder {
             ids,
             message,
             shown: None,
+            metadata: Columns::default(),
             fields: Columns::default(),
             selection: None,
             truncated: self.truncated.into(),

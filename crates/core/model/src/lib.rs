@@ -52,8 +52,8 @@ pub use ack::{Ack, EntryLedger, Hold, Outcome};
 pub use backoff::Backoff;
 pub use backpressure::{Backpressure, BackpressureReason};
 pub use batch::{
-    AddedLines, Batch, BatchBuilder, EventId, EventSample, LINE, LongLine, SAMPLE_BYTES_MAX,
-    Segment, SourceInfo, VALUE_BYTES_MAX, char_boundary,
+    AddedLines, Batch, BatchBuilder, EventId, EventSample, LINE, LongLine, PARTIAL,
+    SAMPLE_BYTES_MAX, STREAM, Segment, SourceInfo, VALUE_BYTES_MAX, char_boundary,
 };
 pub use block::{Block, BlockPool};
 pub use counters::{Counters, CountersSnapshot, Held};

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod container_metadata;
 mod content;
 mod copy_detection;
 pub mod discover;

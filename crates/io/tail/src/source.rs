@@ -525,6 +525,7 @@ impl FileSource {
         let block = fill.block.freeze(used);
         let mut batch = fill.builder.finish(block, cx.info.clone(), fill.sinks, cx.now.unix_ns);
         cx.counters.received(batch.rows() as u64, 0);
+        fill.metadata.finish(&mut batch);
         cx.counters.dropped(
             "filtered",
             self.settings.range.as_mut().map_or(0, |range| range.apply(&mut batch)),

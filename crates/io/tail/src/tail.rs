@@ -10,6 +10,7 @@ use long::LongScan;
 use nuls::NulRun;
 
 use crate::content::{Content, modified_ns};
+use crate::container_metadata::ContainerMetadata;
 use crate::copy_detection::{Candidate, Originals, holds_read_part};
 use crate::file_framer::{FileFramer, Framing, LineLimits};
 use crate::held::HeldFile;
@@ -27,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use std::time::Duration;
 /// Smallest read in bytes, for files with short lines.
 const READ_BYTES_MIN: usize = 64 * 1024;
 
@@ -42,6 +44,8 @@ pub struct Fill {
     /// The sinks of every line in the block.
     pub sinks: SinkSet,
     used: usize,
+    /// Metadata of the lines.
+    pub metadata: ContainerMetadata,
     buffers: Buffers,
 }
 
@@ -60,7 +64,15 @@ impl Fill {
     /// Creates an empty fill for lines to `sinks`.
     pub fn new(block: Block, permit: Permit, sinks: SinkSet, buffers: Buffers) -> Fill {
         let builder = BatchBuilder::with_capacity(BLOCK_BYTES / 128);
-        Fill { block, permit, builder, sinks, used: 0, buffers }
+        Fill {
+            block,
+            permit,
+            builder,
+            sinks,
+            metadata: ContainerMetadata::default(),
+            used: 0,
+            buffers,
+        }
     }
 
     /// Takes the buffers, for reuse.

@@ -23,8 +23,10 @@ impl<'b> Input<'b> {
         let others = batch.fields.iter().filter(|column| *column.name != *MESSAGE);
         let lines = reads_lines.then(|| Cow::Owned(batch.message.named(LINE.into())));
         let messages = std::iter::once(batch.message_column());
-        let columns: Vec<Cow<'_, Column>> =
-            messages.chain(others.map(Cow::Borrowed)).chain(lines).collect();
+        let columns: Vec<Cow<'_, Column>> = messages
+            .chain(others.chain(batch.metadata.iter()).map(Cow::Borrowed))
+            .chain(lines)
+            .collect();
         let names = columns.iter().map(|column| column.name.clone()).collect();
         Input { batch, rows, columns, names }
     }

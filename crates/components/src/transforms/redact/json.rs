@@ -116,7 +116,7 @@ impl Walk<'_> {
     }
 }
 
-/// The text that the inside of a JSON string stands for.
+/// The unescaped inside of a JSON string.
 pub struct Unescaped {
     pub text: Vec<u8>,
     /// Where each byte of the text is from, and the end of the inside.

@@ -94,7 +94,7 @@ impl JsonEncoder {
             key.push(b'"');
             let is_attribute = batch.source.attributes.contains_key(name)
                 || segment.origin.attributes.contains_key(name);
-            Field { column, key, is_taken: self.is_own(name) || is_attribute }
+            Field { column, key, is_taken: self.is_own(name, batch, segment) || is_attribute }
         };
         batch.fields.iter().map(field).collect()
     }

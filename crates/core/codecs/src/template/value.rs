@@ -2,7 +2,7 @@
 
 use super::Use;
 use crate::formats::{civil, push_decimal, push_rfc3339};
-use millstream_model::{Batch, LINE, MEMBERS, Segment};
+use millstream_model::{Batch, LINE, MEMBERS, PARTIAL, STREAM, Segment};
 use std::borrow::Cow;
 use std::io::Write;
 
@@ -39,6 +39,8 @@ pub enum Field {
     Message,
     /// The line.
     Line,
+    /// Metadata that only some sources know, under the name of its column.
+    Metadata(&'static str),
     /// A field of the line, or an attribute of the source or origin.
     Named(String),
 }
@@ -60,6 +62,8 @@ impl Field {
             "truncated" => Field::Truncated,
             "message" => Field::Message,
             LINE => Field::Line,
+            STREAM => Field::Metadata(STREAM),
+            PARTIAL => Field::Metadata(PARTIAL),
             name => Field::Named(name.to_owned()),
         }
     }
@@ -70,6 +74,7 @@ impl Field {
         match self {
             Offset | Id | PreviousOffset | Truncated | Message | Line => true,
             Timestamp => batch.time.is_some(),
+            Field::Metadata(name) => batch.metadata.get(name).is_some(),
             Field::Named(name) => {
                 batch.fields.get(name).is_some() || batch.fields.get(MEMBERS).is_some()
             }
@@ -90,6 +95,7 @@ impl Field {
             Field::File => Some(segment.origin.name.as_bytes()).filter(|name| !name.is_empty())?,
             Field::Message => return batch.message_text(row),
             Field::Line => batch.text(row),
+            Field::Metadata(name) => return batch.value(batch.metadata.get(name)?, row).plain(),
             Field::Named(name) => {
                 let column =
                     batch.fields.get(name).and_then(|column| batch.value(column, row).plain());

@@ -24,6 +24,7 @@ impl Batch {
         made.message = column(&self.message);
         made.ids = self.ids.as_ref().map(column);
         self.fields.iter().for_each(|field| made.fields.set(column(field)));
+        self.metadata.iter().for_each(|field| made.metadata.set(column(field)));
         let shown = |shown: &BooleanBuffer| rows.iter().map(|row| shown.value(*row)).collect();
         made.shown = self.shown.as_ref().map(shown);
         made.selection = None;

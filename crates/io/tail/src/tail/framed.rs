@@ -7,7 +7,7 @@ use super::lines::{is_suspect, is_whole_range};
 use super::nuls::{before_nuls, leading_nuls};
 use super::{Buffers, Fill, Read, Request, Tail};
 use crate::file_framer::{FileFramer, OUT_MARGIN, Portion, count, together};
-use millstream_framing::{Framed, GROUP_ROWS_MAX, HEAD_BYTES, Input};
+use millstream_framing::{Event, Framed, GROUP_ROWS_MAX, HEAD_BYTES, Input};
 use millstream_model::TIME_UNKNOWN;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use std::io;
@@ -46,7 +46,9 @@ impl Tail {
         }
         if used == 0 {
             let is_long = framer.begins_long(raw, request.limits.line_max);
-            return Ok((!is_long).then(|| self.incomplete_event(framer, request, fill, portion)));
+            return Ok(
+                (!is_long).then(|| self.incomplete_event(framer, request, fill, buffers, portion))
+            );
         }
         if used == portion.bytes {
             framer.end();
@@ -155,20 +157,6 @@ impl Tail {
         }
         let (begin, decoding) = (fill.used, framer.is_decoding());
         let block_bytes = if decoding { framed.written } else { used };
-        buffers.times.clear();
-        for event in &buffers.found.events[..count] {
-            let part = fill.block.filled(begin + event.end as usize);
-            let cuts = framer.add(
-                *event,
-                part,
-                (begin, request.position()),
-                request.limits,
-                &mut fill.builder,
-            );
-            self.count_long(request, cuts);
-            buffers.times.resize(fill.builder.rows(), event.time_ns);
-        }
-        self.record_times(request, buffers, used);
         let raw =
             if decoding { &buffers.raw[..used] } else { &fill.block.filled(begin + used)[begin..] };
         self.record_read(raw, request.position() + used as u64);
@@ -183,6 +171,28 @@ impl Tail {
         count(tally, request.cx.counters);
         if buffers.times.iter().any(|time| *time != TIME_UNKNOWN) {
             state
+    /// Adds the rows of events to the batch, and their times to `times`.
+    fn add_rows(
+        &self,
+        framer: &FileFramer,
+        request: Request<'_>,
+        fill: &mut Fill,
+        events: &[Event],
+        times: &mut Vec<i64>,
+    ) {
+        let begin = fill.used;
+        times.clear();
+        for event in events {
+            let part = fill.block.filled(begin + event.end as usize);
+            let before = fill.builder.rows();
+            let place = (begin, request.position());
+            let cuts = framer.add(*event, part, place, request.limits, &mut fill.builder);
+            self.count_long(request, cuts);
+            fill.metadata.set(event, before, fill.builder.rows());
+            times.resize(fill.builder.rows(), event.time_ns);
+        }
+    }
+
                 .record_times(request.position()..request.position() + used as u64, &buffers.times);
         }
     }
@@ -200,6 +210,7 @@ impl Tail {
         }
         if fill.used == 0 {
             // Container formats add overhead per line, so the block grows until the event fits.
+        buffers: &Buffers,
             let bytes = framer.block_bytes(request.limits.line_max);
             self.block_bytes = bytes.max(fill.block.capacity() * 2);
         }

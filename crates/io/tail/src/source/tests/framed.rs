@@ -1,6 +1,7 @@
 //! Events that are not single lines, in growing files.
 
 use super::*;
+use millstream_model::{PARTIAL, STREAM};
 use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 

@@ -1,0 +1,42 @@
+//! The metadata of events from container logs: the stream that wrote each, and whether its end is
+//! missing.
+
+use bytes::Bytes;
+use millstream_framing::{Event, Stream};
+use millstream_model::{Batch, Cell, CellKind, Column, PARTIAL, STREAM};
+
+/// The text of all values.
+const TEXT: &[u8] = b"stdoutstderr";
+
+/// The metadata of the rows of a batch.
+#[derive(Default)]
+pub struct ContainerMetadata {
+    streams: Vec<Cell>,
+    partial: Vec<Cell>,
+}
+
+impl ContainerMetadata {
+    /// Sets the metadata of the rows from `before` up to `rows`, which an event became.
+    pub fn set(&mut self, event: &Event, before: usize, rows: usize) {
+        let Some(stream) = event.stream else { return };
+        let start = match stream {
+            Stream::Stdout => 0,
+            Stream::Stderr => 6,
+        };
+        self.streams.resize(before, Cell::ABSENT);
+        self.streams.resize(rows, Cell::own(CellKind::Text, start, 6));
+        let partial = if event.is_partial { CellKind::True } else { CellKind::False };
+        self.partial.resize(before, Cell::ABSENT);
+        self.partial.resize(rows, Cell::new(partial, 0, 0));
+    }
+
+    /// Adds the metadata that any row has to a batch.
+    pub fn finish(self, batch: &mut Batch) {
+        for (name, mut cells) in [(STREAM, self.streams), (PARTIAL, self.partial)] {
+            if !cells.is_empty() {
+                cells.resize(batch.rows(), Cell::ABSENT);
+                batch.metadata.set(Column::new(name.into(), cells, Bytes::from_static(TEXT)));
+            }
+        }
+    }
+}
