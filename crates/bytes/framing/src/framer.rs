@@ -67,6 +67,11 @@ impl Framer {
         !matches!(self.reading, LineReader::Plain)
     }
 
+    /// Returns whether an event may have several lines.
+    pub fn joins_lines(&self) -> bool {
+        self.rules.rule.is_some()
+    }
+
     /// Returns whether NUL bytes at the start of a line are no text. In UTF-16 they are part of
     /// characters.
     pub fn skips_nuls(&self) -> bool {

@@ -1,6 +1,7 @@
 //! One file being read: its cursors, its identity, and reading its events into a block.
 
 mod framed;
+mod line_ends;
 mod lines;
 mod long;
 mod nuls;

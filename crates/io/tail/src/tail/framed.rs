@@ -3,6 +3,7 @@
 //! A cursor is always at the start of an event. An incomplete event is read again from its start
 //! until it is complete, or until its file has not grown for the timeout.
 
+use super::line_ends::normalize;
 use super::lines::{is_suspect, is_whole_range};
 use super::nuls::{before_nuls, leading_nuls};
 use super::{Buffers, Fill, Read, Request, Tail};
@@ -160,6 +161,12 @@ impl Tail {
         let raw =
             if decoding { &buffers.raw[..used] } else { &fill.block.filled(begin + used)[begin..] };
         self.record_read(raw, request.position() + used as u64);
+        let events = &mut buffers.found.events[..count];
+        if framer.joins_lines() {
+            normalize(&mut fill.block.memory()[begin..begin + block_bytes], events);
+        }
+        self.add_rows(framer, request, fill, events, &mut buffers.times);
+        self.record_times(request, buffers, used);
         self.segment(request, fill, used as u64, block_bytes);
         used
     }
