@@ -20,6 +20,9 @@ pub struct TailSettings {
     pub open_files_max: Option<usize>,
     /// Most idle files that are tracked in full; by default 4,096.
     pub idle_files_max: Option<usize>,
+    /// How long an incomplete last line waits for its end before it is delivered as it is; for ever
+    /// if `None`.
+    pub read_timeout: Option<Duration>,
     /// How rotated files are held.
     pub held: HeldSettings,
     /// The time range to read, after which the source ends.

@@ -302,8 +302,8 @@ impl FileSource {
             let silent = is_silent(tail, cx.now.since_start, FINISH_SILENCE);
             let finish = (finite || silent) && !tail.is_incomplete();
             let rows = open.builder.rows();
-            let read =
-                tail.read(Request { choice, cx, limits: self.settings.limits, finish }, open);
+            let (limits, read_timeout) = (self.settings.limits, self.settings.read_timeout);
+            let read = tail.read(Request { choice, cx, limits, finish, read_timeout }, open);
             let full = self.after_read(id, choice.cursor, read, cx);
             empty_reads = if open.builder.rows() > rows { 0 } else { empty_reads + 1 };
             let has_lines = open.builder.has_segments();
@@ -427,7 +427,8 @@ impl FileSource {
                 tail.log_error(cx);
                 tail.save_compressed_state(&*self.open.store);
                 tail.reached(head);
-                self.schedule.poll_for_more(tail, &mut self.watch, now);
+                let overdue = self.settings.read_timeout.and_then(|after| tail.overdue_at(after));
+                self.schedule.poll_for_more(tail, &mut self.watch, now, overdue);
             }
             Err(error) => {
                 tail.reached(position);
@@ -524,8 +525,8 @@ impl FileSource {
         let used = fill.used();
         let block = fill.block.freeze(used);
         let mut batch = fill.builder.finish(block, cx.info.clone(), fill.sinks, cx.now.unix_ns);
-        cx.counters.received(batch.rows() as u64, 0);
         fill.metadata.finish(&mut batch);
+        cx.counters.received(batch.rows() as u64, 0);
         cx.counters.dropped(
             "filtered",
             self.settings.range.as_mut().map_or(0, |range| range.apply(&mut batch)),

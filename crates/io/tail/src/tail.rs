@@ -10,8 +10,8 @@ mod state;
 use long::LongScan;
 use nuls::NulRun;
 
-use crate::content::{Content, modified_ns};
 use crate::container_metadata::ContainerMetadata;
+use crate::content::{Content, modified_ns};
 use crate::copy_detection::{Candidate, Originals, holds_read_part};
 use crate::file_framer::{FileFramer, Framing, LineLimits};
 use crate::held::HeldFile;
@@ -28,8 +28,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
 use std::time::Duration;
+
 /// Smallest read in bytes, for files with short lines.
 const READ_BYTES_MIN: usize = 64 * 1024;
 
@@ -44,9 +44,9 @@ pub struct Fill {
     pub builder: BatchBuilder,
     /// The sinks of every line in the block.
     pub sinks: SinkSet,
-    used: usize,
     /// Metadata of the lines.
     pub metadata: ContainerMetadata,
+    used: usize,
     buffers: Buffers,
 }
 
@@ -125,6 +125,8 @@ pub struct Request<'a> {
     pub limits: LineLimits,
     /// No more data is expected, so an incomplete last line counts as complete.
     pub finish: bool,
+    /// An incomplete last line that has not grown for this long counts as complete.
+    pub read_timeout: Option<Duration>,
 }
 
 impl Request<'_> {
@@ -137,6 +139,16 @@ impl Request<'_> {
         let left = |limit: u64| (limit - self.position()).min(usize::MAX as u64) as usize;
         self.choice.limit.map_or(usize::MAX, left)
     }
+}
+
+/// An incomplete last line.
+#[derive(Clone, Copy)]
+struct Unfinished {
+    /// Its range in the file.
+    begin: u64,
+    end: u64,
+    /// Since when it has not grown.
+    since: EngineTime,
 }
 
 /// A file being read.
@@ -181,6 +193,7 @@ pub struct Tail {
     framer: Option<Box<FileFramer>>,
     /// Overlong lines whose end is being searched, at most one per cursor.
     long: Vec<LongScan>,
+    unfinished: Option<Unfinished>,
     /// Where the last piece of a long line ends that does not end the line.
     piece_end: Option<u64>,
     /// NUL bytes at a cursor whose end is being searched.
@@ -225,6 +238,7 @@ impl Tail {
             unchecked: true,
             framer: None,
             long: Vec::new(),
+            unfinished: None,
             piece_end: None,
             nuls: None,
             nuls_logged: false,
@@ -358,7 +372,33 @@ impl Tail {
     /// Whether the data up to `offset` is complete: no more is expected, and no compressed data
     /// after it is truncated or corrupt, which only reading to the end shows.
     fn ends_at(&mut self, offset: u64, request: Request<'_>) -> io::Result<bool> {
-        Ok(request.finish && self.at_end(offset)? && !self.is_incomplete())
+        let finish = request.finish || self.is_overdue(offset, request);
+        Ok(finish && self.at_end(offset)? && !self.is_incomplete())
+    }
+
+    /// Whether the line at the cursor has ended at `offset` for the timeout.
+    fn is_overdue(&self, offset: u64, request: Request<'_>) -> bool {
+        let Some(timeout) = request.read_timeout else { return false };
+        self.unfinished.is_some_and(|line| {
+            (line.begin, line.end) == (request.position(), offset)
+                && request.cx.now.since_start - line.since >= timeout
+        })
+    }
+
+    /// Notes that the last line, at the cursor, has `bytes` and no end.
+    fn note_unfinished(&mut self, request: Request<'_>, bytes: usize) {
+        let (begin, now) = (request.position(), request.cx.now.since_start);
+        let end = begin + bytes as u64;
+        let same = self.unfinished.filter(|line| (line.begin, line.end) == (begin, end));
+        self.unfinished = same.or(Some(Unfinished { begin, end, since: now }));
+    }
+
+    /// Returns when an incomplete last line counts as complete, `timeout` after its last byte.
+    pub fn overdue_at(&self, timeout: Duration) -> Option<EngineTime> {
+        let is_last = |line: &Unfinished| {
+            self.cursors.list().iter().any(|cursor| cursor.position == line.begin)
+        };
+        self.unfinished.filter(is_last).map(|line| line.since + timeout)
     }
 
     /// Checks whether the file is shorter than what was read of it. Reads the last known byte

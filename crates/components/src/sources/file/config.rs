@@ -49,6 +49,9 @@ pub struct FileConfig {
     /// Maximum number of idle files of which everything is kept in memory, 4,096 by default. Of more
     /// files only what tells that they are unchanged is; they are loaded again when they change.
     pub idle_files_max: Option<usize>,
+    /// How long a last line without a line end may stay as it is before it is delivered; without it,
+    /// until its file is gone. What is written to it later becomes another event.
+    pub read_timeout: Option<Interval>,
     /// How files that are rotated away before they are delivered are held.
     #[serde(default)]
     pub held: HeldConfig,
@@ -282,6 +285,7 @@ impl FileConfig {
             ignore_older: self.ignore_older.map(|interval| interval.0),
             open_files_max: self.open_files_max,
             idle_files_max: self.idle_files_max,
+            read_timeout: self.read_timeout.map(|interval| interval.0),
             held: HeldSettings { link, copy_at_stop, spool, bytes_max: max.map(|max| max.0) },
             range: self.range().map_err(keyed)?,
             filters: LineFilters::new(keep.as_ref(), drop.as_ref())?,

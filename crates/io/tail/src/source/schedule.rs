@@ -92,11 +92,18 @@ impl Schedule {
         tail.note_growth(now, if is_crowded { QUIET_AFTER_CROWDED } else { QUIET_AFTER });
     }
 
-    /// Sets the next poll of a file that was read to its end; adds an inotify watch if the file is
-    /// quiet.
-    pub(super) fn poll_for_more(&mut self, tail: &mut Tail, watch: &mut Watch, now: EngineTime) {
-        let pause = self.pause_after(tail, watch, now);
-        self.poll_at(tail, now + pause);
+    /// Sets the next poll of a file that was read to its end, and whose last line is overdue at
+    /// `overdue`; adds an inotify watch if the file is quiet.
+    pub(super) fn poll_for_more(
+        &mut self,
+        tail: &mut Tail,
+        watch: &mut Watch,
+        now: EngineTime,
+        overdue: Option<EngineTime>,
+    ) {
+        let next = now + self.pause_after(tail, watch, now);
+        let overdue = overdue.filter(|overdue| now < *overdue);
+        self.poll_at(tail, overdue.map_or(next, |overdue| overdue.min(next)));
     }
 
     fn pause_after(&mut self, tail: &mut Tail, watch: &mut Watch, now: EngineTime) -> Duration {

@@ -171,13 +171,6 @@ impl Tail {
         used
     }
 
-    /// Records the times of events, and counts lines that do not match the rules.
-    fn record_times(&self, request: Request<'_>, buffers: &Buffers, used: usize) {
-        let (tally, state) = (buffers.found.tally, &self.origin.state);
-        state.misfits.fetch_add(tally.misfits, Relaxed);
-        count(tally, request.cx.counters);
-        if buffers.times.iter().any(|time| *time != TIME_UNKNOWN) {
-            state
     /// Adds the rows of events to the batch, and their times to `times`.
     fn add_rows(
         &self,
@@ -200,6 +193,13 @@ impl Tail {
         }
     }
 
+    /// Records the times of events, and counts lines that do not match the rules.
+    fn record_times(&self, request: Request<'_>, buffers: &Buffers, used: usize) {
+        let (tally, state) = (buffers.found.tally, &self.origin.state);
+        state.misfits.fetch_add(tally.misfits, Relaxed);
+        count(tally, request.cx.counters);
+        if buffers.times.iter().any(|time| *time != TIME_UNKNOWN) {
+            state
                 .record_times(request.position()..request.position() + used as u64, &buffers.times);
         }
     }
@@ -210,14 +210,18 @@ impl Tail {
         framer: &FileFramer,
         request: Request<'_>,
         fill: &Fill,
+        buffers: &Buffers,
         portion: Portion,
     ) -> Read {
         if portion.bytes < portion.wanted {
+            let raw = raw_of(framer, fill, buffers, (fill.used, portion.bytes));
+            if !raw[raw.len().saturating_sub(2)..].contains(&b'\n') {
+                self.note_unfinished(request, portion.bytes);
+            }
             return if request.finish { Read::More } else { Read::End };
         }
         if fill.used == 0 {
             // Container formats add overhead per line, so the block grows until the event fits.
-        buffers: &Buffers,
             let bytes = framer.block_bytes(request.limits.line_max);
             self.block_bytes = bytes.max(fill.block.capacity() * 2);
         }

@@ -138,6 +138,7 @@ impl Tail {
             return Ok(Read::More);
         }
         if n < requested {
+            self.note_unfinished(request, n);
             return Ok(if request.finish { Read::More } else { Read::End });
         }
         if fill.used > 0 {

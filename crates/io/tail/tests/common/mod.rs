@@ -15,6 +15,7 @@ pub fn settings(folder: &Path, names: &str) -> TailSettings {
         ignore_older: None,
         open_files_max: None,
         idle_files_max: None,
+        read_timeout: None,
         held: HeldSettings { link: true, copy_at_stop: true, spool: false, bytes_max: None },
         range: None,
         filters: LineFilters::new(None, None).unwrap(),

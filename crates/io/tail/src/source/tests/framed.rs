@@ -137,6 +137,112 @@ fn container_logs_are_unwrapped() {
     );
 }
 
+/// Events of a container have its stream, and parts of lines are marked.
+#[test]
+fn events_of_containers_have_their_stream() {
+    let mut fixture = Fixture::new(json!({ "format": "auto" }), &["out"]);
+    fixture.append("0.log", "just a line\n");
+    let plain = &fixture.batches()[0];
+    assert!(plain.metadata.is_empty());
+    let line = |rest: &str| format!("2026-11-22T10:00:01.5Z {rest}\n");
+    let lines = ["stdout F one", "stderr P two ", "stderr F lines", "broken", "stderr P part"];
+    fixture.append("cri.log", lines.map(line).concat());
+    fixture.append(
+        "docker.log",
+        "{\"log\":\"three\\n\",\"stream\":\"stderr\",\"time\":\"2026-11-22T10:00:02Z\"}\n",
+    );
+    end(&mut fixture);
+    let mut all = Vec::new();
+    for batch in fixture.batches() {
+        let value = |name: &str, row: usize| {
+            let value = batch.metadata.get(name).map(|column| batch.value(column, row).text());
+            String::from_utf8(value.flatten().unwrap_or_default().into_owned()).unwrap()
+        };
+        all.extend((0..batch.rows()).map(|row| {
+            let text = String::from_utf8_lossy(batch.text(row)).into_owned();
+            format!("{text}|{}|{}", value(STREAM, row), value(PARTIAL, row))
+        }));
+    }
+    all.sort();
+    let broken = "2026-11-22T10:00:01.5Z broken||";
+    assert_eq!(
+        all,
+        [
+            broken,
+            "one|stdout|false",
+            "part|stderr|true",
+            "three|stderr|false",
+            "two lines|stderr|false"
+        ]
+    );
+}
+
+/// The line ends within an event are line feeds, whatever they are in the file.
+#[test]
+fn line_ends_within_events_are_line_feeds() {
+    let in_utf16 =
+        |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+    let in_utf8 = |text: &str| text.as_bytes().to_vec();
+    let encodings: [(_, &dyn Fn(&str) -> Vec<u8>); 2] =
+        [("utf-8", &in_utf8), ("utf-16le", &in_utf16)];
+    for (name, encoded) in encodings {
+        let mut options = timestamps();
+        if name != "utf-8" {
+            options["encoding"] = name.into();
+        }
+        let mut fixture = Fixture::new(options, &["out"]);
+        let text = format!("{TRACE}{NEXT}").replace('\n', "\r\n");
+        fixture.append("a.log", encoded(&text));
+        end(&mut fixture);
+        assert_eq!(fixture.read_texts(), [&TRACE[..TRACE.len() - 1], NEXT.trim_end()], "{name}");
+        // What was read is recognized after a restart.
+        fixture.restart(true);
+        fixture.append("a.log", encoded("2026-11-22 10:00:03 x\r\n"));
+        end(&mut fixture);
+        assert_eq!(fixture.read_texts(), ["2026-11-22 10:00:03 x"], "{name}");
+    }
+}
+
+/// Returns the texts that are read within about some seconds.
+fn texts_within(fixture: &mut Fixture, seconds: u64) -> Vec<String> {
+    let end = fixture.rig.now.since_start + Duration::from_secs(seconds);
+    let mut texts = Vec::new();
+    while fixture.rig.now.since_start < end {
+        texts.extend(fixture.read_texts());
+    }
+    texts
+}
+
+/// A last line without a line end is delivered once it has not grown for the timeout.
+#[test]
+fn an_unfinished_line_is_delivered_after_the_timeout() {
+    for more in [json!({}), json!({ "max_line": "4B" }), timestamps()] {
+        let mut options = json!({ "read_timeout": "10s" });
+        options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let cut = |text: &str| match options.get("max_line") {
+            Some(_) => text[..text.len().min(4)].to_owned(),
+            None => text.to_owned(),
+        };
+        let mut fixture = Fixture::new(options.clone(), &["out"]);
+        fixture.append("a.log", "2026-11-22 10:00:01 a\n2026-11-22 10:00:02 b");
+        assert_eq!(texts_within(&mut fixture, 7), [cut("2026-11-22 10:00:01 a")], "{more}");
+        fixture.append("a.log", "cd");
+        assert_eq!(texts_within(&mut fixture, 7), [""; 0], "it has grown: {more}");
+        assert_eq!(texts_within(&mut fixture, 5), [cut("2026-11-22 10:00:02 bcd")], "{more}");
+        fixture.append("a.log", "ef\n2026-11-22 10:00:03 g\n");
+        let rest = [cut("ef"), cut("2026-11-22 10:00:03 g")];
+        assert_eq!(texts_within(&mut fixture, 4), rest, "{more}");
+        fixture.append("a.log", "2026-11-22 10:00:04 h");
+        assert_eq!(texts_within(&mut fixture, 40), [cut("2026-11-22 10:00:04 h")], "{more}");
+        fixture.restart(true);
+        fixture.append("a.log", "i\n");
+        assert_eq!(texts_within(&mut fixture, 4), ["i"], "{more}");
+    }
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "a\nb");
+    assert_eq!(texts_within(&mut fixture, 60), ["a"], "it waits");
+}
+
 /// The event that makes a sink panic is found among multi-line events; only it is rejected.
 #[test]
 fn only_the_event_that_panics_a_sink_is_rejected() {

@@ -20,6 +20,7 @@ struct Options {
     symlinks: Option<String>,
     open_files_max: Option<usize>,
     idle_files_max: Option<usize>,
+    read_timeout: Option<Interval>,
     #[serde(default)]
     held: Held,
     backfill: Option<Backfill>,
@@ -74,6 +75,7 @@ pub fn settings(options: &Value) -> TailSettings {
         ignore_older: options.ignore_older.map(|interval| interval.0),
         open_files_max: options.open_files_max,
         idle_files_max: options.idle_files_max,
+        read_timeout: options.read_timeout.map(|interval| interval.0),
         held: HeldSettings {
             link: true,
             copy_at_stop: options.held.copy_at_stop.unwrap_or(true),
