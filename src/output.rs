@@ -45,10 +45,41 @@ pub struct Output {
     is_unnamed: bool,
 }
 
+/// A writer that discards everything once its reader is gone.
+struct UntilClosed<W>(Option<W>);
+
+impl<W: Write> UntilClosed<W> {
+    fn try_with<T>(
+        &mut self,
+        closed: T,
+        act: impl FnOnce(&mut W) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let Some(writer) = &mut self.0 else { return Ok(closed) };
+        match act(writer) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.0 = None;
+                Ok(closed)
+            }
+            done => done,
+        }
+    }
+}
+
+impl<W: Write> Write for UntilClosed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.try_with(bytes.len(), |writer| writer.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.try_with((), Write::flush)
+    }
+}
+
 impl Output {
-    /// Returns an output to standard output.
+    /// Returns an output to standard output. What nobody reads any more, as behind `head`, is
+    /// discarded without an error.
     pub fn stdout() -> Output {
-        Output::new(Box::new(io::stdout()))
+        Output::new(Box::new(UntilClosed(Some(io::stdout()))))
     }
 
     fn new(writer: Box<dyn Write>) -> Output {
@@ -120,6 +151,18 @@ impl Drop for Output {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_reads_is_discarded() {
+        let (reader, writer) = io::pipe().unwrap();
+        let mut output = UntilClosed(Some(writer));
+        output.write_all(b"read").unwrap();
+        drop(reader);
+        output.write_all(b"not read").unwrap();
+        output.write_all(b"nor this").unwrap();
+        output.flush().unwrap();
+        assert!(output.0.is_none());
+    }
 
     #[test]
     fn a_file_has_its_name_only_when_it_is_complete() {
