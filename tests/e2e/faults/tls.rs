@@ -6,13 +6,14 @@ use super::{
     FILES, PATIENCE, append, assert_lines, counted, logs, points, start_ready, stop, wait_settled,
 };
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit_servers::certificates::{Authority, Validity};
+use millstream_testkit_servers::certificates::{Authority, Certificate, Validity};
 use millstream_testkit_servers::frames::{self, FrameServer};
 use millstream_testkit_servers::http::HttpOptions;
 use millstream_testkit_servers::prometheus::Prometheus;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
+use tempfile::TempDir;
 
 /// Number of lines per file.
 const LINES: usize = 50;
@@ -23,14 +24,20 @@ fn endpoint(port: u16, tls: Server) -> Endpoint {
     Endpoint::with(HttpOptions { port, tls: Some(tls), ..HttpOptions::default() }, |_, _| Act::Keep)
 }
 
-/// The endpoint has an invalid certificate at first and a valid one later; the log contains `said`.
+/// The endpoint has a certificate of `authority` that is invalid at first and valid later; the log
+/// contains `said`.
 fn mended(bad: Server, good: Server, authority: &Authority, said: &str) {
     let dir = folder();
     authority.write(dir.path(), "ca");
+    replaced(&dir, bad, good, "ca_file: DIR/ca.crt", said);
+}
+
+/// The endpoint has the certificate `bad` at first and `good` later; the log contains `said`.
+fn replaced(dir: &TempDir, bad: Server, good: Server, tls: &str, said: &str) {
     append(dir.path(), 0, LINES);
     let first = endpoint(0, bad);
     let sink = format!(
-        "type: http, uri: '{}', batch: {{ timeout: 10ms }}, tls: {{ ca_file: DIR/ca.crt }}",
+        "type: http, uri: '{}', batch: {{ timeout: 10ms }}, tls: {{ {tls} }}",
         first.server.uri("/in")
     );
     let agent = Agent::start(dir.path(), &logs(&sink), &[]);
@@ -121,6 +128,26 @@ fn sums_are_sent_only_to_a_trusted_endpoint() {
     add(dir.path(), "tls", 4, 7);
     assert_exact(&agent, "tls");
     stop(agent);
+}
+
+#[test]
+fn a_self_signed_endpoint_is_trusted_by_its_file_or_its_fingerprint() {
+    let own = || Certificate::self_signed(&["127.0.0.1"], Validity::Good, true);
+    let (strange, listed, pinned) = (own(), own(), own());
+    let pins = format!("pin: ['{}', '{}']", listed.fingerprint(), pinned.fingerprint());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let dir = folder();
+            listed.write(dir.path(), "server");
+            let tls = "ca_file: DIR/server.crt";
+            let said = strange.fingerprint();
+            replaced(&dir, strange.server(None), listed.server(None), tls, &said);
+        });
+        scope.spawn(|| {
+            let (bad, good) = (strange.server(None), pinned.server(None));
+            replaced(&folder(), bad, good, &pins, "is not the pinned one");
+        });
+    });
 }
 
 #[test]

@@ -1,11 +1,15 @@
 //! TLS for clients: builds a rustls configuration from files and options, and explains its errors.
 
 mod explain;
+mod pin;
 mod verify;
 
 use crate::stamp::Stamp;
 use millstream_model::OptionError;
 use parking_lot::Mutex;
+use pin::Pin;
+pub use pin::PinOption;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -14,18 +18,24 @@ use serde::Deserialize;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use verify::{Trusted, Verifier};
 
 /// The `tls` options.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsFiles {
-    /// PEM file with the trusted CA certificates; those of the system by default.
+    /// PEM file with the trusted certificates: those of CAs, or of the servers themselves; the CAs of
+    /// the system by default.
     pub ca_file: Option<PathBuf>,
+    /// Fingerprint that the endpoint must have, or several: `sha256:HEX` of its certificate or of a CA
+    /// that it presents, or `sha256//BASE64` of its public key. Without `ca_file` no CA is needed.
+    pub pin: Option<PinOption>,
     /// PEM file with the agent's certificate and any intermediate certificates.
     pub cert_file: Option<PathBuf>,
     /// PEM file with the private key of that certificate.
     pub key_file: Option<PathBuf>,
-    /// `false` accepts any certificate of the endpoint; for tests only.
+    /// `false` accepts any certificate of the endpoint, or with `pin` one that has expired or is for
+    /// another host name; for tests only.
     pub verify: bool,
     /// `false` accepts a certificate for another host name.
     pub verify_hostname: bool,
@@ -38,6 +48,7 @@ impl Default for TlsFiles {
     fn default() -> Self {
         TlsFiles {
             ca_file: None,
+            pin: None,
             cert_file: None,
             key_file: None,
             verify: true,
@@ -66,7 +77,22 @@ impl TlsFiles {
             );
             errors.push(OptionError::new("/server_name", text));
         }
+        if let Err(error) = self.pins() {
+            errors.push(error);
+        }
         errors
+    }
+
+    /// Returns the fingerprints of the option `pin`.
+    fn pins(&self) -> Result<Vec<Pin>, OptionError> {
+        let Some(option) = &self.pin else { return Ok(Vec::new()) };
+        if option.texts().is_empty() {
+            let text = "names no fingerprint; write at least one, or remove `pin`";
+            return Err(OptionError::new("/pin", text));
+        }
+        let parse =
+            |text: &String| Pin::parse(text).map_err(|error| OptionError::new("/pin", error));
+        option.texts().iter().map(parse).collect()
     }
 
     /// Returns the configured files, each with its JSON pointer below `tls`.
@@ -124,15 +150,8 @@ pub fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| TlsError::Other(error.to_string()))?;
-    let builder = match (files.verify, files.verify_hostname) {
-        (true, true) => builder.with_root_certificates(authorities(files)?),
-        (true, false) => builder
-            .dangerous()
-            .with_custom_certificate_verifier(verify::any_name(authorities(files)?, provider)),
-        (false, _) => {
-            builder.dangerous().with_custom_certificate_verifier(verify::any_certificate(provider))
-        }
-    };
+    let builder =
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier(files, provider)?));
     let config = match (&files.cert_file, &files.key_file) {
         (Some(cert), Some(key)) => {
             let chain = certificates("cert_file", cert)?;
@@ -146,6 +165,18 @@ pub fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
     Ok(Arc::new(config))
 }
 
+fn verifier(files: &TlsFiles, provider: Arc<CryptoProvider>) -> Result<Verifier, TlsError> {
+    let pins = files.pins().map_err(|error| TlsError::Other(error.message()))?;
+    let needs_authorities = files.verify && (pins.is_empty() || files.ca_file.is_some());
+    Ok(Verifier {
+        trusted: if needs_authorities { Some(trusted(files)?) } else { None },
+        pins,
+        checks_validity: files.verify,
+        checks_name: files.verify && files.verify_hostname,
+        provider,
+    })
+}
+
 fn client_certificate_error(error: rustls::Error, cert: &Path, key: &Path) -> TlsError {
     let what = match error {
         rustls::Error::InconsistentKeys(_) => {
@@ -156,22 +187,24 @@ fn client_certificate_error(error: rustls::Error, cert: &Path, key: &Path) -> Tl
     TlsError::Content { option: "key_file", path: key.to_owned(), what }
 }
 
-/// Returns the trusted CA certificates.
-fn authorities(files: &TlsFiles) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
+/// Returns the trusted certificates.
+fn trusted(files: &TlsFiles) -> Result<Trusted, TlsError> {
+    let mut authorities = RootCertStore::empty();
     let Some(path) = &files.ca_file else {
         let found = rustls_native_certs::load_native_certs();
-        let (added, _) = roots.add_parsable_certificates(found.certs);
+        let (added, _) = authorities.add_parsable_certificates(found.certs);
         let why = found.errors.first().map_or(String::new(), |error| format!(" ({error})"));
-        return if added == 0 { Err(TlsError::NoAuthorities(why)) } else { Ok(roots) };
+        let trusted = Trusted { authorities, servers: Vec::new() };
+        return if added == 0 { Err(TlsError::NoAuthorities(why)) } else { Ok(trusted) };
     };
-    for certificate in certificates("ca_file", path)? {
-        roots.add(certificate).map_err(|error| {
+    let servers = certificates("ca_file", path)?;
+    for certificate in &servers {
+        authorities.add(certificate.clone()).map_err(|error| {
             let what = format!("contains an unusable certificate: {error}");
             TlsError::Content { option: "ca_file", path: path.clone(), what }
         })?;
     }
-    Ok(roots)
+    Ok(Trusted { authorities, servers })
 }
 
 fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
@@ -273,14 +306,18 @@ impl Tls {
     }
 
     fn warn(&self) {
-        if !self.files.verify {
+        if !self.files.verify && self.files.pin.is_some() {
+            log::warn!(
+                "`tls.verify: false`: a pinned certificate is accepted after its end and for any host"
+            );
+        } else if !self.files.verify {
             log::warn!(
                 "`tls.verify: false`: any certificate is accepted; an attacker on the path can read and \
                  change what is sent"
             );
         } else if !self.files.verify_hostname {
             log::warn!(
-                "`tls.verify_hostname: false`: a certificate of the CA for any host is accepted"
+                "`tls.verify_hostname: false`: a trusted certificate for any host is accepted"
             );
         }
     }

@@ -8,6 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,19 +52,8 @@ impl Authority {
 
     /// Issues a server and client certificate for these names.
     pub fn issue(&self, names: &[&str], validity: Validity) -> Certificate {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut params = CertificateParams::new(names).expect("names");
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        match validity {
-            Validity::Good => {}
-            Validity::Expired => {
-                (params.not_before, params.not_after) =
-                    (date_time_ymd(2020, 1, 1), date_time_ymd(2020, 2, 1));
-            }
-            Validity::NotYet => params.not_before = date_time_ymd(2400, 1, 1),
-        }
         let key = KeyPair::generate().expect("a key");
+        let params = params(names, validity);
         let cert = params.signed_by(&key, &self.issuer).expect("a certificate").pem();
         Certificate { cert, key: key.serialize_pem() }
     }
@@ -82,7 +72,36 @@ impl Default for Authority {
     }
 }
 
+fn params(names: &[&str], validity: Validity) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut params = CertificateParams::new(names).expect("names");
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    match validity {
+        Validity::Good => {}
+        Validity::Expired => {
+            (params.not_before, params.not_after) =
+                (date_time_ymd(2020, 1, 1), date_time_ymd(2020, 2, 1));
+        }
+        Validity::NotYet => params.not_before = date_time_ymd(2400, 1, 1),
+    }
+    params
+}
+
 impl Certificate {
+    /// Generates a self-signed server certificate for these names, as that of a CA (`CA:TRUE`, the
+    /// default of `openssl req -x509`) or not.
+    pub fn self_signed(names: &[&str], validity: Validity, is_ca: bool) -> Certificate {
+        let mut params = params(names, validity);
+        params.is_ca = match is_ca {
+            true => IsCa::Ca(BasicConstraints::Unconstrained),
+            false => IsCa::ExplicitNoCa,
+        };
+        let key = KeyPair::generate().expect("a key");
+        let cert = params.self_signed(&key).expect("a certificate").pem();
+        Certificate { cert, key: key.serialize_pem() }
+    }
+
     /// Returns an acceptor with this certificate. If `clients` is given, clients need a certificate
     /// that it signed.
     pub fn acceptor(&self, clients: Option<&Authority>) -> TlsAcceptor {
@@ -108,6 +127,12 @@ impl Certificate {
         Arc::new(
             builder.with_single_cert(chain(&self.cert), key).expect("a certificate with its key"),
         )
+    }
+
+    /// Returns the SHA-256 fingerprint of the certificate, as the option `tls.pin` takes it.
+    pub fn fingerprint(&self) -> String {
+        let hash = Sha256::digest(&chain(&self.cert)[0]);
+        hash.iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
     }
 
     /// Writes the certificate to `NAME.crt` and the key to `NAME.key` in `folder`. Returns the

@@ -1,9 +1,11 @@
 //! Explains handshake errors: whose certificate, what is wrong with it, what to do.
 
 use super::TlsFiles;
+use super::pin::PinMismatch;
+use super::verify::Untrusted;
 use millstream_timestamps::civil;
 use rustls::pki_types::UnixTime;
-use rustls::{AlertDescription, CertificateError, Error};
+use rustls::{AlertDescription, CertificateError, Error, OtherError};
 
 const DAY_SECONDS: u64 = 86_400;
 
@@ -38,7 +40,9 @@ fn certificate(error: &CertificateError, host: &str, files: &TlsFiles) -> String
                 date(*not_before)
             )
         }
-        Invalid::UnknownIssuer | Invalid::BadSignature => unknown_issuer(host, files),
+        Invalid::UnknownIssuer | Invalid::BadSignature => {
+            format!("the certificate of {host} is not signed by the CA that it presents")
+        }
         Invalid::NotValidForName => {
             format!("the certificate of {host} is for other names; {NAME_ADVICE}")
         }
@@ -52,23 +56,37 @@ fn certificate(error: &CertificateError, host: &str, files: &TlsFiles) -> String
         Invalid::InvalidPurpose | Invalid::InvalidPurposeContext { .. } => {
             format!("the certificate of {host} is not a server certificate")
         }
-        Invalid::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-            format!(
-                "the certificate of {host} is a CA certificate; the server needs one signed by it"
-            )
-        }
+        Invalid::Other(error) => of_verifier(error, host, files),
         error => format!("the certificate of {host} cannot be verified: {error}"),
     }
 }
 
-fn unknown_issuer(host: &str, files: &TlsFiles) -> String {
-    let (store, advice) = match &files.ca_file {
-        Some(path) => {
-            (format!("in `ca_file` {}", path.display()), "add the certificate that signed it")
-        }
-        None => ("of the system".to_owned(), "set its CA as `ca_file`"),
+/// Explains an error of the verifier of this crate.
+fn of_verifier(error: &OtherError, host: &str, files: &TlsFiles) -> String {
+    if let Some(mismatch) = error.0.downcast_ref::<PinMismatch>() {
+        return format!(
+            "the certificate of {host} is not the pinned one: {mismatch}; if it was renewed, add the new fingerprint"
+        );
+    }
+    match error.0.downcast_ref::<Untrusted>() {
+        Some(untrusted) => not_trusted(untrusted, host, files),
+        None => format!("the certificate of {host} cannot be verified: {error}"),
+    }
+}
+
+fn not_trusted(untrusted: &Untrusted, host: &str, files: &TlsFiles) -> String {
+    let Untrusted { certificate, is_authority } = untrusted;
+    let (store, add) = match &files.ca_file {
+        Some(path) => (format!("in `ca_file` {}", path.display()), "add"),
+        None => ("of the system".to_owned(), "set as `ca_file`"),
     };
-    format!("the certificate of {host} is not signed by a CA {store}; {advice}")
+    let (what, missing) = match is_authority {
+        true => ("is self-signed and not", "that certificate"),
+        false => ("is not signed by a CA", "the certificate that signed it"),
+    };
+    format!(
+        "the certificate of {host}, {certificate}, {what} {store}; {add} {missing}, or set its fingerprint as `pin`"
+    )
 }
 
 const NAME_ADVICE: &str = "write one of them in the address or set `server_name`";

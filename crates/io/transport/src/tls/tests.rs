@@ -1,5 +1,5 @@
 use super::*;
-use millstream_testkit_servers::certificates::{Authority, Validity};
+use millstream_testkit_servers::certificates::{Authority, Certificate, Validity};
 use std::fs;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -69,6 +69,154 @@ async fn rejected_certificates_are_explained() {
     }
     let good = fix.authority.issue(&[HOST], Validity::Good);
     assert_eq!(talk(&Tls::new(fix.files()), good.acceptor(None)).await, Ok(()));
+}
+
+/// Writes the certificate as `ca_file`, and returns options with it.
+fn trusting(dir: &TempDir, certificate: &Certificate) -> TlsFiles {
+    let (path, _) = certificate.write(dir.path(), "server");
+    TlsFiles { ca_file: Some(path), ..TlsFiles::default() }
+}
+
+#[tokio::test]
+async fn a_server_whose_certificate_is_in_the_ca_file_is_trusted() {
+    let (dir, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let own = |is_ca| Certificate::self_signed(&[HOST], Validity::Good, is_ca);
+    for certificate in [own(true), own(false), authority.issue(&[HOST], Validity::Good)] {
+        let tls = Tls::new(trusting(&dir, &certificate));
+        assert_eq!(talk(&tls, certificate.acceptor(None)).await, Ok(()));
+    }
+}
+
+#[tokio::test]
+async fn a_listed_certificate_is_still_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    for is_ca in [true, false] {
+        let own = |name, validity| Certificate::self_signed(&[name], validity, is_ca);
+        let expired = own(HOST, Validity::Expired);
+        let text = talk(&Tls::new(trusting(&dir, &expired)), expired.acceptor(None)).await;
+        assert!(text.unwrap_err().contains("has expired on 2020-02-01"));
+        let early = own(HOST, Validity::NotYet);
+        let text = talk(&Tls::new(trusting(&dir, &early)), early.acceptor(None)).await;
+        assert!(text.unwrap_err().contains("valid only from 2400-01-01"));
+        let renamed = own("a.example", Validity::Good);
+        let files = trusting(&dir, &renamed);
+        let text = talk(&Tls::new(files.clone()), renamed.acceptor(None)).await;
+        assert!(text.unwrap_err().contains("is for other names: a.example"));
+        let any_name = TlsFiles { verify_hostname: false, ..files };
+        assert_eq!(talk(&Tls::new(any_name.clone()), renamed.acceptor(None)).await, Ok(()));
+        let other = own("a.example", Validity::Good);
+        let text = talk(&Tls::new(any_name), other.acceptor(None)).await.unwrap_err();
+        let seen = pins(&other)[0].to_string();
+        assert!(text.contains(&seen) && text.contains("in `ca_file` "), "{text}");
+    }
+}
+
+/// Returns the fingerprints of a certificate and of its key.
+fn pins(certificate: &Certificate) -> [Pin; 2] {
+    let der = CertificateDer::from_pem_slice(certificate.cert.as_bytes()).unwrap();
+    let key = Pin::of_key(&rustls::server::ParsedCertificate::try_from(&der).unwrap());
+    [Pin::of_certificate(&der), key]
+}
+
+fn pinned(pins: &[&Pin]) -> TlsFiles {
+    let texts = pins.iter().map(|pin| pin.to_string()).collect();
+    TlsFiles { pin: Some(PinOption::Many(texts)), ..TlsFiles::default() }
+}
+
+#[tokio::test]
+async fn a_pinned_server_needs_no_authority() {
+    let own = |is_ca| Certificate::self_signed(&[HOST], Validity::Good, is_ca);
+    let issued = Authority::new().issue(&[HOST], Validity::Good);
+    let next = own(true);
+    let [next_pin, _] = pins(&next);
+    for certificate in [own(true), own(false), issued] {
+        for pin in pins(&certificate) {
+            // Both are accepted while one certificate replaces the other.
+            let tls = Tls::new(pinned(&[&pin, &next_pin]));
+            assert_eq!(talk(&tls, certificate.acceptor(None)).await, Ok(()));
+            assert_eq!(talk(&tls, next.acceptor(None)).await, Ok(()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_pinned_is_refused_with_both_fingerprints() {
+    let own = || Certificate::self_signed(&[HOST], Validity::Good, true);
+    let (expected, seen) = (own(), own());
+    let ([first, second], [certificate, key]) = (pins(&expected), pins(&seen));
+    let tls = Tls::new(pinned(&[&first, &second]));
+    let text = talk(&tls, seen.acceptor(None)).await.unwrap_err();
+    for part in [&first, &second, &certificate, &key] {
+        assert!(text.contains(&part.to_string()), "{text}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let both = TlsFiles { ca_file: trusting(&dir, &seen).ca_file, ..pinned(&[&first]) };
+    let text = talk(&Tls::new(both), seen.acceptor(None)).await.unwrap_err();
+    assert!(text.contains("is not the pinned one"), "`ca_file` does not replace the pin: {text}");
+    let both = TlsFiles { ca_file: trusting(&dir, &expected).ca_file, ..pinned(&[&key]) };
+    let text = talk(&Tls::new(both), seen.acceptor(None)).await.unwrap_err();
+    assert!(text.contains("`ca_file`"), "the pin does not replace `ca_file`: {text}");
+}
+
+#[tokio::test]
+async fn a_pinned_certificate_is_checked_for_its_name_and_its_end() {
+    for (name, validity, says) in [
+        (HOST, Validity::Expired, "has expired on 2020-02-01"),
+        ("a.example", Validity::Good, "is for other names: a.example"),
+    ] {
+        let certificate = Certificate::self_signed(&[name], validity, false);
+        for pin in pins(&certificate) {
+            let text = talk(&Tls::new(pinned(&[&pin])), certificate.acceptor(None)).await;
+            assert!(text.unwrap_err().contains(says), "{says}");
+            let lax = TlsFiles { verify: false, ..pinned(&[&pin]) };
+            assert_eq!(talk(&Tls::new(lax), certificate.acceptor(None)).await, Ok(()));
+        }
+    }
+    let other = Certificate::self_signed(&[HOST], Validity::Good, false);
+    let [wrong, _] = pins(&Certificate::self_signed(&[HOST], Validity::Good, false));
+    let lax = TlsFiles { verify: false, ..pinned(&[&wrong]) };
+    let text = talk(&Tls::new(lax), other.acceptor(None)).await.unwrap_err();
+    assert!(text.contains("is not the pinned one"), "{text}");
+}
+
+#[tokio::test]
+async fn a_pinned_authority_counts_only_for_what_it_signed() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let presenting = |certificate: Certificate| Certificate {
+        cert: certificate.cert + &authority.cert,
+        key: certificate.key,
+    };
+    let of_authority = Certificate { cert: authority.cert.clone(), key: String::new() };
+    let [pin, _] = pins(&of_authority);
+    let good = presenting(authority.issue(&[HOST], Validity::Good));
+    let tls = Tls::new(pinned(&[&pin]));
+    assert_eq!(talk(&tls, good.acceptor(None)).await, Ok(()));
+    let foreign = presenting(other.issue(&[HOST], Validity::Good));
+    let text = talk(&tls, foreign.acceptor(None)).await.unwrap_err();
+    assert!(text.contains("is not signed by the CA that it presents"), "{text}");
+    let lax = TlsFiles { verify: false, ..pinned(&[&pin]) };
+    let text = talk(&Tls::new(lax), foreign.acceptor(None)).await.unwrap_err();
+    assert!(text.contains("is not the pinned one"), "{text}");
+    let expired = presenting(authority.issue(&[HOST], Validity::Expired));
+    let text = talk(&tls, expired.acceptor(None)).await.unwrap_err();
+    assert!(text.contains("has expired"), "{text}");
+}
+
+#[test]
+fn fingerprints_are_those_of_openssl() {
+    let dir = tempfile::tempdir().unwrap();
+    let certificate = Certificate::self_signed(&[HOST], Validity::Good, true);
+    let (path, _) = certificate.write(dir.path(), "server");
+    let run = |script: &str| {
+        let mut command = std::process::Command::new("sh");
+        let output = command.args(["-c", script]).env("CERT", &path).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let hash = run("openssl x509 -in $CERT -noout -fingerprint -sha256 | cut -d= -f2");
+    let key = run("openssl x509 -in $CERT -noout -pubkey | openssl pkey -pubin -outform der | \
+         openssl dgst -sha256 -binary | openssl base64");
+    let expected = [Pin::parse(&hash).unwrap(), Pin::parse(&format!("sha256//{key}")).unwrap()];
+    assert_eq!(pins(&certificate), expected);
 }
 
 #[tokio::test]
@@ -166,5 +314,9 @@ fn invalid_options_are_reported_with_a_pointer() {
         faults.iter().map(|error| error.pointer.as_str()).collect::<Vec<_>>(),
         ["", "/server_name"]
     );
+    for pin in [serde_json::json!("sha256:12"), serde_json::json!([])] {
+        let faults = files(serde_json::json!({ "pin": pin })).check();
+        assert_eq!(faults[0].pointer, "/pin");
+    }
     assert!(serde_json::from_value::<TlsFiles>(serde_json::json!({"ca": "b"})).is_err());
 }

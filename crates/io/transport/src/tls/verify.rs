@@ -1,57 +1,160 @@
-//! Certificate verifiers that skip the checks the options disable.
+//! The verifier of servers' certificates: by authorities, by identity, and by fingerprint.
 
+use super::pin::{Pin, PinMismatch};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme,
+};
 use std::sync::Arc;
 
-/// Accepts certificates of these CAs for any host name.
-pub fn any_name(
-    roots: RootCertStore,
-    provider: Arc<CryptoProvider>,
-) -> Arc<dyn ServerCertVerifier> {
-    Arc::new(Lax { roots: Some(roots), provider })
-}
-
-/// Accepts any certificate.
-pub fn any_certificate(provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
-    Arc::new(Lax { roots: None, provider })
-}
-
+/// What a server's certificate is checked for. What is absent is not checked.
 #[derive(Debug)]
-struct Lax {
-    /// The trusted CAs; [`None`] accepts any issuer.
-    roots: Option<RootCertStore>,
-    provider: Arc<CryptoProvider>,
+pub struct Verifier {
+    /// The trusted certificates.
+    pub trusted: Option<Trusted>,
+    /// The fingerprints, one of which is required if there are any.
+    pub pins: Vec<Pin>,
+    /// `false` accepts a pinned certificate after its end. Then only the server's own is compared.
+    pub checks_validity: bool,
+    /// Whether the certificate must be for the requested name.
+    pub checks_name: bool,
+    /// The algorithms of signatures.
+    pub provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Lax {
+/// Certificates that are trusted.
+#[derive(Debug)]
+pub struct Trusted {
+    /// The authorities that may have signed a server's certificate.
+    pub authorities: RootCertStore,
+    /// Certificates that a server itself may have: those of `ca_file`, as with OpenSSL.
+    pub servers: Vec<CertificateDer<'static>>,
+}
+
+/// The certificates that a server presents.
+struct Presented<'c> {
+    certificate: ParsedCertificate<'c>,
+    end_entity: &'c CertificateDer<'c>,
+    intermediates: &'c [CertificateDer<'c>],
+    now: UnixTime,
+}
+
+/// Neither the certificate of the server nor its issuer is trusted.
+#[derive(Debug, thiserror::Error)]
+#[error("it is not trusted")]
+pub struct Untrusted {
+    /// The fingerprint of the server's certificate.
+    pub certificate: Pin,
+    /// Whether it is that of an authority, as most self-signed ones are.
+    pub is_authority: bool,
+}
+
+/// Whether an error says that a certificate of an authority is used by a server.
+fn is_authority_as_server(error: &CertificateError) -> bool {
+    // The type of webpki's error is not exported by rustls.
+    matches!(error, CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity"))
+}
+
+impl Verifier {
+    fn check_chain(
+        &self,
+        seen: &Presented<'_>,
+        intermediates: &[CertificateDer<'_>],
+        authorities: &RootCertStore,
+    ) -> Result<(), Error> {
+        verify_server_cert_signed_by_trust_anchor(
+            &seen.certificate,
+            authorities,
+            intermediates,
+            seen.now,
+            self.provider.signature_verification_algorithms.all,
+        )
+    }
+
+    /// Checks that the server's certificate is valid now, without its signature.
+    fn check_validity(&self, seen: &Presented<'_>) -> Result<(), Error> {
+        // Without any authority, the check ends at the missing issuer, after the validity period.
+        match self.check_chain(seen, &[], &RootCertStore::empty()) {
+            Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => Ok(()),
+            Err(Error::InvalidCertificate(error)) if is_authority_as_server(&error) => Ok(()),
+            result => result,
+        }
+    }
+
+    fn check_trusted(&self, seen: &Presented<'_>, trusted: &Trusted) -> Result<(), Error> {
+        if trusted.servers.iter().any(|server| server == seen.end_entity) {
+            return self.check_validity(seen);
+        }
+        let checked = self.check_chain(seen, seen.intermediates, &trusted.authorities);
+        checked.map_err(|error| name_untrusted(error, seen.end_entity))
+    }
+
+    /// Checks that the server's certificate, its key, or a presented authority that signed it is
+    /// pinned.
+    fn check_pins(&self, seen: &Presented<'_>) -> Result<(), Error> {
+        let certificate = Pin::of_certificate(seen.end_entity);
+        let key = Pin::of_key(&seen.certificate);
+        if self.pins.contains(&certificate) || self.pins.contains(&key) {
+            return if self.checks_validity { self.check_validity(seen) } else { Ok(()) };
+        }
+        let mut authorities = RootCertStore::empty();
+        let is_pinned = |other: &&CertificateDer<'_>| {
+            self.checks_validity && self.pins.contains(&Pin::of_certificate(other))
+        };
+        for authority in seen.intermediates.iter().filter(is_pinned) {
+            authorities.add(authority.clone().into_owned())?;
+        }
+        if !authorities.is_empty() {
+            return self.check_chain(seen, seen.intermediates, &authorities);
+        }
+        let mismatch = PinMismatch { certificate, key, expected: self.pins.clone() };
+        Err(CertificateError::Other(OtherError(Arc::new(mismatch))).into())
+    }
+}
+
+/// Adds the fingerprint of the certificate to the error if its issuer is not trusted.
+fn name_untrusted(error: Error, end_entity: &CertificateDer<'_>) -> Error {
+    use CertificateError::{BadSignature, UnknownIssuer};
+    let is_authority = match &error {
+        Error::InvalidCertificate(UnknownIssuer | BadSignature) => false,
+        Error::InvalidCertificate(other) if is_authority_as_server(other) => true,
+        _ => return error,
+    };
+    let untrusted = Untrusted { certificate: Pin::of_certificate(end_entity), is_authority };
+    CertificateError::Other(OtherError(Arc::new(untrusted))).into()
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
+        server_name: &ServerName<'_>,
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if let Some(roots) = &self.roots {
-            let certificate = ParsedCertificate::try_from(end_entity)?;
-            let algorithms = self.provider.signature_verification_algorithms.all;
-            verify_server_cert_signed_by_trust_anchor(
-                &certificate,
-                roots,
-                intermediates,
-                now,
-                algorithms,
-            )?;
+        if self.trusted.is_none() && self.pins.is_empty() && !self.checks_name {
+            return Ok(ServerCertVerified::assertion());
+        }
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        let seen = Presented { certificate, end_entity, intermediates, now };
+        if let Some(trusted) = &self.trusted {
+            self.check_trusted(&seen, trusted)?;
+        }
+        if !self.pins.is_empty() {
+            self.check_pins(&seen)?;
+        }
+        if self.checks_name {
+            verify_server_name(&seen.certificate, server_name)?;
         }
         Ok(ServerCertVerified::assertion())
     }
 
-    // The endpoint still proves that it holds the key of its certificate.
+    // Without any check of its certificate, the endpoint still proves that it holds the key.
     fn verify_tls12_signature(
         &self,
         message: &[u8],

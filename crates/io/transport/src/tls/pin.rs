@@ -1,0 +1,140 @@
+//! Fingerprints of certificates and public keys that the option `tls.pin` names.
+
+use crate::auth::base64;
+use rustls::pki_types::CertificateDer;
+use rustls::server::ParsedCertificate;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+/// One fingerprint or several.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum PinOption {
+    /// One fingerprint.
+    One(String),
+    /// Several, such as those before and after a renewal.
+    Many(Vec<String>),
+}
+
+impl PinOption {
+    /// Returns the fingerprints as they are written.
+    pub fn texts(&self) -> &[String] {
+        match self {
+            PinOption::One(text) => std::slice::from_ref(text),
+            PinOption::Many(texts) => texts,
+        }
+    }
+}
+
+/// A fingerprint: the SHA-256 hash of a certificate or of its public key. Displayed as it is written
+/// in the options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pin {
+    /// The hash of a certificate in DER, as lower-case hex: what `openssl x509 -fingerprint -sha256`
+    /// and Elasticsearch print.
+    Certificate(String),
+    /// The hash of a public key in DER (SPKI), as Base64: what `curl --pinnedpubkey` takes.
+    PublicKey(String),
+}
+
+/// How a fingerprint is written, for errors.
+const FORMS: &str = "write sha256: and 64 hex digits for a certificate, as \
+    `openssl x509 -noout -fingerprint -sha256` prints them, or sha256// and 44 characters of Base64 \
+    for a public key, as `curl --pinnedpubkey` takes them";
+
+impl Pin {
+    /// Parses a fingerprint. That of a certificate may have colons, and no `sha256:` before it.
+    ///
+    /// # Errors
+    /// If it is in none of the forms; the message says what to write.
+    pub fn parse(text: &str) -> Result<Pin, String> {
+        let text = text.trim();
+        if let Some(hash) = text.strip_prefix("sha256//") {
+            return match is_base64_hash(hash) {
+                true => Ok(Pin::PublicKey(hash.to_owned())),
+                false => Err(format!("{text:?} is not the Base64 of a SHA-256 hash; {FORMS}")),
+            };
+        }
+        let hash = text.strip_prefix("sha256:").unwrap_or(text).replace(':', "");
+        let is_hex = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match is_hex {
+            true => Ok(Pin::Certificate(hash.to_ascii_lowercase())),
+            false => Err(format!("{text:?} is not a SHA-256 fingerprint; {FORMS}")),
+        }
+    }
+
+    /// Returns the fingerprint of a certificate.
+    pub fn of_certificate(certificate: &CertificateDer<'_>) -> Pin {
+        let hash = Sha256::digest(certificate);
+        Pin::Certificate(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// Returns the fingerprint of the public key of a certificate.
+    pub fn of_key(certificate: &ParsedCertificate<'_>) -> Pin {
+        Pin::PublicKey(base64(&Sha256::digest(certificate.subject_public_key_info())))
+    }
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pin::Certificate(hash) => write!(f, "sha256:{hash}"),
+            Pin::PublicKey(hash) => write!(f, "sha256//{hash}"),
+        }
+    }
+}
+
+/// Whether a text is 32 bytes in Base64. The last digit has two unused bits, which are 0.
+fn is_base64_hash(text: &str) -> bool {
+    let Some(digits) = text.strip_suffix('=') else { return false };
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || b"+/".contains(&byte);
+    digits.len() == 43
+        && digits.bytes().all(is_digit)
+        && digits.ends_with(|last| "AEIMQUYcgkosw048".contains(last))
+}
+
+/// No certificate of the server has one of the fingerprints.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it has the fingerprint {certificate}, its public key {key}; `pin` expects {}",
+    expected.iter().map(Pin::to_string).collect::<Vec<_>>().join(" or ")
+)]
+pub struct PinMismatch {
+    /// The fingerprint of the server's certificate.
+    pub certificate: Pin,
+    /// The fingerprint of its public key.
+    pub key: Pin,
+    /// The fingerprints of the options.
+    pub expected: Vec<Pin>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEX: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    const BASE64: &str = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
+
+    #[test]
+    fn fingerprints_are_read_as_other_programs_write_them() {
+        let pairs: Vec<&str> = (0..HEX.len()).step_by(2).map(|at| &HEX[at..at + 2]).collect();
+        let colons = pairs.join(":").to_uppercase();
+        for text in [HEX, &format!("sha256:{HEX}"), &colons, &format!(" sha256:{colons} ")] {
+            assert_eq!(Pin::parse(text), Ok(Pin::Certificate(HEX.to_owned())), "{text}");
+        }
+        let key = format!("sha256//{BASE64}");
+        assert_eq!(Pin::parse(&key).unwrap().to_string(), key);
+    }
+
+    #[test]
+    fn what_is_no_fingerprint_is_refused_with_advice() {
+        let md5 = "d41d8cd98f00b204e9800998ecf8427e";
+        let cut = format!("sha256//{}", &BASE64[1..]);
+        let never = format!("sha256//{}V=", &BASE64[..42]);
+        for text in ["", md5, BASE64, &HEX[1..], &cut, &never, &format!("sha1:{HEX}")] {
+            assert!(Pin::parse(text).unwrap_err().contains("sha256//"), "{text}");
+        }
+    }
+}
