@@ -282,6 +282,9 @@ fn validate(files: &[PathBuf]) -> u8 {
         return USAGE;
     }
     println!("configuration is valid: {} components", config.components.len());
+    for (id, way) in run::proxies(&config) {
+        println!("{id}: sends to {way}");
+    }
     DONE
 }
 

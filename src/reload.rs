@@ -144,6 +144,9 @@ impl Reloader {
             if is_same { "nothing has changed".to_owned() } else { changes.summary() }
         );
         run::warn_of_unowned(&next);
+        if !is_same {
+            run::announce_proxies(&next);
+        }
         self.state.took(next.hash);
         self.config = next;
         Ok((!is_same).then(|| changes.components()))

@@ -561,6 +561,22 @@ fn announce(config: &Config, console: &Console) {
         console.socket_path.display(),
         console.token_path.display()
     );
+    announce_proxies(config);
+}
+
+/// Logs which endpoints are reached through proxies.
+pub fn announce_proxies(config: &Config) {
+    for (id, way) in proxies(config) {
+        log::info!("{id}: sends to {way}");
+    }
+}
+
+/// Returns the ids of components and what they send through proxies.
+pub fn proxies(config: &Config) -> impl Iterator<Item = (&str, String)> {
+    config.components.iter().flat_map(|component| {
+        let ways = component.decoded.proxies().into_iter();
+        ways.map(|way| (component.id.as_str(), way))
+    })
 }
 
 #[cfg(test)]

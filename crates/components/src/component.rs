@@ -42,6 +42,11 @@ pub trait Component: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Returns which endpoints it sends to through a proxy, for operators, without secrets.
+    fn proxies(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the files that it reads when it is built. A reload rebuilds the component if their
     /// content has changed.
     fn contents(&self) -> Vec<PathBuf> {

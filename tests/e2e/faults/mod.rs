@@ -8,6 +8,7 @@ pub mod endpoint;
 mod frames;
 mod herd;
 mod http;
+mod http_proxy;
 mod links;
 mod metrics;
 mod proxy;

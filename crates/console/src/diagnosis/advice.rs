@@ -20,7 +20,8 @@ const BY_STATUS: &[ByStatus] = &[
 /// Advice on errors of these types.
 #[rustfmt::skip]
 const BY_KIND: &[(Cause, &str, &str)] = &[
-    (Cause::LoginOrCertificate, "tls", "check the port and `tls` of {}: `ca_file` must have signed the endpoint's certificate, whose name and dates must be valid"),
+    (Cause::LoginOrCertificate, "proxy_authentication", "the proxy between {} and its endpoint requires a login: write it into the address of the proxy, or bypass it by `proxy: none` or NO_PROXY"),
+    (Cause::LoginOrCertificate, "tls", "check the port and `tls` of {}: `ca_file` must have signed the endpoint's certificate, whose name and dates must be valid, or `pin` must name its fingerprint"),
     (Cause::EndpointRefuses, "server", "read the log of the endpoint of {}, which fails; the events are kept and sent again"),
     (Cause::EndpointRefuses, "redirect", "the endpoint of {} answers with another address, which is not followed: configure that one"),
 ];
@@ -95,6 +96,7 @@ mod tests {
             (BrokerThrottles, "http", "throttled", 429, "`request.concurrency`"),
             (BrokerThrottles, "kafka", "throttled", 0, "raise the quota"),
             (LoginOrCertificate, "http", "tls", 0, "`ca_file`"),
+            (LoginOrCertificate, "http", "proxy_authentication", 0, "`proxy: none`"),
             (LoginOrCertificate, "http", "authentication", 401, "check `auth`"),
             (LoginOrCertificate, "kafka", "authentication", 0, "`sasl`"),
             (EndpointRefuses, "http", "refused", 415, "`compression`"),

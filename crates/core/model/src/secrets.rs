@@ -241,7 +241,7 @@ fn percent_encoded(value: &str, encode: fn(&mut String, u8) -> std::fmt::Result)
 }
 
 /// Returns the decoded form of a value that is encoded for a URL; `None` for any other.
-fn percent_decoded(value: &str) -> Option<String> {
+pub fn percent_decoded(value: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();
     while let Some((first, behind)) = rest.split_first() {

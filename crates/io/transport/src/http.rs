@@ -1,17 +1,20 @@
-//! A persistent HTTP/1.1 connection to one endpoint.
+//! A persistent HTTP/1.1 connection to one endpoint, direct or through a proxy.
+
+mod tunnel;
 
 use crate::body::Chunks;
+use crate::proxy::{Proxy, ProxyOptions};
 use crate::read_after_close::ReadAfterClose;
 use crate::recorded_stream::RecordedStream;
 use crate::target::Target;
-use crate::tcp::{self, ConnectError};
+use crate::tcp::{self, ConnectError, Stream};
 use crate::tls::Tls;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{HOST, HeaderMap, HeaderValue};
-use hyper::{Method, Request};
+use hyper::header::{HOST, HeaderMap, HeaderValue, PROXY_AUTHORIZATION};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::error::Error;
 use std::io;
@@ -41,6 +44,8 @@ pub struct ClientOptions {
     pub connect_timeout: Duration,
     /// TLS for `https`, consulted on each connect so that renewed certificates take effect.
     pub tls: Arc<Tls>,
+    /// Proxies.
+    pub proxy: ProxyOptions,
 }
 
 /// A request. Cheap to clone.
@@ -77,7 +82,8 @@ pub trait BodyReader: Send {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SendError {
-    /// Short name of the error kind: one of [`ConnectError::kind`], `timeout`, `broken`.
+    /// Short name of the error kind: one of [`ConnectError::kind`], `timeout`, `broken`,
+    /// `proxy_authentication`, `authorization`.
     pub kind: &'static str,
     /// The cause, without the endpoint.
     pub message: String,
@@ -99,6 +105,8 @@ impl From<ConnectError> for SendError {
 pub struct Client {
     target: Arc<Target>,
     options: ClientOptions,
+    /// The proxy, [`None`] for a direct connection, or why there is no way.
+    proxy: Result<Option<Arc<Proxy>>, String>,
     connection: Option<Connection>,
 }
 
@@ -117,7 +125,8 @@ impl Drop for Connection {
 impl Client {
     /// Creates a client that connects on first use.
     pub fn new(target: Arc<Target>, options: ClientOptions) -> Client {
-        Client { target, options, connection: None }
+        let proxy = options.proxy.choice.of(&target);
+        Client { target, options, proxy, connection: None }
     }
 
     /// Returns the URI it sends to.
@@ -176,7 +185,7 @@ impl Client {
         }
         let limit = deadline.min(Instant::now() + self.options.connect_timeout);
         let connection = timeout_at(limit, self.connect()).await;
-        let connect_timeout = |_| SendError::new("unreachable", "connection timed out");
+        let connect_timeout = |_| SendError::new("unreachable", self.timed_out());
         let connection = connection.map_err(connect_timeout)??;
         self.exchange_over(connection, outgoing, deadline).await
     }
@@ -192,7 +201,24 @@ impl Client {
         let response = response
             .map_err(|_| SendError::new("timeout", "response timed out"))?
             .map_err(|error| self.broken(&error))?;
-        Ok((connection, response))
+        match self.forwarder() {
+            Some(proxy) if response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                Err(tunnel::login_required(proxy))
+            }
+            _ => Ok((connection, response)),
+        }
+    }
+
+    /// Returns the proxy that reads the requests and passes them on, for a target without TLS.
+    fn forwarder(&self) -> Option<&Proxy> {
+        self.proxy.as_ref().ok()?.as_deref().filter(|_| !self.target.tls)
+    }
+
+    fn timed_out(&self) -> String {
+        match &self.proxy {
+            Ok(Some(proxy)) => format!("connection timed out at the proxy {proxy}"),
+            _ => "connection timed out".to_owned(),
+        }
     }
 
     /// Explains a connection error. With TLS 1.3 a rejected client certificate shows only when the
@@ -207,8 +233,12 @@ impl Client {
     }
 
     fn request(&self, outgoing: &Outgoing) -> Result<Request<Chunks>, SendError> {
-        let builder =
-            Request::builder().method(outgoing.method.clone()).uri(self.target.path.as_str());
+        let Target { authority, path, .. } = &*self.target;
+        let uri = match self.forwarder() {
+            Some(_) => format!("http://{authority}{path}"),
+            None => path.clone(),
+        };
+        let builder = Request::builder().method(outgoing.method.clone()).uri(uri);
         let mut request = builder.body(Chunks::new(&outgoing.body)).map_err(|error| {
             SendError::new("broken", format!("cannot build the request: {error}"))
         })?;
@@ -216,11 +246,18 @@ impl Client {
         let host = HeaderValue::from_str(&self.target.authority);
         let host = host.map_err(|error| SendError::new("broken", format!("host name: {error}")))?;
         request.headers_mut().insert(HOST, host);
+        if let Some(login) = self.forwarder().and_then(|proxy| proxy.login.as_ref()) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, login.clone());
+        }
         Ok(request)
     }
 
     async fn connect(&self) -> Result<Connection, SendError> {
-        let stream = ReadAfterClose::new(self.dial().await?);
+        let proxy = self.proxy.as_ref().map_err(|error| SendError::new("address", error))?;
+        let stream: Box<dyn Stream> = match proxy {
+            Some(proxy) => tunnel::connect(proxy, &self.target, &self.options).await?,
+            None => Box::new(ReadAfterClose::new(self.dial().await?)),
+        };
         if !self.target.tls {
             return handshake(TokioIo::new(stream)).await;
         }

@@ -11,6 +11,7 @@ pub mod auth;
 mod body;
 mod endpoints;
 pub mod http;
+pub mod proxy;
 mod rate;
 mod read_after_close;
 pub mod recorded_stream;

@@ -6,6 +6,7 @@ use millstream_testkit::{RecordedSum, recorded, start_recording};
 use millstream_testkit_servers::certificates::{Authority, Validity};
 use millstream_testkit_servers::http::{HttpServer, Reply};
 use millstream_transport::http::{Client, ClientOptions, Outgoing};
+use millstream_transport::proxy::{ProxyChoice, ProxyOptions};
 use millstream_transport::recorded_stream::RecordedStream;
 use millstream_transport::tcp::{Address, connect};
 use millstream_transport::tls::{Tls, TlsFiles};
@@ -129,7 +130,8 @@ async fn requests_and_responses_are_recorded_with_their_heads() {
     let (port, carried) = proxy(Target::parse(&uri).unwrap().port).await;
     let target = Target::parse(&format!("http://127.0.0.1:{port}/in")).unwrap();
     let tls = Arc::new(Tls::new(TlsFiles::default()));
-    let options = ClientOptions { timeout: LONG, connect_timeout: LONG, tls };
+    let proxy = ProxyOptions::new(ProxyChoice::Direct, None);
+    let options = ClientOptions { timeout: LONG, connect_timeout: LONG, tls, proxy };
     let mut client = Client::new(Arc::new(target), options);
     let body = vec![Bytes::from(vec![7; 1 << 20]); 3];
     let outgoing = Outgoing { method: Method::POST, headers: HeaderMap::new(), body };

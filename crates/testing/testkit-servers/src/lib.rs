@@ -1,5 +1,6 @@
 //! Servers for tests and benchmarks: Kafka, OpenSearch, Elasticsearch, Prometheus, Redis and Toxiproxy
-//! as separate processes, HTTP and framed TCP servers in the test process, and their certificates.
+//! as separate processes, HTTP and framed TCP servers and an HTTP proxy in the test process, and their
+//! certificates.
 //!
 //! A separate crate because it cuts a dependency: only tests that start a server build its clients.
 
@@ -11,6 +12,7 @@ pub mod frames;
 pub mod http;
 pub mod kafka;
 pub mod prometheus;
+pub mod proxy;
 pub mod redis;
 pub mod search;
 pub mod shared;

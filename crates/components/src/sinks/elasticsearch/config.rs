@@ -5,7 +5,8 @@ use crate::codec::Encoding;
 use crate::codec::bulk::{Action, Id, Indexes, OpType};
 use crate::component::{Component, SinkComponent};
 use crate::sinks::http_delivery::{
-    BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers,
+    BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers, check_proxy,
+    proxies,
 };
 use crate::util::template::{IndexTemplate, Template, TextTemplate, Use};
 use millstream_compression::Algorithm;
@@ -71,6 +72,10 @@ pub struct ElasticsearchConfig {
     /// How connections to `https` addresses are encrypted.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
+    /// HTTP proxy that leads to the endpoints, such as `http://proxy.example:3128`, or `none`; by
+    /// default that of the variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
+    #[serde(default)]
+    pub proxy: Option<String>,
     /// How bodies are compressed.
     #[serde(default = "gzip")]
     pub compression: Algorithm,
@@ -242,6 +247,7 @@ impl ElasticsearchConfig {
             &self.headers,
             self.auth.clone(),
             self.tls.clone().unwrap_or_default(),
+            self.proxy.as_deref(),
             (self.batch, self.request.into()),
         );
         let content_type = HeaderValue::from_static("application/x-ndjson");
@@ -262,6 +268,7 @@ impl Component for ElasticsearchConfig {
         errors.extend(self.check_documents());
         errors.extend(check_headers(&self.headers));
         errors.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
+        errors.extend(check_proxy(self.proxy.as_deref(), &targets));
         errors.extend(self.documents().check());
         let wrong =
             self.compression_level.and_then(|level| self.compression.check_level(level).err());
@@ -273,6 +280,10 @@ impl Component for ElasticsearchConfig {
 
     fn outputs(&self) -> Vec<String> {
         vec!["rejected".to_owned()]
+    }
+
+    fn proxies(&self) -> Vec<String> {
+        proxies(self.proxy.as_deref(), &self.targets().0)
     }
 
     fn files(&self) -> Vec<(String, PathBuf)> {

@@ -6,7 +6,7 @@ use crate::codec::{Codec, Encoding};
 use crate::component::{Component, SinkComponent};
 use crate::sinks::http_delivery::{
     BatchOptions, Jitter, RequestOptions, Settings, access_files, check_access, check_headers,
-    targets,
+    check_proxy, proxies, targets,
 };
 use millstream_compression::Algorithm;
 use millstream_model::{BuildError, OptionError, Sink};
@@ -41,6 +41,10 @@ pub struct HttpConfig {
     /// How connections to `https` addresses are encrypted.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
+    /// HTTP proxy that leads to the endpoints, such as `http://proxy.example:3128`, or `none`; by
+    /// default that of the variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
+    #[serde(default)]
+    pub proxy: Option<String>,
     /// How events are encoded.
     #[serde(default)]
     pub encoding: Encoding,
@@ -115,6 +119,7 @@ impl HttpConfig {
             &self.headers,
             self.auth.clone(),
             tls,
+            self.proxy.as_deref(),
             (self.batch, self.request),
         );
         settings.method = match self.method {
@@ -134,6 +139,7 @@ impl Component for HttpConfig {
         let (targets, mut errors) = targets(self.uri.as_deref(), &self.endpoints);
         errors.extend(check_headers(&self.headers));
         errors.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
+        errors.extend(check_proxy(self.proxy.as_deref(), &targets));
         errors.extend(self.encoding.check());
         errors.extend(self.check_framing().map(|text| OptionError::new("/framing", text)));
         let wrong =
@@ -146,6 +152,10 @@ impl Component for HttpConfig {
 
     fn outputs(&self) -> Vec<String> {
         vec!["rejected".to_owned()]
+    }
+
+    fn proxies(&self) -> Vec<String> {
+        proxies(self.proxy.as_deref(), &targets(self.uri.as_deref(), &self.endpoints).0)
     }
 
     fn files(&self) -> Vec<(String, PathBuf)> {

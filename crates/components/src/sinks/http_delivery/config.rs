@@ -3,6 +3,7 @@
 use millstream_model::{Interval, OptionError, Size};
 use millstream_transport::auth::{Auth, AuthOptions, is_reserved_header};
 use millstream_transport::http::ClientOptions;
+use millstream_transport::proxy::{ProxyChoice, ProxyOptions};
 use millstream_transport::tls::{Tls, TlsFiles};
 use millstream_transport::{HeaderMap, HeaderName, HeaderValue, Method, Target};
 use schemars::JsonSchema;
@@ -162,12 +163,17 @@ impl Settings {
         headers: &BTreeMap<String, String>,
         auth: Option<AuthOptions>,
         tls: TlsFiles,
+        proxy: Option<&str>,
         (batch, request): (BatchOptions, RequestOptions),
     ) -> Settings {
+        // The check of the options has reported what is wrong.
+        let choice = ProxyChoice::parse(proxy).unwrap_or_default();
+        let proxy = ProxyOptions::new(choice, tls.ca_file.clone());
         let client = ClientOptions {
             timeout: request.timeout.0,
             connect_timeout: request.connect_timeout.0,
             tls: Arc::new(Tls::new(tls)),
+            proxy,
         };
         let header = |(name, value): (&String, &String)| {
             let mut value = HeaderValue::from_str(value).ok()?;
@@ -228,6 +234,27 @@ pub fn check_access(
     errors
 }
 
+/// Returns the errors in the option `proxy`, or in the variables that name a proxy, of a component
+/// that sends to `targets`.
+pub fn check_proxy(proxy: Option<&str>, targets: &[Arc<Target>]) -> Vec<OptionError> {
+    let choice = match ProxyChoice::parse(proxy) {
+        Ok(choice) => choice,
+        Err(text) => return vec![OptionError::new("/proxy", text)],
+    };
+    let unusable = targets.iter().find_map(|target| choice.of(target).err());
+    unusable.map(|text| OptionError::new("", text)).into_iter().collect()
+}
+
+/// Returns which proxies lead to the targets of a component, for operators.
+pub fn proxies(proxy: Option<&str>, targets: &[Arc<Target>]) -> Vec<String> {
+    let choice = ProxyChoice::parse(proxy).unwrap_or_default();
+    let of = |target: &Arc<Target>| {
+        let proxy = choice.of(target).ok()??;
+        Some(format!("{target} through the proxy {proxy} ({})", proxy.named_by))
+    };
+    targets.iter().filter_map(of).collect()
+}
+
 /// Returns the errors in configured headers, for a component whose key for them is `headers`.
 pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<OptionError> {
     let error = |(name, value): (&String, &String)| {
@@ -255,6 +282,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn proxies_are_checked_and_described_without_their_login() {
+        let target = Arc::new(Target::parse("https://logs.example/in?key=1").unwrap());
+        let targets = [target];
+        let proxy = Some("http://me:pass-word-1@proxy:3128");
+        assert_eq!(check_proxy(proxy, &targets), []);
+        let expected =
+            "https://logs.example/in through the proxy http://REDACTED@proxy:3128 (`proxy`)";
+        assert_eq!(proxies(proxy, &targets), [expected]);
+        assert!(proxies(Some("none"), &targets).is_empty());
+        let errors = check_proxy(Some("proxy:3128"), &targets);
+        assert_eq!(errors[0].pointer, "/proxy");
+    }
+
+    #[test]
     fn a_configured_header_replaces_the_agents_own() {
         let of = |headers: &[(&str, &str)]| {
             let headers =
@@ -264,6 +305,7 @@ mod tests {
                 &headers.collect(),
                 None,
                 TlsFiles::default(),
+                None,
                 Default::default(),
             );
             let agents = settings.headers.get_all("user-agent").iter();

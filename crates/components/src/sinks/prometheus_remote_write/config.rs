@@ -5,7 +5,7 @@ use super::packer::{Limits, Protocol};
 use crate::component::{Component, SinkComponent};
 use crate::sinks::http_delivery::{
     BatchOptions, Jitter, RequestOptions, Settings, access_files, check_access, check_headers,
-    targets,
+    check_proxy, proxies, targets,
 };
 use crate::sinks::prometheus::{
     DistributionKind, Encoding, EscapingKind, SeriesOptions, default_expire, default_max_series,
@@ -37,6 +37,10 @@ pub struct PrometheusRemoteWriteConfig {
     /// How connections to `https` addresses are encrypted.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
+    /// HTTP proxy that leads to the endpoints, such as `http://proxy.example:3128`, or `none`; by
+    /// default that of the variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
+    #[serde(default)]
+    pub proxy: Option<String>,
     /// Headers of each request, such as `X-Scope-OrgID`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
@@ -110,6 +114,7 @@ impl Component for PrometheusRemoteWriteConfig {
     fn check(&self) -> Vec<OptionError> {
         let (targets, mut errors) = targets(self.uri.as_deref(), &self.endpoints);
         errors.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
+        errors.extend(check_proxy(self.proxy.as_deref(), &targets));
         errors.extend(check_headers(&self.headers));
         errors.extend(self.batch.check());
         errors.extend(self.request.check());
@@ -123,6 +128,10 @@ impl Component for PrometheusRemoteWriteConfig {
 
     fn outputs(&self) -> Vec<String> {
         vec!["rejected".to_owned()]
+    }
+
+    fn proxies(&self) -> Vec<String> {
+        proxies(self.proxy.as_deref(), &targets(self.uri.as_deref(), &self.endpoints).0)
     }
 
     fn files(&self) -> Vec<(String, PathBuf)> {
@@ -149,6 +158,7 @@ impl SinkComponent for PrometheusRemoteWriteConfig {
             &self.headers,
             self.auth.clone(),
             self.tls.clone().unwrap_or_default(),
+            self.proxy.as_deref(),
             (self.batch, self.request),
         );
         Ok(Arc::new(PrometheusRemoteWrite {

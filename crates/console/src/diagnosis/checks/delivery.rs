@@ -21,7 +21,10 @@ pub const REFUSED: &[&str] = &["refused", "too_large"];
 
 /// Types of errors, and the causes that they show.
 const CAUSES: &[(Cause, &[&str])] = &[
-    (Cause::LoginOrCertificate, &["authentication", "authorization", "tls"]),
+    (
+        Cause::LoginOrCertificate,
+        &["authentication", "authorization", "proxy_authentication", "tls"],
+    ),
     (Cause::TopicOrIndexMissing, &["unknown_topic", "not_found"]),
     (Cause::EndpointUnreachable, &["unreachable", "resolve", "broken", "address"]),
     (Cause::CannotWrite, &["disk_full", "permission", "write"]),

@@ -1,6 +1,9 @@
 //! Tests against a server on plain sockets that follows a script.
 
+mod proxies;
+
 use super::*;
+use crate::proxy::ProxyChoice;
 use crate::tls::TlsFiles;
 use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -93,6 +96,7 @@ fn client(address: &str, timeout: Duration) -> Client {
         timeout,
         connect_timeout: timeout,
         tls: Arc::new(Tls::new(TlsFiles::default())),
+        proxy: ProxyOptions::new(ProxyChoice::Direct, None),
     };
     Client::new(Arc::new(Target::parse(address).unwrap()), options)
 }

@@ -116,7 +116,8 @@ impl Rig {
         let request = RequestOptions { concurrency, ..RequestOptions::default() };
         let options = (batch, request);
         let headers = Default::default();
-        let settings = Settings::new(vec![target], &headers, None, TlsFiles::default(), options);
+        let settings =
+            Settings::new(vec![target], &headers, None, TlsFiles::default(), None, options);
         let counters = cx.counters.clone();
         cx.feed.attach(0, Arc::new(|| ()));
         let lane = BulkLane::new(Arc::new(settings), Letters, cx);

@@ -178,7 +178,7 @@ impl Rig {
         let targets = uris.iter().map(|uri| Arc::new(Target::parse(uri).unwrap())).collect();
         let both = (options.batch, options.request);
         let mut settings =
-            Settings::new(targets, &BTreeMap::new(), None, TlsFiles::default(), both);
+            Settings::new(targets, &BTreeMap::new(), None, TlsFiles::default(), None, both);
         settings.slow_retry = 40 * MS;
         let counters = Arc::new(Counters::default());
         let (keep, feed) = (Arc::new(|_| Ok(())), Feed::of_refused());

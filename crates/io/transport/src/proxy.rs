@@ -1,0 +1,185 @@
+//! HTTP proxies: which one leads to a target, by options or by the environment.
+
+mod exceptions;
+
+use crate::auth::base64;
+use crate::target::Target;
+use crate::tls::{Tls, TlsFiles};
+use exceptions::Exceptions;
+use hyper::header::HeaderValue;
+use millstream_model::secrets::{self, MASK, Origin};
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+
+/// An HTTP proxy.
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    /// Its address.
+    pub target: Target,
+    /// The value of `Proxy-Authorization`, which is secret.
+    pub login: Option<HeaderValue>,
+    /// The option or the variable that names it.
+    pub named_by: &'static str,
+}
+
+/// Without user and password.
+impl fmt::Display for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Target { tls, authority, .. } = &self.target;
+        let scheme = if *tls { "https" } else { "http" };
+        let login = if self.login.is_some() { format!("{MASK}@") } else { String::new() };
+        write!(f, "{scheme}://{login}{authority}")
+    }
+}
+
+/// What an address of a proxy looks like, for errors.
+const EXAMPLE: &str = "write for example http://proxy.example:3128";
+
+impl Proxy {
+    /// Parses the address of a proxy: `http` or `https`, with a user and a password or without.
+    /// Without a scheme it is `http`. The password becomes a secret of the process.
+    ///
+    /// # Errors
+    /// If it is not such an address. The message does not contain it.
+    pub fn parse(text: &str, named_by: &'static str) -> Result<Proxy, String> {
+        let (scheme, rest) = text.trim().split_once("://").unwrap_or(("http", text.trim()));
+        let scheme = scheme.to_ascii_lowercase();
+        if scheme != "http" && scheme != "https" {
+            return Err(format!("is not the address of an HTTP proxy; {EXAMPLE}"));
+        }
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let (login, address) = match rest.rsplit_once('@') {
+            Some((login, address)) => (Some(basic(login)), address),
+            None => (None, rest),
+        };
+        if address.contains(['/', '?', '#']) {
+            return Err(format!("has a path or unescaped characters in its password; {EXAMPLE}"));
+        }
+        let target = Target::parse(&format!("{scheme}://{address}"))
+            .map_err(|_| format!("is not the address of a proxy; {EXAMPLE}"))?;
+        Ok(Proxy { target, login, named_by })
+    }
+}
+
+/// Returns the header of a user and a password, which are encoded as in a URL.
+fn basic(login: &str) -> HeaderValue {
+    let decoded = |text: &str| secrets::percent_decoded(text).unwrap_or(text.to_owned());
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    let password = decoded(password);
+    let pair = base64(format!("{}:{password}", decoded(user)).as_bytes());
+    secrets::remember(Origin::Configuration, [login, &password, &pair]);
+    let header = HeaderValue::from_str(&format!("Basic {pair}"));
+    let mut header = header.unwrap_or(HeaderValue::from_static("Basic"));
+    header.set_sensitive(true);
+    header
+}
+
+/// Chooses the proxy of a connection.
+#[derive(Clone, Debug, Default)]
+pub enum ProxyChoice {
+    /// By the variables of the environment.
+    #[default]
+    Environment,
+    /// Never one.
+    Direct,
+    /// Always this one.
+    Always(Arc<Proxy>),
+}
+
+impl ProxyChoice {
+    /// Parses the option `proxy`: an address, or `none`.
+    ///
+    /// # Errors
+    /// If it is neither. The message does not contain it.
+    pub fn parse(option: Option<&str>) -> Result<ProxyChoice, String> {
+        match option {
+            None => Ok(ProxyChoice::Environment),
+            Some("none") => Ok(ProxyChoice::Direct),
+            Some(text) if !text.contains("://") => {
+                Err(format!("is not an address; {EXAMPLE}, or none"))
+            }
+            Some(text) => Ok(ProxyChoice::Always(Arc::new(Proxy::parse(text, "`proxy`")?))),
+        }
+    }
+
+    /// Returns the proxy that leads to a target; [`None`] for a direct connection.
+    ///
+    /// # Errors
+    /// If a variable of the environment that decides it is unusable.
+    pub fn of(&self, target: &Target) -> Result<Option<Arc<Proxy>>, String> {
+        static ENVIRONMENT: LazyLock<Environment> =
+            LazyLock::new(|| Environment::read(&|name| std::env::var(name).ok()));
+        match self {
+            ProxyChoice::Environment => ENVIRONMENT.of(target),
+            ProxyChoice::Direct => Ok(None),
+            ProxyChoice::Always(proxy) => Ok(Some(proxy.clone())),
+        }
+    }
+}
+
+/// How proxies are chosen and trusted.
+#[derive(Clone)]
+pub struct ProxyOptions {
+    /// Which one is used.
+    pub choice: ProxyChoice,
+    /// TLS with proxies whose address is `https`.
+    pub tls: Arc<Tls>,
+}
+
+impl ProxyOptions {
+    /// Proxies are trusted by the authorities in `ca_file`, or by those of the system.
+    pub fn new(choice: ProxyChoice, ca_file: Option<PathBuf>) -> ProxyOptions {
+        let tls = Tls::new(TlsFiles { ca_file, ..TlsFiles::default() });
+        ProxyOptions { choice, tls: Arc::new(tls) }
+    }
+}
+
+/// The variables of the environment.
+struct Environment {
+    http: Variable,
+    https: Variable,
+    exceptions: Result<Exceptions, String>,
+}
+
+/// A proxy, [`None`] if no variable names one, or why it is unusable.
+type Variable = Result<Option<Arc<Proxy>>, String>;
+
+impl Environment {
+    /// Reads the variables, those in upper case first. An empty one counts as absent.
+    fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Environment {
+        let text = |name: &str| lookup(name).filter(|text| !text.trim().is_empty());
+        let either = |name: &str| text(name).or_else(|| text(&name.to_ascii_lowercase()));
+        let proxy = |name: &'static str| {
+            let text = either(name)?;
+            let error = |error| format!("the variable {name} {error}; or set `proxy: none`");
+            Some(Proxy::parse(&text, name).map_err(error).map(Arc::new))
+        };
+        let of = |name| proxy(name).or_else(|| proxy("ALL_PROXY")).transpose();
+        Environment {
+            http: of("HTTP_PROXY"),
+            https: of("HTTPS_PROXY"),
+            exceptions: Exceptions::parse(&either("NO_PROXY").unwrap_or_default()),
+        }
+    }
+
+    fn of(&self, target: &Target) -> Variable {
+        if is_loopback(&target.host) {
+            return Ok(None);
+        }
+        let variable = if target.tls { &self.https } else { &self.http };
+        let Some(proxy) = variable.clone()? else { return Ok(None) };
+        let exceptions = self.exceptions.as_ref().map_err(Clone::clone)?;
+        Ok((!exceptions.has(target)).then_some(proxy))
+    }
+}
+
+/// Whether a host is the agent's own: proxies do not reach it.
+fn is_loopback(host: &str) -> bool {
+    let is_address = |address: IpAddr| address.to_canonical().is_loopback();
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_address)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! The variable `NO_PROXY`: targets that are connected to directly.
+
+use crate::target::Target;
+use std::net::IpAddr;
+
+/// The entries of the variable.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Exceptions(Vec<Exception>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Exception {
+    hosts: Hosts,
+    /// The only port that is meant; all by default.
+    port: Option<u16>,
+}
+
+/// The hosts of an entry.
+#[derive(Debug, PartialEq, Eq)]
+enum Hosts {
+    All,
+    Address(IpAddr),
+    Network {
+        address: IpAddr,
+        prefix_bits: u8,
+    },
+    /// A domain and everything below it.
+    Domain(String),
+    /// Only what is below a domain; the text begins with a dot.
+    Subdomains(String),
+}
+
+impl Exceptions {
+    /// Parses the variable: entries, separated by commas or white space.
+    ///
+    /// # Errors
+    /// If an entry looks like a network or a port and is none.
+    pub fn parse(text: &str) -> Result<Exceptions, String> {
+        let entries = text.split([',', ' ', '\t', '\n']).filter(|entry| !entry.is_empty());
+        entries.map(exception).collect::<Result<_, _>>().map(Exceptions)
+    }
+
+    /// Whether an entry matches the target. Names are not resolved.
+    pub fn has(&self, target: &Target) -> bool {
+        let host = target.host.trim_end_matches('.').to_ascii_lowercase();
+        let address = host.parse::<IpAddr>().ok().map(|address| address.to_canonical());
+        self.0.iter().any(|entry| {
+            entry.port.is_none_or(|port| port == target.port) && entry.hosts.has(&host, address)
+        })
+    }
+}
+
+impl Hosts {
+    fn has(&self, host: &str, address: Option<IpAddr>) -> bool {
+        match self {
+            Hosts::All => true,
+            Hosts::Address(of) => address == Some(*of),
+            Hosts::Network { address: of, prefix_bits } => address
+                .is_some_and(|address| prefix(address, *prefix_bits) == prefix(*of, *prefix_bits)),
+            Hosts::Domain(domain) => {
+                let below = host.strip_suffix(domain.as_str());
+                below.is_some_and(|below| below.is_empty() || below.ends_with('.'))
+            }
+            Hosts::Subdomains(suffix) => {
+                host.len() > suffix.len() && host.ends_with(suffix.as_str())
+            }
+        }
+    }
+}
+
+/// Returns the family of an address, and its first bits.
+fn prefix(address: IpAddr, bits: u8) -> (bool, u128) {
+    let (number, width): (u128, u8) = match address {
+        IpAddr::V4(address) => (address.to_bits().into(), 32),
+        IpAddr::V6(address) => (address.to_bits(), 128),
+    };
+    let first = number.checked_shr(u32::from(width.saturating_sub(bits))).unwrap_or(0);
+    (address.is_ipv4(), first)
+}
+
+fn exception(entry: &str) -> Result<Exception, String> {
+    let entry = entry.to_ascii_lowercase();
+    let unusable =
+        |what: &str| format!("the variable NO_PROXY: {entry:?} is no {what}; correct it");
+    if let Some((address, bits)) = entry.split_once('/') {
+        let address = address.parse::<IpAddr>().map_err(|_| unusable("network"))?;
+        let bits_max = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.parse().ok().filter(|bits| *bits <= bits_max);
+        let prefix_bits = bits.ok_or_else(|| unusable("network"))?;
+        return Ok(Exception { hosts: Hosts::Network { address, prefix_bits }, port: None });
+    }
+    if let Ok(address) = entry.trim_matches(['[', ']']).parse::<IpAddr>() {
+        return Ok(Exception { hosts: Hosts::Address(address.to_canonical()), port: None });
+    }
+    let (host, port) = match entry.rsplit_once(':') {
+        Some((host, port)) => (host, Some(port.parse().map_err(|_| unusable("host with a port"))?)),
+        None => (entry.as_str(), None),
+    };
+    let host = host.trim_end_matches('.');
+    let hosts = match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(address) => Hosts::Address(address.to_canonical()),
+        Err(_) if host == "*" => Hosts::All,
+        Err(_) => match host.strip_prefix('*').unwrap_or(host) {
+            suffix if suffix.starts_with('.') => Hosts::Subdomains(suffix.to_owned()),
+            domain => Hosts::Domain(domain.to_owned()),
+        },
+    };
+    Ok(Exception { hosts, port })
+}
