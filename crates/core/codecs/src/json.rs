@@ -10,7 +10,8 @@ mod fields;
 pub(super) use fields::push_one_line;
 
 use super::{Encoding, Metadata};
-use crate::formats::{DIGITS_MAX, RFC3339_BYTES, Rfc3339, decimal, push_decimal, push_rfc3339};
+use crate::formats::{DIGITS_MAX, RFC3339_BYTES, decimal, push_decimal, push_rfc3339};
+use crate::times::Times;
 use millstream_model::{Batch, CellKind, ComponentError, EncodeCx, Encoder, Payload, Segment};
 use millstream_scan::escape_json;
 
@@ -26,7 +27,9 @@ pub struct JsonEncoder {
     /// Bytes after each message.
     pieces: Vec<Piece>,
     between: Between,
-    times: Rfc3339,
+    times: Times,
+    /// Bytes of the time in `head`.
+    head_time_bytes: usize,
     /// For events with fields: which of them collide with a built-in name of the event.
     clashes: Vec<bool>,
 }
@@ -61,7 +64,9 @@ impl JsonEncoder {
     pub fn new(encoding: &Encoding) -> JsonEncoder {
         let mut time_head = b"{\"".to_vec();
         escape_json(encoding.timestamp_key.as_bytes(), &mut time_head);
-        time_head.extend_from_slice(b"\":\"");
+        time_head.extend_from_slice(b"\":");
+        let times = Times::new(encoding.timestamp);
+        time_head.extend_from_slice(times.quote());
         JsonEncoder {
             timestamp_key: encoding.timestamp_key.clone(),
             time_head,
@@ -70,7 +75,8 @@ impl JsonEncoder {
             head: Vec::new(),
             pieces: Vec::new(),
             between: Between::default(),
-            times: Rfc3339::default(),
+            times,
+            head_time_bytes: 0,
             clashes: Vec::new(),
         }
     }
@@ -79,8 +85,11 @@ impl JsonEncoder {
     fn prepare(&mut self, batch: &Batch, segment: &Segment) {
         self.head.clear();
         self.head.extend_from_slice(&self.time_head);
-        push_rfc3339(&mut self.head, batch.read_ns);
-        self.head.extend_from_slice(b"\",\"message\":\"");
+        let time = self.times.text(batch.read_ns);
+        self.head.extend_from_slice(time);
+        self.head_time_bytes = time.len();
+        self.head.extend_from_slice(self.times.quote());
+        self.head.extend_from_slice(b",\"message\":\"");
         let mut tail = Tail::default();
         tail.text(b"\"");
         self.tail(tail, batch, segment, |_| false);
@@ -157,9 +166,16 @@ impl JsonEncoder {
 
     /// Writes the row's time into the head at the end of `out`.
     #[inline]
-    fn stamp(&mut self, ns: i64, out: &mut [u8]) {
+    fn stamp(&mut self, ns: i64, out: &mut Vec<u8>) {
         let at = out.len() - self.head.len() + self.time_head.len();
-        out[at..at + RFC3339_BYTES].copy_from_slice(self.times.text(ns));
+        match self.times.fixed(ns) {
+            Some(time) => out[at..at + RFC3339_BYTES].copy_from_slice(time),
+            // A number may have more digits than that of the head.
+            None => {
+                let time = self.times.text(ns).iter().copied();
+                out.splice(at..at + self.head_time_bytes, time);
+            }
+        }
     }
 
     /// Ends the row and starts the next.

@@ -17,6 +17,7 @@ mod raw_json;
 pub mod seed;
 pub mod template;
 mod text;
+mod times;
 
 use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{
@@ -33,6 +34,8 @@ pub struct Encoding {
     /// `json`: one object per line; `raw_json`: a line that is an object, with added members; `text`:
     /// the line as it was read; `msgpack`: metrics in blocks.
     pub codec: Codec,
+    /// How the time of a JSON event is written.
+    pub timestamp: TimestampFormat,
     /// Metadata of a JSON event.
     pub metadata: Vec<Metadata>,
     /// Key of the object with the metadata; `''` puts it at the top level.
@@ -66,6 +69,21 @@ pub enum Codec {
     Text,
     /// Metrics in blocks, each a part of the payload: a record, or a piece of a body.
     Msgpack,
+}
+
+/// How the time of a JSON event is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TimestampFormat {
+    /// Text with milliseconds, as in `2026-11-21T20:29:46.123Z`.
+    #[default]
+    Rfc3339,
+    /// Text with nanoseconds, as in `2026-11-21T20:29:46.123456789Z`.
+    Rfc3339Nano,
+    /// The whole seconds since 1970, a number.
+    Unix,
+    /// The whole milliseconds since 1970, a number.
+    UnixMs,
 }
 
 /// A metadata item of a JSON event.
@@ -146,6 +164,7 @@ impl Default for Encoding {
         let metadata = vec![Host, Source, File, Offset, Id, Stream];
         Encoding {
             codec: Codec::Json,
+            timestamp: TimestampFormat::default(),
             metadata,
             metadata_key: METADATA_KEY.to_owned(),
             timestamp_key: timestamp_key(),

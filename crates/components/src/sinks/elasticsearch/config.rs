@@ -1,8 +1,8 @@
 //! Configuration of sink `elasticsearch`.
 
 use super::ElasticsearchSink;
-use crate::codec::Encoding;
 use crate::codec::bulk::{Action, Id, Indexes, OpType};
+use crate::codec::{Encoding, TimestampFormat};
 use crate::component::{Component, SinkComponent};
 use crate::sinks::http_delivery::{
     BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers, check_proxy,
@@ -219,6 +219,10 @@ impl ElasticsearchConfig {
         if !self.encoding.codec.is_json() {
             let text = "is not a codec of documents; write json or raw_json";
             errors.push(OptionError::new("/encoding/codec", text));
+        }
+        if self.encoding.timestamp == TimestampFormat::Unix {
+            let text = "is read as milliseconds by Elasticsearch; write unix_ms or rfc3339";
+            errors.push(OptionError::new("/encoding/timestamp", text));
         }
         if matches!(self.compression, Algorithm::Snappy | Algorithm::Lz4) {
             let text = "is not supported by Elasticsearch; write gzip, zlib, zstd or none";

@@ -3,7 +3,7 @@
 //! If a field has the name of a built-in member (time, message, the metadata object, an attribute),
 //! the field is kept and the built-in member omitted: parsed data is never overwritten.
 
-use super::{Batch, JsonEncoder, Piece, Segment, Tail, escape_json, push_rfc3339, push_text};
+use super::{Batch, JsonEncoder, Piece, Segment, Tail, escape_json, push_text};
 use millstream_model::{CellKind, Column, MEMBERS};
 use std::collections::BTreeSet;
 
@@ -45,8 +45,7 @@ impl JsonEncoder {
         };
         let mut tally = Tally::default();
         self.head.clear();
-        let mut read = Vec::new();
-        push_rfc3339(&mut read, batch.read_ns);
+        let read = self.times.text(batch.read_ns).to_vec();
         for segment in batch.segments.iter().filter(|s| s.rows > 0) {
             let fields = self.fields(batch, segment);
             let has_taken = fields.iter().any(|field| field.is_taken);
@@ -153,7 +152,7 @@ impl JsonEncoder {
                 true => out.extend_from_slice(self.times.text(batch.event_ns(row))),
                 false => out.extend_from_slice(read),
             }
-            out.push(b'"');
+            out.extend_from_slice(self.times.quote());
         }
         let is_shown = left.message && batch.is_shown(row);
         let mut replaced = u64::from(is_shown && push_message(batch, row, utf8, out));

@@ -118,6 +118,40 @@ fn metadata_is_placed_as_configured() {
     }
 }
 
+/// Numbers have as many digits as they need, with fields and without.
+#[test]
+fn the_time_is_written_in_the_format_of_the_options() {
+    let mut batch = small(b"a\nb\nc\n", 100);
+    let times = [951_827_696_123_456_789, TIME_UNKNOWN, 9_000_000_001];
+    let read = json!(batch.read_ns / 1_000_000);
+    for (format, expected) in [
+        (
+            "rfc3339_nano",
+            [json!("2000-02-29T12:34:56.123456789Z"), json!("1970-01-01T00:00:09.000000001Z")],
+        ),
+        ("unix", [json!(951_827_696), json!(9)]),
+        ("unix_ms", [json!(951_827_696_123u64), json!(9000)]),
+    ] {
+        let encoding = json!({ "timestamp": format, "metadata": [] });
+        for has_fields in [false, true] {
+            if has_fields {
+                batch.fields.set(column("x", &[Cell::ABSENT; 3], b""));
+            }
+            batch.time = Some(times.to_vec().into());
+            let events = parse(&encode(&batch, encoding.clone()).0);
+            let of = |row: usize| events[row]["timestamp"].clone();
+            assert_eq!([of(0), of(2)], expected);
+            assert!(
+                format != "unix_ms" || of(1) == read,
+                "a row without a time has that of its read"
+            );
+            batch.time = None;
+            let events = parse(&encode(&batch, encoding.clone()).0);
+            assert!(format != "unix_ms" || events.iter().all(|event| event["timestamp"] == read));
+        }
+    }
+}
+
 /// Rows with their own time have it in milliseconds; other rows have the read time.
 #[test]
 fn a_row_has_its_own_time() {
