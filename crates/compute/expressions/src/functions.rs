@@ -5,6 +5,7 @@ use crate::hex;
 use crate::text;
 use crate::time;
 use crate::types::Types;
+use crate::url;
 use crate::value::{Error, Outcome, Value};
 use std::borrow::Cow;
 
@@ -65,6 +66,8 @@ pub const FUNCTIONS: &[Function] = &[
     function("hex", &[TEXT.or(INT)], TEXT, hex::hex),
     function("unhex", &[TEXT], TEXT, hex::unhex),
     function("unhexInt", &[TEXT], INT, hex::unhex_int),
+    function("urlEncode", &[TEXT], TEXT, url::url_encode),
+    function("urlDecode", &[TEXT], TEXT, url::url_decode),
     function("type", &[Types::ANY], TEXT, type_of),
     function("dyn", &[Types::ANY], Types::ANY, |values| Ok(values[0].clone())),
     method("startsWith", &[TEXT, TEXT], 2, Types::BOOL, |v| {

@@ -16,10 +16,10 @@ const PAIRS: [[u8; 2]; 256] = {
 };
 
 /// Marks a byte that is no hexadecimal digit.
-const NO_DIGIT: u8 = 0xFF;
+pub const NO_DIGIT: u8 = 0xFF;
 
 /// The value of each digit, in either case.
-const VALUES: [u8; 256] = {
+pub const VALUES: [u8; 256] = {
     let mut values = [NO_DIGIT; 256];
     let mut value = 0;
     while value < 16 {

@@ -29,6 +29,7 @@ mod search;
 mod text;
 mod time;
 mod types;
+mod url;
 mod value;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::config::{
     SplitConfig, StepConfig, SubstringConfig, UrlConfig,
 };
 use super::constant::{Compute, Copy, Drop, Keep, Rename, Set, Value};
+use super::dots::ReplaceDots;
 use super::pieces::{Join, Split, SplitInto};
 use super::table::{Lookup, Table};
 use super::text::{Edit, Edits, Substring};
@@ -73,6 +74,7 @@ impl StepConfig {
                 let parameters = *query == Query::Fields;
                 Box::new(Url { field: field.clone(), prefix: prefix.clone(), parameters })
             }
+            StepConfig::ReplaceDots(with) => replace_dots(with)?,
         })
     }
 }
@@ -87,7 +89,7 @@ impl StepConfig {
             StepConfig::Join(one) => vec![&one.to],
             StepConfig::Lookup(one) => vec![one.to.as_ref().unwrap_or(&one.field)],
             StepConfig::Hash(one) => vec![one.to.as_ref().unwrap_or(&one.field)],
-            StepConfig::Url(_) => Vec::new(),
+            StepConfig::Url(_) | StepConfig::ReplaceDots(_) => Vec::new(),
             _ => self.names(),
         }
     }
@@ -114,6 +116,7 @@ impl StepConfig {
             StepConfig::Lookup(one) => std::iter::once(&one.field).chain(&one.to).collect(),
             StepConfig::Hash(one) => std::iter::once(&one.field).chain(&one.to).collect(),
             StepConfig::Url(one) => vec![&one.field],
+            StepConfig::ReplaceDots(_) => Vec::new(),
         }
     }
 }
@@ -127,6 +130,17 @@ fn rename(names: &BTreeMap<String, String>) -> Result<Box<dyn Step>, OptionError
             format!("two fields are renamed to `{}`; use distinct names", twice[0]),
         )),
         None => Ok(Box::new(Rename(pairs(names)))),
+    }
+}
+
+fn replace_dots(with: &str) -> Result<Box<dyn Step>, OptionError> {
+    let is_usable = |c: char| c.is_alphanumeric() || "_-:/@".contains(c);
+    match !with.is_empty() && with.chars().all(is_usable) {
+        true => Ok(Box::new(ReplaceDots(with.to_owned()))),
+        false => Err(error(
+            "/replace_dots",
+            "is not what can take the place of a dot in a name; write for example _",
+        )),
     }
 }
 

@@ -58,6 +58,8 @@ pub enum StepConfig {
     Hash(HashConfig),
     /// Parses a URL.
     Url(UrlConfig),
+    /// Replaces dots in the names of all fields, and of members of objects in them.
+    ReplaceDots(String),
 }
 
 /// The value of a field.

@@ -6,6 +6,7 @@
 mod build;
 mod config;
 mod constant;
+mod dots;
 mod pieces;
 mod table;
 mod text;

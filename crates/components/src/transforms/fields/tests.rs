@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::component::{BuildCx, Component, TransformComponent};
-use millstream_model::{Counters, Grant, Ledger, OptionError, Transform};
+use millstream_model::{Counters, Grant, Ledger, MEMBERS, OptionError, Transform};
 use millstream_testkit::{Rows, assert_valid, batch};
 use serde_json::{Value as Json, json};
 
@@ -420,4 +420,32 @@ fn errors_say_what_to_write_instead() {
     let config: FieldsConfig = serde_json::from_value(step).unwrap();
     let message = format!("{}, line 2: is not `key,value`; write both", file.display());
     assert_eq!(config.check(), [OptionError::new("/steps/0/lookup/file", message)]);
+}
+
+#[test]
+fn dots_in_names_of_fields_are_replaced() {
+    use CellKind::{Int, Members, Object};
+    let steps = json!([{ "replace_dots": "_" }]);
+    let fields =
+        [("a.b.c", Int, "1"), ("o.x", Object, r#"{"k.v":1}"#), ("p", Object, r#"{"q":{"r.s":2}}"#)];
+    check(
+        steps.clone(),
+        &fields,
+        &[r#"p=Object {"q":{"r_s":2}}"#, "a_b_c=Int 1", r#"o_x=Object {"k_v":1}"#],
+    );
+    // A name that exists is kept, and nothing is lost.
+    let fields = [("a_b", Int, "1"), ("a.b", Int, "2"), (MEMBERS, Members, r#""a.b":3,"c.d":4"#)];
+    let (batches, counters) = applied(json!({ "steps": steps }), of("line\n", &fields));
+    let members = "=Members \"a.b\":3,\"c_d\":4";
+    assert_eq!(shown(&batches[0].1, 0), ["a_b=Int 1", members, "a.b=Int 2"]);
+    assert_eq!(counters.snapshot().noted_events["name_clash"], 2);
+}
+
+#[test]
+fn what_replaces_a_dot_is_checked() {
+    for with in ["", ".", "a.b", "\"", "\\", " "] {
+        let options = json!({ "steps": [{ "replace_dots": with }] });
+        let config: FieldsConfig = serde_json::from_value(options).unwrap();
+        assert_eq!(config.check()[0].pointer, "/steps/0/replace_dots", "{with:?}");
+    }
 }
