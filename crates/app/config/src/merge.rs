@@ -9,6 +9,9 @@ use super::fault::{Fault, Place};
 use super::node::{Entry, Node, Value};
 use super::parse::twice;
 
+/// Prefix of top-level keys that hold YAML to be shared by anchors, and mean nothing by themselves.
+pub const SHARED: &str = "x-";
+
 /// The merged configuration, not yet checked.
 #[derive(Default)]
 pub struct Merged {
@@ -52,6 +55,8 @@ impl Merger<'_> {
             match Kind::ALL.into_iter().find(|kind| kind.section() == entry.key) {
                 Some(kind) => self.section(kind, entry.node),
                 None if entry.key == "tests" => self.tests(entry.node),
+                // Values for anchors.
+                None if entry.key.starts_with(SHARED) => {}
                 None if once(&mut self.globals, &entry, self.faults) => {
                     self.merged.globals.push(entry)
                 }

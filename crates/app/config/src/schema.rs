@@ -3,6 +3,7 @@
 use millstream_model::{Interval, Kind, Size};
 use serde_json::{Map, Value as Json, json};
 
+use super::merge::SHARED;
 use super::{Catalog, globals, unit_tests};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -140,6 +141,9 @@ pub fn schema(catalog: &dyn Catalog) -> Json {
         root["properties"][kind.section()] = section;
     }
     root["properties"]["tests"] = tests_schema(&mut definitions);
+    let shared = "YAML to be shared by anchors, which means nothing by itself.";
+    let pattern = format!("^{SHARED}");
+    root["patternProperties"] = json!({ pattern: { "description": shared } });
     root["$schema"] = DIALECT.into();
     root["title"] = "Millstream configuration".into();
     root["$defs"] = Json::Object(definitions);

@@ -26,6 +26,20 @@ fn defaults() {
     assert!(!globals.watch);
 }
 
+/// Keys that begin with `x-` hold what anchors share; each file may have its own.
+#[test]
+fn shared_yaml() {
+    let shared = "x-limits: &limits {memory: 64MiB}\nx-: [1, {any: thing}]\nlimits: *limits\n";
+    let globals = good(&format!("{shared}{REST}")).globals;
+    assert_eq!(globals.limits.memory, Size(64 << 20));
+    let other = "x-limits: 5\n";
+    let both = [("a.yaml", format!("{shared}{REST}")), ("b.yaml", other.to_owned())];
+    let both: Vec<(&str, &str)> = both.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    assert!(load_files(&both).is_ok());
+    let schema = schema(&TestCatalog);
+    assert!(schema["patternProperties"]["^x-"].is_object());
+}
+
 /// Every setting is used; a key left out of a map keeps its default.
 #[test]
 fn globals() {
