@@ -7,6 +7,7 @@ use crate::util::condition::Condition;
 use crate::util::template::{Template, Use};
 use crate::{sinks, sources, transforms};
 use millstream_model::Kind;
+use millstream_parsers::look_around_advice;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -144,7 +145,14 @@ fn regex(pattern: &str) -> Result<(), String> {
     let checked = regex::bytes::Regex::new(pattern);
     checked
         .map(drop)
-        .map_err(|error| format!("invalid regular expression: {}", last_line(&error.to_string())))
+        .map_err(|error| format!("invalid regular expression: {}", regex_fault(pattern, &error)))
+}
+
+/// Returns what is wrong with an expression: what to write instead of look-around, or the reason
+/// alone, without the lines that mark its position.
+pub fn regex_fault(pattern: &str, error: &regex::Error) -> String {
+    let reason = || last_line(&error.to_string()).to_owned();
+    look_around_advice(pattern).unwrap_or_else(reason)
 }
 
 /// Returns the last line of a regex error, which has the reason; the lines before it mark the

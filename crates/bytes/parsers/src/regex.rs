@@ -10,6 +10,7 @@ mod tests;
 use crate::Parser;
 use crate::fields::{Fields, Reason};
 use crate::input::Input;
+use crate::look_around::look_around_advice;
 use crate::types::Type;
 use millstream_columns::{Cell, Kind};
 use regex_automata::meta::{BuildError, Cache, Config, Regex as Expression};
@@ -63,7 +64,7 @@ pub fn compile(pattern: &str, is_unicode: bool) -> Result<Expression, String> {
         .syntax(syntax)
         .configure(config)
         .build(pattern)
-        .map_err(|error| fault(&error))
+        .map_err(|error| fault(pattern, &error))
 }
 
 /// The named groups of an expression.
@@ -73,10 +74,13 @@ pub fn names(expression: &Expression) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// Describes what is wrong with an expression, and what to write instead.
-fn fault(error: &BuildError) -> String {
+fn fault(pattern: &str, error: &BuildError) -> String {
+    if let Some(advice) = look_around_advice(pattern) {
+        return advice;
+    }
     match (error.syntax_error(), error.size_limit()) {
         (Some(error), _) => format!(
-            "{error}; look-around, backreferences and atomic groups are not supported: write the groups without them"
+            "{error}; backreferences and atomic groups are not supported: write the groups without them"
         ),
         (None, Some(limit)) => format!(
             "the compiled expression exceeds {limit} bytes; use fewer or smaller counted repetitions"

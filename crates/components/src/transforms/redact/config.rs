@@ -3,6 +3,7 @@
 use super::Redact;
 use super::hide::Hide;
 use crate::component::{BuildCx, Component, TransformComponent};
+use crate::registry::regex_fault;
 use millstream_detect::{Detector, Detectors};
 use millstream_model::{BuildError, OptionError, Transform};
 use regex::bytes::{Regex, RegexBuilder};
@@ -103,8 +104,9 @@ impl RedactConfig {
                 );
             }
             let regex = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build();
-            let regex = regex
-                .map_err(|error| at(format!("invalid regular expression: {}", last(&error))))?;
+            let regex = regex.map_err(|error| {
+                at(format!("invalid regular expression: {}", regex_fault(pattern, &error)))
+            })?;
             match regex.is_match(b"") {
                 true => Err(at(
                     "matches the empty text; write a pattern of at least one character".into(),
@@ -159,13 +161,6 @@ impl RedactConfig {
         let detectors = Detectors::new(&found, self.regexes()?);
         Ok(Redact::new(detectors, self.fields.clone(), self.hide()?, names))
     }
-}
-
-/// Returns the last line of a regex error, which has the reason; the lines before it mark the
-/// position.
-fn last(error: &regex::Error) -> String {
-    let text = error.to_string();
-    text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
 impl Component for RedactConfig {

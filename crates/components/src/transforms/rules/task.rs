@@ -1,5 +1,6 @@
 //! A task as it is configured.
 
+use crate::registry::regex_fault;
 use crate::transforms::windows::{
     Definition, Emit, TaskDefinition, check_names, escaped, is_field, is_name,
 };
@@ -308,8 +309,7 @@ impl Group {
         let regex = match regex::bytes::Regex::new(&self.pattern) {
             Ok(regex) => regex,
             Err(error) => {
-                let why = error.to_string();
-                let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                let why = regex_fault(&self.pattern, &error);
                 let message = format!("is not a regular expression: {why}; use RE2 syntax");
                 return Some(OptionError::new("/regex/pattern", message));
             }
