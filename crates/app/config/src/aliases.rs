@@ -214,6 +214,9 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("endpoints", &["urls", "hosts"]),
     ("bytes", &["max_bytes", "max_size", "bulk_max_bytes"]),
     ("timeout", &["timeout_secs", "flush_interval"]),
+    ("pin", &["ca_fingerprint", "ca_trusted_fingerprint", "fingerprint", "pinnedpubkey"]),
+    ("proxy", &["proxy_url", "http_proxy", "https_proxy"]),
+    ("timestamp", &["timestamp_format", "time_format", "json_date_format"]),
     ("listen", &["address", "addresses", "dogstatsd_socket", "dogstatsd_port", "socket"]),
     ("period", &["flush_interval", "flush_period_secs", "interval", "scrape_interval_secs"]),
     ("aggregates", &["histogram_aggregates"]),
@@ -337,6 +340,18 @@ mod tests {
                 "write `brokers`",
             ),
             ("sinks", "type: http, encoding: {codec: json}, url: 'http://a'", "url", "write `uri`"),
+            (
+                "sinks",
+                "type: http, encoding: {codec: json}, uri: 'https://a', tls: {ca_fingerprint: a}",
+                "ca_fingerprint",
+                "write `pin`",
+            ),
+            (
+                "sinks",
+                "type: http, encoding: {codec: json}, uri: 'https://a', proxy_url: 'http://b'",
+                "proxy_url",
+                "write `proxy`",
+            ),
         ] {
             let sink = if section == "transforms" { sink } else { "" };
             let found =
