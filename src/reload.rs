@@ -1,6 +1,7 @@
 //! Reload: reads the configuration again while the agent runs, on SIGHUP or when its files change.
 
 use crate::tap::TapService;
+use crate::wiring::headers;
 use crate::{cli, logging, run, wiring};
 use log::Level;
 use millstream_components::transforms::jvm::KeptOperators;
@@ -211,7 +212,10 @@ impl Changes {
         };
         for component in &next.components {
             match find(running, component) {
-                Some(before) if before.is_same(component) => {
+                Some(before)
+                    if before.is_same(component)
+                        && headers::of(running, &before) == headers::of(next, component) =>
+                {
                     _ = changes.kept.insert((component.kind, component.id.clone()));
                 }
                 Some(_) => changes.changed.push(component.id.clone()),

@@ -1,5 +1,6 @@
 //! From a checked configuration to a blueprint, through the registry.
 
+pub mod headers;
 mod metrics;
 
 use crate::run;
@@ -44,6 +45,7 @@ pub fn faults(config: &Config) -> Vec<Fault> {
         faults.extend(loops(config, component));
         faults.extend(hidden_attributes(component));
     }
+    faults.extend(headers::conflicts(config));
     faults.extend(metrics::missing(config));
     faults.sort_by(|a, b| a.place.cmp(&b.place));
     faults
@@ -312,7 +314,12 @@ fn add(
     let id = component.id.clone();
     let type_name = component.type_name;
     let (jvm, processes) = (jvm_options(config), jvm_processes(config));
-    let cx = BuildCx { id: &component.id, jvm: &jvm, processes: &processes };
+    let cx = BuildCx {
+        id: &component.id,
+        jvm: &jvm,
+        processes: &processes,
+        header: headers::of(config, component),
+    };
     match component.decoded.clone() {
         AnyComponent::Source(source) => {
             let queue_bytes = source.queue_bytes();

@@ -84,7 +84,7 @@ impl Op {
     ) -> Result<Op, BuildError> {
         let AnyComponent::Transform(transform) = &component.decoded else { return Ok(Op::Pass) };
         let Network { jvm, processes, .. } = network;
-        match transform.build(&BuildCx { id: &component.id, jvm, processes })? {
+        match transform.build(&BuildCx { id: &component.id, jvm, processes, header: None })? {
             Transform::Map(instance) => Ok(Op::Map(instance())),
             Transform::Serial(serial) => Ok(Op::Serial(serial)),
             Transform::Offload(offload) => Ok(Op::Offload(offload)),

@@ -139,7 +139,7 @@ fn follow(config: &Config, name: &str, as_is: bool, found: &mut Found) {
 /// these fields `as_is`: elsewhere their values may be in other fields, or in the message.
 fn redaction(config: &Config, component: &Component, as_is: bool) -> Result<Box<dyn Map>, String> {
     let (jvm, processes) = (wiring::jvm_options(config), wiring::jvm_processes(config));
-    let cx = BuildCx { id: &component.id, jvm: &jvm, processes: &processes };
+    let cx = BuildCx { id: &component.id, jvm: &jvm, processes: &processes, header: None };
     let mut options = component.options.clone();
     let limit = options.as_object_mut().and_then(|options| options.shift_remove("fields"));
     let decoded = match limit.is_some() && !as_is {

@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use millstream_jvm::{JvmOptions, JvmProcesses, ProcessOptions};
 use millstream_model::{BuildError, Kind, OptionError, Sink, Source, SourceOpen, Transform};
+pub use millstream_tail::HeaderLines;
 
 /// The decoded options of a component.
 pub trait Component: Send + Sync + 'static {
@@ -50,6 +51,11 @@ pub trait Component: Send + Sync + 'static {
     /// Returns the files that it reads when it is built. A reload rebuilds the component if their
     /// content has changed.
     fn contents(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Returns which lines of its sources name the columns that it parses, one entry for each format.
+    fn header_lines(&self) -> Vec<HeaderLines> {
         Vec::new()
     }
 
@@ -104,6 +110,8 @@ pub struct BuildCx<'a> {
     pub jvm: &'a JvmOptions,
     /// How the separate processes are started.
     pub processes: &'a JvmProcesses,
+    /// Which lines of a source name the columns that its readers parse.
+    pub header: Option<HeaderLines>,
 }
 
 impl Default for BuildCx<'_> {
@@ -115,7 +123,7 @@ impl Default for BuildCx<'_> {
             usual: ProcessOptions::new(JVM.clone()),
             named: BTreeMap::new(),
         });
-        BuildCx { id: "", jvm: &JVM, processes: &PROCESSES }
+        BuildCx { id: "", jvm: &JVM, processes: &PROCESSES, header: None }
     }
 }
 

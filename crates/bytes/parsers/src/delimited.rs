@@ -8,6 +8,10 @@ use millstream_columns::{Cell, Kind};
 use millstream_scan::{ByteSet, find};
 use std::sync::Arc;
 
+mod columned;
+
+pub use columned::{ColumnNames, Columned};
+
 #[cfg(test)]
 mod tests;
 

@@ -28,7 +28,7 @@ mod types;
 
 pub use access::{Access, AccessConfig, Escape, Server};
 pub use cri::Cri;
-pub use delimited::{Delimited, DelimitedConfig, Unequal};
+pub use delimited::{ColumnNames, Columned, Delimited, DelimitedConfig, Unequal};
 pub use docker::Docker;
 pub use fields::{Failure, Field, Fields, Reason};
 pub use grok::{Grok, GrokConfig};
@@ -56,6 +56,10 @@ pub trait Parser: Send {
     /// Parses the selected rows of `input` into `fields`. A row that does not match has no fields,
     /// and is recorded with [`Fields::fail`].
     fn parse(&mut self, input: &Input<'_>, fields: &mut Fields);
+
+    /// Sets the header line of the next input, which names the columns of its lines; `None` if it is
+    /// unknown, or if there is none.
+    fn set_header(&mut self, _: Option<&Arc<str>>) {}
 
     /// Returns the field that contains a line's own time, if the format has one.
     fn time_field(&self) -> Option<TimeField> {

@@ -106,6 +106,9 @@ pub struct Batch {
     pub selection: Option<BooleanBuffer>,
     /// Rows truncated at `max_line`, ascending.
     pub truncated: Arc<[u32]>,
+    /// The header line of the file that names the columns of all rows, without its line end. `None`
+    /// if it is unknown, if the file has none, or if no component asks for it.
+    pub header: Option<Arc<str>>,
     /// Wall clock when the block was read, in nanoseconds since 1970.
     pub read_ns: i64,
     /// Each row's own time in nanoseconds since 1970, or [`TIME_UNKNOWN`]; `None` if no transform
@@ -463,6 +466,7 @@ impl BatchBuilder {
             fields: Columns::default(),
             selection: None,
             truncated: self.truncated.into(),
+            header: None,
             read_ns,
             time: times,
         }

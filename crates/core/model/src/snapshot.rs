@@ -252,8 +252,8 @@ pub struct SinkProgress {
 }
 
 /// Reasons for which a configuration wants events dropped.
-const ON_PURPOSE: [&str; 6] =
-    ["duplicate", "filtered", "sampled", "throttled", "tombstone", "unread"];
+const ON_PURPOSE: [&str; 7] =
+    ["duplicate", "filtered", "header", "sampled", "throttled", "tombstone", "unread"];
 
 impl Snapshot {
     /// Events dropped by all components, without those that were to be dropped.

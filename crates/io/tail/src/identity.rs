@@ -5,6 +5,7 @@
 //! match the saved ones. In doubt it counts as a new file and is read from its beginning.
 
 use crate::content::{CompressedState, Content, modified_ns};
+use crate::header::KnownHeaders;
 use millstream_model::OriginId;
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
@@ -209,6 +210,9 @@ pub struct Descriptor {
     /// nanoseconds since 1970; 0 if unknown.
     #[serde(default)]
     pub since_ns: i64,
+    /// The header lines that were found.
+    #[serde(default, skip_serializing_if = "KnownHeaders::is_empty")]
+    pub headers: KnownHeaders,
     /// Whether reading continues in a copy. No writer appends to a copy, and it may end before the
     /// checkpoint.
     #[serde(default, skip_serializing_if = "is_false")]

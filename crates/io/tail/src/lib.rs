@@ -9,7 +9,7 @@
 //! identity, records        which file it is, also after a restart
 //! rotation_names, renames, copy_detection, stability    what a rotation did to it
 //! held                     deleted files that are not delivered yet
-//! file_framer, line_filter, range    lines, events, and which are kept
+//! file_framer, header, line_filter, range    lines, events, and which are kept
 //! tail                     one open file: its cursors, and reading lines into a block
 //! source                   the schedule of all files
 //! ```
@@ -23,6 +23,7 @@ pub mod discover;
 mod file_framer;
 mod finished;
 mod folder_inodes;
+mod header;
 mod held;
 mod identity;
 mod line_filter;
@@ -40,6 +41,7 @@ mod tail;
 mod watch;
 
 pub use file_framer::{Framing, LineLimits};
+pub use header::HeaderLines;
 pub use line_filter::{LineFilter, LineFilters};
 pub use open::{Symlinks, open_max, open_regular};
 pub use range::Range;

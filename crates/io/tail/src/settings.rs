@@ -1,7 +1,7 @@
 //! Settings of a source.
 
 use crate::discover::{Exclude, Pattern};
-use crate::{Framing, LineFilters, LineLimits, Range, Symlinks};
+use crate::{Framing, HeaderLines, LineFilters, LineLimits, Range, Symlinks};
 use std::time::Duration;
 
 /// Settings of a source of files.
@@ -31,6 +31,8 @@ pub struct TailSettings {
     pub filters: LineFilters,
     /// How lines become events; `None` if each line is an event.
     pub framing: Option<Framing>,
+    /// Which lines name the columns of the others; `None` if no component asks for them.
+    pub header: Option<HeaderLines>,
     /// Limits on long lines.
     pub limits: LineLimits,
 }

@@ -29,8 +29,9 @@ use copy_detection::skip_missing;
 use files::Files;
 use finish::IDLE_FILES_MAX;
 use millstream_model::{
-    Ack, Aside, BuildError, Choice, Cursor, EngineTime, Leftover, Now, OriginId, OriginRecord,
-    OriginStore, Polled, Reread, SinkIndex, SinkSet, Source, SourceCx, SourceOpen,
+    Ack, Aside, Batch, BuildError, Choice, Cursor, EngineTime, Leftover, Now, OriginId,
+    OriginRecord, OriginStore, Polled, Reread, Selection, SinkIndex, SinkSet, Source, SourceCx,
+    SourceOpen,
 };
 use open_files::OpenLimit;
 use orphans::Orphans;
@@ -527,6 +528,8 @@ impl FileSource {
         let mut batch = fill.builder.finish(block, cx.info.clone(), fill.sinks, cx.now.unix_ns);
         fill.metadata.finish(&mut batch);
         cx.counters.received(batch.rows() as u64, 0);
+        batch.header = fill.header;
+        cx.counters.dropped("header", leave_out(&fill.header_rows, &mut batch));
         cx.counters.dropped(
             "filtered",
             self.settings.range.as_mut().map_or(0, |range| range.apply(&mut batch)),
@@ -535,6 +538,16 @@ impl FileSource {
         cx.counters.sent(batch.events() as u64, batch.text_bytes());
         Polled::Batch(Box::new(batch), fill.permit)
     }
+}
+
+/// Deselects header lines, which are no events; returns how many.
+fn leave_out(header_rows: &[u32], batch: &mut Batch) -> u64 {
+    if header_rows.is_empty() {
+        return 0;
+    }
+    let is_event = |row| header_rows.binary_search(&(row as u32)).is_err();
+    batch.select(Selection::collect_bool(batch.rows(), is_event));
+    header_rows.len() as u64
 }
 
 /// Updates the file's descriptor after a read; returns the file's id if the descriptor must be

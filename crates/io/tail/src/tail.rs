@@ -1,6 +1,7 @@
 //! One file being read: its cursors, its identity, and reading its events into a block.
 
 mod framed;
+mod headers;
 mod line_ends;
 mod lines;
 mod long;
@@ -14,6 +15,7 @@ use crate::container_metadata::ContainerMetadata;
 use crate::content::{Content, modified_ns};
 use crate::copy_detection::{Candidate, Originals, holds_read_part};
 use crate::file_framer::{FileFramer, Framing, LineLimits};
+use crate::header::HeaderLines;
 use crate::held::HeldFile;
 use crate::identity::{Descriptor, Fingerprint, Fingerprints, HEAD_BYTES_MAX, Head, Inode};
 use crate::rotation_names::is_numbered;
@@ -46,6 +48,10 @@ pub struct Fill {
     pub sinks: SinkSet,
     /// Metadata of the lines.
     pub metadata: ContainerMetadata,
+    /// The header that names the columns of every line in the block.
+    pub header: Option<Arc<str>>,
+    /// Rows that are header lines, ascending.
+    pub header_rows: Vec<u32>,
     used: usize,
     buffers: Buffers,
 }
@@ -65,15 +71,9 @@ impl Fill {
     /// Creates an empty fill for lines to `sinks`.
     pub fn new(block: Block, permit: Permit, sinks: SinkSet, buffers: Buffers) -> Fill {
         let builder = BatchBuilder::with_capacity(BLOCK_BYTES / 128);
-        Fill {
-            block,
-            permit,
-            builder,
-            sinks,
-            metadata: ContainerMetadata::default(),
-            used: 0,
-            buffers,
-        }
+        let metadata = ContainerMetadata::default();
+        let (header, header_rows) = Default::default();
+        Fill { block, permit, builder, sinks, metadata, header, header_rows, used: 0, buffers }
     }
 
     /// Takes the buffers, for reuse.
@@ -191,6 +191,8 @@ pub struct Tail {
     fingerprints: Fingerprints,
     /// How bytes become events; `None` if each line is an event.
     framer: Option<Box<FileFramer>>,
+    /// Which lines name the columns of the others.
+    header: Option<HeaderLines>,
     /// Overlong lines whose end is being searched, at most one per cursor.
     long: Vec<LongScan>,
     unfinished: Option<Unfinished>,
@@ -237,6 +239,7 @@ impl Tail {
             error_logged: false,
             unchecked: true,
             framer: None,
+            header: None,
             long: Vec::new(),
             unfinished: None,
             piece_end: None,
@@ -250,6 +253,12 @@ impl Tail {
     /// Sets how bytes become events.
     pub fn with_framing(mut self, framing: Option<&Framing>) -> Tail {
         self.framer = framing.map(FileFramer::new).map(Box::new);
+        self
+    }
+
+    /// Sets which lines name the columns of the others.
+    pub fn with_header(mut self, header: Option<&HeaderLines>) -> Tail {
+        self.header = header.cloned();
         self
     }
 
@@ -345,7 +354,13 @@ impl Tail {
         if std::mem::take(&mut self.unchecked) && !self.check_same()? {
             return Ok(Read::Changed);
         }
+        if self.header.is_some() && !self.find_header(request.position())? {
+            return Ok(Read::More);
+        }
         if self.long.iter().any(|long| long.start == request.position()) {
+            if !self.admit(request, fill) {
+                return Ok(Read::Full);
+            }
             return self.scan_long(request, fill);
         }
         let mut buffers = std::mem::take(&mut fill.buffers);

@@ -290,6 +290,7 @@ impl FileConfig {
             range: self.range().map_err(keyed)?,
             filters: LineFilters::new(keep.as_ref(), drop.as_ref())?,
             framing: self.framing().map_err(keyed)?,
+            header: None,
             limits: LineLimits { line_max: self.max_line.0 as usize, long: self.on_long_line },
         })
     }

@@ -1,18 +1,19 @@
 //! Builds the parser of a format from its options.
 
 use super::config::{
-    EscapeName, FieldConfig, Format, FormatConfig, FormattedType, ParseConfig, Quotes, TimeConfig,
-    TypeConfig, TypeName,
+    EscapeName, FieldConfig, Format, FormatConfig, FormattedType, Header, ParseConfig, Quotes,
+    TimeConfig, TypeConfig, TypeName,
 };
 use super::{Keep, Parse, ParsedBy, Source, TimeField, UNPARSED};
 use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_framing::{TimeReader, TimeSpec};
 use millstream_model::{BuildError, OptionError, Transform};
 use millstream_parsers::{
-    Access, AccessConfig, Cri, Delimited, DelimitedConfig, Docker, Escape, Grok, GrokConfig, Json,
-    JsonConfig, KeyValue, KeyValueConfig, Parser, Regex, RegexConfig, Server, Syslog, SyslogConfig,
-    TimeField as TimeOfFormat, Type, Unequal,
+    Access, AccessConfig, ColumnNames, Columned, Cri, Delimited, DelimitedConfig, Docker, Escape,
+    Grok, GrokConfig, Json, JsonConfig, KeyValue, KeyValueConfig, Parser, Regex, RegexConfig,
+    Server, Syslog, SyslogConfig, TimeField as TimeOfFormat, Type, Unequal,
 };
+use millstream_tail::HeaderLines;
 use millstream_timestamps::Format as TimeFormat;
 use millstream_zones::zone;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ impl Builder<'_> {
             Format::Apache => Box::new(self.access(Server::Apache)?),
             Format::Regex => Box::new(self.regex()?),
             Format::Grok => Box::new(self.grok()?),
-            Format::Delimited | Format::Csv | Format::Tsv => Box::new(self.delimited()?),
+            Format::Delimited | Format::Csv | Format::Tsv => self.delimited()?,
             Format::KeyValue | Format::Logfmt | Format::Ltsv => Box::new(self.key_value()?),
             Format::Syslog => Box::new(self.syslog()?),
             Format::Cri => Box::new(Cri::new().map_err(|message| error("/format", message))?),
@@ -82,20 +83,49 @@ impl Builder<'_> {
         Grok::new(&config).map_err(|message| error("/pattern", message))
     }
 
-    fn delimited(&self) -> Result<Delimited, OptionError> {
-        let config = self.0;
-        let delimiter = match config.format {
-            Format::Tsv => "\t".to_owned(),
-            _ => config.delimiter.clone().unwrap_or_else(|| ",".to_owned()),
+    fn delimited(&self) -> Result<Box<dyn Parser>, OptionError> {
+        let config = self.delimited_config()?;
+        let names = match self.0.header {
+            Some(Header::None) => None,
+            Some(Header::FieldsLine) => Some(ColumnNames::FieldsLine),
+            Some(Header::FirstLine) => Some(ColumnNames::FirstLine),
+            None => Some(ColumnNames::IfPresent),
         };
-        let (types, mut fields) = (self.types()?, self.fields()?);
+        let pointer = if config.fields.is_empty() { "" } else { "/delimiter" };
+        let invalid = |message| error(pointer, message);
+        Ok(match names {
+            None => Box::new(Delimited::new(config).map_err(invalid)?),
+            Some(names) => {
+                let types = self.types()?;
+                Box::new(Columned::new(config, names, types).map_err(invalid)?)
+            }
+        })
+    }
+
+    /// Returns the delimiter of the formats with columns.
+    fn delimiter(&self) -> String {
+        match self.0.format {
+            Format::Tsv => "\t".to_owned(),
+            _ => self.0.delimiter.clone().unwrap_or_else(|| ",".to_owned()),
+        }
+    }
+
+    /// Returns the fields of the formats with columns, with their types; empty if all columns of a
+    /// header become fields.
+    fn columns(&self) -> Result<Vec<NamedField>, OptionError> {
+        let mut fields = self.fields()?;
+        let has_header = self.0.header.is_some_and(|header| header != Header::None);
+        if fields.is_empty() && has_header && self.0.fields.is_none() {
+            return Ok(fields);
+        }
         if fields.is_empty() {
             return Err(error(
                 "",
-                "has no fields; write for example fields: [host, { name: cost, type: float }]",
+                "has no fields; write for example fields: [host, { name: cost, type: float }], or \
+                 header: first_line",
             ));
         }
-        for (name, kind) in types {
+        for (name, kind) in self.types()? {
             match fields.iter_mut().find(|(field, _)| *field == name) {
                 Some((_, of)) => *of = Some(kind),
                 None => {
@@ -106,11 +136,31 @@ impl Builder<'_> {
                 }
             }
         }
+        Ok(fields)
+    }
+
+    /// Returns which lines of its source this format asks for.
+    pub fn header_lines(&self) -> Option<HeaderLines> {
+        if !matches!(self.0.format, Format::Delimited | Format::Csv | Format::Tsv) {
+            return None;
+        }
+        let delimiter = self.delimiter();
+        match self.0.header {
+            Some(Header::None) => None,
+            Some(Header::FieldsLine) => Some(HeaderLines::FieldsLine { delimiter }),
+            Some(Header::FirstLine) => Some(HeaderLines::FirstLine { delimiter }),
+            None => Some(HeaderLines::IfPresent { delimiter }),
+        }
+    }
+
+    fn delimited_config(&self) -> Result<DelimitedConfig, OptionError> {
+        let config = self.0;
+        let (delimiter, fields) = (self.delimiter(), self.columns()?);
         let unequal = |strict: Option<bool>| match strict {
             Some(true) => Unequal::Fail,
             _ => Unequal::Ignore,
         };
-        let config = DelimitedConfig {
+        Ok(DelimitedConfig {
             delimiter,
             quote: self.single_quote(if config.format == Format::Tsv { b"" } else { b"\"" })?,
             escapes: config.escapes.unwrap_or(false),
@@ -119,8 +169,7 @@ impl Builder<'_> {
             on_extra: unequal(config.strict),
             on_missing: unequal(config.strict),
             trim: config.trim.unwrap_or(false),
-        };
-        Delimited::new(config).map_err(|message| error("/delimiter", message))
+        })
     }
 
     fn key_value(&self) -> Result<KeyValue, OptionError> {
@@ -214,9 +263,10 @@ impl Builder<'_> {
         };
         let config = self.0;
         let nullable = &[Delimited, Csv, Tsv, KeyValue, Logfmt, Ltsv];
-        let keys: [(&str, bool, &[Format]); 14] = [
+        let keys: [(&str, bool, &[Format]); 15] = [
             ("escape", config.escape.is_some(), &[Nginx]),
             ("strict", config.strict.is_some(), &[Delimited, Csv, Tsv]),
+            ("header", config.header.is_some(), &[Delimited, Csv, Tsv]),
             ("timezone", config.timezone.is_some(), &[Format::Syslog]),
             ("log_format", config.log_format.is_some(), &[Nginx, Apache]),
             ("pattern", config.pattern.is_some(), &[Regex, Grok]),
@@ -406,6 +456,18 @@ fn reader(spec: TimeSpec, pointer: &str) -> Result<TimeReader, OptionError> {
 }
 
 impl ParseConfig {
+    /// Returns the error of a header with a field that is not the line: only a line has a header.
+    fn header_of_field(&self) -> Option<OptionError> {
+        let is_line = matches!(Source::of(&self.field), Source::Message | Source::Line);
+        let configs = self.format_configs();
+        let has_header =
+            |config: &FormatConfig| config.header.is_some_and(|header| header != Header::None);
+        let (pointer, _) = configs.iter().find(|(_, config)| !is_line && has_header(config))?;
+        let message =
+            "names the columns of lines, not of a field; remove `field`, or list `fields`";
+        Some(OptionError::new(format!("{pointer}/header"), message))
+    }
+
     /// Returns the errors of options that require `format` when it is absent.
     fn without_format(&self) -> Vec<OptionError> {
         let keys = [("/keep", self.keep.is_some()), ("/field", self.field != "message")];
@@ -431,6 +493,7 @@ impl Component for ParseConfig {
         if self.field.is_empty() {
             errors.push(OptionError::new("/field", "is empty; write the name of the field"));
         }
+        errors.extend(self.header_of_field());
         if self.formats.as_ref().is_some_and(Vec::is_empty) {
             errors.push(OptionError::new(
                 "/formats",
@@ -450,6 +513,14 @@ impl Component for ParseConfig {
 
     fn outputs(&self) -> Vec<String> {
         self.on_error.outputs()
+    }
+
+    fn header_lines(&self) -> Vec<HeaderLines> {
+        if !matches!(Source::of(&self.field), Source::Message | Source::Line) {
+            return Vec::new();
+        }
+        let configs = self.format_configs();
+        configs.iter().filter_map(|(_, config)| Builder(config).header_lines()).collect()
     }
 }
 

@@ -63,8 +63,8 @@ options! {
     /// For `grok`: custom patterns, by name.
     #[serde(default)]
     patterns: BTreeMap<String, String>,
-    /// For `delimited`: the names of the fields, in order. For `json`: the only keys that become
-    /// fields.
+    /// For `delimited`: the names of the fields, in order; with `header`, the only columns that become
+    /// fields. For `json`: the only keys that become fields.
     fields: Option<Vec<FieldConfig>>,
     /// For `delimited`: the delimiter between two fields. For `key_value`: the delimiter between
     /// two pairs.
@@ -84,6 +84,8 @@ options! {
     null_values: Vec<String>,
     /// For `delimited`: whether a line with more or fewer fields is an error.
     strict: Option<bool>,
+    /// For `delimited`: which lines of the file name the columns.
+    header: Option<Header>,
     /// For `syslog`: the zone of timestamps without one.
     timezone: Option<String>,
     /// For `json`: whether members of nested objects become separate fields, such as `a.b`.
@@ -91,6 +93,18 @@ options! {
     /// Types of fields, by name.
     #[serde(default)]
     types: BTreeMap<String, TypeConfig>,
+}
+
+/// Which lines of a file name the columns of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Header {
+    /// None: `fields` has the names in order.
+    None,
+    /// Lines that begin with `#Fields:`; other lines that begin with `#` are comments.
+    FieldsLine,
+    /// The first line of each file, and lines with the same columns in any order.
+    FirstLine,
 }
 
 /// The quotes around values.

@@ -6,7 +6,7 @@ mod config;
 pub(crate) use build::of_config;
 pub use config::Format;
 pub use config::{
-    EscapeName, FieldConfig, FormatConfig, FormattedType, ParseConfig, Quotes, TimeConfig,
+    EscapeName, FieldConfig, FormatConfig, FormattedType, Header, ParseConfig, Quotes, TimeConfig,
     TypeConfig, TypeName, TypedField,
 };
 
@@ -167,6 +167,7 @@ impl Parse {
                 runs: &runs,
                 read_ns: batch.read_ns,
             };
+            parser.set_header(batch.header.as_ref());
             // Lines that the previous format could not parse are tried again as a whole.
             before.push(fields.take_failures());
             parser.parse(&input, &mut fields);

@@ -407,6 +407,7 @@ impl FileSource {
         let origin = self.origin(record.id, descriptor.path.clone(), path);
         Tail::new(origin, content, descriptor, cursors, path.to_path_buf())
             .with_framing(self.settings.framing.as_ref())
+            .with_header(self.settings.header.as_ref())
     }
 
     /// Adopts an unknown file under a new id.
@@ -449,7 +450,8 @@ impl FileSource {
         let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
         let origin = self.origin(id, name, &path);
         Ok(Tail::new(origin, content, descriptor, cursors, path)
-            .with_framing(self.settings.framing.as_ref()))
+            .with_framing(self.settings.framing.as_ref())
+            .with_header(self.settings.header.as_ref()))
     }
 
     /// Creates an origin, with the container attributes in its path, or in that of the link to it.

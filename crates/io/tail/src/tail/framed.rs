@@ -38,8 +38,21 @@ impl Tail {
             framer.end();
             return Ok(Some(Read::Nothing));
         }
-        let framed = find(framer, request, fill, buffers, portion);
+        let mut framed = find(framer, request, fill, buffers, portion);
+        let mut header = None;
+        if self.header.is_some() {
+            header = self.split_events(framer, request, fill, (buffers, portion), &mut framed);
+            if !self.admit_with(request, fill, header.as_ref()) {
+                let raw = raw_of(framer, fill, buffers, (begin, portion.bytes));
+                self.content()?.unread_last(raw);
+                return Ok(Some(Read::Full));
+            }
+        }
+        let rows_before = fill.builder.rows();
         let used = self.add_events(framer, request, fill, buffers, framed);
+        if self.header.is_some() {
+            self.note_lines(request, fill, rows_before, header, used as u64);
+        }
         let raw = &raw_of(framer, fill, buffers, (begin, portion.bytes))[used..];
         self.content()?.unread_last(raw);
         if used < portion.bytes {

@@ -35,7 +35,11 @@ impl Tail {
         } else if newlines.is_empty() {
             self.unfinished(request, fill, (n, requested))
         } else {
-            self.lines(request, fill, newlines);
+            if !self.lines(request, fill, newlines) {
+                let text = fill.block.filled(begin + n);
+                self.content()?.unread_last(&text[begin..]);
+                return Ok(Read::Full);
+            }
             // A short read is enough to stop here; only `finish` needs an empty read as proof of
             // the end.
             Ok(if n < requested && !request.finish { Read::End } else { Read::More })
@@ -49,16 +53,28 @@ impl Tail {
     }
 
     /// Adds the complete lines that end at `newlines`, offsets in the block after `fill.used`.
-    fn lines(&mut self, request: Request<'_>, fill: &mut Fill, newlines: &mut Vec<u32>) {
+    /// Returns false, without any effect, if their columns are not those of the other lines of the
+    /// block.
+    fn lines(&mut self, request: Request<'_>, fill: &mut Fill, newlines: &mut Vec<u32>) -> bool {
         newlines.truncate(BATCH_ROWS_MAX - fill.builder.rows());
         if is_suspect(request.choice) {
             let first = newlines[0] as usize + 1;
             if is_whole_range(request.choice, first) {
-                return self.reject(request, first as u64);
+                self.reject(request, first as u64);
+                return true;
             }
             newlines.truncate((newlines.len() / 2).max(1));
         }
-        let Some(&last) = newlines.last() else { return };
+        let mut found = None;
+        if self.header.is_some() {
+            let end = newlines.last().map_or(0, |last| *last as usize + 1);
+            let text = &fill.block.filled(fill.used + end)[fill.used..];
+            found = self.split_at_header(request, text, newlines);
+            if !self.admit_with(request, fill, found.as_ref()) {
+                return false;
+            }
+        }
+        let Some(&last) = newlines.last() else { return true };
         let (begin, bytes) = (fill.used, last as usize + 1);
         if begin > 0 {
             newlines.iter_mut().for_each(|newline| *newline += begin as u32);
@@ -76,9 +92,13 @@ impl Tail {
         self.count_long(request, cuts);
         let rows = fill.builder.rows() - rows_before;
         self.record_read(&block[begin..], request.position() + bytes as u64);
+        if self.header.is_some() {
+            self.note_lines(request, fill, rows_before, found, bytes as u64);
+        }
         self.segment(request, fill, bytes as u64, bytes);
         self.block_bytes = BLOCK_BYTES;
         self.read_bytes = (bytes / rows.max(1) * BATCH_ROWS_MAX).max(READ_BYTES_MIN);
+        true
     }
 
     /// Fingerprints the last bytes read: `text`, which ends at offset `end`.
@@ -134,8 +154,7 @@ impl Tail {
             return Ok(Read::Nothing);
         }
         if n == request.left() || self.ends_at(request.position() + n as u64, request)? {
-            self.last_line(request, fill, n);
-            return Ok(Read::More);
+            return Ok(if self.last_line(request, fill, n) { Read::More } else { Read::Full });
         }
         if n < requested {
             self.note_unfinished(request, n);
@@ -152,10 +171,21 @@ impl Tail {
         Ok(Read::Full)
     }
 
-    /// Adds the `n` bytes of a last line without a line end.
-    fn last_line(&mut self, request: Request<'_>, fill: &mut Fill, n: usize) {
+    /// Adds the `n` bytes of a last line without a line end. Returns false, without any effect, if
+    /// its columns are not those of the other lines of the block.
+    fn last_line(&mut self, request: Request<'_>, fill: &mut Fill, n: usize) -> bool {
         if is_suspect(request.choice) {
-            return self.reject(request, n as u64);
+            self.reject(request, n as u64);
+            return true;
+        }
+        let rows_before = fill.builder.rows();
+        let mut found = None;
+        if self.header.is_some() {
+            let text = &fill.block.filled(fill.used + n)[fill.used..];
+            found = self.split_at_header(request, text, &mut vec![n as u32]);
+            if !self.admit_with(request, fill, found.as_ref()) {
+                return false;
+            }
         }
         let (begin, limits) = (fill.used, request.limits);
         let read = &fill.block.filled(begin + n)[begin..];
@@ -168,7 +198,11 @@ impl Tail {
             self.count_long(request, cuts);
         }
         self.record_read(read, request.position() + n as u64);
+        if self.header.is_some() {
+            self.note_lines(request, fill, rows_before, found, n as u64);
+        }
         self.segment(request, fill, n as u64, n);
+        true
     }
 
     /// Rejects and counts a single line that panics a sink on every attempt.

@@ -29,6 +29,9 @@ impl Tail {
         fill: &mut Fill,
         n: usize,
     ) -> io::Result<Read> {
+        if !self.admit(request, fill) {
+            return Ok(Read::Full);
+        }
         let (start, line_max) = (request.position(), request.limits.line_max);
         if request.limits.long != LongLine::Split {
             self.long.push(LongScan { start, scanned: start + self.whole_units(n) as u64 });

@@ -1,0 +1,234 @@
+//! Lines whose columns are named by a header line.
+
+use super::{Delimited, DelimitedConfig};
+use crate::{Fields, Input, Parser, Reason, Type, Unequal};
+use millstream_columns::{COLUMNS_MAX, Cell, Kind};
+use std::sync::Arc;
+
+const NO_HEADER: Reason = "no_header";
+const BAD_HEADER: Reason = "bad_header";
+const MISSING_COLUMN: Reason = "missing_column";
+
+/// What a header line of W3C, IIS and Zeek begins with, in any case; a colon or a delimiter
+/// follows.
+const FIELDS: &str = "#fields";
+
+/// Where the names of columns come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnNames {
+    /// From a line that begins with `#Fields:`, or else from the configuration.
+    IfPresent,
+    /// From a line that begins with `#Fields:`.
+    FieldsLine,
+    /// From the first line of a file.
+    FirstLine,
+}
+
+/// Parser of lines with delimiters between their columns, which a header line names.
+///
+/// The configured fields are the columns that become fields; all of them if none is configured. A
+/// line whose header is unknown does not match.
+#[derive(Clone)]
+pub struct Columned {
+    config: DelimitedConfig,
+    names: ColumnNames,
+    /// Types of columns that are not configured, by name.
+    types: Vec<(Arc<str>, Type)>,
+    header: Option<Arc<str>>,
+    columns: Result<Columns, Reason>,
+}
+
+/// The columns of the current header.
+#[derive(Clone)]
+struct Columns {
+    parser: Delimited,
+    /// Number of columns whose name a later one has, too.
+    duplicates: u64,
+}
+
+impl Columned {
+    /// Creates a parser.
+    ///
+    /// # Errors
+    ///
+    /// Returns what is wrong and what to write instead.
+    pub fn new(
+        config: DelimitedConfig,
+        names: ColumnNames,
+        types: Vec<(Arc<str>, Type)>,
+    ) -> Result<Columned, String> {
+        let mut tried = config.clone();
+        if tried.fields.is_empty() && names != ColumnNames::IfPresent {
+            tried.fields.push(("a".into(), None));
+        }
+        let positional = Columns { parser: Delimited::new(tried)?, duplicates: 0 };
+        let columns = match names {
+            ColumnNames::IfPresent => Ok(positional),
+            ColumnNames::FieldsLine | ColumnNames::FirstLine => Err(NO_HEADER),
+        };
+        Ok(Columned { config, names, types, header: None, columns })
+    }
+
+    /// Returns the columns of a header.
+    fn columns(&self, header: Option<&str>) -> Result<Columns, Reason> {
+        let is_fields_line = self.names != ColumnNames::FirstLine;
+        let names = match header.map(|header| (header, after_fields(header, &self.config))) {
+            Some((_, Some(list))) if is_fields_line => Some(listed(list, &self.config)?),
+            Some((header, _)) if !is_fields_line => Some(split(header, &self.config)?),
+            _ => None,
+        };
+        match names {
+            Some(names) => self.named(names),
+            None if self.names == ColumnNames::IfPresent => self.positional(),
+            None => Err(NO_HEADER),
+        }
+    }
+
+    /// Returns the columns in the configured order.
+    fn positional(&self) -> Result<Columns, Reason> {
+        let parser = Delimited::new(self.config.clone()).map_err(|_| BAD_HEADER)?;
+        Ok(Columns { parser, duplicates: 0 })
+    }
+
+    /// Returns the columns with these names.
+    fn named(&self, names: Vec<String>) -> Result<Columns, Reason> {
+        if self.names == ColumnNames::IfPresent && self.has_names_of_its_own(&names) {
+            return self.positional();
+        }
+        let configured = self.config.fields.iter().filter(|(name, _)| !name.is_empty());
+        let is_missing = |name: &str| !names.iter().any(|of_header| of_header == name);
+        let is_strict = self.config.on_missing == Unequal::Fail;
+        if is_strict && configured.clone().any(|(name, _)| is_missing(name)) {
+            return Err(MISSING_COLUMN);
+        }
+        let mut duplicates = 0;
+        let mut fields = Vec::with_capacity(names.len());
+        for (index, name) in names.iter().enumerate() {
+            let is_duplicate = names[index + 1..].contains(name) && !name.is_empty();
+            duplicates += u64::from(is_duplicate);
+            // The last value wins, as everywhere.
+            fields.push(if is_duplicate { ("".into(), None) } else { self.field(name) });
+        }
+        let config = DelimitedConfig { fields, ..self.config.clone() };
+        let parser = Delimited::new(config).map_err(|_| BAD_HEADER)?;
+        Ok(Columns { parser, duplicates })
+    }
+
+    /// Whether the configuration has other names for the columns: no name that both have is at
+    /// another position, and at least one is not in the header.
+    fn has_names_of_its_own(&self, names: &[String]) -> bool {
+        let fields = || self.config.fields.iter().enumerate();
+        let is_known = |name: &str| names.iter().any(|of_header| of_header == name);
+        let is_elsewhere = |(index, (name, _)): (usize, &(Arc<str>, Option<Type>))| {
+            is_known(name) && names.get(index).map(String::as_str) != Some(&**name)
+        };
+        let named = || fields().filter(|(_, (name, _))| !name.is_empty());
+        !named().all(|(_, (name, _))| is_known(name)) && !named().any(is_elsewhere)
+    }
+
+    /// Returns the field of a column; one without a name is skipped.
+    fn field(&self, name: &str) -> (Arc<str>, Option<Type>) {
+        let configured = self.config.fields.iter().find(|(field, _)| &**field == name);
+        if let Some(field) = configured {
+            return field.clone();
+        }
+        if !self.config.fields.is_empty() {
+            return ("".into(), None);
+        }
+        let kind = self.types.iter().find(|(of, _)| &**of == name).map(|(_, kind)| kind.clone());
+        (name.into(), kind)
+    }
+}
+
+/// Returns the names in a line that begins with `#Fields:`.
+fn after_fields<'h>(header: &'h str, config: &DelimitedConfig) -> Option<&'h str> {
+    let (start, rest) = header.split_at_checked(FIELDS.len())?;
+    if !start.eq_ignore_ascii_case(FIELDS) {
+        return None;
+    }
+    let delimiter = config.delimiter.as_str();
+    rest.strip_prefix(':').or(rest.strip_prefix('\t')).or(rest.strip_prefix(delimiter))
+}
+
+/// Returns the names in a list. White space separates them, unless the delimiter does: files with
+/// other delimiters have both.
+fn listed(list: &str, config: &DelimitedConfig) -> Result<Vec<String>, Reason> {
+    let list = list.trim_matches(' ');
+    let is_space = config.delimiter == " ";
+    if !is_space && list.contains(&*config.delimiter) {
+        return split(list.trim_start_matches(&*config.delimiter), config);
+    }
+    checked(list.split_ascii_whitespace().map(str::to_owned).collect())
+}
+
+/// Splits a header like any other line.
+fn split(header: &str, config: &DelimitedConfig) -> Result<Vec<String>, Reason> {
+    let count = header.matches(&*config.delimiter).count() + 1;
+    if count > COLUMNS_MAX {
+        return Err(BAD_HEADER);
+    }
+    let fields = (0..count).map(|index| (index.to_string().into(), None)).collect();
+    let config = DelimitedConfig {
+        fields,
+        on_extra: Unequal::Fail,
+        on_missing: Unequal::Ignore,
+        null_values: Vec::new(),
+        ..config.clone()
+    };
+    let mut parser = Delimited::new(config).map_err(|_| BAD_HEADER)?;
+    let cells = [Cell::new(Kind::Text, 0, header.len())];
+    let block = header.as_bytes();
+    let input = Input { block, own: &[], cells: &cells, runs: &[(0, 1)], read_ns: 0 };
+    let mut found = Fields::new(1, &[]);
+    parser.parse(&input, &mut found);
+    if !found.failures().is_empty() {
+        return Err(BAD_HEADER);
+    }
+    let name = |index: usize| {
+        let cell = found.get(index, 0);
+        String::from_utf8_lossy(found.bytes(block, cell)).into_owned()
+    };
+    let mut names: Vec<String> = (0..count).map(name).collect();
+    // Delimiters within quotes are counted, but separate nothing.
+    let last = names.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1);
+    if config_has_quotes(header, &parser) {
+        names.truncate(last);
+    }
+    checked(names)
+}
+
+fn config_has_quotes(header: &str, parser: &Delimited) -> bool {
+    parser.config.quote.is_some_and(|quote| header.as_bytes().contains(&quote))
+}
+
+fn checked(names: Vec<String>) -> Result<Vec<String>, Reason> {
+    let has_names = names.iter().any(|name| !name.is_empty());
+    if has_names && names.len() <= COLUMNS_MAX { Ok(names) } else { Err(BAD_HEADER) }
+}
+
+impl Parser for Columned {
+    fn set_header(&mut self, header: Option<&Arc<str>>) {
+        if self.header.as_ref() != header {
+            self.columns = self.columns(header.map(|header| &**header));
+            self.header = header.cloned();
+        }
+    }
+
+    fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
+        match &mut self.columns {
+            Ok(columns) => {
+                columns.parser.parse(input, fields);
+                let rows: usize = input.runs.iter().map(|(begin, end)| end - begin).sum();
+                fields.duplicates += columns.duplicates * rows as u64;
+            }
+            Err(reason) => {
+                let rows = input.runs.iter().flat_map(|(begin, end)| *begin..*end);
+                rows.for_each(|row| fields.fail(row, reason, 0));
+            }
+        }
+    }
+
+    fn clone_boxed(&self) -> Box<dyn Parser> {
+        Box::new(self.clone())
+    }
+}

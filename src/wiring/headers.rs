@@ -1,0 +1,73 @@
+//! Which lines of a source name the columns that its readers parse.
+
+use millstream_components::component::HeaderLines;
+use millstream_config::{Component, Config, Fault};
+use millstream_model::Kind;
+use std::collections::HashSet;
+
+/// Returns which lines of a source name the columns of the others; `None` if no component that gets
+/// its events asks for them.
+pub fn of(config: &Config, source: &Component) -> Option<HeaderLines> {
+    let wanted: Vec<HeaderLines> =
+        readers(config, source).iter().flat_map(|reader| reader.decoded.header_lines()).collect();
+    let certain = wanted.iter().find(|lines| is_certain(lines));
+    certain.or(wanted.first()).cloned()
+}
+
+/// Returns an error for each component that expects other header lines from a source than a
+/// component before it.
+pub fn conflicts(config: &Config) -> Vec<Fault> {
+    let sources = config.components.iter().filter(|component| component.kind == Kind::Source);
+    sources.flat_map(|source| conflicts_of(config, source)).collect()
+}
+
+fn conflicts_of(config: &Config, source: &Component) -> Vec<Fault> {
+    let mut first: Option<(&Component, HeaderLines)> = None;
+    let mut faults = Vec::new();
+    for reader in readers(config, source) {
+        for lines in reader.decoded.header_lines().into_iter().filter(is_certain) {
+            match &first {
+                None => first = Some((reader, lines)),
+                Some((other, expected)) if *expected != lines => {
+                    let what = format!(
+                        "`{}` and `{}` expect different header lines from `{}`",
+                        other.id, reader.id, source.id
+                    );
+                    let advice = "give both the same `header` and delimiter, or read the files with \
+                                  two sources";
+                    faults.push(Fault::new(&reader.place, what, advice));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    faults
+}
+
+/// Whether the configuration asks for these lines explicitly.
+fn is_certain(lines: &HeaderLines) -> bool {
+    !matches!(lines, HeaderLines::IfPresent { .. })
+}
+
+/// Returns the transforms that get events of a source, directly or through others.
+fn readers<'c>(config: &'c Config, source: &Component) -> Vec<&'c Component> {
+    if source.kind != Kind::Source {
+        return Vec::new();
+    }
+    let (mut found, mut readers) = (HashSet::from([source.id.as_str()]), Vec::new());
+    loop {
+        let before = found.len();
+        for component in config.components.iter().filter(|c| c.kind == Kind::Transform) {
+            let is_reader = component
+                .inputs
+                .iter()
+                .any(|input| found.contains(input.split('.').next().unwrap_or(input)));
+            if is_reader && found.insert(component.id.as_str()) {
+                readers.push(component);
+            }
+        }
+        if found.len() == before {
+            return readers;
+        }
+    }
+}
