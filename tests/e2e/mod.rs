@@ -11,6 +11,7 @@ mod elasticsearch;
 mod faults;
 mod files;
 mod full;
+mod headers;
 mod held;
 mod hops;
 mod http;

@@ -160,6 +160,7 @@ pub mod go {
                 State::Goroutines => is_detail(line) || is_frame(line),
             };
             match self {
+                State::Line if is_running(line) => Some(State::Goroutines),
                 State::Line => continues.then_some(self),
                 _ if is_goroutine(line) => Some(State::Goroutines),
                 _ => continues.then_some(self),
@@ -175,6 +176,11 @@ pub mod go {
 
     fn is_goroutine(line: &[u8]) -> bool {
         (line.starts_with(b"goroutine ") && line.ends_with(b":")) || line == b"runtime stack:"
+    }
+
+    /// `goroutine 18 [running]:`, after the line of a log that reports a recovered panic.
+    fn is_running(line: &[u8]) -> bool {
+        is_goroutine(line) && line.ends_with(b"[running]:")
     }
 
     /// Lines that may occur anywhere in a dump.
@@ -250,5 +256,38 @@ pub mod json {
             }
             Some(at + 1)
         }
+    }
+}
+
+/// MySQL: entries of the slow query log. Only the first one of a second has a line with the time.
+pub mod slow_log {
+    const TIME: &[u8] = b"# Time:";
+    const USER: &[u8] = b"# User@Host:";
+
+    /// The position within an entry.
+    #[derive(Clone, Copy, Debug)]
+    pub enum State {
+        /// After the line with the time, which belongs to the entry that follows.
+        Time,
+        /// After any other line.
+        Entry,
+    }
+
+    impl State {
+        /// Returns the state after the first line of an event.
+        pub fn first(line: &[u8]) -> State {
+            if line.starts_with(TIME) { State::Time } else { State::Entry }
+        }
+
+        /// Whether a line continues the entry although it can start one.
+        pub fn is_continued_by(self, line: &[u8]) -> bool {
+            matches!(self, State::Time) && line.starts_with(USER)
+        }
+    }
+
+    /// Whether an expression for first lines matches both lines that an entry can start with.
+    pub fn is_started_by(is_match: impl Fn(&[u8]) -> bool) -> bool {
+        is_match(b"# Time: 2026-11-21T20:29:46.123456Z")
+            && is_match(b"# User@Host: app[app] @  [192.0.2.38]  Id:     7")
     }
 }

@@ -1,7 +1,7 @@
 //! Rules for which lines form one event.
 
 use crate::pattern::Pattern;
-use crate::presets::{go, java, json, python};
+use crate::presets::{go, java, json, python, slow_log};
 use crate::{TIME_UNKNOWN, TimeReader};
 
 /// Decides which lines form one event.
@@ -20,6 +20,9 @@ pub enum Rule {
     End(Pattern),
     /// A line that begins with white space continues the event.
     Indentation,
+    /// A line that matches starts an event, as in MySQL's slow query log; every other line continues
+    /// it.
+    SlowLog(Pattern),
     Java,
     Python,
     Go,
@@ -43,6 +46,7 @@ pub enum State {
     Python(python::State),
     Go(go::State),
     Json(json::State),
+    SlowLog(slow_log::State),
 }
 
 /// How a line relates to the previous event.
@@ -115,7 +119,10 @@ impl Classifier<'_> {
                 let state = state.after(line);
                 Verdict { is_last: state.is_done(), state: State::Json(state), ..Verdict::JOINS }
             }
-            (Rule::Java | Rule::Python | Rule::Go | Rule::Json, _) => self.begin(line),
+            (Rule::SlowLog(start), State::SlowLog(state)) => slow_log_line(start, state, line),
+            (Rule::Java | Rule::Python | Rule::Go | Rule::Json | Rule::SlowLog(_), _) => {
+                self.begin(line)
+            }
         }
     }
 
@@ -153,6 +160,10 @@ impl Classifier<'_> {
             Rule::Go => {
                 Verdict { state: State::Go(go::State::first(line)), ..Verdict::starts(true) }
             }
+            Rule::SlowLog(start) => Verdict {
+                state: State::SlowLog(slow_log::State::first(line)),
+                ..Verdict::starts(start.is_match(line))
+            },
             Rule::Json => match json::State::first(line) {
                 Some(state) => Verdict {
                     is_last: state.is_done(),
@@ -174,5 +185,18 @@ impl Classifier<'_> {
             },
             (Matcher::Time, None) => Verdict::starts(false),
         }
+    }
+}
+
+/// Classifies a line of a slow query log. Not inlined, as other rules are faster without it.
+#[inline(never)]
+fn slow_log_line(start: &Pattern, state: slow_log::State, line: &[u8]) -> Verdict {
+    if state.is_continued_by(line) {
+        return Verdict { state: State::SlowLog(slow_log::State::Entry), ..Verdict::JOINS };
+    }
+    let state = State::SlowLog(slow_log::State::first(line));
+    match start.is_match(line) {
+        true => Verdict { state, ..Verdict::starts(true) },
+        false => Verdict { state: State::SlowLog(slow_log::State::Entry), ..Verdict::JOINS },
     }
 }

@@ -4,6 +4,7 @@ use crate::container::Kind;
 use crate::encoding::{Name, TextDecoder};
 use crate::group::Limits;
 use crate::pattern::Pattern;
+use crate::presets::slow_log;
 use crate::rule::{Matcher, Rule};
 use crate::{TimeReader, TimeSpec};
 use millstream_timestamps::Format;
@@ -199,6 +200,11 @@ fn rule(multiline: &Multiline) -> Result<Rule, SpecError> {
         }
         (Some(FirstLine::Matcher(start)), Some(more), None) => Rule::StartContinue(start, more),
         (Some(FirstLine::Matcher(start)), None, Some(end)) => Rule::StartEnd(start, end),
+        (Some(FirstLine::Matcher(Matcher::Pattern(start))), None, None)
+            if slow_log::is_started_by(|line| start.is_match(line)) =>
+        {
+            Rule::SlowLog(start)
+        }
         (Some(FirstLine::Matcher(start)), None, None) => Rule::Start(start),
         (None, Some(more), None) => Rule::Continue(more),
         (None, None, Some(end)) => Rule::End(end),

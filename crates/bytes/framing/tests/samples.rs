@@ -62,6 +62,64 @@ fn assert_parts(spec: &Spec, parts: &str) {
 }
 
 #[test]
+fn an_entry_of_the_mysql_slow_log_is_one_event() {
+    let parts = "\
+/usr/sbin/mysqld, Version: 8.0.36 (MySQL Community Server - GPL). started with:
+Tcp port: 3306  Unix socket: /run/mysqld/mysqld.sock
+Time                 Id Command    Argument
+%%
+# Time: 2026-11-21T20:29:46.123456Z
+# User@Host: root[root] @  [192.0.2.37]  Id:  7234
+# Query_time: 15.000182  Lock_time: 0.000000 Rows_sent: 1  Rows_examined: 1
+SET timestamp=1533630467;
+select sleep(15);
+%%
+# User@Host: app[app] @  [192.0.2.38]  Id:  7235
+SET timestamp=1533630467;
+select 1;
+%%
+# Time: 2026-11-21T20:29:47.000000Z
+%%
+# Time: 2026-11-21T20:29:48.000000Z
+# User@Host: app[app] @  [192.0.2.38]  Id:  7235
+%%
+# User@Host: app[app] @  [192.0.2.38]  Id:  7236
+";
+    for pattern in ["^# (Time|User@Host):", "^# Time:|^# User@Host:", "^# [TU]"] {
+        assert_parts(&with_multiline(regex(pattern)), parts);
+    }
+}
+
+#[test]
+fn a_recovered_go_panic_is_one_event() {
+    let parts = "\
+2026/11/21 20:29:46 listening
+%%
+2026/11/21 20:29:47 http: panic serving 127.0.0.1:50123: boom
+goroutine 18 [running]:
+net/http.(*conn).serve.func1()
+\t/usr/local/go/src/net/http/server.go:1947 +0xbe
+panic({0x6a1b40?, 0x7b5f10?})
+\t/usr/local/go/src/runtime/panic.go:785 +0x132
+created by net/http.(*Server).Serve in goroutine 1
+\t/usr/local/go/src/net/http/server.go:3360 +0x485
+%%
+2026/11/21 20:29:48 next
+%%
+panic: boom [recovered]
+\tpanic: again
+
+goroutine 1 [running]:
+main.main.func1()
+\t/app/main.go:9 +0x45
+exit status 2
+%%
+2026/11/21 20:29:49 done
+";
+    assert_parts(&preset(Preset::Go), parts);
+}
+
+#[test]
 fn a_java_stack_trace_is_one_event() {
     let parts = "\
 2026-11-21 20:29:46 INFO Main - up

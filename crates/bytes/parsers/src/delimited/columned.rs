@@ -191,13 +191,13 @@ fn split(header: &str, config: &DelimitedConfig) -> Result<Vec<String>, Reason> 
     let mut names: Vec<String> = (0..count).map(name).collect();
     // Delimiters within quotes are counted, but separate nothing.
     let last = names.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1);
-    if config_has_quotes(header, &parser) {
+    if has_quotes(header, &parser) {
         names.truncate(last);
     }
     checked(names)
 }
 
-fn config_has_quotes(header: &str, parser: &Delimited) -> bool {
+fn has_quotes(header: &str, parser: &Delimited) -> bool {
     parser.config.quote.is_some_and(|quote| header.as_bytes().contains(&quote))
 }
 
@@ -230,5 +230,119 @@ impl Parser for Columned {
 
     fn clone_boxed(&self) -> Box<dyn Parser> {
         Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columned(names: ColumnNames, delimiter: &str, fields: &[&str], strict: bool) -> Columned {
+        let fields = fields.iter().map(|name| ((*name).into(), None)).collect();
+        let unequal = if strict { Unequal::Fail } else { Unequal::Ignore };
+        let config = DelimitedConfig {
+            delimiter: delimiter.into(),
+            fields,
+            on_extra: unequal,
+            on_missing: unequal,
+            ..DelimitedConfig::default()
+        };
+        Columned::new(config, names, Vec::new()).unwrap()
+    }
+
+    /// Parses a line; returns its fields, or why it does not match.
+    fn parse(parser: &mut Columned, header: Option<&str>, line: &str) -> Result<String, Reason> {
+        parser.set_header(header.map(Arc::from).as_ref());
+        let cells = [Cell::new(Kind::Text, 0, line.len())];
+        let block = line.as_bytes();
+        let input = Input { block, own: &[], cells: &cells, runs: &[(0, 1)], read_ns: 0 };
+        let mut fields = Fields::new(1, &[]);
+        parser.parse(&input, &mut fields);
+        if let Some(failure) = fields.failures().first() {
+            return Err(failure.reason);
+        }
+        let text = |index: usize| {
+            String::from_utf8_lossy(fields.bytes(block, fields.get(index, 0))).into_owned()
+        };
+        let values: Vec<String> = (0..fields.len()).map(text).collect();
+        let names = fields.list().iter().map(|field| field.name.to_string());
+        let pairs: Vec<String> =
+            names.zip(values).map(|(name, value)| format!("{name}={value}")).collect();
+        Ok(pairs.join(" "))
+    }
+
+    #[test]
+    fn a_first_line_names_columns_as_values_are_written() {
+        let mut parser = columned(ColumnNames::FirstLine, ",", &[], false);
+        for (header, line, expected) in [
+            ("a,b", "1,2", "a=1 b=2"),
+            ("b,a", "1,2", "b=1 a=2"),
+            ("\"x,y\",\"say \"\"hi\"\"\"", "1,2", "x,y=1 say \"hi\"=2"),
+            ("a,,b", "1,2,3", "a=1 b=3"),
+            ("a,b,a", "1,2,3", "b=2 a=3"),
+            ("a", "1,2", "a=1"),
+            ("a,b", "1", "a=1 b="),
+        ] {
+            assert_eq!(parse(&mut parser, Some(header), line).as_deref(), Ok(expected), "{header}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_a_known_header_does_not_match() {
+        for names in [ColumnNames::FirstLine, ColumnNames::FieldsLine] {
+            let mut parser = columned(names, ",", &[], false);
+            assert_eq!(parse(&mut parser, None, "1,2"), Err(NO_HEADER));
+        }
+        let mut parser = columned(ColumnNames::FirstLine, ",", &[], false);
+        assert_eq!(parse(&mut parser, Some(""), "1,2"), Err(BAD_HEADER));
+        assert_eq!(parse(&mut parser, Some("a,\"b"), "1,2"), Err(BAD_HEADER));
+        let many = vec!["a"; COLUMNS_MAX + 1].join(",");
+        assert_eq!(parse(&mut parser, Some(&many), "1,2"), Err(BAD_HEADER));
+        assert_eq!(parse(&mut parser, Some("a,b"), "1,2").as_deref(), Ok("a=1 b=2"));
+        assert_eq!(parse(&mut parser, None, "1,2"), Err(NO_HEADER), "not those of before");
+    }
+
+    #[test]
+    fn configured_fields_select_columns() {
+        let mut parser = columned(ColumnNames::FirstLine, ",", &["c", "a"], false);
+        assert_eq!(parse(&mut parser, Some("a,b,c"), "1,2,3").as_deref(), Ok("a=1 c=3"));
+        assert_eq!(parse(&mut parser, Some("a,b"), "1,2").as_deref(), Ok("a=1"));
+        let mut strict = columned(ColumnNames::FirstLine, ",", &["c", "a"], true);
+        assert_eq!(parse(&mut strict, Some("a,b"), "1,2"), Err(MISSING_COLUMN));
+        assert_eq!(parse(&mut strict, Some("a,b,c"), "1,2"), Err("too_few_fields"));
+    }
+
+    #[test]
+    fn names_of_a_fields_line_are_separated_by_the_delimiter_or_spaces() {
+        for (delimiter, header, line) in [
+            (" ", "#Fields: a  b", "1 2"),
+            ("\t", "#Fields: a b", "1\t2"),
+            ("\t", "#fields\ta\tb", "1\t2"),
+            (",", "#FIELDS: a,b", "1,2"),
+            ("|", "#fields|a|b", "1|2"),
+        ] {
+            let mut parser = columned(ColumnNames::FieldsLine, delimiter, &[], true);
+            assert_eq!(
+                parse(&mut parser, Some(header), line).as_deref(),
+                Ok("a=1 b=2"),
+                "{header}"
+            );
+        }
+    }
+
+    #[test]
+    fn without_an_option_a_header_decides_if_it_has_the_configured_names() {
+        let mut parser = columned(ColumnNames::IfPresent, " ", &["a", "b"], false);
+        for (header, expected) in [
+            (None, "a=1 b=2"),
+            (Some("#Fields: a b"), "a=1 b=2"),
+            (Some("#Fields: b a"), "b=1 a=2"),
+            (Some("#Fields: b c"), "b=1"),
+            (Some("#Fields: x y"), "a=1 b=2"),
+            (Some("#Fields: a y"), "a=1 b=2"),
+            (Some("b a"), "a=1 b=2"),
+        ] {
+            assert_eq!(parse(&mut parser, header, "1 2").as_deref(), Ok(expected), "{header:?}");
+        }
     }
 }
