@@ -124,6 +124,7 @@ struct Reader {
     rig: SourceRig,
     source: FileSource,
     folder: tempfile::TempDir,
+    header: None,
     limits: LineLimits,
     rows: Vec<(u64, Vec<u8>)>,
 }

@@ -2,6 +2,7 @@
 
 use crate::discover::{Exclude, Pattern};
 use crate::{Framing, HeaderLines, LineFilters, LineLimits, Range, Symlinks};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settings of a source of files.
@@ -32,7 +33,7 @@ pub struct TailSettings {
     /// How lines become events; `None` if each line is an event.
     pub framing: Option<Framing>,
     /// Which lines name the columns of the others; `None` if no component asks for them.
-    pub header: Option<HeaderLines>,
+    pub header: Option<Arc<HeaderLines>>,
     /// Limits on long lines.
     pub limits: LineLimits,
 }

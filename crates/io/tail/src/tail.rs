@@ -192,7 +192,7 @@ pub struct Tail {
     /// How bytes become events; `None` if each line is an event.
     framer: Option<Box<FileFramer>>,
     /// Which lines name the columns of the others.
-    header: Option<HeaderLines>,
+    header: Option<Arc<HeaderLines>>,
     /// Overlong lines whose end is being searched, at most one per cursor.
     long: Vec<LongScan>,
     unfinished: Option<Unfinished>,
@@ -257,7 +257,7 @@ impl Tail {
     }
 
     /// Sets which lines name the columns of the others.
-    pub fn with_header(mut self, header: Option<&HeaderLines>) -> Tail {
+    pub fn with_header(mut self, header: Option<&Arc<HeaderLines>>) -> Tail {
         self.header = header.cloned();
         self
     }

@@ -155,7 +155,7 @@ impl Tail {
             raw.truncate(read);
             let is_relevant = from > 0 || has_header(&lines, &raw);
             let searched = if is_relevant { self.search_in(&lines, &raw, from) } else { 0 };
-            let is_done = searched == 0 || matches!(lines, HeaderLines::FirstLine { .. });
+            let is_done = searched == 0 || matches!(*lines, HeaderLines::FirstLine { .. });
             let end = if is_done { offset } else { from + searched as u64 };
             self.descriptor.headers.reach(from, end.min(offset));
         }

@@ -20,6 +20,7 @@ pub fn settings(folder: &Path, names: &str) -> TailSettings {
         range: None,
         filters: LineFilters::new(None, None).unwrap(),
         framing: None,
+        header: None,
         limits: LineLimits { line_max: 256 * 1024, long: LongLine::Truncate },
     }
 }

@@ -85,6 +85,7 @@ pub fn settings(options: &Value) -> TailSettings {
         range: options.backfill.as_ref().map(range),
         filters: LineFilters::new(None, None).unwrap(),
         framing: framing(&options, is(&options.format, "auto"), line_max),
+        header: None,
         limits: LineLimits { line_max, long: options.on_long_line },
     }
 }
