@@ -1,6 +1,6 @@
 //! Which lines of a source name the columns that its readers parse.
 
-use millstream_components::component::HeaderLines;
+pub use millstream_components::component::HeaderLines;
 use millstream_config::{Component, Config, Fault};
 use millstream_model::Kind;
 use std::collections::HashSet;
@@ -17,8 +17,23 @@ pub fn of(config: &Config, source: &Component) -> Option<HeaderLines> {
 /// Returns an error for each component that expects other header lines from a source than a
 /// component before it.
 pub fn conflicts(config: &Config) -> Vec<Fault> {
-    let sources = config.components.iter().filter(|component| component.kind == Kind::Source);
-    sources.flat_map(|source| conflicts_of(config, source)).collect()
+    let sources = || config.components.iter().filter(|c| c.kind == Kind::Source);
+    let found: HashSet<&str> = sources()
+        .filter(|source| source.type_name == "file")
+        .flat_map(|source| readers(config, source))
+        .map(|reader| reader.id.as_str())
+        .collect();
+    let is_unread = |c: &&Component| {
+        c.decoded.header_lines().iter().any(is_certain) && !found.contains(c.id.as_str())
+    };
+    let unread = config.components.iter().filter(is_unread).map(without_files);
+    sources().flat_map(|source| conflicts_of(config, source)).chain(unread).collect()
+}
+
+/// Returns the error of a component that expects header lines, which no source finds for it.
+fn without_files(component: &Component) -> Fault {
+    let what = format!("`{}` expects header lines, which only source `file` finds", component.id);
+    Fault::new(&component.place, what, "read a source `file`, or list `fields` without `header`")
 }
 
 fn conflicts_of(config: &Config, source: &Component) -> Vec<Fault> {

@@ -273,3 +273,33 @@ fn time_formats_lookups_inputs_and_types_are_reported_together() {
         assert!(found.iter().any(|fault| fault.contains(part)), "{part} is not in {found:?}");
     }
 }
+
+#[test]
+fn header_lines_are_those_of_one_file_source() {
+    let found = |source: &str, one: &str, other: &str| {
+        let text = format!(
+            "data_dir: /tmp/x\nsources: {{ app: {source} }}\n\
+             transforms:\n  one: {{ type: parse, inputs: [app], {one} }}\n\
+             \x20 other: {{ type: parse, inputs: [one], {other} }}\n\
+             sinks: {{ out: {{ type: blackhole, inputs: [other] }} }}\n"
+        );
+        let config = load(&text);
+        let source = config.components.iter().find(|component| component.id == "app").unwrap();
+        let messages = faults(&config).iter().map(ToString::to_string).collect::<Vec<_>>();
+        (headers::of(&config, source), messages)
+    };
+    let file = "{ type: file, include: [/x/a.log] }";
+    let (json, auto) = ("format: json", "format: csv, fields: [a]");
+    let (first, fields) = ("format: csv, header: first_line", "format: csv, header: fields_line");
+    assert_eq!(found(file, json, json), (None, Vec::new()));
+    assert_eq!(found(file, json, "format: csv, fields: [a], header: none"), (None, Vec::new()));
+    let delimiter = || ",".to_owned();
+    let if_present = headers::HeaderLines::IfPresent { delimiter: delimiter() };
+    assert_eq!(found(file, json, auto), (Some(if_present), Vec::new()));
+    let first_line = headers::HeaderLines::FirstLine { delimiter: delimiter() };
+    assert_eq!(found(file, auto, first), (Some(first_line), Vec::new()));
+    let (_, messages) = found(file, first, fields);
+    assert!(messages.len() == 1 && messages[0].contains("different header lines"), "{messages:?}");
+    let (_, messages) = found("{ type: stdin }", json, first);
+    assert!(messages.len() == 1 && messages[0].contains("only source `file`"), "{messages:?}");
+}

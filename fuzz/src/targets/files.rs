@@ -124,7 +124,6 @@ struct Reader {
     rig: SourceRig,
     source: FileSource,
     folder: tempfile::TempDir,
-    header: None,
     limits: LineLimits,
     rows: Vec<(u64, Vec<u8>)>,
 }
@@ -208,6 +207,7 @@ fn open(rig: &SourceRig, folder: &Path, limits: LineLimits) -> FileSource {
         range: None,
         filters: LineFilters::new(None, None).expect("no filter"),
         framing: None,
+        header: None,
         limits,
     };
     FileSource::open(settings, rig.open()).expect("a store in memory")

@@ -200,12 +200,7 @@ fn rule(multiline: &Multiline) -> Result<Rule, SpecError> {
         }
         (Some(FirstLine::Matcher(start)), Some(more), None) => Rule::StartContinue(start, more),
         (Some(FirstLine::Matcher(start)), None, Some(end)) => Rule::StartEnd(start, end),
-        (Some(FirstLine::Matcher(Matcher::Pattern(start))), None, None)
-            if slow_log::is_started_by(|line| start.is_match(line)) =>
-        {
-            Rule::SlowLog(start)
-        }
-        (Some(FirstLine::Matcher(start)), None, None) => Rule::Start(start),
+        (Some(FirstLine::Matcher(start)), None, None) => started_by(start),
         (None, Some(more), None) => Rule::Continue(more),
         (None, None, Some(end)) => Rule::End(end),
         (None, None, None) => {
@@ -215,6 +210,16 @@ fn rule(multiline: &Multiline) -> Result<Rule, SpecError> {
             ));
         }
     })
+}
+
+/// Returns the rule for events of which only the first lines are known.
+fn started_by(start: Matcher) -> Rule {
+    match start {
+        Matcher::Pattern(start) if slow_log::is_started_by(|line| start.is_match(line)) => {
+            Rule::SlowLog(start)
+        }
+        start => Rule::Start(start),
+    }
 }
 
 /// The compiled format of [`Start`].

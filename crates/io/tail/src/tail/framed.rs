@@ -38,21 +38,13 @@ impl Tail {
             framer.end();
             return Ok(Some(Read::Nothing));
         }
-        let mut framed = find(framer, request, fill, buffers, portion);
-        let mut header = None;
-        if self.header.is_some() {
-            header = self.split_events(framer, request, fill, (buffers, portion), &mut framed);
-            if !self.admit_with(request, fill, header.as_ref()) {
-                let raw = raw_of(framer, fill, buffers, (begin, portion.bytes));
-                self.content()?.unread_last(raw);
-                return Ok(Some(Read::Full));
-            }
-        }
-        let rows_before = fill.builder.rows();
-        let used = self.add_events(framer, request, fill, buffers, framed);
-        if self.header.is_some() {
-            self.note_lines(request, fill, rows_before, header, used as u64);
-        }
+        let framed = find(framer, request, fill, buffers, portion);
+        let Some(used) = self.add_admitted(framer, request, fill, (buffers, portion), framed)
+        else {
+            let raw = raw_of(framer, fill, buffers, (begin, portion.bytes));
+            self.content()?.unread_last(raw);
+            return Ok(Some(Read::Full));
+        };
         let raw = &raw_of(framer, fill, buffers, (begin, portion.bytes))[used..];
         self.content()?.unread_last(raw);
         if used < portion.bytes {
@@ -146,6 +138,29 @@ impl Tail {
         let is_all =
             bytes == request.left() || self.ends_at(request.position() + bytes as u64, request)?;
         Ok(Portion { position: request.position(), bytes, wanted: requested, is_all })
+    }
+
+    /// Adds the events up to the next header; returns the number of file bytes they use. `None` if
+    /// their columns are not those of the other events of the block.
+    fn add_admitted(
+        &mut self,
+        framer: &FileFramer,
+        request: Request<'_>,
+        fill: &mut Fill,
+        (buffers, portion): (&mut Buffers, Portion),
+        mut framed: Framed,
+    ) -> Option<usize> {
+        if self.header.is_none() {
+            return Some(self.add_events(framer, request, fill, buffers, framed));
+        }
+        let found = self.split_events(framer, request, fill, (buffers, portion), &mut framed);
+        if !self.admit_with(request, fill, found.as_ref()) {
+            return None;
+        }
+        let rows_before = fill.builder.rows();
+        let used = self.add_events(framer, request, fill, buffers, framed);
+        self.note_lines(request, fill, rows_before, found, used as u64);
+        Some(used)
     }
 
     /// Adds the events to the batch; returns the number of file bytes they use.

@@ -230,8 +230,8 @@ fn kind_of_event(lines: &HeaderLines, text: &[u8], offset: u64, current: Option<
     }
 }
 
-/// Whether a file that begins with `raw` may have a header that must be searched. Files of lines
-/// without columns of their own must not be read from their beginning at each start.
+/// Whether a file that begins with `raw` may have a header that must be searched. Files without
+/// header lines must not be read from their beginning at each start.
 fn has_header(lines: &HeaderLines, raw: &[u8]) -> bool {
     let head = &raw[..raw.len().min(HEADER_BYTES_MAX)];
     match lines {
