@@ -76,8 +76,8 @@ impl<W: Write> Write for UntilClosed<W> {
 }
 
 impl Output {
-    /// Returns an output to standard output. What nobody reads any more, as behind `head`, is
-    /// discarded without an error.
+    /// Returns an output to standard output. Once its reader is gone, as behind `head`, the
+    /// rest is discarded without an error.
     pub fn stdout() -> Output {
         Output::new(Box::new(UntilClosed(Some(io::stdout()))))
     }
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_reads_is_discarded() {
+    fn the_rest_is_discarded_once_the_reader_is_gone() {
         let (reader, writer) = io::pipe().unwrap();
         let mut output = UntilClosed(Some(writer));
         output.write_all(b"read").unwrap();

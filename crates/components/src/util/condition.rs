@@ -122,7 +122,7 @@ fn with_input<T>(expression: &Expression, batch: &Batch, run: impl FnOnce(&Input
     let message = OnceCell::new();
     let field = |name: &str| match batch.fields.get(name) {
         _ if name == LINE => Some(Field::from(&batch.message)),
-        _ if batch.metadata.get(name).is_some() => batch.metadata.get(name).map(Field::from),
+        _ if batch.metadata(name).is_some() => batch.metadata(name).map(Field::from),
         _ if name == "message" => {
             Some(Field::from(&**message.get_or_init(|| batch.message_column())))
         }

@@ -142,8 +142,8 @@ impl Metadata {
     /// Returns the metadata column that has it, if one has.
     pub fn column(self, batch: &Batch) -> Option<&Column> {
         match self {
-            Metadata::Stream => batch.metadata.get(STREAM),
-            Metadata::Partial => batch.metadata.get(PARTIAL),
+            Metadata::Stream => batch.metadata(STREAM),
+            Metadata::Partial => batch.metadata(PARTIAL),
             _ => None,
         }
     }

@@ -101,7 +101,8 @@ pub struct Batch {
     /// Fields that were parsed from the rows or added to them.
     pub fields: Columns,
     /// Metadata that differs between rows, which no field hides: [`STREAM`] and [`PARTIAL`].
-    pub metadata: Columns,
+    /// `None` if the source knows none.
+    pub metadata: Option<Columns>,
     /// Rows that remain; all if `None`.
     pub selection: Option<BooleanBuffer>,
     /// Rows truncated at `max_line`, ascending.
@@ -117,6 +118,11 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Returns the metadata column of this name.
+    pub fn metadata(&self, name: &str) -> Option<&Column> {
+        self.metadata.as_ref()?.get(name)
+    }
+
     /// Returns the number of rows, selected or not.
     pub fn rows(&self) -> usize {
         self.starts.len()
@@ -462,7 +468,7 @@ impl BatchBuilder {
             ids,
             message,
             shown: None,
-            metadata: Columns::default(),
+            metadata: None,
             fields: Columns::default(),
             selection: None,
             truncated: self.truncated.into(),

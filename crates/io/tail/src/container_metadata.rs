@@ -35,7 +35,11 @@ impl ContainerMetadata {
         for (name, mut cells) in [(STREAM, self.streams), (PARTIAL, self.partial)] {
             if !cells.is_empty() {
                 cells.resize(batch.rows(), Cell::ABSENT);
-                batch.metadata.set(Column::new(name.into(), cells, Bytes::from_static(TEXT)));
+                batch.metadata.get_or_insert_default().set(Column::new(
+                    name.into(),
+                    cells,
+                    Bytes::from_static(TEXT),
+                ));
             }
         }
     }

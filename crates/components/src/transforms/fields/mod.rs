@@ -69,7 +69,7 @@ fn column(batch: &Batch, name: &str) -> Option<Column> {
             Some(batch.message_column().into_owned())
         }
         LINE => Some(batch.message.clone()),
-        _ => batch.metadata.get(name).or_else(|| batch.fields.get(name)).cloned(),
+        _ => batch.metadata(name).or_else(|| batch.fields.get(name)).cloned(),
     }
 }
 

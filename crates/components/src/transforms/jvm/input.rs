@@ -3,7 +3,7 @@
 use super::Limits;
 use crate::util::message::{MESSAGE, note_message_field};
 use millstream_jvm::{Answer, CallError, InputColumn, InputSegment, Operator};
-use millstream_model::{Batch, Column, LINE, Segment};
+use millstream_model::{Batch, Column, Columns, LINE, Segment};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl<'b> Input<'b> {
         let lines = reads_lines.then(|| Cow::Owned(batch.message.named(LINE.into())));
         let messages = std::iter::once(batch.message_column());
         let columns: Vec<Cow<'_, Column>> = messages
-            .chain(others.chain(batch.metadata.iter()).map(Cow::Borrowed))
+            .chain(others.chain(batch.metadata.iter().flat_map(Columns::iter)).map(Cow::Borrowed))
             .chain(lines)
             .collect();
         let names = columns.iter().map(|column| column.name.clone()).collect();

@@ -74,7 +74,7 @@ impl Field {
         match self {
             Offset | Id | PreviousOffset | Truncated | Message | Line => true,
             Timestamp => batch.time.is_some(),
-            Field::Metadata(name) => batch.metadata.get(name).is_some(),
+            Field::Metadata(name) => batch.metadata(name).is_some(),
             Field::Named(name) => {
                 batch.fields.get(name).is_some() || batch.fields.get(MEMBERS).is_some()
             }
@@ -95,7 +95,7 @@ impl Field {
             Field::File => Some(segment.origin.name.as_bytes()).filter(|name| !name.is_empty())?,
             Field::Message => return batch.message_text(row),
             Field::Line => batch.text(row),
-            Field::Metadata(name) => return batch.value(batch.metadata.get(name)?, row).plain(),
+            Field::Metadata(name) => return batch.value(batch.metadata(name)?, row).plain(),
             Field::Named(name) => {
                 let column =
                     batch.fields.get(name).and_then(|column| batch.value(column, row).plain());

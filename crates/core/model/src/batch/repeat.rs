@@ -3,7 +3,7 @@
 use super::{Batch, Segment};
 use crate::origin::TIME_UNKNOWN;
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
-use millstream_columns::{Cell, Column};
+use millstream_columns::{Cell, Column, Columns};
 
 impl Batch {
     /// Returns a batch with `counts[row]` events for each selected row, and none for the others.
@@ -24,7 +24,8 @@ impl Batch {
         made.message = column(&self.message);
         made.ids = self.ids.as_ref().map(column);
         self.fields.iter().for_each(|field| made.fields.set(column(field)));
-        self.metadata.iter().for_each(|field| made.metadata.set(column(field)));
+        let columns = |columns: &Columns| columns.iter().map(column).collect::<Vec<_>>().into();
+        made.metadata = self.metadata.as_ref().map(columns);
         let shown = |shown: &BooleanBuffer| rows.iter().map(|row| shown.value(*row)).collect();
         made.shown = self.shown.as_ref().map(shown);
         made.selection = None;

@@ -122,11 +122,11 @@ impl Batch {
             self.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row))
         };
         let offset = |row: &usize| segment_of(*row).map_or(0, |of| self.offset(of, *row));
-        let mut metadata = Columns::default();
-        for column in self.metadata.iter() {
+        let column = |column: &Column| {
             let cells: Vec<Cell> = rows.iter().map(|row| column.cells()[*row]).collect();
-            metadata.set(Column::new(column.name.clone(), cells, column.own().clone()));
-        }
+            Column::new(column.name.clone(), cells, column.own().clone())
+        };
+        let columns = |columns: &Columns| columns.iter().map(column).collect::<Vec<_>>().into();
         let shown = |shown: &BooleanBuffer| rows.iter().map(|row| shown.value(*row)).collect();
         let is_truncated = |(_, row): &(usize, &usize)| self.is_truncated(**row);
         let truncated = rows.iter().enumerate().filter(is_truncated);
@@ -139,7 +139,7 @@ impl Batch {
             offsets: Some(rows.iter().map(offset).collect()),
             ordinals: self.ordinals.as_ref().map(|of| rows.iter().map(|row| of[*row]).collect()),
             shown: self.shown.as_ref().map(shown),
-            metadata,
+            metadata: self.metadata.as_ref().map(columns),
             selection: None,
             truncated: truncated.map(|(at, _)| at as u32).collect(),
             time: self.time.as_ref().map(|_| rows.iter().map(time).collect()),

@@ -39,12 +39,8 @@ impl Tail {
             return Ok(Some(Read::Nothing));
         }
         let framed = find(framer, request, fill, buffers, portion);
-        let Some(used) = self.add_admitted(framer, request, fill, (buffers, portion), framed)
-        else {
-            let raw = raw_of(framer, fill, buffers, (begin, portion.bytes));
-            self.content()?.unread_last(raw);
-            return Ok(Some(Read::Full));
-        };
+        let used = self.add_admitted(framer, request, fill, (buffers, portion), framed)?;
+        let Some(used) = used else { return Ok(Some(Read::Full)) };
         let raw = &raw_of(framer, fill, buffers, (begin, portion.bytes))[used..];
         self.content()?.unread_last(raw);
         if used < portion.bytes {
@@ -149,18 +145,20 @@ impl Tail {
         fill: &mut Fill,
         (buffers, portion): (&mut Buffers, Portion),
         mut framed: Framed,
-    ) -> Option<usize> {
+    ) -> io::Result<Option<usize>> {
         if self.header.is_none() {
-            return Some(self.add_events(framer, request, fill, buffers, framed));
+            return Ok(Some(self.add_events(framer, request, fill, buffers, framed)));
         }
         let found = self.split_events(framer, request, fill, (buffers, portion), &mut framed);
         if !self.admit_with(request, fill, found.as_ref()) {
-            return None;
+            let raw = raw_of(framer, fill, buffers, (fill.used, portion.bytes));
+            self.content()?.unread_last(raw);
+            return Ok(None);
         }
         let rows_before = fill.builder.rows();
         let used = self.add_events(framer, request, fill, buffers, framed);
         self.note_lines(request, fill, rows_before, found, used as u64);
-        Some(used)
+        Ok(Some(used))
     }
 
     /// Adds the events to the batch; returns the number of file bytes they use.

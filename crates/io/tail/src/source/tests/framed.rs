@@ -143,7 +143,7 @@ fn events_of_containers_have_their_stream() {
     let mut fixture = Fixture::new(json!({ "format": "auto" }), &["out"]);
     fixture.append("0.log", "just a line\n");
     let plain = &fixture.batches()[0];
-    assert!(plain.metadata.is_empty());
+    assert!(plain.metadata.is_none());
     let line = |rest: &str| format!("2026-11-22T10:00:01.5Z {rest}\n");
     let lines = ["stdout F one", "stderr P two ", "stderr F lines", "broken", "stderr P part"];
     fixture.append("cri.log", lines.map(line).concat());
@@ -155,7 +155,7 @@ fn events_of_containers_have_their_stream() {
     let mut all = Vec::new();
     for batch in fixture.batches() {
         let value = |name: &str, row: usize| {
-            let value = batch.metadata.get(name).map(|column| batch.value(column, row).text());
+            let value = batch.metadata(name).map(|column| batch.value(column, row).text());
             String::from_utf8(value.flatten().unwrap_or_default().into_owned()).unwrap()
         };
         all.extend((0..batch.rows()).map(|row| {
@@ -180,12 +180,13 @@ fn events_of_containers_have_their_stream() {
 /// The line ends within an event are line feeds, whatever they are in the file.
 #[test]
 fn line_ends_within_events_are_line_feeds() {
-    let in_utf16 =
-        |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
-    let in_utf8 = |text: &str| text.as_bytes().to_vec();
-    let encodings: [(_, &dyn Fn(&str) -> Vec<u8>); 2] =
-        [("utf-8", &in_utf8), ("utf-16le", &in_utf16)];
-    for (name, encoded) in encodings {
+    for name in ["utf-8", "utf-16le"] {
+        let encoded = |text: &str| -> Vec<u8> {
+            match name {
+                "utf-8" => text.as_bytes().to_vec(),
+                _ => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+            }
+        };
         let mut options = timestamps();
         if name != "utf-8" {
             options["encoding"] = name.into();
