@@ -195,7 +195,7 @@ pub struct Tail {
     header: Option<Arc<HeaderLines>>,
     /// Overlong lines whose end is being searched, at most one per cursor.
     long: Vec<LongScan>,
-    unfinished: Option<Unfinished>,
+    unfinished: Option<Box<Unfinished>>,
     /// Where the last piece of a long line ends that does not end the line.
     piece_end: Option<u64>,
     /// NUL bytes at a cursor whose end is being searched.
@@ -394,7 +394,7 @@ impl Tail {
     /// Whether the line at the cursor has ended at `offset` for the timeout.
     fn is_overdue(&self, offset: u64, request: Request<'_>) -> bool {
         let Some(timeout) = request.read_timeout else { return false };
-        self.unfinished.is_some_and(|line| {
+        self.unfinished.as_deref().is_some_and(|line| {
             (line.begin, line.end) == (request.position(), offset)
                 && request.cx.now.since_start - line.since >= timeout
         })
@@ -404,8 +404,10 @@ impl Tail {
     fn note_unfinished(&mut self, request: Request<'_>, bytes: usize) {
         let (begin, now) = (request.position(), request.cx.now.since_start);
         let end = begin + bytes as u64;
-        let same = self.unfinished.filter(|line| (line.begin, line.end) == (begin, end));
-        self.unfinished = same.or(Some(Unfinished { begin, end, since: now }));
+        let is_same = |line: &Unfinished| (line.begin, line.end) == (begin, end);
+        if request.read_timeout.is_some() && !self.unfinished.as_deref().is_some_and(is_same) {
+            self.unfinished = Some(Box::new(Unfinished { begin, end, since: now }));
+        }
     }
 
     /// Returns when an incomplete last line counts as complete, `timeout` after its last byte.
@@ -413,7 +415,7 @@ impl Tail {
         let is_last = |line: &Unfinished| {
             self.cursors.list().iter().any(|cursor| cursor.position == line.begin)
         };
-        self.unfinished.filter(is_last).map(|line| line.since + timeout)
+        self.unfinished.as_deref().filter(|line| is_last(line)).map(|line| line.since + timeout)
     }
 
     /// Checks whether the file is shorter than what was read of it. Reads the last known byte

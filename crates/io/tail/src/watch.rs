@@ -13,6 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// Maximum number of pending names, to bound memory.
 const NAMES_MAX: usize = 10_000;
@@ -230,10 +231,13 @@ impl Watch {
     }
 }
 
-/// Returns how many watches a user may have.
+/// Returns how many watches a user may have, read once.
 fn watches_max() -> usize {
-    let text = std::fs::read_to_string(WATCHES_MAX_PATH).unwrap_or_default();
-    text.trim().parse().unwrap_or(WATCHES_MAX)
+    static MAX: LazyLock<usize> = LazyLock::new(|| {
+        let text = std::fs::read_to_string(WATCHES_MAX_PATH).unwrap_or_default();
+        text.trim().parse().unwrap_or(WATCHES_MAX)
+    });
+    *MAX
 }
 
 /// Returns the paths of a name in a watched folder: several if symlinks lead to the folder.

@@ -68,7 +68,9 @@ fn the_events_of_a_path_have_every_byte_that_was_read_of_it() {
     fs::write(path("older.log.zst"), &zstandard).unwrap();
     let mut rig = SourceRig::new(&["a"]);
     rig.until_eof = true;
-    // The first expression of a process reads how many processors it has.
+    // The first expression of a process reads how many processors it has, and the first source how
+    // many files it may watch.
+    drop(FileSource::open(settings(folder.path(), "none"), SourceRig::new(&["b"]).open()).unwrap());
     let of_source = settings(folder.path(), "*.log*");
     let truth = thread_bytes(|| {
         let mut source = FileSource::open(of_source, rig.open()).unwrap();

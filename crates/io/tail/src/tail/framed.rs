@@ -39,6 +39,7 @@ impl Tail {
             return Ok(Some(Read::Nothing));
         }
         let framed = find(framer, request, fill, buffers, portion);
+        let whole = framed.used;
         let used = self.add_admitted(framer, request, fill, (buffers, portion), framed)?;
         let Some(used) = used else { return Ok(Some(Read::Full)) };
         let raw = &raw_of(framer, fill, buffers, (begin, portion.bytes))[used..];
@@ -56,11 +57,8 @@ impl Tail {
             framer.end();
         }
         self.block_bytes = BLOCK_BYTES;
-        Ok(Some(if portion.bytes < portion.wanted && !request.finish {
-            Read::End
-        } else {
-            Read::More
-        }))
+        let is_end = used == whole && portion.bytes < portion.wanted && !request.finish;
+        Ok(Some(if is_end { Read::End } else { Read::More }))
     }
 
     /// Skips NUL bytes at the cursor, or returns the bytes before a line that begins with some.

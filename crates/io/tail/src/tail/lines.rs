@@ -35,6 +35,7 @@ impl Tail {
         } else if newlines.is_empty() {
             self.unfinished(request, fill, (n, requested))
         } else {
+            let whole = newlines.last().map_or(0, |last| *last as usize + 1);
             if !self.lines(request, fill, newlines) {
                 let text = fill.block.filled(begin + n);
                 self.content()?.unread_last(&text[begin..]);
@@ -42,7 +43,8 @@ impl Tail {
             }
             // A short read is enough to stop here; only `finish` needs an empty read as proof of
             // the end.
-            Ok(if n < requested && !request.finish { Read::End } else { Read::More })
+            let is_end = fill.used == begin + whole && n < requested && !request.finish;
+            Ok(if is_end { Read::End } else { Read::More })
         };
         if fill.used < begin + n {
             self.note_end(request.position() + n as u64, request.cx);

@@ -155,8 +155,8 @@ fn events_of_containers_have_their_stream() {
     let mut all = Vec::new();
     for batch in fixture.batches() {
         let value = |name: &str, row: usize| {
-            let value = batch.metadata(name).map(|column| batch.value(column, row).text());
-            String::from_utf8(value.flatten().unwrap_or_default().into_owned()).unwrap()
+            let value = batch.metadata(name).and_then(|column| batch.value(column, row).plain());
+            String::from_utf8(value.unwrap_or_default().into_owned()).unwrap()
         };
         all.extend((0..batch.rows()).map(|row| {
             let text = String::from_utf8_lossy(batch.text(row)).into_owned();
