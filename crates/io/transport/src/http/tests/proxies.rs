@@ -109,9 +109,8 @@ async fn a_proxy_that_does_not_help_is_named() {
         let login = login.map(str::to_owned);
         fix.proxy(Behavior { refuses, login, ..Behavior::default() })
     };
-    let closed = with(None, None);
-    let gone = closed.uri(LOGIN);
-    drop(closed);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = format!("http://{LOGIN}{closed}");
     let (wants_login, forbids, fails) =
         (with(None, Some(HEADER)), with(Some(403), None), with(Some(503), None));
     let cases = [
