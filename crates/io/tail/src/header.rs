@@ -11,6 +11,10 @@ pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 /// that is read again, the file is searched.
 const HEADERS_MAX: usize = 32;
 
+/// Most bytes of the header lines of a file that are remembered: they are in memory, and saved with
+/// its checkpoints.
+const HEADERS_BYTES_MAX: usize = HEADER_BYTES_MAX;
+
 /// What a header line of W3C, IIS and Zeek begins with, in any case.
 const FIELDS: &[u8] = b"#fields";
 
@@ -68,6 +72,20 @@ impl HeaderLines {
         }
     }
 
+    /// Whether an unfinished line may become one that names columns.
+    pub fn may_become_header(&self, line: &[u8], offset: u64, current: Option<&str>) -> bool {
+        let line = trimmed(line, offset);
+        match self {
+            HeaderLines::IfPresent { .. } | HeaderLines::FieldsLine { .. } => {
+                line.first() == Some(&b'#')
+            }
+            HeaderLines::FirstLine { .. } if offset == 0 => true,
+            HeaderLines::FirstLine { delimiter } => current.is_some_and(|current| {
+                begins_with_column_of(&String::from_utf8_lossy(line), current, delimiter)
+            }),
+        }
+    }
+
     #[cold]
     fn of_comment(&self, line: &[u8], delimiter: &str) -> LineKind {
         let rest = line.get(FIELDS.len()..).unwrap_or_default();
@@ -97,23 +115,31 @@ fn header(line: &[u8]) -> LineKind {
     }
 }
 
-/// Whether a line has the columns of a header, in any order.
+/// Whether a line has the columns of a header, in any order, with blanks and quotation marks around
+/// them or without.
 fn has_columns_of(line: &[u8], header: &str, delimiter: &str) -> bool {
-    if line.len() != header.len() || line.is_empty() {
+    let Ok(line) = std::str::from_utf8(line) else { return false };
+    if !begins_with_column_of(line, header, delimiter) {
         return false;
     }
-    if line == header.as_bytes() {
-        return true;
-    }
-    let Ok(line) = std::str::from_utf8(line) else { return false };
     let sorted = |text: &str| {
-        let mut columns: Vec<String> = text.split(delimiter).map(str::to_owned).collect();
+        let mut columns: Vec<String> =
+            text.split(delimiter).map(|part| bare(part).into()).collect();
         columns.sort_unstable();
         columns
     };
-    // Most lines of this length differ already here.
-    let first = line.split(delimiter).next().unwrap_or_default();
-    header.split(delimiter).any(|column| column == first) && sorted(line) == sorted(header)
+    sorted(line) == sorted(header)
+}
+
+/// Whether a line, which may be unfinished, begins with a name in a header: few lines with values do.
+fn begins_with_column_of(line: &str, header: &str, delimiter: &str) -> bool {
+    let first = line.split(delimiter).next().map(bare).unwrap_or_default();
+    !line.is_empty() && header.contains(first)
+}
+
+/// Returns the name of a column without the blanks and quotation marks around it.
+fn bare(column: &str) -> &str {
+    column.trim_matches([' ', '\t', '"', '\''])
 }
 
 /// The header lines of a part of a file.
@@ -161,10 +187,15 @@ impl KnownHeaders {
             return;
         }
         self.list.push((end, header));
-        if self.list.len() > HEADERS_MAX {
+        while self.list.len() > 1 && self.is_too_large() {
             self.list.remove(0);
             self.from = self.list[0].0;
         }
+    }
+
+    fn is_too_large(&self) -> bool {
+        let bytes: usize = self.list.iter().map(|(_, header)| header.len()).sum();
+        self.list.len() > HEADERS_MAX || bytes > HEADERS_BYTES_MAX
     }
 
     /// Records that all header lines between two offsets were added.
@@ -234,13 +265,44 @@ mod tests {
     }
 
     #[test]
+    fn long_headers_are_forgotten_earlier() {
+        let mut headers = KnownHeaders::default();
+        for n in 1..=3 {
+            headers.add(n * 10, n.to_string().repeat(HEADERS_BYTES_MAX / 2).into());
+            headers.reach(n * 10 - 10, n * 10);
+        }
+        assert!(!headers.covers(15) && headers.covers(20) && headers.at(30).is_some());
+        headers.add(40, "4".repeat(2 * HEADERS_BYTES_MAX).into());
+        assert!(headers.at(40).is_some(), "the last one is always known");
+    }
+
+    #[test]
+    fn an_unfinished_line_may_become_a_header() {
+        let delimiter = || ",".to_owned();
+        let first = HeaderLines::FirstLine { delimiter: delimiter() };
+        assert!(first.may_become_header(b"x", 0, None));
+        assert!(first.may_become_header(b"b,", 9, Some("a,b")));
+        assert!(!first.may_become_header(b"1,", 9, Some("a,b")));
+        for lines in [
+            HeaderLines::IfPresent { delimiter: delimiter() },
+            HeaderLines::FieldsLine { delimiter: delimiter() },
+        ] {
+            assert!(lines.may_become_header(b"#Fi", 9, None));
+            assert!(lines.may_become_header(b"\xef\xbb\xbf#", 0, None));
+            assert!(!lines.may_become_header(b"1", 0, None));
+        }
+    }
+
+    #[test]
     fn the_first_line_and_its_repetitions_name_columns() {
         let first = HeaderLines::FirstLine { delimiter: ",".into() };
         let header = |text: &str| LineKind::Header(text.into());
         assert_eq!(first.kind(b"\xef\xbb\xbfa,b\n", 0, None), header("a,b"));
         assert_eq!(first.kind(b"a,b\n", 9, Some("a,b")), header("a,b"));
         assert_eq!(first.kind(b"b,a\r\n", 9, Some("a,b")), header("b,a"));
-        for row in [&b"a,c\n"[..], b"ab,\n", b"\n", b"a,a\n", b"a,b,\n"] {
+        assert_eq!(first.kind(b"b,\"a\"\n", 9, Some("a,b")), header("b,\"a\""));
+        assert_eq!(first.kind(b" b , a\n", 9, Some("'a',b")), header(" b , a"));
+        for row in [&b"a,c\n"[..], b"ab,\n", b"\n", b"a,a\n", b"a,b,\n", b"b\n"] {
             assert_eq!(first.kind(row, 9, Some("a,b")), LineKind::Row);
         }
         assert_eq!(first.kind(b"a,b\n", 9, None), LineKind::Row);

@@ -141,6 +141,9 @@ impl Request<'_> {
     }
 }
 
+/// Byte order marks.
+const MARKS: [&[u8]; 3] = [b"\xEF\xBB\xBF", b"\xFF\xFE", b"\xFE\xFF"];
+
 /// An incomplete last line.
 #[derive(Clone, Copy)]
 struct Unfinished {
@@ -195,6 +198,7 @@ pub struct Tail {
     header: Option<Arc<HeaderLines>>,
     /// Overlong lines whose end is being searched, at most one per cursor.
     long: Vec<LongScan>,
+    /// The last line, if it has no end.
     unfinished: Option<Box<Unfinished>>,
     /// Where the last piece of a long line ends that does not end the line.
     piece_end: Option<u64>,
@@ -400,14 +404,26 @@ impl Tail {
         })
     }
 
-    /// Notes that the last line, at the cursor, has `bytes` and no end.
-    fn note_unfinished(&mut self, request: Request<'_>, bytes: usize) {
+    /// Notes that the last line, at the cursor, has no end up to `end`. `text` is its beginning, or
+    /// its end.
+    fn note_unfinished(&mut self, request: Request<'_>, text: &[u8], end: u64) {
         let (begin, now) = (request.position(), request.cx.now.since_start);
-        let end = begin + bytes as u64;
         let is_same = |line: &Unfinished| (line.begin, line.end) == (begin, end);
-        if request.read_timeout.is_some() && !self.unfinished.as_deref().is_some_and(is_same) {
-            self.unfinished = Some(Box::new(Unfinished { begin, end, since: now }));
+        if request.read_timeout.is_none() || self.unfinished.as_deref().is_some_and(is_same) {
+            return;
         }
+        let line = Unfinished { begin, end, since: now };
+        self.unfinished = self.may_time_out(begin, text).then(|| Box::new(line));
+    }
+
+    /// Whether an unfinished line may be delivered: a header, the mark of an encoding and a line end
+    /// must be whole.
+    fn may_time_out(&self, begin: u64, text: &[u8]) -> bool {
+        let may_become_header = self.header.as_ref().is_some_and(|lines| {
+            lines.may_become_header(text, begin, self.header_at(begin).as_deref())
+        });
+        let is_mark = begin == 0 && MARKS.iter().any(|mark| mark.starts_with(text));
+        !may_become_header && !is_mark && !text.ends_with(b"\r")
     }
 
     /// Returns when an incomplete last line counts as complete, `timeout` after its last byte.

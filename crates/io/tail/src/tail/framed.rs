@@ -240,7 +240,7 @@ impl Tail {
         if portion.bytes < portion.wanted {
             let raw = raw_of(framer, fill, buffers, (fill.used, portion.bytes));
             if !raw[raw.len().saturating_sub(2)..].contains(&b'\n') {
-                self.note_unfinished(request, portion.bytes);
+                self.note_unfinished(request, raw, portion.position + portion.bytes as u64);
             }
             return if request.finish { Read::More } else { Read::End };
         }

@@ -22,7 +22,7 @@ pub(super) struct FoundHeader(Option<Arc<str>>);
 
 impl Tail {
     /// Returns the header at an offset.
-    fn header_at(&self, offset: u64) -> Option<Arc<str>> {
+    pub(super) fn header_at(&self, offset: u64) -> Option<Arc<str>> {
         self.header.as_ref()?;
         self.descriptor.headers.at(offset).cloned()
     }

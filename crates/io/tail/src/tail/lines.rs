@@ -159,7 +159,8 @@ impl Tail {
             return Ok(if self.last_line(request, fill, n) { Read::More } else { Read::Full });
         }
         if n < requested {
-            self.note_unfinished(request, n);
+            let text = &fill.block.filled(fill.used + n)[fill.used..];
+            self.note_unfinished(request, text, request.position() + n as u64);
             return Ok(if request.finish { Read::More } else { Read::End });
         }
         if fill.used > 0 {

@@ -99,7 +99,11 @@ impl Tail {
             Some(bytes) => scanned + bytes as u64,
             None if self.ends_at(scanned + n as u64, request)? => scanned + n as u64,
             None => {
-                self.note_unfinished(request, (scanned - start) as usize + n);
+                self.note_unfinished(
+                    request,
+                    &fill.block.filled(begin + n)[begin..],
+                    scanned + n as u64,
+                );
                 self.long[index].scanned += self.whole_units(n) as u64;
                 return Ok(if n == 0 { Read::Nothing } else { Read::More });
             }

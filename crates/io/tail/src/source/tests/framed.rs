@@ -242,6 +242,15 @@ fn an_unfinished_line_is_delivered_after_the_timeout() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", "a\nb");
     assert_eq!(texts_within(&mut fixture, 60), ["a"], "it waits");
+    let mut fixture = Fixture::new(json!({ "read_timeout": "5s" }), &["out"]);
+    fixture.append("a.log", "\u{FEFF}");
+    fixture.append("b.log", "b\r");
+    assert_eq!(texts_within(&mut fixture, 20), [""; 0], "half a mark or line end");
+    fixture.append("a.log", "a");
+    fixture.append("b.log", "\n");
+    let mut texts = texts_within(&mut fixture, 20);
+    texts.sort();
+    assert_eq!(texts, ["a", "b"]);
 }
 
 /// The event that makes a sink panic is found among multi-line events; only it is rejected.

@@ -5,6 +5,7 @@ mod cursors;
 mod discovery;
 mod finished;
 mod framed;
+mod headers;
 mod hostile;
 mod model;
 mod open_files;

@@ -1,7 +1,9 @@
 //! Settings of the tests, written as the options of source `file`.
 
 use crate::discover::{Exclude, Pattern};
-use crate::{Framing, HeldSettings, LineFilters, LineLimits, Range, Symlinks, TailSettings};
+use crate::{
+    Framing, HeaderLines, HeldSettings, LineFilters, LineLimits, Range, Symlinks, TailSettings,
+};
 use millstream_framing::{Container, LINES_MAX_DEFAULT, Multiline, Rules, Spec, Start, TimeSpec};
 use millstream_model::{Interval, LongLine, Size};
 use serde::Deserialize;
@@ -21,6 +23,8 @@ struct Options {
     open_files_max: Option<usize>,
     idle_files_max: Option<usize>,
     read_timeout: Option<Interval>,
+    /// The delimiter between columns that `#Fields:` lines name.
+    header_delimiter: Option<String>,
     #[serde(default)]
     held: Held,
     backfill: Option<Backfill>,
@@ -85,9 +89,13 @@ pub fn settings(options: &Value) -> TailSettings {
         range: options.backfill.as_ref().map(range),
         filters: LineFilters::new(None, None).unwrap(),
         framing: framing(&options, is(&options.format, "auto"), line_max),
-        header: None,
+        header: options.header_delimiter.map(fields_lines),
         limits: LineLimits { line_max, long: options.on_long_line },
     }
+}
+
+fn fields_lines(delimiter: String) -> Arc<HeaderLines> {
+    Arc::new(HeaderLines::FieldsLine { delimiter })
 }
 
 fn range(backfill: &Backfill) -> Range {
