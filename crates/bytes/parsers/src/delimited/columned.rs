@@ -71,6 +71,9 @@ impl Columned {
 
     /// Returns the columns of a header.
     fn columns(&self, header: Option<&str>) -> Result<Columns, Reason> {
+        if header == Some("") {
+            return Err(BAD_HEADER);
+        }
         let is_fields_line = self.names != ColumnNames::FirstLine;
         let names = match header.map(|header| (header, after_fields(header, &self.config))) {
             Some((_, Some(list))) if is_fields_line => Some(listed(list, &self.config)?),
@@ -156,7 +159,8 @@ fn listed(list: &str, config: &DelimitedConfig) -> Result<Vec<String>, Reason> {
     let list = list.trim_matches(' ');
     let is_space = config.delimiter == " ";
     if !is_space && list.contains(&*config.delimiter) {
-        return split(list.trim_start_matches(&*config.delimiter), config);
+        let names = split(list.trim_start_matches(&*config.delimiter), config)?;
+        return Ok(names.iter().map(|name| name.trim().to_owned()).collect());
     }
     checked(list.split_ascii_whitespace().map(str::to_owned).collect())
 }
@@ -293,6 +297,10 @@ mod tests {
             let mut parser = columned(names, ",", &[], false);
             assert_eq!(parse(&mut parser, None, "1,2"), Err(NO_HEADER));
         }
+        for names in [ColumnNames::IfPresent, ColumnNames::FieldsLine] {
+            let mut parser = columned(names, ",", &["a", "b"], false);
+            assert_eq!(parse(&mut parser, Some(""), "1,2"), Err(BAD_HEADER), "it was too long");
+        }
         let mut parser = columned(ColumnNames::FirstLine, ",", &[], false);
         assert_eq!(parse(&mut parser, Some(""), "1,2"), Err(BAD_HEADER));
         assert_eq!(parse(&mut parser, Some("a,\"b"), "1,2"), Err(BAD_HEADER));
@@ -319,6 +327,7 @@ mod tests {
             ("\t", "#Fields: a b", "1\t2"),
             ("\t", "#fields\ta\tb", "1\t2"),
             (",", "#FIELDS: a,b", "1,2"),
+            (",", "#Fields: a , b", "1,2"),
             ("|", "#fields|a|b", "1|2"),
         ] {
             let mut parser = columned(ColumnNames::FieldsLine, delimiter, &[], true);
