@@ -18,22 +18,8 @@ pub struct Token {
 
 /// Returns whether a text is a complete JSON object or array.
 pub fn is_json(text: &[u8]) -> bool {
-    may_be_json(text) && serde_json::from_slice::<IgnoredAny>(text).is_ok()
-}
-
-/// Returns whether a text begins like a JSON object or array. In the inside of a string, white space
-/// before that may be escaped.
-pub fn may_be_json(text: &[u8]) -> bool {
-    let is_space = |byte: &u8| byte.is_ascii_whitespace();
-    let mut rest = text;
-    loop {
-        rest = match rest {
-            [b'{' | b'[', ..] => return true,
-            [byte, rest @ ..] if is_space(byte) => rest,
-            [b'\\', b'n' | b'r' | b't', rest @ ..] => rest,
-            _ => return false,
-        };
-    }
+    let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+    matches!(first, Some(b'{' | b'[')) && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
 /// Returns the strings and numbers of a JSON object or array, or of an object's members, in order.

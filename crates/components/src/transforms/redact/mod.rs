@@ -12,7 +12,7 @@ pub use config::{DetectorName, RedactConfig, Replace};
 pub(crate) use hide::{hmac, push_hex};
 
 use hide::Hide;
-use json::{Unescaped, align, escape, is_json, may_be_json, tokens, unescape};
+use json::{Unescaped, align, escape, is_json, tokens, unescape};
 use millstream_detect::{Detector, Detectors, Hit, PATTERN, join};
 use millstream_model::{
     Batch, Cell, CellKind, Column, ComponentError, LINE, MEMBERS, Map, Outputs, Value,
@@ -226,9 +226,10 @@ impl Redact {
         join(&mut aligned, 0);
         let is_whole = aligned.iter().any(|hit| hit.start == 0 && hit.end == inside.len());
         let mut parts = Vec::new();
-        match may_be_json(inside).then(|| unescape(inside)).filter(|inner| is_json(&inner.text)) {
-            Some(inner) if !is_whole => self.edit_inner(&inner, &aligned, &mut parts),
-            _ => self.edit_text(inside, 0..inside.len(), &aligned, &mut parts),
+        let inner = unescape(inside);
+        match !is_whole && is_json(&inner.text) {
+            true => self.edit_inner(&inner, &aligned, &mut parts),
+            false => self.edit_text(inside, 0..inside.len(), &aligned, &mut parts),
         }
         edits.extend(parts.into_iter().map(|edit| edit.shifted(range.start)));
     }

@@ -189,6 +189,18 @@ fn json_in_strings_stays_json() {
     assert_eq!(redacted(json!({}), &format!("{numbers}\n")), [r#"{"l":" [\"[card]\",7]"}"#]);
 }
 
+#[test]
+fn json_in_strings_may_be_escaped_anyhow() {
+    let all: String =
+        r#"{"card":4111111111111111}"#.chars().map(|c| format!("\\u{:04x}", c as u32)).collect();
+    let brace = r#"\u007b\"card\":4111111111111111}"#;
+    for inner in [brace, &all] {
+        let found = redacted(json!({}), &format!("{{\"log\":\"{inner}\"}}\n"));
+        let value: serde_json::Value = serde_json::from_str(&found[0]).unwrap();
+        assert_eq!(value["log"], r#"{"card":"[card]"}"#, "{found:?}");
+    }
+}
+
 fn escaped(text: &str) -> String {
     let quoted = json!(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
