@@ -208,9 +208,7 @@ impl JsonEncoder {
                     out.extend_from_slice(if batch.is_truncated(row) { b"true" } else { b"false" })
                 }
                 Piece::Stream => push_stream(batch, row, out),
-                Piece::Partial => {
-                    out.extend_from_slice(if is_partial(batch, row) { b"true" } else { b"false" })
-                }
+                Piece::Partial => out.extend_from_slice(partial(batch, row)),
             }
         }
         out.extend_from_slice(&self.head);
@@ -237,10 +235,13 @@ fn push_stream(batch: &Batch, row: usize, out: &mut Vec<u8>) {
     }
 }
 
-fn is_partial(batch: &Batch, row: usize) -> bool {
-    Metadata::Partial
-        .column(batch)
-        .is_some_and(|column| column.cells()[row].kind() == CellKind::True)
+/// Returns whether the end of an event is missing, as JSON: `null` if that is unknown.
+fn partial(batch: &Batch, row: usize) -> &'static [u8] {
+    match Metadata::Partial.column(batch).map(|column| column.cells()[row].kind()) {
+        Some(CellKind::True) => b"true",
+        Some(CellKind::False) => b"false",
+        _ => b"null",
+    }
 }
 
 /// Appends the end of an id, see [`millstream_model::EventId`].
