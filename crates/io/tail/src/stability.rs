@@ -1,4 +1,4 @@
-//! Detects compressed files that are still being written.
+//! Detects compressed files and copies that are still being written.
 
 use super::identity::Inode;
 use millstream_model::{EngineTime, Now};
@@ -6,13 +6,13 @@ use rustix::fs::Stat;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// A compressed file counts as complete once its size has not changed for this long.
+/// Such a file counts as complete once its size has not changed for this long.
 pub const STABLE_AFTER: Duration = Duration::from_secs(2);
 
 /// A file whose last write is at least this old counts as complete at once.
 const OLD_AFTER: Duration = Duration::from_secs(10);
 
-/// Sizes of compressed files at their last checks.
+/// Sizes of such files at their last checks.
 #[derive(Default)]
 pub struct Stability(HashMap<Inode, Observation>);
 

@@ -12,7 +12,7 @@ use crate::identity::{Descriptor, Fingerprint, Inode};
 use crate::links::Links;
 use crate::open::{Symlinks, irregular};
 use crate::records::FileRecord;
-use crate::rotation_names::{container, is_compressed_name};
+use crate::rotation_names::{container, is_compressed_name, originals_of};
 use crate::scan_budget::ScanBudget;
 use crate::tail::Tail;
 use millstream_model::{Cursors, EngineTime, Now, Origin, OriginId, OriginRecord, SourceCx};
@@ -339,10 +339,10 @@ impl FileSource {
                 self.resume(content, &stat, path, record, descriptor),
             )));
         }
-        // A compressed file may still be empty.
-        let compressed = content.is_compressed() || stat.st_size == 0 && is_compressed_name(path);
-        if compressed && !self.is_finite(cx) && !self.rotations.check_complete(inode, &stat, cx.now)
-        {
+        // A compressed file may still be empty, and so may the copy of another file.
+        let is_empty = stat.st_size == 0 && (is_compressed_name(path) || has_original(path));
+        let may_be_incomplete = (content.is_compressed() || is_empty) && !self.is_finite(cx);
+        if may_be_incomplete && !self.rotations.check_complete(inode, &stat, cx.now) {
             return Ok(Identity::Incomplete);
         }
         Ok(Identity::Unknown(inode))
@@ -577,6 +577,12 @@ fn too_many_away(mut away: Vec<(i64, OriginId)>, now_ns: i64) -> Vec<(i64, Origi
     let old = away.partition_point(|(modified_ns, _)| *modified_ns < oldest);
     away.truncate(old.max(away.len().saturating_sub(AWAY_MAX)));
     away
+}
+
+/// Whether a file beside this one has a name of which this is a rotation.
+fn has_original(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    originals_of(&name).iter().any(|original| path.with_file_name(original).exists())
 }
 
 fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {

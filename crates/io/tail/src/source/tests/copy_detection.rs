@@ -40,6 +40,24 @@ fn settle(fixture: &mut Fixture) -> Vec<Line> {
     all
 }
 
+/// The program that copies creates the copy before it writes to it.
+#[test]
+fn a_copy_is_recognized_although_it_is_first_seen_empty() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 200));
+    assert_eq!(fixture.read().len(), 200);
+    fixture.append("a.log.1", "");
+    assert_eq!(fixture.read().len(), 0);
+    copy_truncate(&fixture, "a.log", "a.log.1");
+    fixture.append("a.log", numbered(200, 205));
+    assert_eq!(numbers(&settle(&mut fixture)), (200..205).collect::<Vec<_>>());
+    // An empty file that is no copy is read once it has lines.
+    fixture.append("a.log.2", "");
+    assert_eq!(settle(&mut fixture).len(), 0);
+    fixture.append("a.log.2", numbered(300, 303));
+    assert_eq!(numbers(&settle(&mut fixture)), [300, 301, 302]);
+}
+
 /// Data read from the original is not read again from the copy; data not read before the truncation
 /// is read from the copy, with the ids of the original.
 #[test]
