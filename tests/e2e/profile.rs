@@ -5,7 +5,7 @@ use crate::support::{Agent, folder, lines, millstream, wait_until};
 use millstream_testkit_random::{Report, TestSize};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -25,7 +25,8 @@ transforms:
 sinks: { out: { type: blackhole, inputs: [parsed] } }
 ";
 
-/// Writes a log as fast as it can until it is dropped, and truncates it now and then.
+/// Writes a log as fast as it can until it is dropped, and rotates it now and then: an agent that is
+/// behind loses nothing.
 struct Writer {
     done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -37,11 +38,13 @@ impl Writer {
         let ended = done.clone();
         let text: String = (0..2000).map(|n| format!("host some words here {n}\n")).collect();
         let thread = std::thread::spawn(move || {
-            let mut file = File::options().create(true).append(true).open(&path).unwrap();
+            let open = || File::options().create(true).append(true).open(&path).unwrap();
+            let mut file = open();
             while !ended.load(Ordering::Relaxed) {
                 file.write_all(text.as_bytes()).unwrap();
                 if file.metadata().unwrap().len() > 64 << 20 {
-                    file.set_len(0).unwrap();
+                    fs::rename(&path, path.with_extension("log.1")).unwrap();
+                    file = open();
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
