@@ -57,6 +57,10 @@ pub(super) struct Retention {
     restored: bool,
     /// End offsets of the copies made at this stop, by file id.
     copied: HashMap<OriginId, u64>,
+    /// Time by which a stop must have made its copies.
+    deadline: Option<Instant>,
+    /// Files that could be neither linked nor copied at this stop.
+    unheld: HashSet<OriginId>,
     /// Files that were rewritten after the last poll, detected at this stop. All their content is
     /// unread.
     rewritten: HashSet<OriginId>,
@@ -100,6 +104,8 @@ impl Retention {
             folder,
             restored: false,
             copied: HashMap::new(),
+            deadline: None,
+            unheld: HashSet::new(),
             rewritten: HashSet::new(),
             given_up: HashMap::new(),
             growth: Growth::default(),
@@ -438,6 +444,12 @@ impl FileSource {
     /// Links or copies undelivered deleted files that only their descriptors hold. Newest first, so
     /// that the oldest are lost if disk space or time runs out.
     pub(super) fn hold_deleted(&mut self, deadline: Instant) {
+        self.retention.deadline = Some(deadline);
+        self.retention.unheld.clear();
+        self.hold_unreachable(deadline);
+    }
+
+    fn hold_unreachable(&mut self, deadline: Instant) {
         for tail in self.files.iter_mut() {
             self.retention.check(tail);
             if !is_reachable(tail) && !tail.check_same().unwrap_or(true) {
@@ -445,7 +457,9 @@ impl FileSource {
             }
         }
         let mut owed: Vec<(EngineTime, OriginId)> = Vec::new();
-        for tail in self.files.iter().filter(|tail| tail.held().is_none()) {
+        let unheld = &self.retention.unheld;
+        let to_hold = |tail: &&Tail| tail.held().is_none() && !unheld.contains(&tail.id());
+        for tail in self.files.iter().filter(to_hold) {
             let settled = self.owed_at_stop(tail);
             if settled.is_some_and(|owed| unsettled(tail, &owed) > 0) && !is_reachable(tail) {
                 owed.push((tail.gone_since().unwrap_or_default(), tail.id()));
@@ -470,6 +484,9 @@ impl FileSource {
                     &self.open.info.id,
                 ));
             }
+            if tail.held().is_none() {
+                self.retention.unheld.insert(id);
+            }
         }
         self.retention.sync(&self.open.info.id);
     }
@@ -477,6 +494,10 @@ impl FileSource {
     /// Returns how much data stays unsettled, waiting on disk or lost. Removes links and copies of
     /// settled files.
     pub(super) fn leave_behind(&mut self) -> Leftover {
+        // Files may have been deleted since the sources were closed.
+        if let Some(deadline) = self.retention.deadline {
+            self.hold_unreachable(deadline);
+        }
         let mut left = Leftover::default();
         let mut settled = Vec::new();
         left.lost += self.count_unseen_truncations();

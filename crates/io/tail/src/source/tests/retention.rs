@@ -176,6 +176,21 @@ fn data_that_cannot_be_held_at_a_stop_is_counted_exactly() {
 }
 
 #[test]
+fn a_file_deleted_while_the_agent_stops_is_held() {
+    for links in [true, false] {
+        let (mut fixture, _other) = blocked(json!({}), links);
+        fixture.append("a.log", "12345\n".repeat(100));
+        pass(&mut fixture);
+        fixture.source.hold(Instant::now() + PATIENCE);
+        fs::remove_file(fixture.path("a.log")).unwrap();
+        let left = fixture.source.leave().unwrap();
+        assert_eq!((left.waiting.bytes, left.lost.bytes), (600, 0), "links: {links}");
+        fixture.restart(true);
+        assert_eq!(free(&mut fixture).len(), 100, "links: {links}");
+    }
+}
+
+#[test]
 fn a_copy_that_exceeds_the_deadline_is_counted_as_lost() {
     let (mut fixture, _other) = blocked(json!({}), false);
     fixture.append("a.log", "12345\n".repeat(100));
