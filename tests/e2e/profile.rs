@@ -5,7 +5,7 @@ use crate::support::{Agent, folder, lines, millstream, wait_until};
 use millstream_testkit_random::{Report, TestSize};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -25,8 +25,8 @@ transforms:
 sinks: { out: { type: blackhole, inputs: [parsed] } }
 ";
 
-/// Writes a log as fast as it can until it is dropped, and rotates it now and then: an agent that is
-/// behind loses nothing.
+/// Writes a log as fast as it can until it is dropped, and truncates it now and then: an agent that
+/// is behind loses lines.
 struct Writer {
     done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -38,13 +38,11 @@ impl Writer {
         let ended = done.clone();
         let text: String = (0..2000).map(|n| format!("host some words here {n}\n")).collect();
         let thread = std::thread::spawn(move || {
-            let open = || File::options().create(true).append(true).open(&path).unwrap();
-            let mut file = open();
+            let mut file = File::options().create(true).append(true).open(&path).unwrap();
             while !ended.load(Ordering::Relaxed) {
                 file.write_all(text.as_bytes()).unwrap();
                 if file.metadata().unwrap().len() > 64 << 20 {
-                    fs::rename(&path, path.with_extension("log.1")).unwrap();
-                    file = open();
+                    file.set_len(0).unwrap();
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -84,6 +82,12 @@ fn busy(dir: &Path) -> (Agent, Writer) {
         agent.metric(line).is_some_and(|events| events > 0.0)
     });
     (agent, writer)
+}
+
+/// Stops the agent, which ends with status 1 if the writer was so fast that lines were lost.
+fn stop(agent: &mut Agent) {
+    let status = agent.stop();
+    assert!(matches!(status.code(), Some(0 | 1)), "{status}: {}", agent.log());
 }
 
 /// Returns the samples by the root of their stacks.
@@ -211,7 +215,7 @@ fn an_agent_that_profiles_itself_has_samples_of_the_last_minutes() {
     wait_until("it is off", LIMIT, || {
         !profile(dir.path(), &["--last", "1m", "-o", "off.collapsed"]).status.success()
     });
-    assert!(agent.stop().success(), "{}", agent.log());
+    stop(&mut agent);
 }
 
 #[test]
@@ -364,7 +368,7 @@ fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
         let OperatorSamples { all, whole, format, .. } = samples;
         // A thread that is attached to the JVM allocates before its first call.
         assert!(whole > 0 && whole * 10 >= all * 8 && format > 0, "{samples:?}");
-        assert!(agent.stop().success(), "{}", agent.log());
+        stop(&mut agent);
     }
 }
 
@@ -417,5 +421,5 @@ fn an_agent_survives_profiles_while_it_is_reloaded() {
         assert!(output.status.success(), "{}", agent.log());
         assert!(!lines(&dir.path().join(name)).is_empty());
     }
-    assert!(agent.stop().success(), "{}", agent.log());
+    stop(&mut agent);
 }
