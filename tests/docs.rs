@@ -28,7 +28,8 @@ mod promises;
 use crate::support::{self, java};
 use millstream_components::registry::{ROWS, Row};
 use millstream_testkit_servers::kafka::Kafka;
-use millstream_testkit_servers::prometheus::{Prometheus, free_port};
+use millstream_testkit_servers::ports::free_port;
+use millstream_testkit_servers::prometheus::Prometheus;
 use millstream_testkit_servers::redis::Redis;
 use millstream_testkit_servers::search::SearchServer;
 use serde_json::Value;
@@ -358,11 +359,6 @@ fn make_topics(page: &str) {
     }
 }
 
-fn free_udp_port() -> u16 {
-    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port()
-}
-
 /// What differs between the runs of a page.
 struct PageRun<'a> {
     /// Address of the search server.
@@ -404,7 +400,7 @@ fn try_blocks(page: &str, page_run: &PageRun<'_>) -> Option<(usize, String)> {
     if page.contains("$MILLSTREAM_") || page.contains("type: jvm") {
         java::built();
     }
-    let (blocks, port) = (blocks(page), free_udp_port());
+    let (blocks, port) = (blocks(page), free_port());
     for (index, block) in blocks.iter().enumerate() {
         let output = blocks.get(index + 1).filter(|next| next.info == "text");
         let result = block.task().and_then(|task| match task {

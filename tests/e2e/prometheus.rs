@@ -2,7 +2,8 @@
 
 use crate::support::{Agent, folder, lines, wait_until};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
-use millstream_testkit_servers::prometheus::{Prometheus, PrometheusOptions, free_port};
+use millstream_testkit_servers::ports::free_port;
+use millstream_testkit_servers::prometheus::{Prometheus, PrometheusOptions};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

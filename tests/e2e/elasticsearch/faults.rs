@@ -5,6 +5,7 @@ use super::{PATIENCE, append, assert_index, assert_lines, config, counted, line,
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_servers::certificates::{Authority, Validity};
 use millstream_testkit_servers::http::{HttpOptions, Reply};
+use millstream_testkit_servers::ports::free_port;
 use millstream_testkit_servers::search::SearchServer;
 use std::fs;
 
@@ -87,8 +88,8 @@ fn a_dead_endpoint_beside_a_healthy_one_delays_nothing() {
     let dir = folder();
     append(dir.path(), (0..2_000).map(line));
     let endpoint = BulkEndpoint::start(|_, _| Act::Judge, |_, _| 201);
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let uris = format!("http://{free}', '{}", endpoint.server.uri("/"));
+    let free = free_port();
+    let uris = format!("http://127.0.0.1:{free}', '{}", endpoint.server.uri("/"));
     run(dir.path(), &config(&uris, "index: a, batch: { events: 50 }"));
     assert_lines(&endpoint.documents.lock(), 2_000);
 }

@@ -7,6 +7,7 @@ use crate::e2e::full::SmallDisk;
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_random::{Report, TestSize};
 use millstream_testkit_servers::http::{HttpOptions, ReceivedRequest, Reply};
+use millstream_testkit_servers::ports::free_port;
 use millstream_testkit_servers::prometheus::Prometheus;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -59,7 +60,7 @@ fn receive(address: SocketAddr, received: Arc<AtomicU64>) {
 
 /// Returns an address at which nothing listens.
 fn unused_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    SocketAddr::from(([127, 0, 0, 1], free_port()))
 }
 
 fn resident_mib(agent: &Agent) -> f64 {

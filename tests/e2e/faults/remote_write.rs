@@ -63,7 +63,13 @@ pub fn assert_exact(agent: &Agent, test: &str) {
     let produced = || agent.metric(source).unwrap() as u64;
     let counts = || (counted(agent, "sent_events", ""), counted(agent, "dropped_events", ""));
     // The source may emit between two looks.
-    wait_until("all is sent and nothing dropped", PATIENCE, || counts() == (produced(), 0));
+    let begun = std::time::Instant::now();
+    while counts() != (produced(), 0) {
+        let (counts, produced) = (counts(), produced());
+        let log = || agent.log();
+        assert!(begun.elapsed() < PATIENCE, "{counts:?} sent and dropped of {produced}\n{}", log());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     let falls = format!("sum(resets(faults_orders_total{{test='{test}'}}[10m]))");
     assert_eq!(Prometheus::shared().value(&falls), Some(0.0));
 }

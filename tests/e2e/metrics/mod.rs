@@ -13,8 +13,8 @@ mod pipeline;
 mod starts;
 
 use crate::support::{Agent, lines, wait_until};
+use millstream_testkit_servers::ports::free_port;
 use serde_json::Value;
-use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Duration;
@@ -46,7 +46,7 @@ fn start(dir: &Path, source: &str) -> Agent {
 
 /// Returns a UDP address that was free a moment ago.
 fn udp() -> String {
-    format!("udp://{}", UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
+    format!("udp://127.0.0.1:{}", free_port())
 }
 
 /// Sends datagrams to a Unix socket; waits while it is full.

@@ -2,6 +2,7 @@
 
 use super::{LIMIT, Raw, Writer, agent, ends_within, log, tap, text, wait_delivered};
 use crate::support::{folder, lines, wait_until};
+use millstream_testkit_servers::ports::free_port;
 use serde_json::Value;
 use std::io::Write;
 use std::net::TcpListener;
@@ -97,11 +98,11 @@ fn an_event_that_takes_long_is_shown_as_far_as_it_has_come() {
     let dir = folder();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let uri = format!("http://{}", silent.local_addr().unwrap());
-    let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let refusing = free_port();
     let sinks = format!(
         "sinks:\n  out: {{ type: http, uri: '{uri}', inputs: [clean] }}\n  \
-         down: {{ type: tcp, address: '{refusing}', inputs: [clean] }}\n  \
-         closed: {{ type: http, uri: 'http://{refusing}', inputs: [clean] }}\n"
+         down: {{ type: tcp, address: '127.0.0.1:{refusing}', inputs: [clean] }}\n  \
+         closed: {{ type: http, uri: 'http://127.0.0.1:{refusing}', inputs: [clean] }}\n"
     );
     let config = CONFIG.split_once("sinks:").unwrap().0.to_owned() + &sinks;
     let _agent = agent(dir.path(), &config);
@@ -133,8 +134,9 @@ fn an_event_that_takes_long_is_shown_as_far_as_it_has_come() {
 #[test]
 fn a_stalled_sink_is_named_and_does_not_end_the_following() {
     let dir = folder();
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let down = format!("\n  down: {{ type: http, uri: 'http://{closed}', inputs: [app] }}\n");
+    let closed = free_port();
+    let down =
+        format!("\n  down: {{ type: http, uri: 'http://127.0.0.1:{closed}', inputs: [app] }}\n");
     let config = CONFIG.trim_end().to_owned() + &down;
     let config =
         config.replace("sinks: { out: {", "sinks:\n  out: {").replace("20ms } }", "20ms }");

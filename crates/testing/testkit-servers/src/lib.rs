@@ -11,6 +11,7 @@ pub mod certificates;
 pub mod frames;
 pub mod http;
 pub mod kafka;
+pub mod ports;
 pub mod prometheus;
 pub mod proxy;
 pub mod redis;

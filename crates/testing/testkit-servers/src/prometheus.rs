@@ -4,11 +4,12 @@
 //! test process.
 
 use crate::kafka::process::{folder, spawn};
+use crate::ports::free_port;
 use crate::shared::{self, SharedServer};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
@@ -17,12 +18,6 @@ use tempfile::TempDir;
 
 /// Timeout for the start, generous for busy hosts.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Returns a TCP port that was free at the time of the call.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
-}
 
 /// Options of a Prometheus server.
 #[derive(Clone, Debug, Default)]

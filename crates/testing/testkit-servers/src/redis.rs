@@ -4,7 +4,7 @@
 //! test process.
 
 use crate::kafka::process::{folder, spawn};
-use crate::prometheus::free_port;
+use crate::ports::free_port;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

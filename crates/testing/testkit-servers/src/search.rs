@@ -4,13 +4,14 @@
 //! behind, regardless of how the test process ends.
 
 use crate::kafka::process::{folder, spawn};
+use crate::ports::free_port;
 use crate::shared::{self, SharedServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -82,7 +83,7 @@ impl SearchServer {
         for _ in 0..3 {
             let folder = folder();
             fs::create_dir(folder.path().join("config")).expect("a folder");
-            let [port, transport_port] = free_ports();
+            let [port, transport_port] = [free_port(), free_port()];
             let mut server = SearchServer {
                 name,
                 install: install.clone(),
@@ -251,11 +252,4 @@ fn install(name: &str) -> PathBuf {
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "scripts/servers cannot install {name}:\n{message}");
     PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
-}
-
-/// Returns two free ports.
-fn free_ports() -> [u16; 2] {
-    [(); 2]
-        .map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"))
-        .map(|free| free.local_addr().expect("its address").port())
 }

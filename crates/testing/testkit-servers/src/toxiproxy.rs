@@ -4,9 +4,10 @@
 //! each test has separate proxies.
 
 use crate::kafka::process::spawn;
+use crate::ports::free_port;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
@@ -57,9 +58,7 @@ impl Toxiproxy {
     }
 
     fn start(program: &str) -> Option<Toxiproxy> {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("its address").port();
-        drop(free);
+        let port = free_port();
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--", program, "-host", "127.0.0.1", "-port"]);
         command.arg(port.to_string());

@@ -2,10 +2,9 @@
 
 use super::path_str;
 use super::tls::Certificates;
+use crate::ports::free_port;
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::TcpListener;
 use std::path::Path;
 
 /// User of the SASL listeners. `scripts/servers` stores the same SCRAM credentials.
@@ -210,23 +209,11 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Chooses free ports below the kernel's ephemeral range. Otherwise, an outgoing connection
-    /// could take the port of a stopped broker.
+    /// Chooses free ports.
     pub(super) fn choose(options: &KafkaOptions) -> Ports {
-        let mut sockets = Vec::new();
-        let mut port = || {
-            let socket =
-                (0..1000).find_map(|_| TcpListener::bind(("127.0.0.1", random_port())).ok());
-            let socket = socket.expect("a free port on loopback");
-            let port = socket.local_addr().expect("the address of a socket").port();
-            // Keep the socket open until all ports are chosen, so that none is chosen twice.
-            sockets.push(socket);
-            port
-        };
-        let controller = port();
-        let listeners =
-            options.all_listeners().into_iter().map(|listener| (listener, port())).collect();
-        Ports { controller, listeners }
+        let listeners = options.all_listeners().into_iter();
+        let listeners = listeners.map(|listener| (listener, free_port())).collect();
+        Ports { controller: free_port(), listeners }
     }
 
     /// The port of a broker's plaintext listener, `HOST:PORT`.
@@ -241,9 +228,4 @@ impl Ports {
         let port = port.unwrap_or_else(|| panic!("listener {} is not configured", listener.name()));
         format!("127.0.0.1:{port}")
     }
-}
-
-fn random_port() -> u16 {
-    let random = RandomState::new().build_hasher().finish();
-    12_000 + u16::try_from(random % 20_000).expect("a small number")
 }
