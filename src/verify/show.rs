@@ -72,7 +72,8 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Returns the lines of the report; the last one is `lost N repeated N torn N`.
+    /// Returns the lines of the report; the last one is `lost N repeated N torn N`, with the number
+    /// of lines that could not be kept behind it, if there are any.
     pub fn text(&self) -> String {
         let mut text = self.load() + &self.result();
         if self.plan.expires() {
@@ -83,10 +84,12 @@ impl Report<'_> {
             text += &format!("lost: {}\n", self.place(writer, number));
         }
         let (lost, torn) = (self.tally.lost(), self.tally.torn);
-        text + &format!(
-            "lost {lost} repeated {} torn {torn}\n",
-            self.tally.repeated + self.tally.repeated_anew
-        )
+        let repeated = self.tally.repeated + self.tally.repeated_anew;
+        text += &format!("lost {lost} repeated {repeated} torn {torn}");
+        match self.tally.not_kept() {
+            0 => text + "\n",
+            lines => text + &format!(" ({lines} lines of deleted files could not be kept)\n"),
+        }
     }
 
     /// Describes the host and the load.
@@ -149,7 +152,7 @@ impl Report<'_> {
         let linked = deleted.iter().filter(|file| file.is_linked).count();
         let mut text = format!(
             "behind the sink: {} files deleted, {linked} of them linked, before {kills} kills and {} stops\n\
-             {} could not be kept: over kills: {}, over stops without copies, counted by the agent: {}\n",
+             {} lines could not be kept: over kills: {}, over stops without copies, counted by the agent: {}\n",
             deleted.len(),
             rounds.len() - kills,
             self.tally.not_kept(),
