@@ -115,7 +115,7 @@ fn jar(given: Option<&Path>) -> Result<PathBuf, String> {
     millstream_jvm::find_agent_jar(&program).map_err(|places| {
         let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         format!(
-            "the agent's jar is in none of {}; build it with `make build`, or give it with --jar",
+            "the agent's jar is in none of {}; copy it there from target/release, where `make build` puts it, or give it with --jar",
             places.join(", ")
         )
     })

@@ -23,14 +23,17 @@ const FOLDERS: [(&str, &str); 5] =
 /// A jar that comes with the program.
 struct Jar {
     name: &'static str,
-    /// Folders with it, from that of the program. The last two are those of a build.
+    /// Folders with it, from that of the program. The last [`BUILD_FOLDERS`] are those of a build.
     folders: [&'static str; 5],
 }
+
+/// Number of folders of a build, which are not named to users.
+const BUILD_FOLDERS: usize = 2;
 
 const OPERATORS: Jar = Jar {
     name: "millstream-operators.jar",
     folders: [
-        ".",
+        "",
         "../lib/millstream",
         "/usr/lib/millstream",
         "../../java/operators/target",
@@ -41,7 +44,7 @@ const OPERATORS: Jar = Jar {
 const AGENT: Jar = Jar {
     name: "millstream-javaagent.jar",
     folders: [
-        ".",
+        "",
         "../lib/millstream",
         "/usr/lib/millstream",
         "../../java/javaagent/target",
@@ -60,7 +63,7 @@ impl Jar {
         let places: Vec<PathBuf> = self.folders.iter().map(place).collect();
         match places.iter().find(|place| place.is_file()) {
             Some(jar) => Ok(fs::canonicalize(jar).unwrap_or_else(|_| jar.clone())),
-            None => Err(places),
+            None => Err(places.into_iter().take(self.folders.len() - BUILD_FOLDERS).collect()),
         }
     }
 }
@@ -402,8 +405,9 @@ mod tests {
         let program = root.path("/app/bin/millstream");
         root.write("/app/bin/millstream", b"");
         let error = find_jar(None, &program).unwrap_err().to_string();
-        assert!(error.contains("/app/bin/./millstream-operators.jar"), "{error}");
+        assert!(error.contains("/app/bin/millstream-operators.jar"), "{error}");
         assert!(error.contains("/usr/lib/millstream/") && error.contains("make build"), "{error}");
+        assert!(!error.contains("java/operators"), "{error}");
         root.write("/app/lib/millstream/millstream-operators.jar", b"");
         let jar = find_jar(None, &program).unwrap();
         assert_eq!(jar, root.path("/app/lib/millstream/millstream-operators.jar"));

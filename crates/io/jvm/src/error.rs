@@ -22,8 +22,8 @@ pub enum StartError {
     NotFound(Vec<Unsuitable>),
     /// The jar with the operators' runtime is missing.
     #[error(
-        "millstream-operators.jar was not found{}; it is part of the program's package, and \
-         `make build` makes it",
+        "millstream-operators.jar was not found{}; copy it there from the folder of the build: \
+         `make build` puts it beside the program, into target/release",
         paths(.0)
     )]
     Jar(Vec<PathBuf>),
