@@ -35,7 +35,6 @@ use millstream_model::{
 };
 use open_files::OpenLimit;
 use orphans::Orphans;
-use queue::Share;
 use retention::Retention;
 use rotations::Rotations;
 use rustix::fs::fstat;
@@ -280,7 +279,7 @@ impl FileSource {
         let mut fill: Option<Fill> = None;
         let (mut blocked, mut empty_reads, finite) = (Vec::new(), 0, self.is_finite(cx));
         let reads_max = EMPTY_READS_MAX + self.schedule.due_files();
-        while let Some(id) = self.schedule.pop() {
+        while let Some(id) = self.schedule.pop(&self.files) {
             if !self.may_read(id, cx) {
                 continue;
             }
@@ -288,7 +287,7 @@ impl FileSource {
             let Some(tail) = self.files.get_mut(id) else { continue };
             let alone = choice.cursor.attempt >= ALONE_FROM;
             if fill.as_ref().is_some_and(|fill| !fill.accepts(&choice.cursor, alone)) {
-                self.schedule.push_front(id, Share::of(tail));
+                self.schedule.push_front(tail);
                 break;
             }
             if fill.is_none() {
@@ -326,7 +325,7 @@ impl FileSource {
     ) -> (Option<Fill>, bool) {
         let waits = !blocked.is_empty();
         for id in blocked.into_iter().rev() {
-            self.schedule.push_front(id, self.files.share(id));
+            self.files.get(id).into_iter().for_each(|tail| self.schedule.push_front(tail));
         }
         let Some(mut fill) = fill else { return (None, waits) };
         self.buffers = fill.take_buffers();
@@ -414,7 +413,7 @@ impl FileSource {
         }
         match read {
             Ok(Read::Full) => {
-                self.schedule.push_front(id, Share::of(tail));
+                self.schedule.push_front(tail);
                 return true;
             }
             Ok(Read::More) => {}
@@ -439,7 +438,7 @@ impl FileSource {
                 log::warn!("source {}: cannot read {name}: {error}; trying again", cx.info.id);
             }
         }
-        self.schedule.push_back(id, self.files.share(id));
+        self.schedule.push_back(id, &self.files);
         false
     }
 

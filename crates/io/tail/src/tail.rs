@@ -505,9 +505,14 @@ impl Tail {
 
     /// Updates the descriptor's modification time.
     pub fn note_modified(&mut self) {
+        self.descriptor.modified_ns = self.modified_ns();
+    }
+
+    /// Returns the modification time in nanoseconds since 1970; the last one known if the file is
+    /// closed.
+    pub fn modified_ns(&self) -> i64 {
         let stat = self.content.as_ref().and_then(|content| fstat(content.file()).ok());
-        self.descriptor.modified_ns =
-            stat.map_or(self.descriptor.modified_ns, |stat| modified_ns(&stat));
+        stat.map_or(self.descriptor.modified_ns, |stat| modified_ns(&stat))
     }
 
     /// Extends a head that is not full; returns whether it changed. It must be saved before data is

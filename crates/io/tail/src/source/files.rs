@@ -1,6 +1,5 @@
 //! The files that a source reads, by id and by inode.
 
-use super::queue::Share;
 use crate::content::Content;
 use crate::identity::Inode;
 use crate::tail::Tail;
@@ -50,11 +49,6 @@ impl Files {
     /// Returns the inodes of all files, in any order.
     pub(super) fn inodes(&self) -> impl Iterator<Item = Inode> {
         self.by_inode.keys().copied()
-    }
-
-    /// Returns the queue class of a file.
-    pub(super) fn share(&self, id: OriginId) -> Share {
-        self.get(id).map_or(Share::Rotated, Share::of)
     }
 
     /// Adds a file.

@@ -1,35 +1,39 @@
-//! Round-robin queue of files to read, in which all rotated files share one turn.
+//! Queue of files to read: live files take turns, and a rotated file comes before those that
+//! followed it under its name.
 //!
 //! A busy writer with a slow sink leaves dozens of unread rotated files. If each had a turn, the
-//! other files would wait for all of them.
+//! other files would wait for all of them: all rotated files share one turn, and one whose name a
+//! live file has now uses the turns of that file. The oldest is read first, so that a sink gets the
+//! lines of one name in the order in which they were written.
 
+use crate::rotation_names::originals_of;
 use crate::tail::Tail;
 use millstream_model::OriginId;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
 
 /// Queue of files to read.
 #[derive(Default)]
 pub(super) struct ReadQueue {
     live: VecDeque<OriginId>,
-    rotated: VecDeque<OriginId>,
+    /// Rotated files with the names that they had, the oldest first.
+    rotated: BTreeMap<Generation, Vec<NameHash>>,
+    by_name: HashMap<NameHash, BTreeSet<Generation>>,
     /// Number of live files to read before the next rotated one.
     before_rotated: usize,
+    hasher: RandomState,
 }
 
-/// Queue class of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Share {
-    /// A live file: has its own turn.
-    Live,
-    /// A rotated file: shares one turn with all others.
-    Rotated,
-}
+/// Hash of a path. Two paths with the same hash only wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct NameHash(u64);
 
-impl Share {
-    /// Returns the class of a file.
-    pub(super) fn of(tail: &Tail) -> Share {
-        if tail.is_rotated() { Share::Rotated } else { Share::Live }
-    }
+/// A rotated file. The order is that in which they were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Generation {
+    modified_ns: i64,
+    id: OriginId,
 }
 
 impl ReadQueue {
@@ -46,90 +50,178 @@ impl ReadQueue {
     /// Frees the memory of files that were read.
     pub(super) fn shrink(&mut self) {
         self.live.shrink_to(2 * self.live.len());
-        self.rotated.shrink_to(2 * self.rotated.len());
+        self.by_name.shrink_to(2 * self.by_name.len());
     }
 
-    /// Appends a file to its class.
-    pub(super) fn push_back(&mut self, id: OriginId, share: Share) {
-        match share {
-            Share::Live => self.live.push_back(id),
-            Share::Rotated => self.rotated.push_back(id),
+    /// Queues a file: a live one as the last, a rotated one by its age.
+    pub(super) fn push_back(&mut self, tail: &Tail) {
+        match tail.is_rotated() {
+            true => self.push_rotated(tail),
+            false => self.live.push_back(tail.id()),
         }
     }
 
     /// Returns the file that was popped last to the front.
-    pub(super) fn push_front(&mut self, id: OriginId, share: Share) {
-        match share {
-            Share::Live => {
-                self.live.push_front(id);
-                self.before_rotated += 1;
-            }
-            Share::Rotated => {
-                self.rotated.push_front(id);
-                self.before_rotated = 0;
-            }
+    pub(super) fn push_front(&mut self, tail: &Tail) {
+        if tail.is_rotated() {
+            self.push_rotated(tail);
+            self.before_rotated = 0;
+        } else {
+            self.live.push_front(tail.id());
+            self.before_rotated += 1;
         }
     }
 
-    /// Pops the next file.
-    pub(super) fn pop_front(&mut self) -> Option<OriginId> {
+    fn push_rotated(&mut self, tail: &Tail) {
+        let generation = Generation { modified_ns: tail.modified_ns(), id: tail.id() };
+        self.insert(generation, names_of(Path::new(tail.descriptor().name())));
+    }
+
+    fn insert(&mut self, generation: Generation, names: Vec<PathBuf>) {
+        let names: Vec<NameHash> = names.iter().map(|name| self.hash(name)).collect();
+        for name in &names {
+            self.by_name.entry(*name).or_default().insert(generation);
+        }
+        self.rotated.insert(generation, names);
+    }
+
+    fn hash(&self, name: &Path) -> NameHash {
+        NameHash(self.hasher.hash_one(name))
+    }
+
+    /// Pops the next file. `name_of` returns the path of a live file.
+    pub(super) fn pop_front<'n>(
+        &mut self,
+        name_of: impl Fn(OriginId) -> Option<&'n Path>,
+    ) -> Option<OriginId> {
         if self.live.is_empty() || self.before_rotated == 0 && !self.rotated.is_empty() {
             self.before_rotated = self.live.len();
-            return self.rotated.pop_front();
+            let oldest = *self.rotated.keys().next()?;
+            return Some(self.take(oldest));
         }
         self.before_rotated = self.before_rotated.saturating_sub(1);
-        self.live.pop_front()
+        let id = self.live.pop_front()?;
+        let Some(oldest) = self.oldest_before(id, name_of) else { return Some(id) };
+        self.live.push_back(id);
+        Some(self.take(oldest))
     }
+
+    /// Returns the oldest rotated file that had the name of this live one.
+    fn oldest_before<'n>(
+        &self,
+        id: OriginId,
+        name_of: impl Fn(OriginId) -> Option<&'n Path>,
+    ) -> Option<Generation> {
+        if self.by_name.is_empty() {
+            return None;
+        }
+        self.by_name.get(&self.hash(name_of(id)?))?.first().copied()
+    }
+
+    /// Removes a rotated file.
+    fn take(&mut self, generation: Generation) -> OriginId {
+        for name in self.rotated.remove(&generation).unwrap_or_default() {
+            if let Some(generations) = self.by_name.get_mut(&name) {
+                generations.remove(&generation);
+                if generations.is_empty() {
+                    self.by_name.remove(&name);
+                }
+            }
+        }
+        generation.id
+    }
+}
+
+/// Returns the names that a file had while it was live, if this is one of its names.
+fn names_of(name: &Path) -> Vec<PathBuf> {
+    let file_name = name.file_name().unwrap_or_default().to_string_lossy();
+    let originals = originals_of(&file_name).into_iter();
+    originals.map(|original| name.with_file_name(original)).chain([name.to_owned()]).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Pops `count` files, and queues each again.
-    fn take(queue: &mut ReadQueue, count: usize, share: impl Fn(OriginId) -> Share) -> Vec<u64> {
-        let mut popped = Vec::new();
-        for _ in 0..count {
-            let id = queue.pop_front().unwrap();
-            queue.push_back(id, share(id));
-            popped.push(id.0);
+    /// Files with ids from 100 are rotated; id 1 is `/in/a.log`, of which those from 100 are rotations,
+    /// and those from 200 of a file that does not exist.
+    struct Rig(ReadQueue);
+
+    impl Rig {
+        fn new(ids: &[u64]) -> Rig {
+            let mut rig = Rig(ReadQueue::default());
+            ids.iter().for_each(|id| rig.push_back(*id));
+            rig
         }
-        popped
-    }
 
-    fn share(id: OriginId) -> Share {
-        if id.0 < 100 { Share::Live } else { Share::Rotated }
-    }
+        fn push_rotated(&mut self, id: u64) {
+            let name = if id < 200 { "/in/a.log" } else { "/in/gone.log" };
+            // The larger the id, the older.
+            let generation = Generation { modified_ns: -(id as i64), id: OriginId(id) };
+            self.0.insert(generation, names_of(Path::new(name)));
+        }
 
-    fn queue(ids: &[u64]) -> ReadQueue {
-        let mut queue = ReadQueue::default();
-        ids.iter().map(|id| OriginId(*id)).for_each(|id| queue.push_back(id, share(id)));
-        queue
+        fn push_back(&mut self, id: u64) {
+            match id < 100 {
+                true => self.0.live.push_back(OriginId(id)),
+                false => self.push_rotated(id),
+            }
+        }
+
+        fn pop(&mut self) -> Option<u64> {
+            let name = |id: OriginId| {
+                Some(Path::new(if id.0 == 1 { "/in/a.log" } else { "/in/other.log" }))
+            };
+            self.0.pop_front(name).map(|id| id.0)
+        }
+
+        /// Pops `count` files, and queues each again unless it is `read`.
+        fn take(&mut self, count: usize, read: &[u64]) -> Vec<u64> {
+            let mut popped = Vec::new();
+            for _ in 0..count {
+                let id = self.pop().unwrap();
+                if !read.contains(&id) {
+                    self.push_back(id);
+                }
+                popped.push(id);
+            }
+            popped
+        }
     }
 
     #[test]
-    fn rotated_files_share_one_turn_round_robin() {
-        let mut queue = queue(&[1, 100, 101, 102, 2]);
-        assert_eq!(take(&mut queue, 9, share), [100, 1, 2, 101, 1, 2, 102, 1, 2]);
+    fn rotated_files_share_one_turn_and_the_oldest_is_first() {
+        let mut rig = Rig::new(&[3, 200, 201, 202, 2]);
+        assert_eq!(rig.take(5, &[]), [202, 3, 2, 202, 3]);
+        assert_eq!(rig.take(7, &[202, 201]), [2, 202, 3, 2, 201, 3, 2]);
+        assert_eq!(rig.take(2, &[]), [200, 3]);
     }
 
     #[test]
     fn rotated_files_get_every_turn_while_no_live_file_is_due() {
-        let mut queue = queue(&[100, 101]);
-        assert_eq!(take(&mut queue, 4, share), [100, 101, 100, 101]);
-        assert!(!queue.is_empty());
+        let mut rig = Rig::new(&[200, 201]);
+        assert_eq!(rig.take(3, &[201]), [201, 200, 200]);
+        assert!(!rig.0.is_empty());
     }
 
-    /// A poll under backpressure pops every file and pushes all of them back.
+    /// Other live files have their turns meanwhile.
     #[test]
-    fn files_pushed_back_keep_their_order() {
-        let mut queue = queue(&[1, 2, 3, 100, 101, 102]);
-        assert_eq!(take(&mut queue, 2, share), [100, 1]);
-        let mut blocked = Vec::new();
-        while let Some(id) = queue.pop_front() {
-            blocked.push(id);
+    fn a_live_file_gives_its_turns_to_its_rotations() {
+        let mut rig = Rig::new(&[1, 2, 100, 101]);
+        assert_eq!(rig.take(4, &[]), [101, 101, 2, 101]);
+        assert_eq!(rig.take(4, &[101]), [101, 2, 100, 100]);
+        assert_eq!(rig.take(4, &[100]), [2, 100, 1, 2]);
+        assert_eq!((rig.0.rotated.len(), rig.0.by_name.len(), rig.0.len()), (0, 0, 2));
+    }
+
+    #[test]
+    fn rotations_have_the_names_of_their_originals() {
+        for (name, original) in [
+            ("/in/app.log", "/in/app.log"),
+            ("/in/app.log.1", "/in/app.log"),
+            ("/in/app.log-20261129.gz", "/in/app.log"),
+        ] {
+            assert!(names_of(Path::new(name)).contains(&PathBuf::from(original)), "{name}");
         }
-        blocked.iter().rev().for_each(|id| queue.push_front(*id, share(*id)));
-        assert_eq!(take(&mut queue, 8, share), [2, 3, 101, 1, 2, 3, 102, 1]);
     }
 }

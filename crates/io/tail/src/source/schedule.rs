@@ -2,7 +2,7 @@
 
 use super::decompression::Decompression;
 use super::files::Files;
-use super::queue::{ReadQueue, Share};
+use super::queue::ReadQueue;
 use super::{PAUSE_MAX, PAUSE_MIN};
 use crate::tail::Tail;
 use crate::watch::Watch;
@@ -59,7 +59,7 @@ impl Schedule {
     /// is quiet.
     pub(super) fn add(&mut self, tail: &mut Tail, now: EngineTime, quiet_after: Duration) {
         tail.start(now, quiet_after);
-        self.due.push_back(tail.id(), Share::of(tail));
+        self.due.push_back(tail);
         self.active += 1;
     }
 
@@ -149,7 +149,7 @@ impl Schedule {
             if let Some(tail) = files.get_mut(id).filter(|tail| tail.next() == next)
                 && tail.enqueue()
             {
-                self.due.push_back(id, Share::of(tail));
+                self.due.push_back(tail);
             }
         }
     }
@@ -173,8 +173,8 @@ impl Schedule {
     }
 
     /// Takes the next file to read off the queue.
-    pub(super) fn pop(&mut self) -> Option<OriginId> {
-        self.due.pop_front()
+    pub(super) fn pop(&mut self, files: &Files) -> Option<OriginId> {
+        self.due.pop_front(|id| files.get(id).map(Tail::path))
     }
 
     /// Whether a compressed file may be read now: one is decompressed at a time. If another one is,
@@ -186,18 +186,18 @@ impl Schedule {
     /// Queues the next compressed file if this one was read to its end.
     pub(super) fn finish_decompressing(&mut self, id: OriginId, files: &Files) {
         if let Some(next) = self.decompression.finish(id) {
-            self.due.push_back(next, files.share(next));
+            self.push_back(next, files);
         }
     }
 
     /// Queues a file as the last.
-    pub(super) fn push_back(&mut self, id: OriginId, share: Share) {
-        self.due.push_back(id, share);
+    pub(super) fn push_back(&mut self, id: OriginId, files: &Files) {
+        files.get(id).into_iter().for_each(|tail| self.due.push_back(tail));
     }
 
     /// Queues a file as the next.
-    pub(super) fn push_front(&mut self, id: OriginId, share: Share) {
-        self.due.push_front(id, share);
+    pub(super) fn push_front(&mut self, tail: &Tail) {
+        self.due.push_front(tail);
     }
 }
 

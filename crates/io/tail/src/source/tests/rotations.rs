@@ -329,3 +329,44 @@ fn files_that_come_and_go_between_two_polls_are_counted() {
     settle(&mut fixture);
     assert_eq!(noted(&fixture, "unseen_deletions"), 2, "an open file is read to its end");
 }
+
+/// Several generations wait after an outage or a restart: the oldest comes first, whether its name
+/// is known from before or only its rotation's.
+#[test]
+fn generations_that_wait_are_read_in_the_order_of_writing() {
+    for known in [true, false] {
+        let mut fixture = Fixture::new(json!({}), &["out"]);
+        fixture.rig.ready = Default::default();
+        let mut written = Vec::new();
+        for generation in 0..4 {
+            let lines: Vec<String> = (0..20_000)
+                .map(|line| format!("{generation} {line:06} {}", "x".repeat(40)))
+                .collect();
+            fixture.append("a.log", lines.join("\n") + "\n");
+            written.extend(lines);
+            if known {
+                fixture.poll();
+            }
+            // Modification times differ by more than the clock of the file system.
+            std::thread::sleep(Duration::from_millis(20));
+            if generation < 3 {
+                for number in (1..3).rev() {
+                    let name = |number: usize| format!("a.log.{number}");
+                    if fixture.path(&name(number)).exists() {
+                        fixture.rename(&name(number), &name(number + 1));
+                    }
+                }
+                fixture.rename("a.log", "a.log.1");
+            }
+            fixture.append("b.log", "another file\n");
+        }
+        fixture.restart(true);
+        fixture.rig.ready = fixture.rig.all();
+        let lines = fixture.read();
+        let texts = texts(&lines);
+        let of_a: Vec<&String> = texts.iter().filter(|line| *line != "another file").collect();
+        assert!(of_a.iter().copied().eq(&written), "known: {known}, {} lines", of_a.len());
+        let first = texts.iter().position(|line| line == "another file").unwrap();
+        assert!(first < 40_000, "the other file has its turns");
+    }
+}
