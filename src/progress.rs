@@ -2,11 +2,11 @@
 //! elsewhere a line every five seconds.
 
 use crate::logging::escaped;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use crate::top::text::{cut, width};
 use millstream_engine::{ComponentSnapshot, Snapshot};
 use millstream_model::secrets::mask;
+use parking_lot::Mutex;
 use std::io::{self, IsTerminal, Write};
-use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -28,19 +28,25 @@ const LINE_BYTES_MAX: usize = 400;
 /// Most lines of rates in the block; further components share the last one.
 const LINES_MAX: usize = 8;
 
-/// The block on standard error; empty until [`Progress`] adds lines, and invisible without a terminal.
-static BLOCK: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
+/// Columns of a terminal that does not tell.
+const COLUMNS: u16 = 80;
+
+/// The block on standard error; empty until [`Progress`] draws it, and always without a terminal.
+static BLOCK: Mutex<Block> = Mutex::new(Block { lines: Vec::new() });
 
 /// Standard error above the block: what is written removes the block and redraws it below.
 pub struct AboveBlock;
 
 impl Write for AboveBlock {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        BLOCK.suspend(|| io::stderr().write(buffer))
+        self.write_all(buffer)?;
+        Ok(buffer.len())
     }
 
     fn write_all(&mut self, buffer: &[u8]) -> io::Result<()> {
-        BLOCK.suspend(|| io::stderr().write_all(buffer))
+        let block = BLOCK.lock();
+        let text = [block.erased().as_bytes(), buffer, block.text().as_bytes()].concat();
+        io::stderr().write_all(&text)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -85,52 +91,59 @@ impl Drop for Progress {
 fn show(observe: &impl Fn() -> Snapshot, bottleneck: &impl Fn() -> String, stops: &Receiver<()>) {
     let is_terminal = io::stderr().is_terminal();
     let interval = if is_terminal { TERMINAL_INTERVAL } else { PLAIN_INTERVAL };
-    let mut block = Block::default();
     let mut before = observe();
     while stops.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
         let now = observe();
         let rates = rates(&before, &now);
         let last = escaped(bottleneck(), LINE_BYTES_MAX);
         if is_terminal {
-            block.draw(&rates, last);
+            let mut lines = block_lines(&rates);
+            lines.push(last);
+            BLOCK.lock().draw(&lines);
         } else {
             // A closed standard error must not end the command.
             let _ = writeln!(io::stderr(), "{} | {last}", rates.join(" | "));
         }
         before = now;
     }
+    BLOCK.lock().draw(&[]);
 }
 
-/// The lines of the block on a terminal. Dropping it removes them.
-#[derive(Default)]
+/// The lines of the block, as they are on the terminal. The cursor is in the row below, at its
+/// begin, where the terminal shows what is typed, such as `^C`.
 struct Block {
-    lines: Vec<ProgressBar>,
+    lines: Vec<String>,
 }
 
 impl Block {
-    fn draw(&mut self, rates: &[String], last: String) {
-        let mut lines = block_lines(rates);
-        lines.push(last);
-        while self.lines.len() < lines.len() {
-            let style = ProgressStyle::with_template("{wide_msg}").expect("a valid template");
-            self.lines.push(BLOCK.add(ProgressBar::no_length().with_style(style)));
+    /// Replaces the lines, of which each gets one row.
+    fn draw(&mut self, lines: &[String]) {
+        let erased = self.erased();
+        let columns = usize::from(columns());
+        self.lines = lines.iter().map(|line| cut(line, columns)).collect();
+        // A closed standard error must not end the command.
+        let _ = io::stderr().write_all((erased + &self.text()).as_bytes());
+    }
+
+    fn text(&self) -> String {
+        self.lines.iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    /// Returns the codes that remove the lines. A terminal that became narrower has wrapped them.
+    fn erased(&self) -> String {
+        if self.lines.is_empty() {
+            return String::new();
         }
-        for gone in self.lines.drain(lines.len()..) {
-            gone.finish_and_clear();
-        }
-        for (bar, line) in self.lines.iter().zip(lines) {
-            bar.set_message(line);
-            bar.tick();
-        }
+        let columns = usize::from(columns());
+        let rows = self.lines.iter().map(|line| width(line).div_ceil(columns).max(1));
+        format!("\r\x1b[{}A\x1b[J", rows.sum::<usize>())
     }
 }
 
-impl Drop for Block {
-    fn drop(&mut self) {
-        for bar in &self.lines {
-            bar.finish_and_clear();
-        }
-    }
+/// Returns the width of the terminal.
+fn columns() -> u16 {
+    let size = rustix::termios::tcgetwinsize(io::stderr());
+    size.ok().map(|size| size.ws_col).filter(|columns| *columns > 0).unwrap_or(COLUMNS)
 }
 
 /// Returns one line per component, at most [`LINES_MAX`].
@@ -143,7 +156,7 @@ fn block_lines(rates: &[String]) -> Vec<String> {
     lines
 }
 
-/// Returns the rates of every source and sink: `sink out: 1200 events/s, 0.40 MB/s, total 52000`.
+/// Returns the rates of every source and sink: `sink out: 1200 events/s, 0.40 MB/s, total 52000 events`.
 fn rates(before: &Snapshot, now: &Snapshot) -> Vec<String> {
     let seconds = (now.uptime_seconds - before.uptime_seconds).max(1e-9);
     let ends = now.components.iter().filter(|c| c.kind != "transform");
@@ -160,7 +173,10 @@ fn rate(before: &ComponentSnapshot, now: &ComponentSnapshot, seconds: f64) -> St
         .as_ref()
         .map_or(String::new(), |error| format!(" [{}]", escaped(mask(error), ERROR_BYTES_MAX)));
     let total = now.counters.sent_events;
-    format!("{} {}: {events:.0} events/s, {mb:.2} MB/s, total {total}{error}", now.kind, now.id)
+    format!(
+        "{} {}: {events:.0} events/s, {mb:.2} MB/s, total {total} events{error}",
+        now.kind, now.id
+    )
 }
 
 #[cfg(test)]

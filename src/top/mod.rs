@@ -12,7 +12,7 @@ mod screen;
 mod table;
 #[cfg(test)]
 mod tests;
-mod text;
+pub mod text;
 mod views;
 
 use crate::cli::{DONE, FAILED, USAGE};

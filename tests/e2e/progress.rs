@@ -5,7 +5,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -66,7 +66,7 @@ fn screen(output: &str) -> Vec<String> {
                 }
             }
             _ => {
-                // A full row wraps with the next character, which indicatif relies on.
+                // A full row wraps with the next character.
                 if column == COLUMNS {
                     (row, column) = (row + 1, 0);
                     rows.resize(rows.len().max(row + 1), Vec::new());
@@ -96,6 +96,7 @@ fn progress_on_a_terminal_is_one_block_below_the_log() {
     let mut agent = Agent::spawn(dir.path(), &config, &["--progress"], |command| {
         command.stderr(terminal).env("TERM", "xterm");
     });
+    let mut typed = master.try_clone().unwrap();
     let received = output.clone();
     let reader = std::thread::spawn(move || {
         let mut buffer = [0; 4096];
@@ -112,6 +113,9 @@ fn progress_on_a_terminal_is_one_block_below_the_log() {
     let before = draws();
     wait_until("a draw below the log", LIMIT, || draws() > before + 2);
     let running = text();
+    // The terminal shows what is typed, such as Ctrl-C.
+    typed.write_all(b"\x03").unwrap();
+    wait_until("the echo", LIMIT, || text().contains("^C"));
     assert_eq!(agent.stop().code(), Some(0), "{}", text());
     drop(agent);
     reader.join().unwrap();
