@@ -5,7 +5,7 @@ use crate::wiring::headers;
 use crate::{cli, logging, run, wiring};
 use log::Level;
 use millstream_components::transforms::jvm::KeptOperators;
-use millstream_config::{Component, Config, Fault, Fingerprint, Globals, TaskFiles, fingerprint};
+use millstream_config::{Component, Config, Fault, Fingerprint, Globals, fingerprint};
 use millstream_console::{ConfigState, RecorderState};
 use millstream_engine::{Running, Settings};
 use millstream_model::Kind;
@@ -26,7 +26,7 @@ const SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// Reloads the configuration of a running agent.
 pub struct Reloader {
     /// The configuration in use.
-    pub config: Config,
+    pub config: Arc<Config>,
     files: Vec<PathBuf>,
     /// The files as they were at the last read.
     seen: Fingerprint,
@@ -55,17 +55,18 @@ impl Reloader {
         settings: Settings,
         (state, recorder, taps): (Arc<ConfigState>, Arc<RecorderState>, Arc<TapService>),
     ) -> Reloader {
-        Reloader { config, files: files.to_vec(), seen, hangup, settings, state, recorder, taps }
+        let (config, files) = (Arc::new(config), files.to_vec());
+        Reloader { config, files, seen, hangup, settings, state, recorder, taps }
     }
 
     /// Waits until a reload is due; returns why.
     pub async fn wanted(&mut self) -> &'static str {
-        let files = (self.files.clone(), self.config.task_files.clone());
+        let watched = (self.files.clone(), self.config.clone());
         let seen = self.seen.clone();
-        let watched = self.config.globals.watch && !self.settings.until_eof;
+        let watches = self.config.globals.watch && !self.settings.until_eof;
         tokio::select! {
             Some(()) = self.hangup.recv() => "SIGHUP",
-            () = changed(files, seen), if watched => "the configuration files changed",
+            () = changed(watched, seen), if watches => "the configuration files changed",
         }
     }
 
@@ -77,15 +78,15 @@ impl Reloader {
         log::info!("{why}: reloading the configuration");
         let timer = recorder::start(EventKind::Reload);
         let task_files = self.config.task_files.clone();
-        let before = fingerprint_of((self.files.clone(), TaskFiles::default())).await;
-        self.seen = fingerprint_of((self.files.clone(), task_files.clone())).await;
+        let before = fingerprint_of_files(self.files.clone()).await;
+        self.seen = fingerprint_of((self.files.clone(), self.config.clone())).await;
         let (files, reserved_bytes) = (self.files.clone(), self.settings.reserved_bytes);
         let _operators = KeptOperators::begin();
         let check = move || cli::check(&files, &task_files, reserved_bytes);
         let checked = tokio::task::spawn_blocking(check).await;
         let checked =
             checked.unwrap_or_else(|error| Err(vec![Fault::anywhere(error.to_string(), "")]));
-        let seen = |config: &Config| [before, config.task_files.seen().clone()].concat();
+        let seen = |config: &Config| [before, config.seen()].concat();
         let seen = checked.as_ref().ok().map(seen);
         let applied = self.apply(running, checked).await;
         match &applied {
@@ -96,7 +97,7 @@ impl Reloader {
         if let Err(faults) = applied {
             self.reject(&faults);
         } else if let Some(seen) = seen {
-            // The patterns of task files may be others now.
+            // The configuration may name other files now.
             self.seen = seen;
         }
     }
@@ -149,7 +150,7 @@ impl Reloader {
             run::announce_proxies(&next);
         }
         self.state.took(next.hash);
-        self.config = next;
+        self.config = Arc::new(next);
         Ok((!is_same).then(|| changes.components()))
     }
 
@@ -258,13 +259,17 @@ impl Changes {
     }
 }
 
-/// The files and folders of a configuration, and its task files.
-type Watched = (Vec<PathBuf>, TaskFiles);
+/// The files and folders of a configuration, and the configuration, which names more files.
+type Watched = (Vec<PathBuf>, Arc<Config>);
 
-async fn fingerprint_of((files, task_files): Watched) -> Fingerprint {
+async fn fingerprint_of_files(files: Vec<PathBuf>) -> Fingerprint {
     // Disks may block. What cannot be read cannot be compared.
-    let read = move || [fingerprint(&files), task_files.fingerprint()].concat();
-    tokio::task::spawn_blocking(read).await.unwrap_or_default()
+    tokio::task::spawn_blocking(move || fingerprint(&files)).await.unwrap_or_default()
+}
+
+async fn fingerprint_of((files, config): Watched) -> Fingerprint {
+    let of_config = tokio::task::spawn_blocking(move || config.fingerprint());
+    [fingerprint_of_files(files).await, of_config.await.unwrap_or_default()].concat()
 }
 
 /// Waits until the files differ from `seen` and have been unchanged for a moment.

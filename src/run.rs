@@ -48,7 +48,7 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
     };
     let operators = KeptOperators::begin();
     let Some(config) = cli::load(files) else { return USAGE };
-    let seen = [seen, config.task_files.seen().clone()].concat();
+    let seen = [seen, config.seen()].concat();
     let log = match open_log(&config) {
         Ok(log) => log,
         Err(error) => {

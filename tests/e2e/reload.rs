@@ -239,6 +239,24 @@ fn with_watch_a_changed_file_triggers_a_reload() {
 }
 
 #[test]
+fn with_watch_a_changed_lookup_file_triggers_a_reload() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let table = dir.path().join("codes.csv");
+    fs::write(&table, "7,old\n").unwrap();
+    let agent = Agent::start(dir.path(), &format!("{TABLE}watch: true\n"), &[]);
+    let (log, keep) = (dir.path().join("in/0.log"), dir.path().join("keep.out"));
+    append(&log, "7\n");
+    wait_until("the old name is there", PATIENCE, || has_lines(&keep, 1));
+    fs::write(&table, "7,new\n").unwrap();
+    wait_until("it is reloaded", PATIENCE, || agent.log().contains("changed: codes; unchanged: 2"));
+    append(&log, "7\n");
+    wait_until("the new name is there", PATIENCE, || has_lines(&keep, 2));
+    assert!(fs::read_to_string(&keep).unwrap().contains("\"name\":\"new\""));
+    assert!(!agent.log().contains("nothing has changed"), "{}", agent.log());
+}
+
+#[test]
 fn a_reload_without_change_or_that_needs_a_restart_is_logged() {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();

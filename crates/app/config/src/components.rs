@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::check::describe::found;
 use super::check::{self, Spot};
 use super::fault::{Fault, Place};
+use super::files::fingerprint_of;
 use super::node::{Entry, Node, Value, entries_to_json};
 use super::schema::{COMMON_KEYS, component_schema};
 use super::secret::leaks;
@@ -191,6 +192,9 @@ fn component(
     let decoded = catalog
         .decode(kind, type_name, options.clone())
         .map_err(|message| undecodable(entry, &message))?;
+    let files = decoded.contents();
+    // Before they are read, so that later changes cause a reload.
+    let seen = fingerprint_of(files.clone());
     Ok(Component {
         kind,
         id: entry.key.clone(),
@@ -208,7 +212,8 @@ fn component(
             .map(String::from),
         pace: if kind == Kind::Source { pace(node) } else { Pace::default() },
         buffer: buffer_entry(kind, node).map(|entry| buffer::of(&entry.node)).unwrap_or_default(),
-        contents: hash_contents(&decoded.contents()),
+        contents: hash_contents(&files),
+        seen,
         options,
         decoded,
         place: entry.place.clone(),

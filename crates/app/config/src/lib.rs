@@ -61,6 +61,7 @@ pub use task_files::{TaskFiles, options_of};
 pub use unit_tests::{Event, Expectation, TestInput, UnitTest};
 
 use components::Draft;
+use files::fingerprint_of;
 use node::Node;
 
 /// The component types, and the options of each.
@@ -106,6 +107,21 @@ pub struct Config {
     pub task_files: TaskFiles,
 }
 
+impl Config {
+    /// Returns the fingerprint of the task files, and of the files that components read when they
+    /// are built, before they were read.
+    pub fn seen(&self) -> Fingerprint {
+        let of_components = self.components.iter().flat_map(|component| &component.seen);
+        self.task_files.seen().iter().chain(of_components).cloned().collect()
+    }
+
+    /// Returns the fingerprint of the same files as they are now.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let contents = self.components.iter().flat_map(|component| component.decoded.contents());
+        [self.task_files.fingerprint(), fingerprint_of(contents.collect())].concat()
+    }
+}
+
 /// One source, transform or sink.
 #[derive(Clone)]
 pub struct Component {
@@ -131,6 +147,8 @@ pub struct Component {
     pub decoded: AnyComponent,
     /// Changes with the contents of the files that it reads when it is built.
     pub contents: u64,
+    /// Those files, as they were before they were read.
+    pub seen: Fingerprint,
     /// Position of its id.
     pub place: Place,
 }
