@@ -450,7 +450,15 @@ fn a_port_in_use_is_reported_and_bound_once_free() {
     let agent = Agent::start(dir.path(), &config("period: 1s", &sink), &[]);
     let said = format!("cannot listen on 127.0.0.1:{port}");
     wait_until("it is said", PATIENCE, || agent.log().contains(&said));
+    let ready = |ready: bool| {
+        let text = format!("\"ready\":{ready}");
+        wait_until(&text, PATIENCE, || {
+            agent.get("/ready").is_some_and(|body| body.contains(&text))
+        });
+    };
+    ready(false);
     drop(taken);
     wait_until("it listens", PATIENCE, || agent.log().contains("serving metrics at"));
+    ready(true);
     assert!(scrape(port, "GET /metrics").0.contains(" 200 "));
 }

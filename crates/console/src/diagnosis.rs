@@ -15,6 +15,7 @@ mod view;
 
 pub use bottleneck::Bottleneck;
 pub use cause::{Cause, Status};
+pub use checks::delivery::LISTEN;
 pub use observe::DiagnosisState;
 
 use checks::Finding;

@@ -1,7 +1,7 @@
 //! The routes of the API.
 
 use crate::config::ConfigState;
-use crate::diagnosis::DiagnosisState;
+use crate::diagnosis::{DiagnosisState, LISTEN};
 use crate::files;
 use crate::process::{ProcessStats, cpu_seconds};
 use crate::profile;
@@ -185,6 +185,11 @@ struct SinkState {
     disk_buffer: Option<DiskBufferSnapshot>,
 }
 
+/// Whether a component does not fail to listen.
+fn listens(component: &ComponentSnapshot) -> bool {
+    component.failure.as_ref().is_none_or(|failure| failure.kind != LISTEN)
+}
+
 impl Router {
     /// Answers an authorized request. The connection omits the body of a response to HEAD.
     pub async fn answer(&self, request: Request<Incoming>) -> Reply {
@@ -230,8 +235,8 @@ impl Router {
     }
 
     fn ready(&self) -> Reply {
-        let ready = self.ready.load(Ordering::Acquire);
         let snapshot = (self.snapshot)();
+        let ready = self.ready.load(Ordering::Acquire) && snapshot.components.iter().all(listens);
         let checkpoints = CheckpointState::of(snapshot.checkpoints);
         let sinks = snapshot.components.iter().filter(|component| component.kind == "sink");
         let state = |sink: &ComponentSnapshot| SinkState {

@@ -42,6 +42,8 @@ pub enum Cause {
     TopicOrIndexMissing,
     /// No connection to the endpoint.
     EndpointUnreachable,
+    /// The sink cannot listen at its own address.
+    CannotListen,
     /// The endpoint delays requests to keep a quota.
     BrokerThrottles,
     /// The endpoint refuses requests or events.
@@ -122,10 +124,11 @@ const fn row(cause: Cause, id: &'static str, hold_seconds: f64, advice: &'static
 
 /// All causes, in the order of the report.
 #[rustfmt::skip]
-const ROWS: [Row; 33] = [
+const ROWS: [Row; 34] = [
     row(Cause::LoginOrCertificate, "login_or_certificate", 14.0, "check `auth`, `sasl` and `tls` of {}, and the account's permissions"),
     row(Cause::TopicOrIndexMissing, "topic_or_index_missing", 14.0, "create the topic or index that {} writes to or reads, or correct its name"),
     row(Cause::EndpointUnreachable, "endpoint_unreachable", 14.0, "check that the endpoint of {} runs, its address, and firewalls"),
+    row(Cause::CannotListen, "cannot_listen", 14.0, "free the port in `listen` of {}: `ss -ltnp` shows who has it; or configure another"),
     row(Cause::BrokerThrottles, "broker_throttles", 14.0, "raise the quota at the endpoint of {}, or send it less"),
     row(Cause::EndpointRefuses, "endpoint_refuses", 14.0, "read the endpoint's answer in the agent's log; mend the events or the settings of {}"),
     row(Cause::CannotWrite, "cannot_write", 8.0, "free space where {} writes, or correct the path or its permissions"),

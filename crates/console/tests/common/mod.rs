@@ -167,6 +167,7 @@ pub fn snapshot() -> Snapshot {
         utilization_ratio: 1.25,
         wait_seconds: [("room", 0.5), ("retry", 3.0)].into(),
         dropped_events: [("filtered", 9), ("panic", 1)].into(),
+        dropped_on_error: [].into(),
         errors: [("io", 3)].into(),
         noted_events: [("truncated", 2)].into(),
         accepted_events: 880,

@@ -68,7 +68,7 @@ impl Lane for ExporterLane {
                     "cannot listen on {}: {error}; free that address, or change `listen`",
                     self.listen
                 );
-                DeliverError::retry("address", text)
+                DeliverError::retry("listen", text)
             })?;
             // Port 0 is replaced by an unused port.
             let address = listener.local_addr().unwrap_or(self.listen);

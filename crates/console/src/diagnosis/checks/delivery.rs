@@ -19,6 +19,9 @@ const DELAYED: f64 = 0.2;
 /// Reasons and types of what an endpoint refuses.
 pub const REFUSED: &[&str] = &["refused", "too_large"];
 
+/// Type of the error of a sink that cannot listen.
+pub const LISTEN: &str = "listen";
+
 /// Types of errors, and the causes that they show.
 const CAUSES: &[(Cause, &[&str])] = &[
     (
@@ -27,6 +30,7 @@ const CAUSES: &[(Cause, &[&str])] = &[
     ),
     (Cause::TopicOrIndexMissing, &["unknown_topic", "not_found"]),
     (Cause::EndpointUnreachable, &["unreachable", "resolve", "broken", "address"]),
+    (Cause::CannotListen, &[LISTEN]),
     (Cause::CannotWrite, &["disk_full", "permission", "write"]),
     (Cause::BrokerThrottles, &["throttled"]),
     (Cause::EndpointSlow, &["timeout"]),

@@ -149,7 +149,9 @@ impl World {
 
     fn wait_until_ready(&mut self) {
         let begun = Instant::now();
-        while self.get("/ready").is_none_or(|ready| ready["ready"] != true) {
+        // A sink that cannot listen is never ready.
+        let is_up = |ready: Value| ready["ready"] == true || ready["sinks"][0]["error"].is_string();
+        while !self.get("/ready").is_some_and(is_up) {
             let has_ended = self.agent.try_wait().is_ok_and(|status| status.is_some());
             assert!(!has_ended && begun.elapsed() < START, "no agent: {}", self.report());
             thread::sleep(Duration::from_millis(50));

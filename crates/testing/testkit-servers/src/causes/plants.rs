@@ -8,7 +8,7 @@ use rustix::net::{self, AddressFamily, SocketType};
 use rustix::process::{Resource, Rlimit, prlimit};
 use std::fs;
 use std::io::Write;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -288,6 +288,18 @@ pub const ALONE: &[Plant] = &[
         nothing,
     ),
     plant(
+        "cannot_listen",
+        &["cannot_listen"],
+        |setup| {
+            setup.instead = Some(format!(
+                "sources:\n  web: {{ type: host_metrics, period: 1s }}\n\
+             sinks:\n  out: {{ type: prometheus_exporter, inputs: [web], listen: '{}' }}\n",
+                address_in_use()
+            ));
+        },
+        nothing,
+    ),
+    plant(
         "kafka_unreachable",
         &["endpoint_unreachable"],
         |setup| setup.instead = Some(reading("127.0.0.1:1", &topic_of(setup))),
@@ -349,6 +361,12 @@ fn address_that_drops() -> SocketAddr {
     let full = || TcpStream::connect_timeout(&address, Duration::from_millis(200));
     Box::leak(Box::new((listener, [full(), full(), full()])));
     address
+}
+
+/// Returns an address at which this process listens.
+fn address_in_use() -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    Box::leak(Box::new(listener)).local_addr().expect("its address")
 }
 
 /// Returns the configuration of an agent that reads a topic.
