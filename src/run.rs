@@ -10,7 +10,7 @@ use millstream_components::sources::jvm::collectors_snapshot;
 use millstream_components::transforms::jvm::{KeptOperators, jvm_process_snapshots, jvm_snapshot};
 use millstream_config::{self as config, Component, Config, LogLevel, LogTarget};
 use millstream_console::{ConfigState, Console, ConsoleConfig, RecorderState, TakeSnapshot};
-use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
+use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store, Unsettled};
 use millstream_model::tap::Taps;
 use millstream_model::{InternalMetrics, Interval, Kind};
 use parking_lot::RwLock;
@@ -292,9 +292,14 @@ fn ending(stopped: &Stopped, until_eof: bool, timeout: Interval) -> u8 {
     if let Some(failure) = failure(stopped, until_eof, timeout) {
         return failed(&format!("stopped; {failure}; {summary}"));
     }
-    if stopped.snapshot.dropped_events() > 0 {
+    if stopped.snapshot.dropped_events() + stopped.snapshot.dropped_on_error() > 0 {
         log::warn!("stopped; {summary}");
         return if until_eof { DROPPED } else { DONE };
+    }
+    let undelivered = stopped.snapshot.undelivered_list();
+    if waits(stopped) && !undelivered.is_empty() {
+        log::warn!("stopped; not everything was delivered (sink {undelivered}); {summary}");
+        return DONE;
     }
     log::info!("stopped; {summary}");
     DONE
@@ -310,24 +315,34 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
         ));
     }
     if !stopped.drained {
-        let sinks = stopped.snapshot.undelivered_list();
-        let sinks = (!sinks.is_empty()).then(|| format!("sink {sinks}"));
-        let holders = stopped.holders.iter().map(|holder| format!("events wait at {holder}"));
-        let late: Vec<String> = holders.chain(sinks).collect();
-        let late = if late.is_empty() { String::new() } else { format!(" ({})", late.join("; ")) };
+        let late = late(stopped);
         return Some(format!("not everything in flight was delivered within {timeout}{late}"));
     }
-    if stopped.left.lost.bytes > 0 || stopped.unsettled > 0 {
+    if stopped.left.lost.bytes > 0 || !stopped.unsettled.is_empty() {
         return Some("some data could not be saved for the next start".to_owned());
     }
-    let waits = stopped.left.waiting.bytes + stopped.left.waiting.events;
-    if until_eof && waits + stopped.snapshot.buffered_events() > 0 {
-        return Some("not everything was delivered".to_owned());
+    if until_eof && waits(stopped) {
+        return Some(format!("not everything was delivered{}", late(stopped)));
     }
     let unread = stopped.snapshot.unread();
     (until_eof && unread > 0).then(|| {
         format!("some files could not be read ({unread} errors, logged when they occurred)")
     })
+}
+
+/// Whether something waits on disk for the next start.
+fn waits(stopped: &Stopped) -> bool {
+    let waiting = stopped.left.waiting;
+    waiting.bytes + waiting.events + stopped.snapshot.buffered_events() > 0
+}
+
+/// Names the components that kept events from being delivered, in parentheses, after a space.
+fn late(stopped: &Stopped) -> String {
+    let sinks = stopped.snapshot.undelivered_list();
+    let sinks = (!sinks.is_empty()).then(|| format!("sink {sinks}"));
+    let holders = stopped.holders.iter().map(|holder| format!("events wait at {holder}"));
+    let late: Vec<String> = holders.chain(sinks).collect();
+    if late.is_empty() { String::new() } else { format!(" ({})", late.join("; ")) }
 }
 
 /// Formats the three numbers of a stop: delivered, waiting, lost.
@@ -346,8 +361,14 @@ fn summary(stopped: &Stopped) -> String {
     };
     let waiting: Vec<String> = of_sources.into_iter().chain(buffered).collect();
     let waiting = if waiting.is_empty() { "nothing".to_owned() } else { waiting.join(", ") };
+    let chosen = match snapshot.dropped_on_error() {
+        0 => String::new(),
+        events => {
+            format!("dropped by on_error: {events} events ({}); ", snapshot.dropped_on_error_list())
+        }
+    };
     format!(
-        "delivered: {} events; waiting on disk for the next start: {waiting}; lost: {}",
+        "delivered: {} events; waiting on disk for the next start: {waiting}; {chosen}lost: {}",
         snapshot.delivered_events(),
         lost(stopped)
     )
@@ -363,11 +384,19 @@ fn lost(stopped: &Stopped) -> String {
     if bytes > 0 {
         parts.push(format!("{bytes} bytes of files"));
     }
-    if stopped.unsettled > 0 {
-        let unsettled = stopped.unsettled;
-        parts.push(format!("{unsettled} events or bytes of sources that cannot be read again"));
+    if !stopped.unsettled.is_empty() {
+        parts
+            .push(format!("{} of sources that cannot be read again", unsettled(stopped.unsettled)));
     }
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
+}
+
+fn unsettled(unsettled: Unsettled) -> String {
+    match unsettled {
+        Unsettled { records, bytes: 0 } => format!("{records} events"),
+        Unsettled { records: 0, bytes } => format!("{bytes} bytes"),
+        Unsettled { records, bytes } => format!("{records} events and {bytes} bytes"),
+    }
 }
 
 fn failed(message: &str) -> u8 {

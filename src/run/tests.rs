@@ -49,7 +49,7 @@ fn stopped() -> Stopped {
         drained: true,
         uncommitted: None,
         left: millstream_model::Leftover::default(),
-        unsettled: 0,
+        unsettled: Unsettled::default(),
         snapshot: Snapshot::default(),
     }
 }
@@ -69,11 +69,11 @@ fn a_stop_reports_delivered_waiting_and_lost_events() {
     stopped.left.waiting.add_file(100, 0);
     stopped.left.waiting.add_file(28, 0);
     assert_eq!(ending(&stopped, false, timeout()), DONE, "what waits on disk is no failure");
-    stopped.unsettled = 7;
+    stopped.unsettled = Unsettled { bytes: 12, records: 7 };
     assert_eq!(
         summary(&stopped),
         "delivered: 0 events; waiting on disk for the next start: 128 bytes in 2 files; lost: 7 events \
-         or bytes of sources that cannot be read again"
+         and 12 bytes of sources that cannot be read again"
     );
     assert_eq!(ending(&stopped, false, timeout()), FAILED);
 }
@@ -103,4 +103,24 @@ fn files_held_for_an_unconfigured_source_are_a_warning() {
         (0..files).for_each(|n| fs::write(folder.join(format!("{n:016x}")), "four").unwrap());
     }
     assert_eq!(unowned(&config), [("old".to_owned(), 3, 12)]);
+}
+
+#[test]
+fn events_dropped_on_error_are_not_lost() {
+    let counters = millstream_model::Counters::of("parsed");
+    counters.dropped_on_error("bad_json", 3);
+    counters.dropped("deadline", 2);
+    let mut stopped = stopped();
+    stopped.snapshot.components.push(millstream_engine::ComponentSnapshot {
+        id: "parsed".to_owned(),
+        kind: "transform",
+        counters: counters.snapshot(),
+        ..Default::default()
+    });
+    assert_eq!(
+        summary(&stopped),
+        "delivered: 0 events; waiting on disk for the next start: nothing; dropped by on_error: 3 events \
+         (3 bad_json (transform parsed)); lost: 2 events (2 deadline (transform parsed))"
+    );
+    assert_eq!(ending(&stopped, true, timeout()), DROPPED);
 }

@@ -1,6 +1,8 @@
 //! A transform that hangs delays only the sinks behind it, and every end of a run is bounded.
 
 use crate::support::{Agent, folder, lines, wait_until};
+use millstream_testkit_servers::http::{HttpServer, Reply};
+use millstream_testkit_servers::ports::free_port;
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
@@ -261,4 +263,85 @@ sinks:
     wait_until("the other transform works", PATIENCE, || lines(&good).len() == 1000);
     write_input(folder.path(), "b.log", 3000);
     wait_until("and continues", PATIENCE, || lines(&good).len() >= 3000);
+}
+
+/// Two sinks, of which `live` is an HTTP endpoint.
+fn dead_and_live(source: &str, dead: u16, live: &HttpServer) -> String {
+    format!(
+        "sources:\n  app: {source}\nsinks:\n  \
+         dead: {{ type: http, inputs: [app], uri: 'http://127.0.0.1:{dead}/', batch: {{ timeout: 100ms }} }}\n  \
+         live: {{ type: http, inputs: [app], uri: '{}', batch: {{ timeout: 100ms }} }}\n",
+        live.uri("/")
+    )
+}
+
+const FILE: &str = "{ type: file, include: ['DIR/in/*.log'] }";
+
+/// Writes some lines to `in/app.log`.
+fn write_some(folder: &Path) {
+    fs::create_dir_all(folder.join("in")).unwrap();
+    let text: String = (0..1000).map(|n| format!("line {n}\n")).collect();
+    fs::write(folder.join("in/app.log"), text).unwrap();
+}
+
+fn received(server: &HttpServer) -> usize {
+    server.requests().iter().map(|request| request.text().matches("\"line ").count()).sum()
+}
+
+/// Starts an agent whose sink `dead` fails.
+fn start_failing(folder: &Path, config: &str) -> Agent {
+    let agent = Agent::start(folder, config, &[]);
+    wait_until("the dead sink fails", PATIENCE, || agent.log().contains("sink dead: "));
+    agent
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_dead_endpoint() {
+    let (folder, dead) = (folder(), free_port());
+    write_some(folder.path());
+    let live = HttpServer::start(|_| Reply::status(200));
+    let config = dead_and_live(FILE, dead, &live);
+    let mut agent = start_failing(folder.path(), &config);
+    wait_until("the live sink has everything", PATIENCE, || received(&live) == 1000);
+    let begun = Instant::now();
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+    let log = agent.log();
+    let last = log.lines().last().unwrap();
+    assert!(last.contains("not everything was delivered (sink dead: "), "{last}");
+    assert!(last.contains("bytes in 1 file; lost: nothing"), "{last}");
+    let revived = HttpServer::on(dead, |_| Reply::status(200));
+    let mut agent = Agent::start(folder.path(), &config, &["--until-eof"]);
+    assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
+    assert_eq!((received(&revived), received(&live)), (1000, 1000));
+}
+
+#[test]
+fn a_stop_waits_for_slow_sinks_beside_a_dead_one() {
+    let folder = folder();
+    write_some(folder.path());
+    let live = HttpServer::start(|_| {
+        std::thread::sleep(Duration::from_secs(4));
+        Reply::status(200)
+    });
+    let config = dead_and_live(FILE, free_port(), &live);
+    let mut agent = start_failing(folder.path(), &config);
+    let begun = Instant::now();
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(received(&live), 1000, "{}", agent.log());
+}
+
+#[test]
+fn a_stop_waits_for_a_dead_endpoint_if_data_would_be_lost() {
+    let folder = folder();
+    let live = HttpServer::start(|_| Reply::status(200));
+    let source = "{ type: generate, count: 100 }";
+    let config = dead_and_live(source, free_port(), &live) + "shutdown_timeout: 4s\n";
+    let mut agent = start_failing(folder.path(), &config);
+    let begun = Instant::now();
+    assert_eq!(agent.stop().code(), Some(1), "{}", agent.log());
+    assert!(begun.elapsed() >= Duration::from_secs(4), "{:?}", begun.elapsed());
+    let log = agent.log();
+    assert!(log.contains(" bytes of sources that cannot be read again"), "{log}");
 }

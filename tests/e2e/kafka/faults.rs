@@ -96,13 +96,13 @@ fn a_stop_does_not_wait_for_a_broker_that_is_down() {
     kafka.create_topic("down", 1);
     kafka.stop();
     write(dir.path(), "a.log", numbered(1000));
-    let config = "shutdown_timeout: 2s\n".to_owned()
-        + &config(&kafka.bootstrap(), "down", "encoding: { codec: text }");
+    let config = config(&kafka.bootstrap(), "down", "encoding: { codec: text }");
     let mut agent = Agent::start(dir.path(), &config, &[]);
     wait_for_error(&agent, "cannot reach kafka");
     let begun = std::time::Instant::now();
-    assert!(!agent.stop().success(), "what is not delivered is said");
-    assert!(begun.elapsed().as_secs() < 8, "{:?}", begun.elapsed());
+    assert!(agent.stop().success(), "{}", agent.log());
+    assert!(begun.elapsed().as_secs() < 12, "{:?}", begun.elapsed());
+    assert!(agent.log().contains("not everything was delivered (sink out: "), "{}", agent.log());
     kafka.restart();
     finish(start(dir.path(), &config));
     assert!(texts(&kafka.read("down")).iter().copied().eq(numbered(1000)));

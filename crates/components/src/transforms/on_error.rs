@@ -97,7 +97,7 @@ impl Failed {
         out.warning = Some(self.message(&batch));
         for (reason, count) in self.reasons() {
             match on_error {
-                OnError::Drop => out.counters.dropped(reason, count),
+                OnError::Drop => out.counters.dropped_on_error(reason, count),
                 OnError::Pass | OnError::Reject => out.counters.noted(reason, count),
             }
         }

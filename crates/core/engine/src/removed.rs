@@ -8,6 +8,33 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// What sinks have not settled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unsettled {
+    /// Of sources whose offsets count bytes.
+    pub bytes: u64,
+    /// Of sources whose offsets count records.
+    pub records: u64,
+}
+
+impl Unsettled {
+    /// Whether everything is settled.
+    pub fn is_empty(self) -> bool {
+        self == Unsettled::default()
+    }
+
+    fn all(self) -> u64 {
+        self.bytes + self.records
+    }
+}
+
+impl std::ops::AddAssign for Unsettled {
+    fn add_assign(&mut self, more: Unsettled) {
+        self.bytes += more.bytes;
+        self.records += more.records;
+    }
+}
+
 /// Sources that are gone and cannot read again what their sinks have not settled. The sinks may still
 /// deliver it; what they have not delivered when the agent stops is lost.
 #[derive(Default)]
@@ -17,21 +44,28 @@ impl RemovedSources {
     /// Adds a source, unless all its sinks have settled everything.
     pub fn add(&self, ledger: &Arc<Ledger>, sinks: SinkSet) {
         let mut sources = self.0.lock();
-        sources.retain(|(ledger, sinks)| unsettled(ledger, *sinks) > 0);
-        if unsettled(ledger, sinks) > 0 {
+        sources.retain(|(ledger, sinks)| !unsettled(ledger, *sinks).is_empty());
+        if !unsettled(ledger, sinks).is_empty() {
             sources.push((ledger.clone(), sinks));
         }
     }
 
-    /// Returns the bytes, or events, that the slowest sink of each has not settled.
-    pub fn unsettled(&self) -> u64 {
-        self.0.lock().iter().map(|(ledger, sinks)| unsettled(ledger, *sinks)).sum()
+    /// Returns what the slowest sink of each has not settled.
+    pub fn unsettled(&self) -> Unsettled {
+        let mut all = Unsettled::default();
+        self.0.lock().iter().for_each(|(ledger, sinks)| all += unsettled(ledger, *sinks));
+        all
     }
 }
 
-/// Returns the bytes, or events, read from a source that its slowest sink has not settled.
-pub(crate) fn unsettled(ledger: &Ledger, sinks: SinkSet) -> u64 {
-    sinks.iter().map(|sink| ledger.progress(sink).unsettled).max().unwrap_or(0)
+/// Returns what was read from a source and its slowest sink has not settled.
+pub(crate) fn unsettled(ledger: &Ledger, sinks: SinkSet) -> Unsettled {
+    let of = |sink| {
+        let progress = ledger.progress(sink);
+        let records = progress.unsettled_records;
+        Unsettled { bytes: progress.unsettled - records, records }
+    };
+    sinks.iter().map(of).max_by_key(|unsettled| unsettled.all()).unwrap_or_default()
 }
 
 /// Identifies a component.
@@ -93,6 +127,9 @@ fn add(total: &mut CountersSnapshot, more: &CountersSnapshot) {
     total.sent_events += more.sent_events;
     for (reason, events) in &more.dropped_events {
         *total.dropped_events.entry(reason).or_default() += events;
+    }
+    for (reason, events) in &more.dropped_on_error {
+        *total.dropped_on_error.entry(reason).or_default() += events;
     }
     for (reason, bytes) in &more.dropped_bytes {
         *total.dropped_bytes.entry(reason).or_default() += bytes;

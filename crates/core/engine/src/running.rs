@@ -5,12 +5,12 @@ use crate::chain::Worker;
 use crate::committer::Committer;
 use crate::core::{Core, Op, SourceSlot};
 use crate::current::Current;
+use crate::dead_lanes::DeadLanes;
 use crate::disk_buffer::DiskBuffer;
 use crate::error::EngineError;
 use crate::governor::{Governor, MemoryState};
-use crate::lane::LaneQueue;
 use crate::reload::Retired;
-use crate::removed::unsettled;
+use crate::removed::{Unsettled, unsettled};
 use crate::scheduler::Woken;
 use crate::snapshot;
 use millstream_model::snapshot::Snapshot;
@@ -32,9 +32,6 @@ const CALL_LOOK: Duration = Duration::from_millis(50);
 /// How far a source may exceed the deadline to finish a copy: it checks the time once per megabyte,
 /// then syncs.
 const HOLD_OVERTIME: Duration = Duration::from_secs(5);
-
-/// How often a lane that cannot deliver is checked at the end.
-const END_LOOK: Duration = Duration::from_millis(50);
 
 /// How long the disk buffers have to write what is in memory, and to end, when the time is over.
 const CLOSE_TIME: Duration = Duration::from_secs(2);
@@ -65,8 +62,8 @@ pub struct Stopped {
     pub uncommitted: Option<String>,
     /// What sources that can read twice leave unsettled.
     pub left: Leftover,
-    /// Unsettled events of other sources (bytes for a source of bytes): lost.
-    pub unsettled: u64,
+    /// What sources that cannot read twice leave unsettled: it is lost.
+    pub unsettled: Unsettled,
     /// The final snapshot, with what components have delivered and lost that reloads have removed.
     pub snapshot: Snapshot,
 }
@@ -192,7 +189,7 @@ impl Running {
         if core.sources.iter().any(is_fed) {
             core.scheduler.close(core.sources.iter().map(is_fed).collect());
         }
-        let mut closed = SinkSet::EMPTY;
+        let (mut closed, mut dead) = (SinkSet::EMPTY, DeadLanes::of(&core));
         while !core.is_drained() || closed != core.all_sinks() {
             let expected = core.expected_sinks() | core.fed_sinks();
             let due = core.all_sinks() - expected - closed;
@@ -202,15 +199,12 @@ impl Running {
                 slot.lanes.iter().for_each(|lane| lane.close());
             }
             closed = closed | due;
+            dead.end();
             tokio::time::sleep(BARRIER_POLL).await;
         }
-        for (_, slot) in core.sinks() {
-            for lane in &slot.lanes {
-                match &slot.disk {
-                    Some(disk) => end_lane(lane, disk).await,
-                    None => lane.ended().await,
-                }
-            }
+        while !core.sinks().flat_map(|(_, slot)| &slot.lanes).all(|lane| lane.has_ended()) {
+            dead.end();
+            tokio::time::sleep(BARRIER_POLL).await;
         }
     }
 
@@ -320,15 +314,6 @@ impl Running {
     }
 }
 
-/// Waits until a lane has ended. One that cannot deliver ends once all it has is on disk.
-async fn end_lane(lane: &LaneQueue, disk: &DiskBuffer) {
-    while tokio::time::timeout(END_LOOK, lane.ended()).await.is_err() {
-        if disk.is_durable() && !lane.gets_on() {
-            lane.let_go();
-        }
-    }
-}
-
 /// Waits until everything is settled; returns whether it was within `time`.
 async fn finishes_within(core: &Core, time: Duration) -> bool {
     let finished = async {
@@ -342,7 +327,7 @@ async fn finishes_within(core: &Core, time: Duration) -> bool {
 }
 
 /// Returns what the sources leave unsettled, and what of it is lost.
-fn leave(core: &Core) -> (Leftover, u64) {
+fn leave(core: &Core) -> (Leftover, Unsettled) {
     let (mut left, mut lost) = (Leftover::default(), core.removed.unsettled());
     for slot in &core.sources {
         // A stuck source cannot be asked.

@@ -37,6 +37,7 @@ pub struct Counters {
     has_series: AtomicBool,
     waits: Mutex<BTreeMap<&'static str, Duration>>,
     dropped: Mutex<BTreeMap<&'static str, u64>>,
+    dropped_on_error: Mutex<BTreeMap<&'static str, u64>>,
     dropped_bytes: Mutex<BTreeMap<&'static str, u64>>,
     held: Mutex<Option<Held>>,
     finished_files: AtomicU64,
@@ -87,6 +88,9 @@ pub struct CountersSnapshot {
     pub wait_seconds: BTreeMap<&'static str, f64>,
     /// Events dropped, by reason.
     pub dropped_events: BTreeMap<&'static str, u64>,
+    /// Those of them that `on_error: drop` dropped, by reason.
+    #[serde(skip)]
+    pub dropped_on_error: BTreeMap<&'static str, u64>,
     /// Bytes dropped, by reason, where known.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub dropped_bytes: BTreeMap<&'static str, u64>,
@@ -217,6 +221,14 @@ impl Counters {
         }
     }
 
+    /// Counts events that failed for `reason`, and that the option `on_error` drops.
+    pub fn dropped_on_error(&self, reason: &'static str, events: u64) {
+        self.dropped(reason, events);
+        if events > 0 {
+            add(&self.dropped_on_error, reason, events);
+        }
+    }
+
     /// Counts bytes dropped for `reason`, in addition to their events.
     pub fn dropped_bytes(&self, reason: &'static str, bytes: u64) {
         if bytes > 0 {
@@ -308,6 +320,7 @@ impl Counters {
             rebalances: self.rebalances.load(Relaxed),
             wait_seconds: read(&self.waits, |t: Duration| t.as_secs_f64()),
             dropped_events: read(&self.dropped, |n| n),
+            dropped_on_error: read(&self.dropped_on_error, |n| n),
             dropped_bytes: read(&self.dropped_bytes, |n| n),
             held: *self.held.lock(),
             finished_files: self.finished_files.load(Relaxed),

@@ -160,8 +160,10 @@ pub struct Owed {
 pub struct Progress {
     /// Bytes (or records) between the checkpoints and the known ends, read or not.
     pub lag: u64,
-    /// Bytes issued and not settled.
+    /// Bytes, or records, issued and not settled.
     pub unsettled: u64,
+    /// The part of it that is in records.
+    pub unsettled_records: u64,
     /// When the oldest unsettled range was issued; `None` if all is settled.
     pub oldest: Option<EngineTime>,
 }
@@ -362,10 +364,13 @@ impl Ledger {
     pub fn progress(&self, sink: SinkIndex) -> Progress {
         let state = self.lock();
         let mut progress = Progress::default();
-        for (end, account) in state.origins.values().filter_map(|a| Some((a.end, a.of(sink)?))) {
-            progress.lag += end.saturating_sub(account.checkpoint);
+        for (of, account) in state.origins.values().filter_map(|a| Some((a, a.of(sink)?))) {
+            progress.lag += of.end.saturating_sub(account.checkpoint);
             for entry in account.out.iter().filter(|e| e.state != RangeState::Settled) {
                 progress.unsettled += entry.bytes();
+                if of.origin.is_in_records {
+                    progress.unsettled_records += entry.bytes();
+                }
                 progress.oldest =
                     Some(progress.oldest.map_or(entry.issued, |t| t.min(entry.issued)));
             }
@@ -474,11 +479,13 @@ mod tests {
             (ledger.checkpoint(ORIGIN, sink(0)), ledger.checkpoint(ORIGIN, sink(1))),
             (Some(10), Some(0))
         );
-        assert_eq!(ledger.progress(sink(1)), Progress { lag: 10, unsettled: 10, oldest: Some(T) });
+        let waiting = Progress { lag: 10, unsettled: 10, unsettled_records: 0, oldest: Some(T) };
+        assert_eq!(ledger.progress(sink(1)), waiting);
         slow.settle(Outcome::Rejected);
         assert_eq!(ledger.checkpoint(ORIGIN, sink(1)), Some(10));
         ledger.note_end(ORIGIN, 25);
-        assert_eq!(ledger.progress(sink(1)), Progress { lag: 15, unsettled: 0, oldest: None });
+        let settled = Progress { lag: 15, ..Progress::default() };
+        assert_eq!(ledger.progress(sink(1)), settled);
     }
 
     #[test]

@@ -255,11 +255,26 @@ pub struct SinkProgress {
 const ON_PURPOSE: [&str; 7] =
     ["duplicate", "filtered", "header", "sampled", "throttled", "tombstone", "unread"];
 
+impl ComponentSnapshot {
+    /// Events that were dropped and were not to be, by reason.
+    fn lost_events(&self) -> Vec<(&'static str, u64)> {
+        let chosen = |reason| self.counters.dropped_on_error.get(reason).copied().unwrap_or(0);
+        let dropped = self.counters.dropped_events.iter();
+        let dropped = dropped.filter(|(reason, _)| !ON_PURPOSE.contains(reason));
+        let lost =
+            dropped.map(|(reason, events)| (*reason, events.saturating_sub(chosen(*reason))));
+        lost.filter(|(_, events)| *events > 0).collect()
+    }
+}
+
 impl Snapshot {
     /// Events dropped by all components, without those that were to be dropped.
     pub fn dropped_events(&self) -> u64 {
-        let reasons = self.components.iter().flat_map(|c| &c.counters.dropped_events);
-        reasons.filter(|(reason, _)| !ON_PURPOSE.contains(reason)).map(|(_, events)| events).sum()
+        self.components
+            .iter()
+            .flat_map(ComponentSnapshot::lost_events)
+            .map(|(_, events)| events)
+            .sum()
     }
 
     /// Bytes dropped by all components, where they were known.
@@ -281,14 +296,24 @@ impl Snapshot {
     /// What was dropped, without what was to be dropped:
     /// `1 long_line (source in), 5 panic (sink out)`.
     pub fn dropped_list(&self) -> String {
+        self.list(ComponentSnapshot::lost_events)
+    }
+
+    /// Events that `on_error: drop` dropped.
+    pub fn dropped_on_error(&self) -> u64 {
+        self.components.iter().flat_map(|c| c.counters.dropped_on_error.values()).sum()
+    }
+
+    /// What `on_error: drop` dropped: `3 bad_json (transform parsed)`.
+    pub fn dropped_on_error_list(&self) -> String {
+        self.list(|c| c.counters.dropped_on_error.clone().into_iter().collect())
+    }
+
+    fn list(&self, dropped: impl Fn(&ComponentSnapshot) -> Vec<(&'static str, u64)>) -> String {
         let of = |c: &ComponentSnapshot| {
             let (kind, id) = (c.kind, c.id.clone());
-            let dropped = c.counters.dropped_events.clone().into_iter();
-            let reasons =
-                dropped.filter(|(reason, events)| *events > 0 && !ON_PURPOSE.contains(reason));
-            reasons
-                .map(move |(reason, events)| format!("{events} {reason} ({kind} {id})"))
-                .collect::<Vec<_>>()
+            let text = move |(reason, events)| format!("{events} {reason} ({kind} {id})");
+            dropped(c).into_iter().map(text).collect::<Vec<_>>()
         };
         self.components.iter().flat_map(of).collect::<Vec<_>>().join(", ")
     }

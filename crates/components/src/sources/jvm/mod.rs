@@ -51,7 +51,7 @@ struct JvmSource {
 impl JvmSource {
     fn open(built: Arc<Built>, open: SourceOpen) -> Result<JvmSource, BuildError> {
         let ready = built.take().map_err(BuildError::Options)?;
-        let origin = Arc::new(Origin::new(OriginId(random_u64()?), ""));
+        let origin = Arc::new(Origin::new(OriginId(random_u64()?), "").of_records());
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         let (id, queue) = (open.info.id.clone(), ready.queue.clone());
         queue.set_reader(Reader { id: id.clone(), wake: open.wake, counters: open.counters });

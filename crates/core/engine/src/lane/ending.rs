@@ -6,6 +6,9 @@ use millstream_model::{Backoff, DeliverError, Outcome, Payload};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Error type of an endpoint that is only slow.
+const THROTTLED: &str = "throttled";
+
 /// Progress of a lane's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(super) enum Phase {
@@ -50,6 +53,21 @@ impl LaneQueue {
     /// Whether the lane delivers, as far as is known.
     pub fn gets_on(&self) -> bool {
         self.started.load(Ordering::Relaxed) && self.lock().error.is_none()
+    }
+
+    /// Whether the lane is asked to end.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Whether the lane has something to deliver.
+    pub fn owes(&self) -> bool {
+        self.bytes() > 0 || !self.lock().taken.is_empty()
+    }
+
+    /// Whether the last attempt failed, and not because the endpoint asks for fewer requests.
+    pub fn is_failing(&self) -> bool {
+        self.lock().error.as_ref().is_some_and(|error| error.kind != THROTTLED)
     }
 
     /// Marks the lane as ended.

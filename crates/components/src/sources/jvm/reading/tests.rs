@@ -15,7 +15,8 @@ impl Source for Queued {
 
 fn start() -> (SourceRig, Arc<Queue>, Queued) {
     let rig = SourceRig::new(&["a", "b"]);
-    let (queue, origin) = (Arc::<Queue>::default(), Arc::new(Origin::new(OriginId(7), "")));
+    let (queue, origin) =
+        (Arc::<Queue>::default(), Arc::new(Origin::new(OriginId(7), "").of_records()));
     rig.ledger.open(&origin, rig.sinks.iter().map(|(sink, _)| (*sink, 0)));
     let source = Queued(Reading::new(queue.clone(), origin));
     (rig, queue, source)

@@ -1,0 +1,80 @@
+//! Lanes that cannot deliver, at a stop.
+
+use crate::core::{Core, SinkSlot};
+use crate::lane::LaneQueue;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often the lanes are checked.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long all that is left must have failed, without anything being delivered: a failed request
+/// may have been one of several.
+const DEAD_AFTER: Duration = Duration::from_secs(1);
+
+/// Ends the lanes that cannot deliver, so that a stop does not wait for a dead endpoint.
+///
+/// A lane ends if all it has is in a disk buffer, or if its sources read again what it has and no
+/// other lane can deliver either: as long as one does, the dead endpoint has time to return.
+pub(crate) struct DeadLanes<'a> {
+    core: &'a Core,
+    looked: Instant,
+    /// What was delivered when all that is left began to fail, and when that was.
+    failing: Option<(u64, Instant)>,
+}
+
+impl DeadLanes<'_> {
+    pub(crate) fn of(core: &Core) -> DeadLanes<'_> {
+        DeadLanes { core, looked: Instant::now(), failing: None }
+    }
+
+    /// Ends dead lanes among those that are closed.
+    pub(crate) fn end(&mut self) {
+        if self.looked.elapsed() < LOOK {
+            return;
+        }
+        self.looked = Instant::now();
+        for (_, slot) in self.core.sinks() {
+            if slot.disk.as_ref().is_some_and(|disk| disk.is_durable()) {
+                closed(slot).filter(|lane| !lane.gets_on()).for_each(|lane| lane.let_go());
+            }
+        }
+        if self.note_failing() {
+            let dead = self.core.sinks().flat_map(|(_, slot)| closed(slot));
+            dead.filter(|lane| lane.is_failing()).for_each(|lane| lane.let_go());
+        }
+    }
+
+    /// Notes whether all that is left fails; returns whether it has for [`DEAD_AFTER`].
+    fn note_failing(&mut self) -> bool {
+        let mut owing =
+            self.core.sinks().filter(|(_, slot)| owing(slot).next().is_some()).peekable();
+        let is_failing = owing.peek().is_some() && owing.all(|(_, slot)| self.is_failing(slot));
+        if !is_failing {
+            self.failing = None;
+            return false;
+        }
+        let progress = self.core.progress();
+        let began = self.failing.filter(|(before, _)| *before == progress);
+        let (_, since) = *self.failing.insert(began.unwrap_or((progress, Instant::now())));
+        since.elapsed() >= DEAD_AFTER
+    }
+
+    /// Whether all lanes of a sink that have something fail, and the sources read it again.
+    fn is_failing(&self, slot: &SinkSlot) -> bool {
+        let mut sources = self.core.sources.iter();
+        slot.disk.is_none()
+            && owing(slot).all(|lane| lane.is_failing())
+            && sources.all(|source| {
+                source.reads_again || source.ledger.progress(slot.index).unsettled == 0
+            })
+    }
+}
+
+fn closed(slot: &SinkSlot) -> impl Iterator<Item = &Arc<LaneQueue>> {
+    slot.lanes.iter().filter(|lane| lane.is_closed() && !lane.has_ended())
+}
+
+fn owing(slot: &SinkSlot) -> impl Iterator<Item = &Arc<LaneQueue>> {
+    slot.lanes.iter().filter(|lane| lane.owes() && !lane.has_ended())
+}
