@@ -23,6 +23,8 @@ pub const WORDS: &[&[u8]] = &[
     b"Traceback (most recent call last):\n",
     b"  File \"x\", line 1\n",
     b"ValueError: x\n",
+    b"\nERROR x\n",
+    b"\njava.io.IOException: x\n",
     b"panic: x\n",
     b"goroutine 1 [running]:\n",
     b"{",

@@ -1,15 +1,23 @@
 //! Multi-line output of programming languages.
 
+mod entry;
+pub mod python;
+
 /// Java: a stack trace and the log entry that it belongs to.
 pub mod java {
+    use super::entry::{TEXT_LINES_MAX, begins_entry};
+
     /// Suffixes of exception class names.
     const EXCEPTION_SUFFIXES: [&[u8]; 3] = [b"Exception", b"Error", b"Throwable"];
+    const UNCAUGHT: &[u8] = b"Exception in thread \"";
 
     /// The kind of the last line of an event.
     #[derive(Clone, Copy, Debug)]
     pub enum State {
         /// Before a stack trace: the next line may name the exception.
         Line,
+        /// After the name of an exception and this many unindented lines of its message in a row.
+        Message(u8),
         /// Inside a stack trace: another exception starts another event.
         Trace,
     }
@@ -18,89 +26,8 @@ pub mod java {
         /// Returns the state after the first line of an event.
         #[inline]
         pub fn first(line: &[u8]) -> State {
-            if is_exception(line) { State::Trace } else { State::Line }
-        }
-
-        /// Returns the state after another line, or `None` if it does not belong to the event.
-        #[inline]
-        pub fn next(self, line: &[u8]) -> Option<State> {
-            match self {
-                State::Line if is_exception(line) || is_frame(line) => Some(State::Trace),
-                _ => continues(line).then_some(self),
-            }
-        }
-    }
-
-    /// `java.lang.IllegalStateException: no such order`, `com.example.Store$GoneException`.
-    fn is_exception(line: &[u8]) -> bool {
-        let is_part =
-            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'$');
-        if !line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_') {
-            return false;
-        }
-        let (name, rest) = line.split_at(line.iter().take_while(|byte| is_part(byte)).count());
-        let is_name_end = matches!(rest.trim_ascii_end(), [] | [b':'] | [b':', b' ', ..]);
-        is_name_end
-            && name.contains(&b'.')
-            && EXCEPTION_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
-    }
-
-    /// `\tat Orders.get(Orders.java:40)`.
-    fn is_frame(line: &[u8]) -> bool {
-        matches!(line, [b' ' | b'\t', ..]) && line.trim_ascii_start().starts_with(b"at ")
-    }
-
-    /// Returns whether `line` continues the previous event.
-    #[inline]
-    pub fn continues(line: &[u8]) -> bool {
-        match line {
-            [] | [b' ' | b'\t', ..] => true,
-            [b'C', ..] => line.starts_with(b"Caused by:"),
-            [b'S', ..] => line.starts_with(b"Suppressed:"),
-            [b'.', ..] => line.starts_with(b"... ") && is_count(&line[4..]),
-            _ => false,
-        }
-    }
-
-    /// `12 more`, `12 common frames omitted`.
-    fn is_count(text: &[u8]) -> bool {
-        let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let rest = &text[digits..];
-        digits > 0 && (rest.starts_with(b" more") || rest.starts_with(b" common frames"))
-    }
-}
-
-/// Python: a traceback with its exception, and the tracebacks chained to it.
-pub mod python {
-    const TRACEBACK: &[u8] = b"Traceback (most recent call last):";
-    const GROUP: &[u8] = b"+ Exception Group Traceback (most recent call last):";
-    const CHAINS: [&[u8]; 2] = [
-        b"During handling of the above exception, another exception occurred:",
-        b"The above exception was the direct cause of the following exception:",
-    ];
-
-    /// The position within a traceback.
-    #[derive(Clone, Copy, Debug)]
-    pub enum State {
-        /// Not a traceback.
-        Line,
-        /// In the frames; the next line without indentation names the exception.
-        Frames,
-        /// In an exception group, whose lines are all indented.
-        Group,
-        /// After the exception.
-        Exception,
-        /// After the line that announces a chained traceback.
-        Chained,
-    }
-
-    impl State {
-        /// Returns the state after the first line of an event.
-        pub fn first(line: &[u8]) -> State {
-            if line.starts_with(TRACEBACK) {
-                State::Frames
-            } else if line.trim_ascii_start().starts_with(GROUP) {
-                State::Group
+            if is_exception(line) || line.starts_with(UNCAUGHT) {
+                State::Message(0)
             } else {
                 State::Line
             }
@@ -109,20 +36,75 @@ pub mod python {
         /// Returns the state after another line, or `None` if it does not belong to the event.
         #[inline]
         pub fn next(self, line: &[u8]) -> Option<State> {
-            let is_indented = matches!(line, [] | [b' ' | b'\t', ..]);
+            if continues(line) {
+                return Some(self.after(line));
+            }
             match self {
-                _ if line.is_empty() => Some(self),
-                State::Line => None,
-                State::Frames if is_indented => Some(State::Frames),
-                State::Frames => Some(State::Exception),
-                State::Group if is_indented => Some(State::Group),
-                State::Group | State::Exception => CHAINS.contains(&line).then_some(State::Chained),
-                State::Chained => match State::first(line) {
-                    State::Line => None,
-                    state => Some(state),
-                },
+                State::Line => is_exception(line).then_some(State::Message(0)),
+                State::Message(lines) => is_message(lines, line).then(|| State::Message(lines + 1)),
+                State::Trace => None,
             }
         }
+
+        /// Returns the state after a line that continues every event.
+        fn after(self, line: &[u8]) -> State {
+            let text = line.trim_ascii_start();
+            let is_frame = text.starts_with(b"at ") && line.len() > text.len();
+            match self {
+                _ if is_frame || text.starts_with(b"... ") => State::Trace,
+                _ if is_cause(text) => State::Message(0),
+                State::Message(_) if !line.is_empty() => State::Message(0),
+                _ => self,
+            }
+        }
+    }
+
+    /// `java.lang.IllegalStateException: no such order`, `com.example.Store$GoneException`,
+    /// `com.example.StoreException$Gone: 404`.
+    fn is_exception(line: &[u8]) -> bool {
+        let is_part =
+            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'$');
+        if !line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_') {
+            return false;
+        }
+        let (name, rest) = line.split_at(line.iter().take_while(|byte| is_part(byte)).count());
+        let is_name_end = matches!(rest.trim_ascii_end(), [] | [b':'] | [b':', b' ', ..]);
+        let mut classes = name.split(|byte| *byte == b'$');
+        is_name_end
+            && name.contains(&b'.')
+            && classes.any(|class| EXCEPTION_SUFFIXES.iter().any(|end| class.ends_with(end)))
+    }
+
+    /// Returns whether an unindented line belongs to the message of an exception that has as many
+    /// before it.
+    #[inline(never)]
+    fn is_message(lines: u8, line: &[u8]) -> bool {
+        let starts_event = is_exception(line) || line.starts_with(UNCAUGHT) || begins_entry(line);
+        lines < TEXT_LINES_MAX && !starts_event
+    }
+
+    /// Returns whether `line` continues the previous event.
+    #[inline]
+    pub fn continues(line: &[u8]) -> bool {
+        match line {
+            [] | [b' ' | b'\t', ..] => true,
+            [b'C' | b'S' | b'W', ..] => is_cause(line),
+            [b'.', ..] => line.starts_with(b"... ") && is_count(&line[4..]),
+            _ => false,
+        }
+    }
+
+    /// `Caused by: java.io.IOException: closed`. `Wrapped by:` is of traces with the cause first.
+    fn is_cause(text: &[u8]) -> bool {
+        let prefixes: [&[u8]; 3] = [b"Caused by:", b"Suppressed:", b"Wrapped by:"];
+        prefixes.iter().any(|prefix| text.starts_with(prefix))
+    }
+
+    /// `12 more`, `12 common frames omitted`.
+    fn is_count(text: &[u8]) -> bool {
+        let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let rest = &text[digits..];
+        digits > 0 && (rest.starts_with(b" more") || rest.starts_with(b" common frames"))
     }
 }
 
@@ -137,6 +119,8 @@ pub mod go {
         Head,
         /// After it.
         Goroutines,
+        /// In the stack of a log entry, as of library `zap`.
+        Stack,
     }
 
     impl State {
@@ -158,10 +142,12 @@ pub mod go {
                 State::Line => line.is_empty(),
                 State::Head => is_detail(line) || is_head(line),
                 State::Goroutines => is_detail(line) || is_frame(line),
+                State::Stack => matches!(line, [] | [b' ' | b'\t', ..]) || is_function(line),
             };
             match self {
                 State::Line if is_running(line) => Some(State::Goroutines),
-                State::Line => continues.then_some(self),
+                State::Line if is_first_function(line) => Some(State::Stack),
+                State::Line | State::Stack => continues.then_some(self),
                 _ if is_goroutine(line) => Some(State::Goroutines),
                 _ => continues.then_some(self),
             }
@@ -169,8 +155,15 @@ pub mod go {
     }
 
     fn is_head(line: &[u8]) -> bool {
-        let prefixes: [&[u8]; 5] =
-            [b"panic: ", b"fatal error: ", b"SIGQUIT: ", b"SIGSEGV: ", b"SIGABRT: "];
+        let prefixes: [&[u8]; 7] = [
+            b"panic: ",
+            b"fatal error: ",
+            b"runtime: ",
+            b"unexpected fault address ",
+            b"SIGQUIT: ",
+            b"SIGSEGV: ",
+            b"SIGABRT: ",
+        ];
         prefixes.iter().any(|prefix| line.starts_with(prefix))
     }
 
@@ -178,9 +171,26 @@ pub mod go {
         (line.starts_with(b"goroutine ") && line.ends_with(b":")) || line == b"runtime stack:"
     }
 
-    /// `goroutine 18 [running]:`, after the line of a log that reports a recovered panic.
+    /// `goroutine 18 [running]:`, `goroutine 1 [running, locked to thread]:`, after the line of a log
+    /// that reports a recovered panic.
     fn is_running(line: &[u8]) -> bool {
-        is_goroutine(line) && line.ends_with(b"[running]:")
+        let state = |line: &[u8]| line.iter().rposition(|byte| *byte == b'[');
+        is_goroutine(line) && state(line).is_some_and(|at| line[at..].starts_with(b"[running"))
+    }
+
+    /// A function of the program, with which the stack of a log entry begins: `main.run`,
+    /// `example.com/shop/orders.(*Store).Get`.
+    fn is_first_function(line: &[u8]) -> bool {
+        is_function(line) && (line.starts_with(b"main.") || line.contains(&b'/'))
+    }
+
+    /// `runtime.goexit`, `net/http.HandlerFunc.ServeHTTP`, `main.main.func1`.
+    fn is_function(line: &[u8]) -> bool {
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"./_-~@%()*[]".contains(byte);
+        line.first().is_some_and(u8::is_ascii_alphabetic)
+            && line.last().is_some_and(|byte| *byte != b'.')
+            && line.iter().all(is_part)
+            && line.contains(&b'.')
     }
 
     /// Lines that may occur anywhere in a dump.

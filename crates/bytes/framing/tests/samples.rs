@@ -164,6 +164,8 @@ java.lang.IllegalStateException: of another entry
 \tat com.example.Orders.get(Orders.java:40)
 %%
 com.example.Late.Exception. it is no name
+Caused by: java.io.IOException: closed
+\t... 2 more
 %%
 Error: no package
 %%
@@ -175,7 +177,7 @@ java.io.IOException:8080 is a port
 #[test]
 fn chained_python_tracebacks_are_one_event() {
     let parts = "\
-ERROR:root:it failed
+INFO:root:it runs
 %%
 Traceback (most recent call last):
   File \"a.py\", line 2, in <module>
@@ -208,6 +210,45 @@ SyntaxError: invalid syntax
 INFO:root:last
 ";
     assert_parts(&preset(Preset::Python), parts);
+}
+
+#[test]
+fn a_python_traceback_belongs_to_the_error_before_it() {
+    let parts = "\
+INFO:root:no error
+%%
+Traceback (most recent call last):
+  File \"a.py\", line 2, in <module>
+KeyError: 1
+%%
+ERROR:root:it failed
+
+at last
+Traceback (most recent call last):
+  File \"a.py\", line 2, in <module>
+KeyError: 1
+%%
+Traceback (most recent call last):
+  File \"a.py\", line 2, in <module>
+KeyError: 2
+";
+    assert_parts(&preset(Preset::Python), parts);
+}
+
+#[test]
+fn text_without_indentation_is_limited() {
+    let python = "Traceback (most recent call last):\n  File \"a.py\", line 2\nKeyError: 1";
+    let java = "java.io.IOException: 1";
+    // The line with the exception is the first one of Python's text.
+    for (name, head, lines) in [(Preset::Python, python, 19), (Preset::Java, java, 20)] {
+        let text = ["line"; 30].join("\n");
+        let got = texts(&preset(name), &format!("{head}\n{text}\n"));
+        assert_eq!(got.len(), 1 + 30 - lines, "{name:?}");
+        assert_eq!(got[0], format!("{head}\n{}", ["line"; 30][..lines].join("\n")));
+        let text = ["line\n\n indented"; 30].join("\n");
+        let indented = format!("{head}\n{text}");
+        assert_eq!(texts(&preset(name), &indented), [indented.as_str()], "{name:?}");
+    }
 }
 
 #[test]
