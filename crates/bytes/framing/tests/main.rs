@@ -3,3 +3,4 @@
 mod cuts;
 mod decoding;
 mod samples;
+mod traces;
