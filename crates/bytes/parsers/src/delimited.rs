@@ -15,7 +15,7 @@ pub use columned::{ColumnNames, Columned};
 #[cfg(test)]
 mod tests;
 
-const TOO_FEW: Reason = "too_few_fields";
+pub(crate) const TOO_FEW: Reason = "too_few_fields";
 const TOO_MANY: Reason = "too_many_fields";
 const BAD_QUOTES: Reason = "bad_quotes";
 

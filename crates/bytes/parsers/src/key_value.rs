@@ -2,9 +2,11 @@
 
 use crate::delimited::cast_column;
 use crate::escapes::{is_escaped, remove_nulls, unescape};
+use crate::keys::Key;
+use crate::members::Members;
 use crate::region::{Line, Region, Regions};
 use crate::{Failure, Fields, Input, Parser, Reason, Type};
-use millstream_columns::{Cell, Kind, MEMBERS, push_json_string, push_member};
+use millstream_columns::{Cell, Kind};
 use millstream_scan::{ByteSet, find};
 use std::sync::Arc;
 
@@ -107,44 +109,7 @@ pub struct KeyValue {
     escaped: Vec<(usize, usize)>,
     /// Quotes that are not closed in the rest of the line.
     unclosed: Vec<u8>,
-    /// By row, the pairs that have no column, as members of an object.
-    members: Vec<(usize, Vec<u8>)>,
-}
-
-/// A key and its field.
-#[derive(Clone, Copy, Debug)]
-struct Key {
-    /// The bytes of a key of up to [`KEY_BYTES_MAX`], and the mask of those that exist.
-    word: u128,
-    mask: u128,
-    len: usize,
-    field: usize,
-}
-
-/// Longest key in bytes that is recognized by comparing one word.
-const KEY_BYTES_MAX: usize = 16;
-
-impl Key {
-    /// Equals no key, not even an empty one.
-    const NONE: Key = Key { word: 0, mask: 0, len: usize::MAX, field: 0 };
-
-    fn new(key: &[u8], field: usize) -> Key {
-        if key.len() > KEY_BYTES_MAX {
-            return Key { field, ..Key::NONE };
-        }
-        let mut word = [0; KEY_BYTES_MAX];
-        word[..key.len()].copy_from_slice(key);
-        let mask = u128::MAX.checked_shr(128 - 8 * key.len() as u32).unwrap_or(0);
-        Key { word: u128::from_le_bytes(word), mask, len: key.len(), field }
-    }
-
-    /// Returns whether it is the key at `at` with this length; `false` means unknown.
-    #[inline(always)]
-    fn is(&self, text: &[u8], at: usize, len: usize) -> bool {
-        let chunk = text.get(at..).and_then(|text| text.first_chunk());
-        let chunk = chunk.map_or(!self.word, |chunk| u128::from_le_bytes(*chunk));
-        self.len == len && chunk & self.mask == self.word
-    }
+    members: Members,
 }
 
 /// A parsed pair.
@@ -454,36 +419,16 @@ impl KeyValue {
     /// Keeps a pair that has no column.
     #[cold]
     fn keep_member(&mut self, region: &Region<'_>, row: usize, key: &[u8], pair: &Pair) {
-        if self.members.last().is_none_or(|(last, _)| *last != row) {
-            self.members.push((row, Vec::new()));
+        let text = &region.bytes[cell_range(pair)];
+        if pair.value.is_none() {
+            return self.members.add(row, key, None);
         }
-        let Some((_, members)) = self.members.last_mut() else { return };
-        let (mut name, mut value) = (Vec::new(), b"true".to_vec());
-        push_json_string(key, &mut name);
-        if pair.value.is_some() {
-            value.clear();
-            let text = &region.bytes[cell_range(pair)];
-            if !pair.quoted && self.config.null_values.iter().any(|null| null == text) {
-                return;
-            }
-            let plain = match pair.quoted && self.config.escapes {
-                true => unescape(text, &self.config.quotes, None),
-                false => text.to_vec(),
-            };
-            push_json_string(&plain, &mut value);
+        if !pair.quoted && self.config.null_values.iter().any(|null| null == text) {
+            return;
         }
-        push_member(&name[1..name.len() - 1], &value, members);
-    }
-
-    /// Stores these pairs in the column of members.
-    fn put_members(&mut self, fields: &mut Fields) {
-        let failed: Vec<usize> = fields.failures().iter().map(|failure| failure.row).collect();
-        for (row, members) in std::mem::take(&mut self.members) {
-            if !failed.contains(&row) {
-                let (field, cell) =
-                    (fields.named(&MEMBERS.into()), fields.push(Kind::Members, &members));
-                fields.set(field, row, cell);
-            }
+        match pair.quoted && self.config.escapes {
+            true => self.members.add(row, key, Some(&unescape(text, &self.config.quotes, None))),
+            false => self.members.add(row, key, Some(text)),
         }
     }
 
@@ -525,7 +470,7 @@ impl Parser for KeyValue {
         for failure in std::mem::take(&mut self.failures) {
             fields.fail(failure.row, failure.reason, failure.at);
         }
-        self.put_members(fields);
+        self.members.put(fields);
         if !self.config.null_values.is_empty() {
             for field in 0..fields.len() {
                 remove_nulls(&self.config.null_values, &self.config.quotes, field, input, fields);

@@ -9,10 +9,12 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod cef;
 mod cri;
 mod delimited;
 mod docker;
 mod escapes;
+mod events;
 mod fields;
 mod grok;
 #[cfg(test)]
@@ -20,21 +22,27 @@ mod harness;
 mod input;
 mod json;
 mod key_value;
+mod keys;
+mod leef;
 mod look_around;
+mod members;
 mod regex;
 mod region;
 mod syslog;
 mod types;
 
 pub use access::{Access, AccessConfig, Escape, Server};
+pub use cef::Cef;
 pub use cri::Cri;
 pub use delimited::{ColumnNames, Columned, Delimited, DelimitedConfig, Unequal};
 pub use docker::Docker;
+pub use events::EventConfig;
 pub use fields::{Failure, Field, Fields, Reason};
 pub use grok::{Grok, GrokConfig};
 pub use input::Input;
 pub use json::{Json, JsonConfig, JsonPaths, json_members};
 pub use key_value::{Bare, KeyValue, KeyValueConfig};
+pub use leef::{Leef, LeefConfig};
 pub use look_around::look_around_advice;
 pub use regex::{Regex, RegexConfig};
 pub use syslog::{Syslog, SyslogConfig};

@@ -1,0 +1,243 @@
+//! What CEF and LEEF have in common: a header between pipes, followed by pairs.
+
+mod header;
+
+pub(crate) use header::{Header, Signature};
+
+use crate::delimited::cast_column;
+use crate::escapes::remove_nulls;
+use crate::keys::Key;
+use crate::members::Members;
+use crate::{Fields, Input, Type};
+use memchr::memchr;
+use millstream_columns::{Cell, Kind};
+use std::sync::Arc;
+
+/// Prefix of a key that is also the name of a field of the header.
+const TAKEN_PREFIX: &[u8] = b"ext_";
+
+/// How to treat the values of CEF and LEEF.
+#[derive(Clone, Debug, Default)]
+pub struct EventConfig {
+    /// Whether `\=`, `\\`, `\n` and `\r` in the values of pairs are decoded.
+    pub escapes: bool,
+    /// Values that mean that there is none.
+    pub null_values: Vec<Vec<u8>>,
+    /// Types of fields; all others are strings.
+    pub types: Vec<(Arc<str>, Type)>,
+}
+
+/// Start and end of a part of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub begin: usize,
+    pub end: usize,
+}
+
+impl Span {
+    pub fn len(self) -> usize {
+        self.end - self.begin
+    }
+
+    /// Returns the span without the blanks at its end.
+    pub fn trim_end(self, text: &[u8]) -> Span {
+        let len = text[self.begin..self.end].trim_ascii_end().len();
+        Span { end: self.begin + len, ..self }
+    }
+
+    /// Returns the span without the blanks around it.
+    pub fn trim(self, text: &[u8]) -> Span {
+        let span = self.trim_end(text);
+        let len = text[span.begin..span.end].trim_ascii_start().len();
+        Span { begin: span.end - len, ..span }
+    }
+}
+
+/// A line, and where it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Line<'a> {
+    row: usize,
+    cell: Cell,
+    /// Its bytes, without blanks at the end.
+    pub text: &'a [u8],
+    has_backslash: bool,
+}
+
+impl<'a> Line<'a> {
+    pub fn new(row: usize, cell: Cell, text: &'a [u8]) -> Line<'a> {
+        let text = text.trim_ascii_end();
+        let has_backslash = memchr(b'\\', text).is_some();
+        Line { row, cell, text, has_backslash }
+    }
+
+    fn bytes(&self, span: Span) -> &'a [u8] {
+        &self.text[span.begin..span.end]
+    }
+
+    fn part(&self, span: Span) -> Cell {
+        self.cell.part(Kind::Text, span.begin, span.len())
+    }
+
+    fn has_escape(&self, span: Span) -> bool {
+        self.has_backslash && memchr(b'\\', self.bytes(span)).is_some()
+    }
+}
+
+/// Stores the headers and pairs of lines as fields.
+#[derive(Clone, Debug)]
+pub(crate) struct EventFields {
+    config: EventConfig,
+    /// Names of the fields of a header: the prefix, the version, and the others in order.
+    names: Vec<Arc<str>>,
+    /// Indices of these fields.
+    columns: Vec<usize>,
+    /// The key of each pair of the previous line.
+    order: Vec<Key>,
+    /// Number of pairs so far in this line.
+    pairs: usize,
+    members: Members,
+    /// A key with another name, or an unescaped value.
+    buffer: Vec<u8>,
+}
+
+impl EventFields {
+    pub fn new(config: EventConfig, names: &[&str]) -> EventFields {
+        let names = names.iter().map(|name| (*name).into()).collect();
+        let (columns, order, pairs, members, buffer) = Default::default();
+        EventFields { config, names, columns, order, pairs, members, buffer }
+    }
+
+    /// Begins a batch.
+    pub fn begin(&mut self, fields: &mut Fields) {
+        // Indices are only valid for these fields.
+        self.order.clear();
+        self.columns.clear();
+        self.columns.extend(self.names.iter().map(|name| fields.named(name)));
+    }
+
+    /// Begins a line with its header.
+    pub fn put_header<const N: usize>(
+        &mut self,
+        line: &Line<'_>,
+        header: &Header<N>,
+        fields: &mut Fields,
+    ) {
+        self.pairs = 0;
+        if header.prefix.len() > 0 {
+            fields.set(self.columns[0], line.row, line.part(header.prefix));
+        }
+        fields.set(self.columns[1], line.row, line.part(header.version));
+        for (index, value) in header.values.into_iter().enumerate() {
+            let cell = self.cell(line, value, header::escape, fields);
+            fields.set(self.columns[2 + index], line.row, cell);
+        }
+    }
+
+    /// Stores a pair; of several with the same key, the last one wins.
+    pub fn put(&mut self, line: &Line<'_>, key: Span, value: Span, fields: &mut Fields) {
+        if self.pairs == self.order.len() {
+            self.order.push(Key::NONE);
+        }
+        let mut known = self.order[self.pairs];
+        if !known.is(line.text, key.begin, key.len()) {
+            let name = line.bytes(key);
+            let Some(field) = self.column(name, known.field, fields) else {
+                return self.put_member(line, name, value);
+            };
+            known = Key::new(name, field);
+            self.order[self.pairs] = known;
+        }
+        self.pairs += 1;
+        let cell = match self.config.escapes {
+            true => self.cell(line, value, escape, fields),
+            false => line.part(value),
+        };
+        fields.duplicates += u64::from(fields.get(known.field, line.row).is_present());
+        fields.set(known.field, line.row, cell);
+    }
+
+    /// Returns the field of a key; `None` if it has no column.
+    fn column(&mut self, key: &[u8], hint: usize, fields: &mut Fields) -> Option<usize> {
+        let field = fields.seen(key, hint)?;
+        match self.columns.contains(&field) {
+            true => fields.seen(self.renamed(key), hint),
+            false => Some(field),
+        }
+    }
+
+    /// Returns the name of a key that is also the name of a field of the header.
+    fn renamed(&mut self, key: &[u8]) -> &[u8] {
+        self.buffer.clear();
+        self.buffer.extend_from_slice(TAKEN_PREFIX);
+        self.buffer.extend_from_slice(key);
+        &self.buffer
+    }
+
+    /// Stores a pair that has no column.
+    #[cold]
+    fn put_member(&mut self, line: &Line<'_>, key: &[u8], value: Span) {
+        let text = line.bytes(value);
+        if self.config.null_values.iter().any(|null| null == text) {
+            return;
+        }
+        let mut plain = Vec::new();
+        match self.config.escapes {
+            true => unescape(text, escape, &mut plain),
+            false => plain.extend_from_slice(text),
+        }
+        let is_taken = self.names.iter().any(|name| name.as_bytes() == key);
+        let key = if is_taken { self.renamed(key).to_vec() } else { key.to_vec() };
+        self.members.add(line.row, &key, Some(&plain));
+    }
+
+    /// Returns the cell of a value, which is copied if it has escapes.
+    #[inline]
+    fn cell(&mut self, line: &Line<'_>, value: Span, of: Escape, fields: &mut Fields) -> Cell {
+        if !line.has_escape(value) {
+            return line.part(value);
+        }
+        self.buffer.clear();
+        unescape(line.bytes(value), of, &mut self.buffer);
+        fields.push(Kind::Text, &self.buffer)
+    }
+
+    /// Ends a batch: removes null values, and casts the others.
+    pub fn finish(&mut self, input: &Input<'_>, fields: &mut Fields) {
+        self.members.put(fields);
+        if !self.config.null_values.is_empty() {
+            for field in 0..fields.len() {
+                remove_nulls(&self.config.null_values, b"", field, input, fields);
+            }
+        }
+        for (name, of) in &self.config.types {
+            if let Some(index) = fields.find(name.as_bytes()) {
+                cast_column(of, index, input, fields);
+            }
+        }
+    }
+}
+
+/// Returns what a byte after a backslash means; `None` if the backslash is an ordinary character.
+type Escape = fn(u8) -> Option<u8>;
+
+/// The escapes in the value of a pair.
+fn escape(byte: u8) -> Option<u8> {
+    match byte {
+        b'=' | b'\\' => Some(byte),
+        b'n' => Some(b'\n'),
+        b'r' => Some(b'\r'),
+        _ => None,
+    }
+}
+
+/// Appends a value with its escapes decoded.
+fn unescape(text: &[u8], escape: Escape, out: &mut Vec<u8>) {
+    let mut rest = text;
+    while let Some(at) = memchr(b'\\', rest) {
+        out.extend_from_slice(&rest[..at]);
+        let decoded = rest.get(at + 1).and_then(|byte| escape(*byte));
+        out.push(decoded.unwrap_or(b'\\'));
+        rest = &rest[at + 1 + usize::from(decoded.is_some())..];
+    }
+    out.extend_from_slice(rest);
+}

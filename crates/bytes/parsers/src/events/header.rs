@@ -1,0 +1,85 @@
+//! Headers of CEF and LEEF: `CEF:0|value|value|`, after any prefix.
+
+use super::Span;
+use memchr::{memchr_iter, memchr2};
+
+/// The byte order mark of UTF-8, which syslog writes before a message.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// The start of a header: `CEF:0|`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signature {
+    /// The text before it.
+    prefix: Span,
+    /// The version of the format.
+    pub version: Span,
+    /// Its end.
+    end: usize,
+}
+
+impl Signature {
+    /// Finds the first signature with this name, which ends with a colon.
+    pub fn find(text: &[u8], name: &[u8]) -> Option<Signature> {
+        memchr_iter(b'|', text).find_map(|pipe| Signature::before(text, name, pipe))
+    }
+
+    /// Returns the signature that the pipe at `pipe` ends, with blanks around its version or without.
+    fn before(text: &[u8], name: &[u8], pipe: usize) -> Option<Signature> {
+        let trimmed = text[..pipe].trim_ascii_end();
+        let is_version = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
+        let len = trimmed.iter().rev().take_while(is_version).count();
+        let version = Span { begin: trimmed.len() - len, end: trimmed.len() };
+        let before = text[..version.begin].trim_ascii_end().strip_suffix(name)?;
+        let before = before.strip_suffix(BYTE_ORDER_MARK).unwrap_or(before);
+        let prefix = Span { begin: 0, end: before.len() }.trim(text);
+        (len > 0).then_some(Signature { prefix, version, end: pipe + 1 })
+    }
+}
+
+/// A header with `N` values after its signature.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header<const N: usize> {
+    /// The text before it, without blanks around it.
+    pub prefix: Span,
+    /// The version of the format.
+    pub version: Span,
+    /// The values, without blanks around them.
+    pub values: [Span; N],
+    /// Its end, which is after a pipe or the end of the line.
+    pub end: usize,
+}
+
+impl<const N: usize> Header<N> {
+    /// Parses the values after a signature; `None` if there are too few. The pipe after the last one
+    /// may be missing.
+    pub fn parse(text: &[u8], signature: Signature) -> Option<Header<N>> {
+        let Signature { prefix, version, end } = signature;
+        let mut header = Header { prefix, version, values: [Span::default(); N], end };
+        for (index, value) in header.values.iter_mut().enumerate() {
+            let end = value_end(text, header.end);
+            if end == text.len() && index + 1 < N {
+                return None;
+            }
+            *value = Span { begin: header.end, end }.trim(text);
+            header.end = (end + 1).min(text.len());
+        }
+        Some(header)
+    }
+}
+
+/// Finds the pipe that ends the value at `begin`, or the end of the text.
+fn value_end(text: &[u8], begin: usize) -> usize {
+    let mut at = begin;
+    while let Some(len) = memchr2(b'|', b'\\', &text[at..]) {
+        if text[at + len] == b'|' {
+            return at + len;
+        }
+        at = (at + len + 2).min(text.len());
+    }
+    text.len()
+}
+
+/// The escapes in the value of a header.
+pub(super) fn escape(byte: u8) -> Option<u8> {
+    matches!(byte, b'|' | b'\\').then_some(byte)
+}

@@ -1,0 +1,38 @@
+//! Keys of pairs, recognized by the line before.
+
+/// Longest key in bytes that is recognized by comparing one word.
+const KEY_BYTES_MAX: usize = 16;
+
+/// A key and its field.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    /// The bytes of a key of up to [`KEY_BYTES_MAX`], and the mask of those that exist.
+    word: u128,
+    mask: u128,
+    len: usize,
+    /// Index of the field.
+    pub field: usize,
+}
+
+impl Key {
+    /// Equals no key, not even an empty one.
+    pub const NONE: Key = Key { word: 0, mask: 0, len: usize::MAX, field: 0 };
+
+    pub fn new(key: &[u8], field: usize) -> Key {
+        if key.len() > KEY_BYTES_MAX {
+            return Key { field, ..Key::NONE };
+        }
+        let mut word = [0; KEY_BYTES_MAX];
+        word[..key.len()].copy_from_slice(key);
+        let mask = u128::MAX.checked_shr(128 - 8 * key.len() as u32).unwrap_or(0);
+        Key { word: u128::from_le_bytes(word), mask, len: key.len(), field }
+    }
+
+    /// Returns whether it is the key at `at` with this length; `false` means unknown.
+    #[inline(always)]
+    pub fn is(&self, text: &[u8], at: usize, len: usize) -> bool {
+        let chunk = text.get(at..).and_then(|text| text.first_chunk());
+        let chunk = chunk.map_or(!self.word, |chunk| u128::from_le_bytes(*chunk));
+        self.len == len && chunk & self.mask == self.word
+    }
+}
