@@ -6,6 +6,7 @@ mod config;
 mod delimited;
 mod detect;
 mod encodings;
+mod events;
 mod expressions;
 mod files;
 mod framing;
@@ -39,6 +40,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "access", run: access::formats, words: access::FORMAT_WORDS },
     Target { name: "bulk_answer", run: bulk_answer::bulk_answer, words: bulk_answer::WORDS },
+    Target { name: "cef", run: events::cef, words: events::CEF_WORDS },
     Target { name: "config", run: config::config, words: config::WORDS },
     Target { name: "cri", run: parsers::cri, words: parsers::CONTAINER_WORDS },
     Target { name: "delimited", run: delimited::delimited, words: delimited::WORDS },
@@ -54,6 +56,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "jfr", run: jfr::jfr, words: jfr::WORDS },
     Target { name: "json", run: json::json, words: json::WORDS },
     Target { name: "key_value", run: delimited::key_value, words: delimited::PAIR_WORDS },
+    Target { name: "leef", run: events::leef, words: events::LEEF_WORDS },
     Target { name: "metric_tags", run: metrics::metric_tags, words: metrics::TAG_WORDS },
     Target { name: "metrics_msgpack", run: metrics::metrics_msgpack, words: metrics::BLOCK_WORDS },
     Target { name: "metricserver", run: points::metric_server, words: points::PACK_WORDS },

@@ -39,6 +39,7 @@ const NAMES: &[(Kind, &str, &[&str])] = &[
             "logfmt",
             "dissect",
             "decode_json_fields",
+            "decode_cef",
         ],
     ),
     (

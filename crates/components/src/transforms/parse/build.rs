@@ -9,9 +9,10 @@ use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_framing::{TimeReader, TimeSpec};
 use millstream_model::{BuildError, OptionError, Transform};
 use millstream_parsers::{
-    Access, AccessConfig, ColumnNames, Columned, Cri, Delimited, DelimitedConfig, Docker, Escape,
-    Grok, GrokConfig, Json, JsonConfig, KeyValue, KeyValueConfig, Parser, Regex, RegexConfig,
-    Server, Syslog, SyslogConfig, TimeField as TimeOfFormat, Type, Unequal,
+    Access, AccessConfig, Cef, ColumnNames, Columned, Cri, Delimited, DelimitedConfig, Docker,
+    Escape, EventConfig, Grok, GrokConfig, Json, JsonConfig, KeyValue, KeyValueConfig, Leef,
+    LeefConfig, Parser, Regex, RegexConfig, Server, Syslog, SyslogConfig,
+    TimeField as TimeOfFormat, Type, Unequal,
 };
 use millstream_tail::HeaderLines;
 use millstream_timestamps::Format as TimeFormat;
@@ -42,6 +43,8 @@ impl Builder<'_> {
             Format::Delimited | Format::Csv | Format::Tsv => self.delimited()?,
             Format::KeyValue | Format::Logfmt | Format::Ltsv => Box::new(self.key_value()?),
             Format::Syslog => Box::new(self.syslog()?),
+            Format::Cef => Box::new(Cef::new(self.event_config(true)?)),
+            Format::Leef => Box::new(self.leef()?),
             Format::Cri => Box::new(Cri::new().map_err(|message| error("/format", message))?),
             Format::Docker => Box::new(Docker::new().map_err(|message| error("/format", message))?),
         };
@@ -222,6 +225,18 @@ impl Builder<'_> {
         self.0.null_values.iter().map(|text| text.clone().into_bytes()).collect()
     }
 
+    fn leef(&self) -> Result<Leef, OptionError> {
+        let values = self.event_config(false)?;
+        let config = LeefConfig { delimiter: self.0.delimiter.clone(), values };
+        Leef::new(config).map_err(|message| error("/delimiter", message))
+    }
+
+    /// Returns how to treat values of CEF and LEEF; `escapes` applies if it is not configured.
+    fn event_config(&self, escapes: bool) -> Result<EventConfig, OptionError> {
+        let escapes = self.0.escapes.unwrap_or(escapes);
+        Ok(EventConfig { escapes, null_values: self.null_values(), types: self.types()? })
+    }
+
     fn syslog(&self) -> Result<Syslog, OptionError> {
         let zone = self.0.timezone.as_deref().map(zone).transpose();
         let zone = zone.map_err(|message| error("/timezone", message))?;
@@ -259,10 +274,12 @@ impl Builder<'_> {
     /// Rejects options that the format does not have.
     fn check_keys(&self) -> Result<(), OptionError> {
         use Format::{
-            Apache, Csv, Delimited, Grok, Json, KeyValue, Logfmt, Ltsv, Nginx, Regex, Tsv,
+            Apache, Cef, Csv, Delimited, Grok, Json, KeyValue, Leef, Logfmt, Ltsv, Nginx, Regex,
+            Tsv,
         };
         let config = self.0;
-        let nullable = &[Delimited, Csv, Tsv, KeyValue, Logfmt, Ltsv];
+        let nullable = &[Delimited, Csv, Tsv, KeyValue, Logfmt, Ltsv, Cef, Leef];
+        let escaped = &[Delimited, Csv, Tsv, KeyValue, Logfmt, Cef, Leef];
         let keys: [(&str, bool, &[Format]); 15] = [
             ("escape", config.escape.is_some(), &[Nginx]),
             ("strict", config.strict.is_some(), &[Delimited, Csv, Tsv]),
@@ -272,10 +289,10 @@ impl Builder<'_> {
             ("pattern", config.pattern.is_some(), &[Regex, Grok]),
             ("patterns", !config.patterns.is_empty(), &[Grok]),
             ("fields", config.fields.is_some(), &[Delimited, Csv, Tsv, Json]),
-            ("delimiter", config.delimiter.is_some(), &[Delimited, KeyValue]),
+            ("delimiter", config.delimiter.is_some(), &[Delimited, KeyValue, Leef]),
             ("key_value_delimiter", config.key_value_delimiter.is_some(), &[KeyValue]),
             ("quotes", config.quotes.is_some(), &[Delimited, KeyValue]),
-            ("escapes", config.escapes.is_some(), &[Delimited, Csv, Tsv, KeyValue, Logfmt]),
+            ("escapes", config.escapes.is_some(), escaped),
             ("trim", config.trim.is_some(), &[Delimited, Csv, Tsv, KeyValue]),
             ("null_values", !config.null_values.is_empty(), nullable),
             ("flatten", config.flatten.is_some(), &[Json]),

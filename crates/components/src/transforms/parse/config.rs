@@ -67,7 +67,7 @@ options! {
     /// fields. For `json`: the only keys that become fields.
     fields: Option<Vec<FieldConfig>>,
     /// For `delimited`: the delimiter between two fields. For `key_value`: the delimiter between
-    /// two pairs.
+    /// two pairs. For `leef`: the delimiter between two attributes, instead of that of the line.
     delimiter: Option<String>,
     /// For `key_value`: the delimiter between a key and its value.
     key_value_delimiter: Option<String>,
@@ -75,11 +75,13 @@ options! {
     /// them.
     quotes: Option<Quotes>,
     /// For `delimited` and `key_value`: whether a backslash escapes quotes, delimiters, and other
-    /// characters as in JSON.
+    /// characters as in JSON. For `cef` and `leef`: whether `\=`, `\\`, `\n` and `\r` in values are
+    /// decoded.
     escapes: Option<bool>,
     /// For `delimited` and `key_value`: whether white space around keys and values is removed.
     trim: Option<bool>,
-    /// For `delimited` and `key_value`: values without quotes that yield no field, such as `-`.
+    /// For `delimited` and `key_value`: values without quotes that yield no field, such as `-`. For
+    /// `cef` and `leef`: values that yield no field, which may be empty.
     #[serde(default)]
     null_values: Vec<String>,
     /// For `delimited`: whether a line with more or fewer fields is an error.
@@ -255,6 +257,10 @@ pub enum Format {
     Apache,
     /// Syslog: RFC 3164 and RFC 5424.
     Syslog,
+    /// CEF, the Common Event Format.
+    Cef,
+    /// LEEF, the Log Event Extended Format.
+    Leef,
     /// The CRI log format of container runtimes.
     Cri,
     /// Docker's `json-file` format.

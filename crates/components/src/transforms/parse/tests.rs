@@ -160,6 +160,16 @@ fn errors_say_what_to_write_instead() {
             "/formats/1",
             "has no fields",
         ),
+        (
+            json!({ "format": "cef", "delimiter": "|" }),
+            "/delimiter",
+            "belongs to format delimited, key_value, leef; remove it",
+        ),
+        (
+            json!({ "format": "leef", "delimiter": "" }),
+            "/delimiter",
+            "delimiter must not be empty or \"=\"; write",
+        ),
         (json!({ "time": { "format": "iso8601" }, "keep": "never" }), "/keep", "needs a format"),
         (json!({ "time": { "format": "yyyy" } }), "/time/format", "not a time format; write"),
         (json!({ "time": { "format": [] } }), "/time/format", "has no format; write"),
@@ -251,6 +261,28 @@ fn an_invalid_syslog_header_is_rejected_with_its_valid_fields() {
     assert!(rejected[1].contains("|hostname=h|app_name=a|"), "{rejected:?}");
     assert!(rejected[1].ends_with("|reason=bad_structured_data"), "{rejected:?}");
     assert_eq!(noted, [("bad_structured_data", 1), ("bad_time", 1)]);
+}
+
+/// Escapes are decoded by default in CEF, not in LEEF, and text without a key keeps the line.
+#[test]
+fn events_of_security_devices_are_parsed() {
+    let formats = json!([
+        { "format": "cef", "types": { "spt": "int" }, "null_values": [""] },
+        { "format": "leef", "delimiter": "#011" },
+    ]);
+    let options = json!({ "formats": formats, "on_error": "reject" });
+    let lines = "h CEF:0|v|p|1|id|n|5|spt=7 a= b=c d\\\\\nLEEF:1.0|v|p|1|id|a=b\\\\#011c=\n\
+         CEF:0|v|p|1|id|n|5|x a=1\nCEF:0|v\n";
+    let (passed, rejected, noted) = parsed(options, lines);
+    let [first, second] = &passed[..] else { panic!("{passed:?}") };
+    assert!(first.starts_with("|prefix=h|cef_version=0|device_vendor=v|"), "{first}");
+    assert!(first.ends_with("|severity=5|spt=7|b=c d\\"), "{first}");
+    assert!(second.contains("|leef_version=1.0|vendor=v|product=p|"), "{second}");
+    assert!(second.contains("|a=b\\\\") && second.contains("|c="), "{second}");
+    assert!(rejected[0].starts_with("CEF:0|v|p|1|id|n|5|x a=1|"), "{rejected:?}");
+    assert!(rejected[0].ends_with("|reason=bad_extension"), "{rejected:?}");
+    assert_eq!(rejected[1], "CEF:0|v|reason=cef: too_few_fields; leef: not_leef");
+    assert_eq!(noted, [("bad_extension", 1), ("not_leef", 1)]);
 }
 
 #[test]
