@@ -229,10 +229,12 @@ fn rename_references(schema: &mut Json, prefix: &str) {
 /// Editors know formats such as `size` and `duration` only by their patterns.
 fn add_patterns(schema: &mut Json) {
     let threshold = format!("{}|^none$", Interval::PATTERN);
+    let expiry = format!("{}|^never$", Interval::PATTERN);
     walk(schema, &mut |object| {
         let pattern = match object.get("format").and_then(Json::as_str) {
             Some("size") => Size::PATTERN,
             Some("duration") => Interval::PATTERN,
+            Some("expiry") => &expiry,
             Some("event-threshold") => &threshold,
             Some("event-rate") => "^[0-9]+/s$|^none$",
             _ => return,

@@ -82,4 +82,4 @@ pub use source::{Leftover, Polled, Remainder, Source, SourceCx, SourceOpen, Wake
 pub use store::{OriginRecord, OriginStore};
 pub use time::{EngineTime, Now};
 pub use transform::{Map, Offload, Outputs, Serial, Transform};
-pub use units::{Interval, Size};
+pub use units::{Expiry, Interval, Size};

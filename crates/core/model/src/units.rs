@@ -24,6 +24,22 @@ pub struct Size(pub u64);
 #[serde(try_from = "Cow<'_, str>", into = "String")]
 pub struct Interval(pub Duration);
 
+/// How long something that is not used is kept: an [`Interval`], or `never` for as long as the agent
+/// runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Cow<'_, str>", into = "String")]
+pub enum Expiry {
+    /// It expires after this time without use.
+    After(Interval),
+    /// It does not expire.
+    Never,
+}
+
+/// Why a text is not an [`Expiry`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}, or never")]
+pub struct ExpiryError(UnitError);
+
 /// Why a text is not a [`Size`] or an [`Interval`].
 ///
 /// Messages read "what is wrong; what to write instead".
@@ -237,6 +253,39 @@ impl Interval {
     pub const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(d|h|ms|m|s|us|ns))+$";
 }
 
+impl Expiry {
+    const NEVER: &str = "never";
+
+    /// Returns the time without use after which it expires, if it does.
+    pub fn duration(self) -> Option<Duration> {
+        match self {
+            Expiry::After(Interval(duration)) => Some(duration),
+            Expiry::Never => None,
+        }
+    }
+}
+
+impl FromStr for Expiry {
+    type Err = ExpiryError;
+
+    fn from_str(text: &str) -> Result<Self, ExpiryError> {
+        match text {
+            Expiry::NEVER => Ok(Expiry::Never),
+            text => text.parse().map(Expiry::After).map_err(ExpiryError),
+        }
+    }
+}
+
+impl fmt::Display for Expiry {
+    /// Writes the shortest form of the interval, or `never`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Expiry::After(interval) => interval.fmt(f),
+            Expiry::Never => f.pad(Expiry::NEVER),
+        }
+    }
+}
+
 impl FromStr for Size {
     type Err = UnitError;
 
@@ -278,9 +327,9 @@ impl fmt::Display for Interval {
 macro_rules! text_conversions {
     ($type:ident, $format:literal, $description:literal, $examples:expr) => {
         impl TryFrom<Cow<'_, str>> for $type {
-            type Error = UnitError;
+            type Error = <$type as FromStr>::Err;
 
-            fn try_from(text: Cow<'_, str>) -> Result<Self, UnitError> {
+            fn try_from(text: Cow<'_, str>) -> Result<Self, Self::Error> {
                 text.parse()
             }
         }
@@ -319,6 +368,7 @@ text_conversions!(
     "A length of time with its unit.",
     ["10s", "500ms", "1m30s"]
 );
+text_conversions!(Expiry, "expiry", "A length of time with its unit, or never.", ["10m", "never"]);
 
 #[cfg(test)]
 mod tests {
@@ -411,6 +461,30 @@ mod tests {
         ] {
             assert_eq!(interval_error(text), message);
         }
+    }
+
+    /// `never` is no interval, and every error says that it is possible.
+    #[test]
+    fn an_expiry_is_an_interval_or_never() {
+        let after = Expiry::After(Interval(Duration::from_secs(90)));
+        for (text, expiry, duration) in
+            [("1m30s", after, Some(Duration::from_secs(90))), ("never", Expiry::Never, None)]
+        {
+            assert_eq!(text.parse(), Ok(expiry));
+            assert_eq!(expiry.duration(), duration);
+            assert_eq!(serde_json::from_value::<Expiry>(text.into()).unwrap(), expiry);
+        }
+        assert_eq!((after.to_string(), Expiry::Never.to_string()), ("90s".into(), "never".into()));
+        assert_eq!(serde_json::to_value(Expiry::Never).unwrap(), "never");
+        for (text, message) in [
+            ("soon", r#""soon" is not a duration; write for example 10s or 500ms, or never"#),
+            ("Never", r#""Never" is not a duration; write for example 10s or 500ms, or never"#),
+            ("10", r#""10" has no unit; write for example 10s or 500ms, or never"#),
+            ("0s", r#""0s" is not more than zero; write for example 10s or 500ms, or never"#),
+        ] {
+            assert_eq!(text.parse::<Expiry>().unwrap_err().to_string(), message);
+        }
+        assert!("never".parse::<Interval>().is_err());
     }
 
     /// Formatting gives the shortest form, and parsing it returns the same value.

@@ -148,6 +148,7 @@ fn text_words(leaf: &Json) -> (&'static str, &'static str) {
     match leaf.get("format").and_then(Json::as_str) {
         Some("size") => ("a size", "sizes"),
         Some("duration") => ("a duration", "durations"),
+        Some("expiry") => ("a duration or never", "durations or never"),
         _ => ("text", "texts"),
     }
 }

@@ -10,7 +10,7 @@ mod pick;
 mod scalar;
 
 use millstream_console::Limit;
-use millstream_model::{Interval, Size};
+use millstream_model::{Expiry, Interval, Size};
 use millstream_recorder::schema::PerSecond;
 use serde_json::Value as Json;
 use std::str::FromStr;
@@ -28,6 +28,7 @@ pub type Formats = &'static [(&'static str, FormatCheck)];
 const OWN_FORMATS: Formats = &[
     ("size", |text| text.parse::<Size>().map(drop).map_err(|error| error.to_string())),
     ("duration", |text| text.parse::<Interval>().map(drop).map_err(|error| error.to_string())),
+    ("expiry", |text| text.parse::<Expiry>().map(drop).map_err(|error| error.to_string())),
     ("address", address),
     ("log-target", log_target),
     ("event-threshold", |text| limit::<Interval>(text)),

@@ -34,7 +34,7 @@ fn unknown_keys() {
         source("    include: [a]\n    colour: 1\n"),
         [
             "m.yaml:6:5: unknown key `colour`; the keys here are `type`, `attributes`, `host`, `priority`, `rate_limit`, \
-         `include`, `exclude`, `read_from`, `ignore_older`, `max_line` and `keep_lines`"
+         `include`, `exclude`, `read_from`, `ignore_older`, `expire`, `max_line` and `keep_lines`"
         ]
     );
     assert_eq!(
@@ -238,6 +238,14 @@ fn bad_values() {
         (
             "ignore_older: soon",
             "6:19: `ignore_older`: \"soon\" is not a duration; write for example 10s or 500ms",
+        ),
+        (
+            "expire: soon",
+            "6:13: `expire`: \"soon\" is not a duration; write for example 10s or 500ms, or never",
+        ),
+        (
+            "expire: 10",
+            "6:13: `expire`: \"10\" has no unit; write for example 10s or 500ms, or never",
         ),
         ("keep_lines: {containz: [a]}", "6:18: unknown key `containz`; did you mean `contains`?"),
         ("keep_lines: {}", "6:17: `keep_lines`: no key is set; write `contains` or `regex`"),

@@ -8,7 +8,7 @@ use millstream_components::component::{
     AnyComponent, BuildCx, Component, SinkComponent, SourceComponent, TransformComponent,
 };
 use millstream_model::{
-    BuildError, Interval, Kind, OptionError, Sink, Size, Source, SourceOpen, Transform,
+    BuildError, Expiry, Interval, Kind, OptionError, Sink, Size, Source, SourceOpen, Transform,
 };
 use schemars::{JsonSchema, Schema, schema_for};
 use serde_json::Value as Json;
@@ -30,6 +30,7 @@ struct FileSource {
     #[serde(default)]
     read_from: ReadFrom,
     ignore_older: Option<Interval>,
+    expire: Option<Expiry>,
     max_line: Option<Size>,
     keep_lines: Option<Lines>,
 }

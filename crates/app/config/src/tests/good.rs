@@ -237,6 +237,17 @@ fn files_that_cannot_be_read_yet() {
     assert_eq!(warnings(folder.path()), said("this is not a regular file"));
 }
 
+/// A value that expires may be a duration, or `never`.
+#[test]
+fn expiry() {
+    for expire in ["10m", "never"] {
+        good(&format!(
+            "sources: {{in: {{type: file, include: [a], expire: {expire}}}}}\n\
+             sinks: {{out: {{type: blackhole, inputs: [in]}}}}\n"
+        ));
+    }
+}
+
 /// The editors' schema has every type with its common keys, and every reference in it resolves.
 #[test]
 fn editor_schema() {
@@ -247,6 +258,8 @@ fn editor_schema() {
     assert!(
         sources[0]["properties"]["max_line"]["pattern"].as_str().unwrap().contains("[KMGT]i?B")
     );
+    let expire = sources[0]["properties"]["expire"]["pattern"].as_str().unwrap();
+    assert!(expire.contains("us|ns") && expire.contains("|^never$"), "{expire}");
     let parse = &schema["properties"]["transforms"]["additionalProperties"]["oneOf"][1];
     assert_eq!(parse["required"], json!(["type", "inputs"]));
     assert_eq!(parse["unevaluatedProperties"], false);

@@ -18,6 +18,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// its series.
 const AHEAD_MS_MAX: i64 = 10 * 60 * 1000;
 
+/// Seconds after which no series expires: it takes 136 years.
+pub const EXPIRE_NEVER: u32 = u32::MAX;
+
 /// Configuration of an accumulator.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -25,7 +28,7 @@ pub struct Options {
     pub rules: LabelRules,
     /// How distributions are emitted.
     pub distributions: Distributions,
-    /// Seconds without values after which a series expires.
+    /// Seconds without values after which a series expires, or [`EXPIRE_NEVER`].
     pub expire_seconds: u32,
     /// Maximum series; each name counts, even if several map to the same labels. Overflow series
     /// do not.

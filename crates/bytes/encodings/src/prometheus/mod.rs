@@ -21,7 +21,7 @@ mod stored;
 mod write1;
 mod write2;
 
-pub use accumulator::{Accumulator, Collector, NullCollector, Options, Point};
+pub use accumulator::{Accumulator, Collector, EXPIRE_NEVER, NullCollector, Options, Point};
 pub use distribution::{Distributions, Histogram};
 pub use exposition::{Added, Exposition, TextFormat, WritePosition};
 pub use form::{LabelFormat, RemoteWriteLabels, TextLabels};

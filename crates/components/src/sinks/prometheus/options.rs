@@ -2,9 +2,9 @@
 
 use crate::util::seed::secret_seed;
 use millstream_encodings::prometheus::{
-    Distributions, LabelRules, NameEscaping, Options, push_label_name,
+    Distributions, EXPIRE_NEVER, LabelRules, NameEscaping, Options, push_label_name,
 };
-use millstream_model::{Interval, OptionError, Size};
+use millstream_model::{Expiry, Interval, OptionError, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub struct SeriesOptions<'a> {
     pub distributions: DistributionKind,
     pub quantiles: &'a [f64],
     pub label_value_max: Option<Size>,
-    pub expire: Interval,
+    pub expire: Expiry,
     pub max_series: usize,
     pub start_at_zero: bool,
 }
@@ -54,8 +54,8 @@ pub fn default_quantiles() -> Vec<f64> {
 }
 
 /// Default time after which an idle series is evicted.
-pub fn default_expire() -> Interval {
-    Interval(Duration::from_secs(600))
+pub fn default_expire() -> Expiry {
+    Expiry::After(Interval(Duration::from_secs(600)))
 }
 
 /// Default limit on series.
@@ -88,13 +88,19 @@ impl SeriesOptions<'_> {
             };
             errors.push(OptionError::new(format!("/quantiles/{index}"), text.to_owned()));
         }
-        if self.expire.0.as_secs() == 0 || self.expire.0.as_secs() > u64::from(u32::MAX) {
-            errors.push(OptionError::new(
-                "/expire",
-                "is out of range; write at least 1s, such as 10m",
-            ));
+        if self.expire_seconds().is_none_or(|seconds| seconds == 0) {
+            let text = "is out of range; write at least 1s, such as 10m, or never";
+            errors.push(OptionError::new("/expire", text));
         }
         errors
+    }
+
+    /// Returns the seconds after which an idle series expires; `None` if there are too many.
+    fn expire_seconds(&self) -> Option<u32> {
+        match self.expire.duration() {
+            Some(duration) => u32::try_from(duration.as_secs()).ok(),
+            None => Some(EXPIRE_NEVER),
+        }
     }
 
     /// Returns the settings of encoders.
@@ -124,7 +130,7 @@ impl SeriesOptions<'_> {
         Options {
             rules,
             distributions: self.distributions(),
-            expire_seconds: self.expire.0.as_secs() as u32,
+            expire_seconds: self.expire_seconds().unwrap_or(EXPIRE_NEVER),
             series_max: self.max_series,
             starts_at_zero: self.start_at_zero,
             seed: secret_seed(),
@@ -163,13 +169,18 @@ mod tests {
             distributions: DistributionKind::Summary,
             quantiles: &[0.5, 1.5, 0.5],
             label_value_max: None,
-            expire: Interval(Duration::from_millis(10)),
+            expire: Expiry::After(Interval(Duration::from_millis(10))),
             max_series: 1,
             start_at_zero: true,
         };
         let errors = options.check();
         let of_quantile = errors.iter().find(|error| error.pointer == "/labels/quantile").unwrap();
         assert!(of_quantile.what.contains("reserved"), "{of_quantile:?}");
+        let of_expire = errors.iter().find(|error| error.pointer == "/expire").unwrap();
+        assert!(of_expire.message().ends_with("such as 10m, or never"), "{of_expire:?}");
+        let never = SeriesOptions { expire: Expiry::Never, ..options };
+        assert!(never.check().iter().all(|error| error.pointer != "/expire"));
+        assert_eq!(never.build().expire_seconds, EXPIRE_NEVER);
         let places: Vec<_> = errors.into_iter().map(|error| error.pointer).collect();
         let wanted = [
             "/labels/__x",

@@ -11,7 +11,7 @@ use crate::sinks::prometheus::{
     DistributionKind, Encoding, EscapingKind, SeriesOptions, default_expire, default_max_series,
     default_quantiles, yes,
 };
-use millstream_model::{BuildError, Interval, OptionError, Sink, Size};
+use millstream_model::{BuildError, Expiry, OptionError, Sink, Size};
 use millstream_transport::auth::AuthOptions;
 use millstream_transport::tls::TlsFiles;
 use schemars::JsonSchema;
@@ -80,9 +80,9 @@ pub struct PrometheusRemoteWriteConfig {
     /// Longest label value; longer ones are truncated. Unlimited by default.
     #[serde(default)]
     pub label_value_max: Option<Size>,
-    /// Idle time after which a series is evicted.
+    /// Idle time after which a series is evicted, or `never`.
     #[serde(default = "default_expire")]
-    pub expire: Interval,
+    pub expire: Expiry,
     /// Maximum number of series; events that would create more are refused.
     #[serde(default = "default_max_series")]
     #[schemars(range(min = 1, max = 100_000_000))]

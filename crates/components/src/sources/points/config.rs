@@ -6,7 +6,7 @@ use super::origin::{OriginTag, OriginTags};
 use super::point_handler::{PointHandler, Protocol};
 use super::swap_slot::SwapSlot;
 use crate::component::{random_u64, tcp_claim};
-use millstream_model::{BuildError, Interval, OptionError, Size, Source, SourceOpen};
+use millstream_model::{BuildError, Expiry, Interval, OptionError, Size, Source, SourceOpen};
 use millstream_receiver::{Address, Framing, Listen, Options, Receiver};
 use millstream_series::{Limits, Shard, Store, Summaries};
 use schemars::JsonSchema;
@@ -75,8 +75,8 @@ pub struct PointOptions {
     pub max_name: Size,
     /// Longest tags of a point, at most 32KiB.
     pub max_tags_size: Size,
-    /// A series without points for this long is removed.
-    pub expire: Interval,
+    /// A series without points for this long is removed; or `never`.
+    pub expire: Expiry,
     /// How timers, histograms and distributions are emitted: as `numbers` or as one `sketch`.
     pub distributions: Distributions,
 }
@@ -98,7 +98,7 @@ impl Default for PointOptions {
             max_tags: limits.tags,
             max_name: Size(limits.name_bytes as u64),
             max_tags_size: Size(limits.tags_bytes as u64),
-            expire: Interval(Duration::from_secs(600)),
+            expire: Expiry::After(Interval(Duration::from_secs(600))),
             distributions: Distributions::Numbers,
         }
     }
@@ -307,8 +307,7 @@ impl PointOptions {
         };
         let handlers = swap_slots.iter().map(point_handler).collect();
         let period = self.period(kind);
-        let idle_max = self.expire.0.as_secs().div_ceil(period.as_secs()).min(u64::from(u32::MAX));
-        let store = Store::new(self.receivers, idle_max as u32, seed);
+        let store = Store::new(self.receivers, self.idle_max(period), seed);
         let metric_emitter = MetricEmitter::new(&open)?;
         open.counters.register_drop_reasons(&["kernel", "truncated"]);
         open.counters.set_series(0);
@@ -322,6 +321,16 @@ impl PointOptions {
             output,
             metric_emitter,
         )))
+    }
+}
+
+impl PointOptions {
+    /// Returns the periods without points after which a series is removed.
+    fn idle_max(&self, period: Duration) -> u32 {
+        let never = u32::MAX;
+        let duration = self.expire.duration().map(|expire| expire.as_secs());
+        let periods = duration.map(|seconds| seconds.div_ceil(period.as_secs()));
+        periods.map_or(never, |periods| u32::try_from(periods).unwrap_or(never))
     }
 }
 

@@ -329,6 +329,17 @@ fn an_idle_series_is_evicted_without_traffic() {
     assert_eq!(bench.rig.counters.snapshot().series, Some(0));
 }
 
+/// More periods than the default allows pass without points.
+#[test]
+fn an_idle_series_is_kept_if_it_never_expires() {
+    let mut bench = Bench::new(",\"expire\":\"never\"");
+    bench.send(&["g:1|g"], 1);
+    for period in 0..70 {
+        assert!(!bench.flush_period().is_empty(), "the gauge is gone after {period} periods");
+    }
+    assert_eq!(bench.rig.counters.snapshot().series, Some(1));
+}
+
 #[test]
 fn events_and_service_checks_are_emitted_at_once() {
     let mut bench = Bench::new("");

@@ -267,6 +267,22 @@ fn series_are_bounded_and_idle_ones_expire() {
 }
 
 #[test]
+fn series_never_expire_if_configured() {
+    let mut fixture = Fixture::summary();
+    fixture.accumulator.options.expire_seconds = EXPIRE_NEVER;
+    fixture.sweep_until(10);
+    assert_eq!(fixture.last(&counter("a", 1.0), 10), Ok((1.0, 10_000)));
+    fixture.sweep_until(10_000);
+    assert_eq!(fixture.accumulator.series(), 1);
+    let ten_years = 10 * 365 * 86_400;
+    fixture.now_ms += ten_years * 1000;
+    assert!(!fixture.accumulator.sweep(fixture.now_ms));
+    let entry = &fixture.accumulator.entries()[0];
+    assert!(fixture.accumulator.is_alive(entry, fixture.now_ms));
+    assert_eq!(fixture.last(&counter("a", 2.0), 20), Ok((3.0, 20_000)), "the sum continues");
+}
+
+#[test]
 fn an_outage_does_not_count_as_idle() {
     let mut fixture = Fixture::summary();
     fixture.sweep_until(10);
