@@ -20,6 +20,7 @@ pub const ALL: &[(&str, Create)] = &[
     ("json", parse::json),
     ("delimited", parse::delimited),
     ("key_value", parse::key_value),
+    ("cef", parse::cef),
     ("filter", filter::filter),
     ("rules_1000", rules::rules),
     ("json_out", encode::json),

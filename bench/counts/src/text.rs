@@ -112,6 +112,29 @@ pub fn key_value(line: &mut String, random: &mut Rng, _: usize) {
     }
 }
 
+/// The event of a firewall in CEF, after a header of syslog: twelve pairs, one in ten lines with an
+/// escape.
+pub fn cef(line: &mut String, random: &mut Rng, number: usize) {
+    let [a, b, c, d] = random.u32(..).to_le_bytes();
+    let query = if random.u32(..10) == 0 { "?page\\=2" } else { "" };
+    let _ = write!(
+        line,
+        "Nov 14 {} fw-1 CEF:0|Acme|Wall|7.1.2|{}|Connection closed|{}|src={a}.{b}.{c}.{d} spt={} \
+         dst=10.0.0.{} dpt=443 proto=TCP act={} in={} out={} cs1Label=Rule cs1=web to app \
+         request={}{query} msg=closed by the client after {} ms",
+        time_of_day(number),
+        random.u32(100..120),
+        random.u32(..11),
+        random.u32(1024..65_536),
+        random.u32(1..255),
+        pick(random, &["allowed", "allowed", "allowed", "blocked"]),
+        random.u32(..100_000),
+        random.u32(..1_000_000),
+        pick(random, PATHS).split('?').next().unwrap_or_default(),
+        random.u32(..30_000),
+    );
+}
+
 /// A line of an application with a time; every tenth continues with a stack trace.
 pub fn traced(line: &mut String, random: &mut Rng, number: usize) {
     let _ = write!(line, "2025-11-14 {} INFO [main] c.e.Web - ", time_of_day(number));

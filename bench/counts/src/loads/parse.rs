@@ -4,7 +4,8 @@ use super::events::{Block, access_parser};
 use crate::load::Load;
 use crate::text::{self, FIELDS, WriteLine};
 use millstream_parsers::{
-    Delimited, DelimitedConfig, Json, JsonConfig, KeyValue, KeyValueConfig, Parser,
+    Cef, Delimited, DelimitedConfig, EventConfig, Json, JsonConfig, KeyValue, KeyValueConfig,
+    Parser,
 };
 use std::hint::black_box;
 
@@ -29,6 +30,11 @@ pub fn delimited() -> Load {
 /// Lines of ten pairs to fields.
 pub fn key_value() -> Load {
     parse(text::key_value, KeyValue::new(KeyValueConfig::default()).expect("a format"))
+}
+
+/// Lines of CEF to their header and twelve pairs.
+pub fn cef() -> Load {
+    parse(text::cef, Cef::new(EventConfig { escapes: true, ..EventConfig::default() }))
 }
 
 fn parse(write: WriteLine, mut parser: impl Parser + 'static) -> Load {
