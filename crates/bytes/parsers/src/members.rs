@@ -25,6 +25,8 @@ impl Members {
     }
 
     /// Moves the pairs of the rows that match into the column of members.
+    // As a call, it costs the parser of keys and values 1 % more instructions per line.
+    #[inline(always)]
     pub fn put(&mut self, fields: &mut Fields) {
         if self.0.is_empty() {
             return;
