@@ -142,7 +142,12 @@ fn credentials_and_certificates_are_checked() {
     identify(&mut client, &certificates.client_cert, &certificates.client_key);
     assert_eq!(deliver(&client, "guarded", "certificate"), Ok(()));
     client.set("ssl.ca.location", certificates.other_ca.display().to_string());
-    assert_eq!(deliver(&client, "guarded", "x"), Err(Code::SSL), "with another CA");
+    // Either error of the client may come first.
+    let refused = deliver(&client, "guarded", "x");
+    assert!(
+        matches!(refused, Err(Code::SSL | Code::AllBrokersDown)),
+        "with another CA: {refused:?}"
+    );
     assert_eq!(kafka.count("guarded"), sent + 1);
 }
 
