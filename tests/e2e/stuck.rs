@@ -345,3 +345,19 @@ fn a_stop_waits_for_a_dead_endpoint_if_data_would_be_lost() {
     let log = agent.log();
     assert!(log.contains(" bytes of sources that cannot be read again"), "{log}");
 }
+
+/// A source that a reload has removed cannot read again, either.
+#[test]
+fn a_stop_waits_for_a_dead_endpoint_if_data_of_a_removed_source_would_be_lost() {
+    let folder = folder();
+    let live = HttpServer::start(|_| Reply::status(200));
+    let dead = free_port();
+    let two = format!("{FILE}\n  gen: {{ type: generate, count: 100 }}");
+    let with = |source: &str| dead_and_live(source, dead, &live) + "shutdown_timeout: 4s\n";
+    let mut agent = start_failing(folder.path(), &with(&two).replace("[app]", "[app, gen]"));
+    agent.reload(&with(FILE));
+    wait_until("the reload", PATIENCE, || agent.log().contains("removed: gen"));
+    let begun = Instant::now();
+    assert_eq!(agent.stop().code(), Some(1), "{}", agent.log());
+    assert!(begun.elapsed() >= Duration::from_secs(4), "{:?}", begun.elapsed());
+}

@@ -60,10 +60,12 @@ impl DeadLanes<'_> {
         since.elapsed() >= DEAD_AFTER
     }
 
-    /// Whether all lanes of a sink that have something fail, and the sources read it again.
+    /// Whether all lanes of a sink that have something fail, and the sources read it again. Sources
+    /// that a reload has removed cannot.
     fn is_failing(&self, slot: &SinkSlot) -> bool {
         let mut sources = self.core.sources.iter();
         slot.disk.is_none()
+            && self.core.removed.unsettled().is_empty()
             && owing(slot).all(|lane| lane.is_failing())
             && sources.all(|source| {
                 source.reads_again || source.ledger.progress(slot.index).unsettled == 0
