@@ -137,20 +137,29 @@ impl Agent {
 
     /// Returns the body of a GET over the control socket.
     pub fn get(&self, path: &str) -> Option<String> {
-        let mut stream = UnixStream::connect(self.folder.join("data/control.sock")).ok()?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            .ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+        get(&self.folder, path)
     }
 
     /// Returns a metric of a component, by the start of its line.
     pub fn metric(&self, line: &str) -> Option<f64> {
-        let metrics = self.get("/metrics")?;
-        let found = metrics.lines().find(|l| l.starts_with(line))?;
-        found.rsplit(' ').next()?.parse().ok()
+        metric(&self.folder, line)
     }
+}
+
+/// Returns the body of a GET over the control socket of the agent in a folder.
+fn get(folder: &Path, path: &str) -> Option<String> {
+    let mut stream = UnixStream::connect(folder.join("data/control.sock")).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+}
+
+/// Returns a metric of a component of the agent in a folder, by the start of its line.
+pub fn metric(folder: &Path, line: &str) -> Option<f64> {
+    let metrics = get(folder, "/metrics")?;
+    let found = metrics.lines().find(|l| l.starts_with(line))?;
+    found.rsplit(' ').next()?.parse().ok()
 }
 
 impl Drop for Agent {

@@ -1,7 +1,7 @@
 //! `millstream profile`, with the real binary.
 
 use crate::support::java::{built, homes};
-use crate::support::{Agent, folder, lines, millstream, wait_until};
+use crate::support::{Agent, folder, lines, metric, millstream, wait_until};
 use millstream_testkit_random::{Report, TestSize};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
@@ -25,8 +25,8 @@ transforms:
 sinks: { out: { type: blackhole, inputs: [parsed] } }
 ";
 
-/// Writes a log as fast as it can until it is dropped, and truncates it now and then: an agent that
-/// is behind loses lines.
+/// Writes a log as fast as it can until it is dropped, and truncates it now and then, once the agent has
+/// delivered all of it.
 struct Writer {
     done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -36,13 +36,18 @@ impl Writer {
     fn start(dir: &Path) -> Writer {
         let (path, done) = (dir.join("app.log"), Arc::new(AtomicBool::new(false)));
         let ended = done.clone();
+        let folder = dir.to_owned();
         let text: String = (0..2000).map(|n| format!("host some words here {n}\n")).collect();
         let thread = std::thread::spawn(move || {
             let mut file = File::options().create(true).append(true).open(&path).unwrap();
+            let mut written = 0;
             while !ended.load(Ordering::Relaxed) {
-                file.write_all(text.as_bytes()).unwrap();
-                if file.metadata().unwrap().len() > 64 << 20 {
+                let is_long = file.metadata().unwrap().len() > 64 << 20;
+                if is_long && has_delivered(&folder, written) {
                     file.set_len(0).unwrap();
+                } else if !is_long {
+                    file.write_all(text.as_bytes()).unwrap();
+                    written += 2000;
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -56,6 +61,13 @@ impl Drop for Writer {
         self.done.store(true, Ordering::Relaxed);
         self.thread.take().map(JoinHandle::join);
     }
+}
+
+/// Whether the agent has read and delivered this many lines.
+fn has_delivered(folder: &Path, lines: u64) -> bool {
+    let sent = metric(folder, "millstream_component_sent_events_total{component_id=\"out\"");
+    let lag = metric(folder, "millstream_source_lag_bytes{component_id=\"app\"");
+    sent.is_some_and(|sent| sent >= lines as f64) && lag == Some(0.0)
 }
 
 /// Returns a `profile` command for the agent in a folder.
@@ -82,12 +94,6 @@ fn busy(dir: &Path) -> (Agent, Writer) {
         agent.metric(line).is_some_and(|events| events > 0.0)
     });
     (agent, writer)
-}
-
-/// Stops the agent, which ends with status 1 if the writer was so fast that lines were lost.
-fn stop(agent: &mut Agent) {
-    let status = agent.stop();
-    assert!(matches!(status.code(), Some(0 | 1)), "{status}: {}", agent.log());
 }
 
 /// Returns the samples by the root of their stacks.
@@ -215,7 +221,7 @@ fn an_agent_that_profiles_itself_has_samples_of_the_last_minutes() {
     wait_until("it is off", LIMIT, || {
         !profile(dir.path(), &["--last", "1m", "-o", "off.collapsed"]).status.success()
     });
-    stop(&mut agent);
+    assert!(agent.stop().success(), "{}", agent.log());
 }
 
 #[test]
@@ -308,7 +314,7 @@ fn operator(home: &Path, script_number: usize) -> String {
         "limits: {{ memory: 640MiB, threads: 2 }}\njvm: {{ home: {}, heap: 64MiB }}\n\
          sources: {{ app: {{ type: file, include: ['DIR/app.log'] }} }}\n\
          transforms:\n  grow: {{ type: jvm, inputs: [app], language: groovy, \
-         script: \"row.message = String.format('%s %s', row.message.reverse(), {script_number})\" }}\n\
+         script: \"row.message = String.format('%s %s', String.format('%s %s', row.message.reverse(), {script_number}), {script_number})\" }}\n\
          sinks: {{ out: {{ type: blackhole, inputs: [grow] }} }}\n",
         home.display()
     )
@@ -358,7 +364,7 @@ fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
                 assert!(whole * 100 >= java * 98, "{event}: {samples:?}");
                 // A thread also waits in the JVM for a collection of garbage.
                 let least = if event == "cpu" { all * 7 / 10 } else { 1 };
-                assert!(java >= least && format * 10 > java, "{event}: {samples:?}");
+                assert!(java >= least && format * 4 > java, "{event}: {samples:?}");
             }
         }
         let output = profile(dir.path(), &["-d", "1s", "-e", "alloc", "-o", "alloc.collapsed"]);
@@ -368,7 +374,7 @@ fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
         let OperatorSamples { all, whole, format, .. } = samples;
         // A thread that is attached to the JVM allocates before its first call.
         assert!(whole > 0 && whole * 10 >= all * 8 && format > 0, "{samples:?}");
-        stop(&mut agent);
+        assert!(agent.stop().success(), "{}", agent.log());
     }
 }
 
@@ -421,5 +427,5 @@ fn an_agent_survives_profiles_while_it_is_reloaded() {
         assert!(output.status.success(), "{}", agent.log());
         assert!(!lines(&dir.path().join(name)).is_empty());
     }
-    stop(&mut agent);
+    assert!(agent.stop().success(), "{}", agent.log());
 }

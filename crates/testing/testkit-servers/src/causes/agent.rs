@@ -150,7 +150,11 @@ impl World {
     fn wait_until_ready(&mut self) {
         let begun = Instant::now();
         // A sink that cannot listen is never ready.
-        let is_up = |ready: Value| ready["ready"] == true || ready["sinks"][0]["error"].is_string();
+        let cannot_listen = |ready: &Value| {
+            let error = ready["sinks"][0]["error"].as_str();
+            error.is_some_and(|error| error.starts_with("cannot listen on "))
+        };
+        let is_up = |ready: Value| ready["ready"] == true || cannot_listen(&ready);
         while !self.get("/ready").is_some_and(is_up) {
             let has_ended = self.agent.try_wait().is_ok_and(|status| status.is_some());
             assert!(!has_ended && begun.elapsed() < START, "no agent: {}", self.report());
