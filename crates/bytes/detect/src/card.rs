@@ -1,5 +1,7 @@
 //! Numbers of payment cards: 13 to 19 digits as the networks give them out, with a valid check
-//! digit (Luhn, ISO/IEC 7812-1), written in one piece or in groups of which the first has four.
+//! digit (Luhn, ISO/IEC 7812-1), written in one piece, in groups of which the first has four, or as
+//! the floating-point number that programs without whole numbers make of it: `4111111111111111.0`,
+//! `4.111111111111111e+15`.
 
 use crate::scan::Pattern;
 
@@ -39,7 +41,11 @@ fn number_end(text: &[u8], start: usize, end: usize) -> Option<usize> {
         return None;
     }
     if (DIGITS_MIN..=DIGITS_MAX).contains(&(end - start)) {
-        return Some(end).filter(|end| is_outside(text, *end) && is_card(&text[start..*end]));
+        let behind = end + fraction_of_zeros(&text[end..]);
+        return (is_outside(text, behind) && is_card(&text[start..end])).then_some(behind);
+    }
+    if let Some((number, behind)) = with_exponent(text, start, end) {
+        return (is_outside(text, behind) && is_card(&number)).then_some(behind);
     }
     let separator = *text.get(end).filter(|byte| matches!(byte, b' ' | b'-'))?;
     if end - start != 4 {
@@ -58,6 +64,33 @@ fn number_end(text: &[u8], start: usize, end: usize) -> Option<usize> {
         }
     }
     longest
+}
+
+/// Returns the length of a fraction that is zero, with its dot, at the beginning of `text`.
+fn fraction_of_zeros(text: &[u8]) -> usize {
+    let fraction = text.strip_prefix(b".").unwrap_or_default();
+    let zeros = fraction.iter().take_while(|byte| **byte == b'0').count();
+    if zeros > 0 { 1 + zeros } else { 0 }
+}
+
+/// Returns the digits of a whole number in scientific notation whose first digits are
+/// `text[start..end]`, and where the number ends. `None` if there is no such number.
+fn with_exponent(text: &[u8], start: usize, end: usize) -> Option<(Vec<u8>, usize)> {
+    let fraction = text[end..].strip_prefix(b".").filter(|_| end - start == 1)?;
+    let decimals = digits(fraction);
+    let rest = &fraction[decimals..];
+    let exponent = rest.strip_prefix(b"e").or_else(|| rest.strip_prefix(b"E"))?;
+    let exponent = exponent.strip_prefix(b"+").unwrap_or(exponent);
+    let places = digits(exponent);
+    let value: usize = std::str::from_utf8(&exponent[..places]).ok()?.parse().ok()?;
+    if value >= DIGITS_MAX || decimals > value {
+        return None;
+    }
+    let mut number = vec![text[start]];
+    number.extend_from_slice(&fraction[..decimals]);
+    number.resize(value + 1, b'0');
+    let behind = text.len() - exponent.len() + places;
+    Some((number, behind)).filter(|(number, _)| number.len() >= DIGITS_MIN)
 }
 
 /// Whether what begins here goes on something: a word or a fraction.

@@ -139,6 +139,17 @@ fn fields_that_share_the_bytes_are_redacted_too() {
 }
 
 #[test]
+fn card_numbers_as_floating_point_numbers_become_strings() {
+    let line = r#"{"a":4111111111111111.0,"b":4.111111111111111e+15,"c":4.5e15}"#;
+    let expected = r#"{"a":"[card]","b":"[card]","c":4.5e15}"#;
+    assert_eq!(redacted(json!({}), &format!("{line}\n")), [expected]);
+    let mut batch = of(b"login 4.111111111111111e15\n");
+    column(&mut batch, "number", &[(0, CellKind::Float, "4.111111111111111e15")]);
+    let (batch, _) = applied(&mut *map(json!({})), batch);
+    assert_eq!(value(&batch, "number", 0), (CellKind::Text, "[card]".into()));
+}
+
+#[test]
 fn a_match_in_a_field_is_hidden_in_the_line_too() {
     let mut batch = of(b"x {\"mail\":\"a\\u0040example.com\",\"pin_token\":12345,\"ok\":true}\n");
     column(&mut batch, "mail", &[(0, CellKind::Escaped, r"a\u0040example.com")]);
