@@ -49,12 +49,27 @@ impl Originals {
         self.named(&file_name(&candidate.path), candidate.head)
     }
 
+    /// Returns the paths in the folder of `candidate` of files that it may be a copy of, judged by the
+    /// names. Their content may have changed.
+    pub fn paths_of(&self, candidate: &Candidate) -> Vec<PathBuf> {
+        let name = file_name(&candidate.path);
+        self.rotated_to(&name).map(|(name, _)| candidate.path.with_file_name(name)).collect()
+    }
+
+    /// Returns the files that a rotation may have renamed to `name`, by their names.
+    fn rotated_to<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> impl Iterator<Item = (&'a String, &'a Vec<(OriginId, Head)>)> {
+        let stems = name.match_indices(['.', '-', '_']).map(|(end, _)| &name[..end]);
+        let named = stems.filter_map(|stem| self.0.get(stem)).flatten();
+        named.filter(move |(original, _)| is_rotation_name(original, name))
+    }
+
     /// Returns the ids of files that a rotation may have renamed to `name`, without those that differ
     /// from `head` in their first bytes.
     fn named(&self, name: &str, head: Head) -> Vec<OriginId> {
-        let stems = name.match_indices(['.', '-', '_']).map(|(end, _)| &name[..end]);
-        let named = stems.filter_map(|stem| self.0.get(stem)).flatten();
-        let files = named.filter(|(original, _)| is_rotation_name(original, name));
+        let files = self.rotated_to(name);
         let differ = |other: &Head| other.bytes == head.bytes && other.hash != head.hash;
         let same = files.flat_map(|(_, files)| files).filter(|(_, other)| !differ(other));
         let mut ids: Vec<OriginId> = same.map(|(id, _)| *id).collect();
@@ -77,14 +92,16 @@ pub fn may_be_rotation(name: &str, path: &Path, other: &Path) -> bool {
         || is_rotation_name(&file_name(path), &other)
 }
 
-/// Whether `copy` contains what was read of a file, or all of it except the bytes read just before
-/// the truncation. `head` and `fingerprints` describe what was read.
-pub fn holds_read_part(copy: &mut Candidate, head: Head, fingerprints: &Fingerprints) -> bool {
-    let Ok(bytes) = copy.content.bytes() else { return false };
+/// Returns up to which offset `copy` contains what was read of a file: all of it, or all except the
+/// bytes read just before the truncation. `None` if it does not. `head` and `fingerprints` describe
+/// what was read.
+pub fn read_part_in(copy: &mut Candidate, head: Head, fingerprints: &Fingerprints) -> Option<u64> {
+    let bytes = copy.content.bytes().ok()?;
     let (fingerprint, unread) = (fingerprints.before(bytes), fingerprints.last().end == 0);
     // A copy cannot match a head longer than itself.
     let head = if bytes < head.bytes { Head::default() } else { head };
-    (fingerprint.is_some() || unread) && copy.holds(head, fingerprint)
+    let is_copy = (fingerprint.is_some() || unread) && copy.holds(head, fingerprint);
+    is_copy.then(|| fingerprint.map_or(0, |fingerprint| fingerprint.end))
 }
 
 impl Candidate {

@@ -177,6 +177,16 @@ impl HeldFolder {
         copied
     }
 
+    /// Renames a held file after the id under which it is read from now on; durable after
+    /// [`HeldFolder::sync`].
+    pub fn rename(&mut self, file: &HeldFile, id: OriginId) -> io::Result<HeldFile> {
+        let renamed = HeldFile { id, copied_from: file.copied_from };
+        std::fs::rename(self.path_of(file), self.path_of(&renamed))?;
+        self.folder()?;
+        self.unsynced = true;
+        Ok(renamed)
+    }
+
     /// Removes a settled file.
     pub fn remove(&self, file: &HeldFile) {
         match std::fs::remove_file(self.path_of(file)) {

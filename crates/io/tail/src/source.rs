@@ -493,8 +493,11 @@ impl FileSource {
         let (path, before) = (old.path().to_path_buf(), old.origin().clone());
         let again = old.content().and_then(|content| Candidate::of(path, content.duplicate()));
         match again.and_then(|candidate| self.adopt(candidate, 0)) {
-            Ok(tail) => {
+            Ok(mut tail) => {
                 cx.counters.noted("truncations", 1);
+                if let Some(old) = self.files.get_mut(id) {
+                    self.retention.move_link(old, &mut tail, &cx.info.id);
+                }
                 let before = before.state.truncations.swap(0, Relaxed);
                 tail.origin().state.truncations.store(before + 1, Relaxed);
                 match copy {

@@ -13,7 +13,7 @@ use nuls::NulRun;
 
 use crate::container_metadata::ContainerMetadata;
 use crate::content::{Content, modified_ns};
-use crate::copy_detection::{Candidate, Originals, holds_read_part};
+use crate::copy_detection::{Candidate, Originals, read_part_in};
 use crate::file_framer::{FileFramer, Framing, LineLimits};
 use crate::header::HeaderLines;
 use crate::held::HeldFile;
@@ -141,6 +141,10 @@ impl Request<'_> {
     }
 }
 
+/// How long a checked identity counts while a file is read. A file that waits for memory may be
+/// rewritten meanwhile, and grow beyond what was read of it.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Byte order marks.
 const MARKS: [&[u8]; 3] = [b"\xEF\xBB\xBF", b"\xFF\xFE", b"\xFE\xFF"];
 
@@ -189,8 +193,8 @@ pub struct Tail {
     /// Whether the file is a copy in which reading continues. No writer appends to it, and it may
     /// be shorter than what was read.
     frozen: bool,
-    /// Whether the identity must be checked before the next read.
-    unchecked: bool,
+    /// When the identity was checked; `None` if it must be checked before the next read.
+    checked: Option<EngineTime>,
     fingerprints: Fingerprints,
     /// How bytes become events; `None` if each line is an event.
     framer: Option<Box<FileFramer>>,
@@ -203,7 +207,7 @@ pub struct Tail {
     /// Where the last piece of a long line ends that does not end the line.
     piece_end: Option<u64>,
     /// NUL bytes at a cursor whose end is being searched.
-    nuls: Option<NulRun>,
+    nuls: Option<Box<NulRun>>,
     /// Whether it was logged that NUL bytes were skipped.
     nuls_logged: bool,
     read_bytes: usize,
@@ -241,7 +245,7 @@ impl Tail {
             end: None,
             copied: 0,
             error_logged: false,
-            unchecked: true,
+            checked: None,
             framer: None,
             header: None,
             long: Vec::new(),
@@ -355,7 +359,7 @@ impl Tail {
 
     /// Reads events at the chosen cursor into `fill`.
     pub fn read(&mut self, request: Request<'_>, fill: &mut Fill) -> io::Result<Read> {
-        if std::mem::take(&mut self.unchecked) && !self.check_same()? {
+        if !self.check_identity(request.cx.now.since_start)? {
             return Ok(Read::Changed);
         }
         if self.header.is_some() && !self.find_header(request.position())? {
@@ -445,13 +449,27 @@ impl Tail {
             && self.at_end(furthest - 1).unwrap_or(false)
     }
 
-    /// Checks that the file still contains what was read of it, as it may have been truncated and
-    /// rewritten to any length. Compressed files are not checked: they are never rewritten in
-    /// place.
+    /// Checks the same as [`Tail::check_same`], unless that was done a moment ago.
+    fn check_identity(&mut self, now: EngineTime) -> io::Result<bool> {
+        if self.checked.is_some_and(|checked| now - checked < CHECK_INTERVAL) {
+            return Ok(true);
+        }
+        let is_same = self.check_same()?;
+        self.checked = is_same.then_some(now);
+        Ok(is_same)
+    }
+
+    /// Checks that the file still contains what was read of it and what its copies contain, as it may
+    /// have been truncated and rewritten to any length. Compressed files are not checked: they are
+    /// never rewritten in place.
     pub fn check_same(&mut self) -> io::Result<bool> {
         let (head, fingerprint) = (self.descriptor.head, self.fingerprints.last());
+        let copied = if self.frozen { 0 } else { self.copied };
         let content = self.content()?;
-        Ok(content.is_compressed() || fingerprint.matches(content)? && head.matches(content)?)
+        Ok(content.is_compressed()
+            || fingerprint.matches(content)?
+                && head.matches(content)?
+                && (copied == 0 || !content.at_end(copied - 1)?))
     }
 
     /// Returns the largest known size of the file: the end of what was read or stated.
@@ -464,10 +482,15 @@ impl Tail {
         self.cursors.head() == 0 && self.fingerprints.last().end == 0
     }
 
-    /// Whether `copy` contains what was read of the file, or all of it except the bytes read just
-    /// before the truncation.
-    pub fn holds_read_part(&self, copy: &mut Candidate) -> bool {
-        holds_read_part(copy, self.descriptor.head, &self.fingerprints)
+    /// Returns up to which offset `copy` contains what was read of the file: all of it, or all except
+    /// the bytes read just before the truncation. `None` if it does not.
+    pub fn read_part_in(&self, copy: &mut Candidate) -> Option<u64> {
+        read_part_in(copy, self.descriptor.head, &self.fingerprints)
+    }
+
+    /// Returns the offset up to which the content that was read is known by a fingerprint.
+    pub fn fingerprinted(&self) -> u64 {
+        self.fingerprints.last().end
     }
 
     /// Adds the fingerprint at the end of a compressed file, if the last read was too short for

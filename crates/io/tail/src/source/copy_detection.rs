@@ -15,6 +15,7 @@ use crate::identity::{Descriptor, Fingerprint, Inode};
 use crate::records::{FileRecord, forget};
 use crate::tail::Tail;
 use millstream_model::{Cursor, OriginId, OriginRecord, OriginStore, Remainder, SourceCx};
+use rustix::fs::stat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -72,6 +73,15 @@ impl FileSource {
         if name.is_some() && self.match_settled(&mut candidate, folder_inodes) {
             return Ok(None);
         }
+        let copied =
+            name.is_none().then(|| self.original_of(&mut candidate, originals, new, |_| true));
+        let copied = copied.flatten();
+        // All of a copy is read from its original, whatever else begins like it. Compressed files are
+        // judged by size and time, and are rarely copies of a file that is still written.
+        let is_plain = !candidate.content.is_compressed();
+        if let Some(of) = copied.filter(|of| is_plain && self.is_named(*of, new)) {
+            return self.adopt_copy(candidate, of, new, cx).map(Some);
+        }
         if self.orphans.is_in_flight(&mut candidate) {
             self.walks.request();
             return Ok(None);
@@ -84,10 +94,17 @@ impl FileSource {
             }
             return Ok(Some(tail));
         }
-        match name {
-            Some(name) => self.adopt_rotated(candidate, &name, originals, new, cx),
-            None => self.adopt_included(candidate, originals, new, cx).map(Some),
+        match (name, copied) {
+            (Some(name), _) => self.adopt_rotated(candidate, &name, originals, new, cx),
+            (None, Some(of)) => self.adopt_copy(candidate, of, new, cx).map(Some),
+            (None, None) => self.adopt_included(candidate, cx).map(Some),
         }
+    }
+
+    /// Whether a file still has the name under which it is written.
+    fn is_named(&self, id: OriginId, new: &[Tail]) -> bool {
+        let tail = self.files.get(id).or_else(|| new.iter().find(|tail| tail.id() == id));
+        tail.is_some_and(|tail| tail.gone_since().is_none() && !tail.is_rotated())
     }
 
     /// Handles possible originals of the candidate that were truncated, as the copy does not match
@@ -98,11 +115,15 @@ impl FileSource {
         originals: &Originals,
         cx: &SourceCx<'_>,
     ) -> bool {
-        let mut is_truncated = |id: &OriginId| {
+        // The first bytes of a rewritten file differ from those of its copy.
+        let paths = originals.paths_of(candidate).into_iter();
+        let beside = paths.filter_map(|path| self.files.id_of(Inode::of(&stat(path).ok()?)));
+        let related: BTreeSet<OriginId> =
+            originals.of(candidate).into_iter().chain(beside).collect();
+        let is_truncated = |id: &OriginId| {
             self.files.get_mut(*id).is_some_and(|tail| !tail.check_same().unwrap_or(true))
         };
-        let truncated: Vec<OriginId> =
-            originals.of(candidate).into_iter().filter(|id| is_truncated(id)).collect();
+        let truncated: Vec<OriginId> = related.into_iter().filter(is_truncated).collect();
         truncated.iter().for_each(|id| _ = self.truncated(*id, cx));
         !truncated.is_empty()
     }
@@ -127,7 +148,9 @@ impl FileSource {
         };
         if let Some(orphan) = self.orphans.take(candidate) {
             log_continuation(orphan.name(), candidate, cx);
-            return Some(orphan.into_known(candidate));
+            let known = orphan.into_known(candidate);
+            self.rotations.note_since(&known.1);
+            return Some(known);
         }
         // Of several records that match, the one with the most hashed bytes is the best evidence.
         let mut best: Option<(OriginId, u64)> = None;
@@ -139,6 +162,7 @@ impl FileSource {
             }
         }
         let known = self.records.remove(best?.0)?;
+        self.rotations.note_since(&known.1);
         log_continuation(&known.1.path, candidate, cx);
         Some(known)
     }
@@ -154,26 +178,26 @@ impl FileSource {
         tail
     }
 
-    /// Adopts a file that matches a pattern. A copy is read from its end, any other file from its
-    /// beginning.
-    fn adopt_included(
+    /// Adopts a copy of the file `of`, to be read from its end.
+    fn adopt_copy(
         &mut self,
         mut candidate: Candidate,
-        originals: &Originals,
+        of: OriginId,
         new: &mut [Tail],
         cx: &SourceCx<'_>,
     ) -> io::Result<Tail> {
-        if let Some(of) = self.original_of(&mut candidate, originals, new, |_| true) {
-            let start = candidate.content.bytes()?;
-            log::debug!("source {}: {} is a copy", cx.info.id, candidate.path.display());
-            let mut tail = self.adopt(candidate, start)?;
-            tail.set_copy_of(Some(of));
-            // A truncation of the original is then noticed even before its first read.
-            let known =
-                self.files.get_mut(of).or_else(|| new.iter_mut().find(|tail| tail.id() == of));
-            known.into_iter().for_each(|original| original.note_copied(start));
-            return Ok(tail);
-        }
+        let start = candidate.content.bytes()?;
+        log::debug!("source {}: {} is a copy", cx.info.id, candidate.path.display());
+        let mut tail = self.adopt(candidate, start)?;
+        tail.set_copy_of(Some(of));
+        // A truncation of the original is then noticed even before its first read.
+        let known = self.files.get_mut(of).or_else(|| new.iter_mut().find(|tail| tail.id() == of));
+        known.into_iter().for_each(|original| original.note_copied(start));
+        Ok(tail)
+    }
+
+    /// Adopts a file that matches a pattern and is no copy.
+    fn adopt_included(&mut self, mut candidate: Candidate, cx: &SourceCx<'_>) -> io::Result<Tail> {
         self.log_replaced(&candidate.path, &candidate.stat, cx);
         let start = if self.first_start { self.first_offset(&mut candidate, cx.now)? } else { 0 };
         self.adopt(candidate, start)
@@ -342,45 +366,82 @@ impl FileSource {
         );
     }
 
-    /// Finds the copy of a truncated file among the open files and in its folder. Returns the copy,
-    /// and its id if it is open.
+    /// Finds the copy of a truncated file among the open files and in its folder: of several, the one
+    /// that contains most of what was read. Returns the copy, and its id if it is open.
     pub(super) fn find_copy(&mut self, id: OriginId) -> Option<(Candidate, Option<OriginId>)> {
-        let copy = self
-            .files
-            .iter()
-            .find(|tail| tail.descriptor().copy_of == Some(id) && tail.open_content().is_some());
-        if let Some((known, path, content)) = copy.and_then(|tail| {
-            Some((tail.id(), tail.path().to_path_buf(), tail.open_content()?.duplicate()))
-        }) && let Ok(mut candidate) = Candidate::of(path, content)
-            && self
-                .files
-                .get(id)
-                .is_some_and(|tail| tail.is_unread() || tail.holds_read_part(&mut candidate))
-        {
-            return Some((candidate, Some(known)));
+        let read = self.files.get(id)?.fingerprinted();
+        let known = self.known_copy(id);
+        if known.as_ref().is_some_and(|(part, ..)| *part == read) {
+            return known.map(|(_, candidate, known)| (candidate, Some(known)));
         }
+        let mut best = known.map(|(part, candidate, known)| (part, candidate, Some(known)));
+        for path in self.rotated_names(id) {
+            let Some((mut candidate, known)) = self.unread_candidate(&path, id) else { continue };
+            let part = self.files.get(id)?.read_part_in(&mut candidate);
+            let most = best.as_ref().map(|(part, ..)| *part);
+            let Some(part) = part.filter(|part| most < Some(*part)) else { continue };
+            if self.is_copy_of_deleted(id, part, &mut candidate) {
+                continue;
+            }
+            best = Some((part, candidate, known));
+            if part == read {
+                break;
+            }
+        }
+        best.map(|(_, candidate, known)| (candidate, known))
+    }
+
+    /// Returns the open copy of a file that contains most of what was read of it, the longest of
+    /// several, with the offset up to which it contains that.
+    fn known_copy(&self, id: OriginId) -> Option<(u64, Candidate, OriginId)> {
         let tail = self.files.get(id)?;
-        // A copy of a linked file may lie beside the link.
+        let copies = self.files.iter().filter(|copy| copy.descriptor().copy_of == Some(id));
+        let candidates = copies.filter_map(|copy| {
+            let content = copy.open_content()?.duplicate();
+            let mut candidate = Candidate::of(copy.path().to_path_buf(), content).ok()?;
+            let part = match tail.is_unread() {
+                true => 0,
+                false => tail.read_part_in(&mut candidate)?,
+            };
+            let bytes = candidate.content.bytes().ok()?;
+            Some(((part, bytes), candidate, copy.id()))
+        });
+        let best = candidates.max_by_key(|(rank, ..)| *rank);
+        best.map(|((part, _), candidate, copy)| (part, candidate, copy))
+    }
+
+    /// Returns the paths in the folders of a file that may be rotations of it. A copy of a linked
+    /// file may lie beside the link.
+    fn rotated_names(&self, id: OriginId) -> BTreeSet<PathBuf> {
+        let Some(tail) = self.files.get(id) else { return BTreeSet::new() };
         let folders = [tail.path(), Path::new(tail.name())].into_iter().filter_map(Path::parent);
         let names = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
         // Plain names sort first: a compressed copy may be incomplete.
-        let paths: BTreeSet<PathBuf> = names.flatten().map(|entry| entry.path()).collect();
-        let related = |path: &&PathBuf| may_be_rotation(tail.name(), tail.path(), path);
-        for path in paths.iter().filter(related).cloned().collect::<Vec<_>>() {
-            let Some(mut candidate) = self.candidate(&path) else { continue };
-            let known = self.files.id_of(Inode::of(&candidate.stat));
-            let is_free = known.is_none_or(|known| {
-                known != id
-                    && self
-                        .files
-                        .get(known)
-                        .is_some_and(|tail| tail.descriptor().copy_of == Some(id))
-            });
-            if is_free && self.files.get(id)?.holds_read_part(&mut candidate) {
-                return Some((candidate, known));
-            }
-        }
-        None
+        let paths = names.flatten().map(|entry| entry.path());
+        paths.filter(|path| may_be_rotation(tail.name(), tail.path(), path)).collect()
+    }
+
+    /// Returns the file at a path, and its id if it is open, unless it is read as another file than
+    /// a copy of the file `of`.
+    fn unread_candidate(&self, path: &Path, of: OriginId) -> Option<(Candidate, Option<OriginId>)> {
+        let candidate = self.candidate(path)?;
+        let known = self.files.id_of(Inode::of(&candidate.stat));
+        let is_free = |known: &OriginId| {
+            let tail = self.files.get(*known);
+            *known != of && tail.is_some_and(|tail| tail.descriptor().copy_of == Some(of))
+        };
+        known.is_none_or(|known| is_free(&known)).then_some((candidate, known))
+    }
+
+    /// Whether a candidate holds more of what was read of a deleted file than `part` of the file
+    /// `id`: it is the compressed form of a rotated file that begins like this one.
+    fn is_copy_of_deleted(&self, id: OriginId, part: u64, candidate: &mut Candidate) -> bool {
+        let mut others = self.files.iter().filter(|tail| tail.id() != id && tail.is_deleted());
+        others.any(|other| {
+            other.fingerprinted() > part
+                && may_be_rotation(other.name(), other.path(), &candidate.path)
+                && other.read_part_in(candidate) > Some(part)
+        })
     }
 
     fn candidate(&self, path: &Path) -> Option<Candidate> {
@@ -396,10 +457,14 @@ impl FileSource {
         known: Option<OriginId>,
         cx: &SourceCx<'_>,
     ) {
-        if let Some(known) = known {
-            self.remove(known);
-            self.orphans.close(known);
-            self.forget(known, cx);
+        // Of another copy nothing was read. The next look finds out what of it is not in this one.
+        let is_copy = |tail: &&Tail| tail.descriptor().copy_of == Some(id) && !tail.is_deleted();
+        let copies: BTreeSet<OriginId> = self.files.iter().filter(is_copy).map(Tail::id).collect();
+        for copy in copies.into_iter().chain(known) {
+            if self.remove(copy).is_some() {
+                self.orphans.close(copy);
+                self.forget(copy, cx);
+            }
         }
         let inode = Inode::of(&copy.stat);
         let Some(tail) = self.files.get_mut(id) else { return };
@@ -491,14 +556,9 @@ pub(super) fn skip_missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<
 
 /// Settles the range from `begin` to `end` without reading it.
 pub(super) fn skip_range(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
-    let holds_read_part = |cursor: &Cursor| (begin..end).contains(&cursor.position);
-    while let Some((index, cursor)) = tail
-        .cursors()
-        .list()
-        .iter()
-        .copied()
-        .enumerate()
-        .find(|(_, cursor)| holds_read_part(cursor))
+    let is_within = |cursor: &Cursor| (begin..end).contains(&cursor.position);
+    while let Some((index, cursor)) =
+        tail.cursors().list().iter().copied().enumerate().find(|(_, cursor)| is_within(cursor))
     {
         let end = cursor.until.unwrap_or(end).min(end);
         let range = cursor.position..end;

@@ -1,6 +1,6 @@
 //! Truncated files whose copy may still appear, and files whose data is still in flight.
 
-use crate::copy_detection::{Candidate, holds_read_part, may_be_rotation};
+use crate::copy_detection::{Candidate, may_be_rotation, read_part_in};
 use crate::identity::{Descriptor, Fingerprints};
 use crate::records::FileRecord;
 use crate::tail::Tail;
@@ -87,12 +87,12 @@ impl Orphan {
         of_sink.for_each(|(_, checkpoint)| *checkpoint = offset.min(*checkpoint));
     }
 
-    /// Whether `copy` contains what was read of the file, or all of it except the bytes read just
-    /// before the truncation.
-    fn continues_in(&self, copy: &mut Candidate) -> bool {
+    /// Returns up to which offset `copy` contains what was read of the file; `None` if it is no copy
+    /// of it.
+    fn read_part_in(&self, copy: &mut Candidate) -> Option<u64> {
         let (first, name) = (&self.descriptor.path, Path::new(self.descriptor.name()));
-        may_be_rotation(first, name, &copy.path)
-            && holds_read_part(copy, self.descriptor.head, &self.fingerprints)
+        let is_related = may_be_rotation(first, name, &copy.path);
+        is_related.then(|| read_part_in(copy, self.descriptor.head, &self.fingerprints)).flatten()
     }
 
     /// Returns the record with which reading continues in the copy.
@@ -154,18 +154,30 @@ impl Orphans {
         orphan.map(|orphan| orphan.take_back(sink, offset)).is_some()
     }
 
+    /// Returns the modification time up to which all generations of a name are accounted for, if one
+    /// of them is awaited.
+    pub(super) fn since(&self, name: &Path) -> Option<i64> {
+        let descriptors = self.orphans.iter().map(|orphan| &orphan.descriptor);
+        let named = descriptors.filter(|descriptor| Path::new(descriptor.name()) == name);
+        named.map(|descriptor| descriptor.since_ns).max()
+    }
+
     /// Whether the candidate is the copy of a truncated file with data in flight. Reading continues
     /// in it once nothing is in flight.
     pub(super) fn is_in_flight(&self, candidate: &mut Candidate) -> bool {
         let mut closing =
             self.orphans.iter().filter(|orphan| self.closing.contains(&orphan.record.id));
-        closing.any(|orphan| orphan.continues_in(candidate))
+        closing.any(|orphan| orphan.read_part_in(candidate).is_some())
     }
 
-    /// Removes and returns the file that continues in the candidate.
+    /// Removes and returns the file that continues in the candidate. Of several with the same
+    /// beginning, the one of which most was read is the best match.
     pub(super) fn take(&mut self, candidate: &mut Candidate) -> Option<Orphan> {
-        let index = self.orphans.iter().position(|orphan| orphan.continues_in(candidate))?;
-        Some(self.orphans.swap_remove(index))
+        let orphans = self.orphans.iter().enumerate();
+        let continued =
+            orphans.filter_map(|(index, orphan)| Some((orphan.read_part_in(candidate)?, index)));
+        let (_, best) = continued.max()?;
+        Some(self.orphans.swap_remove(best))
     }
 
     /// Removes and returns the files truncated so long ago that no copy will appear. One with data in

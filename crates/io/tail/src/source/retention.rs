@@ -139,6 +139,21 @@ impl Retention {
         }
     }
 
+    /// Holds a rewritten file under the id of its new content. Under the old id the next start would
+    /// read it again.
+    pub(super) fn move_link(&mut self, old: &mut Tail, new: &mut Tail, source: &str) {
+        let Some(link) = old.held().filter(|file| file.copied_from.is_none()).cloned() else {
+            return;
+        };
+        match self.folder.rename(&link, new.id()) {
+            Ok(renamed) => {
+                old.take_held();
+                new.set_held(renamed);
+            }
+            Err(error) => self.log_failed(&error, source),
+        }
+    }
+
     fn sync(&mut self, source: &str) {
         if let Err(error) = self.folder.sync() {
             self.log_failed(&error, source);
@@ -384,7 +399,6 @@ impl FileSource {
         let content = Content::new(opened, &self.retention.folder.path_of(file))?;
         let mut tail = self.resume_held(file, content, &stat, cx)?;
         tail.mark_gone(cx.now.since_start);
-        tail.set_held(file.clone());
         Ok(Some(tail))
     }
 
@@ -398,24 +412,30 @@ impl FileSource {
     ) -> io::Result<Tail> {
         let path = self.retention.folder.path_of(file);
         let start = file.copied_from.filter(|_| !content.is_compressed()).unwrap_or(0);
-        match self.take_record_of(file.id, &mut content) {
+        let mut tail = match self.take_record_of(file.id, &mut content) {
             HeldRecord::Same(known) => {
                 let (record, mut descriptor) = *known;
                 (descriptor.device, descriptor.inode) = (stat.st_dev, stat.st_ino);
                 let path_before = PathBuf::from(&*descriptor.path);
-                Ok(self.resume(content, stat, &path_before, record, descriptor))
+                self.resume(content, stat, &path_before, record, descriptor)
             }
             // The file was rewritten before its deletion, so it gets a new id.
-            HeldRecord::Other => self.adopt(Candidate::of(path, content)?, start),
+            HeldRecord::Other => {
+                let mut tail = self.adopt(Candidate::of(path, content)?, start)?;
+                tail.set_held(self.retention.folder.rename(file, tail.id())?);
+                return Ok(tail);
+            }
             HeldRecord::Unknown => {
                 log::warn!(
                     "source {}: the checkpoint store has no record of the held file {}; reading it from its beginning",
                     cx.info.id,
                     path.display()
                 );
-                self.adopt_as(file.id, Candidate::of(path, content)?, start)
+                self.adopt_as(file.id, Candidate::of(path, content)?, start)?
             }
-        }
+        };
+        tail.set_held(file.clone());
+        Ok(tail)
     }
 
     /// Removes and returns the record of the file with this id, if the content matches.

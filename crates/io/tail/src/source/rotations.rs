@@ -40,7 +40,8 @@ pub(super) struct Rotations {
     /// Latest modification time of the files read at the last walk, in nanoseconds since 1970; 0 if
     /// none was. Rotated files of a new name that are older existed before and are not read.
     newest_ns: i64,
-    /// Latest modification time of the rotated files that existed when a name was first seen.
+    /// Latest modification time of the rotated files that existed when a name was first seen, and
+    /// what [`Rotations::note_since`] records.
     baselines: HashMap<PathBuf, i64>,
     /// Files without unread data, by size and modification time.
     examined: HashMap<Inode, (i64, i64)>,
@@ -94,6 +95,13 @@ impl Rotations {
     /// Forgets the sizes of files that were not checked since the last call.
     pub fn sweep(&mut self) {
         self.stability.sweep();
+    }
+
+    /// Records, for the rest of this walk, the modification time up to which all generations of a
+    /// name are accounted for, as the file with this descriptor is just adopted again.
+    pub fn note_since(&mut self, descriptor: &Descriptor) {
+        let since = self.baselines.entry(PathBuf::from(descriptor.name())).or_default();
+        *since = (*since).max(descriptor.since_ns);
     }
 
     /// Makes the next walk check a file again.
@@ -226,8 +234,12 @@ impl FileSource {
     /// Returns the modification time up to which all generations of a name are accounted for; at
     /// least 1.
     pub(super) fn since(&self, name: &Path) -> i64 {
-        let recorded =
-            self.records.generations.since(name).or_else(|| self.since_of_finished(name));
+        let recorded = self
+            .records
+            .generations
+            .since(name)
+            .or_else(|| self.since_of_finished(name))
+            .or_else(|| self.orphans.since(name));
         let recorded = recorded.filter(|since| *since > 0);
         let baseline = self.rotations.baselines.get(name).copied();
         recorded.or(baseline).unwrap_or(self.rotations.newest_ns).max(1)

@@ -146,11 +146,11 @@ impl Tail {
                     self.pass_nuls(request, fill, scanned);
                     return Ok(Read::More);
                 }
-                self.nuls = Some(NulRun { start, scanned });
+                self.nuls = Some(Box::new(NulRun { start, scanned }));
                 return Ok(Read::End);
             }
         }
-        self.nuls = Some(NulRun { start, scanned });
+        self.nuls = Some(Box::new(NulRun { start, scanned }));
         Ok(Read::More)
     }
 

@@ -84,7 +84,7 @@ impl Tail {
     /// Reopens a file that was closed because of the limit. Its identity is checked before the next
     /// read.
     pub fn reopen(&mut self, content: Content) {
-        (self.content, self.unchecked) = (Some(content), true);
+        (self.content, self.checked) = (Some(content), None);
     }
 
     /// Returns since when the file has no matching path.
@@ -165,9 +165,11 @@ impl Tail {
         self.end = Some(end);
     }
 
-    /// Reads an abandoned range again.
+    /// Reads an abandoned range again, once the identity of the file is checked: it may have been
+    /// rewritten since.
     pub fn reread(&mut self, again: &Reread) {
         self.cursors.reread(again);
+        self.checked = None;
     }
 
     /// Moves the cursor at `index` to `end`.
@@ -202,7 +204,7 @@ impl Tail {
     /// Makes the file due: its identity is checked, and its end is unknown. Returns whether it was
     /// not in the read queue.
     pub fn enqueue(&mut self) -> bool {
-        (self.end, self.unchecked) = (None, true);
+        (self.end, self.checked) = (None, None);
         !std::mem::replace(&mut self.queued, true)
     }
 

@@ -5,6 +5,7 @@
 //! agent's own log.
 
 mod disk;
+mod found;
 mod oracle;
 mod world;
 

@@ -219,7 +219,11 @@ impl Disk {
         let _ = fs::remove_file(self.path(name));
     }
 
+    /// Not of a symlink: which of its targets a name belonged to is unknown once it is gone.
     pub fn hard_link(&mut self, name: &str) {
+        if self.path(name).is_symlink() {
+            return;
+        }
         let to = format!("link-{}.log", self.next());
         let _ = fs::hard_link(self.path(name), self.path(&to));
     }
