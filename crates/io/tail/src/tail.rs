@@ -186,8 +186,8 @@ pub struct Tail {
     held: Option<Box<HeldFile>>,
     /// The offset at which reads ended, if the end was reached since the last poll.
     end: Option<u64>,
-    /// Bytes that the file and a copy of it were found to share.
-    copied: u64,
+    /// The last bytes that the file and a copy of it were found to share.
+    copied: Option<Box<Fingerprint>>,
     /// Whether an error of compressed data was logged.
     error_logged: bool,
     /// Whether the file is a copy in which reading continues. No writer appends to it, and it may
@@ -243,7 +243,7 @@ impl Tail {
             renamed: false,
             held: None,
             end: None,
-            copied: 0,
+            copied: None,
             error_logged: false,
             checked: None,
             framer: None,
@@ -442,7 +442,8 @@ impl Tail {
     /// instead of asking for the file size, which is stale on network file systems.
     pub fn check_truncated(&mut self) -> bool {
         let scanned = self.long.iter().map(|long| long.scanned).max().unwrap_or(0);
-        let furthest = self.cursors.head().max(scanned).max(self.copied);
+        let copied = self.copied.as_ref().map_or(0, |copied| copied.end);
+        let furthest = self.cursors.head().max(scanned).max(copied);
         furthest > 0
             && !self.frozen
             && !self.is_compressed()
@@ -464,12 +465,12 @@ impl Tail {
     /// never rewritten in place.
     pub fn check_same(&mut self) -> io::Result<bool> {
         let (head, fingerprint) = (self.descriptor.head, self.fingerprints.last());
-        let copied = if self.frozen { 0 } else { self.copied };
+        let copied = self.copied.as_deref().copied().unwrap_or_default();
         let content = self.content()?;
         Ok(content.is_compressed()
             || fingerprint.matches(content)?
                 && head.matches(content)?
-                && (copied == 0 || !content.at_end(copied - 1)?))
+                && copied.matches(content)?)
     }
 
     /// Returns the largest known size of the file: the end of what was read or stated.
@@ -619,7 +620,7 @@ impl Tail {
             log::warn!("cannot read the copy {}: {error}", self.path().display());
         }
         self.fingerprints = Fingerprints::new(self.descriptor.fingerprint);
-        (self.end, self.watched, self.descriptor.copy_of, self.copied) = (None, false, None, 0);
+        (self.end, self.watched, self.descriptor.copy_of, self.copied) = (None, false, None, None);
         self.content.replace(content)
     }
 }

@@ -187,12 +187,13 @@ impl FileSource {
         cx: &SourceCx<'_>,
     ) -> io::Result<Tail> {
         let start = candidate.content.bytes()?;
+        let last = Fingerprint::read(&mut candidate.content, start)?;
         log::debug!("source {}: {} is a copy", cx.info.id, candidate.path.display());
         let mut tail = self.adopt(candidate, start)?;
         tail.set_copy_of(Some(of));
         // A truncation of the original is then noticed even before its first read.
         let known = self.files.get_mut(of).or_else(|| new.iter_mut().find(|tail| tail.id() == of));
-        known.into_iter().for_each(|original| original.note_copied(start));
+        known.into_iter().for_each(|original| original.note_copied(last));
         Ok(tail)
     }
 
@@ -329,7 +330,8 @@ impl FileSource {
         let mut lost = Remainder::default();
         for (id, bytes) in self.unseen_truncations() {
             self.retention.note_rewritten(id);
-            if self.find_copy(id).is_none() {
+            // A copy that was deleted is gone with the process.
+            if self.find_copy(id).is_none_or(|(copy, _)| copy.stat.st_nlink == 0) {
                 let name =
                     self.files.get(id).map(|tail| tail.name().to_owned()).unwrap_or_default();
                 self.count_truncated(&name, bytes);
@@ -421,11 +423,20 @@ impl FileSource {
         paths.filter(|path| may_be_rotation(tail.name(), tail.path(), path)).collect()
     }
 
-    /// Returns the file at a path, and its id if it is open, unless it is read as another file than
+    /// Returns the file at a path, and its id if it is open, unless it is known as another file than
     /// a copy of the file `of`.
     fn unread_candidate(&self, path: &Path, of: OriginId) -> Option<(Candidate, Option<OriginId>)> {
         let candidate = self.candidate(path)?;
-        let known = self.files.id_of(Inode::of(&candidate.stat));
+        let inode = Inode::of(&candidate.stat);
+        let is_recorded = |(_, descriptor): &FileRecord| {
+            descriptor.device == inode.device && descriptor.is_unchanged(&candidate.stat)
+        };
+        let is_read = self.finished.get(inode).is_some()
+            || self.records.of_inode(inode.number).any(is_recorded);
+        if is_read {
+            return None;
+        }
+        let known = self.files.id_of(inode);
         let is_free = |known: &OriginId| {
             let tail = self.files.get(*known);
             *known != of && tail.is_some_and(|tail| tail.descriptor().copy_of == Some(of))

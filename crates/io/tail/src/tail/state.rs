@@ -3,6 +3,7 @@
 use super::Tail;
 use crate::content::Content;
 use crate::held::HeldFile;
+use crate::identity::Fingerprint;
 use crate::identity::{Descriptor, Inode};
 use crate::watch::Watch;
 use millstream_model::{
@@ -60,9 +61,11 @@ impl Tail {
         self.descriptor.copy_of = of;
     }
 
-    /// Records that a copy contains the first `bytes` of this file.
-    pub fn note_copied(&mut self, bytes: u64) {
-        self.copied = self.copied.max(bytes);
+    /// Records that a copy contains this file up to the end of these bytes.
+    pub fn note_copied(&mut self, last: Fingerprint) {
+        if self.copied.as_ref().is_none_or(|copied| copied.end < last.end) {
+            self.copied = Some(Box::new(last));
+        }
     }
 
     /// Continues in a copy with this status.

@@ -41,6 +41,34 @@ fn a_file_that_is_shorter_than_its_copy_was_rewritten() {
 }
 
 #[test]
+fn a_file_that_differs_from_its_copy_was_rewritten() {
+    let longer = [
+        Begin(1, false),
+        Poll(1),
+        Rewrite(1, Size::Same),
+        CopyTruncate(1, true),
+        Append(1, false, 1),
+    ];
+    check(Heads::Long, &longer);
+}
+
+#[test]
+fn a_finished_file_is_no_copy_of_another_that_begins_like_it() {
+    let finished = [
+        Append(2, false, 1),
+        Settle,
+        CopyAway(2),
+        Advance(12_000),
+        Poll(1),
+        Begin(2, false),
+        Advance(6000),
+        Poll(1),
+        CopyAway(2),
+    ];
+    check(Heads::Long, &finished);
+}
+
+#[test]
 fn a_copy_of_rewritten_content_of_the_same_size_is_recognized() {
     for begin in [Append(1, false, 1), Begin(1, false)] {
         let copied = [begin, Settle, Rewrite(1, Size::Same), CopyTruncate(1, true)];
@@ -140,5 +168,6 @@ fn generations_of_a_finished_file_that_is_awaited_are_read() {
         Compress(0, false),
         Append(1, false, 1),
     ];
-    play_rotations(Finishing::All, &compressed).unwrap();
+    let played = play_rotations(Finishing::All, &compressed);
+    played.unwrap_or_else(|error| panic!("{error}\nwith {compressed:#?}"));
 }
