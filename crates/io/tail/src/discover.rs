@@ -143,12 +143,15 @@ pub fn walk(patterns: &[Pattern], exclude: &Exclude) -> Found {
     let mut found = Found::default();
     for pattern in patterns {
         let mut files = std::mem::take(&mut found.files);
+        let mut unreadable = std::mem::take(&mut found.unreadable);
         step(Path::new("/"), &pattern.parts, 0, &mut found);
         found.files.retain(|path| !exclude.matches(path));
-        if found.files.is_empty() {
+        // What an unreadable folder contains is unknown.
+        if found.files.is_empty() && found.unreadable.is_empty() {
             found.missing.push(pattern.text.clone());
         }
         found.files.append(&mut files);
+        found.unreadable.append(&mut unreadable);
     }
     found.links.retain(|path| !exclude.matches(path));
     found
@@ -271,6 +274,23 @@ mod tests {
             ["a.log", "x/y/c.log", "x/y/d.txt"]
         );
         assert_eq!(found(root.path(), &["nothing/*.log"], &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_pattern_whose_folder_cannot_be_read_is_not_missing() {
+        let root = tempfile::tempdir().unwrap();
+        // Unlike missing permission, a loop is an error for root, too.
+        std::os::unix::fs::symlink("loop", root.path().join("loop")).unwrap();
+        let found = |include: &str| {
+            let pattern = Pattern::new(&format!("{}/{include}", root.path().display())).unwrap();
+            walk(&[pattern], &Exclude::new([]).unwrap())
+        };
+        for include in ["loop/a.log", "loop/*.log"] {
+            let found = found(include);
+            assert_eq!(found.unreadable.len(), 1, "{include}");
+            assert!(found.missing.is_empty(), "{include}");
+        }
+        assert_eq!(found("none/*.log").missing.len(), 1);
     }
 
     #[test]
