@@ -300,7 +300,8 @@ impl FileSource {
                 break;
             };
             let silent = is_silent(tail, cx.now.since_start, FINISH_SILENCE);
-            let finish = (finite || silent) && !tail.is_incomplete();
+            // Compressed files are read once they are complete.
+            let finish = (finite || silent || tail.is_compressed()) && !tail.is_incomplete();
             let rows = open.builder.rows();
             let (limits, read_timeout) = (self.settings.limits, self.settings.read_timeout);
             let read = tail.read(Request { choice, cx, limits, finish, read_timeout }, open);

@@ -160,6 +160,18 @@ fn a_file_compressed_while_the_agent_is_down_continues_in_the_compressed_file() 
     assert_eq!(second.len(), 15);
 }
 
+/// A compressed file is read once it is complete, so its last line is complete without a line end.
+#[test]
+fn the_last_line_of_a_compressed_file_needs_no_line_end() {
+    let mut fixture = Fixture::new(json!({ "include": "*.log*" }), &["out"]);
+    fixture.append("a.log.1", "1\n2\nlast");
+    compress(&fixture, "a.log.1");
+    let texts: Vec<Vec<u8>> = settle(&mut fixture).into_iter().map(|line| line.text).collect();
+    assert_eq!(texts, [&b"1"[..], b"2", b"last"]);
+    fixture.restart(true);
+    assert!(settle(&mut fixture).is_empty());
+}
+
 /// A new compressed file is read like any other; offsets count decompressed bytes.
 #[test]
 fn a_new_compressed_file_is_read() {
