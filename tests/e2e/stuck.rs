@@ -1,7 +1,7 @@
 //! A transform that hangs delays only the sinks behind it, and every end of a run is bounded.
 
 use crate::support::{Agent, folder, lines, wait_until};
-use millstream_testkit_servers::http::{HttpServer, Reply};
+use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_testkit_servers::ports::free_port;
 use rustix::process::Signal;
 use std::fs;
@@ -360,4 +360,41 @@ fn a_stop_waits_for_a_dead_endpoint_if_data_of_a_removed_source_would_be_lost() 
     let begun = Instant::now();
     assert_eq!(agent.stop().code(), Some(1), "{}", agent.log());
     assert!(begun.elapsed() >= Duration::from_secs(4), "{:?}", begun.elapsed());
+}
+
+/// A sink with a corrected address does not wait for what the old one cannot deliver.
+#[test]
+fn a_corrected_address_takes_effect_at_once() {
+    let folder = folder();
+    write_some(folder.path());
+    let (live, correct) =
+        (HttpServer::start(|_| Reply::status(200)), HttpServer::start(|_| Reply::status(200)));
+    let dead = free_port();
+    let config = dead_and_live(FILE, dead, &live) + "shutdown_timeout: 5m\n";
+    let mut agent = start_failing(folder.path(), &config);
+    agent.reload(&config.replace(&format!("http://127.0.0.1:{dead}/"), &correct.uri("/")));
+    wait_until("the corrected sink has everything", PATIENCE, || received(&correct) == 1000);
+    assert!(agent.stop().success(), "{}", agent.log());
+    assert_eq!((received(&correct), received(&live)), (1000, 1000), "nothing is repeated");
+    assert!(agent.log().contains("could not be delivered before the reload"), "{}", agent.log());
+}
+
+/// What its sources cannot read again, the old sink may still deliver.
+#[test]
+fn a_replaced_sink_keeps_what_cannot_be_read_again() {
+    let folder = folder();
+    let live = HttpServer::start(|_| Reply::status(200));
+    let dead = free_port();
+    let source = "{ type: generate, count: 100 }";
+    let config = dead_and_live(source, dead, &live) + "shutdown_timeout: 5m\n";
+    let mut agent = start_failing(folder.path(), &config);
+    agent.reload(&config.replacen("batch: { timeout: 100ms }", "batch: { timeout: 200ms }", 1));
+    wait_until("the reload", PATIENCE, || agent.log().contains("changed: dead"));
+    // Longer than a replaced sink with data that is read again would keep it.
+    std::thread::sleep(Duration::from_secs(2));
+    let revived = HttpServer::on(dead, |_| Reply::status(200));
+    let generated = |request: &ReceivedRequest| request.text().matches("?seq=").count();
+    let delivered = || revived.requests().iter().map(generated).sum::<usize>();
+    wait_until("every line is delivered", PATIENCE, || delivered() == 100);
+    assert!(agent.stop().success(), "{}", agent.log());
 }

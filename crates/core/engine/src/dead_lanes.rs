@@ -1,4 +1,4 @@
-//! Lanes that cannot deliver, at a stop.
+//! Lanes that cannot deliver, at a stop, and after a reload that replaced their sink.
 
 use crate::core::{Core, SinkSlot};
 use crate::lane::LaneQueue;
@@ -70,6 +70,20 @@ impl DeadLanes<'_> {
             && sources.all(|source| {
                 source.reads_again || source.ledger.progress(slot.index).unsettled == 0
             })
+    }
+}
+
+/// Waits until all that closed lanes still have has failed for [`DEAD_AFTER`], without anything being
+/// delivered.
+pub(crate) async fn until_dead(lanes: &[Arc<LaneQueue>]) {
+    let mut failing: Option<(u64, Instant)> = None;
+    while failing.is_none_or(|(_, since)| since.elapsed() < DEAD_AFTER) {
+        tokio::time::sleep(LOOK).await;
+        let bytes = lanes.iter().map(|lane| lane.bytes()).sum();
+        let mut left = lanes.iter().filter(|lane| !lane.has_ended());
+        let began = failing.filter(|(before, _)| *before == bytes);
+        failing =
+            left.all(|lane| lane.is_failing()).then(|| began.unwrap_or((bytes, Instant::now())));
     }
 }
 

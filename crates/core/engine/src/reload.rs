@@ -9,6 +9,7 @@ use crate::blueprint::{Blueprint, IsKept, Parts, Settings, SinkPart, SinkPlaces,
 use crate::core::{CapacityWait, Core, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
 use crate::cut::Cut;
+use crate::dead_lanes::until_dead;
 use crate::disk_buffer::DiskBuffer;
 use crate::error::EngineError;
 use crate::lane::{LaneDriver, LaneQueue};
@@ -18,7 +19,7 @@ use crate::running::Running;
 use millstream_model::{Kind, Polled, Sink, SinkIndex, SinkSet, Source, SourceCx};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -44,13 +45,29 @@ pub(crate) struct Retired {
     lanes: Vec<Arc<LaneQueue>>,
     /// Its disk buffer, unless another sink has taken that over.
     disk: Mutex<Option<Arc<DiskBuffer>>>,
+    /// Whether its successor gets again what the lanes hold.
+    is_reread: AtomicBool,
 }
 
 impl Retired {
     fn of(node: &Node, slot: &SinkSlot) -> Retired {
         let (id, type_name) = (node.id.clone(), node.type_name);
         let (sink, lanes, disk) = (slot.sink.clone(), slot.lanes.clone(), slot.disk.clone());
-        Retired { id, type_name, sink, lanes, disk: Mutex::new(disk) }
+        let is_reread = AtomicBool::new(false);
+        Retired { id, type_name, sink, lanes, disk: Mutex::new(disk), is_reread }
+    }
+
+    /// Notes whether all that the lanes hold is read again for a successor.
+    fn note_successor(&self, old: &Core, next: &Core) {
+        let successor = next.sinks().find(|(node, _)| *node.id == *self.id);
+        let Some(index) = successor.map(|(_, slot)| slot.index) else { return };
+        let is_read_again = |source: &SourceSlot| {
+            let mut after = next.sources.iter().filter(|after| after.id == source.id);
+            source.ledger.progress(index).unsettled == 0
+                || source.reads_again && after.any(|after| after.downstream.contains(index))
+        };
+        let is_reread = old.removed.unsettled().is_empty() && old.sources.iter().all(is_read_again);
+        self.is_reread.store(is_reread, Ordering::Relaxed);
     }
 
     /// Whether nothing is left of it.
@@ -77,12 +94,27 @@ impl Retired {
             }
         };
         tokio::pin!(ended);
-        if tokio::time::timeout(drain, &mut ended).await.is_err() {
-            let bytes: u64 = self.lanes.iter().map(|lane| lane.bytes()).sum();
-            let id = &self.id;
-            log::warn!(
-                "sink {id}: {bytes} bytes were not delivered within {drain:?} of its removal"
-            );
+        let is_reread = self.is_reread.load(Ordering::Relaxed);
+        let (id, bytes) = (&self.id, || self.lanes.iter().map(|lane| lane.bytes()).sum::<u64>());
+        let has_ended = tokio::select! {
+            () = &mut ended => true,
+            () = until_dead(&self.lanes), if is_reread => {
+                log::info!(
+                    "sink {id}: {} bytes could not be delivered before the reload and are read again",
+                    bytes()
+                );
+                false
+            }
+            () = tokio::time::sleep(drain) => {
+                let bytes = bytes();
+                let what = if is_reread { "; they are read again" } else { "" };
+                log::warn!(
+                    "sink {id}: {bytes} bytes were not delivered within {drain:?} of its removal{what}"
+                );
+                false
+            }
+        };
+        if !has_ended {
             self.let_go();
             ended.await;
         }
@@ -209,6 +241,7 @@ pub(crate) fn replace_core(
         // Nothing can fail from here on.
         drivers = made;
         retired.iter().chain(&leaving).for_each(|retired| retired.leave_disk(&next));
+        leaving.iter().for_each(|retired| retired.note_successor(old, &next));
         // A reopened source begins at its checkpoint, so what its old lanes hold is not needed.
         retired
             .iter()
