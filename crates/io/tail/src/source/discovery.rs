@@ -75,6 +75,8 @@ impl FileSource {
         unreadable: &mut BTreeMap<PathBuf, String>,
         cx: &SourceCx<'_>,
     ) {
+        // Files that are found again are no longer recorded.
+        let listed = self.folders_to_list(files);
         let mut identified = self.identify_all(files, unreadable, cx);
         self.restore_held(&mut identified, cx);
         self.note_looked(changed, &identified.seen, unreadable, cx.now.since_start);
@@ -83,8 +85,10 @@ impl FileSource {
         if !self.walks.is_searched() {
             self.search_renamed(&mut identified.inodes, &mut identified.new, cx);
         }
-        let rotated =
-            self.rotated(files, appeared, &mut identified.inodes, &mut identified.new, cx);
+        let listed = listed.iter().flat_map(std::fs::read_dir).flatten().flatten();
+        let beside = listed.map(|entry| entry.path()).chain(appeared);
+        let beside = beside.filter(|path| !files.contains(path)).collect();
+        let rotated = self.rotated(beside, &mut identified.inodes, &mut identified.new, cx);
         identified.unknown.extend(rotated);
         self.adopt_unknown(identified.unknown, &mut identified.new, cx, unreadable);
         self.names.note_look(identified.new.iter().map(Tail::path));

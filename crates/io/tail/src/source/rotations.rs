@@ -123,26 +123,21 @@ impl Rotations {
 }
 
 impl FileSource {
-    /// Returns the rotated files with an unknown inode that may have unread data, oldest first.
-    /// Recorded files are added to `new`.
+    /// Returns those of the files `beside` the included ones that are rotated, have an unknown inode
+    /// and may have unread data, oldest first. Recorded files are added to `new`.
     pub(super) fn rotated(
         &mut self,
-        found: &BTreeSet<PathBuf>,
-        appeared: BTreeSet<PathBuf>,
+        beside: BTreeSet<PathBuf>,
         identified: &mut HashSet<Inode>,
         new: &mut Vec<Tail>,
         cx: &SourceCx<'_>,
     ) -> Vec<UnknownFile> {
-        let unlisted = std::mem::take(&mut self.rotations.unlisted);
         if self.settings.range.is_some() {
             return Vec::new();
         }
-        let folders = if self.walks.is_searched() { unlisted } else { self.folders_beside(found) };
-        let listed = folders.iter().flat_map(std::fs::read_dir).flatten().flatten();
-        let paths: BTreeSet<PathBuf> = listed.map(|entry| entry.path()).chain(appeared).collect();
-        let beside = paths.into_iter().filter(|path| !found.contains(path));
         let named = |path: PathBuf| Some((self.name_of(&path)?, path));
-        let paths = beside.filter_map(named).filter(|(_, path)| !self.is_matched_link(path));
+        let paths = beside.into_iter().filter_map(named);
+        let paths = paths.filter(|(_, path)| !self.is_matched_link(path));
         let paths: Vec<(PathBuf, PathBuf)> = paths.collect();
         if !self.walks.is_searched() {
             self.note_baselines(&paths);
@@ -163,8 +158,13 @@ impl FileSource {
             .collect()
     }
 
-    /// Returns the folders in which files were found or are recorded.
-    fn folders_beside(&self, found: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    /// Returns the folders in which rotated files are searched now: those in which files were found or
+    /// are recorded, until all have been searched, then those that are watched for the first time.
+    pub(super) fn folders_to_list(&mut self, found: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+        let unlisted = std::mem::take(&mut self.rotations.unlisted);
+        if self.walks.is_searched() {
+            return unlisted;
+        }
         let parents = found.iter().filter_map(|path| path.parent().map(Path::to_path_buf));
         parents.chain(self.folders_of_records()).collect()
     }

@@ -39,10 +39,18 @@ fn pack(fixture: &Fixture, name: &str, to: &str) {
     File::options().write(true).open(fixture.path(to)).unwrap().set_modified(modified).unwrap();
 }
 
-/// Appends to a file, and waits so that the next file has a later modification time.
+/// Appends to a file, and waits so that the next file has a later modification time: the clock of
+/// the kernel for these advances in steps.
 fn write(fixture: &Fixture, name: &str, text: &str) {
-    fixture.append(name, text);
-    std::thread::sleep(Duration::from_millis(5));
+    let written = fixture.append(name, text).metadata().unwrap().modified().unwrap();
+    let beside = fixture.dir.path().parent().unwrap();
+    let is_later = || {
+        let probe = tempfile::tempfile_in(beside).unwrap();
+        probe.metadata().unwrap().modified().unwrap() > written
+    };
+    while !is_later() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Reads until compressed files count as complete.
@@ -369,4 +377,16 @@ fn generations_that_wait_are_read_in_the_order_of_writing() {
         let first = texts.iter().position(|line| line == "another file").unwrap();
         assert!(first < 40_000, "the other file has its turns");
     }
+}
+
+/// At the start the log itself is missing, because its writer is down, too.
+#[test]
+fn generations_are_read_while_the_log_itself_is_missing() {
+    let mut fixture = begun("0\n");
+    fixture.restart(true);
+    write(&fixture, "a.log", "rest of 0\n");
+    fixture.rename("a.log", "a.log.2");
+    write(&fixture, "a.log", "1\n");
+    fixture.rename("a.log", "a.log.1");
+    assert_eq!(settle(&mut fixture), ["rest of 0", "1"]);
 }
