@@ -120,12 +120,21 @@ impl FileSource {
         let beside = paths.filter_map(|path| self.files.id_of(Inode::of(&stat(path).ok()?)));
         let related: BTreeSet<OriginId> =
             originals.of(candidate).into_iter().chain(beside).collect();
-        let is_truncated = |id: &OriginId| {
-            self.files.get_mut(*id).is_some_and(|tail| !tail.check_same().unwrap_or(true))
-        };
-        let truncated: Vec<OriginId> = related.into_iter().filter(is_truncated).collect();
+        let truncated = related.into_iter().filter(|id| self.check_truncated(*id, cx));
+        let truncated: Vec<OriginId> = truncated.collect();
         truncated.iter().for_each(|id| _ = self.truncated(*id, cx));
         !truncated.is_empty()
+    }
+
+    /// Whether a file no longer contains what was read of it. One that is closed because of the limit
+    /// of open files is opened for that.
+    fn check_truncated(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
+        let closed = self.files.get(id).filter(|tail| tail.open_content().is_none());
+        let reopened = closed.map(|tail| self.open_inode(tail.path(), tail.inode()));
+        // A file that is gone has not been truncated.
+        reopened.is_none_or(|content| content.is_some())
+            && self.unpark(id, &[], cx)
+            && self.files.get_mut(id).is_some_and(|tail| !tail.check_same().unwrap_or(true))
     }
 
     /// Removes and returns the record of a vanished file that continues in the candidate. A closed
@@ -344,14 +353,28 @@ impl FileSource {
     /// Returns undelivered files that no longer contain what was read of them, with the number of
     /// undelivered bytes as far as their length was known.
     fn unseen_truncations(&mut self) -> Vec<(OriginId, u64)> {
-        let ledger = &self.open.ledger;
-        let truncated =
-            self.files.iter_mut().filter(|tail| tail.gone_since().is_none()).filter_map(|tail| {
-                let owed = ledger.owed(tail.id())?;
-                let bytes = tail.known_size().saturating_sub(owed.settled);
-                (bytes > 0 && !tail.check_same().unwrap_or(true)).then_some((tail.id(), bytes))
-            });
-        truncated.collect()
+        let undelivered = |tail: &Tail| {
+            let settled = self.open.ledger.owed(tail.id())?.settled;
+            let bytes = tail.known_size().saturating_sub(settled);
+            (bytes > 0 && tail.gone_since().is_none()).then_some((tail.id(), bytes))
+        };
+        let undelivered: Vec<(OriginId, u64)> = self.files.iter().filter_map(undelivered).collect();
+        undelivered.into_iter().filter(|(id, _)| self.was_rewritten(*id)).collect()
+    }
+
+    /// Whether a file no longer contains what was read of it, at a stop. One that is closed because of
+    /// the limit of open files is opened for that, and closed again unless it was rewritten.
+    fn was_rewritten(&mut self, id: OriginId) -> bool {
+        let closed = self.files.get(id).filter(|tail| tail.open_content().is_none());
+        let reopened = closed.and_then(|tail| self.open_inode(tail.path(), tail.inode()));
+        let Some(tail) = self.files.get_mut(id) else { return false };
+        let Some(content) = reopened else { return !tail.check_same().unwrap_or(true) };
+        tail.reopen(content);
+        let is_same = tail.check_same().unwrap_or(true);
+        if is_same {
+            tail.park();
+        }
+        !is_same
     }
 
     fn count_truncated(&self, name: &str, bytes: u64) {

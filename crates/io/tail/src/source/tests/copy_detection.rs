@@ -483,6 +483,23 @@ fn a_copy_is_compared_with_a_closed_original() {
     assert_eq!(numbers(&lines), (0..130).collect::<Vec<_>>());
 }
 
+/// A file is copied and truncated while it is closed because of the limit of open files.
+#[test]
+fn a_copy_of_a_closed_file_that_is_truncated_is_not_read_again() {
+    for include in ["*.log*", "*.log"] {
+        for lines in [8, 200] {
+            let mut fixture = Fixture::new(json!({ "include": include }), &["out"]);
+            fixture.append("a.log", numbered(0, lines));
+            assert_eq!(settle(&mut fixture).len(), lines);
+            fixture.source.files.iter_mut().for_each(Tail::park);
+            copy_truncate(&fixture, "a.log", "a.log.1");
+            assert_eq!(settle(&mut fixture), []);
+            fixture.append("a.log", numbered(lines, lines + 3));
+            assert_eq!(numbers(&settle(&mut fixture)), (lines..lines + 3).collect::<Vec<_>>());
+        }
+    }
+}
+
 /// A copy ends in the middle of a line that was read from the original, which is then truncated.
 /// Whether or not the copy was seen before, nothing is read again and there is no lag, even after a
 /// restart.
