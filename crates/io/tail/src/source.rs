@@ -388,12 +388,17 @@ impl FileSource {
             let (ready, blocked) = (cx.ready | cx.overflow, cx.blocked - cx.overflow);
             spools.then(|| tail.choose(ready, blocked)).flatten()
         });
-        if choice.is_none() && !tail.is_read() {
-            blocked.push(id);
-        } else if choice.is_none() {
-            self.reached_end(id, cx);
+        match choice {
+            Some(choice) => return Some(choice),
+            None if tail.is_read() => self.reached_end(id, cx),
+            None => {
+                let may_go_on = |tail: &mut Tail| tail.choose(cx.ready, cx.blocked).is_some();
+                if !self.schedule.pass_decompression_on(id, &mut self.files, may_go_on) {
+                    blocked.push(id);
+                }
+            }
         }
-        choice
+        None
     }
 
     /// Handles the result of a read and schedules the next poll of the file; returns whether the

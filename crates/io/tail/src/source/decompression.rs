@@ -20,6 +20,21 @@ impl Decompression {
         is_current
     }
 
+    /// Passes the turn of a file that waits for sinks to the first waiting file that `may_go_on`, and
+    /// returns that one. The other one waits for its next turn.
+    pub(super) fn pass_on(
+        &mut self,
+        id: OriginId,
+        mut may_go_on: impl FnMut(OriginId) -> bool,
+    ) -> Option<OriginId> {
+        let current = self.current.filter(|current| *current == id)?;
+        let index = self.waiting.iter().position(|waiting| may_go_on(*waiting))?;
+        let next = self.waiting.remove(index)?;
+        self.waiting.push_back(current);
+        self.current = Some(next);
+        Some(next)
+    }
+
     /// Records that a file was read to its end, or closed; returns the waiting file to read next.
     pub(super) fn finish(&mut self, id: OriginId) -> Option<OriginId> {
         self.current.take_if(|current| *current == id)?;
@@ -46,6 +61,21 @@ mod tests {
         assert_eq!(decompression.finish(OriginId(2)), None, "a waiting file ends no decompression");
         assert_eq!(decompression.finish(OriginId(1)), Some(OriginId(2)));
         assert!(decompression.admit(OriginId(2)));
+    }
+
+    #[test]
+    fn a_file_that_waits_for_sinks_passes_its_turn_on() {
+        let mut decompression = Decompression::default();
+        for id in [1, 2, 3] {
+            decompression.admit(OriginId(id));
+        }
+        assert_eq!(decompression.pass_on(OriginId(2), |_| true), None, "it has no turn");
+        assert_eq!(decompression.pass_on(OriginId(1), |_| false), None);
+        assert_eq!(decompression.pass_on(OriginId(1), |id| id.0 == 3), Some(OriginId(3)));
+        assert!(decompression.admit(OriginId(3)));
+        assert_eq!(decompression.finish(OriginId(3)), Some(OriginId(2)));
+        assert!(decompression.admit(OriginId(2)));
+        assert_eq!(decompression.finish(OriginId(2)), Some(OriginId(1)));
     }
 
     #[test]

@@ -190,6 +190,21 @@ impl Schedule {
         }
     }
 
+    /// Lets another compressed file that `may_go_on` be read instead of this one, which waits for
+    /// sinks; returns whether there is one.
+    pub(super) fn pass_decompression_on(
+        &mut self,
+        id: OriginId,
+        files: &mut Files,
+        may_go_on: impl Fn(&mut Tail) -> bool,
+    ) -> bool {
+        let may_go_on = |id| files.get_mut(id).is_some_and(&may_go_on);
+        let Some(next) = self.decompression.pass_on(id, may_go_on) else { return false };
+        files.get_mut(id).into_iter().for_each(Tail::release_decoder);
+        self.push_back(next, files);
+        true
+    }
+
     /// Queues a file as the last.
     pub(super) fn push_back(&mut self, id: OriginId, files: &Files) {
         files.get(id).into_iter().for_each(|tail| self.due.push_back(tail));

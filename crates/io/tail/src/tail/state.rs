@@ -90,6 +90,11 @@ impl Tail {
         (self.content, self.checked) = (Some(content), None);
     }
 
+    /// Frees the memory of the decompressor, if the file is compressed.
+    pub fn release_decoder(&mut self) {
+        self.content.iter_mut().for_each(Content::release_decoder);
+    }
+
     /// Returns since when the file has no matching path.
     pub fn gone_since(&self) -> Option<EngineTime> {
         self.gone_since
