@@ -270,9 +270,11 @@ impl Content {
     }
 }
 
-/// Returns a file's modification time in nanoseconds since 1970.
+/// Returns a file's modification time in nanoseconds since 1970. One in the future, which a program
+/// has set, would make all later files look old: the time of the last status change counts instead.
 pub fn modified_ns(stat: &Stat) -> i64 {
-    stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64)
+    let ns = |seconds: i64, rest| seconds.saturating_mul(1_000_000_000).saturating_add(rest as i64);
+    ns(stat.st_mtime, stat.st_mtime_nsec).min(ns(stat.st_ctime, stat.st_ctime_nsec))
 }
 
 impl Decompressor {

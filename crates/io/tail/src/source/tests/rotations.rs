@@ -101,7 +101,7 @@ fn generations_deferred_to_the_next_walk_are_the_newest() {
     const LAST: u64 = 100;
     let mut fixture = begun("0\n");
     fixture.restart(true);
-    let begin = SystemTime::now();
+    let begin = SystemTime::now() - Duration::from_secs(LAST);
     for number in 1..=LAST {
         fixture.rename("a.log", &format!("a.log.{}", LAST + 1 - number));
         let file = fixture.append("a.log", format!("{number}\n"));
@@ -389,4 +389,21 @@ fn generations_are_read_while_the_log_itself_is_missing() {
     write(&fixture, "a.log", "1\n");
     fixture.rename("a.log", "a.log.1");
     assert_eq!(settle(&mut fixture), ["rest of 0", "1"]);
+}
+
+/// Programs may set modification times in the future, and clocks may be wrong.
+#[test]
+fn a_modification_time_in_the_future_hides_no_later_generation() {
+    let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
+    let old = fixture.append("a.log-20200101", "old\n");
+    old.set_modified(SystemTime::now() + Duration::from_hours(24)).unwrap();
+    write(&fixture, "a.log", "0\n");
+    assert_eq!(settle(&mut fixture), ["0"]);
+    fixture.restart(true);
+    write(&fixture, "a.log", "rest of 0\n");
+    fixture.rename("a.log", "a.log-20200102");
+    write(&fixture, "a.log", "1\n");
+    fixture.rename("a.log", "a.log-20200103");
+    write(&fixture, "a.log", "2\n");
+    assert_eq!(settle(&mut fixture), ["rest of 0", "1", "2"]);
 }
