@@ -104,6 +104,7 @@ impl FileSource {
             }
             self.note_newest();
         }
+        self.poll_moved(cx.now.since_start);
         // A renamed file may be deleted before the next poll.
         self.pin_moved(cx);
         self.rotations.sweep();
@@ -192,6 +193,15 @@ impl FileSource {
                 false => tail.mark_gone(now),
             }
             tail.update_status();
+        }
+    }
+
+    /// Polls files that were just renamed or lost their name: their last lines come before those of
+    /// the files that have their names now.
+    fn poll_moved(&mut self, now: EngineTime) {
+        let has_moved = |tail: &&mut Tail| tail.has_moved(now) && tail.held().is_none();
+        for tail in self.files.iter_mut().filter(has_moved) {
+            self.schedule.poll_at(tail, now);
         }
     }
 

@@ -407,3 +407,22 @@ fn a_modification_time_in_the_future_hides_no_later_generation() {
     write(&fixture, "a.log", "2\n");
     assert_eq!(settle(&mut fixture), ["rest of 0", "1", "2"]);
 }
+
+/// The last lines of a file are written just before it is rotated, while the agent runs.
+#[test]
+fn the_last_lines_of_a_rotated_file_come_before_those_of_the_next_one() {
+    for include in ["*.log", "*.log*"] {
+        let mut fixture = Fixture::new(json!({ "include": include }), &["out"]);
+        fixture.append("a.log", "0\n");
+        assert_eq!(fixture.read_texts(), ["0"]);
+        for number in 1..5 {
+            // The next poll of the file is due only later.
+            assert!(matches!(fixture.poll(), Polled::Wait(_)));
+            fixture.append("a.log", format!("{number} last\n"));
+            fixture.rename("a.log", &format!("a.log.{}", 10 - number));
+            fixture.append("a.log", format!("{number} next\n"));
+            let expected = [format!("{number} last"), format!("{number} next")];
+            assert_eq!(fixture.read_texts(), expected);
+        }
+    }
+}
