@@ -131,13 +131,23 @@ impl TextDecoder {
 
     /// Returns the length of the first line of `raw`, including its line end.
     pub fn line_end(self, raw: &[u8]) -> Option<usize> {
-        let is_end = |at: &usize| match self.encoding {
+        let at = memchr::memchr_iter(b'\n', raw).find(|at| self.is_line_end(raw, *at))?;
+        Some(at + self.newline_to_next_line() as usize)
+    }
+
+    /// Returns the length of the complete lines of `raw`, which begins at an even offset of the file.
+    pub fn last_line_end(self, raw: &[u8]) -> Option<usize> {
+        let at = memchr::memrchr_iter(b'\n', raw).find(|at| self.is_line_end(raw, *at))?;
+        Some(at + self.newline_to_next_line() as usize)
+    }
+
+    /// Returns whether the byte 0x0A at `at` is a `\n`, see `line_ends`.
+    fn is_line_end(self, raw: &[u8], at: usize) -> bool {
+        match self.encoding {
             encoding if encoding == UTF_16LE => at.is_multiple_of(2) && raw.get(at + 1) == Some(&0),
             encoding if encoding == UTF_16BE => at % 2 == 1 && raw[at - 1] == 0,
             _ => true,
-        };
-        let at = memchr::memchr_iter(b'\n', raw).find(is_end)?;
-        Some(at + self.newline_to_next_line() as usize)
+        }
     }
 
     /// Decodes `raw`, which ends on a character boundary.

@@ -62,6 +62,15 @@ impl Framer {
         };
     }
 
+    /// Returns the length of the complete lines of `raw`, or `None` if there is none. `raw` must begin
+    /// at an even offset of the file: a character of UTF-16 has two bytes.
+    pub fn last_line_end(&self, raw: &[u8]) -> Option<usize> {
+        match &self.reading {
+            LineReader::Encoded(decoder) => decoder.last_line_end(raw),
+            _ => millstream_scan::last_newline(raw).map(|at| at + 1),
+        }
+    }
+
     /// Returns whether the texts are in `out` instead of the raw bytes.
     pub fn is_decoding(&self) -> bool {
         !matches!(self.reading, LineReader::Plain)

@@ -4,6 +4,7 @@
 //! matter. Concatenated members or frames are one content. Offsets count decompressed bytes.
 
 use flate2::bufread::MultiGzDecoder;
+use millstream_framing::{Framer, HEAD_BYTES};
 use millstream_recorder::file::RecordedFile;
 use rustix::fs::{SeekFrom, Stat, fstat, seek};
 use rustix::io::Errno;
@@ -230,19 +231,36 @@ impl Content {
     }
 
     /// Returns the start of the incomplete last line of the first `bytes`, or `bytes` if the last
-    /// line is complete. `read_from: end` begins there, so that no line is split.
-    pub fn last_line_start(&mut self, bytes: u64) -> io::Result<u64> {
+    /// line is complete. `read_from: end` begins there, so that no line is split. The framer knows
+    /// the line ends of the encoding, from the head of the file if need be.
+    pub fn last_line_start(&mut self, bytes: u64, framer: Option<Framer>) -> io::Result<u64> {
         let mut buffer = vec![0; SKIP_BYTES];
+        let framer = framer.map(|framer| self.detected(framer)).transpose()?;
         let mut end = bytes;
         while end > 0 {
-            let begin = end.saturating_sub(buffer.len() as u64);
+            // A multiple, so that no character of UTF-16 is split.
+            let begin = (end - 1) / SKIP_BYTES as u64 * SKIP_BYTES as u64;
             let n = self.read_all_at(&mut buffer[..(end - begin) as usize], begin)?;
-            if let Some(at) = millstream_scan::last_newline(&buffer[..n]) {
-                return Ok(begin + at as u64 + 1);
+            let text = &buffer[..n];
+            let line_end = match &framer {
+                Some(framer) => framer.last_line_end(text),
+                None => millstream_scan::last_newline(text).map(|at| at + 1),
+            };
+            if let Some(line_end) = line_end {
+                return Ok(begin + line_end as u64);
             }
             end = begin;
         }
         Ok(0)
+    }
+
+    fn detected(&mut self, mut framer: Framer) -> io::Result<Framer> {
+        if framer.needs_head() {
+            let mut head = [0; HEAD_BYTES];
+            let n = self.read_all_at(&mut head, 0)?;
+            framer.detect(&head[..n], true);
+        }
+        Ok(framer)
     }
 
     /// Whether the trailer of a gzip file states this number of decompressed bytes, modulo 4 GiB.

@@ -265,7 +265,7 @@ fn copy_rest(
         Copied::Whole(end) => Ok(end),
         Copied::Part(_, why) if content.is_compressed() => Err(why.into()),
         Copied::Part(end, why) => {
-            let line_end = Content::of(to.clone())?.last_line_start(end)?;
+            let line_end = Content::of(to.clone())?.last_line_start(end, None)?;
             to.file().set_len(line_end)?;
             if line_end > from { Ok(line_end) } else { Err(why.into()) }
         }

@@ -15,6 +15,7 @@ use crate::records::FileRecord;
 use crate::rotation_names::{container, is_compressed_name, originals_of};
 use crate::scan_budget::ScanBudget;
 use crate::tail::Tail;
+use millstream_framing::Framer;
 use millstream_model::{Cursors, EngineTime, Now, Origin, OriginId, OriginRecord, SourceCx};
 use rustix::fs::Stat;
 use std::cmp::Reverse;
@@ -488,7 +489,9 @@ impl FileSource {
         let old = self.settings.ignore_older.is_some_and(|limit| age_s > limit.as_secs() as i64);
         if old || self.settings.read_from_end {
             let bytes = candidate.content.bytes()?;
-            candidate.content.last_line_start(bytes)
+            let framing = self.settings.framing.as_ref();
+            let framer = framing.map(|framing| Framer::new(framing.rules.clone()));
+            candidate.content.last_line_start(bytes, framer)
         } else {
             Ok(0)
         }

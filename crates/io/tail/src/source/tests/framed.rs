@@ -87,6 +87,34 @@ fn offsets_of_encoded_files_count_raw_bytes() {
     }
 }
 
+/// With `read_from: end`, reading begins at a line of UTF-16, not within its line end.
+#[test]
+fn reading_from_the_end_begins_at_a_line_in_every_encoding() {
+    type Encode = fn(&str) -> Vec<u8>;
+    let little: Encode = |text| text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let big: Encode = |text| text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    // U+0A0A has the bytes of a line end, but is none.
+    let unfinished = format!("second \u{a0a}{}", "x".repeat(100_000));
+    let cases = [
+        ("utf-16le", little),
+        ("utf-16be", big),
+        ("utf-16", little),
+        ("utf-8", |text| text.into()),
+    ];
+    for (encoding, encode) in cases {
+        let options = json!({ "encoding": encoding, "read_from": "end", "max_line": "1MiB" });
+        let mut fixture = Fixture::new(options, &["out"]);
+        fixture.append("a.log", encode(&format!("\u{feff}first\n{unfinished}")));
+        assert!(fixture.read_texts().is_empty(), "{encoding}");
+        fixture.append("a.log", encode(" end\nthird\n"));
+        assert_eq!(
+            fixture.read_texts(),
+            [format!("{unfinished} end"), "third".into()],
+            "{encoding}"
+        );
+    }
+}
+
 /// Overlong lines in UTF-16 are truncated, split or dropped; the next line is complete.
 #[test]
 fn long_encoded_lines_are_handled_as_configured() {
