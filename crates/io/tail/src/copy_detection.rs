@@ -9,6 +9,9 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// A copy that keeps the modification time may round it to seconds.
+const MODIFIED_UNIT_NS: i64 = 1_000_000_000;
+
 /// A file with an unknown inode, which may be a copy or a rotation of a known file.
 pub struct Candidate {
     /// Its path.
@@ -153,10 +156,22 @@ impl Candidate {
             && self.content.has_trailer_of(stat.st_size as u64))
     }
 
+    /// Whether it was last written before another file of the same size: it is no copy of that, as
+    /// a copy is written later. Compressors keep the modification time.
+    fn precedes(&self, other: &Content) -> io::Result<bool> {
+        let stat = fstat(other.file())?;
+        Ok(!self.content.is_compressed()
+            && self.stat.st_size == stat.st_size
+            && modified_ns(&self.stat) + MODIFIED_UNIT_NS < modified_ns(&stat))
+    }
+
     /// Whether its whole content is a prefix of `original`.
     pub fn lies_within(&mut self, mut original: Content) -> io::Result<bool> {
         if self.compresses(&mut original)? {
             return self.head.matches(&mut original);
+        }
+        if self.precedes(&original)? {
+            return Ok(false);
         }
         let bytes = self.content.bytes()?;
         Ok(bytes > 0

@@ -73,12 +73,15 @@ impl FileSource {
         if name.is_some() && self.match_settled(&mut candidate, folder_inodes) {
             return Ok(None);
         }
+        // Rotations compress renamed files, and copy files that keep their path. Another file with the
+        // content of a renamed one is another generation.
+        let is_plain = !candidate.content.is_compressed();
+        let is_original = |tail: &Tail| !is_plain || !is_rotated(tail);
         let copied =
-            name.is_none().then(|| self.original_of(&mut candidate, originals, new, |_| true));
+            name.is_none().then(|| self.original_of(&mut candidate, originals, new, is_original));
         let copied = copied.flatten();
         // All of a copy is read from its original, whatever else begins like it. Compressed files are
         // judged by size and time, and are rarely copies of a file that is still written.
-        let is_plain = !candidate.content.is_compressed();
         if let Some(of) = copied.filter(|of| is_plain && self.is_named(*of, new)) {
             return self.adopt_copy(candidate, of, new, cx).map(Some);
         }
@@ -565,6 +568,11 @@ impl FileSource {
 fn diverge(tail: &mut Tail, store: &dyn OriginStore) {
     tail.set_copy_of(None);
     store.note(tail.id(), tail.descriptor().to_bytes());
+}
+
+/// Whether a rotation has renamed a file since it was first seen.
+fn is_rotated(tail: &Tail) -> bool {
+    may_be_rotation(tail.name(), Path::new(tail.name()), tail.path())
 }
 
 /// Whether a candidate is a copy of `tail`. The name and the whole content must match.

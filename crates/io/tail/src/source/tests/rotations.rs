@@ -176,6 +176,28 @@ fn generations_with_the_same_content_are_all_read() {
     }
 }
 
+/// The same if the patterns match the names of rotated files.
+#[test]
+fn generations_with_the_same_content_are_all_read_under_names_that_match() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "started\n");
+    assert_eq!(fixture.read_texts(), ["started"]);
+    for run in 0..3 {
+        fixture.restart(true);
+        for rotation in 0..2 {
+            let names = |number: u64| [number, number + 1].map(|n| format!("a.log.{n}"));
+            let rotated = (1..=2 * run + rotation).rev().map(names);
+            rotated.for_each(|[from, to]| fixture.rename(&from, &to));
+            fixture.rename("a.log", "a.log.1");
+            write(&fixture, "a.log", "started\n");
+            let age = Duration::from_secs(100 - 10 * (2 * run + rotation));
+            let file = File::options().write(true).open(fixture.path("a.log")).unwrap();
+            file.set_modified(SystemTime::now() - age).unwrap();
+        }
+        assert_eq!(settle(&mut fixture), ["started", "started"]);
+    }
+}
+
 /// Incomplete output of a killed compressor next to the original is neither read nor waited for.
 #[test]
 fn a_generation_that_exists_twice_is_read_once() {
