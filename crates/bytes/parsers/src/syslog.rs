@@ -43,7 +43,11 @@ const SEVERITIES: [&str; 8] =
     ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
 /// The times of RFC 3164, and those with a year that some devices write.
-const LOCAL_TIMES: [&str; 2] = ["%b %e %H:%M:%S%.f", "%b %e %Y %H:%M:%S%.f"];
+const LOCAL_TIMES: [&str; 4] =
+    ["%b %e %H:%M:%S%.f", "%b %e %Y %H:%M:%S%.f", "%Y %b %e %H:%M:%S%.f", "%Y-%m-%d,%H:%M:%S%.f"];
+
+/// The first of them with a year behind.
+const YEAR_LAST: &str = "%b %e %H:%M:%S%.f %Y";
 
 /// Least number of digits of seconds since 1970; a shorter number is not a time.
 const EPOCH_DIGITS_MIN: usize = 9;
@@ -70,6 +74,9 @@ pub struct SyslogConfig {
 ///
 /// A line without `<PRI>` must begin with a time. In RFC 5424, `-` means no value.
 ///
+/// Behind `<PRI>`, a Cisco device may write a sequence number and its name in front of the time, each
+/// with a colon. The number becomes `meta.sequenceId` of the structured data, as RFC 5424 names it.
+///
 /// A header of RFC 5424 may have seconds since 1970 as its time, or a space between date and time,
 /// and may lack its structured data. One with an invalid time or invalid structured data keeps the
 /// parts before; the rest is the message, and the row is [recorded](Fields::flaw).
@@ -77,7 +84,25 @@ pub struct SyslogConfig {
 pub struct Syslog {
     iso: Times,
     epoch: Times,
-    local: [Times; 2],
+    local: [LocalTimes; LOCAL_TIMES.len()],
+    year_last: Times,
+}
+
+/// A form of local times, without and with the name of their zone behind.
+#[derive(Clone, Debug)]
+struct LocalTimes {
+    plain: Times,
+    zoned: Times,
+}
+
+impl LocalTimes {
+    fn new(format: &str, zone: Option<&Zone>) -> Result<LocalTimes, String> {
+        let zoned = format!("{format} %Z");
+        // A fixed zone has no names but those of UTC.
+        let zoned = Format::new(&zoned, zone.cloned()).or_else(|_| Format::new(&zoned, None))?;
+        let plain = Format::new(format, zone.cloned())?;
+        Ok(LocalTimes { plain: Times::new(Arc::new(plain)), zoned: Times::new(Arc::new(zoned)) })
+    }
 }
 
 /// Column names; a value has the index of its name.
@@ -133,10 +158,14 @@ impl Syslog {
         let times = |format: &str, offset| {
             Ok::<_, String>(Times::new(Arc::new(Format::new(format, offset)?)))
         };
-        let local = |format: &str| times(format, config.zone.clone());
-        let [first, second] = LOCAL_TIMES.map(local);
-        let iso = times("iso8601", config.zone.clone())?;
-        Ok(Syslog { iso, epoch: times("epoch_s", None)?, local: [first?, second?] })
+        let [first, second, third, fourth] =
+            LOCAL_TIMES.map(|format| LocalTimes::new(format, config.zone.as_ref()));
+        Ok(Syslog {
+            iso: times("iso8601", config.zone.clone())?,
+            epoch: times("epoch_s", None)?,
+            local: [first?, second?, third?, fourth?],
+            year_last: times(YEAR_LAST, config.zone.clone())?,
+        })
     }
 
     /// Parses a line.
@@ -149,7 +178,7 @@ impl Syslog {
             }
             reader.reset(begin);
         }
-        let is_timed = self.local_time(reader, read_ns);
+        let is_timed = self.local_time(reader, read_ns) || self.cisco_header(reader, read_ns);
         if !is_timed && reader.priority.is_none() {
             return Err(reader.at);
         }
@@ -203,20 +232,62 @@ impl Syslog {
     fn local_time(&mut self, reader: &mut LineReader<'_>, read_ns: i64) -> bool {
         // Cisco marks clocks that are not synchronized.
         let mark = reader.rest().iter().take_while(|byte| b"*. ".contains(byte)).count();
-        let text = &reader.rest()[mark..];
-        let all = self.local.iter_mut().chain([&mut self.iso]);
-        let Some(stamp) = all.filter_map(|times| times.parse(text, read_ns).ok()).next() else {
-            return false;
-        };
-        let behind = &text[stamp.len..];
-        let colon = usize::from(behind.first() == Some(&b':'));
-        if !matches!(behind.get(colon), None | Some(b' ')) {
-            return false;
-        }
+        let Some(stamp) = self.stamp(&reader.rest()[mark..], read_ns) else { return false };
         reader.time_ns = Some(stamp.ns);
-        reader.at += mark + stamp.len + colon;
+        reader.at += mark + stamp.len;
+        reader.at += usize::from(reader.rest().first() == Some(&b':'));
         true
     }
+
+    /// Parses a local time at the start of a text, with the year or the zone behind it.
+    fn stamp(&mut self, text: &[u8], read_ns: i64) -> Option<Stamp> {
+        for LocalTimes { plain, zoned } in &mut self.local {
+            let Ok(stamp) = plain.parse(text, read_ns) else { continue };
+            let longer = match text[stamp.len..] {
+                [b' ', b'A'..=b'Z', b'A'..=b'Z', ..] => zoned.parse(text, read_ns).ok(),
+                [b' ', b'1', b'9', ..] | [b' ', b'2', b'0', ..] => {
+                    // A colon follows a sequence number, not a year.
+                    let year = self.year_last.parse(text, read_ns).ok();
+                    year.filter(|year| text.get(year.len) != Some(&b':'))
+                }
+                _ => None,
+            };
+            return longer.into_iter().chain([stamp]).find(|stamp| ends_word(text, stamp.len));
+        }
+        self.iso.parse(text, read_ns).ok().filter(|stamp| ends_word(text, stamp.len))
+    }
+
+    /// Parses what Cisco devices write up to `%SYS-5-CONFIG_I`, such as `29: sw-1: *Mar  1 12:34:56:`;
+    /// returns false, and changes nothing, if the line has another form.
+    fn cisco_header(&mut self, reader: &mut LineReader<'_>, read_ns: i64) -> bool {
+        if reader.priority.is_none() {
+            return false;
+        }
+        let begin = reader.at;
+        let count = reader.label(is_number);
+        let sequence = reader.label(is_number).or(count);
+        let host = reader.label(|word| is_host(word) && !is_number(word));
+        let is_timed = reader.at > begin && self.local_time(reader, read_ns);
+        if !is_timed || !reader.text[reader.at - 1..].starts_with(b": %") {
+            (reader.at, reader.time_ns) = (begin, None);
+            return false;
+        }
+        if let Some((start, end)) = host {
+            reader.found[HOSTNAME] = reader.part(Kind::Text, (start, end));
+        }
+        if let Some((start, end)) = sequence.filter(|(start, end)| start < end) {
+            reader.data.extend_from_slice(b"{\"meta\":{\"sequenceId\":\"");
+            reader.data.extend_from_slice(&reader.text[start..end]);
+            reader.data.extend_from_slice(b"\"}}");
+        }
+        true
+    }
+}
+
+/// Returns whether a text has a word up to `at`, with a colon or without.
+fn ends_word(text: &[u8], at: usize) -> bool {
+    let behind = &text[at..];
+    matches!(behind.strip_prefix(b":").unwrap_or(behind).first(), None | Some(b' '))
 }
 
 /// The time of an RFC 5424 header.
@@ -277,6 +348,16 @@ impl<'a> LineReader<'a> {
         let len = self.rest().iter().position(|byte| *byte == b' ').filter(|len| *len > 0)?;
         self.at += len + 1;
         Some((self.at - len - 1, self.at - 1))
+    }
+
+    /// Returns a word of this kind that a colon and a space follow, and skips them.
+    fn label(&mut self, is_kind: impl Fn(&[u8]) -> bool) -> Option<Span> {
+        let len = self.rest().windows(2).position(|pair| pair == b": ")?;
+        if !is_kind(&self.rest()[..len]) || self.rest()[..len].contains(&b' ') {
+            return None;
+        }
+        self.at += len + 2;
+        Some((self.at - len - 2, self.at - 2))
     }
 
     /// Returns the words from here on that a space separates; those beyond the end are empty.
@@ -358,7 +439,8 @@ impl<'a> LineReader<'a> {
 
     /// Parses the host name and tag of RFC 3164. A line without a time has no host name.
     fn host_and_tag(&mut self, is_timed: bool) {
-        if is_timed && self.tag().is_none() {
+        let may_have_host = is_timed && !self.found[HOSTNAME].is_present();
+        if may_have_host && self.tag().is_none() {
             let begin = self.at;
             let len =
                 self.rest().iter().position(|byte| *byte == b' ').unwrap_or(self.rest().len());

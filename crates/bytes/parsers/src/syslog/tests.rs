@@ -1,6 +1,6 @@
 use super::*;
 use crate::harness::{check_mutated, parse, parse_short};
-use millstream_timestamps::Zone;
+use millstream_timestamps::{Period, Zone};
 
 fn syslog() -> Syslog {
     Syslog::new(&SyslogConfig::default()).unwrap()
@@ -184,6 +184,91 @@ fn lines_of_rfc_3164_and_variants_are_parsed() {
 }
 
 #[test]
+fn times_of_devices_are_parsed() {
+    for (line, fields) in [
+        (
+            "<134>2026 Jan 18 04:24:32.5 sw1 %ETHPORT-5-IF_UP: up",
+            "facility=local0 severity=info timestamp=@2026-01-18T04:24:32.500Z hostname=sw1 app_name=%ETHPORT-5-IF_UP message=up",
+        ),
+        (
+            "<133>: 2024 Mar  3 12:34:56 UTC: %DAEMON-3-SYSTEM_MSG: text",
+            "facility=local0 severity=notice timestamp=@2024-03-03T12:34:56.000Z app_name=%DAEMON-3-SYSTEM_MSG message=text",
+        ),
+        (
+            "<134>2026-01-18,04:24:32 olt1 EPON: registered",
+            "facility=local0 severity=info timestamp=@2026-01-18T04:24:32.000Z hostname=olt1 app_name=EPON message=registered",
+        ),
+        (
+            "<34>Mar  3 12:34:56 2024 host su: year behind the time",
+            "facility=auth severity=crit timestamp=@2024-03-03T12:34:56.000Z hostname=host app_name=su message=year behind the time",
+        ),
+        (
+            "<187>Jan  3 12:34:56.789 UTC: %LINK-3-UPDOWN: up",
+            "facility=local7 severity=err timestamp=@2026-01-03T12:34:56.789Z app_name=%LINK-3-UPDOWN message=up",
+        ),
+        (
+            "<189>29: Jan 18 03:02:42.467: %SYS-5-CONFIG_I: configured",
+            r#"facility=local7 severity=notice timestamp=@2026-01-18T03:02:42.467Z app_name=%SYS-5-CONFIG_I structured_data={"meta":{"sequenceId":"29"}} message=configured"#,
+        ),
+        (
+            "<189>000030: sw-1: *Jan 18 2026 03:02:42 UTC: %SYS-5-CONFIG_I: configured",
+            r#"facility=local7 severity=notice timestamp=@2026-01-18T03:02:42.000Z hostname=sw-1 app_name=%SYS-5-CONFIG_I structured_data={"meta":{"sequenceId":"000030"}} message=configured"#,
+        ),
+        (
+            "<190>7: 30: Jan 18 03:02:42: %SYS-5-CONFIG_I: both numbers",
+            r#"facility=local7 severity=info timestamp=@2026-01-18T03:02:42.000Z app_name=%SYS-5-CONFIG_I structured_data={"meta":{"sequenceId":"30"}} message=both numbers"#,
+        ),
+        // Neither a year nor a zone.
+        (
+            "<13>Jan 18 03:02:42 2024: text",
+            "facility=user severity=notice timestamp=@2026-01-18T03:02:42.000Z message=2024: text",
+        ),
+        (
+            "<13>Jan 18 03:02:42 2001:db8::1 su: text",
+            "facility=user severity=notice timestamp=@2026-01-18T03:02:42.000Z hostname=2001:db8::1 app_name=su message=text",
+        ),
+        (
+            "<13>Jan 18 03:02:42 20 packets",
+            "facility=user severity=notice timestamp=@2026-01-18T03:02:42.000Z hostname=20 message=packets",
+        ),
+        (
+            "<13>Jan 18 03:02:42 CRON: text",
+            "facility=user severity=notice timestamp=@2026-01-18T03:02:42.000Z app_name=CRON message=text",
+        ),
+        // No time follows.
+        (
+            "<189>29: sw-1: configured",
+            "facility=local7 severity=notice message=29: sw-1: configured",
+        ),
+        (
+            "<13>app: Jan 18 03:02:42: text",
+            "facility=user severity=notice app_name=app message=Jan 18 03:02:42: text",
+        ),
+    ] {
+        assert_eq!(parse_short(&mut syslog(), line), fields, "{line}");
+    }
+}
+
+#[test]
+fn names_of_the_configured_zone_are_known() {
+    let summer = Period { begin_seconds: 0, offset_seconds: 7200, name: "CEST" };
+    let zone = Zone::from_periods([summer]);
+    let mut parser = Syslog::new(&SyslogConfig { zone: Some(zone) }).unwrap();
+    for (line, fields) in [
+        (
+            "Jan  5 17:32:18 CEST: %A-5-B: m",
+            "timestamp=@2026-01-05T15:32:18.000Z app_name=%A-5-B message=m",
+        ),
+        (
+            "Jan  5 17:32:18 UTC: %A-5-B: m",
+            "timestamp=@2026-01-05T17:32:18.000Z app_name=%A-5-B message=m",
+        ),
+    ] {
+        assert_eq!(parse_short(&mut parser, line), fields, "{line}");
+    }
+}
+
+#[test]
 fn times_without_an_offset_use_the_configured_zone() {
     let mut parser = Syslog::new(&SyslogConfig { zone: Some(Zone::fixed(3600)) }).unwrap();
     assert_eq!(
@@ -203,6 +288,7 @@ fn mutated_lines_stay_in_bounds() {
         r#"<165>1 2003-08-24T05:14:15.000003-07:00 192.0.2.1 myproc 8710 - [a@1 x="1" y="\"\]\\n"][b] m"#,
         "2026-02-03T04:05:06.789012+01:00 host kernel: [    1.0] Linux",
         "<134>1 1729780712.350113344 SITE_MX 1 A [e k=1] text",
+        "<189>29: sw-1: *Jan 18 2026 03:02:42.467 UTC: %SYS-5-CONFIG_I: configured",
         "<165>1 2003-10-11 22:14:15 h1 evnt 12 ID47 - text",
         "<1>",
     ];
