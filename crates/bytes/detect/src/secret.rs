@@ -20,7 +20,7 @@ pub(crate) const KEY_TRIGGERS: &[Pattern] = &[
     &[b"ps", b"ae", b"s", b"s"], // pass, sess(ion)
     &[b"p", b"w", b"d"],
     &[b"e", b"c", b"r"],
-    &[b"i_-tsegnhrd", b"k", b"e", b"y"],
+    &[b"i_-tsegnhrdpv", b"k", b"e", b"y"],
     &[b"to", b"o", b"k", b"ei"], // toke(n), (c)ooki(e)
     &[b"@"],                     // behind a password in a URL
 ];
@@ -53,7 +53,7 @@ static HEADERS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// The end of a name whose value is secret.
-const NAME: &str = r"(?:password|passwd|passphrase|secret|(?:\b|_)(?:pass|pwd|token)|(?:access|auth|refresh|id|session|api|bearer|csrf|xsrf|security)[_-]?token|(?:api|access|private|secret|encryption|signing|account|auth|storage|master|shared|license)[_-]?key|sess(?:ion)?[_-]?id)";
+const NAME: &str = r"(?:password|passwd|passphrase|passcode|secret|(?:\b|_)(?:pass|pwd|token)|(?:access|app|auth|refresh|id|session|api|bearer|csrf|xsrf|security)[_-]?token|(?:api|app|application|access|priv|private|consumer|secret|encryption|signing|account|auth|storage|master|shared|license)[_-]?key|sess(?:ion)?[_-]?id)";
 
 static VALUE: LazyLock<Regex> = LazyLock::new(|| {
     // In double quotes, in single ones, in escaped ones, or bare.

@@ -133,6 +133,7 @@ fn values_behind_secret_names_are_found() {
             "GET /?api_key=«k123»&x=1 access_token=«t1»;",
             "client_secret = '«s e c»' x-api-key: «v»",
             "token=«abc» passwd:«x» pwd=«y» privateKey=«z» encryptionkey=«w»",
+            "privKey=«v» DD_APP_KEY=«a» applicationkey: «b» consumerKey=«c» x-apptoken: «t» passcode=«p»",
             "monkey=1 tokens: 15 bypass=2 secretary=x password key=5 compass: 3",
         ],
     );
@@ -155,9 +156,16 @@ fn patterns_hide_their_group() {
 #[test]
 fn names_are_secret_by_their_end() {
     let secret = |name: &str| all().is_secret_name(name.as_bytes());
-    for name in
-        ["password", "db_password", "userPassword", "token", "access_token", "apiKey", "X-Api-Key"]
-    {
+    for name in [
+        "password",
+        "db_password",
+        "userPassword",
+        "token",
+        "access_token",
+        "apiKey",
+        "X-Api-Key",
+        "privKey",
+    ] {
         assert!(secret(name), "{name}");
     }
     for name in ["user", "tokens", "monkey", "compass", "key", "password_age"] {
