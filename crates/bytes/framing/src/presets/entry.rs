@@ -39,6 +39,9 @@ const LEVEL_WORDS_MAX: usize = 3;
 /// Keys that begin an entry in logfmt.
 const KEYS: [&[u8]; 5] = [b"time=", b"ts=", b"t=", b"timestamp=", b"level="];
 
+/// The first byte of an escape sequence, such as that of a color.
+const ESCAPE: u8 = 0x1b;
+
 /// Bytes of a line in which a level or another word tells whether it reports an error.
 const SEVERITY_BYTES_MAX: usize = 80;
 
@@ -92,13 +95,14 @@ pub fn begins_entry(line: &[u8]) -> bool {
 /// Returns whether `line` reports an error, by its first word about severity.
 pub fn reports_error(line: &[u8]) -> bool {
     let mut rest = &line[..line.len().min(SEVERITY_BYTES_MAX)];
-    while let Some(start) = rest.iter().position(u8::is_ascii_alphabetic) {
+    let begins = |byte: &u8| byte.is_ascii_alphabetic() || *byte == ESCAPE;
+    while let Some(start) = rest.iter().position(begins) {
         rest = &rest[start..];
         let letters = rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
         if let Some(is_error) = severity(&rest[..letters]) {
             return is_error;
         }
-        rest = &rest[letters..];
+        rest = &rest[color_len(rest).max(letters).max(1)..];
     }
     false
 }
@@ -113,9 +117,22 @@ fn severity(word: &[u8]) -> Option<bool> {
     Some(*is_error)
 }
 
-fn without_color(line: &[u8]) -> &[u8] {
-    let [0x1b, b'[', ..] = line else { return line };
-    line.iter().position(|byte| *byte == b'm').map_or(line, |end| &line[end + 1..])
+fn without_color(text: &[u8]) -> &[u8] {
+    &text[color_len(text)..]
+}
+
+/// Returns the length of the escape sequences of colors at the start of `text`.
+fn color_len(text: &[u8]) -> usize {
+    let mut len = 0;
+    while let Some(inside) = text[len..].strip_prefix(b"\x1b[") {
+        let is_part = |byte: &&u8| byte.is_ascii_digit() || **byte == b';';
+        let parts = inside.iter().take_while(is_part).count();
+        if inside.get(parts) != Some(&b'm') {
+            break;
+        }
+        len += b"\x1b[m".len() + parts;
+    }
+    len
 }
 
 fn has_time(text: &[u8]) -> bool {
@@ -138,6 +155,7 @@ fn has_shape(text: &[u8], shape: &[u8]) -> bool {
 
 /// `INFO`, `[ERROR`, `WARNING:root:slow`: in capital letters, as `error` is a word of many messages.
 fn is_level(word: &[u8]) -> bool {
+    let word = without_color(word);
     let word = word.strip_prefix(b"[").unwrap_or(word);
     let letters = word.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
@@ -186,6 +204,8 @@ mod tests {
             "[ERROR] failed",
             "app.orders - WARNING - slow",
             "\u{1b}[32m2026-11-21 20:29:46\u{1b}[0m up",
+            "\u{1b}[1m\u{1b}[31mERROR\u{1b}[0m failed",
+            "app \u{1b}[32mINFO\u{1b}[0m up",
             "{\"level\": \"info\"}",
             "level=info msg=up",
             "127.0.0.1 - - [21/Nov/2026 20:29:46] \"GET / HTTP/1.1\" 200 -",
@@ -215,6 +235,9 @@ mod tests {
             ("[2026-11-21 20:29:46 +0000] [7] [ERROR] Exception in worker process", true),
             ("Exception in thread Thread-1 (run):", true),
             ("INFO:root:no errors", false),
+            ("20:29:46 \u{1b}[1;31mERROR\u{1b}[0m app: bad", true),
+            ("20:29:46 \u{1b}[1m\u{1b}[32m[INFO]\u{1b}[0m 2 of 3 failed", false),
+            ("\u{1b}[2K\u{1b}ERROR", true),
             ("INFO:root:2 of 3 failed", false),
             ("listening on port 8080", false),
             ("", false),
