@@ -1,6 +1,7 @@
 //! Parts of the configuration and of events that components of several kinds use.
 
 pub mod condition;
+pub mod excerpt;
 pub mod framing;
 pub mod glob;
 pub mod jvm;

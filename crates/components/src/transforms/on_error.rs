@@ -1,5 +1,6 @@
 //! Handling of events that a transform cannot process.
 
+use crate::util::excerpt::excerpt;
 use millstream_model::{Batch, CellKind, Column, ColumnBuilder, Outputs, Selection};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -156,7 +157,7 @@ impl Failed {
     }
 }
 
-/// Formats a row for the log: its position and first bytes.
+/// Formats a row for the log: its position and first bytes, without secrets.
 pub fn shown(batch: &Batch, row: usize) -> String {
     let segment =
         batch.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row));
@@ -165,7 +166,5 @@ pub fn shown(batch: &Batch, row: usize) -> String {
         let name = if is_named { &*s.origin.name } else { &*batch.source.id };
         format!("{name} offset {}", batch.offset(s, row))
     });
-    let text = batch.text(row);
-    let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES_MAX)]);
-    format!("({place}): {shown:?}")
+    format!("({place}): {:?}", excerpt(batch.text(row), SHOWN_BYTES_MAX))
 }

@@ -12,6 +12,7 @@ mod cut_string;
 mod object;
 
 use crate::sinks::http_delivery::{Answer, Failure, Judgement, UnusableAnswer};
+use crate::util::excerpt::excerpt;
 use cut_string::CutString;
 use millstream_model::secrets::mask_answer;
 use millstream_transport::http::BodyReader;
@@ -320,11 +321,9 @@ fn reason(status: u16, error: Option<&Value>) -> String {
     if let Some(cause) = error.and_then(|error| error.get("caused_by")?.get("reason")?.as_str()) {
         reason = format!("{reason}: {cause}");
     }
-    // The server may quote headers and the address.
-    let reason = mask_answer(&reason);
-    let mut reason: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
-    reason
+    // The server may quote headers, the address, and values of the event.
+    let reason = excerpt(mask_answer(&reason).as_bytes(), REASON_BYTES_MAX);
+    reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Classifies responses: what a status means for the events of a request.
 
+use crate::util::excerpt::excerpt;
 use millstream_transport::http::Response;
 use millstream_transport::{Pause, retry_after};
 use std::time::SystemTime;
@@ -72,9 +73,9 @@ pub fn reason(response: &Response) -> String {
     with_excerpt(response.status.to_string(), response)
 }
 
-/// Appends the beginning of the response body.
+/// Appends the beginning of the response body, which may quote events.
 fn with_excerpt(text: String, response: &Response) -> String {
-    let excerpt = String::from_utf8_lossy(&response.body[..response.body.len().min(4 * SHOWN)]);
+    let excerpt = excerpt(&response.body, 4 * SHOWN);
     // Control characters could move the cursor of a terminal.
     let excerpt = excerpt.split_whitespace().collect::<Vec<_>>().join(" ");
     let excerpt: String = excerpt.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
@@ -194,6 +195,8 @@ mod tests {
         assert!(!text.contains("word") && !text.contains("key"), "{text}");
         let text = explain(&response(400, None, "out of\n  order\tsample"));
         assert_eq!(text, "responded 400: out of order sample");
+        let text = explain(&response(400, None, "not a number: 'ada@example.com'"));
+        assert_eq!(text, "responded 400: not a number: '[email]'");
         let text = explain(&response(400, None, "\u{1b}[2Jgone\u{7}\u{9b}1m\0!"));
         assert_eq!(text, "responded 400: [2Jgone1m!");
         let refused = |body| reason(&response(422, None, body));
