@@ -6,6 +6,8 @@ use millstream_testkit_servers::ports::free_port;
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Timeout for events that should happen soon, generous for a busy host.
@@ -344,6 +346,44 @@ fn a_stop_waits_for_a_dead_endpoint_if_data_would_be_lost() {
     assert!(begun.elapsed() >= Duration::from_secs(4), "{:?}", begun.elapsed());
     let log = agent.log();
     assert!(log.contains(" bytes of sources that cannot be read again"), "{log}");
+}
+
+/// After a response 403 the next attempt is 5 to 10 s away, longer than the stop has.
+#[test]
+fn a_stop_tries_again_at_once_what_waits_for_its_next_attempt() {
+    let folder = folder();
+    let is_allowed = Arc::new(AtomicBool::new(false));
+    let allowed = is_allowed.clone();
+    let port = free_port();
+    let _dead = HttpServer::on(port, move |_| {
+        Reply::status(if allowed.load(Ordering::Relaxed) { 200 } else { 403 })
+    });
+    let live = HttpServer::start(|_| Reply::status(200));
+    let source = "{ type: generate, count: 100 }";
+    let config = dead_and_live(source, port, &live) + "shutdown_timeout: 4s\n";
+    let mut agent = start_failing(folder.path(), &config);
+    is_allowed.store(true, Ordering::Relaxed);
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    assert!(agent.log().contains("stopped; delivered: 200 events;"), "{}", agent.log());
+}
+
+#[test]
+fn a_stop_does_not_wait_for_an_endpoint_that_asks_for_a_longer_pause() {
+    let folder = folder();
+    write_some(folder.path());
+    let port = free_port();
+    let dead = HttpServer::on(port, |_| {
+        Reply::Status(429, vec![("Retry-After", "60".to_owned())], String::new())
+    });
+    let live = HttpServer::start(|_| Reply::status(200));
+    let config = dead_and_live(FILE, port, &live);
+    let mut agent = start_failing(folder.path(), &config);
+    wait_until("the live sink has everything", PATIENCE, || received(&live) == 1000);
+    let begun = Instant::now();
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+    assert!(agent.log().contains("bytes in 1 file; lost: nothing"), "{}", agent.log());
+    assert_eq!(dead.requests().len(), 1, "the pause is kept");
 }
 
 /// A source that a reload has removed cannot read again, either.

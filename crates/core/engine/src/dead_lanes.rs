@@ -18,14 +18,16 @@ const DEAD_AFTER: Duration = Duration::from_secs(1);
 /// other lane can deliver either: as long as one does, the dead endpoint has time to return.
 pub(crate) struct DeadLanes<'a> {
     core: &'a Core,
+    /// When the stop gives up.
+    deadline: tokio::time::Instant,
     looked: Instant,
     /// What was delivered when all that is left began to fail, and when that was.
     failing: Option<(u64, Instant)>,
 }
 
 impl DeadLanes<'_> {
-    pub(crate) fn of(core: &Core) -> DeadLanes<'_> {
-        DeadLanes { core, looked: Instant::now(), failing: None }
+    pub(crate) fn of(core: &Core, deadline: tokio::time::Instant) -> DeadLanes<'_> {
+        DeadLanes { core, deadline, looked: Instant::now(), failing: None }
     }
 
     /// Ends dead lanes among those that are closed.
@@ -41,7 +43,7 @@ impl DeadLanes<'_> {
         }
         if self.note_failing() {
             let dead = self.core.sinks().flat_map(|(_, slot)| closed(slot));
-            dead.filter(|lane| lane.is_failing()).for_each(|lane| lane.let_go());
+            dead.filter(|lane| lane.is_failing(self.deadline)).for_each(|lane| lane.let_go());
         }
     }
 
@@ -66,7 +68,7 @@ impl DeadLanes<'_> {
         let mut sources = self.core.sources.iter();
         slot.disk.is_none()
             && self.core.removed.unsettled().is_empty()
-            && owing(slot).all(|lane| lane.is_failing())
+            && owing(slot).all(|lane| lane.is_failing(self.deadline))
             && sources.all(|source| {
                 source.reads_again || source.ledger.progress(slot.index).unsettled == 0
             })
@@ -74,16 +76,17 @@ impl DeadLanes<'_> {
 }
 
 /// Waits until all that closed lanes still have has failed for [`DEAD_AFTER`], without anything being
-/// delivered.
-pub(crate) async fn until_dead(lanes: &[Arc<LaneQueue>]) {
+/// delivered. The lanes have `drain` to deliver.
+pub(crate) async fn until_dead(lanes: &[Arc<LaneQueue>], drain: Duration) {
+    let deadline = tokio::time::Instant::now() + drain;
     let mut failing: Option<(u64, Instant)> = None;
     while failing.is_none_or(|(_, since)| since.elapsed() < DEAD_AFTER) {
         tokio::time::sleep(LOOK).await;
         let bytes = lanes.iter().map(|lane| lane.bytes()).sum();
         let mut left = lanes.iter().filter(|lane| !lane.has_ended());
         let began = failing.filter(|(before, _)| *before == bytes);
-        failing =
-            left.all(|lane| lane.is_failing()).then(|| began.unwrap_or((bytes, Instant::now())));
+        let is_failing = left.all(|lane| lane.is_failing(deadline));
+        failing = is_failing.then(|| began.unwrap_or((bytes, Instant::now())));
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) struct LaneQueue {
     /// Shortest time in microseconds from handing a payload to the sink to its delivery.
     round_trip_us: AtomicU64,
     closed: AtomicBool,
+    /// The end of the lane has ended its pauses.
+    has_ended_pauses: AtomicBool,
     flushing: AtomicBool,
     /// The endpoint was reached once.
     started: AtomicBool,
@@ -104,6 +106,8 @@ struct LastError {
     since: Instant,
     /// When the last of them was.
     last: Instant,
+    /// When the next attempt is due.
+    next: Instant,
     /// Failures since then.
     attempts: u32,
 }
@@ -118,6 +122,7 @@ impl LaneQueue {
             left: AtomicU64::new(0),
             round_trip_us: AtomicU64::new(u64::MAX),
             closed: AtomicBool::new(false),
+            has_ended_pauses: AtomicBool::new(false),
             flushing: AtomicBool::new(false),
             started: AtomicBool::new(false),
             backpressure: Arc::default(),
@@ -231,8 +236,8 @@ impl LaneQueue {
         traces.for_each(|traced| traced.failed(error));
     }
 
-    /// Records a failure; returns whether to log it.
-    fn fail(&self, cause: &DeliverError) -> bool {
+    /// Records a failure and the pause after it; returns whether to log it.
+    fn fail(&self, cause: &DeliverError, pause: Duration) -> bool {
         let text = cause.to_string();
         let (kind, code) = (cause.kind, cause.code);
         let error = &mut self.lock().error;
@@ -245,7 +250,9 @@ impl LaneQueue {
             error.as_ref().map_or((now, 0), |error| (error.since, error.attempts));
         let attempts = before.saturating_add(1);
         let said_at = said.unwrap_or(now);
-        *error = Some(LastError { text, kind, code, said: said_at, since, last: now, attempts });
+        let next = now + pause;
+        *error =
+            Some(LastError { text, kind, code, said: said_at, since, last: now, next, attempts });
         said.is_none()
     }
 
@@ -273,6 +280,11 @@ impl LaneQueue {
         }
     }
 
+    /// Whether pauses are to end because the lane is; true only once.
+    fn ends_pauses(&self) -> bool {
+        self.is_closed() && !self.has_ended_pauses.swap(true, Ordering::Relaxed)
+    }
+
     /// Whether the lane is to end, and whether it must send its pending payloads.
     fn ending(&self) -> (bool, bool) {
         let closed = self.closed.load(Ordering::Acquire);
@@ -296,6 +308,14 @@ enum End {
     Closed,
     /// It has taken what a reload has forgotten.
     TakenBack,
+}
+
+/// How a pause between two attempts ended.
+#[derive(PartialEq)]
+enum Paused {
+    Fully,
+    /// The lane is to end.
+    UntilStop,
 }
 
 /// What a lane has taken will be read again.
@@ -384,6 +404,9 @@ impl LaneDriver {
         self.start(&mut *lane).await;
         let mut sync_due: Option<Instant> = None;
         while !self.queue.is_let_go() {
+            if self.queue.ends_pauses() {
+                lane.end_pauses();
+            }
             self.settle_sent(&mut *lane);
             let due = lane.wants_sync() || sync_due.is_some_and(|due| due <= Instant::now());
             let has_capacity = !due && !lane.is_full() && !self.feed.is_full();
@@ -446,8 +469,10 @@ impl LaneDriver {
     async fn start(&self, lane: &mut dyn Lane) {
         let mut backoff = Backoff::default();
         while let Err(error) = lane.start().await {
-            if self.pause_unless_ended(&error, &mut backoff).await.is_none() {
-                return;
+            match self.pause_unless_ended(&error, &mut backoff).await {
+                Some(Paused::Fully) => {}
+                Some(Paused::UntilStop) => lane.end_pauses(),
+                None => return,
             }
         }
         self.queue.started.store(true, Ordering::Relaxed);
@@ -468,7 +493,7 @@ impl LaneDriver {
             result = lane.progress(), if self.queue.has_sent() => result,
         };
         if let Err(error) = result {
-            self.pause(&error, Backoff::default().next(fastrand::u32(..))).await;
+            self.pause(lane, &error, &mut Backoff::default()).await;
         }
     }
 
@@ -530,7 +555,7 @@ impl LaneDriver {
                     return Some(delivery);
                 }
                 Err(error) if error.retry => {
-                    self.pause(&error, backoff.next(fastrand::u32(..))).await;
+                    self.pause(lane, &error, &mut backoff).await;
                     self.settle_sent(lane);
                     if self.queue.is_let_go() {
                         self.queue.leave(payload.queue_bytes());
@@ -577,21 +602,37 @@ impl LaneDriver {
         }
     }
 
-    async fn pause(&self, error: &DeliverError, backoff: Duration) {
-        let pause = error.retry_after.unwrap_or(backoff);
+    /// Pauses before the next attempt of the lane.
+    async fn pause(&self, lane: &mut dyn Lane, error: &DeliverError, backoff: &mut Backoff) {
+        if self.wait(error, backoff).await == Paused::UntilStop {
+            lane.end_pauses();
+        }
+    }
+
+    /// Waits after a failure. A stop ends the wait and starts the backoff over: the endpoint may be
+    /// back, and what cannot be read again is lost unless it is sent in time.
+    async fn wait(&self, error: &DeliverError, backoff: &mut Backoff) -> Paused {
+        let pause = error.retry_after.unwrap_or_else(|| backoff.next(fastrand::u32(..)));
         self.counters.error(error.kind);
         self.counters.waited("retry", pause);
         self.queue.trace_failure(error);
-        let is_new = self.queue.fail(error);
+        let is_new = self.queue.fail(error, pause);
         let attempts = self.queue.failed_attempts();
         record::retry(self.counters.subject(), error.kind, error.code, attempts, pause);
         if is_new {
             log::warn!("{} {}: {error}; trying again", self.kind, self.sink_id);
         }
+        let has_ended_pauses = self.queue.has_ended_pauses.load(Ordering::Relaxed);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = self.queue.letting_go() => {}
+            () = self.queue.closing(), if !has_ended_pauses => {}
         }
+        if !self.queue.ends_pauses() {
+            return Paused::Fully;
+        }
+        *backoff = Backoff::default();
+        Paused::UntilStop
     }
 
     /// Syncs, retrying until it succeeds, then settles the accepted payloads.
@@ -604,7 +645,7 @@ impl LaneDriver {
             match lane.sync().await {
                 Ok(state) => break state,
                 Err(_) if self.queue.is_let_go() => return Ok(()),
-                Err(error) => self.pause(&error, backoff.next(fastrand::u32(..))).await,
+                Err(error) => self.pause(lane, &error, &mut backoff).await,
             }
         };
         let settling = self.store.settling();

@@ -98,7 +98,7 @@ impl Retired {
         let (id, bytes) = (&self.id, || self.lanes.iter().map(|lane| lane.bytes()).sum::<u64>());
         let has_ended = tokio::select! {
             () = &mut ended => true,
-            () = until_dead(&self.lanes), if is_reread => {
+            () = until_dead(&self.lanes, drain), if is_reread => {
                 log::info!(
                     "sink {id}: {} bytes could not be delivered before the reload and are read again",
                     bytes()

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
+use tokio::time::timeout_at;
 
 /// Interval of checks whether a barrier is reached.
 const BARRIER_POLL: Duration = Duration::from_millis(2);
@@ -182,14 +183,14 @@ impl Running {
 
     /// Lets the lanes deliver what they hold, and end: those of each sink once no ticket is on its
     /// way there. Sources that sinks feed are polled until their sink has ended.
-    async fn end_lanes(&self) {
+    async fn end_lanes(&self, deadline: tokio::time::Instant) {
         let core = self.current.core();
         core.scheduler.pause(true);
         let is_fed = |slot: &SourceSlot| slot.fed.is_some();
         if core.sources.iter().any(is_fed) {
             core.scheduler.close(core.sources.iter().map(is_fed).collect());
         }
-        let (mut closed, mut dead) = (SinkSet::EMPTY, DeadLanes::of(&core));
+        let (mut closed, mut dead) = (SinkSet::EMPTY, DeadLanes::of(&core, deadline));
         while !core.is_drained() || closed != core.all_sinks() {
             let expected = core.expected_sinks() | core.fed_sinks();
             let due = core.all_sinks() - expected - closed;
@@ -245,7 +246,7 @@ impl Running {
         let given =
             tokio::time::timeout(timeout / 2, self.close_sources(true, |_| true)).await.is_ok();
         let holding = self.hold_sources(deadline.into_std(), |_| true);
-        let drained = tokio::time::timeout_at(deadline, self.end_lanes()).await.is_ok() && given;
+        let drained = timeout_at(deadline, self.end_lanes(deadline)).await.is_ok() && given;
         let holders = if drained { Vec::new() } else { core.holders() };
         // Removed sinks may use the rest of the time; their payloads block nothing.
         let left = async {
@@ -253,7 +254,7 @@ impl Running {
                 let _ = lane.await;
             }
         };
-        let _ = tokio::time::timeout_at(deadline, left).await;
+        let _ = timeout_at(deadline, left).await;
         aborts.iter().for_each(tokio::task::AbortHandle::abort);
         Running::flush_disks(&core, deadline + CLOSE_TIME).await;
         let drained = drained || given && core.rest_is_on_disk();
@@ -267,7 +268,7 @@ impl Running {
             tokio::time::sleep(BARRIER_POLL).await;
         }
         self.end_threads(drained);
-        let held = tokio::time::timeout_at(deadline + HOLD_OVERTIME, holding).await.is_ok();
+        let held = timeout_at(deadline + HOLD_OVERTIME, holding).await.is_ok();
         if !held {
             log::error!("deleted files are still being copied, and shutdown_timeout is over");
         }

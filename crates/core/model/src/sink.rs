@@ -225,6 +225,10 @@ pub trait Lane: Send {
     /// nothing more comes for now (a stop, a reload, the end of the input). May be called often.
     fn flush(&mut self) {}
 
+    /// Lets the next attempt be made at once, and starts the backoff over: a stop has little time.
+    /// A pause that the endpoint has asked for stays.
+    fn end_pauses(&mut self) {}
+
     /// Makes everything accepted so far durable, and returns the state to save with the
     /// checkpoints.
     fn sync(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, DeliverError>> {

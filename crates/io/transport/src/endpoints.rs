@@ -30,6 +30,8 @@ struct Health {
     backoff: Backoff,
     /// Skipped until then.
     until: Option<Instant>,
+    /// The endpoint has asked for that.
+    is_requested: bool,
 }
 
 impl Endpoints {
@@ -69,6 +71,7 @@ impl Endpoints {
     pub fn mark_failed(&mut self, index: usize, pause: Pause, random: u32, now: Instant) {
         let health = &mut self.health[index];
         let backoff = health.backoff.next(random);
+        health.is_requested = matches!(pause, Pause::Requested(_));
         let jitter = f64::from(random) / f64::from(u32::MAX);
         let pause = match pause {
             Pause::Backoff => backoff,
@@ -78,6 +81,13 @@ impl Endpoints {
             Pause::Fixed(pause) => pause,
         };
         health.until = Some(now + pause);
+    }
+
+    /// Lets the endpoints be tried at once, and starts their backoff over, but for those that have
+    /// requested their pause.
+    pub fn end_pauses(&mut self) {
+        let ended = self.health.iter_mut().filter(|health| !health.is_requested);
+        ended.for_each(|health| *health = Health::default());
     }
 }
 
@@ -124,6 +134,20 @@ mod tests {
         one.mark_healthy(0);
         one.mark_failed(0, Pause::Backoff, u32::MAX, now);
         assert_eq!(one.choose(now), Err(now + Duration::from_millis(100)));
+    }
+
+    #[test]
+    fn pauses_end_but_for_requested_ones() {
+        let now = Instant::now();
+        let mut three = Endpoints::new(3, 0);
+        three.mark_failed(0, Pause::Requested(9 * S), 0, now);
+        three.mark_failed(1, Pause::Fixed(4 * S), 0, now);
+        (0..9).for_each(|_| three.mark_failed(2, Pause::Backoff, u32::MAX, now));
+        three.end_pauses();
+        assert_eq!([(); 3].map(|()| three.choose(now)), [1, 2, 1].map(Ok));
+        three.mark_failed(1, Pause::Backoff, u32::MAX, now);
+        three.mark_failed(2, Pause::Backoff, u32::MAX, now);
+        assert_eq!(three.choose(now), Err(now + Duration::from_millis(100)), "it starts over");
     }
 
     #[test]

@@ -463,6 +463,10 @@ impl<P: BulkPacker> Lane for BulkLane<P> {
         self.batcher.flush(Instant::now());
     }
 
+    fn end_pauses(&mut self) {
+        self.dispatcher.end_pauses();
+    }
+
     fn refused(&mut self) -> Vec<Refused> {
         std::mem::take(&mut self.refused)
     }

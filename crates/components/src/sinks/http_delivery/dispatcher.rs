@@ -161,6 +161,11 @@ impl Dispatcher {
         self.endpoints.mark_healthy(endpoint);
     }
 
+    /// Lets failed endpoints be tried at once, unless they have asked for a pause.
+    pub fn end_pauses(&mut self) {
+        self.endpoints.end_pauses();
+    }
+
     /// Marks an endpoint as failed for the length of `pause`. Returns the time until any endpoint
     /// may be tried: zero if another one is healthy.
     pub fn mark_failed(&mut self, endpoint: usize, pause: Pause, now: Instant) -> Duration {

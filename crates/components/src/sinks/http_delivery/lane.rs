@@ -427,6 +427,10 @@ impl<P: Packer> Lane for RequestLane<P> {
         self.batcher.flush(Instant::now());
     }
 
+    fn end_pauses(&mut self) {
+        self.dispatcher.end_pauses();
+    }
+
     fn refused(&mut self) -> Vec<Refused> {
         std::mem::take(&mut self.refused)
     }

@@ -307,6 +307,10 @@ impl Lane for TcpLane {
         self.close_batch();
     }
 
+    fn end_pauses(&mut self) {
+        self.targets.end_pauses();
+    }
+
     fn settled(&mut self) -> Vec<Settled> {
         // The next call that may wait returns the error of an ended connection.
         let _ = self.process_status();

@@ -55,6 +55,12 @@ impl Targets {
         planned.1.saturating_duration_since(now)
     }
 
+    /// Lets failed addresses be tried at once.
+    pub fn end_pauses(&mut self) {
+        self.endpoints.end_pauses();
+        self.planned = None;
+    }
+
     /// Marks the current address as healthy.
     pub fn succeeded(&mut self) {
         self.endpoints.mark_healthy(self.current);
@@ -67,6 +73,17 @@ mod tests {
 
     fn address(port: u16) -> Address {
         Address { host: "a".into(), port }
+    }
+
+    #[test]
+    fn an_ended_pause_leaves_the_interval_of_attempts() {
+        let now = Instant::now();
+        let mut targets = Targets::new(vec![address(1)], 0);
+        targets.next(now);
+        let pauses: Vec<_> = (0..9).map(|_| targets.failed(now, u32::MAX)).collect();
+        assert!(pauses[8] > 9 * CONNECT_EVERY, "{pauses:?}");
+        targets.end_pauses();
+        assert_eq!(targets.next(now), Some((address(1), now + CONNECT_EVERY)));
     }
 
     #[test]

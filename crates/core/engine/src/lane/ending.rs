@@ -1,10 +1,11 @@
 //! Lanes that end before the agent does: a reload removes their sink, or they panic, or they never
 //! opened.
 
-use super::{LaneDriver, LaneQueue};
+use super::{LaneDriver, LaneQueue, LastError, Paused};
 use millstream_model::{Backoff, DeliverError, Outcome, Payload};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tokio::time::Instant;
 
 /// Error type of an endpoint that is only slow.
 const THROTTLED: &str = "throttled";
@@ -65,9 +66,11 @@ impl LaneQueue {
         self.bytes() > 0 || !self.lock().taken.is_empty()
     }
 
-    /// Whether the last attempt failed, and not because the endpoint asks for fewer requests.
-    pub fn is_failing(&self) -> bool {
-        self.lock().error.as_ref().is_some_and(|error| error.kind != THROTTLED)
+    /// Whether the last attempt failed, and no other can succeed before `deadline`, as far as is
+    /// known: an endpoint that asks for fewer requests delivers if its pause ends before.
+    pub fn is_failing(&self, deadline: Instant) -> bool {
+        let fails = |error: &LastError| error.kind != THROTTLED || error.next >= deadline;
+        self.lock().error.as_ref().is_some_and(fails)
     }
 
     /// Marks the lane as ended.
@@ -133,15 +136,11 @@ impl LaneDriver {
         &self,
         error: &DeliverError,
         backoff: &mut Backoff,
-    ) -> Option<()> {
-        let closed = self.queue.closed.load(Ordering::Acquire);
-        if closed && self.queue.lock().queue.is_empty() || self.queue.is_let_go() {
+    ) -> Option<Paused> {
+        let is_idle = self.queue.is_closed() && self.queue.lock().queue.is_empty();
+        if is_idle || self.queue.is_let_go() {
             return None;
         }
-        tokio::select! {
-            () = self.pause(error, backoff.next(fastrand::u32(..))) => {}
-            () = self.queue.closing(), if !closed => {}
-        }
-        Some(())
+        Some(self.wait(error, backoff).await)
     }
 }
