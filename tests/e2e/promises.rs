@@ -7,6 +7,7 @@ use millstream_testkit_servers::kafka::Kafka;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
+use std::process::{ChildStdin, Stdio};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -109,6 +110,40 @@ sinks: { out: { type: file, inputs: [in], path: DIR/out, sync: 1h, encoding: { c
     wait_until("all lines", LIMIT, || agent.metric(received) == Some((STOPS * LINES) as f64));
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     assert_once(lines(&dir.path().join("out")).iter().map(String::as_str));
+}
+
+/// The source has read much more than the sinks take when the agent stops.
+#[test]
+fn what_was_read_from_standard_input_is_delivered_at_a_stop_or_counted() {
+    const BYTES: usize = 400_000;
+    let text: String = (0..BYTES / 10).map(|number| format!("{number:09}\n")).collect();
+    let unread = |pipe: &ChildStdin| rustix::io::ioctl_fionread(pipe).unwrap() as usize;
+    for sink in [
+        "type: file, path: DIR/out, encoding: { codec: text }",
+        "type: http, uri: 'http://127.0.0.1:9/', buffer: { max: 64KiB }",
+    ] {
+        let dir = folder();
+        let config = format!(
+            "
+shutdown_timeout: 2s
+sources: {{ in: {{ type: stdin, rate_limit: 1KiB }} }}
+sinks: {{ out: {{ inputs: [in], {sink} }} }}
+"
+        );
+        let mut agent = Agent::spawn(dir.path(), &config, &[], |command| {
+            command.stdin(Stdio::piped());
+        });
+        let mut pipe = agent.stdin();
+        pipe.write_all(text.as_bytes()).unwrap();
+        wait_until("the input", LIMIT, || unread(&pipe) == 0);
+        agent.stop();
+        let log = agent.log();
+        let lost = format!("lost: {BYTES} bytes of sources that cannot be read again");
+        match sink.contains("file") {
+            true => assert_eq!(lines(&dir.path().join("out")).len(), BYTES / 10, "{log}"),
+            false => assert!(log.contains(&lost), "{log}"),
+        }
+    }
 }
 
 #[test]

@@ -53,6 +53,7 @@ const OTHER: &[(&str, &str, &str)] = &[
     ("crates/components/src/sinks/prometheus_exporter/text.rs", ".write_all(", "to memory"),
     ("crates/components/src/sinks/tcp/connection.rs", ".write_all(", "to a recorded stream"),
     ("crates/components/src/sinks/tcp/connection.rs", ".write_vectored(", "to a recorded stream"),
+    ("crates/components/src/sources/stdin/reader.rs", "io::write(", "to an event counter"),
     ("crates/components/src/transforms/windows/tasks.rs", ".write_all(", "to memory"),
     ("crates/components/src/transforms/fields/table.rs", ".read_to_end(", "a configured table"),
     ("crates/components/src/transforms/windows/snapshot.rs", ".write_all(", "to memory"),

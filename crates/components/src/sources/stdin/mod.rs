@@ -1,7 +1,7 @@
 //! Source `stdin`: lines from standard input.
 //!
 //! Standard input cannot be read again: data in flight is lost if the agent is killed. While a sink
-//! is down the source stops reading.
+//! is down the source stops reading. At a stop it emits what it has read.
 
 mod config;
 mod reader;
@@ -12,7 +12,8 @@ pub use config::StdinConfig;
 use crate::component::random_u64;
 use crate::sources::stdin::stream::StreamLines;
 use millstream_model::{
-    BuildError, Ledger, Origin, OriginId, Polled, Source, SourceCx, SourceOpen, Wake,
+    Ack, BuildError, EngineTime, Ledger, Leftover, Origin, OriginId, Polled, SinkSet, Source,
+    SourceCx, SourceOpen, Wake,
 };
 use reader::Reader;
 use std::sync::Arc;
@@ -26,7 +27,13 @@ const WAITING_BYTES_MAX: usize = millstream_model::limits::BLOCK_BYTES;
 struct Stdin {
     /// Set at the first poll; until then the source that this one replaces may own it.
     reader: Option<Reader>,
+    origin: OriginId,
     lines: StreamLines,
+    sinks: SinkSet,
+    /// Whether the agent stops.
+    is_stopping: bool,
+    /// What a stop could not emit.
+    lost: Option<Ack>,
     line_max: usize,
     ledger: Arc<Ledger>,
     wake: Wake,
@@ -37,8 +44,17 @@ impl Stdin {
         let origin = Arc::new(Origin::new(OriginId(random_u64()?), ""));
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         let line_max = config.max_line.0 as usize;
-        let lines = StreamLines::new(origin, line_max, config.on_long_line);
-        Ok(Stdin { reader: None, lines, line_max, ledger: open.ledger, wake: open.wake })
+        Ok(Stdin {
+            reader: None,
+            origin: origin.id,
+            lines: StreamLines::new(origin, line_max, config.on_long_line),
+            sinks: open.sinks.iter().map(|(sink, _)| *sink).collect(),
+            is_stopping: false,
+            lost: None,
+            line_max,
+            ledger: open.ledger,
+            wake: open.wake,
+        })
     }
 
     fn take_chunks(&mut self, cx: &SourceCx<'_>) {
@@ -74,7 +90,7 @@ impl Stdin {
                 "source {}: a sink abandoned {bytes} bytes, which are lost: standard input cannot be read again",
                 cx.info.id
             );
-            let sink = millstream_model::SinkSet::one(lost.sink);
+            let sink = SinkSet::one(lost.sink);
             let now = cx.now.since_start;
             self.ledger.issue(lost.origin, lost.range, sink, lost.attempt, now).finish();
             cx.counters.dropped("abandoned", 1);
@@ -84,12 +100,33 @@ impl Stdin {
 
 impl Source for Stdin {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
+        self.sinks = cx.sinks;
         self.count_lost(cx);
         self.take_chunks(cx);
         if self.reader.is_none() {
             return Polled::Wait(Duration::from_secs(1));
         }
         self.lines.batch(cx)
+    }
+
+    /// After a reload the source that replaces this one reads on.
+    fn close(&mut self, for_good: bool) -> bool {
+        self.is_stopping = for_good;
+        let reader = self.reader.as_ref().filter(|_| for_good);
+        reader.inspect(|reader| reader.stop()).is_some()
+    }
+
+    fn leave(&mut self) -> Option<Leftover> {
+        if !self.is_stopping {
+            return None;
+        }
+        let rest = self.reader.take().into_iter().flat_map(Reader::into_rest);
+        rest.for_each(|chunk| self.lines.push(chunk));
+        let range = self.lines.give_up();
+        let issue =
+            || self.ledger.issue(self.origin, range.clone(), self.sinks, 0, EngineTime::ZERO);
+        self.lost = (!range.is_empty()).then(issue);
+        None
     }
 }
 

@@ -1,20 +1,26 @@
 //! The thread that reads standard input.
 //!
-//! It blocks in a system call that cannot be interrupted, so it lives as long as the process. A
-//! source that replaces another at a reload inherits the thread and its unread data.
+//! A source that replaces another at a reload inherits the thread and its unread data. The thread
+//! ends with the input, or when the agent stops.
 
 use millstream_model::Wake;
 use parking_lot::Mutex;
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::io::Errno;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::time::Duration;
 
 /// Bytes per read.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Chunks buffered between the thread and the source.
 const CHUNKS_MAX: usize = 4;
+
+/// How long the thread may take to end. Another process that reads the same pipe may keep it.
+const END_TIME: Duration = Duration::from_millis(200);
 
 /// The reader between two sources.
 static WAITING: Mutex<Option<Reader>> = Mutex::new(None);
@@ -25,6 +31,8 @@ pub struct Reader {
     /// Bytes that the previous source received and did not use.
     rest: Option<Vec<u8>>,
     wake: Arc<Mutex<Wake>>,
+    /// Readable once the thread is to end.
+    stop: Arc<OwnedFd>,
 }
 
 impl Reader {
@@ -36,6 +44,8 @@ impl Reader {
             return Ok(reader);
         }
         let (sender, chunks) = sync_channel(CHUNKS_MAX);
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let stopped = stop.clone();
         let wake = Arc::new(Mutex::new(wake.clone()));
         let current_wake = wake.clone();
         let wake_source = move || {
@@ -43,11 +53,11 @@ impl Reader {
             wake();
         };
         std::thread::Builder::new().name("stdin".into()).spawn(move || {
-            read_chunks(&mut io::stdin().lock(), &sender, &wake_source);
+            read_chunks(&mut io::stdin().lock(), &stopped, &sender, &wake_source);
             drop(sender);
             wake_source();
         })?;
-        Ok(Reader { chunks, rest: None, wake })
+        Ok(Reader { chunks, rest: None, wake, stop })
     }
 
     /// Leaves the reader to the next source, which reads `bytes` first.
@@ -57,14 +67,32 @@ impl Reader {
         *WAITING.lock() = Some(self);
     }
 
+    /// Ends the thread. What it has read so far is still returned; the rest stays in the pipe.
+    pub fn stop(&self) {
+        // Fails only if the counter is full, which stops the thread, too.
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+    }
+
+    /// Ends the thread, and returns the chunks that it has read and the source has not taken.
+    pub fn into_rest(self) -> impl Iterator<Item = Vec<u8>> {
+        self.stop();
+        let read = std::iter::from_fn(move || self.chunks.recv_timeout(END_TIME).ok());
+        self.rest.into_iter().chain(read.flatten())
+    }
+
     /// Returns the next chunk, if any.
     pub fn next(&mut self) -> Result<io::Result<Vec<u8>>, TryRecvError> {
         self.rest.take().map_or_else(|| self.chunks.try_recv(), |rest| Ok(Ok(rest)))
     }
 }
 
-fn read_chunks(input: &mut impl Read, chunks: &SyncSender<io::Result<Vec<u8>>>, wake: &dyn Fn()) {
-    loop {
+fn read_chunks(
+    input: &mut impl Read,
+    stop: &OwnedFd,
+    chunks: &SyncSender<io::Result<Vec<u8>>>,
+    wake: &dyn Fn(),
+) {
+    while waits_for_input(stop) {
         let mut chunk = vec![0; CHUNK_BYTES];
         let read = match input.read(&mut chunk) {
             Ok(0) => return,
@@ -72,11 +100,9 @@ fn read_chunks(input: &mut impl Read, chunks: &SyncSender<io::Result<Vec<u8>>>, 
                 chunk.truncate(n);
                 Ok(chunk)
             }
+            // Another process has made the input non-blocking, and was faster.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                wait_for_input();
-                continue;
-            }
             Err(error) => Err(error),
         };
         let failed = read.is_err();
@@ -87,10 +113,11 @@ fn read_chunks(input: &mut impl Read, chunks: &SyncSender<io::Result<Vec<u8>>>, 
     }
 }
 
-/// Waits for input, in case another process made it non-blocking.
-fn wait_for_input() {
+/// Waits for input; returns `false` if the thread is to end.
+fn waits_for_input(stop: &OwnedFd) -> bool {
     let stdin = io::stdin();
-    let mut poll = [PollFd::new(&stdin, PollFlags::IN)];
-    // An error is ignored: the next read reports it.
-    let _ = rustix::event::poll(&mut poll, None);
+    let mut poll = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+    // Another error is ignored: the next read reports it.
+    while rustix::event::poll(&mut poll, None) == Err(Errno::INTR) {}
+    poll[1].revents().is_empty()
 }

@@ -3,6 +3,7 @@
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{BatchBuilder, Block, LongLine, Origin, Permit, Polled, SourceCx};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +56,13 @@ impl StreamLines {
         let rest = self.chunks.iter().flatten().skip(self.used).copied().collect();
         (self.chunks, self.used) = (VecDeque::new(), 0);
         rest
+    }
+
+    /// Drops the buffered bytes; returns their range in the stream.
+    pub fn give_up(&mut self) -> Range<u64> {
+        let begin = self.offset;
+        self.consume(self.waiting());
+        begin..self.offset
     }
 
     /// Returns the number of buffered bytes.
