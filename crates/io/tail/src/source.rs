@@ -498,8 +498,8 @@ impl FileSource {
         );
         let (path, before) = (old.path().to_path_buf(), old.origin().clone());
         let again = old.content().and_then(|content| Candidate::of(path, content.duplicate()));
-        match again.and_then(|candidate| self.adopt(candidate, 0)) {
-            Ok(mut tail) => {
+        match again.and_then(|candidate| self.adopt_rewritten(candidate, cx)) {
+            Ok(Some(mut tail)) => {
                 cx.counters.noted("truncations", 1);
                 if let Some(old) = self.files.get_mut(id) {
                     self.retention.move_link(old, &mut tail, &cx.info.id);
@@ -512,18 +512,23 @@ impl FileSource {
                 }
                 self.insert(vec![tail], cx);
             }
+            Ok(None) => self.poll_later(id, cx),
             Err(error) => {
                 log::warn!(
                     "source {}: cannot read a truncated file: {error}; trying again",
                     cx.info.id
                 );
-                if let Some(old) = self.files.get_mut(id) {
-                    old.skip_poll();
-                    self.schedule.poll_at(old, cx.now.since_start + UNWATCHED_POLL);
-                }
+                self.poll_later(id, cx);
             }
         }
         false
+    }
+
+    fn poll_later(&mut self, id: OriginId, cx: &SourceCx<'_>) {
+        if let Some(tail) = self.files.get_mut(id) {
+            tail.skip_poll();
+            self.schedule.poll_at(tail, cx.now.since_start + UNWATCHED_POLL);
+        }
     }
 
     fn forget(&self, id: OriginId, cx: &SourceCx<'_>) {

@@ -110,6 +110,42 @@ impl FileSource {
         tail.is_some_and(|tail| tail.gone_since().is_none() && !tail.is_rotated())
     }
 
+    /// Adopts the new content of a rewritten file: a copy of another one if it is, as programs that
+    /// keep one copy write each over the last, else a new file. `None` as long as data of its
+    /// original is in flight.
+    pub(super) fn adopt_rewritten(
+        &mut self,
+        mut candidate: Candidate,
+        cx: &SourceCx<'_>,
+    ) -> io::Result<Option<Tail>> {
+        self.load_originals(std::slice::from_ref(&candidate.path), cx);
+        let mut originals = self.in_place();
+        if self.handle_truncations(&candidate, &originals, cx) {
+            originals = self.in_place();
+        }
+        if self.orphans.is_in_flight(&mut candidate) {
+            return Ok(None);
+        }
+        if let Some(orphan) = self.orphans.take(&mut candidate) {
+            log_continuation(orphan.name(), &candidate, cx);
+            let known = orphan.into_known(&mut candidate);
+            return Ok(Some(self.resume_candidate(candidate, known)));
+        }
+        match self.original_of(&mut candidate, &originals, &mut [], |tail| !is_rotated(tail)) {
+            Some(of) => self.adopt_copy(candidate, of, &mut [], cx).map(Some),
+            None => self.adopt_included(candidate, cx).map(Some),
+        }
+    }
+
+    /// Returns the files that have the path under which they were first seen. Their names are
+    /// shorter than those of their copies, so handling one never leads back to it.
+    fn in_place(&self) -> Originals {
+        let mut originals = Originals::default();
+        let in_place = self.files.iter().filter(|tail| tail.path() == Path::new(tail.name()));
+        in_place.for_each(|tail| tail.add_to(&mut originals));
+        originals
+    }
+
     /// Handles possible originals of the candidate that were truncated, as the copy does not match
     /// their new content. Returns whether there were any.
     fn handle_truncations(

@@ -82,6 +82,26 @@ fn copytruncate_neither_repeats_nor_loses_lines() {
     }
 }
 
+/// A program may keep one copy, and write each over the last.
+#[test]
+fn copies_over_an_older_copy_are_not_read_again() {
+    for include in ["*.log*", "*.log"] {
+        let mut fixture = Fixture::new(json!({ "include": include }), &["out"]);
+        let mut seen = Vec::new();
+        for generation in 0..5 {
+            let first = generation * 100;
+            fixture.append("a.log", numbered(first, first + 20));
+            seen.extend(numbers(&settle(&mut fixture)));
+            // The last line is read from the copy.
+            fixture.append("a.log", numbered(first + 20, first + 21));
+            copy_truncate(&fixture, "a.log", "a.log.1");
+            seen.extend(numbers(&settle(&mut fixture)));
+        }
+        let all: Vec<_> = (0..5).flat_map(|n| n * 100..n * 100 + 21).collect();
+        assert_eq!(seen, all, "{include}");
+    }
+}
+
 /// The same if the new content is longer than the old one at the next poll.
 #[test]
 fn a_truncated_file_that_grew_past_its_old_length_is_a_new_file() {
