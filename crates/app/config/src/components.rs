@@ -7,16 +7,17 @@ use std::path::{Path, PathBuf};
 
 use millstream_components::component::AnyComponent;
 use millstream_engine::{Pace, Priority};
-use millstream_model::{Kind, Size};
+use millstream_model::{Kind, OptionError, Size};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::check::describe::found;
+use super::check::retype::retype;
 use super::check::{self, Spot};
 use super::fault::{Fault, Place};
 use super::files::fingerprint_of;
 use super::node::{Entry, Node, Value, entries_to_json};
 use super::schema::{COMMON_KEYS, component_schema};
-use super::secret::leaks;
+use super::secret::{advice, masked, masked_advice, subject};
 use super::task_files::{Owner, Reader};
 use super::{Catalog, Component, aliases, buffer, suggest};
 
@@ -71,7 +72,9 @@ pub fn read(
         let schema = component_schema(kind, type_name, options);
         let owner = Owner { kind, type_name, schema: &schema, catalog };
         let expanded = task_files.expand(entry, &owner, &mut draft.warnings);
-        let entry = expanded.as_ref().unwrap_or(entry);
+        let mut entry = expanded.unwrap_or_else(|| entry.clone());
+        retype(&mut entry.node, &schema);
+        let entry = &entry;
         let spot = Spot { key: "", place: &entry.place };
         own.extend(check::check(&entry.node, &schema, catalog.formats(), spot));
         if own.is_empty() && !entry.node.has_hole() {
@@ -226,14 +229,9 @@ fn buffer_entry(kind: Kind, node: &Node) -> Option<&Entry> {
 
 /// Reports options that match their schema and still cannot be decoded.
 fn undecodable(entry: &Entry, message: &str) -> Fault {
-    if leaks(message, &entry.node.secrets()) {
-        return invalid_variable(&entry.place);
-    }
+    // It may be about any of them.
+    let message = masked(message, &entry.node.all_substituted(), &[]);
     Fault::new(&entry.place, message, "compare with the sample of this component")
-}
-
-fn invalid_variable(place: &Place) -> Fault {
-    Fault::new(place, "the value of a variable is invalid here", "check what the variable holds")
 }
 
 /// Returns the attributes with every value as its text: `version: 1.10` stays `1.10`.
@@ -277,17 +275,24 @@ pub fn option_faults(
 }
 
 fn faults_of(decoded: &AnyComponent, node: &Node, place_of_all: &Place) -> Vec<Fault> {
-    let secrets = node.secrets();
-    let found = decoded.check().into_iter().map(|error| {
-        let at = node.nearest(&error.pointer);
-        let place = if std::ptr::eq(at, node) { place_of_all } else { &at.place };
-        if leaks(&error.what, &secrets) || leaks(&error.advice, &secrets) {
-            return invalid_variable(place);
-        }
-        let key = pointer_key(&error.pointer).map_or(String::new(), |key| format!("`{key}`: "));
-        Fault::new(place, format!("{key}{}", error.what), error.advice)
-    });
+    let found = decoded.check().into_iter().map(|error| option_fault(&error, node, place_of_all));
     found.collect()
+}
+
+/// Returns an error of a component's check at its option, without the values of variables.
+fn option_fault(error: &OptionError, node: &Node, place_of_all: &Place) -> Fault {
+    let at = node.nearest(&error.pointer);
+    let place = if std::ptr::eq(at, node) { place_of_all } else { &at.place };
+    let others = node.all_substituted();
+    // An error of a whole map rarely quotes what is in it.
+    let is_map = matches!(at.value, Value::Map(_));
+    let own = if is_map { Vec::new() } else { at.all_substituted() };
+    let option = match &at.template {
+        Some(_) => pointer_path(&error.pointer),
+        None => pointer_key(&error.pointer).unwrap_or_default().to_owned(),
+    };
+    let what = format!("{}{}", subject(at, &option), masked(&error.what, &own, &others));
+    Fault::new(place, what, advice(at, masked_advice(&error.advice, &own, &others)))
 }
 
 /// Warns about files that cannot be read now. They need to exist only when the component connects:
@@ -342,7 +347,17 @@ fn unreadable(path: &Path) -> Option<String> {
     opened.err().map(|error| format!("the file cannot be read ({error})"))
 }
 
+/// Returns the keys of a JSON pointer, without list indices.
+fn pointer_path(pointer: &str) -> String {
+    let keys: Vec<&str> = pointer.split('/').filter(|step| is_key(step)).collect();
+    keys.join(".")
+}
+
 /// Returns the last key of a JSON pointer that is not a list index.
 fn pointer_key(pointer: &str) -> Option<&str> {
-    pointer.rsplit('/').find(|step| !step.is_empty() && step.parse::<usize>().is_err())
+    pointer.rsplit('/').find(|step| is_key(step))
+}
+
+fn is_key(step: &str) -> bool {
+    !step.is_empty() && step.parse::<usize>().is_err()
 }

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use super::check::retype::retype;
 use super::check::{self, Spot};
 use super::fault::{Fault, Place};
 use super::node::{Entry, Node, Value};
@@ -295,8 +296,15 @@ pub fn read(
     allowed: Option<u64>,
     faults: &mut Vec<Fault>,
 ) -> Read {
-    let node = Node { value: Value::Map(entries), place: start.clone(), template: None };
-    let found = check::check(&node, &schema(), &[], Spot { key: "", place: start });
+    let mut node = Node {
+        value: Value::Map(entries),
+        place: start.clone(),
+        template: None,
+        substituted: Vec::new(),
+    };
+    let schema = schema();
+    retype(&mut node, &schema);
+    let found = check::check(&node, &schema, &[], Spot { key: "", place: start });
     if !found.is_empty() || node.has_hole() {
         faults.extend(found);
         return Read::default();

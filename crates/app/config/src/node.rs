@@ -3,6 +3,7 @@
 use serde_json::{Map, Number, Value as Json};
 
 use super::fault::Place;
+use super::secret::Substituted;
 
 /// A value and its position.
 #[derive(Clone, Debug)]
@@ -12,6 +13,8 @@ pub struct Node {
     /// The text as written in the file, if a variable was substituted in it. Shown instead of the
     /// value.
     pub template: Option<String>,
+    /// What was substituted in it, without defaults.
+    pub substituted: Vec<Substituted>,
 }
 
 /// The value of a node.
@@ -127,12 +130,13 @@ impl Node {
     }
 
     /// Returns every value here and below that came from a variable.
-    pub fn secrets(&self) -> Vec<&str> {
+    pub fn all_substituted(&self) -> Vec<&Substituted> {
         match &self.value {
-            Value::Scalar(scalar) if self.template.is_some() => vec![&scalar.text],
-            Value::Scalar(_) | Value::Hole => Vec::new(),
-            Value::Seq(items) => items.iter().flat_map(Node::secrets).collect(),
-            Value::Map(entries) => entries.iter().flat_map(|entry| entry.node.secrets()).collect(),
+            Value::Scalar(_) | Value::Hole => self.substituted.iter().collect(),
+            Value::Seq(items) => items.iter().flat_map(Node::all_substituted).collect(),
+            Value::Map(entries) => {
+                entries.iter().flat_map(|entry| entry.node.all_substituted()).collect()
+            }
         }
     }
 

@@ -144,7 +144,7 @@ impl Builder {
             Body::Seq(items) => Value::Seq(items),
             Body::Map(map) => Value::Map(self.merge(map)),
         };
-        self.finish(Node { value, place, template: None }, anchor, 1)
+        self.finish(Node { value, place, template: None, substituted: Vec::new() }, anchor, 1)
     }
 
     /// Attaches a complete value of `count` nodes.
@@ -212,7 +212,7 @@ impl Builder {
                 }
             };
         let value = Value::Scalar(Scalar { data, text: text.to_owned(), plain });
-        Node { value, place, template: None }
+        Node { value, place, template: None, substituted: Vec::new() }
     }
 
     fn collection_tag(&mut self, tag: Option<&Tag>, expected: &str, place: &Place) {

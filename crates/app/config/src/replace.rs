@@ -11,6 +11,7 @@ use super::fault::Fault;
 use super::node::{Data, Node, Value};
 use super::redact::is_secret_name;
 use super::scalar;
+use super::secret::Substituted;
 
 /// Most bytes of `${file:...}`.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -66,6 +67,7 @@ fn is_secret_variable(name: &str) -> bool {
 fn replace_scalar(node: &mut Node, environment: Environment<'_>, faults: &mut Vec<Fault>) {
     let Value::Scalar(scalar) = &mut node.value else { return };
     let (mut text, mut secret, mut whole) = (String::new(), false, true);
+    let mut substituted = Vec::new();
     for piece in pieces(&scalar.text) {
         if let Piece::Text(literal) = piece {
             text += literal;
@@ -73,7 +75,10 @@ fn replace_scalar(node: &mut Node, environment: Environment<'_>, faults: &mut Ve
         }
         secret = true;
         match piece.value(environment) {
-            Ok(value) => text += &value,
+            Ok(value) => {
+                text += &value;
+                substituted.extend(piece.substituted(value));
+            }
             Err((what, advice)) => {
                 faults.push(Fault::new(&node.place, what, advice));
                 whole = false;
@@ -87,6 +92,7 @@ fn replace_scalar(node: &mut Node, environment: Environment<'_>, faults: &mut Ve
     scalar.data = if scalar.plain { scalar::resolve(&text) } else { Data::Text };
     let template = std::mem::replace(&mut scalar.text, text);
     node.template = secret.then_some(template);
+    node.substituted = substituted;
 }
 
 /// A piece of a scalar's text.
@@ -143,6 +149,17 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Piece<'_> {
+    /// Returns what messages must not show of its value: a default is in the file anyway.
+    fn substituted(&self, value: String) -> Option<Substituted> {
+        let shown = match *self {
+            Piece::Variable { default, .. } if default == Some(&*value) => return None,
+            Piece::Variable { name, .. } => format!("${{{name}}}"),
+            Piece::File(path) => format!("${{file:{path}}}"),
+            Piece::Text(_) | Piece::Bad(_) => return None,
+        };
+        Some(Substituted { shown, value })
+    }
+
     /// Returns the substituted value, or what is wrong and what to write instead.
     fn value(&self, environment: Environment<'_>) -> Result<String, (String, String)> {
         match *self {

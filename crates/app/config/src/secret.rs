@@ -1,28 +1,190 @@
-//! Keeps values of variables out of messages.
+//! Masks the values of variables in messages.
 
-/// How many consecutive characters count as part of a secret.
+use std::collections::HashSet;
+
+use millstream_model::secrets::MASK;
+
+use super::node::Node;
+
+/// Fewest consecutive characters of a value that are masked in an error about its option, which may
+/// quote any part of it.
 const PART: usize = 4;
 
-/// Whether `message` contains one of `secrets` or part of one, ignoring case.
-pub fn leaks(message: &str, secrets: &[&str]) -> bool {
-    let message = message.to_lowercase();
-    secrets.iter().any(|secret| {
-        let secret: Vec<char> = secret.to_lowercase().chars().collect();
-        let size = secret.len().clamp(1, PART);
-        secret.windows(size).any(|part| message.contains(&part.iter().collect::<String>()))
-    })
+/// The same for other errors: more than `https://`, which may be their own word.
+const PART_ELSEWHERE: usize = 9;
+
+/// A value that replaced a variable or the name of a file.
+#[derive(Clone, Debug)]
+pub struct Substituted {
+    /// What messages show instead, such as `${NAME}`.
+    pub shown: String,
+    /// The value.
+    pub value: String,
+}
+
+/// Returns a message without the values of variables: `${NAME}` takes the place of a whole value,
+/// `REDACTED` that of a part. Ignores case. `own` are the values of the option that the message is
+/// about, `others` those of other options.
+pub fn masked(message: &str, own: &[&Substituted], others: &[&Substituted]) -> String {
+    let chars: Vec<char> = message.chars().collect();
+    let folded = fold(message);
+    let mut replacements = vec![None; chars.len()];
+    for substituted in others {
+        let value = fold(&substituted.value);
+        let part = PART_ELSEWHERE.max(value.len() / 2);
+        mark_parts(&folded, &value, part, &mut replacements);
+        mark_whole(&folded, &value, &substituted.shown, &mut replacements);
+    }
+    for substituted in own {
+        let value = fold(&substituted.value);
+        mark_parts(&folded, &value, PART, &mut replacements);
+        mark_whole(&folded, &value, &substituted.shown, &mut replacements);
+    }
+    replaced(&chars, &replacements)
+}
+
+/// Returns advice without the values of variables. Only what it quotes may be any part of the option's
+/// own value; its other words, such as `http://` in an example, are those of the program.
+pub fn masked_advice(advice: &str, own: &[&Substituted], others: &[&Substituted]) -> String {
+    let all = [own, others].concat();
+    let mut text = String::new();
+    let mut is_quoted = false;
+    for part in advice.split_inclusive(['`', '"']) {
+        let of_part = if is_quoted { masked(part, own, others) } else { masked(part, &[], &all) };
+        text += &of_part;
+        is_quoted = !is_quoted;
+    }
+    text
+}
+
+/// Returns the start of a message about an option: its name, and the variable in it.
+pub fn subject(node: &Node, option: &str) -> String {
+    match &node.template {
+        Some(template) => format!("`{option}` (from `{template}`): "),
+        None if option.is_empty() => String::new(),
+        None => format!("`{option}`: "),
+    }
+}
+
+/// Returns what to write instead, or where to look if a check of a variable's value does not say.
+pub fn advice(node: &Node, given: String) -> String {
+    match &node.template {
+        Some(_) if given.is_empty() => "check what the variable holds".to_owned(),
+        _ => given,
+    }
+}
+
+/// Returns the characters in lower case, one for each.
+fn fold(text: &str) -> Vec<char> {
+    text.chars().map(|c| c.to_lowercase().next().unwrap_or(c)).collect()
+}
+
+fn mark_parts(message: &[char], value: &[char], part: usize, replacements: &mut [Option<&str>]) {
+    let parts: HashSet<&[char]> = value.windows(part).collect();
+    for (at, window) in message.windows(part).enumerate() {
+        if parts.contains(window) {
+            replacements[at..at + part].fill(Some(MASK));
+        }
+    }
+}
+
+/// Marks where the whole value is, unless it is in the middle of a word.
+fn mark_whole<'s>(
+    message: &[char],
+    value: &[char],
+    shown: &'s str,
+    replacements: &mut [Option<&'s str>],
+) {
+    if value.is_empty() {
+        return;
+    }
+    for (at, window) in message.windows(value.len()).enumerate() {
+        let end = at + value.len();
+        if window == value && is_boundary(message, at) && is_boundary(message, end) {
+            replacements[at..end].fill(Some(shown));
+        }
+    }
+}
+
+/// Whether no word continues at a position.
+fn is_boundary(message: &[char], at: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|before| message.get(before));
+    let is_word = |c: Option<&char>| c.is_some_and(|c| c.is_alphanumeric());
+    !(is_word(before) && is_word(message.get(at)))
+}
+
+fn replaced(chars: &[char], replacements: &[Option<&str>]) -> String {
+    let mut text = String::new();
+    let mut last = None;
+    for (c, replacement) in chars.iter().zip(replacements) {
+        match replacement {
+            None => text.push(*c),
+            Some(shown) if last != Some(*shown) => text += shown,
+            Some(_) => {}
+        }
+        last = *replacement;
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The whole secret, a part of it and other letter cases are found; unrelated texts are not.
+    fn this(message: &str, value: &str) -> String {
+        masked(message, &[&of(value)], &[])
+    }
+
+    fn other(message: &str, value: &str) -> String {
+        masked(message, &[], &[&of(value)])
+    }
+
+    fn of(value: &str) -> Substituted {
+        Substituted { shown: "${V}".into(), value: value.into() }
+    }
+
+    /// A whole value, a part and other letter cases are masked; other text stays.
     #[test]
-    fn parts_count() {
-        assert!(leaks("bad value hunter2", &["hunter2"]));
-        assert!(leaks("unclosed class at 'NTER'", &["hunter2"]));
-        assert!(leaks("x1 is wrong", &["x1"]));
-        assert!(!leaks("not a number", &["hunter2", ""]));
+    fn values_and_their_parts_are_masked() {
+        assert_eq!(this("bad value hunter2, hunter2!", "hunter2"), "bad value ${V}, ${V}!");
+        assert_eq!(this("unclosed class at 'NTER'", "hunter2"), "unclosed class at 'REDACTED'");
+        assert_eq!(this("`x1` is wrong in x10", "x1"), "`${V}` is wrong in x10");
+        assert_eq!(this("`%Q` is unknown", "%Q"), "`${V}` is unknown");
+        assert_eq!(this("not a number", "hunter2"), "not a number");
+        assert_eq!(this("ends in huntér2", "HUNTÉR2"), "ends in ${V}");
+        assert_eq!(this("nothing", ""), "nothing");
+    }
+
+    /// An error about another option keeps words that a value happens to have too.
+    #[test]
+    fn errors_about_other_options_keep_their_words() {
+        let uri = "https://logs.example.com/in";
+        let advice = "write for example http://proxy.example:3128";
+        assert_eq!(other(advice, uri), advice);
+        assert_eq!(other("cannot reach logs.example.com", uri), "cannot reach REDACTED");
+        assert_eq!(other("after \"hunter2\"", "hunter2"), "after \"${V}\"");
+    }
+
+    /// Advice keeps its own words, and shows no part of a value in what it quotes.
+    #[test]
+    fn advice_keeps_its_words() {
+        let advice = |text: &str, value: &str| masked_advice(text, &[&of(value)], &[]);
+        let example = "write for example http://host:8080/path";
+        assert_eq!(advice(example, "https/localhost/x"), example);
+        assert_eq!(
+            advice("write `hunter2` before it", "(?<=hunter2)x"),
+            "write `REDACTED` before it"
+        );
+        assert_eq!(advice("write hunter2", "hunter2"), "write ${V}");
+    }
+
+    /// Of two values at one position, one is shown.
+    #[test]
+    fn values_may_overlap() {
+        let [host, uri] = [
+            of("search-1"),
+            Substituted { shown: "${U}".into(), value: "https://search-1/x".into() },
+        ];
+        assert_eq!(masked("at https://search-1/x", &[&host, &uri], &[]), "at ${U}");
     }
 }

@@ -15,7 +15,7 @@ pub fn syntax_fault(file: &Arc<str>, text: &str, error: &ScanError) -> Fault {
     }
     let place = Place { file: file.clone(), line: marker.line(), column: marker.col() + 1 };
     if is_variable(text, marker) {
-        let advice = "put quotes around it, or for a number write the keys on lines of their own";
+        let advice = "put quotes around it, also for a number";
         return Fault::new(&place, "an unquoted variable inside { } or [ ]", advice);
     }
     let info = error.info();
@@ -86,13 +86,13 @@ mod tests {
             ),
             (
                 "a: {b: ${B}}\n",
-                "f.yaml:1:9: an unquoted variable inside { } or [ ]; put quotes around it, or for a \
-                 number write the keys on lines of their own",
+                "f.yaml:1:9: an unquoted variable inside { } or [ ]; put quotes around it, also \
+                 for a number",
             ),
             (
                 "a: [${B}]\n",
-                "f.yaml:1:6: an unquoted variable inside { } or [ ]; put quotes around it, or for a \
-                 number write the keys on lines of their own",
+                "f.yaml:1:6: an unquoted variable inside { } or [ ]; put quotes around it, also \
+                 for a number",
             ),
             (
                 "a: %d\n",

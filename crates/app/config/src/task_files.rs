@@ -220,6 +220,7 @@ fn listed(patterns: &[String]) -> Vec<PathBuf> {
         value: Value::Scalar(scalar(text)),
         place: place.clone(),
         template: None,
+        substituted: Vec::new(),
     };
     patterns.iter().flat_map(|text| matching(&node(text)).unwrap_or_default()).collect()
 }

@@ -7,6 +7,7 @@
 pub mod describe;
 mod object;
 mod pick;
+pub mod retype;
 mod scalar;
 
 use millstream_console::Limit;

@@ -4,7 +4,7 @@ use serde_json::{Number, Value as Json};
 
 use super::super::fault::Fault;
 use super::super::node::{Data, Node, Scalar};
-use super::super::secret::leaks;
+use super::super::secret::{advice, masked, masked_advice, subject};
 use super::super::suggest;
 use super::{Checker, Spot, allowed_values};
 
@@ -44,11 +44,10 @@ impl<'a> Checker<'a> {
         }
         let format = leaf.get("format").and_then(Json::as_str)?;
         let message = self.format_check(format)?(text).err()?;
-        if node.template.is_some() && leaks(&message, &[text]) {
-            let what = format!("{}{} is not a valid {format}", spot.prefix(), node.quoted());
-            return Some(Fault::new(&node.place, what, "check what the variable holds"));
-        }
-        Some(Fault::from_message(&node.place, &spot.prefix(), &message))
+        let fault = Fault::from_message(&node.place, "", &message);
+        let own = node.all_substituted();
+        let what = format!("{}{}", subject(node, spot.key), masked(&fault.what, &own, &[]));
+        Some(Fault::new(&node.place, what, advice(node, masked_advice(&fault.advice, &own, &[]))))
     }
 }
 
@@ -86,7 +85,7 @@ fn range_fault<N>(node: &Node, value: N, (least, most): (N, N), spot: Spot<'_>) 
 where
     N: PartialOrd + std::fmt::Display,
 {
-    let (size, advice) = if value < least {
+    let (size, instead) = if value < least {
         ("small", format!("write at least {least}"))
     } else if value > most {
         ("large", format!("write at most {most}"))
@@ -95,7 +94,7 @@ where
     };
     let shown =
         node.template.as_ref().map_or(node.shown().to_owned(), |template| format!("`{template}`"));
-    Some(Fault::new(&node.place, format!("{}{shown} is too {size}", spot.prefix()), advice))
+    Some(Fault::new(&node.place, format!("{}{shown} is too {size}", spot.prefix()), instead))
 }
 
 /// Returns the range of an integer type by its name in schemas; a derived schema does not always

@@ -203,15 +203,22 @@ impl Component for TestComponent {
         }
     }
 
-    /// A password that starts with `hunter` is rejected, and quoted.
+    /// A password that starts with `hunter` is rejected, and quoted. So is an unlucky number of
+    /// retries, with an error about the environment.
     fn check(&self) -> Vec<OptionError> {
+        let mut errors = Vec::new();
+        if self.options.get("retries") == Some(&13.into()) {
+            let message = "the variable HTTPS_PROXY is not an address; write for example http://proxy.example:3128";
+            errors.push(OptionError::new("", message));
+        }
         match self.options.get("password").and_then(Json::as_str) {
             Some(password) if password.starts_with("hunter") => {
                 let message = format!("{password:?} is easily guessed; take a longer one");
-                vec![OptionError::new("/password", message)]
+                errors.push(OptionError::new("/password", message));
             }
-            _ => Vec::new(),
+            _ => {}
         }
+        errors
     }
 
     /// Every option that names a file.

@@ -177,6 +177,25 @@ fn variables_are_typed() {
     );
 }
 
+/// A quoted variable is a number where the option takes no text: inside `{ }` it cannot be unquoted.
+#[test]
+fn quoted_variables_are_numbers_where_no_text_fits() {
+    let config = good(
+        "sources: {in: {type: stdin}}\nlimits: {threads: '${THREADS:-2}', cpu: '${CPU:-1.5}'}\n\
+         sinks: {out: {type: console, inputs: [in], retries: '${PORT}', ratio: '${RATIO:-2}', color: '${COLOR:-true}', \
+         labels: {a: '${PORT}'}, endpoint: '${PORT}', password: '${PORT}'}}\n",
+    );
+    assert_eq!(config.globals.limits.threads, 2);
+    assert_eq!(config.globals.limits.cpu, Some(1.5));
+    assert_eq!(
+        config.components[1].options,
+        json!({
+            "retries": 7878, "ratio": 2, "color": true, "labels": {"a": 7878},
+            "endpoint": "7878", "password": "7878",
+        })
+    );
+}
+
 /// Unused outputs are allowed and reported as warnings, including side outputs.
 #[test]
 fn warnings() {

@@ -22,6 +22,7 @@ fn environment(name: &str) -> Option<String> {
         "LEVEL" => Some("verbose-secret".into()),
         "GLOB" => Some("/secret/[dir".into()),
         "SIZE" => Some("12345".into()),
+        "URL" => Some("https://logs.example.com/in".into()),
         "PASSWORD" => Some("hunter2".into()),
         _ => None,
     }

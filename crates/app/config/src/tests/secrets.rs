@@ -15,9 +15,9 @@ fn never_in_messages() {
         faults,
         [
             "m.yaml:1:14: `level`: unknown value `${LEVEL}`; write `error`, `warn`, `info`, `debug` or `trace`",
-            "m.yaml:2:18: `memory`: `${SIZE}` is not a valid size; check what the variable holds",
+            "m.yaml:2:18: `memory` (from `${SIZE}`): \"${SIZE}\" has no unit; write for example 64MiB or 512KiB",
             "m.yaml:2:38: `threads`: expected a whole number, found text in `${PASSWORD}`; write for example 2",
-            "m.yaml:6:15: `include`: `${GLOB}` is not a valid glob; check what the variable holds",
+            "m.yaml:6:15: `include` (from `${GLOB}`): bad glob \"${GLOB}\": unclosed character class; close it with ]",
             "m.yaml:7:15: `max_line`: `${SIZE}` is a bare number; write for example 64MiB",
             "m.yaml:8:16: `read_from`: unknown value `${PASSWORD}`; write `end` or `beginning`",
             "m.yaml:12:14: the input `${PASSWORD}` does not exist; name `f`",
@@ -46,7 +46,31 @@ fn never_through_a_components_check() {
     );
     assert_eq!(
         sink("${PASSWORD}"),
-        ["m.yaml:2:54: the value of a variable is invalid here; check what the variable holds"]
+        [
+            "m.yaml:2:54: `password` (from `${PASSWORD}`): \"${PASSWORD}\" is easily guessed; take a longer one"
+        ]
+    );
+}
+
+/// An error about something else than the variable is shown as it is, and a default is no secret.
+#[test]
+fn errors_about_other_options_stay() {
+    let sink = |password: &str| {
+        faults_of(&format!(
+            "sources: {{in: {{type: stdin}}}}\nsinks: {{out: {{type: console, inputs: [in], password: '{password}', \
+             endpoint: '${{URL}}', retries: 13}}}}\n"
+        ))
+    };
+    let of_environment =
+        "the variable HTTPS_PROXY is not an address; write for example http://proxy.example:3128";
+    assert_eq!(sink("long"), [format!("m.yaml:2:9: {of_environment}")]);
+    assert_eq!(
+        sink("${UNSET:-hunter3}"),
+        [
+            format!("m.yaml:2:9: {of_environment}"),
+            "m.yaml:2:54: `password` (from `${UNSET:-hunter3}`): \"hunter3\" is easily guessed; take a longer one"
+                .to_owned(),
+        ]
     );
 }
 
