@@ -91,6 +91,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-kafka",
             "millstream-model",
             "millstream-parsers",
+            "millstream-patterns",
             "millstream-points",
             "millstream-profiler",
             "millstream-receiver",
@@ -148,8 +149,14 @@ const ARROWS: &[(&str, &[&str])] = &[
         "millstream-engine",
         &["millstream-model", "millstream-recorder", "millstream-spool", "millstream-store"],
     ),
-    ("millstream-expressions", &["millstream-columns", "millstream-timestamps"]),
-    ("millstream-framing", &["millstream-scan", "millstream-timestamps", "millstream-zones"]),
+    (
+        "millstream-expressions",
+        &["millstream-columns", "millstream-patterns", "millstream-timestamps"],
+    ),
+    (
+        "millstream-framing",
+        &["millstream-patterns", "millstream-scan", "millstream-timestamps", "millstream-zones"],
+    ),
     (
         "millstream-fuzz",
         &[
@@ -193,8 +200,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "millstream-parsers",
-        &["millstream-columns", "millstream-framing", "millstream-scan", "millstream-timestamps"],
+        &[
+            "millstream-columns",
+            "millstream-framing",
+            "millstream-patterns",
+            "millstream-scan",
+            "millstream-timestamps",
+        ],
     ),
+    ("millstream-patterns", &[]),
     ("millstream-points", &["millstream-scan", "millstream-series"]),
     ("millstream-profiler", &[]),
     ("millstream-profiles", &["millstream-jfr"]),

@@ -7,7 +7,7 @@ use crate::util::condition::Condition;
 use crate::util::template::{Template, Use};
 use crate::{sinks, sources, transforms};
 use millstream_model::Kind;
-use millstream_parsers::look_around_advice;
+use millstream_patterns::{PatternUse, pattern_fault};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -143,20 +143,8 @@ fn glob(pattern: &str) -> Result<(), String> {
 
 fn regex(pattern: &str) -> Result<(), String> {
     let checked = regex::bytes::Regex::new(pattern);
-    checked
-        .map(drop)
-        .map_err(|error| format!("invalid regular expression: {}", regex_fault(pattern, &error)))
-}
-
-/// Returns what is wrong with an expression: what to write instead of look-around, or the reason
-/// alone, without the lines that mark its position.
-pub fn regex_fault(pattern: &str, error: &regex::Error) -> String {
-    let reason = || last_line(&error.to_string()).to_owned();
-    look_around_advice(pattern).unwrap_or_else(reason)
-}
-
-/// Returns the last line of a regex error, which has the reason; the lines before it mark the
-/// position.
-fn last_line(message: &str) -> &str {
-    message.lines().last().unwrap_or(message).trim_start_matches("error: ")
+    checked.map(drop).map_err(|error| {
+        let fault = pattern_fault(pattern, &error.to_string(), PatternUse::Condition);
+        format!("invalid regular expression: {fault}")
+    })
 }

@@ -86,7 +86,9 @@ const CASES: &[(&str, &[&str])] = &[
     ),
     (
         "tasks:\n  - { name: b, emit: { n: count() }, fields: { x: { regex: { pattern: '(' } } } }\n",
-        &["bad.yaml:2:71: `pattern`: is not a regular expression: unclosed group; use RE2 syntax"],
+        &[
+            r"bad.yaml:2:71: `pattern`: is not a regular expression: unclosed group at `(`; close it with `)`, or write `\(` for the character",
+        ],
     ),
     ("tasks: [ { name: b\n", &["bad.yaml:2:1: not YAML: "]),
     ("- b\n", &["bad.yaml:1:1: expected a map, found a list; write for example { ... }"]),

@@ -1,5 +1,6 @@
 //! Regular expressions for lines, with a fast path for those that start with a fixed prefix.
 
+use millstream_patterns::{PatternUse, pattern_fault};
 use regex::bytes::Regex;
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
@@ -41,9 +42,10 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// A description of the syntax error.
+    /// What is wrong, and what to write instead.
     pub fn new(text: &str) -> Result<Pattern, String> {
-        let regex = Regex::new(text).map_err(|error| error.to_string())?;
+        let regex = Regex::new(text)
+            .map_err(|error| pattern_fault(text, &error.to_string(), PatternUse::Condition))?;
         // Must match the options of `Regex::new`, which accepted the expression.
         let parsed = ParserBuilder::new().utf8(false).build().parse(text);
         let mut prefix = Vec::new();
@@ -195,5 +197,11 @@ mod tests {
             let (pattern, regex) = (Pattern::new(text).unwrap(), Regex::new(text).unwrap());
             prop_assert_eq!(pattern.is_match(&line), regex.is_match(&line), "{}", text);
         }
+    }
+
+    #[test]
+    fn errors_say_what_to_write() {
+        let error = Pattern::new(r"^(?!\s)").err().unwrap();
+        assert_eq!(error, r"`(?!\s)` is look-ahead, which is not supported; write `(?:\S|$)`");
     }
 }

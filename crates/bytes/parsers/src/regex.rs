@@ -10,9 +10,9 @@ mod tests;
 use crate::Parser;
 use crate::fields::{Fields, Reason};
 use crate::input::Input;
-use crate::look_around::look_around_advice;
 use crate::types::Type;
 use millstream_columns::{Cell, Kind};
+use millstream_patterns::{PatternUse, pattern_fault};
 use regex_automata::meta::{BuildError, Cache, Config, Regex as Expression};
 use regex_automata::util::primitives::NonMaxUsize;
 use regex_automata::util::syntax;
@@ -75,13 +75,8 @@ pub fn names(expression: &Expression) -> impl Iterator<Item = (usize, &str)> {
 
 /// Describes what is wrong with an expression, and what to write instead.
 fn fault(pattern: &str, error: &BuildError) -> String {
-    if let Some(advice) = look_around_advice(pattern) {
-        return advice;
-    }
     match (error.syntax_error(), error.size_limit()) {
-        (Some(error), _) => format!(
-            "{error}; backreferences and atomic groups are not supported: write the groups without them"
-        ),
+        (Some(error), _) => pattern_fault(pattern, &error.to_string(), PatternUse::Groups),
         (None, Some(limit)) => format!(
             "the compiled expression exceeds {limit} bytes; use fewer or smaller counted repetitions"
         ),

@@ -10,6 +10,7 @@ use crate::node::{Macro, MacroParts, Node};
 use crate::parser::function_advice;
 use crate::types::Types;
 use crate::value::{Error, Value};
+use millstream_patterns::{PatternUse, pattern_fault};
 use regex::bytes::Regex;
 use std::sync::Arc;
 
@@ -299,11 +300,9 @@ impl Compiler {
             return Err(Fault::new(pattern.at, "`matches` takes a literal pattern", advice));
         };
         let regex = Regex::new(pattern_text).map_err(|error| {
-            let why = error.to_string();
-            let why =
-                why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            let advice = "patterns use RE2 syntax, without look-around and backreferences";
-            Fault::new(pattern.at, format!("invalid pattern: {why}"), advice)
+            let why = pattern_fault(pattern_text, &error.to_string(), PatternUse::Condition);
+            let (what, advice) = why.split_once("; ").unwrap_or((&why, ""));
+            Fault::new(pattern.at, format!("invalid pattern: {what}"), advice)
         })?;
         Ok((Node::Matches(node.into(), regex), Types::BOOL))
     }

@@ -4,6 +4,7 @@ use crate::util::formats::parse_rfc3339;
 use crate::util::kafka::{OptionValue, Sasl, Tls};
 use millstream_kafka::Place;
 use millstream_model::{Interval, OptionError, Size};
+use millstream_patterns::{PatternUse, pattern_fault};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -199,8 +200,9 @@ impl KafkaConfig {
         let error = |(index, topic): (usize, &String)| {
             let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
             let message = match topic.strip_prefix('^') {
-                Some(_) => regex::bytes::Regex::new(topic).err().map(|_| {
-                    "is not a regular expression; write for example ^logs-.*".to_owned()
+                Some(_) => regex::bytes::Regex::new(topic).err().map(|error| {
+                    let why = pattern_fault(topic, &error.to_string(), PatternUse::Condition);
+                    format!("is not a regular expression: {why}")
                 })?,
                 None if !topic.is_empty() && topic.len() <= 249 && topic.chars().all(is_name) => {
                     return None;

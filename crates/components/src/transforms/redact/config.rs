@@ -3,9 +3,9 @@
 use super::Redact;
 use super::hide::Hide;
 use crate::component::{BuildCx, Component, TransformComponent};
-use crate::registry::regex_fault;
 use millstream_detect::{Detector, Detectors};
 use millstream_model::{BuildError, OptionError, Transform};
+use millstream_patterns::{PatternUse, pattern_fault};
 use regex::bytes::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -105,7 +105,8 @@ impl RedactConfig {
             }
             let regex = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build();
             let regex = regex.map_err(|error| {
-                at(format!("invalid regular expression: {}", regex_fault(pattern, &error)))
+                let fault = pattern_fault(pattern, &error.to_string(), PatternUse::Hidden);
+                at(format!("invalid regular expression: {fault}"))
             })?;
             match regex.is_match(b"") {
                 true => Err(at(

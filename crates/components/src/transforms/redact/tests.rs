@@ -284,6 +284,12 @@ fn errors_do_not_contain_the_key() {
         (json!({ "detect": [] }), "", "has no detector"),
         (json!({ "patterns": { "a b": "x" } }), "/patterns/a b", "appears in events"),
         (json!({ "patterns": { "a": "(" } }), "/patterns/a", "invalid regular expression"),
+        (
+            json!({ "patterns": { "a": r"(?<!x)\d{6}" } }),
+            "/patterns/a",
+            "invalid regular expression: `(?<!x)` is look-behind, which is not supported; write `(?:^|[^x])` before a \
+             group, `(…)`, for what to hide",
+        ),
         (json!({ "patterns": { "a": "x*" } }), "/patterns/a", "matches the empty text"),
         (json!({ "replace": "hash" }), "/key", "is missing: a hash without a key"),
         (json!({ "replace": "hash", "key": "s3cr" }), "/key", "is too short"),

@@ -1,6 +1,5 @@
 //! A task as it is configured.
 
-use crate::registry::regex_fault;
 use crate::transforms::windows::{
     Definition, Emit, TaskDefinition, check_names, escaped, is_field, is_name,
 };
@@ -8,6 +7,7 @@ use crate::util::condition::Condition;
 use indexmap::IndexMap;
 use millstream_expressions::json_path;
 use millstream_model::{Interval, OptionError};
+use millstream_patterns::{PatternUse, pattern_fault};
 use millstream_rules::{Extraction, Field, FieldType, Task};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -309,8 +309,8 @@ impl Group {
         let regex = match regex::bytes::Regex::new(&self.pattern) {
             Ok(regex) => regex,
             Err(error) => {
-                let why = regex_fault(&self.pattern, &error);
-                let message = format!("is not a regular expression: {why}; use RE2 syntax");
+                let why = pattern_fault(&self.pattern, &error.to_string(), PatternUse::Groups);
+                let message = format!("is not a regular expression: {why}");
                 return Some(OptionError::new("/regex/pattern", message));
             }
         };

@@ -160,7 +160,7 @@ fn errors_have_a_position_and_advice() {
         ),
         (
             "path.matches(\"(\")",
-            "line 1, column 14: invalid pattern: unclosed group; patterns use RE2 syntax, without look-around and backreferences",
+            r"line 1, column 14: invalid pattern: unclosed group at `(`; close it with `)`, or write `\(` for the character",
         ),
         (
             "package == 1",

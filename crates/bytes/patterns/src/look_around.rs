@@ -1,5 +1,7 @@
 //! Advice for expressions with look-around, which expressions in linear time do not have.
 
+use crate::PatternUse;
+
 /// The ways to look around, with the words for messages.
 const OPENERS: &[(&str, Look)] = &[
     ("(?<!", Look { is_behind: true, is_negative: true }),
@@ -18,33 +20,62 @@ struct Look {
 }
 
 /// Returns what to write instead of the first look-around in an expression; [`None`] if it has none.
-pub fn look_around_advice(pattern: &str) -> Option<String> {
+pub fn look_around_fault(pattern: &str, of: PatternUse) -> Option<String> {
     let at = first(pattern)?;
     let (opener, look) = OPENERS.iter().find(|(opener, _)| pattern[at..].starts_with(opener))?;
     let rest = &pattern[at + opener.len()..];
     let inner = &rest[..closing(rest)];
     let name = if look.is_behind { "look-behind" } else { "look-ahead" };
     let written = format!("`{opener}{inner})` is {name}, which is not supported");
-    Some(format!("{written}: {}", look.instead(inner)))
+    Some(format!("{written}; {}", look.instead(inner, of)))
 }
 
 impl Look {
-    fn instead(self, inner: &str) -> String {
-        let place = if self.is_behind { "before" } else { "behind" };
-        match (self.is_negative, negated(inner)) {
-            (true, _) if WORDS.contains(&inner) => r"write `\b`".to_owned(),
-            (true, Some(other)) if self.is_behind => format!("write `(?:^|{other})`"),
-            (true, Some(other)) => format!("write `(?:{other}|$)`"),
-            (true, None) => {
-                "leave it out, and exclude what it excludes by a condition of its own".to_owned()
-            }
-            (false, _) => {
+    fn instead(self, inner: &str, of: PatternUse) -> String {
+        let rewrite = match (self.is_negative, negated(inner)) {
+            // This matches no character, so it changes nothing else.
+            (true, _) if WORDS.contains(&inner) => return r"write `\b`".to_owned(),
+            (true, None) => return without(of),
+            (true, Some(other)) if self.is_behind => format!("(?:^|{other})"),
+            (true, Some(other)) => format!("(?:{other}|$)"),
+            (false, _) => inner.to_owned(),
+        };
+        // What the rewrite matches is part of the match.
+        match of {
+            PatternUse::Condition => format!("write `{rewrite}`"),
+            PatternUse::Groups if self.is_negative => format!("write `{rewrite}`"),
+            PatternUse::Groups => {
+                let place = self.place();
                 format!(
-                    "write `{inner}` {place} a group with a name, `(?<name>…)`, for what you want"
+                    "write `{rewrite}` {place} a group with a name, `(?<name>…)`, for what you want"
+                )
+            }
+            PatternUse::Hidden => {
+                let place = self.place();
+                format!(
+                    "write `{rewrite}` {place} a group, `(…)`, for what to hide: only the group is hidden"
                 )
             }
         }
     }
+
+    fn place(self) -> &'static str {
+        if self.is_behind { "before" } else { "behind" }
+    }
+}
+
+/// Returns advice for look-around that has no short rewrite.
+fn without(of: PatternUse) -> String {
+    let advice = match of {
+        PatternUse::Condition => {
+            "write what does match instead, or exclude it by another condition"
+        }
+        PatternUse::Groups => "leave it out, and exclude what it excludes by another condition",
+        PatternUse::Hidden => {
+            "leave it out, and put what to hide in a group, `(…)`, with more of the text around it"
+        }
+    };
+    advice.to_owned()
 }
 
 /// Returns the position of the first look-around outside of classes and escapes.
@@ -126,21 +157,35 @@ mod tests {
             (r"(?<=id=)\d+", "`(?<=id=)` is look-behind", "`id=`"),
             (r"\d+(?=(ms|s)\))", r"`(?=(ms|s)\))` is look-ahead", r"`(ms|s)\)`"),
         ] {
-            let advice = look_around_advice(pattern).unwrap();
+            let advice = look_around_fault(pattern, PatternUse::Groups).unwrap();
             assert!(advice.starts_with(written) && advice.contains(instead), "{pattern}: {advice}");
             let rewrite = instead.trim_matches('`');
-            assert!(regex_automata::meta::Regex::new(rewrite).is_ok(), "{rewrite}");
+            assert!(regex::bytes::Regex::new(rewrite).is_ok(), "{rewrite}");
         }
-        let whole = look_around_advice("a(?!foo|bar)").unwrap();
-        assert!(whole.contains("a condition of its own"), "{whole}");
-        let open = look_around_advice("a(?=b").unwrap();
+        let whole = look_around_fault("a(?!foo|bar)", PatternUse::Groups).unwrap();
+        assert!(whole.contains("another condition"), "{whole}");
+        let open = look_around_fault("a(?=b", PatternUse::Groups).unwrap();
         assert!(open.contains("write `b`"), "{open}");
+    }
+
+    /// A rewrite matches more than look-around does, so what is hidden needs a group.
+    #[test]
+    fn what_is_hidden_needs_a_group() {
+        let fault = |pattern: &str, of| look_around_fault(pattern, of).unwrap();
+        let hidden = fault(r"(?<!x)\d{6}", PatternUse::Hidden);
+        let advice = "; write `(?:^|[^x])` before a group, `(…)`, for what to hide: only the group is hidden";
+        assert!(hidden.ends_with(advice), "{hidden}");
+        assert!(fault(r"(?<!\d)x", PatternUse::Hidden).contains(r"`(?:^|\D)` before a group"));
+        assert!(fault("(?<=id=)x", PatternUse::Hidden).contains("`id=` before a group, `(…)`"));
+        assert!(fault(r"x(?!\w)", PatternUse::Hidden).ends_with(r"; write `\b`"));
+        assert!(fault(r"^(?!\s)", PatternUse::Condition).ends_with(r"; write `(?:\S|$)`"));
+        assert!(fault("a(?=b)", PatternUse::Condition).ends_with("; write `b`"));
     }
 
     #[test]
     fn other_groups_are_none() {
         for pattern in ["(?<a>x)", "(?P<a>x)", "(?:x)", r"\(?=x", "[(?=]", "(?i)x", ""] {
-            assert_eq!(look_around_advice(pattern), None, "{pattern}");
+            assert_eq!(look_around_fault(pattern, PatternUse::Groups), None, "{pattern}");
         }
     }
 }

@@ -1,0 +1,258 @@
+//! What is wrong with a regular expression, and what to write instead.
+//!
+//! A separate crate because it cuts a dependency: options, parsers, multi-line rules and expressions
+//! give the same advice without each other.
+//!
+//! ```
+//! use millstream_patterns::{PatternUse, pattern_fault};
+//! let error = regex::bytes::Regex::new(r"\d+\Z").unwrap_err().to_string();
+//! assert_eq!(
+//!     pattern_fault(r"\d+\Z", &error, PatternUse::Condition),
+//!     r"unrecognized escape sequence at `\Z`; write `$`, or `\z` in multi-line mode"
+//! );
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod look_around;
+
+use look_around::look_around_fault;
+
+/// Most characters of an expression that a message quotes.
+const QUOTED_MAX: usize = 24;
+
+/// What a match of an expression is for. Advice depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatternUse {
+    /// Whether a text matches.
+    Condition,
+    /// Its named groups are extracted.
+    Groups,
+    /// Group 1, or the whole match without a group, is hidden.
+    Hidden,
+}
+
+/// Returns what is wrong with an expression, and what to write instead. `error` is the message of the
+/// crate `regex`.
+pub fn pattern_fault(pattern: &str, error: &str, of: PatternUse) -> String {
+    let reason = reason(error);
+    if reason.contains("look-around")
+        && let Some(fault) = look_around_fault(pattern, of)
+    {
+        return fault;
+    }
+    if reason.contains("size limit") {
+        return "the compiled expression is too large; use fewer or smaller counted repetitions"
+            .to_owned();
+    }
+    let rest = position(pattern, error).map(|at| chars_from(pattern, at));
+    let quoted = rest.map_or(String::new(), |rest| format!(" at `{}`", shortened(rest)));
+    format!("{reason}{quoted}; {}", advice(pattern, reason, rest.unwrap_or_default(), of))
+}
+
+/// Returns the last line of an error, which has the reason; those before it mark the position.
+fn reason(error: &str) -> &str {
+    error.lines().last().unwrap_or(error).trim_start_matches("error: ")
+}
+
+/// Returns the position in characters that an error marks with `^`; [`None`] if the expression has
+/// several lines.
+fn position(pattern: &str, error: &str) -> Option<usize> {
+    const INDENT: usize = 4;
+    let mut lines = error.lines().skip_while(|line| line.get(INDENT..) != Some(pattern)).skip(1);
+    let marks = lines.next()?.trim_end();
+    let is_marks = marks.ends_with('^') && marks.chars().all(|c| c == ' ' || c == '^');
+    // The last of several marks is where the error was noticed.
+    let start = marks.trim_end_matches('^').len();
+    is_marks.then(|| start.saturating_sub(INDENT))
+}
+
+fn chars_from(text: &str, at: usize) -> &str {
+    text.char_indices().nth(at).map_or("", |(at, _)| &text[at..])
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Returns what to write instead. `rest` is the expression from the error on.
+fn advice(pattern: &str, reason: &str, rest: &str, of: PatternUse) -> String {
+    /// Advice by a part of the reason.
+    const BY_REASON: &[(&str, &str)] = &[
+        ("unclosed group", r"close it with `)`, or write `\(` for the character"),
+        ("unopened group", r"open it with `(`, or write `\)` for the character"),
+        ("unclosed character class", r"close it with `]`, or write `\[` for the character"),
+        ("duplicate capture group name", "give each group another name"),
+        ("Unicode property not found", r"write for example `\p{L}` for letters"),
+        ("backreferences", "repeat what the group contains"),
+        ("missing expression", r"write `.*` for any text, or a backslash before the character"),
+        ("repetition quantifier", r"write for example `{2}` or `{1,3}`, or `\{` for the character"),
+        ("incomplete escape", r"write `\\` for a backslash"),
+    ];
+    let own = grok(pattern, of).or_else(|| group_name(pattern, reason));
+    let own = own.or_else(|| atomic(reason, pattern)).or_else(|| escape(reason, rest));
+    let by_reason = || BY_REASON.iter().find(|(part, _)| reason.contains(part));
+    own.or_else(|| by_reason().map(|(_, advice)| (*advice).to_owned()))
+        .unwrap_or_else(|| "the syntax is that of https://docs.rs/regex/#syntax".to_owned())
+}
+
+/// Returns advice for an expression with `%{NAME}`, which is grok.
+fn grok(pattern: &str, of: PatternUse) -> Option<String> {
+    let is_name = |rest: &str| rest.starts_with(|c: char| c.is_ascii_uppercase());
+    pattern.match_indices("%{").find(|(at, opener)| is_name(&pattern[at + opener.len()..]))?;
+    let advice = match of {
+        PatternUse::Groups => "`%{` belongs to grok: write `format: grok`",
+        PatternUse::Condition | PatternUse::Hidden => {
+            "`%{` belongs to grok, which only the transform `parse` has: write a regular expression"
+        }
+    };
+    Some(advice.to_owned())
+}
+
+/// Returns a name without the characters that a group's name must not have.
+fn group_name(pattern: &str, reason: &str) -> Option<String> {
+    if !reason.contains("invalid capture group character") {
+        return None;
+    }
+    let example = ["(?<", "(?P<"].iter().find_map(|opener| {
+        let names = pattern.split(opener).skip(1).filter_map(|rest| rest.split_once('>'));
+        names.map(|(name, _)| name).find(|name| !name.chars().all(is_name_character))
+    });
+    let mut advice = "a name has letters, digits and underscores".to_owned();
+    if let Some(name) = example {
+        advice += &format!(": write `(?<{}>`", valid_name(name));
+    }
+    Some(advice)
+}
+
+fn is_name_character(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn valid_name(name: &str) -> String {
+    name.chars().map(|c| if is_name_character(c) { c } else { '_' }).collect()
+}
+
+fn atomic(reason: &str, pattern: &str) -> Option<String> {
+    let is_atomic = reason.contains("unrecognized flag") && pattern.contains("(?>");
+    is_atomic.then(|| "atomic groups are not supported: write `(?:`".to_owned())
+}
+
+/// Returns advice for escapes that other kinds of expressions have.
+fn escape(reason: &str, rest: &str) -> Option<String> {
+    const ESCAPES: &[(&str, &str)] = &[
+        (r"\Z", r"write `$`, or `\z` in multi-line mode"),
+        (r"\h", r"write `[ \t]`"),
+        (r"\H", r"write `[^ \t]`"),
+        (r"\R", r"write `\r?\n`"),
+        (r"\N", "write `.`"),
+        (r"\e", r"write `\x1b`"),
+        (r"\G", "leave it out"),
+        (r"\K", "leave it out, and put what you want in a group"),
+        (r"\X", "write `.` for a character"),
+        (r"\k", "backreferences are not supported: repeat what the group contains"),
+        (r"\g", "backreferences are not supported: repeat what the group contains"),
+        (r"\Q", "write a backslash before each special character"),
+        (r"\E", "write a backslash before each special character"),
+    ];
+    if !reason.contains("unrecognized escape sequence") {
+        return None;
+    }
+    let known = ESCAPES.iter().find(|(escape, _)| rest.starts_with(escape));
+    let other = r"leave out the backslash, or write `\\` for the character";
+    Some(known.map_or(other, |(_, advice)| advice).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(pattern: &str, of: PatternUse) -> String {
+        let error = regex::bytes::Regex::new(pattern).expect_err(pattern).to_string();
+        pattern_fault(pattern, &error, of)
+    }
+
+    /// Each error has the reason, its position and advice that fits it.
+    #[test]
+    fn advice_fits_the_error() {
+        for (pattern, expected) in [
+            (
+                r"(?<client-ip>\d+)",
+                r"invalid capture group character at `-ip>\d+)`; a name has letters, digits and underscores: write `(?<client_ip>`",
+            ),
+            (
+                r"(?<a>\d+",
+                r"unclosed group at `(?<a>\d+`; close it with `)`, or write `\(` for the character",
+            ),
+            (
+                r"(?<a>\d+)\Z",
+                r"unrecognized escape sequence at `\Z`; write `$`, or `\z` in multi-line mode",
+            ),
+            (
+                "(?<a>x)(?<a>y)",
+                "duplicate capture group name at `a>y)`; give each group another name",
+            ),
+            (
+                r"(?<a>\p{Foo})",
+                r"Unicode property not found at `\p{Foo})`; write for example `\p{L}` for letters",
+            ),
+            (
+                "%{IP:x}",
+                "repetition quantifier expects a valid decimal at `IP:x}`; `%{` belongs to grok: write `format: grok`",
+            ),
+            (
+                r"(?<a>x)\1",
+                r"backreferences are not supported at `\1`; repeat what the group contains",
+            ),
+            (
+                "(?<a>(?>x))",
+                "unrecognized flag at `>x))`; atomic groups are not supported: write `(?:`",
+            ),
+            (
+                "*.log",
+                "repetition operator missing expression at `*.log`; write `.*` for any text, or a backslash before the character",
+            ),
+            (
+                r"[a-",
+                r"unclosed character class at `[a-`; close it with `]`, or write `\[` for the character",
+            ),
+            (r"é\h", r"unrecognized escape sequence at `\h`; write `[ \t]`"),
+            (
+                "[z-a]",
+                "invalid character class range, the start must be <= the end at `z-a]`; the syntax is that of https://docs.rs/regex/#syntax",
+            ),
+            (
+                "(?<a>\n\\y)",
+                r"unrecognized escape sequence; leave out the backslash, or write `\\` for the character",
+            ),
+            (
+                r"\w{1000}{1000}",
+                "the compiled expression is too large; use fewer or smaller counted repetitions",
+            ),
+        ] {
+            assert_eq!(fault(pattern, PatternUse::Groups), expected, "{pattern}");
+        }
+        let hidden = fault("%{IP:x}", PatternUse::Hidden);
+        assert!(hidden.ends_with("write a regular expression"), "{hidden}");
+    }
+
+    /// Any combination of parts gives a message, whatever the error.
+    #[test]
+    fn no_expression_panics() {
+        const PARTS: &[&str] = &[
+            "é", "(?<", "(?<!", "(?=", ")", "[", "]", r"\", "%{", "A", "-", ">", "*", "\n", "𝄞",
+            "(?>",
+        ];
+        for number in 0..PARTS.len().pow(4) {
+            let digits = (0..4).map(|digit| number / PARTS.len().pow(digit) % PARTS.len());
+            let pattern: String = digits.map(|index| PARTS[index]).collect();
+            if let Err(error) = regex::bytes::Regex::new(&pattern) {
+                let message = pattern_fault(&pattern, &error.to_string(), PatternUse::Hidden);
+                assert!(message.contains([';', ':']), "{pattern:?}: {message}");
+            }
+        }
+    }
+}
