@@ -35,6 +35,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// request, and a server that has responded may never read the rest.
 const READY_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How to connect without TLS, for errors.
+const WITHOUT_TLS: &str = "write `http://`";
+
 /// How a [`Client`] connects, and its timeouts.
 #[derive(Clone)]
 pub struct ClientOptions {
@@ -226,7 +229,9 @@ impl Client {
     fn broken(&self, error: &hyper::Error) -> SendError {
         let mut io_errors =
             causes(error).into_iter().filter_map(|cause| cause.downcast_ref::<io::Error>());
-        match io_errors.find_map(|error| self.options.tls.explain(error, &self.target.host)) {
+        match io_errors
+            .find_map(|error| self.options.tls.explain(error, &self.target.host, WITHOUT_TLS))
+        {
             Some(message) => SendError::new("tls", message),
             None => broken(error),
         }
@@ -261,7 +266,8 @@ impl Client {
         if !self.target.tls {
             return handshake(TokioIo::new(stream)).await;
         }
-        let stream = tcp::encrypt(stream, &self.target.host, &self.options.tls).await?;
+        let stream =
+            tcp::encrypt(stream, &self.target.host, &self.options.tls, WITHOUT_TLS).await?;
         handshake(TokioIo::new(stream)).await
     }
 

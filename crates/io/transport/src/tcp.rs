@@ -32,6 +32,9 @@ const KEEPALIVE_PROBES: u32 = 3;
 /// Maximum of TCP_USER_TIMEOUT in milliseconds, a signed number in the kernel: 24.8 days.
 const USER_TIMEOUT_MS_MAX: u32 = i32::MAX as u32;
 
+/// How to connect to an address without TLS, for errors.
+pub const WITHOUT_TLS: &str = "remove `tls`";
+
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
@@ -161,7 +164,10 @@ pub async fn connect(
         let stream = CountedStream { stream, written };
         Ok(match tls {
             None => Connection { stream: Box::new(stream), meter },
-            Some(tls) => Connection { stream: Box::new(encrypt(stream, host, tls).await?), meter },
+            Some(tls) => {
+                let stream = encrypt(stream, host, tls, WITHOUT_TLS).await?;
+                Connection { stream: Box::new(stream), meter }
+            }
         })
     };
     timeout(within, all).await.unwrap_or(Err(ConnectError::Timeout(within)))
@@ -218,7 +224,8 @@ pub fn watch_peer(stream: &TcpStream, silence: Duration) {
     }
 }
 
-/// Starts TLS with `host` over a stream. Reads the configured files on a blocking thread.
+/// Starts TLS with `host` over a stream. Reads the configured files on a blocking thread. `without_tls`
+/// says for errors how to connect without TLS.
 ///
 /// # Errors
 /// Any [`ConnectError`] that concerns TLS.
@@ -226,6 +233,7 @@ pub(crate) async fn encrypt<S: Stream>(
     stream: S,
     host: &str,
     tls: &Arc<Tls>,
+    without_tls: &str,
 ) -> Result<TlsStream<S>, ConnectError> {
     let name = tls.server_name(host).map_err(ConnectError::TlsFiles)?;
     let shared = tls.clone();
@@ -233,7 +241,7 @@ pub(crate) async fn encrypt<S: Stream>(
     let config = config.unwrap_or_else(|error| Err(TlsError::Other(error.to_string())));
     let connector = TlsConnector::from(config.map_err(ConnectError::TlsFiles)?);
     connector.connect(name, stream).await.map_err(|error| {
-        let text = tls.explain(&error, host);
+        let text = tls.explain(&error, host, without_tls);
         ConnectError::Handshake(text.unwrap_or_else(|| format!("TLS: {error}")))
     })
 }

@@ -333,13 +333,15 @@ impl Tls {
         })
     }
 
-    /// Explains a failed connection to `host` if the cause is TLS.
-    pub fn explain(&self, error: &io::Error, host: &str) -> Option<String> {
+    /// Explains a failed connection to `host` if the cause is TLS. `without_tls` says how to connect
+    /// without TLS.
+    pub fn explain(&self, error: &io::Error, host: &str, without_tls: &str) -> Option<String> {
         let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
         Some(explain::explain(
             error,
             self.files.server_name.as_deref().unwrap_or(host),
             &self.files,
+            without_tls,
         ))
     }
 }

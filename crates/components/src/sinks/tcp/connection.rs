@@ -325,7 +325,9 @@ impl Driver {
     }
 
     fn io_error(&self, error: &io::Error) -> ConnectionError {
-        match self.plan.tls.as_ref().and_then(|tls| tls.explain(error, &self.plan.address.host)) {
+        let host = &self.plan.address.host;
+        let explain = |tls: &Arc<Tls>| tls.explain(error, host, tcp::WITHOUT_TLS);
+        match self.plan.tls.as_ref().and_then(explain) {
             Some(text) => self.error("tls", &text),
             None => self.error("closed", &format!("the connection failed: {error}")),
         }

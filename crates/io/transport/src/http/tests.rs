@@ -123,6 +123,19 @@ async fn requests_share_one_connection() {
     }
 }
 
+/// The address chooses TLS here, not an option `tls`.
+#[tokio::test]
+async fn an_endpoint_without_tls_is_recognized() {
+    let bad_request = b"HTTP/1.1 400 Bad Request\r\n\r\n";
+    let (address, _seen) = server(vec![vec![Do::Early(bad_request)]]).await;
+    let mut client = client(&address.replace("http://", "https://"), LONG);
+    let lax = TlsFiles { verify: false, ..TlsFiles::default() };
+    client.options.tls = Arc::new(Tls::new(lax));
+    let error = client.send(&outgoing(&[b"a"])).await.unwrap_err();
+    let message = "127.0.0.1 does not speak TLS; check the port, or write `http://`";
+    assert_eq!(error.message, message);
+}
+
 #[tokio::test]
 async fn a_closed_connection_is_replaced_without_an_error() {
     let (address, mut seen) =

@@ -1,6 +1,6 @@
 //! Connections through an HTTP proxy.
 
-use super::{ClientOptions, SendError, causes};
+use super::{ClientOptions, SendError, WITHOUT_TLS, causes};
 use crate::body::Chunks;
 use crate::proxy::Proxy;
 use crate::read_after_close::ReadAfterClose;
@@ -33,7 +33,7 @@ async fn connect_to_proxy(
     let stream = tcp::dial((host, *port), options.connect_timeout, 2 * options.timeout).await?;
     let stream = ReadAfterClose::new(stream);
     Ok(match tls {
-        true => Box::new(tcp::encrypt(stream, host, &options.proxy.tls).await?),
+        true => Box::new(tcp::encrypt(stream, host, &options.proxy.tls, WITHOUT_TLS).await?),
         false => Box::new(stream),
     })
 }

@@ -9,13 +9,13 @@ use rustls::{AlertDescription, CertificateError, Error, OtherError};
 
 const DAY_SECONDS: u64 = 86_400;
 
-/// Explains an error of a connection to `host`.
-pub fn explain(error: &Error, host: &str, files: &TlsFiles) -> String {
+/// Explains an error of a connection to `host`. `without_tls` says how to connect without TLS.
+pub fn explain(error: &Error, host: &str, files: &TlsFiles, without_tls: &str) -> String {
     match error {
         Error::InvalidCertificate(error) => certificate(error, host, files),
         Error::AlertReceived(alert) => rejection(*alert, host, files),
         Error::InvalidMessage(_) => {
-            format!("{host} does not speak TLS; check the port, or remove `tls`")
+            format!("{host} does not speak TLS; check the port, or {without_tls}")
         }
         error => format!("TLS with {host}: {error}"),
     }

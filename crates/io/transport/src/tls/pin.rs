@@ -45,7 +45,8 @@ const FORMS: &str = "write sha256: and 64 hex digits for a certificate, as \
     for a public key, as `curl --pinnedpubkey` takes them";
 
 impl Pin {
-    /// Parses a fingerprint. That of a certificate may have colons, and no `sha256:` before it.
+    /// Parses a fingerprint. That of a certificate may have colons, and before it `sha256:`, nothing, or
+    /// what `openssl` prints.
     ///
     /// # Errors
     /// If it is in none of the forms; the message says what to write.
@@ -57,7 +58,7 @@ impl Pin {
                 false => Err(format!("{text:?} is not the Base64 of a SHA-256 hash; {FORMS}")),
             };
         }
-        let hash = text.strip_prefix("sha256:").unwrap_or(text).replace(':', "");
+        let hash = without_prefix(text).replace(':', "");
         let is_hex = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
         match is_hex {
             true => Ok(Pin::Certificate(hash.to_ascii_lowercase())),
@@ -74,6 +75,15 @@ impl Pin {
     /// Returns the fingerprint of the public key of a certificate.
     pub fn of_key(certificate: &ParsedCertificate<'_>) -> Pin {
         Pin::PublicKey(base64(&Sha256::digest(certificate.subject_public_key_info())))
+    }
+}
+
+/// Returns the hash of a certificate without `sha256:`, or without the `sha256 Fingerprint=` of openssl,
+/// whose case depends on its release.
+fn without_prefix(text: &str) -> &str {
+    match text.split_once('=') {
+        Some((name, hash)) if name.trim().eq_ignore_ascii_case("sha256 fingerprint") => hash.trim(),
+        _ => text.strip_prefix("sha256:").unwrap_or(text),
     }
 }
 
@@ -121,7 +131,9 @@ mod tests {
     fn fingerprints_are_read_as_other_programs_write_them() {
         let pairs: Vec<&str> = (0..HEX.len()).step_by(2).map(|at| &HEX[at..at + 2]).collect();
         let colons = pairs.join(":").to_uppercase();
-        for text in [HEX, &format!("sha256:{HEX}"), &colons, &format!(" sha256:{colons} ")] {
+        let of_openssl = ["sha256", "SHA256"].map(|name| format!("{name} Fingerprint={colons}"));
+        let texts = [HEX, &format!("sha256:{HEX}"), &colons, &format!(" sha256:{colons} ")];
+        for text in texts.into_iter().chain(of_openssl.iter().map(String::as_str)) {
             assert_eq!(Pin::parse(text), Ok(Pin::Certificate(HEX.to_owned())), "{text}");
         }
         let key = format!("sha256//{BASE64}");
@@ -133,7 +145,16 @@ mod tests {
         let md5 = "d41d8cd98f00b204e9800998ecf8427e";
         let cut = format!("sha256//{}", &BASE64[1..]);
         let never = format!("sha256//{}V=", &BASE64[..42]);
-        for text in ["", md5, BASE64, &HEX[1..], &cut, &never, &format!("sha1:{HEX}")] {
+        for text in [
+            "",
+            md5,
+            BASE64,
+            &HEX[1..],
+            &cut,
+            &never,
+            &format!("sha1:{HEX}"),
+            &format!("sha1 Fingerprint={HEX}"),
+        ] {
             assert!(Pin::parse(text).unwrap_err().contains("sha256//"), "{text}");
         }
     }

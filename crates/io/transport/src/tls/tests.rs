@@ -23,8 +23,9 @@ async fn talk(tls: &Tls, acceptor: TlsAcceptor) -> Result<(), String> {
         stream.flush().await?;
         stream.read_u8().await
     };
-    let result =
-        talked.await.map_err(|error| tls.explain(&error, HOST).unwrap_or(error.to_string()));
+    let result = talked
+        .await
+        .map_err(|error| tls.explain(&error, HOST, "remove `tls`").unwrap_or(error.to_string()));
     let _ = server.await;
     result.map(|byte| assert_eq!(byte, 7))
 }
@@ -301,8 +302,8 @@ async fn a_server_without_tls_is_recognized() {
     let lax = Tls::new(TlsFiles { verify: false, ..TlsFiles::default() });
     let connector = TlsConnector::from(lax.config().unwrap());
     let error = connector.connect(tls.server_name(HOST).unwrap(), near).await.unwrap_err();
-    let text = tls.explain(&error, HOST).unwrap();
-    assert!(text.contains("does not speak TLS"), "{text}");
+    let text = tls.explain(&error, HOST, "remove `tls`").unwrap();
+    assert!(text.ends_with("does not speak TLS; check the port, or remove `tls`"), "{text}");
 }
 
 #[test]
