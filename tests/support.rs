@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Returns the program under test.
@@ -89,11 +89,6 @@ impl Agent {
     /// Returns its process id.
     pub fn pid(&self) -> rustix::process::Pid {
         rustix::process::Pid::from_child(&self.child)
-    }
-
-    /// Takes its standard input, which must be piped.
-    pub fn stdin(&mut self) -> ChildStdin {
-        self.child.stdin.take().expect("standard input is piped")
     }
 
     /// Sends SIGTERM.

@@ -245,7 +245,12 @@ impl Core {
         let slot = &self.sources[source];
         let now = self.now();
         let begun = std::time::Instant::now();
-        let polled = match slot.may_read(now.since_start) {
+        // A stop waits for no limit.
+        let may_read = match self.scheduler.is_closing() {
+            true => Ok(()),
+            false => slot.may_read(now.since_start),
+        };
+        let polled = match may_read {
             Ok(()) => {
                 let before = slot.counters.received_bytes();
                 let polled = self.poll_guarded(slot, now);
