@@ -10,8 +10,9 @@ use super::node::Node;
 /// quote any part of it.
 const PART: usize = 4;
 
-/// The same for other errors: more than `https://`, which may be their own word.
-const PART_ELSEWHERE: usize = 9;
+/// The same for other errors, and for advice: more than `https://` and `host:8080/`, which are in
+/// examples.
+const PART_ELSEWHERE: usize = 11;
 
 /// A value that replaced a variable or the name of a file.
 #[derive(Clone, Debug)]
@@ -170,7 +171,7 @@ mod tests {
     fn advice_keeps_its_words() {
         let advice = |text: &str, value: &str| masked_advice(text, &[&of(value)], &[]);
         let example = "write for example http://host:8080/path";
-        assert_eq!(advice(example, "https/localhost/x"), example);
+        assert_eq!(advice(example, "localhost:8080/in"), example);
         assert_eq!(
             advice("write `hunter2` before it", "(?<=hunter2)x"),
             "write `REDACTED` before it"
