@@ -2,6 +2,7 @@
 
 use super::plan::Step;
 use millstream_components::codec::Encoding;
+use millstream_components::component::{HeaderLines, LineKind};
 use millstream_components::util::formats::parse_rfc3339;
 use millstream_config::Event;
 use millstream_model::limits::BATCH_ROWS_MAX;
@@ -31,9 +32,13 @@ impl Maker {
         let origin = Arc::new(Origin::new(OriginId(index as u64 + 1), &*step.input.file));
         self.ledger.open(&origin, [(SinkIndex::new(0), 0)]);
         let (mut offset, mut batches) = (0, Vec::new());
-        for lines in step.input.lines.as_deref().unwrap_or_default().chunks(BATCH_ROWS_MAX) {
-            let texts: Vec<&str> = lines.iter().map(String::as_str).collect();
-            batches.extend(self.batch(&texts, step, &origin, &mut offset));
+        let lines = step.input.lines.as_deref().unwrap_or_default();
+        for group in groups(lines, step.headers.as_ref()) {
+            for texts in group.rows.chunks(BATCH_ROWS_MAX) {
+                let batch = self.batch(texts, step, &origin, &mut offset);
+                let header = group.header.clone();
+                batches.extend(batch.map(|batch| Batch { header, ..batch }));
+            }
         }
         for events in step.input.events.as_deref().unwrap_or_default().chunks(BATCH_ROWS_MAX) {
             let text =
@@ -90,6 +95,35 @@ impl Maker {
         let text = payload.parts.concat();
         text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(read_line).collect()
     }
+}
+
+/// Lines with values, and the header line that names their columns.
+#[derive(Default)]
+struct Group<'l> {
+    header: Option<Arc<str>>,
+    rows: Vec<&'l str>,
+}
+
+/// Splits lines, which are those of one file, at the header lines, as source `file` does.
+fn groups<'l>(lines: &'l [String], headers: Option<&HeaderLines>) -> Vec<Group<'l>> {
+    let mut groups = Vec::new();
+    let mut group = Group::default();
+    let mut offset = 0;
+    for line in lines {
+        let current = group.header.as_deref();
+        let kind = headers.map(|headers| headers.kind(line.as_bytes(), offset, current));
+        match kind {
+            None | Some(LineKind::Row) => group.rows.push(line),
+            Some(LineKind::Comment) => {}
+            Some(LineKind::Header(header)) => {
+                let next = Group { header: Some(header), rows: Vec::new() };
+                groups.push(std::mem::replace(&mut group, next));
+            }
+        }
+        offset += line.len() as u64 + 1;
+    }
+    groups.push(group);
+    groups
 }
 
 fn read_line(line: &[u8]) -> Result<Event, String> {
@@ -154,5 +188,33 @@ mod tests {
         assert_eq!(read_line(b"{\"a\":1}").unwrap()["a"], 1);
         let error = read_line(b"{\"a\":1e999}").unwrap_err();
         assert!(error.ends_with(", in the event {\"a\":1e999}"), "{error}");
+    }
+
+    /// Returns the header and the rows of each group.
+    fn grouped(lines: &[&str], headers: Option<HeaderLines>) -> Vec<(Option<String>, usize)> {
+        let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        let groups = groups(&lines, headers.as_ref());
+        groups
+            .iter()
+            .map(|group| (group.header.as_deref().map(String::from), group.rows.len()))
+            .collect()
+    }
+
+    /// Header lines are no events, and name the columns of the lines after them.
+    #[test]
+    fn lines_are_grouped_by_their_header() {
+        let delimiter = || ",".to_owned();
+        let lines = ["id,name", "1,Ada", "2,Bob", "name,id", "Cy,3"];
+        let header = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            grouped(&lines, Some(HeaderLines::FirstLine { delimiter: delimiter() })),
+            [(None, 0), (header("id,name"), 2), (header("name,id"), 1)]
+        );
+        let lines = ["#Software: x", "#Fields: a b", "1 2"];
+        assert_eq!(
+            grouped(&lines, Some(HeaderLines::FieldsLine { delimiter: delimiter() })),
+            [(None, 0), (header("#Fields: a b"), 1)]
+        );
+        assert_eq!(grouped(&lines, None), [(None, 3)]);
     }
 }

@@ -3,6 +3,7 @@
 use super::network::Network;
 use super::{Config, Fault, Place};
 use crate::wiring;
+use millstream_components::component::HeaderLines;
 use millstream_components::util::formats::parse_rfc3339;
 use millstream_config::{Component, Event, Expectation, TestInput, UnitTest, suggest};
 use millstream_model::{EngineTime, Kind, Now, SourceInfo};
@@ -24,6 +25,8 @@ pub struct Step<'c> {
     pub component: usize,
     /// What its events share.
     pub source: Arc<SourceInfo>,
+    /// Which of its lines name the columns of the others.
+    pub headers: Option<HeaderLines>,
     /// When it is read.
     pub now: Now,
     /// The events.
@@ -78,8 +81,10 @@ impl<'c> Planner<'c, '_> {
             let now = Now { since_start, unix_ns: begin_ns.saturating_add(ns) };
             self.events(&at, input.events.as_deref().unwrap_or_default());
             if let Some(component) = self.target(&at, input) {
-                let source = source_info(&self.config.components[component]);
-                steps.push(Step { component, source, now, input });
+                let target = &self.config.components[component];
+                let source = source_info(target);
+                let headers = header_lines(self.config, target);
+                steps.push(Step { component, source, headers, now, input });
             }
         }
         steps
@@ -200,4 +205,14 @@ fn source_info(component: &Component) -> Arc<SourceInfo> {
         Kind::Source => wiring::source_info(component),
         _ => SourceInfo { id: "test".into(), ..SourceInfo::default() },
     })
+}
+
+/// Returns which lines of an input name columns: those that the source it goes to finds, or those that
+/// the transform it goes to expects.
+fn header_lines(config: &Config, component: &Component) -> Option<HeaderLines> {
+    match component.kind {
+        Kind::Source if component.type_name == "file" => wiring::headers::of(config, component),
+        Kind::Source => None,
+        _ => component.decoded.header_lines().into_iter().next(),
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use millstream_jvm::{JvmOptions, JvmProcesses, ProcessOptions};
 use millstream_model::{BuildError, Kind, OptionError, Sink, Source, SourceOpen, Transform};
-pub use millstream_tail::HeaderLines;
+pub use millstream_tail::{HeaderLines, LineKind};
 
 /// The decoded options of a component.
 pub trait Component: Send + Sync + 'static {

@@ -41,7 +41,7 @@ mod tail;
 mod watch;
 
 pub use file_framer::{Framing, LineLimits};
-pub use header::HeaderLines;
+pub use header::{HeaderLines, LineKind};
 pub use line_filter::{LineFilter, LineFilters};
 pub use open::{Symlinks, open_max, open_regular};
 pub use range::Range;
