@@ -47,6 +47,7 @@ const NAMES: &[(Kind, &str, &[&str])] = &[
         "fields",
         &["remap", "mutate", "modify", "record_modifier", "record_transformer", "attributes"],
     ),
+    (Kind::Transform, "aggregate", &["log_to_metric", "log_to_metrics", "logs_to_metrics"]),
     (Kind::Transform, "filter", &["grep", "drop_event"]),
     (Kind::Transform, "redact", &["redaction", "mask_sequences"]),
     (Kind::Transform, "throttle", &["rate_limit"]),
@@ -108,19 +109,7 @@ const NOT_YET: &[(Kind, &[&str])] = &[
             "elasticsearch",
         ],
     ),
-    (
-        Kind::Transform,
-        &[
-            "lua",
-            "script",
-            "wasm",
-            "log_to_metric",
-            "logs_to_metrics",
-            "reduce",
-            "kubernetes",
-            "geoip",
-        ],
-    ),
+    (Kind::Transform, &["lua", "script", "wasm", "reduce", "kubernetes", "geoip"]),
     (
         Kind::Sink,
         &[
@@ -158,7 +147,8 @@ const INSTEAD: &[(Kind, &[&str], &str)] = &[
     (
         Kind::Transform,
         &["lua", "script", "wasm"],
-        "use `fields`, whose step `compute` takes expressions, and `filter` or `route` for conditions",
+        "use `fields`, whose step `compute` takes expressions, and `filter` or `route` for conditions, or transform \
+         `jvm` for scripts in Groovy",
     ),
 ];
 
@@ -359,6 +349,25 @@ mod tests {
                 faults(&format!("{source}\n{section}: {{x: {{inputs: [s], {keys}}}}}\n{sink}\n"));
             assert_eq!(found.len(), 1, "{found:?}");
             assert!(found[0].ends_with(&format!("unknown key `{given}`; {advice}")), "{found:?}");
+        }
+    }
+
+    /// What the program calls absent is not mapped by the page for users of other agents, and the other
+    /// way round.
+    #[test]
+    fn transforms_agree_with_the_page_for_users_of_other_agents() {
+        let page = include_str!("../../../../docs/coming-from.md");
+        let types = Registry.types(Kind::Transform);
+        for row in page.lines().filter(|line| line.contains("`log_to_metric`")) {
+            let told = advice(Kind::Transform, "log_to_metric", &types).unwrap();
+            assert!(told.contains("`aggregate`") && row.contains("[`aggregate`]"), "{told}: {row}");
+        }
+        let absent = NOT_YET.iter().filter(|(kind, _)| *kind == Kind::Transform);
+        for name in absent.flat_map(|(_, names)| *names) {
+            let is_mapped = page
+                .lines()
+                .any(|line| line.starts_with("| ") && line.contains(&format!("`{name}`")));
+            assert!(!is_mapped || instead(Kind::Transform, name).is_some(), "{name}");
         }
     }
 
