@@ -475,8 +475,9 @@ fn sums_in_prometheus_are_exact_after_an_outage_that_goes_to_disk() {
     let dir = folder();
     let uri = endpoint.server.uri("/api/v1/write");
     let config = sink(&uri, "disk").replace("batch:", "buffer: { type: disk, max: 64MiB }, batch:");
-    // A small queue, so that the points of most periods go to disk.
-    let config = format!("limits: {{ memory: 80MiB }}\n{config}");
+    // A small queue, so that the points of most periods go to disk. Above 80 % of the limit new series
+    // would be counted together.
+    let config = format!("limits: {{ memory: 100MiB }}\n{config}");
     let agent = start_ready(dir.path(), &config);
     send_points(dir.path(), 1);
     wait_sum("disk", 1);

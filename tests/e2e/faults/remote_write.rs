@@ -56,6 +56,13 @@ pub fn add(dir: &Path, test: &str, value: usize, sum: usize) {
     wait_sum(test, sum);
 }
 
+/// Returns the counts of dropped events by reason.
+fn dropped(agent: &Agent) -> String {
+    let metrics = agent.get("/metrics").unwrap_or_default();
+    let is_drop = |line: &&str| line.starts_with("millstream_component_dropped_events_total{");
+    metrics.lines().filter(is_drop).collect::<Vec<_>>().join("\n")
+}
+
 /// Asserts that the agent counted every event that its source emitted, and that sums never
 /// decreased.
 pub fn assert_exact(agent: &Agent, test: &str) {
@@ -66,7 +73,7 @@ pub fn assert_exact(agent: &Agent, test: &str) {
     let begun = std::time::Instant::now();
     while counts() != (produced(), 0) {
         let (counts, produced) = (counts(), produced());
-        let log = || agent.log();
+        let log = || format!("{}\n{}", dropped(agent), agent.log());
         assert!(begun.elapsed() < PATIENCE, "{counts:?} sent and dropped of {produced}\n{}", log());
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
