@@ -6,10 +6,12 @@ use millstream_jvm::{
     Input, InputColumn, InputSegment, Jvm, JvmOptions, JvmProcess, JvmStats, Operator,
     OperatorSpec, ProcessOptions, RegisterError,
 };
+use std::ffi::{c_int, c_void};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Arc, OnceLock};
+use std::ptr;
+use std::sync::{Arc, Once, OnceLock};
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
@@ -224,12 +226,32 @@ pub fn process_options(jvm: JvmOptions) -> ProcessOptions {
 pub fn jvm() -> Java {
     static KEPT: OnceLock<JvmProcess> = OnceLock::new();
     match mode() {
-        Mode::Inside => Java::Inside(Jvm::start(&options()).unwrap()),
+        Mode::Inside => {
+            let jvm = Jvm::start(&options()).unwrap();
+            end_before_destructors();
+            Java::Inside(jvm)
+        }
         Mode::Process => {
             let open = || JvmProcess::open("test", &process_options(options())).unwrap();
             Java::Process(KEPT.get_or_init(open).clone())
         }
     }
+}
+
+/// Makes this process end as the agent does, without the destructors of the JVM's library: threads of
+/// the JVM run on while these do, and may crash. The function that is registered last runs first.
+fn end_before_destructors() {
+    extern "C" fn end(code: c_int, _: *mut c_void) {
+        millstream_jvm::end_process(code as u8);
+    }
+    unsafe extern "C" {
+        fn on_exit(end: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+    }
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        // SAFETY: the function is valid as long as the process, and ignores its argument.
+        assert_eq!(unsafe { on_exit(end, ptr::null_mut()) }, 0);
+    });
 }
 
 /// Returns the specification of the test operator.
