@@ -39,7 +39,7 @@ use retention::Retention;
 use rotations::Rotations;
 use rustix::fs::fstat;
 use schedule::{Schedule, TICK, UNWATCHED_POLL};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -100,6 +100,8 @@ pub struct FileSource {
     /// Files from before the restart that are not found yet, and closed files that may reappear
     /// under another name.
     records: Records,
+    /// Recorded files that the last search has not found.
+    missing: BTreeSet<OriginId>,
     /// Files from before the restart that are finished if they are unchanged.
     restored: Vec<IdleRecord>,
     rotations: Rotations,
@@ -128,6 +130,7 @@ impl FileSource {
             rotations: Rotations::new(&records, &idle),
             restored: idle,
             records,
+            missing: BTreeSet::new(),
             retention: Retention::new(&settings.held, open.held_dir.clone()),
             open,
             first_start: !ran_before,
@@ -267,7 +270,7 @@ impl FileSource {
     }
 
     fn is_ended(&self) -> bool {
-        !self.schedule.has_due() && self.files.iter().all(Tail::is_read)
+        self.walks.is_searched() && !self.schedule.has_due() && self.files.iter().all(Tail::is_read)
     }
 }
 

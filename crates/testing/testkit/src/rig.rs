@@ -122,7 +122,12 @@ impl SourceRig {
 
     /// Polls the source once.
     pub fn poll(&self, source: &mut dyn Source) -> Polled {
-        source.poll(&mut SourceCx {
+        source.poll(&mut self.cx())
+    }
+
+    /// Returns the context of a poll.
+    pub fn cx(&self) -> SourceCx<'_> {
+        SourceCx {
             now: self.now,
             info: &self.info,
             sinks: self.all(),
@@ -136,7 +141,7 @@ impl SourceRig {
             grant: &self.grant,
             pool: &self.pool,
             expansion: self.expansion,
-        })
+        }
     }
 
     /// Advances both clocks.

@@ -61,7 +61,7 @@ impl FileSource {
 
     /// Adopts one of them. A rotated file that matches no pattern, a generation of `name`, is
     /// adopted only if it has unread data.
-    fn adopt_one(
+    pub(super) fn adopt_one(
         &mut self,
         mut candidate: Candidate,
         name: Option<PathBuf>,
@@ -86,22 +86,44 @@ impl FileSource {
             return self.adopt_copy(candidate, of, new, cx).map(Some);
         }
         if self.orphans.is_in_flight(&mut candidate) {
-            self.walks.request();
+            self.look_again(candidate);
             return Ok(None);
         }
         if let Some(known) = self.resume_in_copy(&mut candidate, folder_inodes, cx) {
-            let mut tail = self.resume_candidate(candidate, known);
-            match name {
-                Some(_) => tail.mark_gone(cx.now.since_start),
-                None => tail.mark_present(),
-            }
-            return Ok(Some(tail));
+            return Ok(Some(self.continue_in(candidate, known, name.is_some(), cx)));
         }
         match (name, copied) {
             (Some(name), _) => self.adopt_rotated(candidate, &name, originals, new, cx),
             (None, Some(of)) => self.adopt_copy(candidate, of, new, cx).map(Some),
+            // It may have been compared with an original that was just truncated.
+            (None, None) if self.handle_truncations(&candidate, originals, cx) => {
+                self.look_again(candidate);
+                Ok(None)
+            }
             (None, None) => self.adopt_included(candidate, cx).map(Some),
         }
+    }
+
+    /// Resumes a known file in the candidate, which `is_gone` if it matches no pattern.
+    fn continue_in(
+        &self,
+        candidate: Candidate,
+        known: FileRecord,
+        is_gone: bool,
+        cx: &SourceCx<'_>,
+    ) -> Tail {
+        let mut tail = self.resume_candidate(candidate, known);
+        match is_gone {
+            true => tail.mark_gone(cx.now.since_start),
+            false => tail.mark_present(),
+        }
+        tail
+    }
+
+    /// Makes the next walk or check of names look at a file again.
+    fn look_again(&mut self, candidate: Candidate) {
+        self.rotations.wait_for(candidate.path);
+        self.walks.request();
     }
 
     /// Whether a file still has the name under which it is written.
@@ -270,6 +292,10 @@ impl FileSource {
         let is_young = self.is_young(&candidate.path, name, &candidate.stat);
         let is_copy =
             is_young && self.original_of(&mut candidate, originals, new, is_original).is_some();
+        if is_young && !is_copy && self.handle_truncations(&candidate, originals, cx) {
+            self.look_again(candidate);
+            return Ok(None);
+        }
         if is_copy && !is_compressed && is_short {
             // Two short generations may have the same content. If this one is a copy, its original
             // is about to be truncated.
@@ -517,7 +543,7 @@ impl FileSource {
         })
     }
 
-    fn candidate(&self, path: &Path) -> Option<Candidate> {
+    pub(super) fn candidate(&self, path: &Path) -> Option<Candidate> {
         let (file, _) = self.open_file(path).ok()??;
         Candidate::of(path.to_path_buf(), Content::new(file, path).ok()?).ok()
     }

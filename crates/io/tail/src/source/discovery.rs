@@ -94,13 +94,11 @@ impl FileSource {
         self.adopt_unknown(identified.unknown, &mut identified.new, cx, unreadable);
         self.names.note_look(identified.new.iter().map(Tail::path));
         // An incomplete compressed file may be the new form of a missing one.
-        let searched = !self.walks.is_searched() && self.rotations.is_complete();
-        if searched {
-            self.forget_missing(&identified.new, &folders, cx);
-        }
+        let is_complete = !self.walks.is_searched() && self.rotations.is_complete();
+        let is_searched = is_complete && self.forget_missing(&identified.new, &folders, cx);
         if self.insert(identified.new, cx) {
             self.first_start = false;
-            if searched {
+            if is_searched {
                 self.walks.note_searched();
             }
             self.note_newest();
@@ -247,9 +245,28 @@ impl FileSource {
         self.records.values().filter_map(|(_, descriptor)| folder_of(descriptor)).collect()
     }
 
-    /// Removes records of vanished files, unless their whole folder is gone or unmounted. Keeps
-    /// closed generations that have rotations. `here` are the folders with recognized files.
-    fn forget_missing(&mut self, new: &[Tail], here: &HashSet<PathBuf>, cx: &SourceCx<'_>) {
+    /// Removes records of files that two searches in a row have not found: one search misses a file
+    /// that is renamed meanwhile. Returns whether each file was found or its record removed.
+    fn forget_missing(&mut self, new: &[Tail], here: &HashSet<PathBuf>, cx: &SourceCx<'_>) -> bool {
+        let missing = self.missing_records(new, here, cx.now);
+        let gone: Vec<OriginId> = missing.intersection(&self.missing).copied().collect();
+        self.missing = missing.difference(&self.missing).copied().collect();
+        self.forget_records(&gone, cx);
+        if !self.missing.is_empty() {
+            self.walks.request();
+        }
+        self.missing.is_empty()
+    }
+
+    /// Returns the records of vanished files, without those whose whole folder is gone or unmounted,
+    /// and without closed generations that have rotations. `here` are the folders with recognized
+    /// files.
+    fn missing_records(
+        &self,
+        new: &[Tail],
+        here: &HashSet<PathBuf>,
+        now: Now,
+    ) -> BTreeSet<OriginId> {
         let mut gone = Vec::new();
         let mut away = Vec::new();
         for folder in self.folders_of_records() {
@@ -276,9 +293,8 @@ impl FileSource {
                 list.push((descriptor.modified_ns, record.id));
             }
         }
-        gone.extend(too_many_away(away, cx.now.unix_ns));
-        let gone: Vec<OriginId> = gone.into_iter().map(|(_, id)| id).collect();
-        self.forget_records(&gone, cx);
+        gone.extend(too_many_away(away, now.unix_ns));
+        gone.into_iter().map(|(_, id)| id).collect()
     }
 
     /// Opens the file at `path` if it is recorded under another name.

@@ -1,6 +1,8 @@
 //! Files with the content of other files: copies by copytruncate, compressed rotations.
 
 use super::*;
+use crate::copy_detection::Originals;
+use crate::folder_inodes::FolderInodes;
 use crate::tail::Tail;
 use flate2::write::GzEncoder;
 use millstream_model::{OriginStatus, SinkIndex};
@@ -124,6 +126,63 @@ fn a_file_rewritten_to_the_same_length_is_a_new_file() {
     fs::write(fixture.path("a.log"), numbered(500, 600)).unwrap();
     end(&mut fixture);
     assert_eq!(numbers(&fixture.read()), (500..600).collect::<Vec<_>>());
+}
+
+/// The truncation comes after the look at the original, and before its comparison with the copy.
+#[test]
+fn a_copy_compared_with_a_truncated_original_is_looked_at_again() {
+    for include in ["*.log*", "*.log"] {
+        let mut fixture = Fixture::new(json!({ "include": include }), &["out"]);
+        fixture.append("a.log", numbered(0, 100));
+        fixture.read();
+        let mut originals = Originals::default();
+        fixture.source.files.iter().for_each(|tail| tail.add_to(&mut originals));
+        copy_truncate(&fixture, "a.log", "a.log.1");
+        fixture.append("a.log", numbered(100, 110));
+        let copy = fixture.source.candidate(&fixture.path("a.log.1")).unwrap();
+        let name = (include == "*.log").then(|| fixture.path("a.log"));
+        let (folders, cx) = (FolderInodes::default(), fixture.rig.cx());
+        let adopted =
+            fixture.source.adopt_one(copy, name, &folders, &originals, &mut Vec::new(), &cx);
+        assert!(adopted.unwrap().is_none(), "{include}");
+        assert_eq!(numbers(&settle(&mut fixture)), (100..110).collect::<Vec<_>>(), "{include}");
+    }
+}
+
+/// A copy that is renamed during the first search after a restart is found by the second one.
+#[test]
+fn a_copy_that_the_first_search_misses_continues_its_original() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 100));
+    let known = fixture.read()[0].file_id;
+    fixture.restart(true);
+    fixture.append("a.log", numbered(100, 110));
+    let away = tempfile::NamedTempFile::new_in(fixture.dir.path().parent().unwrap()).unwrap();
+    fs::copy(fixture.path("a.log"), away.path()).unwrap();
+    File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
+    fixture.poll();
+    fs::rename(away.into_temp_path(), fixture.path("a.log.1")).unwrap();
+    let lines = settle(&mut fixture);
+    assert_eq!(numbers(&lines), (100..110).collect::<Vec<_>>());
+    assert!(lines.iter().all(|line| line.file_id == known));
+}
+
+/// The record of a file that two searches have not found is removed.
+#[test]
+fn a_file_deleted_while_the_agent_was_down_is_forgotten() {
+    for until_eof in [false, true] {
+        let mut fixture = Fixture::new(json!({}), &["out"]);
+        fixture.append("a.log", numbered(0, 100));
+        fixture.append("b.log", numbered(100, 200));
+        fixture.read();
+        fixture.restart(true);
+        fs::remove_file(fixture.path("a.log")).unwrap();
+        fixture.rig.until_eof = until_eof;
+        fixture.poll();
+        assert_eq!(fixture.rig.store.ids().len(), 2, "one search is not enough");
+        fixture.read();
+        assert_eq!(fixture.rig.store.ids().len(), 1);
+    }
 }
 
 /// The copy and the truncation happen while the agent is down.
