@@ -535,12 +535,14 @@ impl FileSource {
     /// Whether a candidate holds more of what was read of a deleted file than `part` of the file
     /// `id`: it is the compressed form of a rotated file that begins like this one.
     fn is_copy_of_deleted(&self, id: OriginId, part: u64, candidate: &mut Candidate) -> bool {
-        let mut others = self.files.iter().filter(|tail| tail.id() != id && tail.is_deleted());
-        others.any(|other| {
-            other.fingerprinted() > part
-                && may_be_rotation(other.name(), other.path(), &candidate.path)
-                && other.read_part_in(candidate) > Some(part)
-        })
+        let path = candidate.path.clone();
+        let mut others = self.files.iter().filter(|other| {
+            other.id() != id
+                && other.fingerprinted() > part
+                && may_be_rotation(other.name(), other.path(), &path)
+        });
+        // The status and the content are read last, of the few files with such names.
+        others.any(|other| other.is_deleted() && other.read_part_in(candidate) > Some(part))
     }
 
     pub(super) fn candidate(&self, path: &Path) -> Option<Candidate> {
