@@ -7,6 +7,7 @@ use crate::reload::Reloader;
 use crate::tap::TapService;
 use crate::{governor, logging, wiring};
 use millstream_components::sources::jvm::collectors_snapshot;
+use millstream_components::sources::stdin;
 use millstream_components::transforms::jvm::{KeptOperators, jvm_process_snapshots, jvm_snapshot};
 use millstream_config::{self as config, Component, Config, LogLevel, LogTarget};
 use millstream_console::{ConfigState, Console, ConsoleConfig, RecorderState, TakeSnapshot};
@@ -202,7 +203,7 @@ async fn serve(
     let timeout = reloader.config.globals.shutdown_timeout;
     // Components that had all the time there is get no more.
     let left = if late.is_empty() { timeout.0 } else { GIVEN_UP_TIME.min(timeout.0) };
-    let stopped = tokio::select! {
+    let mut stopped = tokio::select! {
         stopped = running.stop(left) => stopped,
         name = signals.second() => {
             logging::report_repeats();
@@ -213,6 +214,7 @@ async fn serve(
     };
     drop(progress);
     console.shutdown().await;
+    stopped.unsettled.bytes += stdin::abandon();
     Ok(ending(&stopped, options.until_eof, timeout))
 }
 

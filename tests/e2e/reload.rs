@@ -338,3 +338,28 @@ sinks:
         (0..20).flat_map(|n| [format!("line {n}"), format!("half {n}")]).collect();
     assert_eq!(lines(&dir.path().join("out")), expected);
 }
+
+/// A source that is removed by a reload leaves what it has read to the next one. A stop before that
+/// counts it.
+#[test]
+fn standard_input_that_no_source_reads_any_more_is_counted_at_a_stop() {
+    let dir = folder();
+    let config = "
+sources:
+  in: { type: stdin }
+sinks:
+  out: { type: file, inputs: [in], path: DIR/out, sync: 50ms, encoding: { codec: text } }
+";
+    let (read, mut write) = std::io::pipe().unwrap();
+    let mut agent = Agent::spawn(dir.path(), config, &[], |command| {
+        command.stdin(Stdio::from(read));
+    });
+    writeln!(write, "delivered").unwrap();
+    wait_until("the first line is there", PATIENCE, || has_lines(&dir.path().join("out"), 1));
+    change(&agent, &config.replace("type: stdin", "type: file, include: [DIR/*.log]"));
+    write.write_all(&[b'x'; 3000]).unwrap();
+    wait_until("the input is read", PATIENCE, || rustix::io::ioctl_fionread(&write).unwrap() == 0);
+    assert_eq!(agent.stop().code(), Some(1), "{}", agent.log());
+    let said = "lost: 3000 bytes of sources that cannot be read again";
+    assert!(agent.log().contains(said), "{}", agent.log());
+}

@@ -23,6 +23,14 @@ use std::time::Duration;
 /// Bytes buffered in the source before it stops reading.
 const WAITING_BYTES_MAX: usize = millstream_model::limits::BLOCK_BYTES;
 
+/// Ends the thread that a source left behind when a reload removed it. Returns the number of bytes
+/// that it has read, which are lost. Called when the agent stops: until then, another reload may add
+/// a source that reads on.
+pub fn abandon() -> u64 {
+    let rest = Reader::left().into_iter().flat_map(Reader::into_rest);
+    rest.map(|chunk| chunk.len() as u64).sum()
+}
+
 /// The source.
 struct Stdin {
     /// Set at the first poll; until then the source that this one replaces may own it.

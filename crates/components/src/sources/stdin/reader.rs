@@ -60,6 +60,11 @@ impl Reader {
         Ok(Reader { chunks, rest: None, wake, stop })
     }
 
+    /// Returns the reader that a removed source has left.
+    pub fn left() -> Option<Reader> {
+        WAITING.lock().take()
+    }
+
     /// Leaves the reader to the next source, which reads `bytes` first.
     pub fn put_back(mut self, bytes: Vec<u8>) {
         let behind = self.rest.take().unwrap_or_default();
