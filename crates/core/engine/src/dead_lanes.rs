@@ -21,13 +21,12 @@ pub(crate) struct DeadLanes<'a> {
     /// When the stop gives up.
     deadline: tokio::time::Instant,
     looked: Instant,
-    /// What was delivered when all that is left began to fail, and when that was.
-    failing: Option<(u64, Instant)>,
+    failing: Failing,
 }
 
 impl DeadLanes<'_> {
     pub(crate) fn of(core: &Core, deadline: tokio::time::Instant) -> DeadLanes<'_> {
-        DeadLanes { core, deadline, looked: Instant::now(), failing: None }
+        DeadLanes { core, deadline, looked: Instant::now(), failing: Failing::default() }
     }
 
     /// Ends dead lanes among those that are closed.
@@ -52,14 +51,7 @@ impl DeadLanes<'_> {
         let mut owing =
             self.core.sinks().filter(|(_, slot)| owing(slot).next().is_some()).peekable();
         let is_failing = owing.peek().is_some() && owing.all(|(_, slot)| self.is_failing(slot));
-        if !is_failing {
-            self.failing = None;
-            return false;
-        }
-        let progress = self.core.progress();
-        let began = self.failing.filter(|(before, _)| *before == progress);
-        let (_, since) = *self.failing.insert(began.unwrap_or((progress, Instant::now())));
-        since.elapsed() >= DEAD_AFTER
+        self.failing.note(is_failing, self.core.progress())
     }
 
     /// Whether all lanes of a sink that have something fail, and the sources read it again. Sources
@@ -79,14 +71,32 @@ impl DeadLanes<'_> {
 /// delivered. The lanes have `drain` to deliver.
 pub(crate) async fn until_dead(lanes: &[Arc<LaneQueue>], drain: Duration) {
     let deadline = tokio::time::Instant::now() + drain;
-    let mut failing: Option<(u64, Instant)> = None;
-    while failing.is_none_or(|(_, since)| since.elapsed() < DEAD_AFTER) {
+    let mut failing = Failing::default();
+    loop {
         tokio::time::sleep(LOOK).await;
-        let bytes = lanes.iter().map(|lane| lane.bytes()).sum();
         let mut left = lanes.iter().filter(|lane| !lane.has_ended());
-        let began = failing.filter(|(before, _)| *before == bytes);
         let is_failing = left.all(|lane| lane.is_failing(deadline));
-        failing = is_failing.then(|| began.unwrap_or((bytes, Instant::now())));
+        if failing.note(is_failing, lanes.iter().map(|lane| lane.bytes()).sum()) {
+            return;
+        }
+    }
+}
+
+/// Since when everything fails, and the progress at that time.
+#[derive(Default)]
+struct Failing(Option<(u64, Instant)>);
+
+impl Failing {
+    /// Notes whether everything fails. Returns whether it has failed for [`DEAD_AFTER`] without any
+    /// change of `progress`.
+    fn note(&mut self, is_failing: bool, progress: u64) -> bool {
+        if !is_failing {
+            self.0 = None;
+            return false;
+        }
+        let began = self.0.filter(|(before, _)| *before == progress);
+        let (_, since) = *self.0.insert(began.unwrap_or((progress, Instant::now())));
+        since.elapsed() >= DEAD_AFTER
     }
 }
 
