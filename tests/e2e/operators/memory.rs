@@ -84,7 +84,7 @@ fn a_heap_that_is_too_small_is_an_error_with_its_reason() {
         let config = config(home, "", GROOVY);
         let run = |options: &str| run(dir.path(), &config, options);
         // The JVM ends its process.
-        let code = if home.is_in_process { 2 } else { 1 };
+        let code = if home.runs_in_child { 2 } else { 1 };
         assert_is_refused(&run("-Xms1m -Xmx1m"), code, &["Too small maximum heap"]);
         assert_is_refused(
             &run("-Xms1m -Xmx2m"),

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[derive(Clone, Copy)]
 struct Java<'a> {
     home: &'a Path,
-    is_in_process: bool,
+    runs_in_child: bool,
 }
 
 impl Deref for Java<'_> {
@@ -41,7 +41,7 @@ impl Deref for Java<'_> {
 impl Java<'_> {
     /// Returns a configuration whose operators run there.
     fn adapt(self, config: String) -> String {
-        match self.is_in_process {
+        match self.runs_in_child {
             true => config
                 .replace("type: jvm\n", "type: jvm\n    mode: process\n")
                 .replace("type: jvm,", "type: jvm, mode: process,"),
@@ -51,7 +51,7 @@ impl Java<'_> {
 
     /// Returns a figure of the JVM, such as `classes`.
     fn figure(self, agent: &Agent, name: &str) -> Option<f64> {
-        let label = if self.is_in_process { "{process=\"default\"}" } else { "" };
+        let label = if self.runs_in_child { "{process=\"default\"}" } else { "" };
         agent.metric(&format!("millstream_jvm_{name}{label} "))
     }
 }
@@ -71,7 +71,7 @@ fn each_jdk(test: impl Fn(Java<'_>)) {
     each_jdk_inside(&test);
     let home = homes().pop().unwrap();
     eprintln!("with {} in a separate process", home.display());
-    test(Java { home: &home, is_in_process: true });
+    test(Java { home: &home, runs_in_child: true });
 }
 
 /// Calls a test with each JDK of this host in the agent's process.
@@ -79,7 +79,7 @@ fn each_jdk_inside(test: impl Fn(Java<'_>)) {
     built();
     for home in homes() {
         eprintln!("with {}", home.display());
-        test(Java { home: &home, is_in_process: false });
+        test(Java { home: &home, runs_in_child: false });
     }
 }
 

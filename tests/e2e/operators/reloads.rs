@@ -23,7 +23,7 @@ const RELOADS_NEWEST: TestSize = TestSize { gate: 300, long: 10_000 };
 const RELOADS_OTHERS: TestSize = TestSize { gate: 30, long: 1000 };
 
 fn reloads(home: Java<'_>) -> usize {
-    let is_newest = !home.is_in_process && homes().last().is_some_and(|newest| **newest == *home);
+    let is_newest = !home.runs_in_child && homes().last().is_some_and(|newest| **newest == *home);
     if is_newest { RELOADS_NEWEST.count() } else { RELOADS_OTHERS.count() }
 }
 

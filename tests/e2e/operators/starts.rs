@@ -131,7 +131,7 @@ fn kill_processes(agent: &mut Agent, after: &[Duration]) {
 fn processes_that_are_killed_while_the_agent_starts_are_started_again() {
     built();
     let home = homes().pop().unwrap();
-    let home = Java { home: &home, is_in_process: true };
+    let home = Java { home: &home, runs_in_child: true };
     let dir = folder();
     let lines = "a line\n".repeat(1000);
     fs::write(dir.path().join("app.log"), &lines).unwrap();

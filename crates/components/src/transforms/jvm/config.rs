@@ -243,7 +243,7 @@ impl JvmConfig {
     fn limits(&self, place: &Place<'_>) -> Limits {
         Limits {
             concurrency: place.jvm().threads,
-            is_in_process: matches!(place, Place::Process(..)),
+            runs_in_child: matches!(place, Place::Process(..)),
             deadline: self.timeouts.batch.0,
             output_bytes_max: self.expansion * BLOCK_BYTES as u64,
             reads_lines: false,

@@ -57,7 +57,7 @@ struct Limits {
     /// Most bytes of its output.
     output_bytes_max: u64,
     /// The operator runs in a separate process, which ends a call that takes too long.
-    is_in_process: bool,
+    runs_in_child: bool,
     /// The operator reads the lines of events as `meta.line`.
     reads_lines: bool,
 }
@@ -177,11 +177,11 @@ impl Offload for JvmOperator {
     }
 
     fn deadline(&self) -> Option<Duration> {
-        (!self.limits.is_in_process).then_some(self.limits.deadline)
+        (!self.limits.runs_in_child).then_some(self.limits.deadline)
     }
 
     fn hanging_max(&self) -> Option<usize> {
-        (!self.limits.is_in_process).then_some(HANGING_MAX)
+        (!self.limits.runs_in_child).then_some(HANGING_MAX)
     }
 
     fn output_bytes_max(&self) -> u64 {
