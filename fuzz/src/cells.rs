@@ -28,7 +28,7 @@ fn is_time(text: &[u8]) -> bool {
 /// The value of a cell.
 ///
 /// # Panics
-/// If it does not lie in the block or the column's own buffer, or is not what its kind says.
+/// If the cell is outside of the block and of the column's own buffer, or is not what its kind says.
 pub fn found(column: &Column, cell: Cell, block: &[u8]) -> Found {
     let within = if cell.is_own() { column.own().len() } else { block.len() };
     assert!(

@@ -1,4 +1,4 @@
-//! Lines that a parser parses, in every way in which they can lie in a batch.
+//! Lines that a parser parses, in every place that they can have in a batch.
 
 use crate::cells::{Found, found, json};
 use millstream_columns::{COLUMNS_MAX, Cell, Kind};
@@ -134,7 +134,7 @@ fn lay_out(lines: &[&[u8]], place: Place) -> (Vec<u8>, Vec<Cell>) {
     (text, cells)
 }
 
-/// Whether a cell lies in the line `within`, or has no bytes to lie anywhere.
+/// Whether the bytes of a cell are in the line `within`, or the cell has none.
 fn lies_in(cell: Cell, within: Cell) -> bool {
     let is_constant = matches!(cell.kind(), Kind::Null | Kind::True | Kind::False);
     let end = within.start() + within.len();

@@ -237,7 +237,7 @@ fn values(expression: &Expression) -> (Vec<Option<Found>>, Counts) {
 /// A condition over columns holds for the rows for which its value, row by row, says so.
 fn holds_as_it_is_computed(text: &str) {
     let Ok(condition) = Expression::condition(text) else { return };
-    // A comment at the end needs a line of its own.
+    // A comment at the end needs a separate line.
     let Ok(choice) = Expression::new(&format!("(({text}\n)) ? true : false")) else { return };
     let (values, expected) = values(&choice);
     let (mut words, mut counts) = (Vec::new(), Counts::default());

@@ -91,7 +91,7 @@ fn groups(expression: &Other, line: &[u8]) -> Option<BTreeMap<String, Found>> {
     )
 }
 
-/// Values lie in their lines; what is refused is refused with advice.
+/// Values are parts of their lines; an error comes with advice.
 pub fn grok(input: &[u8]) {
     let Some((pattern, lines)) = pattern_and_lines(input) else { return };
     let patterns = vec![("OWN".to_owned(), "[a-z]+(?<inner>-)?".to_owned())];

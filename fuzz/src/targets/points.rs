@@ -90,7 +90,7 @@ enum Tell {
     Note(&'static str, Vec<u8>),
 }
 
-/// What is told of a message, all of which lies in it.
+/// What the parser reports of a message. Each text is a part of the message.
 struct Told<'a> {
     message: &'a [u8],
     all: Vec<Tell>,
@@ -259,7 +259,7 @@ impl<'a> Visit<'a> for Store<'_, 'a> {
     fn note(&mut self, _: Note, _: &'a [u8]) {}
 }
 
-/// Every value that is told is taken by a store, or is no finite number or no UTF-8.
+/// A store takes every reported value, unless the value is not finite or not UTF-8.
 fn add_all<'a>(style: TagStyle, input: &'a [u8], parse: impl FnOnce(&mut Store<'_, 'a>)) {
     use millstream_series::Reason;
     let mut shard = Shard::new(style, &Limits::default(), 1);

@@ -93,7 +93,7 @@ fn with_exponent(text: &[u8], start: usize, end: usize) -> Option<(Vec<u8>, usiz
     Some((number, behind)).filter(|(number, _)| number.len() >= DIGITS_MIN)
 }
 
-/// Whether what begins here goes on something: a word or a fraction.
+/// Whether the bytes at `start` continue a word or a fraction.
 fn is_inside(text: &[u8], start: usize) -> bool {
     match &text[..start] {
         [.., b'\\', b'n' | b'r' | b't'] => false,

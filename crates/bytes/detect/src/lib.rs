@@ -34,7 +34,7 @@ pub enum Detector {
     Phone = 2,
     /// IPv4 and IPv6 addresses.
     Ip = 3,
-    /// Tokens with a shape of their own: JWT, bearer tokens, those of well-known services.
+    /// Tokens with a known shape: JWT, bearer tokens, tokens of well-known services.
     Token = 4,
     /// Private keys in PEM, and values behind names such as `password`.
     Key = 5,

@@ -7,7 +7,7 @@
 
 use crate::Candidate;
 
-/// What a trigger looks like: a set of bytes for each of its places. Letters stand for both cases.
+/// What a trigger looks like: a set of bytes for each of its places. A letter matches both cases.
 pub type Pattern = &'static [&'static [u8]];
 
 /// Parts that are gone over side by side.

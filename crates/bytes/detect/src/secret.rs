@@ -1,4 +1,4 @@
-//! Tokens with a shape of their own, private keys, and values behind names such as `password`.
+//! Tokens with a known shape, private keys, and values behind names such as `password`.
 
 use crate::scan::Pattern;
 use regex::bytes::Regex;

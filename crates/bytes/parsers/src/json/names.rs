@@ -11,7 +11,7 @@ use millstream_columns::unescape;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Number of names that are remembered; each further one is parsed anew each time.
+/// Number of names that are remembered; a further name is parsed each time.
 const NAMES_MAX: usize = 1024;
 
 /// Longest name in bytes that can become a column's.
@@ -20,7 +20,7 @@ const NAME_BYTES_MAX: usize = 1024;
 /// The line itself, the parent of its members.
 pub const ROOT: usize = 0;
 
-/// The column of members that have none of their own.
+/// The column of members without a separate column.
 pub const MEMBERS: usize = usize::MAX;
 /// Not to be kept.
 pub const UNWANTED: usize = usize::MAX - 1;
