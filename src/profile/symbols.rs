@@ -182,8 +182,8 @@ const PLUMBING: [&str; 6] = [
     "library/core/src/panic/unwind_safe.rs",
     "library/std/src/panic.rs",
     "library/std/src/panicking.rs",
-    "crates/io/profiler/src/runtime.rs",
-    "crates/io/profiler/src/arch.rs",
+    "crates/observe/profiler/src/runtime.rs",
+    "crates/observe/profiler/src/arch.rs",
 ];
 
 fn is_plumbing(frame: &Frame) -> bool {

@@ -40,7 +40,7 @@ const RAW_CALLS: &[&str] = &[
 
 /// Files that record what they call: the only ones where such calls belong.
 const RECORDING: &[&str] = &[
-    "crates/io/recorder/src/file.rs",
+    "crates/observe/recorder/src/file.rs",
     "crates/core/spool/src/disk.rs",
     "crates/io/receiver/src/connection.rs",
     "crates/io/receiver/src/receive_buffers.rs",
@@ -73,9 +73,20 @@ const OTHER: &[(&str, &str, &str)] = &[
     ("crates/io/jvm/src/process/frame.rs", "sendmsg(", "calls of a JVM are events"),
     ("crates/io/receiver/src/control.rs", "io::read(", "wakes a thread"),
     ("crates/io/receiver/src/control.rs", "io::write(", "wakes a thread"),
-    ("crates/io/recorder/src/jfr.rs", ".write_all(", "what was recorded"),
     ("crates/io/transport/src/tcp.rs", "TcpStream::connect(", "makes recorded streams"),
     ("crates/io/transport/src/tls.rs", "fs::read(", "certificates"),
+    (
+        "crates/observe/profiles/src/jfr.rs",
+        ".write_all(",
+        "a profile, to where a command writes it",
+    ),
+    (
+        "crates/observe/profiles/src/pprof.rs",
+        ".write_all(",
+        "a profile, to where a command writes it",
+    ),
+    ("crates/observe/profiles/src/pprof.rs", ".read_to_end(", "from memory, in a test"),
+    ("crates/observe/recorder/src/jfr.rs", ".write_all(", "what was recorded"),
 ];
 
 /// Returns the calls of a file that is not one of those that record, with the number of the line.
@@ -94,7 +105,9 @@ fn calls(path: &str, text: &str) -> Vec<(usize, &'static str)> {
 #[test]
 fn files_and_sockets_are_read_and_written_where_it_is_recorded() {
     let (mut faults, mut unused): (Vec<String>, Vec<_>) = (Vec::new(), OTHER.to_vec());
-    for (path, text) in sources(&["crates/io", "crates/core", "crates/components"]) {
+    for (path, text) in
+        sources(&["crates/io", "crates/observe", "crates/core", "crates/components"])
+    {
         for (line, call) in calls(&path, &text) {
             unused.retain(|(of, known, _)| (*of, *known) != (&path, call));
             if !OTHER.iter().any(|(of, known, _)| (*of, *known) == (&path, call)) {

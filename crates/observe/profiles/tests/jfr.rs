@@ -1,6 +1,6 @@
 //! Files in the format of the Flight Recorder, read by the `jfr` tool of every JDK on the host.
 
-#[path = "../../../io/recorder/tests/jdk/tool.rs"]
+#[path = "../../recorder/tests/jdk/tool.rs"]
 mod tool;
 
 use millstream_profiles::{About, Frame, FrameId, FrameKind, Profile, write_jfr};
