@@ -413,8 +413,10 @@ fn try_blocks(page: &str, page_run: &PageRun<'_>) -> Option<(usize, String)> {
                 fs::write(dir.path().join(name), with_globals(&block.text)).unwrap();
                 validate(dir.path(), name)
             }
-            Task::Run => run(dir.path(), &block.text, (port, page_run))
-                .and_then(|printed| compare(output, &printed)),
+            Task::Run => run(dir.path(), &block.text, (port, page_run)).and_then(|printed| {
+                compare(output, &printed.output)
+                    .map_err(|fault| format!("{fault}\n--- errors\n{}", printed.errors))
+            }),
         });
         if let Err(fault) = result {
             return Some((block.line, fault));
@@ -490,8 +492,14 @@ fn validate(dir: &Path, name: &str) -> Result<(), String> {
     }
 }
 
-/// Runs a script with the program first on the PATH; returns its standard output.
-fn run(dir: &Path, script: &str, (port, page_run): (u16, &PageRun<'_>)) -> Result<String, String> {
+/// What a block has printed.
+struct Printed {
+    output: String,
+    errors: String,
+}
+
+/// Runs a script with the program first on the PATH; returns what it prints.
+fn run(dir: &Path, script: &str, (port, page_run): (u16, &PageRun<'_>)) -> Result<Printed, String> {
     let program = support::millstream();
     let jdk = page_run.jdk.map(|home| format!("{}/bin:", home.display())).unwrap_or_default();
     let folder = program.parent().unwrap().display();
@@ -524,13 +532,14 @@ fn run(dir: &Path, script: &str, (port, page_run): (u16, &PageRun<'_>)) -> Resul
     let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
     let status =
         status.map_err(|error| format!("timeout (of coreutils) cannot be started: {error}"))?;
+    let printed = Printed { output: read(&stdout), errors: read(&stderr) };
     match status.success() {
-        true => Ok(read(&stdout)),
+        true => Ok(printed),
         false => Err(format!(
             "{}\n--- printed\n{}--- errors\n{}",
             ended(status),
-            read(&stdout),
-            read(&stderr)
+            printed.output,
+            printed.errors
         )),
     }
 }
