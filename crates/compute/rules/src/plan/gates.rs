@@ -12,6 +12,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Most values of one condition that are put into an index.
 const VALUES_MAX: usize = 64;
 
+/// Largest magnitude of an int that an index looks up. Conditions compare ints with floats as
+/// floats, and beyond 2^53 one float equals several ints, of which an index would find one.
+const INDEXED_INT_MAX: u64 = 1 << 53;
+
 /// Index of a posting: the rows with one value or one literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PostingId(pub u32);
@@ -201,7 +205,10 @@ impl GateBuilder {
         let keys = match test.test() {
             Test::OneOf(_, values) => {
                 let values: Vec<Value> = values.into_iter().map(Value::from).collect();
-                Keys::Values(values).limited()?
+                if !is_indexable(&values) {
+                    return None;
+                }
+                Keys::Values(values)
             }
             Test::Contains(_, text) => literal(text, true)?,
             Test::StartsWith(_, text) | Test::EndsWith(_, text) => literal(text, false)?,
@@ -355,14 +362,15 @@ impl Keys {
             Keys::Literals(_, is_exact) => *is_exact,
         }
     }
+}
 
-    /// Returns them if there are not too many.
-    fn limited(self) -> Option<Keys> {
-        match &self {
-            Keys::Values(values) if values.len() > VALUES_MAX => None,
-            _ => Some(self),
-        }
-    }
+/// Whether an index can look up the values of a condition.
+fn is_indexable(values: &[Value]) -> bool {
+    let is_exact = |value: &Value| match value {
+        Value::Text(_) => true,
+        Value::Int(value) => value.unsigned_abs() <= INDEXED_INT_MAX,
+    };
+    values.len() <= VALUES_MAX && values.iter().all(is_exact)
 }
 
 fn literal(text: &[u8], is_exact: bool) -> Option<Keys> {

@@ -19,9 +19,25 @@ const PATTERNS: &[(&str, &str)] = &[
     ("([0-9]+) *,(x)?", "1"),
     ("([0-9]+) *,(x)?", "2"),
 ];
-const WORDS: &[&str] = &["pay", "cart", "error", "errors", "12", "7", "7.0", "-3", "x", "", "aba"];
+const WORDS: &[&str] = &[
+    "pay",
+    "cart",
+    "error",
+    "errors",
+    "12",
+    "7",
+    "7.0",
+    "-3",
+    "x",
+    "",
+    "aba",
+    "9007199254740993",
+    "9007199254740992.0",
+];
 const EVENTS: &[&str] =
     &["message", "status", "kind", "none", "user-agent", "object.part", "extra"];
+/// Numbers of conditions. As a float, 2^53 + 1 is equal to 2^53.
+const NUMBERS: &[&str] = &["7", "12", "-3", "7.0", "200", "9007199254740993"];
 const TEXTS: &[&str] = &["pay", "error", "err", "a=", "cart", "12", "7", "zzz", "", "bab"];
 
 const PATHS: &[&str] =
@@ -137,7 +153,7 @@ fn condition(random: &mut Rng, depth: u32) -> String {
     let (name, text) = (pick(random, &names), pick(random, TEXTS));
     match random.u32(..12) {
         0 | 1 => format!("{name} == '{text}'"),
-        2 => format!("{name} == {}", pick(random, &["7", "12", "-3", "7.0", "200"])),
+        2 => format!("{name} == {}", pick(random, NUMBERS)),
         3 => format!("{name} in ['{text}', '{}', 7, 200]", pick(random, TEXTS)),
         4 | 5 => format!("{name}.contains('{text}')"),
         6 => format!("{name}.startsWith('{text}')"),
