@@ -55,11 +55,13 @@ pub const TAG_WORDS: &[&[u8]] = &[
     b"[[]]",
 ];
 
-/// The metrics of a block as text.
+/// The metrics of a block as text. A half may have 0 where the block has -0, as blocks encode both
+/// as the integer 0.
 fn show(block: &Block<'_>) -> Vec<String> {
     let show = |metric: millstream_encodings::msgpack::ReadMetric<'_>| {
         let tags: Vec<(&str, &str)> = metric.tags().collect();
-        format!("{metric:?} {tags:?}")
+        let text = format!("{metric:?}").replace("-0.0)", "0.0)").replace("-0.0,", "0.0,");
+        format!("{text} {tags:?}")
     };
     block.metrics().map(show).collect()
 }
