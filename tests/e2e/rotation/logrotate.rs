@@ -125,11 +125,10 @@ fn run(include: &str, options: &str, care: Care) {
     let between = Duration::from_millis(if options.contains("%s") { 1050 } else { 200 });
     for turn in 0..ROTATIONS {
         std::thread::sleep(between);
-        // The agent follows a rename, but not of a file that was gone before the agent saw it.
-        if include == LIVE
-            && care == Care::None
-            && (turn == AWAY_AT || options.contains("compress"))
-        {
+        // The agent follows a rename, but not of the first file, or of a compressed one, if it was
+        // gone before the agent saw it.
+        let is_needed = turn == 0 || turn == AWAY_AT || options.contains("compress");
+        if include == LIVE && care == Care::None && is_needed {
             wait_until_seen(dir.path());
         }
         // Lines written between copy and truncation are lost for every reader.
