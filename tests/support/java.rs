@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The oldest Java that is supported.
@@ -25,20 +26,10 @@ pub fn built() -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }
 
-/// Compiles a class for the JVM inside the agent; returns its jar, in a folder that ends with it.
-pub fn jar(source: &str) -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::tempdir().unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
-    let api = built().join("operators/target/millstream-operators.jar");
-    let classes = dir.path().join("classes");
-    let jar = dir.path().join("code.jar");
-    let mut compiler = Command::new("javac");
-    compiler.args(["--release", "17", "-cp"]).arg(&api).arg("-d").arg(&classes).arg(&source);
-    assert!(compiler.status().unwrap().success());
-    let mut packer = Command::new("jar");
-    packer.arg("cf").arg(&jar).arg("-C").arg(&classes).arg(".");
-    assert!(packer.status().unwrap().success());
-    (dir, jar)
+/// Returns the jar with the operators and collectors whose faults tests plant.
+pub fn test_operators() -> &'static Path {
+    static JAR: OnceLock<PathBuf> = OnceLock::new();
+    JAR.get_or_init(|| built().join("test-operators/target/millstream-test-operators.jar"))
 }
 
 /// Returns the homes of the JDKs of this host, one per supported version, oldest first. Without

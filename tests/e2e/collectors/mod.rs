@@ -6,11 +6,10 @@ mod mistakes;
 mod processes;
 mod redis;
 
-use crate::support::java::{FAST_START, built, homes, jar};
+use crate::support::java::{FAST_START, built, homes, test_operators};
 use crate::support::{Agent, folder, lines, wait_until};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::Path;
 use std::time::Duration;
 
 /// Timeout for events that should happen soon, generous for a busy host.
@@ -64,16 +63,9 @@ fn config(source: &str) -> String {
         + &format!("sources:\n  ticks: {{ type: jvm, language: groovy, {source} }}\n")
 }
 
-/// Returns the jar with the collector `FaultyCollector`; compiles it once.
-fn jar_of_faulty() -> &'static Path {
-    static JAR: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, jar) = JAR.get_or_init(|| jar("tests/e2e/collectors/FaultyCollector.java"));
-    jar
-}
-
 /// Returns a source with the collector `FaultyCollector`, with further options.
 fn faulty(fault: &str, more: &str) -> String {
-    let jar = jar_of_faulty().display();
+    let jar = test_operators().display();
     format!(
         "{{ type: jvm, language: class, jar: {jar}, class: FaultyCollector, options: {{ fault: {fault} }}, {more} }}"
     )

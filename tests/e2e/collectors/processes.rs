@@ -1,10 +1,8 @@
 //! Processes of collectors that end in every way: what the agent has taken arrives once, other
 //! pipelines continue, and the collectors are called again.
 
-use super::{
-    PATIENCE, collector, faulty, jar_of_faulty, settings, wait_for_lines, wait_for_reloads,
-};
-use crate::support::java::{process_id, restarts};
+use super::{PATIENCE, collector, faulty, settings, wait_for_lines, wait_for_reloads};
+use crate::support::java::{process_id, restarts, test_operators};
 use crate::support::{Agent, folder, lines, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
@@ -240,9 +238,9 @@ fn a_collector_that_crashes_takes_no_event_from_an_operator() {
 fn what_cannot_be_compiled_at_a_restart_is_tried_again() {
     let dir = folder();
     let (jar, away) = (dir.path().join("team.jar"), dir.path().join("away.jar"));
-    fs::copy(jar_of_faulty(), &jar).unwrap();
+    fs::copy(test_operators(), &jar).unwrap();
     let collector = faulty("none", "interval: 50ms")
-        .replace(&jar_of_faulty().display().to_string(), &jar.display().to_string());
+        .replace(&test_operators().display().to_string(), &jar.display().to_string());
     let mut agent = Agent::start(dir.path(), &config(&collector), &[]);
     let out = dir.path().join("collected.txt");
     wait_for_lines(&out, 3);

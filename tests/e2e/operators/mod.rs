@@ -11,12 +11,12 @@ mod reloads;
 mod starts;
 
 use crate::support::Agent;
-use crate::support::java::{FAST_START, built, homes, jar};
+use crate::support::java::{FAST_START, built, homes, test_operators};
+use millstream_testkit_random::TestSize;
 use serde_json::Value;
 use std::fs;
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -65,34 +65,36 @@ fn settings(home: &Path) -> String {
     )
 }
 
-/// Calls a test with each JDK of this host, and on the newest one with the JVM in a separate
-/// process, too: the tests of `crates/io/jvm` run in both modes on every JDK. The operators' jar exists.
+/// 1 if a test runs with every JDK at both places.
+const EVERYWHERE: TestSize = TestSize { gate: 0, long: 1 };
+
+/// Calls a test with the oldest JDK of this host in the agent's process, and with the newest one in
+/// a separate process; in the soak with every JDK at both places, as the tests of `crates/io/jvm`
+/// always do.
 fn each_jdk(test: impl Fn(Java<'_>)) {
     each_jdk_inside(&test);
-    let home = homes().pop().unwrap();
-    eprintln!("with {} in a separate process", home.display());
-    test(Java { home: &home, runs_in_child: true });
-}
-
-/// Calls a test with each JDK of this host in the agent's process.
-fn each_jdk_inside(test: impl Fn(Java<'_>)) {
-    built();
-    for home in homes() {
-        eprintln!("with {}", home.display());
-        test(Java { home: &home, runs_in_child: false });
+    let all = homes();
+    let homes = if EVERYWHERE.per_case() == 1 { &all[..] } else { &all[all.len() - 1..] };
+    for home in homes {
+        eprintln!("with {} in a separate process", home.display());
+        test(Java { home, runs_in_child: true });
     }
 }
 
-/// Returns a jar with the operator of `Faulty.java`; compiles it once.
-fn faulty_jar() -> &'static Path {
-    static JAR: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, jar) = JAR.get_or_init(|| jar("tests/e2e/operators/Faulty.java"));
-    jar
+/// Calls a test with the oldest JDK of this host in the agent's process, in the soak with every JDK.
+fn each_jdk_inside(test: impl Fn(Java<'_>)) {
+    built();
+    let all = homes();
+    let homes = if EVERYWHERE.per_case() == 1 { &all[..] } else { &all[..1] };
+    for home in homes {
+        eprintln!("with {}", home.display());
+        test(Java { home, runs_in_child: false });
+    }
 }
 
 /// Returns the transform `Faulty`, with further options.
 fn faulty(fault: &str, more: &str) -> String {
-    let jar = faulty_jar().display();
+    let jar = test_operators().display();
     format!(
         "{{ type: jvm, inputs: [app], language: class, jar: {jar}, class: Faulty, options: {{ fault: {fault} }}, {more} }}"
     )

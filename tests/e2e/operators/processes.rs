@@ -1,8 +1,8 @@
 //! Processes of operators that end in every way there is: nothing is lost or repeated, and a
 //! pipeline without operators keeps its rate.
 
-use super::{PATIENCE, SetOnDrop, documents, faulty, faulty_jar, noted};
-use crate::support::java::{self, built, homes};
+use super::{PATIENCE, SetOnDrop, documents, faulty, noted};
+use crate::support::java::{self, built, homes, test_operators};
 use crate::support::{Agent, folder, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
@@ -180,9 +180,9 @@ fn a_process_that_is_killed_many_times_loses_and_repeats_nothing() {
 fn an_operator_whose_jar_is_away_at_a_restart_keeps_its_lines() {
     let mut load = Load::new("none", "", "");
     let (jar, away) = (load.path("op.jar"), load.path("away.jar"));
-    fs::copy(faulty_jar(), &jar).unwrap();
+    fs::copy(test_operators(), &jar).unwrap();
     let name = |path: &Path| path.display().to_string();
-    load.config = load.config.replace(&name(faulty_jar()), &name(&jar));
+    load.config = load.config.replace(&name(test_operators()), &name(&jar));
     let (mut agent, unseen) = load.run(None, |agent| {
         fs::rename(&jar, &away).unwrap();
         kill_process(child(agent), Signal::KILL).unwrap();

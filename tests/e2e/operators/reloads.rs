@@ -1,7 +1,6 @@
 //! Operators are replaced while events flow.
 
 use super::{Java, PATIENCE, SetOnDrop, documents, each_jdk};
-use crate::support::java::homes;
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_random::{Report, TestSize};
 use serde_json::Value;
@@ -16,15 +15,14 @@ use std::time::{Duration, Instant};
 const OPTIONS: &str = "'-XX:MaxMetaspaceSize=64m', '-XX:MetaspaceSize=16m', \
     '-XX:MinMetaspaceFreeRatio=0', '-XX:MaxMetaspaceFreeRatio=1', '-XX:SoftRefLRUPolicyMSPerMB=0'";
 
-/// How many times a rule changes on the newest JDK.
-const RELOADS_NEWEST: TestSize = TestSize { gate: 300, long: 10_000 };
+/// How many times a rule changes in the agent's process.
+const RELOADS_INSIDE: TestSize = TestSize { gate: 300, long: 10_000 };
 
-/// How many times a rule changes on the other ones.
-const RELOADS_OTHERS: TestSize = TestSize { gate: 30, long: 1000 };
+/// How many times a rule changes in a separate process.
+const RELOADS_APART: TestSize = TestSize { gate: 30, long: 1000 };
 
 fn reloads(home: Java<'_>) -> usize {
-    let is_newest = !home.runs_in_child && homes().last().is_some_and(|newest| **newest == *home);
-    if is_newest { RELOADS_NEWEST.count() } else { RELOADS_OTHERS.count() }
+    if home.runs_in_child { RELOADS_APART.count() } else { RELOADS_INSIDE.count() }
 }
 
 fn config(home: Java<'_>, version: usize) -> String {

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// Time after which a condition fails, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// CPU time during which profiles are taken while classes come and go: two to three thousand samples.
+const CLASSES_CPU_TIME: Duration = Duration::from_secs(3);
+
 /// Returns the CPU time of the process. A profile has as many samples on a busy host if the test
 /// waits for CPU time.
 fn cpu_time() -> Duration {
@@ -126,6 +129,7 @@ fn profiles_start_and_stop_while_operators_run() {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 Batch::new(&["add x", "drop", "throw"]).call(&operator);
+                thread::sleep(Duration::from_micros(200));
             }
         });
         let with_java = (0..50).filter(|_| {
@@ -156,7 +160,7 @@ fn profiles_of_classes_that_come_and_go_are_harmless() {
     let mut profiles = Vec::new();
     thread::scope(|scope| {
         (0..4).for_each(|_| drop(scope.spawn(load)));
-        while cpu_time() - begun < Duration::from_secs(8) {
+        while cpu_time() - begun < CLASSES_CPU_TIME {
             let next = operator();
             *current.lock() = next;
             Batch::new(&["collect"]).call(&operator());

@@ -18,6 +18,9 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
+    /// Pause of a thread that calls an operator all the time.
+    const BETWEEN_CALLS: Duration = Duration::from_millis(1);
+
     /// Returns the process of the current test: those of others would wait longer and longer before
     /// they start again.
     fn process() -> JvmProcess {
@@ -99,6 +102,7 @@ mod tests {
                         while !is_over.load(Ordering::Relaxed) && may_go_on() {
                             check(operator, &format!("{thread} {count}"));
                             count += 1;
+                            thread::sleep(BETWEEN_CALLS);
                         }
                     })
                 })
@@ -130,6 +134,7 @@ mod tests {
             while !poison.is_finished() || count < 10 {
                 check(&operator, "neighbor");
                 count += 1;
+                thread::sleep(BETWEEN_CALLS);
                 assert!(begin.elapsed() < Duration::from_secs(60));
             }
             let error = poison.join().unwrap().unwrap_err();
@@ -177,6 +182,7 @@ mod tests {
             });
             while !hung.is_finished() {
                 check(&operator, "neighbor");
+                thread::sleep(BETWEEN_CALLS);
             }
             assert_eq!(hung.join().unwrap(), Err(CallError::Deadline));
         });

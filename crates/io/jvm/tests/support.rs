@@ -7,13 +7,12 @@ use millstream_jvm::{
     OperatorSpec, ProcessOptions, RegisterError,
 };
 use std::ffi::{c_int, c_void};
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::ptr;
 use std::sync::{Arc, Once, OnceLock};
-use std::time::{Duration, SystemTime};
-use tempfile::TempDir;
+use std::time::Duration;
 
 /// Home of Java in a process that runs ignored tests.
 const HOME: &str = "MILLSTREAM_TEST_JAVA_HOME";
@@ -21,19 +20,13 @@ const HOME: &str = "MILLSTREAM_TEST_JAVA_HOME";
 const OPTIONS: &str = "MILLSTREAM_TEST_JVM_OPTIONS";
 /// Set if the JVM of such a process is in another one.
 const IN_PROCESS: &str = "MILLSTREAM_TEST_IN_PROCESS";
-/// The jar with the operators of `tests/java`.
+/// The jar with the operator `Commands`.
 const OPERATORS: &str = "MILLSTREAM_TEST_OPERATORS";
 
 const HEAP_BYTES: u64 = 96 << 20;
 
 fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn run(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {text}");
 }
 
 /// Returns the homes of all suitable versions of Java, each once.
@@ -56,47 +49,25 @@ fn is_suitable(home: &Path) -> bool {
     home.join("lib/server/libjvm.so").is_file() && feature.is_some_and(|feature| feature >= 17)
 }
 
-/// Returns the jar with the operators' runtime; builds it if a source is newer.
+/// Returns the folder `java`; builds it if a source has changed.
+fn java() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let script = folder().join("../../../scripts/java");
+        let output = Command::new(script).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+    })
+}
+
+/// Returns the jar with the operators' runtime.
 pub fn runtime() -> PathBuf {
-    let java = folder().join("../../../java");
-    let jar = java.join("operators/target/millstream-operators.jar");
-    let target = java.join("../target");
-    fs::create_dir_all(&target).unwrap();
-    // The lock of scripts/java.
-    let lock = File::create(target.join("java.lock")).unwrap();
-    lock.lock().unwrap();
-    let built = fs::metadata(&jar).and_then(|jar| jar.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-    let sources = [java.join("operators/src/main"), java.join("operators/pom.xml")];
-    if sources.iter().any(|source| changed(source) > built) {
-        let pom = java.join("pom.xml");
-        let mut maven = Command::new("mvn");
-        run(maven.args(["-q", "-B", "-pl", "operators", "package", "-DskipTests", "-f"]).arg(pom));
-    }
-    fs::canonicalize(jar).unwrap()
+    java().join("operators/target/millstream-operators.jar")
 }
 
-/// Returns when the newest file at or below a path was written.
-fn changed(path: &Path) -> SystemTime {
-    let own = fs::metadata(path).and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    entries.map(|entry| changed(&entry.path())).max().unwrap_or(own).max(own)
-}
-
-/// Compiles the operators of `tests/java`, once per process, into a jar that stays for its tests.
+/// Returns the jar with the operator `Commands`.
 fn operators() -> PathBuf {
-    static BUILT: OnceLock<TempDir> = OnceLock::new();
-    let built = BUILT.get_or_init(|| {
-        let built = tempfile::tempdir().unwrap();
-        let classes = built.path().join("classes");
-        let source = folder().join("tests/java/Commands.java");
-        let mut compiler = Command::new("javac");
-        compiler.args(["--release", "17", "-cp"]).arg(runtime()).arg("-d").arg(&classes);
-        run(compiler.arg(source));
-        let jar = built.path().join("commands.jar");
-        run(Command::new("jar").arg("cf").arg(jar).arg("-C").arg(&classes).arg("."));
-        built
-    });
-    built.path().join("commands.jar")
+    java().join("test-operators/target/millstream-test-operators.jar")
 }
 
 /// Where the JVM of the ignored tests is.
