@@ -15,7 +15,7 @@ pub use config::ElasticsearchConfig;
 
 use crate::codec::Encoding;
 use crate::codec::bulk::{ACTION_BYTES, Action, DocumentEncoder};
-use crate::sinks::http_delivery::{Answer, BulkLane, Failure, Settings};
+use crate::sinks::http_delivery::{Answer, BulkLane, Failure, LaneLoop, Settings};
 use answer::BulkAnswer;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_model::limits::BATCH_ROWS_MAX;
@@ -64,6 +64,6 @@ impl Sink for ElasticsearchSink {
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
         let (algorithm, level) = self.compression;
         let packer = DocumentPacker::new(Compressor::new(algorithm, level));
-        Box::new(BulkLane::new(self.settings.clone(), packer, cx))
+        Box::new(LaneLoop::new(BulkLane::new(self.settings.clone(), packer, cx)))
     }
 }

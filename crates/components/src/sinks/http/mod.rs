@@ -11,7 +11,7 @@ pub use config::HttpConfig;
 
 use crate::codec::msgpack::MetricBlocks;
 use crate::codec::{Codec, Encoding};
-use crate::sinks::http_delivery::{Jitter, PayloadMetadata, RequestLane, Settings};
+use crate::sinks::http_delivery::{Jitter, LaneLoop, PayloadMetadata, RequestLane, Settings};
 use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{
     Batch, ComponentError, EncodeCx, Encoder, Lane, LaneCx, Payload, Routing, RoutingError, Sink,
@@ -73,7 +73,11 @@ impl Sink for HttpSink {
     }
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
-        Box::new(RequestLane::new(self.settings.clone(), HttpPacker::new(self.format), cx))
+        Box::new(LaneLoop::new(RequestLane::new(
+            self.settings.clone(),
+            HttpPacker::new(self.format),
+            cx,
+        )))
     }
 }
 

@@ -4,53 +4,32 @@
 //! One batch is in flight while the next is packed. A request stays at the head of the queue until
 //! it is delivered or permanently refused, which preserves order.
 
-use super::batcher::Batcher;
-use super::dispatcher::{Attempt, Dispatcher, RequestIds};
-use super::pack_task::{Job, JobResult, PackTask, run};
+use super::dispatcher::{Attempt, RequestIds};
+use super::lane_loop::{LaneState, RequestFlow, WARN_INTERVAL};
+use super::pack_task::{Job, JobResult, run};
 use super::response_class::{ResponseClass, explain, kind, reason, refusal, response_class};
 use super::shares::{Numbering, Settlement, Shares};
-use super::stall::Stall;
 use super::{EventSet, PackRefusal, Packer, Record, Refusal, Request, Settings};
-use millstream_model::{
-    BoxFuture, Counters, DeliverError, Delivery, Feed, Lane, LaneCx, Payload, Refused, Settled,
-};
+use millstream_model::{DeliverError, LaneCx, Refused};
 use millstream_transport::http::Response;
 use millstream_transport::{HeaderMap, Pause};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
-use tokio::time::{Instant, sleep_until};
+use std::time::SystemTime;
+use tokio::time::Instant;
 
 /// Batches packed or being packed: one in flight and the next.
 const BATCHES_MAX: usize = 2;
 
-/// Interval between warnings about refused events.
-const WARN_INTERVAL: Duration = Duration::from_secs(30);
-
 /// Sends payloads as requests, in order, and retries each until it is delivered or permanently
 /// refused.
 pub struct RequestLane<P> {
-    settings: Arc<Settings>,
-    /// Name of the sink.
-    sink: Arc<str>,
-    counters: Arc<Counters>,
-    /// Says whether a component reads what is refused.
-    feed: Arc<Feed>,
-    batcher: Batcher,
-    stall: Stall,
-    pack_task: PackTask<P, JobResult>,
+    state: LaneState<P, JobResult>,
     batches: VecDeque<Batch>,
     numbering: Numbering,
     settlement: Settlement,
-    dispatcher: Dispatcher,
-    ids: RequestIds,
-    done: Vec<Settled>,
-    /// Refused events that the engine has not taken yet.
-    refused: Vec<Refused>,
     /// Headers of responses that the packer has not seen yet.
     responses: Vec<HeaderMap>,
-    /// When a refusal was last logged.
-    warned_at: Option<Instant>,
 }
 
 /// Payloads, and pieces of payloads, that are packed together.
@@ -104,33 +83,12 @@ impl<P: Packer> RequestLane<P> {
     /// Creates a lane with its own packer.
     pub fn new(settings: Arc<Settings>, packer: P, cx: LaneCx) -> RequestLane<P> {
         RequestLane {
-            batcher: Batcher::new(settings.batch),
-            stall: Stall::new(cx.backpressure),
-            pack_task: PackTask::new(packer),
+            state: LaneState::new(settings, packer, cx),
             batches: VecDeque::new(),
             numbering: Numbering::default(),
             settlement: Settlement::default(),
-            dispatcher: Dispatcher::new(settings.clone(), cx.lane, cx.counters.flights()),
-            ids: RequestIds::new(),
-            done: Vec::new(),
-            refused: Vec::new(),
             responses: Vec::new(),
-            warned_at: None,
-            sink: cx.sink,
-            counters: cx.counters,
-            feed: cx.feed,
-            settings,
         }
-    }
-
-    /// Does all work that needs no waiting. Returns when more work is due, if time alone triggers
-    /// it.
-    fn advance(&mut self, now: Instant) -> Option<Instant> {
-        self.settle();
-        self.repair();
-        let packed = self.pack(now);
-        let sent = self.send(now);
-        [packed, sent].into_iter().flatten().min()
     }
 
     /// Settles batches that have no requests left.
@@ -141,13 +99,13 @@ impl<P: Packer> RequestLane<P> {
         };
         while self.batches.front().is_some_and(is_done) {
             let Some(batch) = self.batches.pop_front() else { return };
-            self.settlement.end(batch.shares, &mut self.done);
+            self.settlement.end(batch.shares, &mut self.state.done);
         }
     }
 
     /// Hands the packer a refused request, if it is idle.
     fn repair(&mut self) {
-        let Some(packer) = self.pack_task.idle() else { return };
+        let Some(packer) = self.state.pack_task.idle() else { return };
         for headers in self.responses.drain(..) {
             packer.on_success(&|name| headers.get(name)?.to_str().ok().map(str::to_owned));
         }
@@ -163,28 +121,28 @@ impl<P: Packer> RequestLane<P> {
             Cause::Format(_) => Job::Convert(request),
         };
         batch.repair = Some(Repair::Running { id, events, in_doubt, cause });
-        self.pack_task.begin(|packer| run(packer, job));
+        self.state.pack_task.begin(|packer| run(packer, job));
     }
 
     /// Hands the packer the next batch, if it is due and the queue has capacity.
     fn pack(&mut self, now: Instant) -> Option<Instant> {
-        let waits_for_more = self.batches.is_empty() && !self.batcher.is_empty();
-        let stalled = self.stall.since(waits_for_more, now);
-        if self.pack_task.idle().is_none() || self.batches.len() >= BATCHES_MAX {
+        let waits_for_more = self.batches.is_empty() && !self.state.batcher.is_empty();
+        let stalled = self.state.stall.since(waits_for_more, now);
+        if self.state.pack_task.idle().is_none() || self.batches.len() >= BATCHES_MAX {
             return None;
         }
-        let due = self.batcher.due(stalled)?;
+        let due = self.state.batcher.due(stalled)?;
         if due > now {
             return Some(due);
         }
-        let payloads = self.batcher.take(now, P::cut);
+        let payloads = self.state.batcher.take(now, P::cut);
         self.batches.push_back(Batch {
             shares: self.numbering.shares(&payloads),
             bytes: payloads.iter().map(|payload| payload.bytes).sum(),
             requests: None,
             repair: None,
         });
-        self.pack_task.begin(|packer| run(packer, Job::Pack(payloads)));
+        self.state.pack_task.begin(|packer| run(packer, Job::Pack(payloads)));
         None
     }
 
@@ -192,28 +150,18 @@ impl<P: Packer> RequestLane<P> {
     fn send(&mut self, now: Instant) -> Option<Instant> {
         let batch = self.batches.front().filter(|batch| batch.repair.is_none())?;
         let queued = batch.requests.as_ref()?.front()?;
-        if self.dispatcher.in_flight() > 0 {
+        if self.state.dispatcher.in_flight() > 0 {
             return None;
         }
-        self.dispatcher.send((&queued.request, &queued.id, 0), || None, now).err()
-    }
-
-    /// Applies a job result of the packer.
-    fn on_job_result(&mut self, result: JobResult, now: Instant) -> Result<(), DeliverError> {
-        match result {
-            JobResult::Packed(requests, refused) => self.packed(requests, refused),
-            JobResult::Split(smaller, refused) => self.split(smaller, refused),
-            JobResult::Single(record) => self.refuse(record),
-            JobResult::Converted(request, other) => return self.converted(request, other, now),
-        }
-        Ok(())
+        self.state.dispatcher.send((&queued.request, &queued.id, 0), || None, now).err()
     }
 
     fn packed(&mut self, requests: Vec<Request>, refused: Vec<PackRefusal>) {
         let Some(batch) = self.batches.back_mut() else { return };
-        self.refused.extend(of_packer(&batch.shares, refused));
-        let queued =
-            requests.into_iter().map(|request| QueuedRequest::new(&mut self.ids, request, false));
+        self.state.refused.extend(of_packer(&batch.shares, refused));
+        let queued = requests
+            .into_iter()
+            .map(|request| QueuedRequest::new(&mut self.state.ids, request, false));
         batch.requests = Some(queued.collect());
     }
 
@@ -221,12 +169,12 @@ impl<P: Packer> RequestLane<P> {
     fn split(&mut self, smaller: Vec<Request>, refused: Vec<PackRefusal>) {
         let Some(batch) = self.batches.front_mut() else { return };
         let Some(Repair::Running { in_doubt, .. }) = batch.repair.take() else { return };
-        self.refused.extend(of_packer(&batch.shares, refused));
+        self.state.refused.extend(of_packer(&batch.shares, refused));
         let Some(requests) = &mut batch.requests else { return };
         let queued = smaller
             .into_iter()
             .rev()
-            .map(|request| QueuedRequest::new(&mut self.ids, request, in_doubt));
+            .map(|request| QueuedRequest::new(&mut self.state.ids, request, in_doubt));
         queued.for_each(|queued| requests.push_front(queued));
     }
 
@@ -239,14 +187,14 @@ impl<P: Packer> RequestLane<P> {
             return;
         };
         if is_duplicate {
-            self.counters.noted("refused_as_duplicate", events.len());
+            self.state.counters.noted("refused_as_duplicate", events.len());
             return batch.shares.deliver(&events);
         }
         if !is_read {
-            return self.counters.dropped("refused", events.len());
+            return self.state.counters.dropped("refused", events.len());
         }
         let refused = |event| batch.shares.refused(event, reason.clone(), record.clone());
-        self.refused.extend(events.iter().filter_map(refused));
+        self.state.refused.extend(events.iter().filter_map(refused));
     }
 
     /// Replaces a request with its converted form. Without one, the original is retried slowly.
@@ -264,14 +212,138 @@ impl<P: Packer> RequestLane<P> {
             requests.push_front(QueuedRequest { id, request, in_doubt });
         }
         match cause {
-            Cause::Format(FormatError { endpoint, text }) if !other => {
-                Err(self.failed(endpoint, "refused", &text, self.slow_retry(), now))
-            }
+            Cause::Format(FormatError { endpoint, text }) if !other => Err(self.failed(
+                endpoint,
+                "refused",
+                &text,
+                Pause::Fixed(self.state.slow_retry()),
+                now,
+            )),
             _ => Ok(()),
         }
     }
 
-    /// Handles the end of an attempt. The engine logs an error and waits before the next call.
+    /// Returns whether the first request is a probe: it has no events and only its response
+    /// matters.
+    fn is_probe(&self) -> bool {
+        let requests = self.batches.front().and_then(|batch| batch.requests.as_ref());
+        requests.and_then(VecDeque::front).is_some_and(|first| first.request.events.is_empty())
+    }
+
+    /// Drops a probe that the endpoint does not support.
+    fn drop_probe(&mut self, endpoint: usize) {
+        self.state.dispatcher.mark_healthy(endpoint);
+        if let Some(requests) = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()) {
+            requests.pop_front();
+        }
+    }
+
+    fn delivered(&mut self, endpoint: usize, response: Response, now: Instant) {
+        self.state.dispatcher.mark_healthy(endpoint);
+        self.state.batcher.grow(now);
+        self.responses.push(response.headers);
+        let Some(batch) = self.batches.front_mut() else { return };
+        let Some(queued) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
+        self.state.counters.accepted(queued.request.events.len());
+        batch.shares.deliver(&queued.request.events);
+    }
+
+    /// Marks the first request as possibly accepted: a proxy may have sent the response after the
+    /// endpoint accepted the request.
+    fn mark_in_doubt(&mut self) {
+        let first = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()?.front_mut());
+        first.into_iter().for_each(|queued| queued.in_doubt = true);
+    }
+
+    /// Builds the error for the engine, with the time until the next attempt.
+    fn failed(
+        &mut self,
+        endpoint: usize,
+        kind: &'static str,
+        text: &str,
+        pause: Pause,
+        now: Instant,
+    ) -> DeliverError {
+        let wait = self.state.dispatcher.mark_failed(endpoint, pause, now);
+        let message = format!("{}: {text}", self.state.settings.targets[endpoint]);
+        DeliverError { retry_after: Some(wait), ..DeliverError::retry(kind, message) }
+    }
+
+    fn on_refusal(&mut self, endpoint: usize, response: &Response, too_large: bool, now: Instant) {
+        self.state.dispatcher.mark_healthy(endpoint);
+        self.state.counters.error("refused");
+        let is_read = self.state.feed.keeps_refused();
+        let Some(batch) = self.batches.front_mut() else { return };
+        let Some(queued) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
+        if too_large {
+            self.state.batcher.shrink(batch.bytes, now);
+        }
+        let answer = format!("{} {}", self.state.settings.targets[endpoint], explain(response));
+        self.state.counters.set_last_error(&answer);
+        if self.state.may_warn(now) {
+            log::warn!(
+                "sink {}: {}: {answer}; further refusals are not logged for {} s",
+                self.state.sink,
+                refusal(queued.request.events.len(), is_read),
+                WARN_INTERVAL.as_secs()
+            );
+        }
+        let is_duplicate = queued.in_doubt && P::is_duplicate(&response.body);
+        let refusal = Refusal { reason: reason(response), is_duplicate };
+        let cause = Cause::Content { refusal, is_read };
+        batch.repair = Some(Repair::Waiting(queued, cause));
+    }
+
+    fn unsupported_format(&mut self, endpoint: usize, text: String) {
+        let Some(batch) = self.batches.front_mut() else { return };
+        let Some(queued) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
+        let cause = Cause::Format(FormatError { endpoint, text });
+        batch.repair = Some(Repair::Waiting(queued, cause));
+    }
+}
+
+/// Returns the events that the packer refused as the engine takes them.
+fn of_packer(shares: &Shares, refused: Vec<PackRefusal>) -> impl Iterator<Item = Refused> {
+    refused.into_iter().filter_map(|PackRefusal { event, reason, record }| {
+        shares.refused(event, reason.into_owned(), record)
+    })
+}
+
+/// Returns whether any request would currently get this status, success included.
+fn is_general(status: u16) -> bool {
+    matches!(status, 200..=299 | 401 | 403 | 404 | 407 | 408 | 429 | 502..=504)
+}
+
+impl<P: Packer> RequestFlow for RequestLane<P> {
+    type Packer = P;
+    type Packed = JobResult;
+
+    fn state(&self) -> &LaneState<P, JobResult> {
+        &self.state
+    }
+
+    fn state_mut(&mut self) -> &mut LaneState<P, JobResult> {
+        &mut self.state
+    }
+
+    fn advance(&mut self, now: Instant) -> Option<Instant> {
+        self.settle();
+        self.repair();
+        let packed = self.pack(now);
+        let sent = self.send(now);
+        [packed, sent].into_iter().flatten().min()
+    }
+
+    fn on_packed(&mut self, packed: JobResult, now: Instant) -> Result<(), DeliverError> {
+        match packed {
+            JobResult::Packed(requests, refused) => self.packed(requests, refused),
+            JobResult::Split(smaller, refused) => self.split(smaller, refused),
+            JobResult::Single(record) => self.refuse(record),
+            JobResult::Converted(request, other) => return self.converted(request, other, now),
+        }
+        Ok(())
+    }
+
     fn on_response(&mut self, attempt: Attempt, now: Instant) -> Result<(), DeliverError> {
         let Attempt { endpoint, result, .. } = attempt;
         let response = match result {
@@ -296,7 +368,13 @@ impl<P: Packer> RequestLane<P> {
                 return Err(failed.with_status(response.status));
             }
             ResponseClass::Misconfigured => {
-                let failed = self.failed(endpoint, kind, &text(), self.slow_retry(), now);
+                let failed = self.failed(
+                    endpoint,
+                    kind,
+                    &text(),
+                    Pause::Fixed(self.state.slow_retry()),
+                    now,
+                );
                 return Err(failed.with_status(response.status));
             }
             ResponseClass::Refused { too_large } => {
@@ -305,163 +383,6 @@ impl<P: Packer> RequestLane<P> {
             ResponseClass::UnsupportedFormat => self.unsupported_format(endpoint, text()),
         }
         Ok(())
-    }
-
-    /// Returns whether the first request is a probe: it has no events and only its response
-    /// matters.
-    fn is_probe(&self) -> bool {
-        let requests = self.batches.front().and_then(|batch| batch.requests.as_ref());
-        requests.and_then(VecDeque::front).is_some_and(|first| first.request.events.is_empty())
-    }
-
-    /// Drops a probe that the endpoint does not support.
-    fn drop_probe(&mut self, endpoint: usize) {
-        self.dispatcher.mark_healthy(endpoint);
-        if let Some(requests) = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()) {
-            requests.pop_front();
-        }
-    }
-
-    fn delivered(&mut self, endpoint: usize, response: Response, now: Instant) {
-        self.dispatcher.mark_healthy(endpoint);
-        self.batcher.grow(now);
-        self.responses.push(response.headers);
-        let Some(batch) = self.batches.front_mut() else { return };
-        let Some(queued) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
-        self.counters.accepted(queued.request.events.len());
-        batch.shares.deliver(&queued.request.events);
-    }
-
-    /// Marks the first request as possibly accepted: a proxy may have sent the response after the
-    /// endpoint accepted the request.
-    fn mark_in_doubt(&mut self) {
-        let first = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()?.front_mut());
-        first.into_iter().for_each(|queued| queued.in_doubt = true);
-    }
-
-    /// Builds the error for the engine, with the time until the next attempt.
-    fn failed(
-        &mut self,
-        endpoint: usize,
-        kind: &'static str,
-        text: &str,
-        pause: Pause,
-        now: Instant,
-    ) -> DeliverError {
-        let wait = self.dispatcher.mark_failed(endpoint, pause, now);
-        let message = format!("{}: {text}", self.settings.targets[endpoint]);
-        DeliverError { retry_after: Some(wait), ..DeliverError::retry(kind, message) }
-    }
-
-    fn on_refusal(&mut self, endpoint: usize, response: &Response, too_large: bool, now: Instant) {
-        self.dispatcher.mark_healthy(endpoint);
-        self.counters.error("refused");
-        let is_read = self.feed.keeps_refused();
-        let Some(batch) = self.batches.front_mut() else { return };
-        let Some(queued) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
-        if too_large {
-            self.batcher.shrink(batch.bytes, now);
-        }
-        let answer = format!("{} {}", self.settings.targets[endpoint], explain(response));
-        self.counters.set_last_error(&answer);
-        if self.warned_at.is_none_or(|at| now >= at + WARN_INTERVAL) {
-            self.warned_at = Some(now);
-            log::warn!(
-                "sink {}: {}: {answer}; further refusals are not logged for {} s",
-                self.sink,
-                refusal(queued.request.events.len(), is_read),
-                WARN_INTERVAL.as_secs()
-            );
-        }
-        let is_duplicate = queued.in_doubt && P::is_duplicate(&response.body);
-        let refusal = Refusal { reason: reason(response), is_duplicate };
-        let cause = Cause::Content { refusal, is_read };
-        batch.repair = Some(Repair::Waiting(queued, cause));
-    }
-
-    /// Returns the pause before a retry that needs an operator's change first: jittered between
-    /// half of the maximum and the maximum.
-    fn slow_retry(&self) -> Pause {
-        let half = self.settings.slow_retry / 2;
-        Pause::Fixed(half + half.mul_f64(fastrand::f64()))
-    }
-
-    fn unsupported_format(&mut self, endpoint: usize, text: String) {
-        let Some(batch) = self.batches.front_mut() else { return };
-        let Some(queued) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
-        let cause = Cause::Format(FormatError { endpoint, text });
-        batch.repair = Some(Repair::Waiting(queued, cause));
-    }
-}
-
-/// Returns the events that the packer refused as the engine takes them.
-fn of_packer(shares: &Shares, refused: Vec<PackRefusal>) -> impl Iterator<Item = Refused> {
-    refused.into_iter().filter_map(|PackRefusal { event, reason, record }| {
-        shares.refused(event, reason.into_owned(), record)
-    })
-}
-
-/// Returns whether any request would currently get this status, success included.
-fn is_general(status: u16) -> bool {
-    matches!(status, 200..=299 | 401 | 403 | 404 | 407 | 408 | 429 | 502..=504)
-}
-
-impl<P: Packer> Lane for RequestLane<P> {
-    fn deliver<'a>(
-        &'a mut self,
-        payload: &'a Payload,
-    ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
-        Box::pin(async move {
-            let now = Instant::now();
-            self.batcher.take_in(payload, now);
-            self.advance(now);
-            Ok(Delivery::Sent)
-        })
-    }
-
-    fn is_full(&self) -> bool {
-        self.batcher.is_full()
-    }
-
-    fn flush(&mut self) {
-        self.batcher.flush(Instant::now());
-    }
-
-    fn end_pauses(&mut self) {
-        self.dispatcher.end_pauses();
-    }
-
-    fn refused(&mut self) -> Vec<Refused> {
-        std::mem::take(&mut self.refused)
-    }
-
-    fn settled(&mut self) -> Vec<Settled> {
-        std::mem::take(&mut self.done)
-    }
-
-    fn progress(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
-        Box::pin(async move {
-            let was_full = self.is_full();
-            loop {
-                let next = self.advance(Instant::now());
-                let has_news = !self.done.is_empty() || !self.refused.is_empty();
-                if has_news || (was_full && !self.is_full()) {
-                    return Ok(());
-                }
-                let time = async {
-                    match next {
-                        Some(next) => sleep_until(next).await,
-                        None => std::future::pending().await,
-                    }
-                };
-                // All branches are cancel safe.
-                tokio::select! {
-                    result = self.pack_task.wait() => self.on_job_result(result, Instant::now())?,
-                    attempt = self.dispatcher.response() => self.on_response(attempt, Instant::now())?,
-                    () = time => {}
-                }
-            }
-        })
     }
 }
 

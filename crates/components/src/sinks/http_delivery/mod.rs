@@ -1,9 +1,9 @@
 //! Requests to an endpoint, for sinks that use HTTP: payloads are collected into batches, packed
 //! into requests on a blocking thread, and sent.
 //!
-//! A sink supplies a [`Packer`] and its [`Settings`]; a lane does everything else. [`RequestLane`]
-//! sends in order, one request at a time. [`BulkLane`] sends several at once, to an endpoint that
-//! answers for each event separately: its sink supplies a [`BulkPacker`].
+//! A sink supplies a [`Packer`] and its [`Settings`]; a [`LaneLoop`] does everything else. With a
+//! [`RequestLane`] it sends in order, one request at a time. With a [`BulkLane`] it sends several at
+//! once, to an endpoint that answers for each event separately: the sink supplies a [`BulkPacker`].
 
 mod batcher;
 mod body;
@@ -13,6 +13,7 @@ mod dispatcher;
 mod event_set;
 mod jitter;
 mod lane;
+mod lane_loop;
 mod pack_task;
 mod response_class;
 mod shares;
@@ -28,6 +29,7 @@ pub use config::{
 pub use event_set::EventSet;
 pub use jitter::{Hold, Jitter};
 pub use lane::RequestLane;
+pub use lane_loop::LaneLoop;
 pub use stall::Stall;
 
 use bytes::Bytes;

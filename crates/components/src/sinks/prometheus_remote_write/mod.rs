@@ -10,7 +10,7 @@ mod split_time;
 
 pub use config::PrometheusRemoteWriteConfig;
 
-use crate::sinks::http_delivery::{RequestLane, Settings};
+use crate::sinks::http_delivery::{LaneLoop, RequestLane, Settings};
 use crate::sinks::prometheus::{Encoding, RowsEncoder};
 use millstream_encodings::prometheus::Options;
 use millstream_model::{Encoder, Lane, LaneCx, Payload, Routing, RoutingError, Sink};
@@ -51,6 +51,6 @@ impl Sink for PrometheusRemoteWrite {
         let (counters, feed) = (cx.counters.clone(), cx.feed.clone());
         let sink = cx.sink.clone();
         let packer = RemotePacker::new(options, self.limits, sink, counters, feed, pressure);
-        Box::new(RequestLane::new(self.settings.clone(), packer, cx))
+        Box::new(LaneLoop::new(RequestLane::new(self.settings.clone(), packer, cx)))
     }
 }

@@ -1,9 +1,14 @@
 //! Runs a lane against a real server and plays the engine's part.
 
 use super::*;
-use crate::sinks::http_delivery::{BatchOptions, EncodedPayload, EventSet, RequestOptions};
+use crate::sinks::http_delivery::{
+    BatchOptions, EncodedPayload, EventSet, LaneLoop, RequestOptions,
+};
 use bytes::Bytes;
-use millstream_model::{BackpressureReason, Interval, Outcome, Size};
+use millstream_model::{
+    BackpressureReason, Counters, Delivery, Interval, Lane, Outcome, Payload, Refused, Settled,
+    Size,
+};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_transport::Target;
 use millstream_transport::tls::TlsFiles;
@@ -99,7 +104,7 @@ impl Answer for Digits {
 
 /// A lane and what it has settled.
 struct Rig {
-    lane: BulkLane<Letters>,
+    lane: LaneLoop<BulkLane<Letters>>,
     counters: Arc<Counters>,
     settled: Vec<Settled>,
     refused: Vec<Refused>,
@@ -120,7 +125,7 @@ impl Rig {
             Settings::new(vec![target], &headers, None, TlsFiles::default(), None, options);
         let counters = cx.counters.clone();
         cx.feed.attach(0, Arc::new(|| ()));
-        let lane = BulkLane::new(Arc::new(settings), Letters, cx);
+        let lane = LaneLoop::new(BulkLane::new(Arc::new(settings), Letters, cx));
         Rig { lane, counters, settled: Vec::new(), refused: Vec::new() }
     }
 

@@ -1,11 +1,12 @@
 //! Runs a lane against a real server and plays the engine's part.
 
 use super::*;
-use crate::sinks::http_delivery::{BatchOptions, Capacity, Hold, RequestOptions};
+use crate::sinks::http_delivery::{BatchOptions, Capacity, Hold, LaneLoop, RequestOptions};
 use crate::sinks::http_delivery::{EncodedPayload, PayloadMetadata};
 use bytes::Bytes;
 use millstream_model::{
-    Backpressure, BackpressureReason, EngineTime, Interval, Now, Outcome, Routing, Size,
+    Backpressure, BackpressureReason, Counters, Delivery, EngineTime, Feed, Interval, Lane, Now,
+    Outcome, Payload, Routing, Settled, Size,
 };
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_transport::Target;
@@ -13,6 +14,7 @@ use millstream_transport::tls::TlsFiles;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -148,7 +150,7 @@ impl Packer for Letters {
 
 /// A lane, and the state that the engine would keep for it.
 struct Rig {
-    lane: RequestLane<Letters>,
+    lane: LaneLoop<RequestLane<Letters>>,
     counters: Arc<Counters>,
     feed: Arc<Feed>,
     backpressure: Arc<Backpressure>,
@@ -187,7 +189,7 @@ impl Rig {
         }
         let cx = LaneCx { keep, feed: feed.clone(), ..LaneCx::outside("out", 0, counters.clone()) };
         let backpressure = cx.backpressure.clone();
-        let lane = RequestLane::new(Arc::new(settings), options.packer, cx);
+        let lane = LaneLoop::new(RequestLane::new(Arc::new(settings), options.packer, cx));
         let (settled, refusals, errors) = (Vec::new(), Vec::new(), Vec::new());
         Rig { lane, counters, feed, backpressure, settled, refusals, errors }
     }

@@ -1,0 +1,177 @@
+//! State that all lanes of requests share, and the loop in which the engine drives them.
+
+use super::batcher::Batcher;
+use super::dispatcher::{Attempt, Dispatcher, RequestIds};
+use super::pack_task::PackTask;
+use super::stall::Stall;
+use super::{Packer, Settings};
+use millstream_model::{
+    BoxFuture, Counters, DeliverError, Delivery, Feed, Lane, LaneCx, Payload, Refused, Settled,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// Interval between warnings about refused events.
+pub const WARN_INTERVAL: Duration = Duration::from_secs(30);
+
+/// State of a lane with packer `P`, whose jobs result in `R`.
+pub struct LaneState<P, R> {
+    pub settings: Arc<Settings>,
+    /// Name of the sink.
+    pub sink: Arc<str>,
+    pub counters: Arc<Counters>,
+    /// Says whether a component reads what is refused.
+    pub feed: Arc<Feed>,
+    pub batcher: Batcher,
+    pub stall: Stall,
+    pub pack_task: PackTask<P, R>,
+    pub dispatcher: Dispatcher,
+    pub ids: RequestIds,
+    /// Settled payloads that the engine has not taken yet.
+    pub done: Vec<Settled>,
+    /// Refused events that the engine has not taken yet.
+    pub refused: Vec<Refused>,
+    /// When a refusal was last logged.
+    warned_at: Option<Instant>,
+}
+
+impl<P: Packer, R: Send + 'static> LaneState<P, R> {
+    /// Creates the state of a lane without payloads.
+    pub fn new(settings: Arc<Settings>, packer: P, cx: LaneCx) -> LaneState<P, R> {
+        LaneState {
+            batcher: Batcher::new(settings.batch),
+            stall: Stall::new(cx.backpressure),
+            pack_task: PackTask::new(packer),
+            dispatcher: Dispatcher::new(settings.clone(), cx.lane, cx.counters.flights()),
+            ids: RequestIds::new(),
+            done: Vec::new(),
+            refused: Vec::new(),
+            warned_at: None,
+            sink: cx.sink,
+            counters: cx.counters,
+            feed: cx.feed,
+            settings,
+        }
+    }
+
+    /// Returns whether a refusal is logged now, at most one per [`WARN_INTERVAL`].
+    pub fn may_warn(&mut self, now: Instant) -> bool {
+        let is_due = self.warned_at.is_none_or(|at| now >= at + WARN_INTERVAL);
+        if is_due {
+            self.warned_at = Some(now);
+        }
+        is_due
+    }
+
+    /// Returns the pause before a retry that needs an operator's change first: jittered between
+    /// half of the maximum and the maximum.
+    pub fn slow_retry(&self) -> Duration {
+        let half = self.settings.slow_retry / 2;
+        half + half.mul_f64(fastrand::f64())
+    }
+}
+
+/// How a lane packs, sends and settles its requests.
+pub trait RequestFlow: Send {
+    /// Packs payloads into requests.
+    type Packer: Packer;
+    /// Result of a job of the packer.
+    type Packed: Send + 'static;
+
+    /// Returns the state that all lanes share.
+    fn state(&self) -> &LaneState<Self::Packer, Self::Packed>;
+
+    /// Returns the state that all lanes share, to change it.
+    fn state_mut(&mut self) -> &mut LaneState<Self::Packer, Self::Packed>;
+
+    /// Does all work that needs no waiting. Returns when more work is due, if time alone triggers
+    /// it.
+    fn advance(&mut self, now: Instant) -> Option<Instant>;
+
+    /// Applies the result of a job of the packer.
+    fn on_packed(&mut self, packed: Self::Packed, now: Instant) -> Result<(), DeliverError>;
+
+    /// Handles the end of an attempt to send a request.
+    ///
+    /// # Errors
+    ///
+    /// The attempt failed, or some events are sent again. The engine logs the error, and waits
+    /// before the next call as long as the error says.
+    fn on_response(&mut self, attempt: Attempt, now: Instant) -> Result<(), DeliverError>;
+}
+
+/// A lane of requests.
+pub struct LaneLoop<F> {
+    flow: F,
+}
+
+impl<F: RequestFlow> LaneLoop<F> {
+    /// Creates the lane of a flow.
+    pub fn new(flow: F) -> LaneLoop<F> {
+        LaneLoop { flow }
+    }
+
+    /// Advances until payloads are settled, events are refused, or a full lane has capacity again.
+    async fn run(&mut self) -> Result<(), DeliverError> {
+        let was_full = self.is_full();
+        loop {
+            let next = self.flow.advance(Instant::now());
+            let state = self.flow.state_mut();
+            let has_news = !state.done.is_empty() || !state.refused.is_empty();
+            if has_news || (was_full && !state.batcher.is_full()) {
+                return Ok(());
+            }
+            let time = async {
+                match next {
+                    Some(next) => sleep_until(next).await,
+                    None => std::future::pending().await,
+                }
+            };
+            // All branches are cancel safe.
+            tokio::select! {
+                packed = state.pack_task.wait() => self.flow.on_packed(packed, Instant::now())?,
+                attempt = state.dispatcher.response() => self.flow.on_response(attempt, Instant::now())?,
+                () = time => {}
+            }
+        }
+    }
+}
+
+impl<F: RequestFlow> Lane for LaneLoop<F> {
+    fn deliver<'a>(
+        &'a mut self,
+        payload: &'a Payload,
+    ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
+        Box::pin(async move {
+            let now = Instant::now();
+            self.flow.state_mut().batcher.take_in(payload, now);
+            self.flow.advance(now);
+            Ok(Delivery::Sent)
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        self.flow.state().batcher.is_full()
+    }
+
+    fn flush(&mut self) {
+        self.flow.state_mut().batcher.flush(Instant::now());
+    }
+
+    fn end_pauses(&mut self) {
+        self.flow.state_mut().dispatcher.end_pauses();
+    }
+
+    fn refused(&mut self) -> Vec<Refused> {
+        std::mem::take(&mut self.flow.state_mut().refused)
+    }
+
+    fn settled(&mut self) -> Vec<Settled> {
+        std::mem::take(&mut self.flow.state_mut().done)
+    }
+
+    fn progress(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
+        Box::pin(self.run())
+    }
+}
