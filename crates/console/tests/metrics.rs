@@ -306,26 +306,52 @@ fn a_histogram_has_cumulative_buckets_a_sum_and_a_count() {
     assert_eq!((of(&[("part", "sum")]), of(&[("part", "count")])), (90.32, 3.0));
 }
 
+/// A row of the page of metrics.
+struct Documented {
+    kind: String,
+    /// The cell with the labels beside those of components.
+    labels: String,
+}
+
+/// Returns the rows of `docs/reference/metrics.md` by metric.
+fn documented() -> BTreeMap<String, Documented> {
+    let page = include_str!("../../../docs/reference/metrics.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `millstream_"));
+    rows.map(|row| {
+        let (name, rest) = row.split_once('`').unwrap();
+        let mut cells = rest.split('|').skip(1).map(|cell| cell.trim().to_owned());
+        let kind = cells.next().unwrap();
+        let labels = cells.next().unwrap();
+        (format!("millstream_{name}"), Documented { kind, labels })
+    })
+    .collect()
+}
+
+/// Returns the metrics of a process with a limit of its file descriptors.
+fn all_families() -> BTreeMap<String, Family> {
+    let full = ProcessStats { max_fds: Some(1024), ..ProcessStats::read() };
+    parse(&prometheus(&snapshot(), &Diagnosis::default(), &full, VERSION, &ConfigState::new(0)))
+}
+
 #[test]
 fn the_documentation_lists_exactly_these_metrics() {
-    let page = include_str!("../../../docs/operating.md");
-    let rows = page.lines().filter_map(|line| line.strip_prefix("| `millstream_"));
-    let documented: BTreeMap<String, String> = rows
-        .map(|row| {
-            let (name, rest) = row.split_once('`').unwrap();
-            let kind = rest.split('|').nth(1).unwrap().trim();
-            (format!("millstream_{name}"), kind.to_owned())
-        })
-        .collect();
-    let full = ProcessStats { max_fds: Some(1024), ..ProcessStats::read() };
-    let families = parse(&prometheus(
-        &snapshot(),
-        &Diagnosis::default(),
-        &full,
-        VERSION,
-        &ConfigState::new(0),
-    ));
+    let documented: BTreeMap<String, String> =
+        documented().into_iter().map(|(name, row)| (name, row.kind)).collect();
     let written: BTreeMap<String, String> =
-        families.into_iter().map(|(name, family)| (name, family.kind)).collect();
+        all_families().into_iter().map(|(name, family)| (name, family.kind)).collect();
     assert_eq!(documented, written);
+}
+
+/// Labels of components are above the table, and `part` is a label of this parser only.
+#[test]
+fn the_documentation_names_each_label_of_a_metric() {
+    let documented = documented();
+    for (name, family) in all_families() {
+        let labels = family.samples.keys().flatten().map(|(label, _)| label.as_str());
+        let more = labels.filter(|label| !label.starts_with("component_") && *label != "part");
+        for label in more.collect::<BTreeSet<_>>() {
+            let row = &documented[&name];
+            assert!(row.labels.contains(&format!("`{label}`")), "{name}: no label {label}");
+        }
+    }
 }
