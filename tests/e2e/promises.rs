@@ -1,5 +1,5 @@
-//! Guarantees of `docs/guarantees.md` that no other test covers: clean stops, and sources that
-//! cannot read twice.
+//! Guarantees of `docs/reference/guarantees.md` that no other test covers: clean stops, and sources
+//! that cannot read twice.
 
 use super::kafka;
 use crate::support::{Agent, folder, lines, wait_until};
