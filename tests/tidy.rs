@@ -256,21 +256,32 @@ fn the_glossary_is_short() {
     assert!((10..=GLOSSARY_TERMS_MAX).contains(&terms), "the glossary has {terms} terms");
 }
 
+/// Pages for readers of the code, which cite files by their paths from the root.
+const CODE_PAGES: &[&str] = &["ARCHITECTURE.md", "docs/where-to-look.md"];
+
+/// Folders at the root that contain cited files.
+const CITED_FOLDERS: &[&str] = &["crates", "src", "tests", "docs", "bench", "fuzz", "java"];
+
 #[test]
-fn the_architecture_cites_files_that_exist() {
-    let text = read("ARCHITECTURE.md");
+fn the_pages_about_the_code_cite_files_that_exist() {
+    fail_if_any(CODE_PAGES.iter().flat_map(|page| missing_files(page)).collect());
+}
+
+/// Returns the paths on a page that do not exist.
+fn missing_files(page: &str) -> Vec<String> {
+    let text = read(page);
     let in_text = text.lines().filter(|line| !line.starts_with("```"));
     let mut faults = Vec::new();
     for line in in_text {
         for quoted in line.split('`').skip(1).step_by(2) {
             let base = quoted.split('/').next().unwrap();
-            let is_path = ["crates", "src", "tests", "docs", "bench", "fuzz"].contains(&base);
+            let is_path = CITED_FOLDERS.contains(&base);
             if is_path && !quoted.contains(' ') && !root().join(quoted).exists() {
-                faults.push(format!("ARCHITECTURE.md: {quoted} does not exist"));
+                faults.push(format!("{page}: {quoted} does not exist"));
             }
         }
     }
-    fail_if_any(faults);
+    faults
 }
 
 /// The lengths in the table of files in reading order must be approximately right.
