@@ -180,10 +180,13 @@ fn every_component_is_in_the_table_of_components() {
 
 // Pages.
 
+/// Pages outside `docs` and the folders of the components.
+const OTHER_PAGES: &[&str] =
+    &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "bench/jfr-experiment.md"];
+
 /// Lists the pages as paths from the root.
 fn pages() -> Vec<String> {
-    let mut pages: Vec<String> =
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(String::from).into();
+    let mut pages: Vec<String> = OTHER_PAGES.iter().copied().map(String::from).collect();
     collect_pages(&root().join("docs"), &mut pages);
     pages.extend(ROWS.iter().map(|row| format!("{}/README.md", folder(row))));
     pages
