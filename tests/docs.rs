@@ -181,8 +181,14 @@ fn every_component_is_in_the_table_of_components() {
 // Pages.
 
 /// Pages outside `docs` and the folders of the components.
-const OTHER_PAGES: &[&str] =
-    &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "bench/jfr-experiment.md"];
+const OTHER_PAGES: &[&str] = &[
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "RELEASING.md",
+    "bench/jfr-experiment.md",
+];
 
 /// Lists the pages as paths from the root.
 fn pages() -> Vec<String> {
