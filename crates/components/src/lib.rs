@@ -15,3 +15,6 @@ pub mod transforms;
 pub mod util;
 
 pub use millstream_codecs as codec;
+
+#[cfg(test)]
+mod tests;
