@@ -12,8 +12,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BlackholeConfig {
-    /// Interval at which events/s, MB/s and the total are printed to standard output; they are also
-    /// printed at shutdown.
+    /// Interval at which the sink prints events/s, MB/s and the total to standard output; it also
+    /// prints them at shutdown. Without it, the sink prints nothing.
     pub report: Option<Interval>,
 }
 

@@ -12,10 +12,10 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConsoleConfig {
-    /// How events are encoded.
+    /// Encoding of an event.
     #[serde(default)]
     pub encoding: Encoding,
-    /// The stream they are written to.
+    /// Standard stream that the events are written to.
     #[serde(default)]
     pub target: Target,
 }

@@ -21,7 +21,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Path of a bulk request, with what its answer contains: the items in order, and what failed.
+/// Path of a bulk request. Its filter reduces the response to the results of the items, in order,
+/// and their errors.
 const BULK: &str = "/_bulk?filter_path=errors,items.*.status,items.*.error,error";
 
 /// Default level of gzip and zlib: twice as fast as the library's default of 6.
@@ -31,75 +32,84 @@ const FAST_LEVEL: u32 = 1;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ElasticsearchConfig {
-    /// Addresses of nodes of one cluster, used round-robin; `_bulk` is appended to their paths.
+    /// Addresses of nodes of one cluster, used round-robin. The sink appends `_bulk` to the path of
+    /// each.
     #[schemars(length(min = 1))]
     pub endpoints: Vec<String>,
-    /// Index that an event is written to: a template. A date in it is that of the event.
+    /// Index that an event is written to: a template. The template takes dates from the time of the
+    /// event.
     #[serde(default)]
     pub index: Option<IndexTemplate>,
     /// Data stream that events are written to, instead of `index`.
     #[serde(default)]
     pub data_stream: Option<DataStream>,
-    /// Operation for each event: `create` keeps a document that exists, `index` replaces it.
+    /// Operation for each event: `create` keeps a document that already exists, `index` replaces
+    /// it. Data streams accept only `create`.
     #[serde(default)]
     pub op_type: OpType,
-    /// Id of a document: a template; the id of the event by default, and for an event without the
-    /// field. `''` lets the server choose ids: repeated events are then duplicates.
+    /// Document id: a template. By default, and for events without the field, the id of the event,
+    /// which makes a repeated event the same document. `''` lets the server choose ids; repeated
+    /// events are then duplicates.
     #[serde(default = "event_id")]
     pub id: TextTemplate,
-    /// Routing of a document: a template; none for an event without the field.
+    /// Routing value of a document: a template. An event without the field gets no routing. Set it
+    /// for an index with custom routing.
     #[serde(default)]
     pub routing: Option<TextTemplate>,
-    /// Ingest pipeline of a document: a template; none for an event without the field.
+    /// Ingest pipeline of a document: a template. An event without the field gets no pipeline.
     #[serde(default)]
     pub pipeline: Option<TextTemplate>,
-    /// Most indexes that get events within an hour; events for others are refused.
+    /// Maximum number of indexes that receive events within an hour; events for further indexes are
+    /// refused. The limit protects the cluster from a template that renders too many names.
     #[serde(default = "indexes_max")]
     #[schemars(range(min = 1))]
     pub indexes_max: usize,
-    /// Key of the event's time in a document.
+    /// Key of the event time in a document. Change it for an index whose mapping expects another
+    /// name.
     #[serde(default = "timestamp_key")]
     pub timestamp_key: String,
-    /// How documents are encoded.
+    /// Encoding of a document.
     #[serde(default)]
     pub encoding: Encoding,
-    /// Headers of each request.
+    /// Additional headers of each request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Authentication of the agent.
+    /// Credentials of the agent.
     #[serde(default)]
     pub auth: Option<AuthOptions>,
-    /// How connections to `https` addresses are encrypted.
+    /// TLS settings for connections to `https` addresses.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
-    /// HTTP proxy that leads to the endpoints, such as `http://proxy.example:3128`, or `none`; by
-    /// default that of the variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
+    /// HTTP proxy for the connections to the endpoints, such as `http://proxy.example:3128`, or
+    /// `none`. By default the sink uses the variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
+    /// `NO_PROXY`.
     #[serde(default)]
     pub proxy: Option<String>,
-    /// How bodies are compressed.
+    /// Compression of request bodies.
     #[serde(default = "gzip")]
     pub compression: Algorithm,
-    /// 1 to 9 for `gzip` and `zlib` (default 1), 1 to 19 for `zstd` (default 3).
+    /// Compression level: 1 to 9 for `gzip` and `zlib` (default 1), 1 to 19 for `zstd` (default 3).
+    /// A higher level makes requests smaller and takes more CPU time.
     #[serde(default)]
     pub compression_level: Option<u32>,
-    /// How events are collected into requests.
+    /// Limits on the events in a request.
     #[serde(default)]
     pub batch: BatchOptions,
-    /// How requests are sent.
+    /// Timeouts and limits of requests.
     #[serde(default)]
     pub request: BulkRequestOptions,
 }
 
-/// A data stream: `TYPE-DATASET-NAMESPACE`, each a template.
+/// A data stream name `TYPE-DATASET-NAMESPACE`; each part is a template.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataStream {
-    /// Kind of data.
+    /// Type of the data, the first part of the name.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What produces the data.
+    /// Dataset, the second part of the name: what produces the data.
     pub dataset: String,
-    /// Free grouping, such as an environment.
+    /// Namespace, the third part of the name: a free grouping such as an environment.
     pub namespace: String,
 }
 
@@ -117,19 +127,20 @@ impl DataStream {
     }
 }
 
-/// How bulk requests are sent.
+/// Timeouts and limits of bulk requests.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BulkRequestOptions {
-    /// How long a request may take, from connecting to the end of the answer.
+    /// Maximum time of a request, from connecting to the end of the response. Raise it for a
+    /// cluster that indexes slowly.
     pub timeout: Interval,
-    /// How long connecting may take, including TLS.
+    /// Maximum time for connecting, including TLS.
     pub connect_timeout: Interval,
-    /// Most requests in flight. Their number grows from one while the cluster keeps up, and is
-    /// halved when it is overloaded.
+    /// Maximum number of requests in flight, 1 to 64. The sink starts with one, adds more while the
+    /// cluster keeps up, and halves the number when the cluster is overloaded.
     #[schemars(range(min = 1, max = 64))]
     pub concurrency: usize,
-    /// Maximum requests per second, including retries; unlimited by default.
+    /// Maximum number of requests per second, including retries; unlimited by default.
     #[schemars(range(min = 0.001))]
     pub rate_max: Option<f64>,
 }
@@ -169,7 +180,7 @@ fn gzip() -> Algorithm {
 }
 
 impl ElasticsearchConfig {
-    /// Parses the endpoints; returns the errors in them.
+    /// Parses the endpoints. Returns the valid targets and the errors.
     fn targets(&self) -> (Vec<Arc<Target>>, Vec<OptionError>) {
         let (mut targets, mut errors) = (Vec::new(), Vec::new());
         if self.endpoints.is_empty() {
@@ -240,7 +251,7 @@ impl ElasticsearchConfig {
         errors
     }
 
-    /// Returns the encoding with the key of the time.
+    /// Returns the encoding of documents, with the configured timestamp key.
     fn documents(&self) -> Encoding {
         Encoding { timestamp_key: self.timestamp_key.clone(), ..self.encoding.clone() }
     }

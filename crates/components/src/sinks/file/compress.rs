@@ -11,16 +11,17 @@ use std::io::{self, Write};
 use zstd::stream::write::Encoder as ZstdEncoder;
 use zstd::zstd_safe::CParameter;
 
-/// Base-2 logarithm of the zstd window in bytes. Kept small because many files may be open at once.
+/// Base-2 logarithm of the zstd window in bytes. It is small because many files may be open at the
+/// same time.
 const ZSTD_WINDOW_LOG: u32 = 19;
 
 /// Level from which zstd's default tables exceed what the window can use.
 const ZSTD_LARGE_TABLES_FROM: u32 = 9;
 
-/// Base-2 logarithm of those tables' size, in entries of 4 bytes.
+/// Base-2 logarithm of the size of these tables, in entries of 4 bytes.
 const ZSTD_TABLE_LOG: u32 = ZSTD_WINDOW_LOG + 1;
 
-/// Memory of a frame from that level on. KiB.
+/// Memory of a frame from `ZSTD_LARGE_TABLES_FROM` on, in KiB.
 const ZSTD_LARGEST_KIB: u64 = 12 * 1024;
 
 /// An empty gzip member.
@@ -29,7 +30,7 @@ const GZIP_END: &[u8] = &[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0xFF, 3, 0, 0, 0, 0, 
 /// An empty skippable zstd frame.
 const ZSTD_END: &[u8] = &[0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0];
 
-/// How written bytes are compressed.
+/// Compression of the files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
@@ -43,7 +44,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Returns its name in a configuration.
+    /// Returns the name of the compression in a configuration.
     pub fn name(self) -> &'static str {
         match self {
             Compression::None => "none",
@@ -61,9 +62,8 @@ impl Compression {
         }
     }
 
-    /// Returns the maximum memory of a file with a member in progress, excluding its payloads.
-    /// Bytes. The values for zstd are those that the library reports per level; a test compares
-    /// them.
+    /// Returns the maximum memory of a file with a member in progress, excluding its payloads, in
+    /// bytes. The library reports the values for zstd per level; a test compares them.
     pub fn member_bytes(self, level: u32) -> u64 {
         const KIB: u64 = 1024;
         match (self, level) {
@@ -88,7 +88,7 @@ impl Compression {
         }
     }
 
-    /// Returns the bytes that a complete file ends in.
+    /// Returns the end mark of a complete file.
     pub fn end(self) -> &'static [u8] {
         match self {
             Compression::None => b"\n",
@@ -100,15 +100,15 @@ impl Compression {
 
 /// Compresses parts in memory, and holds the result until it is written to the file.
 ///
-/// Compression cannot be undone: once compressed, bytes are written, however many attempts that
-/// takes.
+/// Compression cannot be undone: the compressor keeps the compressed bytes until they are written,
+/// however many attempts that takes.
 pub struct Compressor {
     compression: Compression,
     level: u32,
     member: Option<Member>,
     /// Compressed bytes that are not in the file yet.
     pub out: Vec<Bytes>,
-    /// Whether the parts of the current delivery are compressed already.
+    /// Whether the parts of the current delivery are already compressed.
     pub is_compressed: bool,
 }
 
@@ -123,8 +123,9 @@ impl Compressor {
         self.member.is_some()
     }
 
-    /// Discards the member in progress, whose beginning is gone, and its unwritten bytes. The
-    /// current delivery is compressed again. `is_empty`: whether the file is now empty.
+    /// Discards the member in progress, whose beginning is lost, and its unwritten bytes. The
+    /// compressor then compresses the current delivery again. `is_empty` says whether the file is
+    /// now empty.
     pub fn reset(&mut self, is_empty: bool) {
         (self.member, self.is_compressed) = (None, false);
         self.out.clear();
@@ -134,8 +135,8 @@ impl Compressor {
         }
     }
 
-    /// Compresses the parts of a delivery unless that is done already. Without compression they
-    /// pass through.
+    /// Compresses the parts of a delivery, unless they are already compressed. Without compression
+    /// the parts pass through.
     pub fn compress(&mut self, parts: &[Bytes]) -> io::Result<()> {
         if self.is_compressed {
             return Ok(());
@@ -185,7 +186,7 @@ impl Member {
         })
     }
 
-    /// Compresses all parts and flushes; the returned bytes contain all of them.
+    /// Compresses all parts and flushes. The returned bytes contain all parts.
     fn write(&mut self, parts: &[Bytes]) -> io::Result<Vec<u8>> {
         match self {
             Member::Gzip(encoder) => {
@@ -212,8 +213,8 @@ impl Member {
     }
 }
 
-/// Returns the parameters of a frame at this level. They make its memory independent of the
-/// content.
+/// Returns the parameters of a frame at this level. They make the memory of the frame independent
+/// of the content.
 fn zstd_parameters(level: u32) -> impl Iterator<Item = CParameter> {
     let always = [CParameter::WindowLog(ZSTD_WINDOW_LOG), CParameter::ChecksumFlag(true)];
     let tables = [CParameter::HashLog(ZSTD_TABLE_LOG), CParameter::ChainLog(ZSTD_TABLE_LOG)];

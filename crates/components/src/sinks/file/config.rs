@@ -20,23 +20,26 @@ use std::time::Duration;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileConfig {
-    /// File to append to; missing folders are created. A template: `{{ host }}` is a field of the
-    /// event, `%F` a part of its time, `%%` a percent sign.
+    /// Path of the file to append to; missing folders are created. The path is a template:
+    /// `{{ host }}` inserts a field of the event, `%F` a part of its time, `%%` a percent sign.
     pub path: PathTemplate,
-    /// How events are encoded.
+    /// Encoding of an event.
     #[serde(default)]
     pub encoding: Encoding,
-    /// How files are compressed.
+    /// Compression of the files. The sink does not add `.gz` or `.zst` to the path.
     #[serde(default)]
     pub compression: Compression,
-    /// 1 to 9 for `gzip` (default 6), 1 to 19 for `zstd` (default 3).
+    /// Compression level: 1 to 9 for `gzip` (default 6), 1 to 19 for `zstd` (default 3). A higher
+    /// level makes files smaller and takes more CPU time.
     pub compression_level: Option<u32>,
-    /// When files are rotated.
+    /// Rotation of the files; no rotation by default.
     pub rotate: Option<Rotate>,
-    /// Longest time until written events are synced to disk and count as delivered.
+    /// Maximum time until written events are synced to disk and count as delivered. A longer
+    /// interval means fewer syncs and a later checkpoint.
     #[serde(default = "default_sync")]
     pub sync: Interval,
-    /// Maximum files open at the same time.
+    /// Maximum number of open files, up to 10,000. Beyond it, the sink closes the least recently
+    /// used file. Raise it if `path` renders more names that receive events at the same time.
     #[serde(default = "default_open_files_max")]
     #[schemars(range(min = 1, max = 10_000))]
     pub open_files_max: usize,
@@ -58,7 +61,8 @@ fn default_idle_timeout() -> Interval {
 }
 
 impl Component for FileConfig {
-    /// Includes a pattern with `*` for each field, and the name of a rotated file.
+    /// Returns the paths that the sink may write, with `*` for each field, and the name of a
+    /// rotated file.
     fn writes(&self) -> Vec<PathBuf> {
         let path = PathBuf::from(self.path.0.outline(now_ns()));
         let path = std::path::absolute(&path).unwrap_or(path);

@@ -12,15 +12,17 @@ use std::path::{Path, PathBuf};
 /// Extensions of compression, which follow the extension of the file type.
 const COMPRESSED: &[&str] = &["gz", "zst", "zstd", "bz2", "xz", "lz4"];
 
-/// When a file is closed and renamed, and a new one started.
+/// Conditions for rotation: the sink closes and renames the file, and starts a new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rotate {
-    /// When it reaches this size.
+    /// Size at which a file is rotated.
     pub size: Option<Size>,
-    /// With the first event of each interval, aligned to UTC: `1h` is on the hour.
+    /// Interval of rotation, aligned to UTC: the first event of an interval rotates the file. `1h`
+    /// rotates on the hour.
     pub every: Option<Interval>,
-    /// Rotated files kept per path; the oldest are deleted.
+    /// Number of rotated files to keep per path; the oldest are deleted. All files are kept by
+    /// default.
     #[schemars(range(min = 1))]
     pub keep: Option<u32>,
 }
@@ -58,8 +60,8 @@ impl Rotate {
         let (stem, ending) = split(path);
         let stamp = stamp(now_ns);
         let mut rotated = if self.keep.is_some() { rotated(path)? } else { Vec::new() };
-        // Number after the last existing one, even if earlier ones were deleted, so that names sort
-        // by age.
+        // Number the file after the last existing one, even if earlier ones were deleted, so that
+        // names sort by age.
         let last = rotated.last().filter(|((last, _), _)| *last == stamp);
         let first = last.map_or(0, |((_, number), _)| number + 1);
         rename_to_free(path, first, |n| match n {
@@ -85,7 +87,7 @@ fn rotated(path: &Path) -> io::Result<Vec<((String, u32), OsString)>> {
     let mut rotated = Vec::new();
     for entry in std::fs::read_dir(folder(path))? {
         let entry = entry?;
-        // Folders and links are not our files, whatever their name.
+        // Folders and links are never rotated files, whatever their name.
         if !entry.file_type()?.is_file() {
             continue;
         }
@@ -115,7 +117,7 @@ fn split(path: &Path) -> (String, String) {
     (name[..at].to_owned(), name[at..].to_owned())
 }
 
-/// Formats a time as `20261121T101500Z`.
+/// Formats a time like `20261121T101500Z`.
 fn stamp(ns: i64) -> String {
     let mut text = Vec::new();
     push_rfc3339(&mut text, ns);
@@ -124,7 +126,7 @@ fn stamp(ns: i64) -> String {
     String::from_utf8_lossy(&text).into_owned() + "Z"
 }
 
-/// Parses time and number from `-20261121T101500Z_002`.
+/// Parses the time and the number of `-20261121T101500Z_002`.
 fn parse(inside: &str) -> Option<(String, u32)> {
     let (stamp, number) = inside.strip_prefix('-')?.split_at_checked("20261121T101500Z".len())?;
     let fits = stamp.bytes().enumerate().all(|(at, byte)| match at {

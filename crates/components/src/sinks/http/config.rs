@@ -26,45 +26,47 @@ pub struct HttpConfig {
     /// Address that requests are sent to.
     #[serde(default)]
     pub uri: Option<String>,
-    /// Several equivalent addresses, used round-robin; replaces `uri`.
+    /// Several equivalent addresses, used round-robin, instead of `uri`.
     #[serde(default)]
     pub endpoints: Vec<String>,
     /// Method of the requests.
     #[serde(default)]
     pub method: RequestMethod,
-    /// Headers of each request.
+    /// Additional headers of each request; `Content-Type` replaces the default.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Authentication of the agent.
+    /// Credentials of the agent.
     #[serde(default)]
     pub auth: Option<AuthOptions>,
-    /// How connections to `https` addresses are encrypted.
+    /// TLS settings for connections to `https` addresses.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
-    /// HTTP proxy that leads to the endpoints, such as `http://proxy.example:3128`, or `none`; by
-    /// default that of the variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
+    /// HTTP proxy for the connections to the endpoints, such as `http://proxy.example:3128`, or
+    /// `none`. By default the sink uses the variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
+    /// `NO_PROXY`.
     #[serde(default)]
     pub proxy: Option<String>,
-    /// How events are encoded.
+    /// Encoding of an event.
     #[serde(default)]
     pub encoding: Encoding,
-    /// How events are framed in a body; defaults to `none` with codec `msgpack`, otherwise
+    /// Framing of the events in a body. The default is `none` with codec `msgpack`, otherwise
     /// `newline`.
     #[serde(default)]
     pub framing: Option<Framing>,
-    /// How bodies are compressed.
+    /// Compression of request bodies.
     #[serde(default)]
     pub compression: Algorithm,
-    /// 1 to 9 for `gzip` and `zlib` (default 6), 1 to 19 for `zstd` (default 3).
+    /// Compression level: 1 to 9 for `gzip` and `zlib` (default 6), 1 to 19 for `zstd` (default 3).
+    /// A higher level makes requests smaller and takes more CPU time.
     #[serde(default)]
     pub compression_level: Option<u32>,
-    /// How events are collected into requests.
+    /// Limits on the events in a request.
     #[serde(default)]
     pub batch: BatchOptions,
-    /// How requests are sent.
+    /// Timeouts and limits of requests.
     #[serde(default)]
     pub request: RequestOptions,
-    /// Jitter window after the end of a period in which hosts send their metrics.
+    /// Time window after the end of a metric period in which this host sends its metrics.
     #[serde(default)]
     pub spread: Jitter,
 }
@@ -82,7 +84,7 @@ pub enum RequestMethod {
 }
 
 impl HttpConfig {
-    /// Returns the content type of a body, which a configured header overrides.
+    /// Returns the content type of a body. A configured header overrides it.
     fn content_type(&self) -> &'static str {
         match (self.framing(), self.encoding.codec) {
             (Framing::Length, _) => "application/octet-stream",

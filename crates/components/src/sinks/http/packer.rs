@@ -13,59 +13,60 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;
 
-/// How events are framed in a body.
+/// Framing of the events in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Framing {
     /// A line feed after each event.
     Newline,
-    /// One JSON array.
+    /// One JSON array of all events.
     JsonArray,
-    /// The length of each event before it, as a four-byte big-endian number.
+    /// A four-byte big-endian length before each event.
     Length,
-    /// Concatenated events.
+    /// Events without separators.
     None,
 }
 
 /// The format of a body.
 #[derive(Clone, Copy)]
 pub struct BodyFormat {
-    /// How events are framed.
+    /// The framing of the events.
     pub framing: Framing,
     /// Whether a line feed ends each unit; blocks have none.
     pub line_ends: bool,
     /// Whether each event is a JSON object.
     pub is_json: bool,
-    /// How it is compressed.
+    /// The compression of the body.
     pub compression: Algorithm,
     /// The compression level; `None` for the default.
     pub level: Option<u32>,
-    /// Maximum bytes, before framing and compression; a single unit may exceed it.
+    /// Maximum bytes before framing and compression. A single unit may exceed it.
     pub bytes_max: u64,
     /// Maximum events.
     pub events_max: u64,
 }
 
-/// Memory of a unit in addition to its text. Bytes.
+/// Memory of a unit in addition to its text, in bytes.
 pub const UNIT_BYTES: u64 = 8;
 
-/// The units of a payload: lines or blocks, the smallest pieces that can be sent on their own.
-/// Without them, each line feed ends a unit of one event.
+/// The units of a payload: lines or blocks, the smallest pieces that a request can contain. Without
+/// recorded units, each line feed ends a unit of one event.
 pub struct Units {
     /// Bytes and events of each unit.
     units: Vec<(u32, u32)>,
-    /// Those of a payload that was on disk are paid for with it.
+    /// Permit for the memory of the units; `None` if the payload was on disk, because its permit
+    /// includes them.
     _paid: Option<Permit>,
 }
 
 impl Units {
-    /// Creates units from their bytes and events, charged to the permit.
+    /// Creates units from their bytes and events, and charges them to the permit.
     pub fn new(units: Vec<(u32, u32)>, cx: &mut EncodeCx<'_>) -> Units {
         let paid = cx.permit.split(units.capacity() as u64 * UNIT_BYTES);
         Units { units, _paid: Some(paid) }
     }
 
-    /// Reads the units of a payload, which are all of its bytes and events.
+    /// Reads the units of a payload. Together they must cover all of its bytes and events.
     pub fn read(bytes: &[u8], payload: &Payload) -> Result<Units, RoutingError> {
         let invalid = RoutingError("it is not a list of units");
         let mut reader = Reader::new(bytes);
@@ -103,7 +104,7 @@ struct Piece {
     parts: Vec<Bytes>,
     /// Bytes and events of each unit; `None` if line feeds separate them.
     units: Option<Vec<(u32, u32)>>,
-    /// Its events, by their index in the batch.
+    /// The events of the piece, by their index in the batch.
     events: Range<u32>,
 }
 
@@ -206,7 +207,7 @@ impl Packer for HttpPacker {
 }
 
 impl Piece {
-    /// Combines the units of these payloads.
+    /// Combines the units of these payloads into one piece.
     fn of(payloads: Vec<EncodedPayload>) -> Piece {
         let events: u64 = payloads.iter().map(|payload| payload.events).sum();
         let mut piece = Piece { parts: Vec::new(), units: None, events: 0..events as u32 };
@@ -237,7 +238,8 @@ impl Piece {
         self.parts.iter().map(|part| part.len() as u64).sum()
     }
 
-    /// Returns bytes and events of each unit; determines them from line feeds if they are unknown.
+    /// Returns the bytes and events of each unit. If the encoder recorded no units, line feeds
+    /// separate them.
     fn units(&mut self) -> &[(u32, u32)] {
         let parts = &self.parts;
         self.units.get_or_insert_with(|| {
@@ -254,13 +256,14 @@ impl Piece {
         })
     }
 
-    /// Splits into two pieces with half of the units each; `None` for a single unit.
+    /// Splits into two pieces with half of the units each; returns `None` for a single unit.
     fn halves(&mut self) -> Option<(Piece, Piece)> {
         let half = self.units().len() / 2;
         self.split_at_unit(half)
     }
 
-    /// Splits into two pieces, the first with this many units; `None` if one would be empty.
+    /// Splits into two pieces, the first with this many units; returns `None` if one would be
+    /// empty.
     fn split_at_unit(&mut self, units: usize) -> Option<(Piece, Piece)> {
         if units == 0 || units >= self.units().len() {
             return None;
@@ -275,8 +278,8 @@ impl Piece {
         Some((piece(front, first, before), piece(back, second, behind)))
     }
 
-    /// Splits a block into two with half of the metrics each; `None` if this is not a block, or one
-    /// of a single metric.
+    /// Splits a block into two pieces with half of the metrics each; returns `None` if this is not
+    /// a block, or a block of a single metric.
     fn halves_of_block(&self) -> Option<(Piece, Piece)> {
         let [first, second] = msgpack::split(&self.parts.concat())?;
         let metrics = msgpack::blocks(&first).next()?.ok()?.metrics().len() as u32;
@@ -289,7 +292,7 @@ impl Piece {
         Some((piece(first, before), piece(second, behind)))
     }
 
-    /// Calls `write` for each unit, without its line feed if it has one.
+    /// Calls `write` for each unit, without the line feed if the unit has one.
     fn each(&mut self, line_ends: bool, mut write: impl FnMut(&[u8], &mut Vec<u8>)) -> Vec<u8> {
         let joined = self.parts.concat();
         let mut rest = &joined[..];
@@ -337,8 +340,8 @@ fn known_units(payload: &EncodedPayload) -> Option<&[(u32, u32)]> {
     known.units.get(payload.units_before..)
 }
 
-/// Iterates over the lines of these parts as units. Lazy, so that each cut of a payload scans only
-/// its own lines.
+/// Iterates over the lines of these parts as units. The iterator is lazy, so that each cut of a
+/// payload scans only the lines it takes.
 fn line_units(parts: &[Bytes]) -> impl Iterator<Item = (u32, u32)> {
     parts.iter().flat_map(|part| {
         let mut begin = 0;
@@ -347,7 +350,7 @@ fn line_units(parts: &[Bytes]) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-/// Joins JSON lines into an array: events contain no line feed.
+/// Joins JSON lines into an array. Events contain no line feed.
 fn array(parts: &[Bytes]) -> Vec<u8> {
     let mut out = Vec::with_capacity(parts.iter().map(Bytes::len).sum::<usize>() + 1);
     out.push(b'[');

@@ -13,24 +13,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest configurable batch, in bytes. The default buffer has room for a quarter of it, so a larger
-/// one would not be filled.
+/// Largest configurable batch, in bytes. The default buffer has room for a quarter of it, so a
+/// larger batch would never fill up.
 const BATCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Longest pause between attempts against an endpoint that rejects everything until an operator
-/// changes something.
+/// Longest pause between attempts against an endpoint that rejects every request until an operator
+/// intervenes.
 const SLOW_RETRY: Duration = Duration::from_secs(10);
 
-/// How events are collected into requests: the first limit reached ends a batch.
+/// Limits on the events in a request. The first limit that is reached ends the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BatchOptions {
-    /// Maximum bytes of a request before compression.
+    /// Maximum size of a request in bytes, before compression; at most 16MiB. Reduce it for an
+    /// endpoint with a smaller limit.
     pub bytes: Size,
-    /// Maximum events of a request.
+    /// Maximum number of events in a request. Reduce it for an endpoint with a smaller limit.
     #[schemars(range(min = 1))]
     pub events: u64,
-    /// How long the first event of a batch waits for others.
+    /// Maximum time that the first event of a batch waits for more events. A shorter time reduces
+    /// the latency and makes more requests.
     pub timeout: Interval,
 }
 
@@ -42,7 +44,7 @@ impl Default for BatchOptions {
 }
 
 impl BatchOptions {
-    /// Returns the errors in these options, for a component whose key for them is `batch`.
+    /// Returns the errors in these options, under the option `batch` of the component.
     pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if self.bytes.0 > BATCH_BYTES_MAX {
@@ -61,19 +63,22 @@ impl BatchOptions {
     }
 }
 
-/// How requests are sent.
+/// Timeouts and limits of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RequestOptions {
-    /// How long a request may take, from connecting to the end of the response.
+    /// Maximum time of a request, from connecting to the end of the response. Raise it for an
+    /// endpoint that responds slowly.
     pub timeout: Interval,
-    /// How long connecting may take, including TLS.
+    /// Maximum time for connecting, including TLS.
     pub connect_timeout: Interval,
-    /// Concurrent requests, each over its own connection. An origin always uses the same
-    /// connection, so its events stay in order.
+    /// Number of concurrent requests, 1 to 64, each over a separate connection. An origin always
+    /// uses the same connection, so its events stay in order. Raise it for an endpoint with a long
+    /// round-trip time. Sink `prometheus_remote_write` supports only 1.
     #[schemars(range(min = 1, max = 64))]
     pub concurrency: usize,
-    /// Maximum requests per second over each connection, including retries; unlimited by default.
+    /// Maximum number of requests per second over each connection, including retries; unlimited by
+    /// default. Set it for an endpoint that limits the rate.
     #[schemars(range(min = 0.001))]
     pub rate_max: Option<f64>,
 }
@@ -90,7 +95,7 @@ impl Default for RequestOptions {
 }
 
 impl RequestOptions {
-    /// Returns the errors in these options, for a component whose key for them is `request`.
+    /// Returns the errors in these options, under the option `request` of the component.
     pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if !(1..=64).contains(&self.concurrency) {
@@ -106,8 +111,8 @@ impl RequestOptions {
     }
 }
 
-/// Parses the targets of a sink with these options (`uri`, or several `endpoints`), and returns the
-/// errors in both.
+/// Parses the targets of a sink with the options `uri` and `endpoints`. Returns the targets and the
+/// errors in both options.
 pub fn targets(uri: Option<&str>, endpoints: &[String]) -> (Vec<Arc<Target>>, Vec<OptionError>) {
     let (mut targets, mut errors) = (Vec::new(), Vec::new());
     match (uri, endpoints) {
@@ -135,11 +140,11 @@ pub fn targets(uri: Option<&str>, endpoints: &[String]) -> (Vec<Arc<Target>>, Ve
     (targets, errors)
 }
 
-/// Everything a lane needs to send requests.
+/// The settings that a lane needs to send requests.
 pub struct Settings {
     /// The endpoints, at least one.
     pub targets: Vec<Arc<Target>>,
-    /// How to connect.
+    /// The connection settings.
     pub client: ClientOptions,
     /// The method of each request.
     pub method: Method,
@@ -147,17 +152,17 @@ pub struct Settings {
     pub headers: HeaderMap,
     /// Authentication.
     pub auth: Option<Arc<Auth>>,
-    /// How payloads are batched.
+    /// The limits of a batch.
     pub batch: BatchOptions,
-    /// How requests are sent.
+    /// The timeouts and limits of requests.
     pub request: RequestOptions,
-    /// Longest pause between attempts against an endpoint that rejects everything until an operator
-    /// changes something.
+    /// Longest pause between attempts against an endpoint that rejects every request until an
+    /// operator intervenes.
     pub slow_retry: Duration,
 }
 
 impl Settings {
-    /// Builds settings from checked options; the method is `POST` unless the caller changes it.
+    /// Builds settings from checked options. The method is `POST`; the caller can change it.
     pub fn new(
         targets: Vec<Arc<Target>>,
         headers: &BTreeMap<String, String>,
@@ -166,7 +171,7 @@ impl Settings {
         proxy: Option<&str>,
         (batch, request): (BatchOptions, RequestOptions),
     ) -> Settings {
-        // The check of the options has reported what is wrong.
+        // `check_proxy` has already reported an invalid option.
         let choice = ProxyChoice::parse(proxy).unwrap_or_default();
         let proxy = ProxyOptions::new(choice, tls.ca_file.clone());
         let client = ClientOptions {
@@ -177,7 +182,7 @@ impl Settings {
         };
         let header = |(name, value): (&String, &String)| {
             let mut value = HeaderValue::from_str(value).ok()?;
-            // The value may be a secret: keep it out of logs.
+            // The value may be a secret, so keep it out of logs.
             value.set_sensitive(true);
             Some((HeaderName::try_from(name).ok()?, value))
         };
@@ -186,7 +191,7 @@ impl Settings {
             "user-agent",
             HeaderValue::from_static(concat!("millstream/", env!("CARGO_PKG_VERSION"))),
         );
-        // Configured headers replace the agent's own.
+        // Configured headers replace the headers that the agent sets.
         for (name, value) in headers.iter().filter_map(header) {
             all.insert(name, value);
         }
@@ -204,7 +209,7 @@ impl Settings {
     }
 }
 
-/// Returns the errors of options that the component has under `key`.
+/// Adds `key` to the JSON pointers of errors, for a component that has the options under `key`.
 pub fn under(key: &str, errors: Vec<OptionError>) -> impl Iterator<Item = OptionError> {
     errors.into_iter().map(move |error| error.below(&format!("/{key}")))
 }
@@ -245,7 +250,7 @@ pub fn check_proxy(proxy: Option<&str>, targets: &[Arc<Target>]) -> Vec<OptionEr
     unusable.map(|text| OptionError::new("", text)).into_iter().collect()
 }
 
-/// Returns which proxies lead to the targets of a component, for operators.
+/// Describes the proxies that the component uses for its targets, for operators.
 pub fn proxies(proxy: Option<&str>, targets: &[Arc<Target>]) -> Vec<String> {
     let choice = ProxyChoice::parse(proxy).unwrap_or_default();
     let of = |target: &Arc<Target>| {
@@ -255,7 +260,7 @@ pub fn proxies(proxy: Option<&str>, targets: &[Arc<Target>]) -> Vec<String> {
     targets.iter().filter_map(of).collect()
 }
 
-/// Returns the errors in configured headers, for a component whose key for them is `headers`.
+/// Returns the errors in configured headers, under the option `headers` of the component.
 pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<OptionError> {
     let error = |(name, value): (&String, &String)| {
         let pointer = format!("/headers/{}", name.replace('~', "~0").replace('/', "~1"));

@@ -8,16 +8,17 @@ use std::borrow::Cow;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Divisor of the period that gives the jitter window of `auto`: every host sends well before the
-/// next period ends.
+/// Divisor of the period that gives the jitter window of `auto`, so that every host sends well
+/// before the next period ends.
 const AUTO_PARTS: u32 = 3;
 
 /// Longest jitter window of `auto`: long enough for any number of hosts, short enough that metrics
 /// with a long period arrive while they are current.
 const AUTO_MAX: Duration = Duration::from_secs(60);
 
-/// The jitter window after the end of a period in which hosts send their metrics: `auto` (a third
-/// of the period, at most a minute), `0s` (none), or a duration. Logs are never delayed.
+/// Time window after the end of a metric period in which a host sends its metrics: `auto` (a third
+/// of the period, at most a minute), `0s` (no delay), or a duration. Each host has a constant delay
+/// within the window. Logs are never delayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Cow<'_, str>")]
 pub enum Jitter {
@@ -62,8 +63,8 @@ impl JsonSchema for Jitter {
 }
 
 impl Jitter {
-    /// Returns this host's delay after the end of a period of `interval`: stable per host, and
-    /// uniformly distributed over hosts.
+    /// Returns the delay of this host after the end of a period of length `interval`. The delay is
+    /// stable per host and uniformly distributed over hosts.
     pub fn delay(self, host: &str, interval: Duration) -> Duration {
         let over = match self {
             Jitter::Auto => (interval / AUTO_PARTS).min(AUTO_MAX),
@@ -73,9 +74,9 @@ impl Jitter {
         over.mul_f64(part)
     }
 
-    /// Returns until when a batch is held back; `None` if it has no metrics of a period.
+    /// Returns the hold of a batch; `None` if the batch has no metrics with a period.
     ///
-    /// A period whose end lies after the time of the read does not extend the delay.
+    /// A period that ends after the time of the read does not extend the delay.
     pub fn hold(self, batch: &Batch) -> Option<Hold> {
         let (interval, end_ns) = period(batch)?;
         let delay = self.delay(&batch.source.host, interval);
@@ -88,24 +89,25 @@ impl Jitter {
 /// How long a payload is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// End of the hold on the wall clock, in nanoseconds since 1970.
+    /// End of the hold by the wall clock, in nanoseconds since 1970.
     pub until_ns: i64,
     /// Upper bound of the hold, in case the wall clock is set back.
     pub at_most: Duration,
 }
 
 impl Hold {
-    /// Returns the rest of the hold at a wall clock time, in nanoseconds since 1970.
+    /// Returns the remaining time of the hold at a wall clock time, in nanoseconds since 1970.
     pub fn left(self, now_ns: i64) -> Duration {
         let left = u64::try_from(self.until_ns.saturating_sub(now_ns)).unwrap_or_default();
         Duration::from_nanos(left).min(self.at_most)
     }
 }
 
-/// Values of `type` that mark metrics: the columns of a log may have the same names.
+/// Values of `type` that mark metrics. The check is needed because log events may have columns of
+/// the same names.
 const TYPES: [&[u8]; 3] = [b"counter", b"gauge", b"distribution"];
 
-/// Returns the length and the end of a metric batch's period, read from its first row.
+/// Returns the length and the end of the period of a metric batch, read from its first row.
 fn period(batch: &Batch) -> Option<(Duration, i64)> {
     let (row, _) = batch.runs(0, batch.rows()).next()?;
     let (_, _) = (batch.fields.get("name")?, batch.fields.get("value")?);

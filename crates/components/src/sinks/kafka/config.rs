@@ -15,53 +15,54 @@ pub struct KafkaConfig {
     /// Bootstrap brokers, as `host:port`.
     #[schemars(length(min = 1))]
     pub brokers: Vec<String>,
-    /// Topic to send to: a template.
+    /// Topic that records are sent to: a template.
     pub topic: TopicTemplate,
-    /// Key of each record: a template; none by default.
+    /// Key of each record: a template; no key by default.
     #[serde(default)]
     pub key: Option<TextTemplate>,
-    /// Headers of each record: templates by name.
+    /// Additional headers of each record, by name; the values are templates.
     #[serde(default)]
     pub headers: BTreeMap<String, TextTemplate>,
-    /// Name of the header with the id of the event, by which a source `kafka` recognizes a repeated
-    /// record; `''` for none. Defaults to `millstream-id`, unless the record has the id in
-    /// `meta.id` or is a block of metrics.
+    /// Name of the header that carries the id of the event; a source `kafka` uses it to recognize
+    /// repeated records. `''` sends no header. The default is `millstream-id`, or no header if the
+    /// record has the id in `meta.id` or is a block of metrics.
     #[serde(default)]
     pub id_header: Option<String>,
-    /// How a partition is chosen; defaults to `murmur2` with a key, otherwise `origin`.
+    /// How the sink chooses a partition. The default is `murmur2` with a key, otherwise `origin`.
     #[serde(default)]
     pub partitioner: Option<Partitioner>,
-    /// How events are encoded.
+    /// Encoding of an event.
     #[serde(default)]
     pub encoding: Encoding,
-    /// How record batches are compressed.
+    /// Compression of record batches.
     #[serde(default)]
     pub compression: Compression,
-    /// How connections are encrypted.
+    /// TLS settings of the connections.
     #[serde(default)]
     pub tls: Option<Tls>,
-    /// How the agent authenticates.
+    /// SASL credentials of the agent.
     #[serde(default)]
     pub sasl: Option<Sasl>,
-    /// Maximum distinct topics of one agent run; events for further topics are refused.
+    /// Maximum number of distinct topics in one run of the agent; events for further topics are
+    /// refused. The limit protects the brokers from a template that renders too many names.
     #[serde(default = "default_topics_max")]
     #[schemars(range(min = 1))]
     pub topics_max: usize,
-    /// Number of librdkafka clients, each with a thread that compresses; files are distributed over
-    /// them.
+    /// Number of librdkafka clients. Each client compresses on a thread per broker, for its share
+    /// of the files. Raise it if one of these threads saturates a core.
     #[serde(default = "default_connections")]
     #[schemars(range(min = 1, max = 64))]
     pub connections: usize,
-    /// librdkafka settings, passed through unchanged.
+    /// Settings of librdkafka, passed through unchanged.
     #[serde(default)]
     pub options: BTreeMap<String, OptionValue>,
 }
 
-/// Header that carries the id of an event.
+/// Default name of the header that carries the id of an event.
 pub const ID_HEADER: &str = "millstream-id";
 
 impl KafkaConfig {
-    /// Returns the name of the header with the id of the event, if there is one.
+    /// Returns the name of the header that carries the id of the event, if there is one.
     pub fn id_header(&self) -> Option<&str> {
         let is_in_record = match self.encoding.codec {
             Codec::Json | Codec::RawJson => {
@@ -84,24 +85,24 @@ fn default_connections() -> usize {
     1
 }
 
-/// How a partition is chosen.
+/// How the sink chooses a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Partitioner {
-    /// All events of a file go to one partition.
+    /// Sends all events of a file to one partition.
     Origin,
-    /// Batches go to the partitions round-robin: balanced load, no order.
+    /// Sends batches to the partitions round-robin: balanced load, but no order.
     RoundRobin,
-    /// By key, like Kafka's Java client.
+    /// Hashes the key like Kafka's Java client.
     Murmur2,
-    /// By key, like librdkafka's default.
+    /// Hashes the key like the default of librdkafka.
     Crc32,
-    /// By key, like Sarama, a Go client.
+    /// Hashes the key like Sarama, a Go client.
     Fnv1a,
 }
 
 impl Partitioner {
-    /// Returns the hash of the key, if the key selects the partition.
+    /// Returns the hash function, if the key selects the partition.
     pub fn key_hash(self) -> Option<KeyHash> {
         match self {
             Partitioner::Origin | Partitioner::RoundRobin => None,
@@ -112,7 +113,7 @@ impl Partitioner {
     }
 }
 
-/// How record batches are compressed.
+/// Compression of record batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
@@ -130,7 +131,7 @@ pub enum Compression {
 }
 
 impl KafkaConfig {
-    /// Returns how a partition is chosen.
+    /// Returns the configured partitioner, or its default.
     pub fn partitioner(&self) -> Partitioner {
         let default = if self.key.is_some() { Partitioner::Murmur2 } else { Partitioner::Origin };
         self.partitioner.unwrap_or(default)

@@ -10,31 +10,32 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How distributions are exported.
+/// Format of exported distributions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DistributionKind {
-    /// As summaries: quantiles of the period, and sum and count of all periods.
+    /// Summaries: the quantiles of the period, and the sum and count of all periods.
     #[default]
     Summary,
-    /// As native histograms of all periods. Prometheus accepts them with
+    /// Native histograms of all periods. Prometheus accepts them with
     /// `--enable-feature=native-histograms`.
     Native,
 }
 
-/// How the names of metrics and labels become valid for every version of Prometheus.
+/// How the sink makes the names of metrics and labels valid for every version of Prometheus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EscapingKind {
-    /// Each invalid character becomes `_`. Of names that become one, the first is exposed.
+    /// Replaces each invalid character with `_`. If several names become the same, only the first
+    /// is exposed.
     #[default]
     Underscores,
-    /// Prometheus' value escaping, such as `U__a_2e_b` for `a.b`: names stay different, and can be
-    /// unescaped.
+    /// Prometheus' value escaping, such as `U__a_2e_b` for `a.b`: different names stay different,
+    /// and readers can restore the original.
     Values,
 }
 
-/// Options of series.
+/// Series options of a sink.
 pub struct SeriesOptions<'a> {
     pub labels: &'a BTreeMap<String, String>,
     pub host_label: &'a str,
@@ -58,12 +59,12 @@ pub fn default_expire() -> Expiry {
     Expiry::After(Interval(Duration::from_secs(600)))
 }
 
-/// Default limit on series.
+/// Default limit on the number of series.
 pub fn default_max_series() -> usize {
     1_000_000
 }
 
-/// Default of options that are on.
+/// Default of options that are enabled by default.
 pub fn yes() -> bool {
     true
 }
@@ -103,7 +104,7 @@ impl SeriesOptions<'_> {
         }
     }
 
-    /// Returns the settings of encoders.
+    /// Returns the distribution settings of encoders.
     pub fn distributions(&self) -> Distributions {
         match self.distributions {
             DistributionKind::Summary => Distributions::Summary(self.quantiles.to_vec()),
@@ -138,7 +139,7 @@ impl SeriesOptions<'_> {
     }
 }
 
-/// Explains why a name is not a label name.
+/// Explains why a name is not a valid label name.
 fn not_a_label(name: &str) -> String {
     let text = match name {
         "quantile" => "is reserved for the quantiles of summaries; write another name",

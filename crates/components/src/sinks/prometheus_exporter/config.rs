@@ -20,35 +20,39 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrometheusExporterConfig {
-    /// Address to be scraped at; the default is reachable only from this host.
+    /// Address and port that serve `/metrics` to scrapers. The default accepts only connections
+    /// from this host.
     #[serde(default = "default_listen")]
     #[schemars(extend("examples" = ["127.0.0.1:9598"]))]
     pub listen: String,
-    /// Credentials required from scrapers.
+    /// Credentials that scrapers must send; none by default. Set them if `listen` is reachable from
+    /// other hosts.
     #[serde(default)]
     pub auth: Option<AuthOptions>,
-    /// Labels of every series; a tag of the same name takes precedence.
+    /// Labels added to every series. A tag of the same name takes precedence.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Name of the label with the host name; none by default.
+    /// Name of a label with the host name; no label by default, because Prometheus already adds
+    /// `instance`.
     #[serde(default)]
     pub host_label: String,
-    /// Whether counter names end in `_total`.
+    /// Whether to append `_total` to counter names that lack it, as OpenMetrics requires.
     #[serde(default = "yes")]
     pub counter_suffix: bool,
     /// How the names of metrics and labels become valid.
     #[serde(default)]
     pub name_escaping: EscapingKind,
-    /// The quantiles of a summary, 0 to 1.
+    /// Quantiles of a summary, each from 0 to 1.
     #[serde(default = "default_quantiles")]
     pub quantiles: Vec<f64>,
-    /// Longest label value; longer ones are truncated. Unlimited by default.
+    /// Maximum size of a label value in bytes; longer values are truncated. Unlimited by default.
     #[serde(default)]
     pub label_value_max: Option<Size>,
-    /// Idle time after which a series is evicted, or `never`.
+    /// Idle time after which a series is removed, or `never`.
     #[serde(default = "default_expire")]
     pub expire: Expiry,
-    /// Maximum number of series; events that would create more are refused.
+    /// Maximum number of series; events that would create more are refused. A series takes about
+    /// 150 bytes and its labels.
     #[serde(default = "default_max_series")]
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,

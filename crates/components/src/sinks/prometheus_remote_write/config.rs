@@ -24,66 +24,69 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrometheusRemoteWriteConfig {
-    /// Address to send to, for example `http://127.0.0.1:9090/api/v1/write`.
+    /// Address that requests are sent to, such as `http://127.0.0.1:9090/api/v1/write`.
     #[serde(default)]
     pub uri: Option<String>,
-    /// Several addresses of one backend, each request to one of them; replaces `uri`.
+    /// Several addresses of one backend, instead of `uri`; each request goes to one of them.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub endpoints: Vec<String>,
-    /// Authentication of the agent.
+    /// Credentials of the agent.
     #[serde(default)]
     pub auth: Option<AuthOptions>,
-    /// How connections to `https` addresses are encrypted.
+    /// TLS settings for connections to `https` addresses.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
-    /// HTTP proxy that leads to the endpoints, such as `http://proxy.example:3128`, or `none`; by
-    /// default that of the variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
+    /// HTTP proxy for the connections to the endpoints, such as `http://proxy.example:3128`, or
+    /// `none`. By default the sink uses the variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
+    /// `NO_PROXY`.
     #[serde(default)]
     pub proxy: Option<String>,
-    /// Headers of each request, such as `X-Scope-OrgID`.
+    /// Additional headers of each request, such as `X-Scope-OrgID`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Version of remote write; `auto` probes the endpoint.
+    /// Version of the remote write protocol; `auto` probes the endpoint.
     #[serde(default)]
     pub protocol: Protocol,
-    /// How events are collected into requests.
+    /// Limits on the events in a request.
     #[serde(default)]
     pub batch: BatchOptions,
-    /// How requests are sent.
+    /// Timeouts and limits of requests.
     #[serde(default)]
     pub request: RequestOptions,
-    /// Jitter window after the end of a period in which hosts send their requests.
+    /// Time window after the end of a metric period in which this host sends its requests.
     #[serde(default)]
     pub spread: Jitter,
-    /// Labels of every series; a tag of the same name takes precedence.
+    /// Labels added to every series. A tag of the same name takes precedence.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Name of the label with the host name; `''` for none.
+    /// Name of the label with the host name; `''` adds no label.
     #[serde(default = "default_host_label")]
     pub host_label: String,
-    /// Whether counter names end in `_total`.
+    /// Whether to append `_total` to counter names that lack it, as OpenMetrics requires.
     #[serde(default = "yes")]
     pub counter_suffix: bool,
     /// How the names of metrics and labels become valid.
     #[serde(default)]
     pub name_escaping: EscapingKind,
-    /// How distributions are exported.
+    /// Format of exported distributions.
     #[serde(default)]
     pub distributions: DistributionKind,
-    /// The quantiles of a summary, 0 to 1.
+    /// Quantiles of a summary, each from 0 to 1.
     #[serde(default = "default_quantiles")]
     pub quantiles: Vec<f64>,
-    /// Whether a new sum starts with a 0 at the beginning of its first period.
+    /// Whether a new sum starts with a sample of 0 at the beginning of its first period, so that
+    /// the first increase is visible in rates.
     #[serde(default = "yes")]
     pub start_at_zero: bool,
-    /// Longest label value; longer ones are truncated. Unlimited by default.
+    /// Maximum size of a label value in bytes; longer values are truncated. Unlimited by default.
     #[serde(default)]
     pub label_value_max: Option<Size>,
-    /// Idle time after which a series is evicted, or `never`.
+    /// Idle time after which a series is removed, or `never`.
     #[serde(default = "default_expire")]
     pub expire: Expiry,
-    /// Maximum number of series; events that would create more are refused.
+    /// Maximum number of series; events that would create more are refused. A series takes about
+    /// 150 bytes and its labels.
     #[serde(default = "default_max_series")]
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,

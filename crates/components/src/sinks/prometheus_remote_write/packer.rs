@@ -20,17 +20,17 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Version of remote write.
+/// Version of the remote write protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Protocol {
-    /// 2.0 if the endpoint supports it, otherwise 1.0.
+    /// Version 2.0 if the endpoint supports it, otherwise 1.0.
     #[default]
     #[serde(rename = "auto")]
     Auto,
-    /// 1.0: supported by every backend.
+    /// Version 1.0, which every backend supports.
     #[serde(rename = "1")]
     One,
-    /// 2.0: smaller, with types and creation times.
+    /// Version 2.0: smaller requests, with types and creation times.
     #[serde(rename = "2")]
     Two,
 }
@@ -49,20 +49,20 @@ pub struct Limits {
     pub protocol: Protocol,
 }
 
-/// The payloads of a batch, kept until its requests are delivered: they have the events that the
-/// endpoint refuses. `None` if no component reads these.
+/// The payloads of a batch, kept until its requests are delivered, because they contain the events
+/// that the endpoint may refuse. `None` if no component reads refused events.
 type Kept = Option<Arc<[EncodedPayload]>>;
 
-/// What the requests of a batch have in common.
+/// The data that the requests of a batch share.
 #[derive(Clone)]
 struct PackedBatch {
     kept: Kept,
-    /// When it was packed, in milliseconds since 1970.
+    /// Time when the batch was packed, in milliseconds since 1970.
     packed_ms: i64,
     period: Option<Period>,
 }
 
-/// What a request was made from.
+/// The data that a request was made from.
 struct Packed {
     batch: PackedBatch,
     body: Body,
@@ -72,7 +72,7 @@ struct Packed {
 }
 
 impl Packed {
-    /// Returns what a request without events is made from.
+    /// Returns the data of a request without events.
     fn probe(batch: PackedBatch) -> Packed {
         Packed { batch, body: Body::probe(), events: EventSet::default(), samples: Vec::new() }
     }
@@ -113,7 +113,7 @@ impl OpenRequest {
         OpenRequest { builder, events: EventSet::default(), samples: Vec::new() }
     }
 
-    /// Ends an event, whose sample was added to the builder.
+    /// Ends an event, after its sample was added to the builder.
     fn end_event(&mut self, event: u32, sample: Sample) {
         self.builder.end_event();
         self.events.push(event);
@@ -124,7 +124,7 @@ impl OpenRequest {
         self.builder.events() >= limits.events || self.builder.bytes() >= limits.bytes
     }
 
-    /// Returns the request and starts the next one. `None` if it has no events.
+    /// Returns the request and starts the next one; `None` if the request has no events.
     fn take(&mut self, batch: &PackedBatch) -> Option<Packed> {
         if self.events.is_empty() {
             return None;
@@ -138,7 +138,8 @@ impl OpenRequest {
     }
 }
 
-/// Drops the samples of series that the endpoint refuses, which are summed nevertheless.
+/// A visitor that drops the samples of series that the endpoint refuses. The sums still include
+/// them.
 struct LeftOut;
 
 impl Collector for LeftOut {
@@ -150,7 +151,7 @@ impl Collector for LeftOut {
 pub struct RemotePacker {
     accumulator: Accumulator<RemoteWriteLabels>,
     open: OpenRequest,
-    /// The request in progress of series that the endpoint may refuse.
+    /// The request in progress with the series that the endpoint may refuse.
     apart: OpenRequest,
     refused_series: RefusedSeries,
     split_time: SplitTime,
@@ -159,7 +160,7 @@ pub struct RemotePacker {
     /// The sink's id, for messages.
     sink: Arc<str>,
     counters: Arc<Counters>,
-    /// Says whether a component reads what is refused.
+    /// The feed of refused events; it tells whether a component reads them.
     feed: Arc<Feed>,
     /// Refused events that no component reads, by reason.
     dropped: BTreeMap<&'static str, u64>,
@@ -239,7 +240,7 @@ impl RemotePacker {
             Treatment::Send => &mut self.open,
             Treatment::SendApart => &mut self.apart,
             Treatment::Refuse(reason) => {
-                // The next value of a sum contains this one.
+                // The next sample of the sum includes this value.
                 self.accumulator.add((rows, row, text), now_ms, &mut LeftOut)?;
                 return Err(Why::of_endpoint(reason.to_string()));
             }
@@ -262,7 +263,8 @@ impl RemotePacker {
         self.request(packed)
     }
 
-    /// Refuses an event: passes it on if a component reads it, else drops it and counts it.
+    /// Refuses an event: passes it on if a component reads refused events, else drops and counts
+    /// it.
     fn refuse(&mut self, event: u32, why: Why, record: impl FnOnce() -> Record) {
         let Why { counter, reason } = why;
         if self.feed.keeps_refused() {
@@ -279,8 +281,8 @@ impl RemotePacker {
         }
     }
 
-    /// Builds a compressed request. `None` if compression runs out of memory, which refuses its
-    /// events: sums include them, so their next value makes up for it.
+    /// Builds a compressed request. Returns `None` and refuses the events if compression runs out
+    /// of memory; the next values of the sums make up for the missing samples.
     fn request(&mut self, packed: Packed) -> Option<Request> {
         if let Some(compressed) = self.compressed(&packed.body) {
             return Some(request_of(packed, compressed));
@@ -289,7 +291,7 @@ impl RemotePacker {
         None
     }
 
-    /// Compresses a body. `None` if that runs out of memory.
+    /// Compresses a body; returns `None` if compression runs out of memory.
     fn compressed(&mut self, body: &Body) -> Option<Bytes> {
         let compressed = self.compressor.compress(&body.parts());
         let failed = |error| {
@@ -317,7 +319,7 @@ struct Why {
 }
 
 impl Why {
-    /// Returns the reason that is named like its counter.
+    /// Returns a reason with the same text as its counter.
     fn of_counter(counter: &'static str) -> Why {
         Why { counter, reason: counter.into() }
     }
@@ -334,8 +336,8 @@ impl From<RejectReason> for Why {
     }
 }
 
-/// The requests of a batch. Those of series that the endpoint may refuse are sent last: each series
-/// is in requests of one kind, so its samples stay in order.
+/// The requests of a batch. Requests with series that the endpoint may refuse are sent last. Each
+/// series is in requests of one kind, so its samples stay in order.
 #[derive(Default)]
 struct Requests {
     first: Vec<Request>,
@@ -418,8 +420,8 @@ impl Packer for RemotePacker {
         requests.first
     }
 
-    /// Remembers the series of a request with a single event. Refuses the events of a larger one
-    /// that is too late to be split.
+    /// Remembers the series of a request with a single event. Refuses the events of a larger
+    /// request that can no longer be split.
     fn on_refusal(&mut self, request: &Request, refusal: &Refusal) -> bool {
         let Some(packed) = request.origin.downcast_ref::<Packed>() else { return true };
         let packed_ms = packed.batch.packed_ms;
@@ -458,8 +460,9 @@ impl Packer for RemotePacker {
         std::mem::take(&mut self.refused)
     }
 
-    /// When a request is repeated, the endpoint accepts the same newest samples again but rejects
-    /// older ones, such as the 0 at the start of a sum, as out of order.
+    /// Returns whether a response rejects samples that the endpoint already has. When a request is
+    /// repeated, the endpoint accepts the newest samples again, but rejects older ones, such as the
+    /// 0 at the start of a sum, as out of order.
     fn is_duplicate(body: &[u8]) -> bool {
         let text = String::from_utf8_lossy(body).to_ascii_lowercase();
         text.contains("out of order") || text.contains("out-of-order")
@@ -476,7 +479,7 @@ impl Packer for RemotePacker {
         Some(request_of(packed, compressed))
     }
 
-    /// An endpoint that returns the number of samples written supports version 2.
+    /// Notes that an endpoint supports version 2 if it returns the number of samples written.
     fn on_success(&mut self, header: &dyn Fn(&str) -> Option<String>) {
         if self.limits.protocol == Protocol::Auto
             && self.version == Version::One

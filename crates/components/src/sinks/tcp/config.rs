@@ -18,45 +18,49 @@ use std::time::Duration;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TcpConfig {
-    /// Address to send to, as `host:port`.
+    /// Address of the endpoint, as `host:port`.
     #[serde(default)]
     pub address: Option<String>,
-    /// Several addresses; when one fails, the next is used. Replaces `address`.
+    /// Several addresses, as `host:port`, instead of `address`. When one fails, the sink uses the
+    /// next.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub addresses: Option<Vec<String>>,
-    /// How events are encoded.
+    /// Encoding of an event.
     #[serde(default)]
     pub encoding: Encoding,
-    /// How events are delimited.
+    /// Framing of the events.
     #[serde(default)]
     pub framing: Framing,
-    /// How batches are compressed; requires `framing: length`.
+    /// Compression of batches; requires `framing: length`.
     #[serde(default)]
     pub compression: Algorithm,
-    /// Compression level.
+    /// Compression level: 1 to 9 for `gzip` and `zlib` (default 6), 1 to 19 for `zstd` (default 3).
     #[serde(default)]
     pub compression_level: Option<u32>,
-    /// How events are collected into batches. Applies only with compression or acknowledgements.
+    /// Limits on the events in a batch. Batches exist only with compression or acknowledgements.
     #[serde(default)]
     pub batch: Option<BatchOptions>,
-    /// Whether the endpoint acknowledges batches; requires `framing: length`.
+    /// Whether the endpoint acknowledges batches with the frame protocol; requires
+    /// `framing: length`.
     #[serde(default)]
     pub acknowledgements: bool,
     /// Limits on unsettled data in flight.
     #[serde(default)]
     pub window: Window,
-    /// Number of connections; an origin always uses the same one.
+    /// Number of connections, 1 to 64; an origin always uses the same one, so its events stay in
+    /// order.
     #[serde(default = "default_connections")]
     #[schemars(range(min = 1, max = 64))]
     pub connections: usize,
-    /// How the connections are encrypted.
+    /// TLS settings of the connections; unencrypted by default.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
-    /// How long connecting may take, including TLS.
+    /// Maximum time for connecting, including TLS.
     #[serde(default = "default_connect_timeout")]
     pub connect_timeout: Interval,
-    /// Time without progress (no data accepted, none acknowledged) after which the lane reconnects.
+    /// Maximum time without progress while data is in flight: the endpoint accepts no data and
+    /// acknowledges none. Then the sink reconnects.
     #[serde(default = "default_timeout")]
     pub timeout: Interval,
 }
@@ -73,17 +77,17 @@ fn default_timeout() -> Interval {
     Interval(Duration::from_secs(30))
 }
 
-/// How events are delimited.
+/// Framing of the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Framing {
     /// A line feed after each event.
     #[default]
     Newline,
-    /// A 32-bit big-endian length before each frame. A frame is an event; with compression or
-    /// acknowledgements it is a batch.
+    /// A 32-bit big-endian length before each frame. A frame holds one event, or one batch with
+    /// compression or acknowledgements.
     Length,
-    /// Concatenated events.
+    /// Events without separators.
     None,
 }
 
@@ -91,9 +95,10 @@ pub enum Framing {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Window {
-    /// Bytes before compression.
+    /// Maximum number of bytes in flight, before compression. Raise it for an endpoint with a long
+    /// round-trip time.
     pub bytes: Size,
-    /// Frames.
+    /// Maximum number of frames in flight.
     #[schemars(range(min = 1))]
     pub frames: usize,
 }
@@ -110,8 +115,9 @@ impl TcpConfig {
         self.acknowledgements || self.compression != Algorithm::None
     }
 
-    /// Names how payloads are encoded: events have their delimiter already, but for batches, which
-    /// are of one codec, since the endpoint gets to know it once per connection.
+    /// Returns the name of the payload format. Payloads contain the delimiters of their events. A
+    /// batch has no delimiters; its format names the codec, because the endpoint learns the codec
+    /// once per connection.
     pub fn payload_format(&self) -> String {
         let delimiter = match self.framing {
             Framing::Newline => "newline",
