@@ -1,5 +1,5 @@
 //! Transform `test_offload`, for tests of the engine with the real program: an offload transform
-//! that can be slow, hang and panic. Only builds with the feature `test-components` have it.
+//! that can be slow, hang and panic. Only builds with the feature `test-components` include it.
 
 use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_model::{
@@ -17,19 +17,19 @@ use std::time::Duration;
 pub struct TestOffloadConfig {
     /// Duration of each call.
     pub delay: Option<Interval>,
-    /// Calls hang while this file exists.
+    /// File whose existence makes calls hang.
     pub hang_while: Option<PathBuf>,
-    /// Calls with an event that contains this text panic.
+    /// Text in an event that makes the call panic.
     pub panic_on: Option<String>,
-    /// How long a call may take.
+    /// Maximum time of a call.
     pub deadline: Option<Interval>,
-    /// Calls that may run at once.
+    /// Maximum number of concurrent calls.
     #[serde(default = "one")]
     pub concurrency: usize,
-    /// How many events each event becomes.
+    /// Number of events that each event becomes.
     #[serde(default = "one_event")]
     pub copies: u32,
-    /// Whether events whose call exceeded its deadline continue; else they are dropped.
+    /// Whether events pass after their call exceeded the deadline; otherwise they are dropped.
     #[serde(default)]
     pub pass_expired: bool,
 }
@@ -42,7 +42,7 @@ fn one_event() -> u32 {
     1
 }
 
-/// How often a call that hangs checks whether it still should.
+/// Interval at which a hanging call checks whether the file still exists.
 const HANG_LOOK: Duration = Duration::from_millis(10);
 
 impl Component for TestOffloadConfig {}

@@ -1,4 +1,4 @@
-//! Settings of the whole agent.
+//! Settings of the agent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,54 +27,55 @@ const HEAP_MIN: Size = Size(32 << 20);
 /// Smallest memory limit.
 const MEMORY_MIN: Size = Size(32 << 20);
 
-/// Settings of the whole agent, with defaults.
+/// Settings of the agent, with defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Globals {
-    /// Folder of the agent's state: checkpoints, token, control socket. Created if missing.
+    /// Folder for the agent's state: checkpoints, token and control socket. Created if missing.
     #[schemars(length(min = 1))]
     pub data_dir: PathBuf,
-    /// The agent's own log.
+    /// Log of the agent.
     pub log: Log,
     /// Limits on host resources.
     pub limits: Limits,
-    /// The JVM inside the agent, which starts when a component needs it.
+    /// JVM inside the agent, which starts when a component needs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jvm: Option<JvmSettings>,
-    /// The flight recorder.
+    /// Flight recorder.
     pub recorder: RecorderSettings,
-    /// The profiler.
+    /// Profiler.
     pub profiler: ProfilerSettings,
-    /// How long a stop waits for the delivery of data in flight.
+    /// Maximum time that a stop waits for the delivery of data in flight. Raise it for slow
+    /// endpoints, and give the service manager a longer timeout.
     pub shutdown_timeout: Interval,
-    /// The agent's HTTP API.
+    /// HTTP API of the agent.
     pub api: Api,
-    /// Whether to reload when the configuration files change, as on SIGHUP.
+    /// Whether the agent reloads when a configuration file changes, as on SIGHUP.
     pub watch: bool,
 }
 
-/// The parsed settings.
+/// Parsed settings.
 #[derive(Default)]
 pub struct Read {
     /// The settings.
     pub globals: Globals,
-    /// Allowed but likely unintended.
+    /// Settings that are allowed but likely unintended.
     pub warnings: Vec<Fault>,
-    /// The processes that are set in `jvm.processes`, with their places.
+    /// Names of the processes in `jvm.processes`, with their places in the file.
     pub processes: Vec<(String, Place)>,
 }
 
-/// The agent's own log.
+/// Log of the agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// Minimum severity.
+    /// Least severe level that is logged.
     pub level: LogLevel,
     /// Destination: `stderr`, or the path of a file.
     pub to: LogTarget,
 }
 
-/// Severity of the agent's own log.
+/// Severity of a record in the agent's log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
@@ -99,7 +100,7 @@ pub enum LogTarget {
     /// Standard error.
     #[default]
     Stderr,
-    /// A file, appended to.
+    /// A file that the agent appends to.
     File(PathBuf),
 }
 
@@ -107,69 +108,73 @@ pub enum LogTarget {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Worker threads; never more than the host allows the process.
+    /// Number of worker threads; never more than the host allows the process to use.
     #[schemars(range(min = 1))]
     pub threads: usize,
-    /// Memory of the whole agent, at least 32MiB.
+    /// Maximum memory of the agent, at least 32MiB. By default half of the limit of the control
+    /// group, if that is less than the usual default.
     pub memory: Size,
-    /// Cores of the whole agent, averaged over a fifth of a second; unlimited by default.
+    /// Maximum number of cores of the agent, averaged over a fifth of a second; unlimited by
+    /// default.
     #[schemars(range(min = 0.01), extend("examples" = [0.5]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,
 }
 
-/// The JVM inside the agent.
+/// JVM inside the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct JvmSettings {
-    /// Home of a JDK or JRE, version 17 or later; searched for by default.
+    /// Home of a JDK or JRE, version 17 or later; by default the agent searches for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home: Option<PathBuf>,
-    /// Largest heap; part of `limits.memory`.
+    /// Maximum heap, a part of `limits.memory`.
     pub heap: Size,
-    /// Further options of the JVM.
+    /// Additional options of the JVM.
     pub options: Vec<String>,
-    /// Threads that run operators; twice `limits.threads` by default.
+    /// Number of threads that run operators; by default twice `limits.threads`.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
-    /// Threads that run the collectors of all sources `jvm`.
+    /// Number of threads that run the collectors of all sources `jvm`. Raise it if collectors wait
+    /// for each other.
     #[schemars(range(min = 1, max = 256))]
     pub collectors: usize,
-    /// Whether the JVM starts in an agent that runs as root.
+    /// Whether the JVM may start in an agent that runs as root.
     pub allow_root: bool,
-    /// The JVMs in separate processes, by name.
+    /// JVMs in separate processes, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub processes: BTreeMap<String, ProcessSettings>,
 }
 
-/// A JVM in a separate process. What is not set is as of the JVM inside the agent.
+/// JVM in a separate process. Settings that are not set have the values of the JVM inside the
+/// agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProcessSettings {
-    /// Largest heap; part of `limits.memory`.
+    /// Maximum heap, a part of `limits.memory`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heap: Option<Size>,
-    /// Further options of the JVM.
+    /// Additional options of the JVM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Vec<String>>,
-    /// Threads that run operators.
+    /// Number of threads that run operators.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
-    /// User as whom it runs; needs an agent that runs as root.
+    /// User that the process runs as. Requires an agent that runs as root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// How many files it may open.
+    /// Maximum number of open files of the process.
     #[schemars(range(min = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_files: Option<u64>,
-    /// Folder of the control group in which it runs, such as /sys/fs/cgroup/team.
+    /// Folder of the control group in which the process runs, such as /sys/fs/cgroup/team.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<PathBuf>,
 }
 
-/// The agent's HTTP API.
+/// HTTP API of the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Api {
@@ -210,7 +215,7 @@ impl Default for JvmSettings {
 }
 
 impl Globals {
-    /// Returns how the JVM is started in an agent with so many worker threads.
+    /// Returns the options of the JVM inside an agent with this number of worker threads.
     pub fn jvm_options(&self, threads: usize) -> JvmOptions {
         let settings = self.jvm.clone().unwrap_or_default();
         JvmOptions {
@@ -225,8 +230,8 @@ impl Globals {
         }
     }
 
-    /// Returns how the JVMs in separate processes are started in an agent with so many worker
-    /// threads.
+    /// Returns the options of the JVMs in separate processes, for an agent with this number of
+    /// worker threads.
     pub fn jvm_processes(&self, threads: usize) -> JvmProcesses {
         let inside = self.jvm_options(threads);
         let usual = ProcessOptions::new(JvmOptions { owns_process: true, ..inside });
@@ -276,7 +281,7 @@ impl fmt::Display for LogTarget {
     }
 }
 
-/// The JSON Schema of the top level, without the contents of the sections.
+/// Returns the JSON Schema of the top level, without the contents of the sections.
 pub fn schema() -> Json {
     let mut schema = schemars::schema_for!(Globals).to_value();
     if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
@@ -288,7 +293,7 @@ pub fn schema() -> Json {
     schema
 }
 
-/// Parses the settings from the top-level keys; uses defaults for invalid ones, which are added to
+/// Parses the settings from the top-level keys. An invalid setting gets its default and adds to
 /// `faults`. `allowed` is the memory limit of the agent's control groups in bytes.
 pub fn read(
     entries: Vec<Entry>,
@@ -332,13 +337,14 @@ pub fn read(
     Read { globals, warnings: warning.into_iter().collect(), processes }
 }
 
-/// Returns the default memory limit: half of `allowed`, if that is less than usual.
+/// Returns the default memory limit: half of `allowed`, if that is less than the usual default.
 fn default_memory(allowed: Option<u64>) -> Size {
     let usual = Limits::default().memory;
     allowed.map_or(usual, |allowed| Size(allowed / 2).clamp(MEMORY_MIN, usual))
 }
 
-/// The kernel would kill the agent before it reaches its limit.
+/// Warns about a memory limit above `allowed`, because the kernel would kill the agent before it
+/// reaches the limit.
 fn memory_warning(memory: Size, allowed: Option<u64>, node: &Node) -> Option<Fault> {
     let allowed = allowed.filter(|allowed| *allowed < memory.0)?;
     let what = format!(
@@ -362,7 +368,7 @@ fn memory_fault(globals: &Globals, node: &Node) -> Option<Fault> {
     Some(Fault::new(&memory.place, what, format!("write at least {MEMORY_MIN}")))
 }
 
-/// Reports an integer that is too small; the schema reports others.
+/// Reports an integer that is too small. The schema reports other invalid values.
 fn cpu_fault(globals: &Globals, node: &Node) -> Option<Fault> {
     globals.limits.cpu.filter(|cores| *cores < CPU_MIN)?;
     let cpu = node.nearest("/limits/cpu");
@@ -409,8 +415,8 @@ mod tests {
     use super::*;
     use crate::parse;
 
-    /// Returns the memory limit of such a configuration in a control group of so many MiB, and the
-    /// warning.
+    /// Returns the memory limit and the warning of this configuration, in a control group that
+    /// allows this many MiB.
     fn memory(text: &str, allowed_mib: Option<u64>) -> (String, String) {
         let mut faults = Vec::new();
         let node = parse::parse(&"m.yaml".into(), text, &mut faults).unwrap();

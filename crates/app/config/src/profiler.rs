@@ -7,19 +7,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Shortest time of which samples are kept: they are taken each ten seconds.
+/// Shortest time for which samples can be kept. Samples are collected every ten seconds.
 const KEEP_MIN: Interval = Interval(Duration::from_mins(1));
 
-/// Longest time of which samples are kept.
+/// Longest time for which samples can be kept.
 const KEEP_MAX: Interval = Interval(Duration::from_hours(1));
 
-/// The profiler.
+/// Profiler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProfilerSettings {
-    /// Whether the agent samples its threads all the time, 19 times in a second of CPU time.
+    /// Whether the agent samples its threads all the time, 19 times per second of CPU time.
     pub continuous: bool,
-    /// How long samples are kept, 1m to 1h, in at most 16MiB.
+    /// Time for which samples are kept, 1m to 1h, in at most 16MiB.
     pub keep: Interval,
 }
 
@@ -30,12 +30,13 @@ impl Default for ProfilerSettings {
 }
 
 impl ProfilerSettings {
-    /// Returns how long samples are kept, or `None` if the agent is not profiled all the time.
+    /// Returns the time for which samples are kept; `None` if the agent is not profiled all the
+    /// time.
     pub fn kept(&self) -> Option<Duration> {
         self.continuous.then_some(self.keep.0)
     }
 
-    /// Returns what the schema cannot express.
+    /// Returns the error that the schema cannot express, if there is one.
     pub fn fault(&self, node: &Node) -> Option<Fault> {
         let (kind, advice) = match self.keep {
             keep if keep.0 < KEEP_MIN.0 => ("short", format!("write at least {KEEP_MIN}")),

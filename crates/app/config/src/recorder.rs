@@ -11,39 +11,40 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 
-/// Smallest recording: a minute of a quiet agent.
+/// Smallest recording, in bytes: a minute of a quiet agent.
 const SIZE_MIN: Size = Size(1 << 20);
 
-/// The recording of an agent that has enough memory, and the share of the memory of another one.
+/// Default size of the recording, and its share of the memory of an agent with little memory.
 const SIZE_USUAL: Size = Size(8 << 20);
 const MEMORY_SHARE: u64 = 32;
 
-/// Largest recording. A copy of it is in memory while a client gets it.
+/// Largest recording, in bytes. A copy of it is in memory while a client downloads it.
 const SIZE_MAX: Size = Size(1 << 30);
 
-/// The flight recorder.
+/// Flight recorder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RecorderSettings {
     /// Whether the agent records events about its own work.
     pub enabled: bool,
-    /// Size of the recording, 1MiB to 1GiB; older events are overwritten. By default 8MiB, or a 32nd of
-    /// `limits.memory` if that is less.
+    /// Size of the recording, 1MiB to 1GiB; new events overwrite the oldest. By default 8MiB, or a
+    /// 32nd of `limits.memory` if that is less. Raise it to keep a longer history.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
-    /// Where the recording is: `memory` survives the process, `disk` may delay it.
+    /// Where the recording is stored: `memory` survives the process, `disk` also survives a reboot
+    /// but may delay threads that record.
     pub storage: RecorderStorage,
-    /// When events of a type are recorded, by its name.
+    /// Conditions for recording events, by type of event.
     #[schemars(schema_with = "events_schema")]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub events: BTreeMap<String, EventChange>,
 }
 
-/// Where the recording is.
+/// Where the recording is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RecorderStorage {
-    /// In `/dev/shm`. It survives the process, not a reboot.
+    /// In `/dev/shm`. The recording survives the process, but not a reboot.
     Memory,
     /// In the data folder. Threads that record may have to wait for the disk.
     Disk,
@@ -57,7 +58,7 @@ impl Default for RecorderSettings {
 }
 
 impl RecorderSettings {
-    /// Returns the size of the recording of an agent with this limit of its memory.
+    /// Returns the size of the recording of an agent with this memory limit.
     pub fn size(&self, memory: Size) -> Size {
         let share = Size(memory.0 / MEMORY_SHARE);
         self.size.unwrap_or(share.clamp(SIZE_MIN, SIZE_USUAL))
@@ -74,7 +75,7 @@ impl RecorderSettings {
         all
     }
 
-    /// Returns what the schema cannot express.
+    /// Returns the error that the schema cannot express, if there is one.
     pub fn fault(&self, node: &Node) -> Option<Fault> {
         let (kind, advice) = match self.size? {
             size if size < SIZE_MIN => ("small", format!("write at least {SIZE_MIN}")),
@@ -86,12 +87,12 @@ impl RecorderSettings {
     }
 }
 
-/// The JSON Schema of the settings by type of event.
+/// Returns the JSON Schema of the settings by type of event.
 fn events_schema(_: &mut SchemaGenerator) -> Schema {
     let of = |spec: &EventSpec| (spec.name.to_owned(), event_schema(spec));
     let properties: Map<String, Json> = EVENTS.iter().map(of).collect();
     let schema = json!({
-        "description": "When events of a type are recorded, by its name.",
+        "description": "Conditions for recording events, by type of event.",
         "type": "object",
         "additionalProperties": false,
         "properties": properties,
@@ -103,12 +104,12 @@ fn event_schema(spec: &EventSpec) -> Json {
     let defaults = &spec.defaults;
     let mut properties = json!({
         "enabled": {
-            "description": "Whether it is recorded at all.",
+            "description": "Whether events of this type are recorded.",
             "type": "boolean",
             "default": defaults.enabled,
         },
         "rate": {
-            "description": "Most events in a second, such as 100/s, or none.",
+            "description": "Maximum events per second, such as 100/s, or none.",
             "type": "string",
             "format": "event-rate",
             "default": defaults.rate.map_or("none".to_owned(), |rate| rate.to_string()),
@@ -117,7 +118,7 @@ fn event_schema(spec: &EventSpec) -> Json {
     if spec.has_duration {
         let shown = millstream_model::Interval(defaults.threshold).to_string();
         properties["threshold"] = json!({
-            "description": "Shorter events are not recorded; a duration, or none.",
+            "description": "Minimum duration of a recorded event, or none.",
             "type": "string",
             "format": "event-threshold",
             "default": if defaults.threshold.is_zero() { "none".to_owned() } else { shown },

@@ -19,7 +19,7 @@ const REASON: &str = "reason";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
-    /// The event passes through unchanged, and is counted.
+    /// The event passes unchanged and is counted.
     #[default]
     Pass,
     /// The event is dropped and counted.
@@ -43,7 +43,7 @@ pub struct Failed {
     words: HashMap<usize, String>,
     /// Details about the first failure, for the log.
     detail: Option<String>,
-    /// Number of events that were examined; `None` for all of the batch.
+    /// Number of events that were examined; `None` for all events of the batch.
     examined: Option<usize>,
 }
 
@@ -59,12 +59,12 @@ impl Failed {
         self.words.entry(row).or_insert(words);
     }
 
-    /// Sets the details for the log, unless they are set already.
+    /// Sets the details for the log, unless they are already set.
     pub fn explain(&mut self, detail: impl FnOnce() -> String) {
         self.detail.get_or_insert_with(detail);
     }
 
-    /// Sets the number of events that were examined, if the batch has others, too.
+    /// Sets the number of examined events, for a batch that also has other events.
     pub fn examined(&mut self, events: usize) {
         self.examined = Some(events);
     }

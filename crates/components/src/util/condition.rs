@@ -10,12 +10,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-/// An option that is a condition.
+/// A condition on an event.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(inline, extend("format" = "condition"))]
 pub struct Condition(#[schemars(with = "String")] Arc<Expression>);
 
-/// An option that is an expression of any type.
+/// An expression of any type.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(inline, extend("format" = "expression"))]
 pub struct Formula(#[schemars(with = "String")] Arc<Expression>);
@@ -61,13 +61,14 @@ impl Condition {
         self.0.clone()
     }
 
-    /// Returns the selected rows that satisfy the condition. Rows for which it has no result are
-    /// counted and reported as a warning.
+    /// Returns the selected rows that satisfy the condition. Rows without a result are counted and
+    /// reported as a warning.
     pub fn holds(&self, batch: &Batch, out: &mut Outputs) -> Selection {
         self.answers(batch, out).0
     }
 
-    /// Returns the same, and how many selected rows it has a result for.
+    /// Returns the selected rows that satisfy the condition, and the number of rows with a result.
+    /// Rows without a result are counted and reported as a warning.
     pub fn answers(&self, batch: &Batch, out: &mut Outputs) -> (Selection, u64) {
         let (mut words, mut counts) = (Vec::new(), Counts::default());
         with_input(&self.0, batch, |input| self.0.matches(input, &mut words, &mut counts));
@@ -90,8 +91,8 @@ impl Formula {
     }
 }
 
-/// Warns that a condition has no result for some events: otherwise a misspelled field name would
-/// drop them silently.
+/// Returns a warning if a condition has no result for some events. Without it, a misspelled field
+/// name would drop events silently.
 fn unanswered(expression: &Expression, counts: Counts, batch: &Batch) -> Option<String> {
     let all = [
         (counts.missing_field, "missing_field: no such field; test for it with has(event.NAME)"),

@@ -1,4 +1,4 @@
-//! Configuration of how the bytes of files become events.
+//! Options that define how the bytes of files become events.
 
 use millstream_framing::{
     Container, LINES_MAX_DEFAULT, Multiline, Preset, Rules, Spec, Start, TIME_UNKNOWN as UNKNOWN,
@@ -10,44 +10,45 @@ use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 
-// Both crates use the same value for an unknown time, without depending on each other.
+// Both crates use the same value for an unknown time, although neither depends on the other.
 const _: () = assert!(UNKNOWN == TIME_UNKNOWN);
 
-/// Which lines form one event.
+/// Rules that join several lines into one event.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MultilineConfig {
-    /// A complete rule for a language's output; replaces the keys below up to `end`.
+    /// Complete rules for the output of a language, instead of `start`, `format`, `after`, `nth`,
+    /// `timezone`, `pattern`, `continue` and `end`.
     pub preset: Option<PresetName>,
     /// How the first line of an event is recognized.
     pub start: Option<StartName>,
-    /// With `start: timestamp`: a `strptime` format, or `iso8601`, `rfc3339`, `epoch_s`,
-    /// `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of them, of which the first match is used. The
-    /// parsed time becomes the event's time.
+    /// With `start: timestamp`: format of the timestamp, as `strptime` specifiers, or `iso8601`,
+    /// `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of formats, of which the
+    /// first match is used. The timestamp becomes the time of the event.
     pub format: Option<TimeFormats>,
-    /// Text directly before the timestamp; without it, the timestamp starts the line.
+    /// Text directly before the timestamp. Without it, the timestamp starts the line.
     pub after: Option<String>,
-    /// Which occurrence of `after` precedes the timestamp, counted from 1; the first by default.
+    /// Occurrence of `after` that precedes the timestamp, counted from 1; by default the first.
     pub nth: Option<u32>,
-    /// Time zone of timestamps without one: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
-    /// `local` for the host's.
+    /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
+    /// `local` for the zone of the host.
     pub timezone: Option<String>,
-    /// With `start: regex`: matches the first line of an event.
+    /// With `start: regex`: regular expression that matches the first line of an event.
     pub pattern: Option<String>,
-    /// Lines that match this regular expression belong to the event before them.
+    /// Regular expression that matches lines that continue the previous event.
     #[serde(rename = "continue")]
     pub more: Option<String>,
-    /// A line that matches this regular expression ends an event.
+    /// Regular expression that matches the last line of an event.
     pub end: Option<String>,
-    /// Maximum lines of an event.
+    /// Maximum number of lines of an event. Raise it for longer stack traces.
     #[serde(default = "default_lines_max")]
     pub lines_max: usize,
-    /// Time without file growth after which an event ends.
+    /// Time after which an event ends if the file has not grown.
     #[serde(default = "default_timeout")]
     pub timeout: Interval,
 }
 
-/// Timestamp formats.
+/// One or several timestamp formats.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum TimeFormats {
@@ -66,7 +67,7 @@ impl From<TimeFormats> for Vec<String> {
     }
 }
 
-/// Multi-line output of a language.
+/// Multi-line rules for the output of a language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PresetName {
@@ -84,11 +85,11 @@ pub enum PresetName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StartName {
-    /// It has a timestamp, see `format`.
+    /// The line has a timestamp, see `format`.
     Timestamp,
-    /// It matches `pattern`.
+    /// The line matches `pattern`.
     Regex,
-    /// It does not start with a space or tab.
+    /// The line does not start with a space or tab.
     Indentation,
 }
 
@@ -103,16 +104,16 @@ impl Default for EncodingName {
     }
 }
 
-/// The container log format of a file.
+/// Container log format of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainerFormat {
-    /// None: plain lines.
+    /// No container format: plain lines.
     #[default]
     None,
     /// The CRI format of containerd and CRI-O: time, stream and tags.
     Cri,
-    /// The JSON objects of Docker.
+    /// The JSON objects of Docker's `json-file` driver.
     Docker,
     /// CRI, Docker or none, detected from the first line of each file.
     Auto,
@@ -126,7 +127,7 @@ fn default_timeout() -> Interval {
     Interval(Duration::from_secs(1))
 }
 
-/// Compiles the rules; `None` if every line is an event as it is.
+/// Compiles the rules; returns `None` if every line is an event.
 ///
 /// # Errors
 ///
@@ -173,7 +174,7 @@ impl MultilineConfig {
         Multiline { preset, start, time: self.time(), pattern, more, end, lines_max }
     }
 
-    /// Returns where a line has its timestamp, if that is configured.
+    /// Returns the position and format of the timestamp in a line, if they are configured.
     fn time(&self) -> Option<TimeSpec> {
         let MultilineConfig { format, after, nth, timezone, .. } = self.clone();
         let has_time = format.is_some() || after.is_some() || nth.is_some() || timezone.is_some();

@@ -1,12 +1,12 @@
 //! Reads the host's metrics from the kernel: CPUs, memory, disks, file systems, networks, load,
 //! processes, control groups and pressure.
 //!
-//! A separate crate because it cuts a dependency: the program reads its own limits with it,
-//! before any component exists.
+//! A separate crate because it cuts a dependency: the program reads the limits of its control
+//! groups with this crate, before any component exists.
 //!
-//! It reads `/proc` and `/sys`, or in a container, the folders where the host's are mounted. A file
-//! that is missing, unreadable or malformed omits only its metrics and adds a [`Fault`]. Nothing
-//! here blocks: file systems, which may not respond, are queried on another thread.
+//! The crate reads `/proc` and `/sys`, or, in a container, the folders where the host's trees are
+//! mounted. A file that is missing, unreadable or malformed omits only its metrics and adds a
+//! [`Fault`]. No function blocks: another thread queries file systems, which may not respond.
 
 #![forbid(unsafe_code)]
 
@@ -47,7 +47,7 @@ use std::time::Duration;
 pub enum Group {
     /// CPU times, interrupts, context switches, forks, boot time.
     Cpu,
-    /// Memory and swap.
+    /// Memory and swap usage.
     Memory,
     /// Disk I/O.
     Disk,
@@ -66,7 +66,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// All groups, in the order in which they are read.
+    /// All groups, in the order of collection.
     pub const ALL: [Group; 9] = [
         Group::Cpu,
         Group::Memory,
@@ -80,12 +80,12 @@ impl Group {
     ];
 }
 
-/// What to collect, and where to read it.
+/// Options of a collector: the groups to collect, and the paths to read.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The groups to collect.
     pub groups: Vec<Group>,
-    /// Emits the times of each CPU instead of their sums.
+    /// Whether to emit the times of each CPU instead of their sums.
     pub per_cpu: bool,
     /// The disks to collect.
     pub disks: Disks,
@@ -93,7 +93,7 @@ pub struct Options {
     pub filesystems: Filesystems,
     /// The network interfaces to collect, by name.
     pub interfaces: Filter,
-    /// The processes whose resource usage to collect, by name; `None` for none.
+    /// Processes whose resource usage to collect, by name; `None` for no process.
     pub processes: Option<Filter>,
     /// The control groups to collect.
     pub cgroups: Cgroups,
@@ -123,8 +123,8 @@ impl Host {
         Host { options, cpu_times, processes, probe, readings }
     }
 
-    /// Begins a collection: reads everything except file system usage, which it queries. `now` is
-    /// monotonic time.
+    /// Starts a collection: reads everything except file system usage, and queries the file
+    /// systems. `now` is monotonic time.
     pub fn begin(&mut self, now: Duration) {
         self.readings = Readings::default();
         for group in Group::ALL {
@@ -157,7 +157,7 @@ impl Host {
         }
     }
 
-    /// Returns the collection's readings once every file system has responded or timed out.
+    /// Returns the readings of the collection after every file system has responded or timed out.
     ///
     /// # Errors
     /// If a response is pending: call again after the returned time, or when woken.

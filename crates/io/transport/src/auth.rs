@@ -1,5 +1,5 @@
 //! HTTP authentication of a client: basic, bearer, API key, or a custom header. Secrets come from
-//! options or files and never appear in messages: each is added to those that the process masks.
+//! options or files and never appear in messages, because the process masks them.
 
 use crate::stamp::Stamp;
 use millstream_model::OptionError;
@@ -13,27 +13,27 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum size of a secret file in bytes; a longer file does not hold a secret.
+/// Maximum size of a secret file in bytes. A longer file is not a secret.
 const SECRET_BYTES_MAX: usize = 64 * 1024;
 
-/// Options of `auth`.
+/// Authentication method, with its credentials.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum AuthOptions {
     /// User and password.
     Basic {
-        /// Name of the user.
+        /// User name.
         user: String,
-        /// The password; better in a file.
+        /// Password; `password_file` keeps it out of the configuration.
         #[serde(default)]
         password: Option<String>,
         /// File with the password; read again when it changes.
         #[serde(default)]
         password_file: Option<PathBuf>,
     },
-    /// A token.
+    /// A bearer token.
     Bearer {
-        /// The token; better in a file.
+        /// Token; `token_file` keeps it out of the configuration.
         #[serde(default)]
         token: Option<String>,
         /// File with the token; read again when it changes.
@@ -42,7 +42,7 @@ pub enum AuthOptions {
     },
     /// An API key of Elasticsearch.
     ApiKey {
-        /// The key as Elasticsearch encodes it; better in a file.
+        /// Key as Elasticsearch encodes it; `key_file` keeps it out of the configuration.
         #[serde(default)]
         key: Option<String>,
         /// File with the key; read again when it changes.
@@ -53,10 +53,10 @@ pub enum AuthOptions {
     Header {
         /// Name of the header.
         name: String,
-        /// Its value; better in a file.
+        /// Value of the header; `value_file` keeps it out of the configuration.
         #[serde(default)]
         value: Option<String>,
-        /// File with its value; read again when it changes.
+        /// File with the value; read again when it changes.
         #[serde(default)]
         value_file: Option<PathBuf>,
     },
@@ -155,7 +155,7 @@ fn name_error(name: &str) -> Option<String> {
     is_reserved_header(name).then(text)
 }
 
-/// Returns true for headers that requests set themselves. Case-insensitive.
+/// Returns true for headers that requests set themselves. Names are compared case-insensitively.
 pub fn is_reserved_header(name: &str) -> bool {
     const RESERVED: [&str; 6] = [
         "host",
@@ -178,7 +178,7 @@ pub enum Auth {
         /// The password.
         password: Secret,
     },
-    /// A token.
+    /// A bearer token.
     Bearer {
         /// The token.
         token: Secret,
@@ -192,7 +192,7 @@ pub enum Auth {
     Header {
         /// Name of the header.
         name: String,
-        /// Its value.
+        /// Value of the header.
         value: Secret,
     },
 }
@@ -211,8 +211,8 @@ impl Auth {
         }
     }
 
-    /// Returns the name and value of the header for the next request. May read a file. The value is
-    /// secret.
+    /// Returns the name and the secret value of the header for the next request. It may read a
+    /// file.
     ///
     /// # Errors
     /// If the file of the secret is unusable; the message names it and says what to do.
@@ -240,8 +240,8 @@ pub struct SecretError {
     pub what: String,
 }
 
-/// A string that is never displayed. It is a literal, or in a file that is read again after a
-/// change.
+/// A string that is never displayed: a literal, or the content of a file that is read again when it
+/// changes.
 #[derive(Clone)]
 pub struct Secret(Arc<SecretSource>);
 
@@ -321,7 +321,7 @@ fn read_secret(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Returns true if a header may have this value.
+/// Returns whether a header may have this value.
 fn is_header_value(text: &str) -> bool {
     text.bytes().all(|byte| byte >= b' ' && byte != 0x7f)
 }

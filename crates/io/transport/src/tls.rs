@@ -24,22 +24,24 @@ use verify::{Trusted, Verifier};
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsFiles {
-    /// PEM file with the trusted certificates: those of CAs, or of the servers themselves; the CAs of
-    /// the system by default.
+    /// PEM file with trusted certificates, of CAs or of the servers themselves; by default the CAs
+    /// of the system.
     pub ca_file: Option<PathBuf>,
-    /// Fingerprint that the endpoint must have, or several: `sha256:HEX` of its certificate or of a CA
-    /// that it presents, or `sha256//BASE64` of its public key. Without `ca_file` no CA is needed.
+    /// Fingerprints of which the endpoint must have one: `sha256:HEX` of its certificate or of a CA
+    /// that it presents, or `sha256//BASE64` of its public key. Without `ca_file`, a fingerprint
+    /// replaces the check of the CA.
     pub pin: Option<PinOption>,
-    /// PEM file with the agent's certificate and any intermediate certificates.
+    /// PEM file with the client certificate of the agent and any intermediate certificates.
     pub cert_file: Option<PathBuf>,
-    /// PEM file with the private key of that certificate.
+    /// PEM file with the private key of the client certificate.
     pub key_file: Option<PathBuf>,
-    /// `false` accepts any certificate of the endpoint, or with `pin` one that has expired or is for
-    /// another host name; for tests only.
+    /// `false` accepts any certificate of the endpoint; with `pin`, it accepts a pinned certificate
+    /// that has expired or belongs to another host. Use it only for tests.
     pub verify: bool,
-    /// `false` accepts a certificate for another host name.
+    /// `false` accepts a certificate for another host name. Prefer `server_name` if the certificate
+    /// has a different name than the address.
     pub verify_hostname: bool,
-    /// Server name to request, which the certificate must match; by default the host of the
+    /// Server name to request and to compare with the certificate; by default the host of the
     /// address.
     pub server_name: Option<String>,
 }
@@ -83,7 +85,7 @@ impl TlsFiles {
         errors
     }
 
-    /// Returns the fingerprints of the option `pin`.
+    /// Returns the fingerprints in the option `pin`.
     fn pins(&self) -> Result<Vec<Pin>, OptionError> {
         let Some(option) = &self.pin else { return Ok(Vec::new()) };
         if option.texts().is_empty() {
@@ -108,7 +110,7 @@ impl TlsFiles {
     }
 }
 
-/// The reason TLS is unusable. Each message names the file and says what to do.
+/// A reason why TLS is unusable. Each message names the file and says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file is unreadable.
@@ -141,7 +143,7 @@ pub enum TlsError {
     Other(String),
 }
 
-/// Builds a configuration from these options. Reads the files.
+/// Builds a TLS configuration from these options. Reads the files.
 ///
 /// # Errors
 /// If a file is missing or has unusable contents, or the key does not match the certificate.
@@ -211,7 +213,7 @@ fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|error| TlsError::Read { option, path: path.to_owned(), error })
 }
 
-/// Returns the certificates of a PEM file, at least one.
+/// Returns the certificates in a PEM file, at least one.
 fn certificates(
     option: &'static str,
     path: &Path,
@@ -245,7 +247,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     })
 }
 
-/// TLS for the connections of one component. Its files are read again after a change.
+/// TLS for the connections of one component. Its files are read again when they change.
 pub struct Tls {
     files: TlsFiles,
     state: Mutex<State>,
@@ -267,11 +269,11 @@ impl Tls {
     }
 
     /// Returns the configuration for the next connection. Reads changed files, which may block on
-    /// disk. If they have become unusable, as in the middle of a replacement, keeps the previous
-    /// configuration and logs a warning.
+    /// disk. If the files have become unusable, as in the middle of a replacement, the previous
+    /// configuration stays in use and a warning is logged.
     ///
     /// # Errors
-    /// Those of [`client_config`], until it has succeeded once.
+    /// The errors of [`client_config`], until it has succeeded once.
     pub fn config(&self) -> Result<Arc<ClientConfig>, TlsError> {
         let mut state = self.state.lock();
         let stamps = self.stamps();
@@ -333,8 +335,8 @@ impl Tls {
         })
     }
 
-    /// Explains a failed connection to `host` if the cause is TLS. `without_tls` says how to connect
-    /// without TLS.
+    /// Explains a failed connection to `host` if the cause is TLS. `without_tls` says how to
+    /// connect without TLS.
     pub fn explain(&self, error: &io::Error, host: &str, without_tls: &str) -> Option<String> {
         let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
         Some(explain::explain(

@@ -24,21 +24,21 @@ const KIND: Kind = Kind {
     tcp: Framing::Lines,
 };
 
-/// An aggregate of the values of a timing or histogram, by its name in the configuration.
+/// Name of an aggregate of the values of a timing or histogram, such as `max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Aggregate {
-    /// The smallest value.
+    /// Smallest value.
     Min,
-    /// The largest value.
+    /// Largest value.
     Max,
-    /// The mean.
+    /// Mean of the values.
     Avg,
-    /// The sum.
+    /// Sum of the values.
     Sum,
     /// Number of values.
     Count,
-    /// The median.
+    /// Median of the values.
     Median,
 }
 
@@ -46,15 +46,17 @@ pub enum Aggregate {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DogStatsdConfig {
-    /// Whether a signed gauge changes the value, as in plain StatsD, instead of setting it.
+    /// Whether a signed gauge such as `+3` changes the value, as in plain StatsD, instead of
+    /// setting it, as in DogStatsD. Requires `receivers: 1`.
     pub gauge_deltas: bool,
-    /// Aggregates of timings and histograms, in addition to percentiles.
+    /// Aggregates of timings and histograms, in addition to percentiles; `max`, `median`, `avg` and
+    /// `count` by default.
     pub aggregates: Option<Vec<Aggregate>>,
-    /// Percentiles of timings and histograms, from 0 to 1.
+    /// Percentiles of timings and histograms, each from 0 to 1; 0.95 by default.
     pub percentiles: Option<Vec<f64>>,
-    /// Percentiles of distributions, from 0 to 1.
+    /// Percentiles of distributions, each from 0 to 1; 0.5, 0.75, 0.9, 0.95 and 0.99 by default.
     pub distribution_percentiles: Option<Vec<f64>>,
-    /// The options of all sources of points.
+    /// Options that all sources of points share.
     #[serde(flatten)]
     pub points: PointOptions,
 }
@@ -90,8 +92,8 @@ impl SourceComponent for DogStatsdConfig {
 }
 
 impl DogStatsdConfig {
-    /// Each receiver applies changes to its own value only, so gauge changes need a single
-    /// receiver.
+    /// Checks that gauge changes have a single receiver. A receiver applies changes only to the
+    /// value that it holds, so several receivers would compute wrong values.
     fn check_deltas(&self) -> Option<OptionError> {
         let text =
             "needs a single receiver, as several apply changes out of order; write `receivers: 1`";
@@ -135,7 +137,8 @@ impl DogStatsdConfig {
 }
 
 impl Aggregate {
-    /// The median is computed as a percentile.
+    /// Returns the statistic of the aggregate; `None` for the median, which is computed as a
+    /// percentile.
     fn statistic(self) -> Option<Statistic> {
         match self {
             Aggregate::Min => Some(Statistic::Min),

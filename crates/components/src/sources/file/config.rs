@@ -15,84 +15,90 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Smallest `max_line`, in bytes. Any UTF-8 character fits, so that none is split.
+/// Smallest configurable `max_line`, in bytes. Any UTF-8 character fits, so no character is split.
 const MAX_LINE_BYTES_MIN: u64 = 4;
 
-/// Largest `max_line`, in bytes. Bounds the memory of one line.
+/// Largest configurable `max_line`, in bytes. It bounds the memory of one line.
 const MAX_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Options of source `file`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileConfig {
-    /// Files to read: absolute paths with `*`, `?`, `[a-z]`, `{a,b}` and `**` for folders at any
+    /// Files to read: absolute paths with `*`, `?`, `[a-z]`, `{a,b}`, and `**` for folders at any
     /// depth.
     #[schemars(length(min = 1))]
     pub include: Vec<Glob>,
-    /// Files to exclude: patterns as in `include`; one without `/` matches the file name.
+    /// Files to exclude: patterns as in `include`. A pattern without `/` is compared with the file
+    /// name.
     #[serde(default)]
     pub exclude: Vec<Glob>,
-    /// Where to start reading files that exist at the very first start; later files are always read
-    /// from their beginning.
+    /// Where to start reading files that exist when the source starts for the first time. Files
+    /// that appear later are always read from the beginning.
     #[serde(default)]
     pub read_from: ReadFrom,
-    /// At the very first start, files not written to for this long are read from their end.
+    /// Age of files that are read from their end: at the first start, the source skips the contents
+    /// of files that were not written to for this long. Set it to avoid a flood of old events.
     pub ignore_older: Option<Interval>,
-    /// Which symlinks to files are followed: those to files of the same owner, `never`, or those to
+    /// Symlinks to files that are followed: links to files of the same owner, `never`, or links to
     /// files below the folders of `allow`.
     #[serde(default)]
     pub symlinks: SymlinksConfig,
-    /// Maximum number of open files; by default as many as the system allows. The files that have
-    /// been quiet the longest are closed, and reopened when they are written to.
+    /// Maximum number of open files; by default as many as the system allows, minus 128. Beyond it,
+    /// the source closes the files that have been idle for the longest time, and opens them again
+    /// when they are written to.
     #[schemars(range(min = 1))]
     pub open_files_max: Option<usize>,
-    /// Maximum number of idle files of which everything is kept in memory, 4,096 by default. Of more
-    /// files only what tells that they are unchanged is; they are loaded again when they change.
+    /// Maximum number of idle files that stay fully in memory, 4,096 by default. For the other idle
+    /// files, the source keeps only the path, size and modification time, about 400 bytes, and
+    /// opens a file again when it changes. Raise it if many files are written to rarely.
     pub idle_files_max: Option<usize>,
-    /// How long a last line without a line end may stay as it is before it is delivered; without it,
-    /// until its file is gone. What is written to it later becomes another event.
+    /// Time after which a last line without a line end is delivered as it is. Text that is written
+    /// later becomes another event. Without it, the line waits until its file is gone.
     pub read_timeout: Option<Interval>,
-    /// How files that are rotated away before they are delivered are held.
+    /// How the source holds files that are rotated away before they are delivered.
     #[serde(default)]
     pub held: HeldConfig,
-    /// Reads only events within a time range, from the beginning of every file, then ends.
+    /// Reads only events within a time range, from the beginning of every file; then the source
+    /// ends.
     pub backfill: Option<BackfillConfig>,
-    /// Keeps only matching lines.
+    /// Keeps only lines that match the filter.
     pub keep_lines: Option<LineFilterConfig>,
-    /// Drops matching lines.
+    /// Drops lines that match the filter.
     pub drop_lines: Option<LineFilterConfig>,
-    /// Which lines form one event.
+    /// Rules that join several lines into one event; by default each line is an event.
     pub multiline: Option<MultilineConfig>,
-    /// Encoding of the files.
+    /// Character encoding of the files.
     #[serde(default)]
     pub encoding: EncodingName,
     /// Container format that wraps each line: `cri`, `docker`, `auto` or `none`.
     #[serde(default)]
     pub format: ContainerFormat,
-    /// Longest line, at most 16MiB.
+    /// Maximum size of a line or event in bytes without its line end, 4B to 16MiB. Raise it if
+    /// `on_long_line` affects valid lines.
     #[serde(default = "default_max_line")]
     pub max_line: Size,
-    /// What happens to longer lines.
+    /// What happens to lines longer than `max_line`.
     #[serde(default)]
     pub on_long_line: LongLine,
 }
 
-/// How files that are rotated away before they are delivered are held.
+/// How the source holds files that are rotated away before they are delivered.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeldConfig {
-    /// Whether to keep a hard link to such a file in `data_dir`, so that its data survives
+    /// Whether the source keeps a hard link to such a file in `data_dir`, so that the data survives
     /// deletion, a stop and a crash.
     pub link: bool,
-    /// Whether a stop copies the unsettled rest of a deleted file without such a link to
-    /// `data_dir`.
+    /// Whether a stop copies the unsettled rest of a deleted file to `data_dir` if the file has no
+    /// such link.
     pub copy_at_stop: bool,
-    /// Whether the undelivered rest of a deleted file goes to the disk buffers of the sinks that are
-    /// behind, which frees the space of the file.
+    /// Whether the undelivered rest of a deleted file moves to the disk buffers of the sinks that
+    /// are behind, which frees the space of the file. Enable it if deleted files fill the disk.
     pub spool: bool,
-    /// Maximum disk space of deleted files. Beyond it the files deleted first are dropped, and
-    /// their undelivered data is counted. By default the smaller of 1 GiB and 5 % of the file
-    /// system of `data_dir`.
+    /// Maximum disk space of deleted files that are not delivered yet. Beyond it, the source drops
+    /// the files that were deleted first, and counts their undelivered data. By default the smaller
+    /// of 1 GiB and 5 % of the file system of `data_dir`.
     pub max: Option<Size>,
 }
 
@@ -102,7 +108,7 @@ impl Default for HeldConfig {
     }
 }
 
-/// Where to start reading a file that exists at the very first start.
+/// Where to start reading a file that exists when the source starts for the first time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadFrom {
@@ -113,11 +119,11 @@ pub enum ReadFrom {
     End,
 }
 
-/// Which symlinks to files are followed.
+/// Symlinks to files that are followed.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SymlinksConfig {
-    /// Symlinks to files of the link's owner, and into the folders of container logs.
+    /// Symlinks to files of the link's owner, and symlinks into the folders of container logs.
     #[default]
     SameOwner,
     /// No symlinks.
@@ -136,7 +142,7 @@ impl From<SymlinksConfig> for Symlinks {
     }
 }
 
-/// A time range to read, after which the source ends.
+/// Time range of the events to read, after which the source ends. At least one end is required.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackfillConfig {
@@ -144,21 +150,22 @@ pub struct BackfillConfig {
     pub from: Option<String>,
     /// End of the range, exclusive.
     pub until: Option<String>,
-    /// Format of a line's time, unless `multiline` or `format` of the source parses it: `strptime`
-    /// directives, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`; or a
-    /// list of them, of which the first match is used.
+    /// Format of the timestamp in a line, unless `multiline` or `format` of the source already
+    /// parses it: `strptime` specifiers, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`,
+    /// `epoch_us`, `epoch_ns`; or a list of formats, of which the first match is used.
     pub format: Option<TimeFormats>,
-    /// Text directly before the time; without it, the time is at the start of the line.
+    /// Text directly before the timestamp. Without it, the timestamp starts the line.
     pub after: Option<String>,
-    /// Which occurrence of `after` to use, counted from 1; the first by default.
+    /// Occurrence of `after` to use, counted from 1; by default the first.
     pub nth: Option<u32>,
-    /// Time zone of times without one: `UTC` (the default), `+02:00`, `Europe/Berlin`, or `local`
-    /// for that of the host.
+    /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
+    /// `local` for the zone of the host.
     pub timezone: Option<String>,
 }
 
 impl BackfillConfig {
-    /// Compiles the options. `finds_times` says that the source parses the times of events.
+    /// Compiles the options. `finds_times` says whether the source already parses the times of
+    /// events.
     ///
     /// # Errors
     /// An invalid option.
@@ -201,14 +208,15 @@ fn bound(key: &str, text: Option<&str>, default: i64) -> Result<i64, OptionError
     }
 }
 
-/// A condition on a line: it contains one of the texts or matches one of the regular expressions.
+/// Filter of lines: a line matches if it contains one of the texts or matches one of the regular
+/// expressions.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineFilterConfig {
-    /// Texts, compared byte by byte.
+    /// Texts to find in the line, compared byte by byte.
     #[serde(default)]
     pub contains: Vec<String>,
-    /// Regular expressions, in linear time: no look-around, no backreferences.
+    /// Regular expressions, which run in linear time: no look-around, no backreferences.
     #[serde(default)]
     pub regex: Vec<Regex>,
 }
@@ -243,7 +251,7 @@ impl From<&LineFilterConfig> for LineFilter {
     }
 }
 
-/// A regular expression in the configuration.
+/// A regular expression as an option.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[schemars(inline, extend("format" = "regex"))]
 pub struct Regex(pub String);
@@ -253,7 +261,7 @@ fn default_max_line() -> Size {
 }
 
 impl FileConfig {
-    /// Returns how the bytes of files become events; `None` if each line is an event.
+    /// Returns the framing of the files; `None` if each line is an event.
     fn framing(&self) -> Result<Option<Framing>, OptionError> {
         let rules = rules(self.multiline.as_ref(), &self.encoding, self.format, self.max_line)?;
         let timeout =

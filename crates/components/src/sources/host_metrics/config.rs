@@ -17,8 +17,8 @@ use std::time::Duration;
 /// Disks excluded by default: RAM disks, loop devices and removable media.
 const DISKS_EXCLUDED: &[&str] = &["fd*", "loop*", "ram*", "sr*", "zram*"];
 
-/// File system types excluded by default: those without storage, and those whose server may be
-/// unreachable.
+/// File system types excluded by default: types without storage, and network types whose server may
+/// be unreachable.
 const TYPES_EXCLUDED: &[&str] = &[
     "9p",
     "afs",
@@ -60,7 +60,7 @@ const TYPES_EXCLUDED: &[&str] = &[
     "tracefs",
 ];
 
-/// Mount points excluded by default: those of the kernel, of containers and of packages.
+/// Mount points excluded by default: mounts of the kernel, of containers and of packages.
 const MOUNTPOINTS_EXCLUDED: &[&str] = &[
     "/dev",
     "/dev/**",
@@ -75,7 +75,7 @@ const MOUNTPOINTS_EXCLUDED: &[&str] = &[
     "/var/snap/**",
 ];
 
-/// Interfaces excluded by default: those of containers.
+/// Interfaces excluded by default: interfaces of containers.
 const INTERFACES_EXCLUDED: &[&str] = &["cali*", "lxc*", "veth*"];
 
 /// Options of source `host_metrics`.
@@ -84,82 +84,86 @@ const INTERFACES_EXCLUDED: &[&str] = &["cali*", "lxc*", "veth*"];
 pub struct HostMetricsConfig {
     /// Collection interval: whole seconds, 1s to 1d, aligned to the clock.
     pub period: Interval,
-    /// Groups of metrics to collect.
+    /// Groups of metrics to collect; all groups by default.
     #[schemars(length(min = 1))]
     pub collect: Vec<Group>,
     /// Whether to report the times of each processor, with the tag `cpu`, instead of their sums.
+    /// This makes a series per processor and metric.
     pub per_cpu: bool,
-    /// Disks to report.
+    /// Which disks to report.
     pub disks: DisksConfig,
-    /// File systems to report.
+    /// Which file systems to report.
     pub filesystems: FilesystemsConfig,
-    /// Network interfaces to report.
+    /// Which network interfaces to report.
     pub interfaces: InterfacesConfig,
-    /// Processes to report.
+    /// Which processes to report separately.
     pub processes: ProcessesConfig,
-    /// Control groups to report.
+    /// Which control groups to report.
     pub cgroups: CgroupsConfig,
-    /// Path of the host's `/proc`.
+    /// Path of the host's `/proc`. Change it if the agent runs in a container.
     pub proc: PathBuf,
-    /// Path of the host's `/sys`.
+    /// Path of the host's `/sys`. Change it if the agent runs in a container.
     pub sys: PathBuf,
-    /// Path of the host's `/`, below which file systems are measured.
+    /// Path of the host's `/`, below which file systems are measured. Change it if the agent runs
+    /// in a container.
     pub root: PathBuf,
 }
 
-/// Disks to report.
+/// Which disks to report.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DisksConfig {
-    /// Patterns of names; all by default.
+    /// Patterns of disk names to include; all by default.
     pub include: Vec<Glob>,
-    /// Patterns of names to exclude.
+    /// Patterns of disk names to exclude; they take precedence over `include`.
     pub exclude: Vec<Glob>,
     /// Whether to report partitions in addition to whole disks.
     pub partitions: bool,
 }
 
-/// File systems to report.
+/// Which file systems to report.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FilesystemsConfig {
-    /// Patterns of types; all by default.
+    /// Patterns of types to include, such as `ext4`; all by default.
     pub include_types: Vec<Glob>,
-    /// Patterns of types to exclude.
+    /// Patterns of types to exclude; they take precedence over `include_types`.
     pub exclude_types: Vec<Glob>,
-    /// Patterns of mount points; all by default.
+    /// Patterns of mount points to include; all by default.
     pub include_mountpoints: Vec<Glob>,
-    /// Patterns of mount points to exclude.
+    /// Patterns of mount points to exclude; they take precedence over `include_mountpoints`.
     pub exclude_mountpoints: Vec<Glob>,
-    /// Timeout of a file system: 100ms to 1m.
+    /// Maximum time to query a file system, 100ms to 1m. Raise it for a slow network file system.
     pub timeout: Interval,
 }
 
-/// Network interfaces to report.
+/// Which network interfaces to report.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InterfacesConfig {
-    /// Patterns of names; all by default.
+    /// Patterns of interface names to include; all by default.
     pub include: Vec<Glob>,
-    /// Patterns of names to exclude.
+    /// Patterns of interface names to exclude; they take precedence over `include`.
     pub exclude: Vec<Glob>,
 }
 
-/// Processes to report.
+/// Which processes to report separately.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessesConfig {
-    /// Patterns of names, as `ps -o comm` shows them; none by default.
+    /// Patterns of process names, as shown by `ps -o comm`; none by default. Each match makes
+    /// series of metrics.
     pub include: Vec<Glob>,
 }
 
-/// Control groups to report.
+/// Which control groups to report.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CgroupsConfig {
-    /// A control group, such as `/system.slice`; by default the agent's own.
+    /// Root of the control groups to report, such as `/system.slice`; by default the group of the
+    /// agent.
     pub root: Option<String>,
-    /// Levels below it to include.
+    /// Number of levels below `root` to include, at most 16. Each group makes series of metrics.
     #[schemars(range(max = 16))]
     pub depth: u32,
 }

@@ -10,7 +10,8 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InternalLogsConfig {
-    /// Least severe level that is emitted; `log.level` limits what there is.
+    /// Least severe level that the source emits. The setting `log.level` limits the records that
+    /// exist.
     pub level: EmittedLevel,
 }
 
@@ -18,21 +19,21 @@ pub struct InternalLogsConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EmittedLevel {
-    /// Failures.
+    /// Only failures.
     Error,
-    /// Also what may need attention.
+    /// Failures, and problems that may need attention.
     Warn,
-    /// Also what the agent does.
+    /// Records of level `warn`, and normal operation.
     #[default]
     Info,
-    /// Also details.
+    /// Records of level `info`, and details for debugging.
     Debug,
-    /// Everything.
+    /// All records.
     Trace,
 }
 
 impl EmittedLevel {
-    /// Returns its name in records.
+    /// Returns the name of the level in records.
     pub fn name(self) -> &'static str {
         match self {
             EmittedLevel::Error => "error",

@@ -1,22 +1,22 @@
-//! The events that are read, and what becomes of each: one row per type of event.
+//! The events that the source reads, and their metrics and log events: one row per type of event.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Slots of the fields that most events have.
+/// Fields that most events have, in the order of their slots.
 pub const COMMON: [&str; 4] = ["startTime", "duration", "eventThread", "stackTrace"];
-/// Slot of the start of an event.
+/// Slot of the start time of an event.
 pub const START: usize = 0;
-/// Slot of its duration.
+/// Slot of the duration of an event.
 pub const DURATION: usize = 1;
-/// Slot of the thread that recorded it.
+/// Slot of the thread that recorded the event.
 pub const THREAD: usize = 2;
-/// Slot of its stack.
+/// Slot of the stack of the event.
 pub const STACK: usize = 3;
 /// Slot of the first field of [`Kind::fields`].
 pub const OWN: usize = COMMON.len();
 
-/// A group of events that is switched on and off.
+/// A group of events that is enabled or disabled together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
@@ -34,12 +34,13 @@ pub enum Group {
     Exceptions,
     /// Sampled allocations, by class.
     Allocation,
-    /// The load of the processors.
+    /// The CPU load of the host and of the process.
     Cpu,
 }
 
 impl Group {
-    /// All groups but those with an event per exception or per sampled allocation.
+    /// Groups that are enabled by default: all groups except the two with an event per exception or
+    /// per sampled allocation.
     pub const DEFAULT: [Group; 6] =
         [Group::Socket, Group::File, Group::Gc, Group::Safepoint, Group::Monitor, Group::Cpu];
 }
@@ -47,32 +48,32 @@ impl Group {
 /// A type of events.
 #[derive(Debug)]
 pub struct Kind {
-    /// The name of the type.
+    /// Name of the type.
     pub event: &'static str,
-    /// The group that switches it.
+    /// Group that enables the type.
     pub group: Group,
     /// The fields that are read in addition to [`COMMON`].
     pub fields: &'static [&'static str],
-    /// The tags of its metrics.
+    /// Tags of the metrics.
     pub tags: &'static [Tag],
-    /// The distribution of its durations.
+    /// Name of the distribution of durations.
     pub duration: Option<&'static str>,
-    /// A sum, with the slot of what is added.
+    /// Name of a sum, with the slot of the summand.
     pub amount: Option<(&'static str, usize)>,
-    /// The number of events.
+    /// Name of the counter of events.
     pub count: Option<&'static str>,
-    /// Last values, with their slots.
+    /// Names of gauges, with the slots of their values.
     pub gauges: &'static [(&'static str, usize)],
-    /// The slot of a flag without which an event does not count.
+    /// Slot of a flag; events without the flag are ignored.
     pub only_if: Option<usize>,
-    /// How a long one reads as a log event.
+    /// Text of the log event for a long event.
     pub log: Option<Log>,
 }
 
-/// A tag, and the slot of its value.
+/// A tag, and the slot of the value.
 #[derive(Clone, Copy, Debug)]
 pub enum Tag {
-    /// The other end of a connection: host, address and port are from this slot on.
+    /// The peer of a connection. Host, address and port are in the slots from this one on.
     Peer(usize),
     /// The first folders of a path.
     Directory(usize),
@@ -83,7 +84,7 @@ pub enum Tag {
 }
 
 impl Tag {
-    /// Returns the slots that determine the value.
+    /// Returns the slots that determine the value of the tag.
     pub fn slots(self) -> std::ops::Range<usize> {
         match self {
             Tag::Peer(at) => at..at + 3,
@@ -92,7 +93,7 @@ impl Tag {
     }
 }
 
-/// How an event reads as a log event.
+/// Text of a log event.
 #[derive(Clone, Copy, Debug)]
 pub enum Log {
     /// `VERB PEER took 1.5 ms, 3 bytes`.
@@ -103,7 +104,8 @@ pub enum Log {
     Pause,
     /// A wait for a monitor of a class.
     Monitor,
-    /// An error, which is always logged: its class and message are from this slot on.
+    /// An error, which always becomes a log event. Class and message are in the slots from this one
+    /// on.
     Error(usize),
 }
 
@@ -132,7 +134,7 @@ pub const EXCEPTION_THROW: usize = 9;
 /// Index of `jdk.JavaErrorThrow`.
 pub const ERROR_THROW: usize = 10;
 
-/// All types of events that are read.
+/// All types of events that the source reads.
 pub static KINDS: &[Kind] = &[
     Kind {
         tags: PEER,
@@ -212,7 +214,7 @@ pub static KINDS: &[Kind] = &[
     },
 ];
 
-/// The types whose values the events refer to.
+/// Types of values that events refer to.
 pub const VALUES: [&str; 7] = [
     "java.lang.String",
     "java.lang.Thread",
@@ -223,7 +225,7 @@ pub const VALUES: [&str; 7] = [
     "jdk.types.VMOperationType",
 ];
 
-/// The types that stacks refer to in addition.
+/// Additional types of values that stacks refer to.
 pub const STACK_VALUES: [&str; 2] = ["jdk.types.StackTrace", "jdk.types.Method"];
 
 #[cfg(test)]

@@ -12,45 +12,50 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// Bytes that the source holds in addition to its blocks: types and constant pools, and the window
-/// that it reads.
+/// Memory that the source holds in addition to its blocks, in bytes: types and constant pools, and
+/// the window that it reads.
 const HELD_BYTES: u64 = super::HELD_BYTES_MAX as u64 + (2 << 20);
 
 /// Options of source `jfr`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JfrConfig {
-    /// Recordings to read: absolute paths with `*`, `?`, `[a-z]`, `{a,b}` and `**` for folders at any
-    /// depth. Chunks in the repositories of running JVMs, such as `/tmp/*_*/*.jfr`, are read while
-    /// they are written.
+    /// Recordings to read: absolute paths with `*`, `?`, `[a-z]`, `{a,b}`, and `**` for folders at
+    /// any depth. The source reads chunks in the repositories of running JVMs, such as
+    /// `/tmp/*_*/*.jfr`, while the JVM writes them.
     #[schemars(length(min = 1))]
     pub include: Vec<Glob>,
-    /// Recordings to exclude: patterns as in `include`; one without `/` matches the file name.
+    /// Recordings to exclude: patterns as in `include`. A pattern without `/` is compared with the
+    /// file name.
     #[serde(default)]
     pub exclude: Vec<Glob>,
-    /// Whether recordings that exist at the very first start are read, or only what is added to them.
+    /// Whether to read recordings that exist when the source starts for the first time, or only
+    /// what is added to them.
     #[serde(default)]
     pub read_from: ReadFrom,
-    /// Groups of events that are read.
+    /// Groups of events to read; all but `exceptions` and `allocation` by default. The settings of
+    /// the JVM decide which events it records.
     #[serde(default = "default_events")]
     #[schemars(length(min = 1))]
     pub events: Vec<Group>,
     /// Aggregation period of metrics: whole seconds, 1s to 1d, aligned to the clock.
     #[serde(default = "default_period")]
     pub period: Interval,
-    /// Events that take this long also become log events; `off` for none.
+    /// Duration from which an event also becomes a log event, or `off`. Raise it if there are too
+    /// many log events.
     #[serde(default)]
     pub log_threshold: LogThreshold,
-    /// Whether log events have the stack of their thread.
+    /// Whether log events contain the stack of their thread, up to 32 frames.
     #[serde(default)]
     pub stack: bool,
-    /// Most sets of tags of a process and type of event, 1 to 10,000; further ones become `other`.
+    /// Maximum number of tag sets per process and type of event, 1 to 10,000; further sets become
+    /// `other`. The limit bounds the number of metric series.
     #[serde(default = "default_max_tag_values")]
     #[schemars(range(min = 1, max = 10_000))]
     pub max_tag_values: usize,
 }
 
-/// Where to start reading a recording that exists at the very first start.
+/// Where to start reading a recording that exists when the source starts for the first time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadFrom {
@@ -61,21 +66,21 @@ pub enum ReadFrom {
     End,
 }
 
-/// From which duration on an event becomes a log event.
+/// Duration from which an event becomes a log event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum LogThreshold {
-    /// This duration.
+    /// A duration.
     From(Interval),
-    /// None does.
+    /// No event becomes a log event.
     Off(Off),
 }
 
-/// The word `off`.
+/// The value `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Off {
-    /// None.
+    /// No event becomes a log event.
     Off,
 }
 
@@ -97,23 +102,23 @@ fn default_max_tag_values() -> usize {
     100
 }
 
-/// What the source reads, and what it makes of it.
+/// Settings of the source.
 pub struct Settings {
     /// Patterns of recordings.
     pub include: Vec<Pattern>,
-    /// Patterns of those that are excluded.
+    /// Patterns of excluded recordings.
     pub exclude: Exclude,
-    /// Whether recordings that exist at the very first start are skipped.
+    /// Whether to skip recordings that exist when the source starts for the first time.
     pub is_from_end: bool,
-    /// Groups of events.
+    /// Groups of events to read.
     pub groups: Vec<Group>,
-    /// Length of the windows of metrics.
+    /// Aggregation period of metrics.
     pub period: Duration,
-    /// From which duration on an event becomes a log event.
+    /// Duration from which an event becomes a log event; `None` if no event does.
     pub log_threshold: Option<Duration>,
-    /// Whether log events have stacks.
+    /// Whether log events contain stacks.
     pub has_stacks: bool,
-    /// Most sets of tags.
+    /// Maximum number of tag sets per process and type of event.
     pub tag_values_max: usize,
 }
 

@@ -14,13 +14,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest call of a collector with an interval unless another time is configured.
+/// Default timeout of a collector with an interval.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Shortest interval and timeout.
+/// Shortest configurable interval and timeout.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// The language of a collector.
+/// Language of a collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CollectorLanguage {
@@ -34,36 +34,38 @@ pub enum CollectorLanguage {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JvmSourceConfig {
-    /// The language of the collector.
+    /// Language of the collector.
     pub language: CollectorLanguage,
-    /// Where the collector runs.
+    /// Where the collector runs: inside the agent, or in a separate process.
     #[serde(default)]
     pub mode: JvmMode,
-    /// The name of its process, with `mode: process`; components with the same name share one.
+    /// Name of the process, with `mode: process`. Components with the same name share one process.
     pub process: Option<String>,
-    /// A script.
+    /// Script in the configuration.
     pub script: Option<String>,
-    /// A file with a script.
+    /// Path of a file with a script.
     pub script_file: Option<PathBuf>,
-    /// A jar, for `class`.
+    /// Path of a jar, for language `class`.
     pub jar: Option<PathBuf>,
-    /// The name of a class in the jar, which implements `Collector`.
+    /// Name of a class in the jar, which implements `Collector`.
     pub class: Option<String>,
-    /// Further jars whose classes the collector can use.
+    /// Additional jars whose classes the collector can use, such as a client library.
     #[serde(default)]
     pub jars: Vec<PathBuf>,
-    /// Time between the beginnings of two calls; without one, the next call follows the end of the
-    /// one before.
+    /// Time between the starts of two calls. Without it, the next call starts when the previous
+    /// call ends.
     pub interval: Option<Interval>,
-    /// How long a call may take; 30s by default with an interval, any time without one.
+    /// Maximum time of a call, after which its thread is interrupted. By default 30s with an
+    /// interval, and unlimited without one.
     pub timeout: Option<Interval>,
-    /// Options that the collector gets.
+    /// Options that the collector receives, with any keys and values.
     #[serde(default)]
     pub options: serde_json::Map<String, serde_json::Value>,
-    /// Classes that a script may use beyond the usual ones, or packages such as `java.util.zip.*`.
+    /// Additional classes that a script may use, or packages such as `java.util.zip.*`.
     #[serde(default)]
     pub allow: Vec<String>,
-    /// Methods whose calls are removed from a script where their value is not used.
+    /// Methods whose calls are removed from a script where the result is not used. By default the
+    /// calls that print, log or walk the stack.
     #[serde(default = "removed_calls")]
     pub removed_calls: Vec<String>,
 }
@@ -117,13 +119,13 @@ impl JvmSourceConfig {
         inline.or_else(|| self.script_file.as_deref().map(ScriptPlace::File))
     }
 
-    /// Returns the longest call in milliseconds; 0 for any.
+    /// Returns the timeout of a call in milliseconds; 0 for no timeout.
     fn timeout_ms(&self) -> u64 {
         let usual = self.interval.map(|_| Interval(TIMEOUT));
         self.timeout.or(usual).map_or(0, milliseconds)
     }
 
-    /// Returns what the JVM has to know of the collector.
+    /// Returns the collector's description for the JVM.
     ///
     /// # Errors
     /// The script cannot be read.

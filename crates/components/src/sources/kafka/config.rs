@@ -17,45 +17,48 @@ pub struct KafkaConfig {
     /// Bootstrap brokers, as `host:port`.
     #[schemars(length(min = 1))]
     pub brokers: Vec<String>,
-    /// Topics to read; a name that begins with `^` is a regular expression.
+    /// Topics to read. A name that begins with `^` is a regular expression.
     #[schemars(length(min = 1))]
     pub topics: Vec<String>,
-    /// Consumer group: its members share the partitions, and its offsets are kept in Kafka.
+    /// Consumer group. Its members share the partitions, and Kafka stores its offsets.
     #[schemars(length(min = 1))]
     pub group: String,
-    /// Where to start in a partition of which the group has no offset.
+    /// Where to start in a partition for which neither the group nor this agent has an offset.
     #[serde(default)]
     pub read_from: ReadFrom,
-    /// Which id the events have.
+    /// Where the ids of events come from.
     #[serde(default)]
     pub id: IdSource,
-    /// Name of the header with the id.
+    /// Name of the header that carries the id of an event.
     #[serde(default = "default_id_header")]
     #[schemars(length(min = 1))]
     pub id_header: String,
-    /// Fields of the event with parts of the record, by name: `topic`, `partition`, `offset`,
-    /// `timestamp`, `key`, or `header.NAME`.
+    /// Additional fields of an event, by name, each with a part of the record: `topic`,
+    /// `partition`, `offset`, `timestamp`, `key`, or `header.NAME`.
     #[serde(default)]
     pub fields: BTreeMap<String, RecordPart>,
     /// What happens to records without a value.
     #[serde(default)]
     pub tombstones: Tombstones,
-    /// Data that is fetched ahead.
+    /// Maximum size of data that is fetched ahead, 1MiB to 1GiB. Twice this size is reserved from
+    /// `limits.memory`. Raise it for brokers with a long round-trip time.
     #[serde(default = "default_fetch_queue")]
     pub fetch_queue: Size,
-    /// How often offsets are committed to Kafka.
+    /// Interval at which offsets are committed to Kafka. A shorter interval means fewer repeated
+    /// events after a crash, and more load on the brokers.
     #[serde(default = "default_commit_interval")]
     pub commit_interval: Interval,
-    /// How long a partition that another member gets may still be drained.
+    /// Maximum time to drain a partition that moves to another member of the group. Raise it for a
+    /// slow sink, to avoid repeated events.
     #[serde(default = "default_revoke_timeout")]
     pub revoke_timeout: Interval,
-    /// How connections are encrypted.
+    /// TLS settings of the connections.
     #[serde(default)]
     pub tls: Option<Tls>,
-    /// How the agent authenticates.
+    /// SASL credentials of the agent.
     #[serde(default)]
     pub sasl: Option<Sasl>,
-    /// librdkafka settings, passed through unchanged.
+    /// Settings of librdkafka, passed through unchanged.
     #[serde(default)]
     pub options: BTreeMap<String, OptionValue>,
 }
@@ -76,32 +79,32 @@ fn default_revoke_timeout() -> Interval {
     Interval(Duration::from_secs(5))
 }
 
-/// Where to start in a partition of which the group has no offset.
+/// Where to start in a partition without a stored offset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadFrom {
     /// At its first record.
     #[default]
     Beginning,
-    /// Behind its last record.
+    /// After its last record.
     End,
-    /// At the first record of this time or later, such as `2026-11-22T10:00:00Z`.
+    /// At the first record with this time or a later one, such as `2026-11-22T10:00:00Z`.
     Time(String),
-    /// At this offset.
+    /// At this offset, or at the nearest one that exists.
     Offset(u64),
 }
 
-/// A start in a partition.
+/// Start position in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// A place that the broker finds.
+    /// A position that the broker finds.
     At(Place),
     /// An offset.
     Offset(u64),
 }
 
 impl ReadFrom {
-    /// Returns the start.
+    /// Returns the start position.
     ///
     /// # Errors
     /// The time is invalid.
@@ -113,24 +116,24 @@ impl ReadFrom {
             ReadFrom::Time(text) => {
                 let ns = parse_rfc3339(text)
                     .map_err(|message| OptionError::new("/read_from/time", message))?;
-                // The first record at this time or later: round up.
+                // `Place::Time` is in milliseconds. Round up, because no record before this time
+                // may be read.
                 Start::At(Place::Time(ns.saturating_add(999_999).div_euclid(1_000_000)))
             }
         })
     }
 }
 
-/// Which id the events have.
+/// Where the id of an event comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IdSource {
-    /// That of the header, else that in the metadata of a JSON event of Millstream, else the
-    /// position.
+    /// The header, otherwise the metadata of a JSON event of Millstream, otherwise the position.
     #[default]
     Auto,
-    /// That of the header, else the position.
+    /// The header, otherwise the position.
     Header,
-    /// That in the metadata of a JSON event of Millstream, else the position.
+    /// The metadata of a JSON event of Millstream, otherwise the position.
     Field,
     /// The position: a hash of cluster, topic and partition, and the offset.
     Offset,
@@ -140,10 +143,10 @@ pub enum IdSource {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Tombstones {
-    /// They are dropped and counted.
+    /// Drops and counts them.
     #[default]
     Drop,
-    /// They are events with an empty text.
+    /// Makes them events with an empty text.
     Keep,
 }
 
@@ -152,17 +155,17 @@ pub enum Tombstones {
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub enum RecordPart {
-    /// The topic.
+    /// Name of the topic.
     Topic,
-    /// The number of the partition.
+    /// Number of the partition.
     Partition,
-    /// The offset.
+    /// Offset of the record.
     Offset,
-    /// The time.
+    /// Timestamp of the record.
     Timestamp,
-    /// The key.
+    /// Key of the record.
     Key,
-    /// The last header of this name.
+    /// Last header with this name.
     Header(String),
 }
 
@@ -190,7 +193,7 @@ impl TryFrom<String> for RecordPart {
 }
 
 impl KafkaConfig {
-    /// Returns the topics that are given by name.
+    /// Returns the topics that are given by name, not by regular expression.
     pub fn plain_topics(&self) -> impl Iterator<Item = &String> {
         self.topics.iter().filter(|topic| !topic.starts_with('^'))
     }

@@ -1,4 +1,4 @@
-//! Shared options of all sources of metric points, and construction of these sources.
+//! Options that all sources of metric points share, and the construction of these sources.
 
 use super::flusher::Flusher;
 use super::metric_emitter::MetricEmitter;
@@ -17,67 +17,73 @@ use std::time::Duration;
 /// Longest period.
 const PERIOD_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Maximum bytes of a series' tags. As JSON, with up to six bytes per byte, they fit into a block.
+/// Maximum configurable size of the tags of a series, in bytes. As JSON, which takes up to six
+/// bytes per byte, they fit into a block.
 const TAGS_SIZE_MAX: u64 = 32 * 1024;
 
-/// Maximum bytes of a name.
+/// Maximum configurable size of a name, in bytes.
 const NAME_MAX: u64 = 4 * 1024;
 
-/// Maximum bytes of a Unix socket's path: the kernel's limit without the final NUL.
+/// Maximum size of the path of a Unix socket in bytes: the limit of the kernel without the final
+/// NUL.
 const PATH_BYTES_MAX: usize = 107;
 
-/// Largest message, in bytes.
+/// Largest configurable message, in bytes.
 const MESSAGE_MAX: u64 = 1024 * 1024;
 
-/// How timers, histograms and distributions are emitted.
+/// Format of emitted timers, histograms and distributions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Distributions {
-    /// As several events, such as the maximum and percentiles.
+    /// Several events, such as the maximum and percentiles.
     #[default]
     Numbers,
-    /// As one event with the whole distribution; many values become buckets.
+    /// One event with the whole distribution. Many values become buckets.
     Sketch,
 }
 
-/// Options of every source of points.
+/// Options that all sources of points share.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PointOptions {
-    /// Addresses to listen on, or names of presets.
+    /// Addresses to listen on, or names of presets. The default depends on the source.
     #[schemars(length(min = 1))]
     pub listen: Option<Vec<String>>,
-    /// Permissions of Unix sockets, in octal.
+    /// Permissions of Unix sockets, in octal. The default lets all users send.
     pub mode: String,
-    /// Length of a period: whole seconds, 1s to 1d. Periods are aligned to the clock.
+    /// Aggregation period: whole seconds, 1s to 1d. Periods are aligned to the clock. The default
+    /// depends on the source.
     pub period: Option<Interval>,
-    /// Receive buffer of each socket, as requested from the kernel.
+    /// Size of the kernel's receive buffer to request for each UDP socket or connection. The log
+    /// shows the granted size. Raise it if the kernel drops datagrams.
     pub receive_buffer: Size,
-    /// Number of threads that receive and parse.
+    /// Number of threads that receive and parse, 1 to 64. Raise it if one thread saturates a core.
     #[schemars(range(min = 1, max = 64))]
     pub receivers: usize,
-    /// Whether to receive fast small datagrams in groups.
+    /// Whether to receive frequent small datagrams in groups, which takes less CPU time and adds up
+    /// to 1 ms of delay.
     pub merge: bool,
-    /// Largest message, 1KiB to 1MiB.
+    /// Maximum size of a datagram, or of a message in a stream, 1KiB to 1MiB.
     pub max_message: Size,
-    /// Maximum number of concurrent connections.
+    /// Maximum number of concurrent connections; at most half of the process's limit on open files.
     #[schemars(range(min = 1, max = 65536))]
     pub max_connections: usize,
-    /// Tags to add that identify the sender of a point.
+    /// Tags that identify the sender of a point.
     pub origin_tags: Vec<OriginTag>,
-    /// Maximum number of series per receiver.
+    /// Maximum number of series per receiver; points of further series are counted together. The
+    /// limit bounds the memory of the source.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,
-    /// Maximum number of tags of a series.
+    /// Maximum number of tags of a series, up to 1,024.
     #[schemars(range(min = 1, max = 1024))]
     pub max_tags: usize,
-    /// Longest name, at most 4KiB.
+    /// Maximum size of a name, up to 4KiB.
     pub max_name: Size,
-    /// Longest tags of a point, at most 32KiB.
+    /// Maximum size of the tags of a point, up to 32KiB.
     pub max_tags_size: Size,
-    /// A series without points for this long is removed; or `never`.
+    /// Time without points after which a series is removed, or `never`.
     pub expire: Expiry,
-    /// How timers, histograms and distributions are emitted: as `numbers` or as one `sketch`.
+    /// Format of emitted timers, histograms and distributions: several `numbers`, or one `sketch`.
     pub distributions: Distributions,
 }
 
@@ -104,15 +110,15 @@ impl Default for PointOptions {
     }
 }
 
-/// Properties of one type of source of points.
+/// Properties of a type of source of points.
 pub struct Kind {
-    /// Default address.
+    /// Default address to listen on.
     pub listen: &'static str,
     /// Default period.
     pub period: Duration,
     /// Supported URI schemes.
     pub schemes: &'static [&'static str],
-    /// Presets: names of common addresses.
+    /// Presets: names of common addresses, with the addresses.
     pub presets: &'static [(&'static str, &'static str)],
     /// How messages are delimited on TCP.
     pub tcp: Framing,
@@ -160,7 +166,7 @@ impl PointOptions {
         }
     }
 
-    /// Checks one of the configured addresses, also for duplicates.
+    /// Checks one of the configured addresses, and whether an earlier one is the same.
     fn check_listed(&self, kind: &Kind, index: usize, text: &str) -> Result<(), String> {
         kind.check_address(text)?;
         let before = self.listen.iter().flatten().take(index);
@@ -213,8 +219,8 @@ impl PointOptions {
         errors
     }
 
-    /// Returns the sockets, which no two components can share. Port 0 is left out: each use binds
-    /// another free port.
+    /// Returns the sockets, which two components cannot share. Sockets with port 0 are omitted,
+    /// because each use binds a different free port.
     pub fn claims(&self, kind: &Kind) -> Vec<String> {
         let claim = |address| match address {
             Address::Tcp(at) => tcp_claim(at),
@@ -236,8 +242,8 @@ impl PointOptions {
         }
     }
 
-    /// Returns the limit of connections: at most half of the process's descriptors, to leave enough
-    /// for sinks.
+    /// Returns the limit on connections: at most half of the process's file descriptors, so that
+    /// enough remain for sinks.
     fn connections_max(&self, listen: &[Listen]) -> usize {
         let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let capacity = descriptors.map_or(usize::MAX, |most| (most / 2) as usize).max(1);
@@ -272,14 +278,14 @@ impl PointOptions {
         Receiver::open(&listen, &options).map_err(|error| BuildError::Listen(error.to_string()))
     }
 
-    /// Whether distributions are emitted as sketches, so that options for aggregates have no
-    /// effect.
+    /// Returns whether distributions are emitted as sketches, in which case the options for
+    /// aggregates have no effect.
     pub fn has_sketches(&self) -> bool {
         self.distributions == Distributions::Sketch
     }
 
     /// Opens the sockets, starts the receiver threads, and returns the source that flushes their
-    /// shards. Distributions are emitted as `summaries`, unless they are sketches.
+    /// shards. The source emits distributions as `summaries`, unless it emits sketches.
     ///
     /// # Errors
     /// A socket cannot be opened, or a thread cannot be started.
@@ -325,7 +331,7 @@ impl PointOptions {
 }
 
 impl PointOptions {
-    /// Returns the periods without points after which a series is removed.
+    /// Returns the number of periods without points after which a series is removed.
     fn idle_max(&self, period: Duration) -> u32 {
         let never = u32::MAX;
         let duration = self.expire.duration().map(|expire| expire.as_secs());
@@ -334,7 +340,7 @@ impl PointOptions {
     }
 }
 
-/// Returns what is wrong with a period.
+/// Returns the error of a period, if it is invalid.
 pub fn check_period(period: Duration) -> Option<OptionError> {
     let is_good = period.subsec_nanos() == 0 && period <= PERIOD_MAX;
     (!is_good).then(|| {

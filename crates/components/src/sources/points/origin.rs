@@ -12,14 +12,14 @@ use std::io::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OriginTag {
-    /// Container id: from the client's `c:`, else that of the process that sent it over a Unix
-    /// socket.
+    /// Container id: from the field `c:` of the client, otherwise the container of the process that
+    /// sent the point over a Unix socket.
     ContainerId,
-    /// Container name, from the client's `e:`.
+    /// Container name, from the field `e:` of the client.
     ContainerName,
-    /// Pod id, from the client's `e:`, else from its tag `dd.internal.entity_id`.
+    /// Pod id, from the field `e:` of the client, otherwise from the tag `dd.internal.entity_id`.
     PodUid,
-    /// Id of the process that sent it over a Unix socket, as the agent sees it.
+    /// Id of the process that sent the point over a Unix socket, in the agent's PID namespace.
     Pid,
 }
 
@@ -36,13 +36,13 @@ impl OriginTags {
         OriginTags { selected, style, text: Vec::new() }
     }
 
-    /// Whether it adds no tags.
+    /// Returns whether the instance adds no tags.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.selected.is_empty()
     }
 
-    /// Returns the tags of a point together with the origin tags.
+    /// Returns the tags of a point, with the origin tags added.
     pub fn of<'t>(
         &'t mut self,
         tags: &'t [u8],
@@ -90,7 +90,7 @@ impl OriginTags {
     }
 }
 
-/// Origin that a client reports in its tags, as older DogStatsD clients do. These tags are no tags
+/// The origin that a client reports in tags, as older DogStatsD clients do. These tags are not part
 /// of the series, see [`TagStyle::is_internal`].
 #[derive(Debug, Default, PartialEq, Eq)]
 struct InternalTags<'a> {
@@ -100,7 +100,7 @@ struct InternalTags<'a> {
 }
 
 impl<'a> InternalTags<'a> {
-    /// Finds these tags among those of a point.
+    /// Finds the internal tags in the tags of a point.
     fn of(tags: &'a [u8], style: TagStyle) -> InternalTags<'a> {
         let mut found = InternalTags::default();
         if style == TagStyle::DogStatsd && memchr::memmem::find(tags, b"dd.internal.").is_some() {
@@ -110,14 +110,14 @@ impl<'a> InternalTags<'a> {
         found
     }
 
-    /// Whether the client wants no origin tags. Its field `card:` takes precedence.
+    /// Returns whether the client wants no origin tags. The field `card:` takes precedence.
     fn refuse_tags(&self, extra: &Extra<'_>) -> bool {
         let is_none = |tag: Option<&[u8]>| tag == Some(b"none");
         is_none(self.entity_id) || extra.cardinality.is_empty() && is_none(self.cardinality)
     }
 }
 
-/// Appends a tag, if it has a value and the value needs no escaping.
+/// Appends a tag, if the value exists and needs no escaping.
 fn push(text: &mut Vec<u8>, style: TagStyle, key: &str, value: Option<&[u8]>) {
     let is_plain = |value: &&[u8]| {
         !value.is_empty()
@@ -136,13 +136,13 @@ fn push(text: &mut Vec<u8>, style: TagStyle, key: &str, value: Option<&[u8]>) {
     text.extend_from_slice(value);
 }
 
-/// Returns the part of a comma-separated list that begins with `prefix`, without it.
+/// Returns the rest of the first part of a comma-separated list that begins with `prefix`.
 fn part<'a>(list: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
     list.split(|byte| *byte == b',').find_map(|part| part.strip_prefix(prefix))
 }
 
 /// Returns the container id that a client reported: `ci-ID`, or the bare id from older clients. An
-/// inode (`in-…`) is ignored, as only the container runtime can resolve it.
+/// inode (`in-…`) is ignored, because only the container runtime can resolve it.
 fn container_of(reported: &[u8]) -> Option<&[u8]> {
     let bare =
         || Some(reported).filter(|reported| !reported.is_empty() && !reported.starts_with(b"in-"));

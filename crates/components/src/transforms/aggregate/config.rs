@@ -16,27 +16,28 @@ const WINDOW_MIN: Duration = Duration::from_secs(1);
 /// Longest window.
 const WINDOW_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Most groups that can be configured: each takes memory in addition to `limits.memory`.
+/// Largest configurable number of groups. Each group takes memory in addition to `limits.memory`.
 const GROUPS_MAX: usize = 1_000_000;
 
 /// Options of transform `aggregate`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AggregateConfig {
-    /// The aggregates by name: `count()`, or `count`, `sum`, `min`, `max` or `avg` of a field.
+    /// Aggregates by name: `count()`, or `count`, `sum`, `min`, `max` or `avg` of a field. Each
+    /// aggregate of a group becomes one metric event per window.
     pub emit: IndexMap<String, Emit>,
-    /// Fields whose values make a group; without them all events are one.
+    /// Fields whose values form a group; without them, all events are one group.
     #[serde(default)]
     pub group_by: Vec<String>,
-    /// Length of the windows, which are aligned to the clock.
+    /// Length of the windows: whole seconds, 1s to 24h. Windows are aligned to the clock.
     #[serde(default = "ten_seconds")]
     pub window: Interval,
-    /// Maximum groups of a window; events of further groups are counted in one group with the tag
-    /// `overflow`.
+    /// Maximum number of groups in a window, up to a million. Events of further groups are counted
+    /// in one group with the tag `overflow`. The limit bounds the number of metric series.
     #[serde(default = "groups_max")]
     pub groups_max: usize,
-    /// Memory of all groups, part of `limits.memory`. Beyond it, events of further groups are
-    /// counted in one group with the tag `overflow`.
+    /// Maximum memory of all groups, a part of `limits.memory`. Beyond it, events of further groups
+    /// are counted in one group with the tag `overflow`.
     #[serde(default = "memory")]
     pub memory: Size,
 }
@@ -54,7 +55,7 @@ fn groups_max() -> usize {
 }
 
 impl AggregateConfig {
-    /// Returns the only task, which has the name of the transform.
+    /// Returns the only task, named like the transform.
     fn definition(&self) -> TaskDefinition {
         let definition = Definition {
             name: String::new(),

@@ -12,13 +12,14 @@ use std::time::Duration;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DedupeConfig {
-    /// Template that identifies an event: events with the same text are duplicates. The message by
-    /// default.
+    /// Template that identifies an event: events with the same text are duplicates. By default the
+    /// message.
     pub key: Option<TextTemplate>,
-    /// How long an event is remembered.
+    /// Time for which an event is remembered after it was first seen. Duplicates do not extend it.
     #[serde(default = "minute")]
     pub window: Interval,
-    /// Maximum events remembered; beyond it the oldest is evicted.
+    /// Maximum number of remembered events; beyond it, the oldest is evicted. An event takes about
+    /// 100 bytes.
     #[serde(default = "keys_max")]
     pub keys_max: usize,
 }

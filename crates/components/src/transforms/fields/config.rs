@@ -14,10 +14,10 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FieldsConfig {
-    /// The steps, in order.
+    /// The steps, which run in order.
     #[schemars(length(min = 1))]
     pub steps: Vec<StepConfig>,
-    /// What happens to an event with a value that cannot be cast to its type.
+    /// What happens to an event with a value that step `cast` cannot convert.
     #[serde(default)]
     pub on_error: OnError,
 }
@@ -28,17 +28,17 @@ pub struct FieldsConfig {
 pub enum StepConfig {
     /// Renames fields.
     Rename(BTreeMap<String, String>),
-    /// Drops fields; `message` too.
+    /// Drops fields, possibly also `message`.
     Drop(Vec<String>),
-    /// Drops all fields but these.
+    /// Drops all fields except these.
     Keep(Vec<String>),
-    /// Copies values to more fields.
+    /// Copies values to additional fields; each key is a field, its value the new name.
     Copy(BTreeMap<String, String>),
-    /// Sets constants and templates.
+    /// Sets fields to constants and templates.
     Set(BTreeMap<String, SetConfig>),
-    /// Computes expressions.
+    /// Sets fields to the values of expressions.
     Compute(IndexMap<String, Formula>),
-    /// Casts fields to types.
+    /// Converts fields to types.
     Cast(BTreeMap<String, CastType>),
     /// Converts fields to lower case.
     Lower(Vec<String>),
@@ -48,7 +48,7 @@ pub enum StepConfig {
     Trim(Vec<String>),
     /// Extracts a part of a text.
     Substring(SubstringConfig),
-    /// Splits a text.
+    /// Splits a text into pieces.
     Split(SplitConfig),
     /// Joins several values into one text.
     Join(JoinConfig),
@@ -56,9 +56,10 @@ pub enum StepConfig {
     Lookup(LookupConfig),
     /// Hashes a value.
     Hash(HashConfig),
-    /// Parses a URL.
+    /// Parses a URL into fields.
     Url(UrlConfig),
-    /// Replaces dots in the names of all fields, and of members of objects in them.
+    /// Replaces the dots in the names of all fields, and in the names of members of objects, with
+    /// this text.
     ReplaceDots(String),
 }
 
@@ -72,7 +73,7 @@ pub enum SetConfig {
     Int(i64),
     /// A number.
     Float(f64),
-    /// A text, which may contain fields.
+    /// A text template, which may contain fields.
     Text(TextTemplate),
 }
 
@@ -99,12 +100,12 @@ pub type CastType = TypeConfig;
 pub struct SubstringConfig {
     /// The field to take a part of.
     pub field: String,
-    /// The first character, counted from 0; from the end, if negative.
+    /// First character of the part, counted from 0; a negative number counts from the end.
     #[serde(default)]
     pub from: i64,
-    /// Maximum characters; the rest by default.
+    /// Maximum number of characters; the rest of the text by default.
     pub length: Option<u64>,
-    /// The field for the result; `field` by default.
+    /// Field for the result; by default `field`.
     pub to: Option<String>,
 }
 
@@ -114,11 +115,11 @@ pub struct SubstringConfig {
 pub struct SplitConfig {
     /// The field to split.
     pub field: String,
-    /// The delimiter between two pieces.
+    /// Delimiter between two pieces.
     pub delimiter: String,
-    /// The fields for the pieces, in order; the last gets the rest.
+    /// Fields for the pieces, in order; the last field gets the rest of the text.
     pub to: Option<Vec<String>>,
-    /// The field for a list of all pieces.
+    /// Field for a list of all pieces.
     pub into: Option<String>,
 }
 
@@ -126,12 +127,12 @@ pub struct SplitConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JoinConfig {
-    /// The fields, in order; missing ones are skipped.
+    /// Fields to join, in order; missing fields are skipped.
     pub fields: Vec<String>,
-    /// The delimiter between two of them.
+    /// Delimiter between two values.
     #[serde(default)]
     pub delimiter: String,
-    /// The field for the result.
+    /// Field for the result.
     pub to: String,
 }
 
@@ -141,14 +142,14 @@ pub struct JoinConfig {
 pub struct LookupConfig {
     /// The field to look up.
     pub field: String,
-    /// The field for the result; `field` by default.
+    /// Field for the result; by default `field`.
     pub to: Option<String>,
-    /// Values by key.
+    /// The values by key.
     #[serde(default)]
     pub table: BTreeMap<String, Constant>,
-    /// A CSV file of `key,value` lines. `table` takes precedence.
+    /// CSV file of `key,value` lines. Keys in `table` take precedence.
     pub file: Option<PathBuf>,
-    /// The value for all other keys.
+    /// Value for all other keys. Without it, other keys make no field.
     pub default: Option<Constant>,
 }
 
@@ -158,12 +159,13 @@ pub struct LookupConfig {
 pub struct HashConfig {
     /// The field to hash.
     pub field: String,
-    /// The field for the hash; `field` by default.
+    /// Field for the hash; by default `field`.
     pub to: Option<String>,
     /// The hash function.
     #[serde(default)]
     pub algorithm: Algorithm,
-    /// A secret that turns the hash into an HMAC.
+    /// Secret key that turns the hash into an HMAC, so that readers without the key cannot test
+    /// guesses.
     pub key: Option<String>,
 }
 
@@ -174,7 +176,7 @@ pub enum Algorithm {
     /// SHA-256: 64 hexadecimal digits.
     #[default]
     Sha256,
-    /// XXH3: 16 hexadecimal digits; fast, but anyone can construct collisions.
+    /// XXH3: 16 hexadecimal digits. Fast, but collisions are easy to construct.
     Xxh3,
 }
 
@@ -187,7 +189,7 @@ pub struct UrlConfig {
     /// Prefix of the names of the new fields.
     #[serde(default = "url_prefix")]
     pub prefix: String,
-    /// How the query is stored.
+    /// How the query of the URL is stored.
     #[serde(default)]
     pub query: Query,
 }

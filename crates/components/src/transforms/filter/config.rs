@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilterConfig {
-    /// The condition of an event to pass.
+    /// Condition that an event must satisfy to pass.
     #[serde(rename = "where")]
     pub condition: Condition,
 }

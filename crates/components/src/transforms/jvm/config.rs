@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest output, in blocks.
+/// Largest configurable output of a call, in read blocks.
 const EXPANSION_MAX: u64 = 256;
 
 /// The language of an operator.
@@ -48,13 +48,13 @@ pub enum DeclaredType {
     Time,
 }
 
-/// How long an operator may take.
+/// Timeouts of an operator.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Timeouts {
-    /// For one event.
+    /// Maximum time for one event.
     pub event: Interval,
-    /// For a batch of events. A call that takes longer is abandoned.
+    /// Maximum time for a call with a batch of events. A longer call is abandoned.
     pub batch: Interval,
 }
 
@@ -69,47 +69,51 @@ impl Default for Timeouts {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JvmConfig {
-    /// The language of the operator.
+    /// Language of the operator.
     pub language: OperatorLanguage,
-    /// Where the operator runs.
+    /// Where the operator runs: inside the agent, or in a separate process.
     #[serde(default)]
     pub mode: JvmMode,
-    /// The name of its process, with `mode: process`; components with the same name share one.
+    /// Name of the process, with `mode: process`. Components with the same name share one process.
     pub process: Option<String>,
-    /// A script.
+    /// Script in the configuration.
     pub script: Option<String>,
-    /// A file with a script.
+    /// Path of a file with a script.
     pub script_file: Option<PathBuf>,
-    /// A folder with scripts, each of which runs on each event, in the order of their names.
+    /// Folder with scripts. Each script runs on each event, in the order of the file names.
     pub script_dir: Option<PathBuf>,
-    /// A jar, for `class`.
+    /// Path of a jar, for language `class`.
     pub jar: Option<PathBuf>,
-    /// The name of a class in the jar, which implements `Operator` or `BatchOperator`.
+    /// Name of a class in the jar, which implements `Operator` or `BatchOperator`.
     pub class: Option<String>,
-    /// Options that the class gets.
+    /// Options that the class receives, with any keys and values.
     #[serde(default)]
     pub options: serde_json::Map<String, serde_json::Value>,
-    /// The condition of an event to reach the operator; the others pass unchanged.
+    /// Condition that an event must satisfy to reach the operator; other events pass unchanged.
     #[serde(rename = "where")]
     pub condition: Option<Condition>,
-    /// Types of fields, for Groovy.
+    /// Types of fields, for language `groovy`. Scripts on declared fields are compiled statically,
+    /// which makes them faster.
     #[serde(default)]
     pub fields: BTreeMap<String, DeclaredType>,
-    /// The field that gets the value of an expression, for AviatorScript.
+    /// Field that receives the value of the expression, for language `aviator`.
     pub output: Option<String>,
-    /// How long the operator may take.
+    /// Timeouts of the operator.
     #[serde(default)]
     pub timeouts: Timeouts,
-    /// Classes that scripts may use beyond the usual ones, or packages such as `java.util.zip.*`.
+    /// Additional classes that scripts may use, or packages such as `java.util.zip.*`.
     #[serde(default)]
     pub allow: Vec<String>,
-    /// Methods whose calls are removed from scripts where their value is not used.
+    /// Methods whose calls are removed from scripts where the result is not used. By default the
+    /// calls that print, log or walk the stack.
     #[serde(default = "removed_calls")]
     pub removed_calls: Vec<String>,
-    /// How many times the size of a read block, 1 MiB, the output of a call may reach.
+    /// Maximum size of the output of a call, as a multiple of a read block (1 MiB). The agent
+    /// reserves this memory before it reads a block, so raise it only for operators that enlarge
+    /// events.
     #[serde(default = "expansion")]
     pub expansion: u64,
-    /// What happens to an event that the operator fails for.
+    /// What happens to an event for which the operator fails.
     #[serde(default)]
     pub on_error: OnError,
 }
@@ -119,7 +123,7 @@ fn expansion() -> u64 {
 }
 
 impl OperatorLanguage {
-    /// Returns its name in a configuration.
+    /// Returns the name of the language in a configuration.
     pub fn name(self) -> &'static str {
         match self {
             OperatorLanguage::Groovy => "groovy",
@@ -128,7 +132,7 @@ impl OperatorLanguage {
         }
     }
 
-    /// Returns the ending of its files.
+    /// Returns the file extension of the language.
     fn extension(self) -> &'static str {
         match self {
             OperatorLanguage::Groovy => "groovy",
@@ -139,7 +143,7 @@ impl OperatorLanguage {
 }
 
 impl JvmConfig {
-    /// Returns the options that say what runs, each with whether it is set.
+    /// Returns the options that select the code to run, each with whether it is set.
     fn sources(&self) -> [(&'static str, bool); 5] {
         [
             ("script", self.script.is_some()),
@@ -176,7 +180,7 @@ impl JvmConfig {
         is_empty.then(|| OptionError::new("/script", "is empty; write at least one statement"))
     }
 
-    /// Returns the errors in options that the language does not have.
+    /// Returns the errors in options that do not apply to the language.
     fn check_language(&self) -> Vec<OptionError> {
         use OperatorLanguage::{Aviator, Class, Groovy};
         let only = [
@@ -207,7 +211,7 @@ impl JvmConfig {
         errors
     }
 
-    /// Returns where its scripts are; `None` for a class.
+    /// Returns the location of the scripts; `None` for a class.
     pub(super) fn place(&self) -> Option<ScriptPlace<'_>> {
         let inline = self.script.as_deref().map(ScriptPlace::Inline);
         let file = || self.script_file.as_deref().map(ScriptPlace::File);
@@ -216,10 +220,10 @@ impl JvmConfig {
         inline.or_else(file).or_else(folder)
     }
 
-    /// Returns what the JVM has to know of the operator.
+    /// Returns the operator's description for the JVM.
     ///
     /// # Errors
-    /// A file cannot be read, or there is none.
+    /// A file cannot be read, or the folder has no script.
     pub(super) fn spec(&self, component: &str) -> Result<OperatorSpec, RuleFault> {
         Ok(OperatorSpec {
             component: component.to_owned(),

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Declares the options of `parse`, and those of one of its formats, which can be used alone or as
-/// one of several.
+/// Declares the options of `parse` and of one of its formats. The format options are the same
+/// whether the format is used alone or as one of several.
 macro_rules! options {
     ($($(#[$docs:meta])* $key:ident: $kind:ty,)*) => {
         /// Options of transform `parse`.
@@ -17,22 +17,23 @@ macro_rules! options {
         #[serde(deny_unknown_fields)]
         pub struct ParseConfig {
             $($(#[$docs])* pub $key: $kind,)*
-            /// Formats that are tried in this order, each with its own options; replaces `format`.
+            /// Formats that are tried in this order, each with separate options, instead of
+            /// `format`.
             pub formats: Option<Vec<FormatConfig>>,
-            /// The field to parse.
+            /// Field to parse; `message` is the line unless a field has this name.
             #[serde(default = "message")]
             pub field: String,
-            /// Whether that field is kept.
+            /// Whether the parsed field is kept. By default only in events that cannot be parsed.
             pub keep: Option<Keep>,
-            /// Position and format of a line's own timestamp. With `formats`, of the lines that are parsed
-            /// by a format without a time.
+            /// Position and format of the timestamp in a line. With `formats`, it applies to lines
+            /// that are parsed by a format without `time`.
             pub time: Option<TimeConfig>,
             /// What happens to an event that cannot be parsed.
             #[serde(default)]
             pub on_error: OnError,
         }
 
-        /// One of several formats.
+        /// Options of one of several formats.
         #[derive(Clone, Debug, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct FormatConfig {
@@ -42,7 +43,7 @@ macro_rules! options {
         }
 
         impl ParseConfig {
-            /// Returns the format used alone.
+            /// Returns the options of the format that is used alone.
             pub fn format_config(&self) -> FormatConfig {
                 FormatConfig { $($key: self.$key.clone(),)* time: None }
             }
@@ -51,57 +52,59 @@ macro_rules! options {
 }
 
 options! {
-    /// How a line is parsed; `none` leaves it unchanged.
+    /// Format of a line; `none` leaves it unchanged.
     #[serde(default)]
     format: Format,
-    /// For `nginx` and `apache`: the server's log format.
+    /// For `nginx` and `apache`: log format from the configuration of the server.
     log_format: Option<String>,
-    /// For `nginx`: how values are escaped, as in `escape=` of the server's `log_format`.
+    /// For `nginx`: how values are escaped, as in the parameter `escape=` of the server's
+    /// `log_format`.
     escape: Option<EscapeName>,
-    /// For `regex` and `grok`: the pattern; its named groups become fields.
+    /// For `regex` and `grok`: the pattern. Named groups become fields.
     pattern: Option<String>,
-    /// For `grok`: custom patterns, by name.
+    /// For `grok`: additional patterns, by name.
     #[serde(default)]
     patterns: BTreeMap<String, String>,
-    /// For `delimited`: the names of the fields, in order; with `header`, the only columns that become
+    /// For `delimited`: names of the fields, in order; with `header`, the only columns that become
     /// fields. For `json`: the only keys that become fields.
     fields: Option<Vec<FieldConfig>>,
-    /// For `delimited`: the delimiter between two fields. For `key_value`: the delimiter between
-    /// two pairs. For `leef`: the delimiter between two attributes, instead of that of the line.
+    /// For `delimited`: delimiter between two fields. For `key_value`: delimiter between two pairs.
+    /// For `leef`: delimiter between two attributes; it replaces the delimiter that the line
+    /// declares.
     delimiter: Option<String>,
-    /// For `key_value`: the delimiter between a key and its value.
+    /// For `key_value`: delimiter between a key and a value.
     key_value_delimiter: Option<String>,
     /// For `delimited` and `key_value`: whether values may be quoted, or the characters that quote
-    /// them.
+    /// values.
     quotes: Option<Quotes>,
-    /// For `delimited` and `key_value`: whether a backslash escapes quotes, delimiters, and other
+    /// For `delimited` and `key_value`: whether a backslash escapes quotes, delimiters and other
     /// characters as in JSON. For `cef` and `leef`: whether `\=`, `\\`, `\n` and `\r` in values are
     /// decoded.
     escapes: Option<bool>,
     /// For `delimited` and `key_value`: whether white space around keys and values is removed.
     trim: Option<bool>,
     /// For `delimited` and `key_value`: values without quotes that yield no field, such as `-`. For
-    /// `cef` and `leef`: values that yield no field, which may be empty.
+    /// `cef` and `leef`: values that yield no field; the empty value is allowed in the list.
     #[serde(default)]
     null_values: Vec<String>,
-    /// For `delimited`: whether a line with more or fewer fields is an error.
+    /// For `delimited`: whether a line with more or fewer fields than expected is an error.
     strict: Option<bool>,
-    /// For `delimited`: which lines of the file name the columns.
+    /// For `delimited`: lines of the file that name the columns.
     header: Option<Header>,
-    /// For `syslog`: the zone of timestamps without one.
+    /// For `syslog`: time zone of timestamps without a zone; `UTC` by default.
     timezone: Option<String>,
     /// For `json`: whether members of nested objects become separate fields, such as `a.b`.
     flatten: Option<bool>,
-    /// Types of fields, by name.
+    /// Types of fields, by name; for formats whose fields have no types.
     #[serde(default)]
     types: BTreeMap<String, TypeConfig>,
 }
 
-/// Which lines of a file name the columns of the others.
+/// Lines of a file that name the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Header {
-    /// None: `fields` has the names in order.
+    /// No line: `fields` has the names in order.
     None,
     /// Lines that begin with `#Fields:`; other lines that begin with `#` are comments.
     FieldsLine,
@@ -113,19 +116,19 @@ pub enum Header {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Quotes {
-    /// Whether values may be quoted, by the quotes of the format.
+    /// Whether values may be quoted, with the usual quotes of the format.
     Enabled(bool),
     /// Characters that quote values.
     Characters(String),
 }
 
-/// A field and its type.
+/// A field, possibly with a type.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FieldConfig {
-    /// Its name.
+    /// Name of the field.
     Name(String),
-    /// Name and type.
+    /// Name and type of the field.
     Typed(TypedField),
 }
 
@@ -133,12 +136,12 @@ pub enum FieldConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TypedField {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// Its type.
+    /// Type of the field.
     #[serde(rename = "type")]
     pub kind: TypeName,
-    /// For `timestamp`: its format.
+    /// For `timestamp`: format of the timestamp.
     pub format: Option<String>,
 }
 
@@ -146,7 +149,7 @@ pub struct TypedField {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum TypeConfig {
-    /// Its name.
+    /// Name of the type.
     Name(TypeName),
     /// A type with a format.
     Formatted(FormattedType),
@@ -156,10 +159,10 @@ pub enum TypeConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FormattedType {
-    /// The type.
+    /// Name of the type.
     #[serde(rename = "type")]
     pub kind: TypeName,
-    /// For `timestamp`: its format.
+    /// For `timestamp`: format of the timestamp.
     pub format: Option<String>,
 }
 
@@ -167,7 +170,7 @@ pub struct FormattedType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EscapeName {
-    /// `\xHH`.
+    /// As `\xHH`.
     Default,
     /// As in JSON strings.
     Json,
@@ -175,11 +178,11 @@ pub enum EscapeName {
     None,
 }
 
-/// A type by name.
+/// Name of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TypeName {
-    /// Unchanged text.
+    /// Text, unchanged.
     Text,
     /// An integer.
     Int,
@@ -187,7 +190,7 @@ pub enum TypeName {
     Float,
     /// `true` or `false`.
     Bool,
-    /// A time, formatted as RFC 3339.
+    /// A timestamp, converted to RFC 3339.
     Timestamp,
     /// An IPv4 or IPv6 address.
     Ip,
@@ -197,21 +200,22 @@ fn message() -> String {
     "message".to_owned()
 }
 
-/// Position and format of a line's own timestamp.
+/// Position and format of the timestamp in a line.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TimeConfig {
-    /// The field with the timestamp; the line by default. The field is removed once it is parsed.
+    /// Field with the timestamp; by default the line. The field is removed after its timestamp is
+    /// parsed, unless `keep` is set.
     pub field: Option<String>,
-    /// A `strptime` format, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`;
-    /// or a list of them, of which the first match is used.
+    /// Format of the timestamp: `strptime` specifiers, or `iso8601`, `rfc3339`, `epoch_s`,
+    /// `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of formats, of which the first match is used.
     pub format: TimeFormats,
-    /// Text directly before the timestamp; without it, the timestamp starts the text.
+    /// Text directly before the timestamp. Without it, the timestamp starts at the beginning.
     pub after: Option<String>,
-    /// Which occurrence of `after` precedes the timestamp, counted from 1; the first by default.
+    /// Occurrence of `after` that precedes the timestamp, counted from 1; by default the first.
     pub nth: Option<u32>,
-    /// Time zone of timestamps without one: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
-    /// `local` for the host's.
+    /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
+    /// `local` for the zone of the host.
     pub timezone: Option<String>,
     /// Whether the field is kept after its timestamp is parsed.
     #[serde(default)]
@@ -226,18 +230,18 @@ impl TimeConfig {
     }
 }
 
-/// How a line is parsed.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// Not parsed.
+    /// No parsing.
     #[default]
     None,
     /// A JSON object.
     Json,
     /// Named groups of a regular expression.
     Regex,
-    /// A Logstash pattern.
+    /// A grok pattern as in Logstash.
     Grok,
     /// Values in a fixed order, with a delimiter.
     Delimited,

@@ -25,22 +25,22 @@ use std::sync::Arc;
 /// Maximum formats listed in the reason of a line that no format parses.
 const REASONS_MAX: usize = 8;
 
-/// Whether the parsed field is kept.
+/// Events in which the parsed field is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
-    /// In every event.
+    /// All events.
     Always,
-    /// In events that cannot be parsed: the default with a format.
+    /// Events that cannot be parsed; the default with a format.
     OnError,
-    /// In no event.
+    /// No event.
     Never,
 }
 
-/// What is parsed.
+/// The text to parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Source {
-    /// The message: the field of this name, or else the line.
+    /// The field `message`, or the line if no field has this name.
     Message,
     /// The line.
     Line,
@@ -57,7 +57,7 @@ impl Source {
         }
     }
 
-    /// Returns what is parsed in each row, as text.
+    /// Returns the text to parse in each row.
     fn column(&self, batch: &mut Batch) -> Column {
         match self {
             Source::Message if batch.has_message_field() => {
@@ -71,24 +71,24 @@ impl Source {
     }
 }
 
-/// A field with the time.
+/// A field with a timestamp, and its format.
 #[derive(Clone)]
 struct TimeField {
-    /// The field; the line if `None`.
+    /// Name of the field; `None` for the line.
     field: Option<Arc<str>>,
     reader: TimeReader,
     keep: bool,
     /// Whether a missing field is an error.
     is_required: bool,
-    /// Indexes of the formats whose lines have this time; `None` for all lines.
+    /// Indexes of the formats whose lines have this timestamp; `None` for all lines.
     formats: Option<Arc<[usize]>>,
 }
 
-/// In place of the index of a format: the line was parsed by none.
+/// Placeholder for the index of a format in rows that no format could parse.
 const UNPARSED: usize = usize::MAX;
 
-/// Index of the format that has parsed each row of a batch, or [`UNPARSED`]; empty if no time depends
-/// on that.
+/// Index of the format that parsed each row of a batch, or [`UNPARSED`]. Empty if the timestamps do
+/// not depend on the format.
 #[derive(Default)]
 struct ParsedBy(Vec<usize>);
 
@@ -99,7 +99,7 @@ impl ParsedBy {
         self.0.resize(rows, UNPARSED);
     }
 
-    /// Notes that a format has parsed the rows of `runs` that are not in `unparsed`.
+    /// Records that a format parsed the rows of `runs` that are not in `unparsed`.
     fn note(&mut self, format: usize, runs: &[(usize, usize)], unparsed: &[(usize, usize)]) {
         if self.0.is_empty() {
             return;
@@ -108,21 +108,21 @@ impl ParsedBy {
         unparsed.iter().for_each(|(begin, end)| self.0[*begin..*end].fill(UNPARSED));
     }
 
-    /// Whether a row was parsed by one of these formats.
+    /// Returns whether one of these formats parsed a row.
     #[inline]
     fn is_one_of(&self, formats: &[usize], row: usize) -> bool {
         self.0.get(row).is_none_or(|by| formats.contains(by))
     }
 }
 
-/// The transform.
+/// The state of the transform.
 struct Parse {
     parsers: Vec<Box<dyn Parser>>,
     /// Names of the formats.
     formats: Arc<[String]>,
     source: Source,
     keep: Keep,
-    /// Fields with the time: each format may use another one.
+    /// Fields with timestamps; each format may use a different one.
     times: Vec<TimeField>,
     /// The formats of the rows of the current batch.
     parsed_by: ParsedBy,
@@ -168,7 +168,7 @@ impl Parse {
                 read_ns: batch.read_ns,
             };
             parser.set_header(batch.header.as_ref());
-            // Lines that the previous format could not parse are tried again as a whole.
+            // Lines that the previous format could not parse are parsed again as a whole.
             before.push(fields.take_failures());
             parser.parse(&input, &mut fields);
             let unparsed = runs_of(fields.failures());
@@ -215,7 +215,7 @@ impl Parse {
         if more > 0 { format!("{words}; and {more} more") } else { words }
     }
 
-    /// Removes the parsed text where it is not kept.
+    /// Removes the parsed text from the rows that do not keep it.
     fn keep(&self, batch: &mut Batch, source: &Column, failed: &mut Failed) {
         let left = match self.keep {
             Keep::Always => return,
@@ -234,14 +234,14 @@ impl Parse {
         let Some(column) = batch.fields.get(name).cloned() else { return };
         let mut edit = column.edit();
         let gone = (0..batch.rows()).filter(|row| !left.value(*row));
-        // A parsed field of the same name replaces it.
+        // The text stays if a parsed field of the same name has replaced it.
         let gone = gone.filter(|row| is_equal(batch, &column, source, *row));
         gone.for_each(|row| edit.set(row, Default::default()));
         batch.fields.set(edit.finish(column.name.clone()));
     }
 }
 
-/// Whether two columns of a batch have the same value in a row.
+/// Returns whether two columns of a batch have the same value in a row.
 fn is_equal(batch: &Batch, one: &Column, other: &Column, row: usize) -> bool {
     let (cell, of_other) = (one.cells()[row], other.cells()[row]);
     cell.kind() == of_other.kind()
@@ -251,7 +251,8 @@ fn is_equal(batch: &Batch, one: &Column, other: &Column, row: usize) -> bool {
 /// The reasons of lines that a format could not parse, by row.
 type Failures = HashMap<usize, &'static str>;
 
-/// Returns those of each format but the last. The first entry precedes the first format.
+/// Returns the failure reasons of each format except the last. The first entry precedes the first
+/// format.
 fn by_row(before: &[Vec<Failure>]) -> Vec<Failures> {
     let of =
         |list: &Vec<Failure>| list.iter().map(|failure| (failure.row, failure.reason)).collect();
@@ -341,8 +342,7 @@ impl Parse {
 }
 
 impl TimeField {
-    /// Stores the times in `times`; returns their number, and the rows whose time is unreadable.
-    /// read.
+    /// Stores the times in `times`. Returns their number, and the rows whose time is unreadable.
     fn read(
         &mut self,
         batch: &Batch,
@@ -365,7 +365,7 @@ impl TimeField {
                     times[row] = ns;
                     read += 1;
                 }
-                // Optional, or missing because the line could not be parsed.
+                // The field is optional, or missing because the line could not be parsed.
                 Err(None) if !self.is_required || unfit.value(row) => {}
                 Err(why) => {
                     failed.explain(|| {
@@ -394,13 +394,14 @@ impl TimeField {
         self.reader.time(column.bytes(&batch.block, cell), batch.read_ns).map_err(Some)
     }
 
-    /// Whether a row has this time.
+    /// Returns whether this timestamp applies to a row.
     #[inline]
     fn is_of(&self, row: usize, parsed_by: &ParsedBy) -> bool {
         self.formats.as_ref().is_none_or(|formats| parsed_by.is_one_of(formats, row))
     }
 
-    /// Removes the field from the rows that have this time, except from those in `unread`.
+    /// Removes the field from the rows to which this timestamp applies, except from the rows in
+    /// `unread`.
     fn leave_out(&self, batch: &mut Batch, unread: &[usize], parsed_by: &ParsedBy) {
         let Some(name) = self.field.as_ref().filter(|_| !self.keep) else { return };
         if unread.is_empty() && parsed_by.0.is_empty() {

@@ -12,31 +12,32 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Maximum memory of a compiled pattern. Bytes.
+/// Maximum memory of a compiled pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 4 << 20;
 
-/// Default replacement with `replace: text`.
+/// Default of `text`.
 const STARS: &str = "***";
 
 /// Options of transform `redact`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedactConfig {
-    /// The detectors to run.
+    /// Detectors that search for secrets and personal data.
     #[serde(default = "usual")]
     pub detect: Vec<DetectorName>,
-    /// Custom regular expressions, by name. Group 1 is hidden, or the whole match if there is no
-    /// group.
+    /// Additional regular expressions, by name. Group 1 of a match is redacted, or the whole match
+    /// if the expression has no group.
     #[serde(default)]
     pub patterns: BTreeMap<String, String>,
-    /// The only fields to search; by default all of them, and the message.
+    /// Fields to search; by default all fields and the message.
     pub fields: Option<Vec<String>>,
-    /// What replaces a hidden part.
+    /// Replacement of a redacted part.
     #[serde(default)]
     pub replace: Replace,
-    /// For `hash`: the secret key.
+    /// Secret key of the hash, for `replace: hash`; at least 8 characters, preferably from a
+    /// variable such as `${REDACT_KEY}`.
     pub key: Option<String>,
-    /// For `text`: the replacement.
+    /// Replacement text, for `replace: text`; `***` by default.
     pub text: Option<String>,
 }
 
@@ -58,17 +59,17 @@ pub enum DetectorName {
     Key,
 }
 
-/// What replaces a hidden part.
+/// Replacement of a redacted part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Replace {
-    /// The name of the detector or pattern: `[email]`.
+    /// Name of the detector or pattern, such as `[email]`.
     #[default]
     Mask,
-    /// The name and a keyed hash: equal texts stay equal, and guesses cannot be tested without the
-    /// key.
+    /// Name and a keyed hash. Equal texts have equal hashes, and readers without the key cannot
+    /// test guesses.
     Hash,
-    /// A fixed text.
+    /// A constant text.
     Text,
 }
 

@@ -13,9 +13,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteConfig {
-    /// The outputs by name, each with its condition.
+    /// Outputs by name, each with the condition that an event must satisfy.
     pub routes: IndexMap<String, Condition>,
-    /// Whether an event goes to every output whose condition it satisfies, or only to the first.
+    /// Whether an event goes to all outputs whose conditions it satisfies, or only to the first.
     #[serde(default, rename = "match")]
     pub matching: Match,
 }

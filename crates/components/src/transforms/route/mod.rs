@@ -11,18 +11,18 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Which of the matching outputs an event goes to.
+/// Outputs that an event goes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Match {
-    /// To all of them.
+    /// All matching outputs.
     #[default]
     All,
-    /// To the first, in configuration order.
+    /// The first matching output, in configuration order.
     First,
 }
 
-/// The transform.
+/// The state of the transform.
 struct Route {
     conditions: Arc<[Condition]>,
     matching: Match,
@@ -42,7 +42,7 @@ impl Map for Route {
                 out.send(index + 1, chosen);
             }
         }
-        // Exact where no event has a result, and else too few rather than too many.
+        // The number is exact if no event has a result, otherwise a lower bound.
         let unanswered = (batch.events() as u64).saturating_sub(answered);
         out.counters.noted("no_result", unanswered);
         if left.events() > 0 {

@@ -9,27 +9,28 @@ use serde::Deserialize;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Most tasks of a transform.
+/// Maximum number of tasks of a transform.
 const TASKS_MAX: usize = 100_000;
 
-/// Least memory of all groups.
+/// Smallest configurable memory of all groups.
 const MEMORY_MIN: u64 = 1 << 20;
 
 /// Options of transform `rules`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RulesConfig {
-    /// The tasks, and patterns of the files that have further ones.
+    /// Tasks, and patterns of files with further tasks such as `tasks/*.yaml`.
     #[schemars(with = "Vec<TaskOrFiles>")]
     pub tasks: Vec<TaskConfig>,
-    /// Memory of all groups, part of `limits.memory`. Beyond it, events of further groups are
-    /// counted in one group with the tag `overflow`.
+    /// Maximum memory of all groups, a part of `limits.memory`, which must be at least four times
+    /// as large. Beyond it, events of further groups are counted in one group with the tag
+    /// `overflow`.
     #[serde(default = "memory")]
     pub memory: Size,
 }
 
-/// What `tasks` lists. The tasks of files are put in the place of their pattern before the options
-/// are decoded.
+/// An entry of `tasks`. The program replaces a pattern with the tasks of its files before it
+/// decodes the options.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]

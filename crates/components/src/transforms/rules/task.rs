@@ -1,4 +1,4 @@
-//! A task as it is configured.
+//! The configuration of a task.
 
 use crate::transforms::windows::{
     Definition, Emit, TaskDefinition, check_names, escaped, is_field, is_name,
@@ -22,66 +22,69 @@ const GROUPS_MAX: usize = 20_000_000;
 /// Most sample lines of a group.
 const SAMPLES_MAX: u16 = 100;
 
-/// The message of an event.
+/// Name of the field that holds the message.
 const MESSAGE: &str = "message";
 
 /// A task: which events it takes, how it groups them, and what it makes of each group.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskConfig {
-    /// Its name, the first part of that of its metrics.
+    /// Name of the task, the first part of the names of its metrics. Unique in the transform.
     pub name: String,
-    /// Fields that it takes from an event, by name. Other names refer to fields of the event.
+    /// Fields that the task extracts from an event, by name. All other names refer to fields of the
+    /// event.
     #[serde(default)]
     pub fields: IndexMap<String, FieldConfig>,
-    /// The condition that an event must meet; without it all events count.
+    /// Condition that an event must satisfy; without it, the task counts all events.
     #[serde(default, rename = "where")]
     pub condition: Option<Condition>,
-    /// Fields whose values make a group; without them all events are one.
+    /// Fields whose values form a group; without them, all events are one group.
     #[serde(default)]
     pub group_by: Vec<String>,
-    /// The functions of a group by name: `count()`, `rate()`, `sum(field)`, ...
+    /// Functions of a group, by name: `count()`, `rate()`, `sum(field)` and others.
     pub emit: IndexMap<String, Emit>,
-    /// Length of the windows, which are aligned to the clock.
+    /// Length of the windows: whole seconds, 1s to 24h. Windows are aligned to the clock.
     #[serde(default = "one_minute")]
     pub window: Interval,
-    /// Which time decides the window of an event.
+    /// Time that selects the window of an event.
     #[serde(default)]
     pub time: Time,
-    /// How long a window by `time: log` waits for late events.
+    /// Time that a window waits for late events after its end, with `time: log`; at most 24h.
     #[serde(default)]
     pub lateness: Option<Interval>,
-    /// Maximum groups of a window; events of further groups are counted in one group with the tag
-    /// `overflow`.
+    /// Maximum number of groups in a window. Events of further groups are counted in one group with
+    /// the tag `overflow`. The limit bounds the number of metric series.
     #[serde(default = "groups_max")]
     pub groups_max: usize,
-    /// Sample lines that the results of a group have in the field `samples`.
+    /// Number of sample lines per group, up to 100, in the field `samples` of the results.
     #[serde(default)]
     pub samples: u16,
-    /// Time after the end of a window at which its results are due.
+    /// Maximum time between the end of a window and its results, which are then emitted even if the
+    /// window is incomplete; at most 24h.
     #[serde(default)]
     pub due: Option<Interval>,
-    /// Which tasks come first when memory or time is short: those with the highest number.
+    /// Priority of the task when memory or time is short. Higher numbers come first.
     #[serde(default)]
     pub priority: i32,
 }
 
-/// Which time decides the window of an event.
+/// Time that selects the window of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Time {
-    /// When it arrives at the transform.
+    /// The time when the event arrives at the transform.
     #[default]
     Arrival,
-    /// Its own.
+    /// The timestamp of the event.
     Log,
 }
 
-/// A field of a task: one of `between`, `delimited`, `regex`, `json` and `field`.
+/// A field of a task. Exactly one of `between`, `delimited`, `regex`, `json` and `field` defines
+/// it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FieldConfig {
-    /// The text between two others.
+    /// The text between two other texts.
     #[serde(default)]
     pub between: Option<Between>,
     /// A part of a text with delimiters.
@@ -90,17 +93,17 @@ pub struct FieldConfig {
     /// A group of a regular expression.
     #[serde(default)]
     pub regex: Option<Group>,
-    /// The path of a value in a text that is JSON: `request.items[0].price`. Names with other
-    /// characters are in quotes and brackets: `headers["user-agent"]`.
+    /// Path of a value in JSON text, such as `request.items[0].price`. Names with other characters
+    /// are written in brackets and quotes: `headers["user-agent"]`.
     #[serde(default)]
     pub json: Option<String>,
     /// A field of the event.
     #[serde(default)]
     pub field: Option<String>,
-    /// Field of the event that is searched: the message.
+    /// Field of the event that is searched; by default the message.
     #[serde(default)]
     pub from: Option<String>,
-    /// Its type. Text that is no such value is absent.
+    /// Type of the field. A text that does not have the type counts as missing.
     #[serde(default, rename = "type")]
     pub kind: TypeConfig,
 }
@@ -109,7 +112,7 @@ pub struct FieldConfig {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TypeConfig {
-    /// Text; with `field`, the type that it has.
+    /// Text; with `field`, the type of the event's field.
     #[default]
     String,
     /// An integer.
@@ -122,13 +125,13 @@ pub enum TypeConfig {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Between {
-    /// The text before the value; without it the value begins with the text.
+    /// Text before the value. Without it, the value begins at the start of the text.
     #[serde(default)]
     pub left: String,
-    /// Which occurrence of `left`, counted from 0. Occurrences do not overlap.
+    /// Occurrence of `left` to use, counted from 0. Occurrences do not overlap.
     #[serde(default)]
     pub index: u32,
-    /// The text after the value; without it, or if there is none, the value ends with the text.
+    /// Text after the value. Without it, or if it does not occur, the value ends with the text.
     #[serde(default)]
     pub right: String,
 }
@@ -137,9 +140,9 @@ pub struct Between {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Delimited {
-    /// The delimiter.
+    /// Delimiter between two parts.
     pub delimiter: String,
-    /// Which part, counted from 0.
+    /// Index of the part, counted from 0.
     pub index: u32,
 }
 
@@ -147,7 +150,7 @@ pub struct Delimited {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// The expression, in RE2 syntax.
+    /// Regular expression in RE2 syntax.
     pub pattern: String,
     /// Name or number of the group; 0 is the whole match.
     #[serde(default = "first_group")]
@@ -290,7 +293,7 @@ impl FieldConfig {
         } else if let Some(Group { pattern, group }) = &self.regex {
             Extraction::Group { from, pattern: pattern.clone(), group: group.clone() }
         } else if let Some(path) = &self.json {
-            // It was checked.
+            // `check` has already verified the path.
             Extraction::Json { from, path: json_path(path).unwrap_or_default() }
         } else {
             Extraction::Event(self.field.clone().unwrap_or(from))

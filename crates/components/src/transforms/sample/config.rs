@@ -12,10 +12,10 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SampleConfig {
-    /// One event in this many is kept.
+    /// Sampling ratio: one event in this many is kept.
     pub one_in: u64,
-    /// Events with the same key are kept or dropped together; by default each event is sampled on
-    /// its own.
+    /// Template for the sampling key. Events with the same key are kept or dropped together, such
+    /// as all events of a request. By default each event is sampled separately.
     pub key: Option<TextTemplate>,
 }
 

@@ -12,17 +12,18 @@ use std::time::Duration;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThrottleConfig {
-    /// Events that may pass per window.
+    /// Maximum number of events per window.
     pub events: u64,
     /// Length of the window.
     #[serde(default = "second")]
     pub window: Interval,
-    /// Each key has its own window; without it all events share one.
+    /// Template for the key of an event. Each key has a separate window; without `key`, all events
+    /// share one window.
     pub key: Option<TextTemplate>,
     /// What happens to events beyond the limit.
     #[serde(default)]
     pub on_excess: OnExcess,
-    /// Maximum keys tracked; further keys share one window.
+    /// Maximum number of tracked keys; further keys share one window.
     #[serde(default = "keys_max")]
     pub keys_max: usize,
 }
@@ -31,10 +32,10 @@ pub struct ThrottleConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExcess {
-    /// They are dropped and counted.
+    /// The events are dropped and counted.
     #[default]
     Drop,
-    /// They pass, and the source is slowed down.
+    /// The events pass, and the source is slowed down, so that files lose nothing.
     Slow,
 }
 

@@ -1,4 +1,4 @@
-//! What a task emits of a group: functions of fields.
+//! The functions that a task computes over the events of a group.
 
 use millstream_rules::{Accumulator, Input};
 use schemars::JsonSchema;
@@ -6,10 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
-/// Most texts that `top` can be asked for.
+/// Largest number of texts in the result of `top`.
 const TOP_MAX: u16 = 100;
 
-/// Counters of a `top` per text that it is asked for: the more, the smaller its error.
+/// Counters of `top` per requested text. More counters make the error smaller.
 const COUNTERS_PER_TEXT: u16 = 10;
 
 /// A function of the events of a group.
@@ -20,7 +20,7 @@ pub struct Emit(#[schemars(with = "String")] Function);
 /// A function and its arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Function {
-    /// Number of events, or of those whose field is a number.
+    /// Number of events, or of events whose field is a number.
     Count(Option<String>),
     /// Events per second, or the sum of a field per second.
     Rate(Option<String>),
@@ -40,7 +40,7 @@ pub enum Function {
 
 use Function::*;
 
-/// What the functions look like.
+/// Advice about the syntax of functions, for errors.
 const ADVICE: &str = "write count(), rate(), one of count, rate, sum, min, max, avg, last and \
                       distinct with a field, as in sum(bytes), quantile(bytes, 0.99) or top(path, 10)";
 
@@ -50,7 +50,7 @@ impl Emit {
         &self.0
     }
 
-    /// Returns the field that it reads.
+    /// Returns the field that the function reads.
     pub fn field(&self) -> Option<&str> {
         match &self.0 {
             Count(field) | Rate(field) => field.as_deref(),
@@ -65,12 +65,12 @@ impl Emit {
         }
     }
 
-    /// Whether results of several windows add up.
+    /// Returns whether the results of several windows can be added.
     pub fn is_delta(&self) -> bool {
         matches!(self.0, Count(_) | Sum(_) | Top(..))
     }
 
-    /// Returns what must be kept of a group's events.
+    /// Returns the accumulators that the function needs, with their fields.
     pub fn inputs(&self) -> Vec<Input> {
         let input = |accumulator, field: &String| Input { accumulator, field: Some(field.clone()) };
         match &self.0 {
@@ -93,7 +93,7 @@ impl Emit {
     }
 }
 
-/// Whether a text is a field, not a template or an expression.
+/// Returns whether a text is the name of a field, not a template or an expression.
 pub fn is_field(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || "(){}*<>=,\"'".contains(c))
 }
@@ -119,8 +119,8 @@ impl FromStr for Emit {
     }
 }
 
-/// Returns the function of a name and its arguments; else what is wrong with them, or `None` if
-/// there is no such function.
+/// Parses a function call. The error says what is wrong with the arguments; it is `None` if no
+/// function has this name.
 fn parse(name: &str, arguments: &[&str]) -> Result<Function, Option<&'static str>> {
     let field = |arguments: &[&str]| match arguments {
         [field] => Ok((*field).to_owned()),

@@ -1,4 +1,4 @@
-//! The options `mode` and `process`: where the code of a component runs.
+//! The options `mode` and `process`, which define where the code of a component runs.
 
 use super::java::Place;
 use crate::component::BuildCx;
@@ -11,18 +11,18 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JvmMode {
-    /// In the JVM of the agent's own process.
+    /// In the JVM inside the agent.
     #[default]
     InProcess,
-    /// In a separate process.
+    /// In the JVM of a separate process.
     Process,
 }
 
-/// The name of a process in options.
+/// Name of a separate process, as an option.
 pub type ProcessName = Option<String>;
 
 impl JvmMode {
-    /// Checks the option `process` beside this mode.
+    /// Checks the option `process` for this mode.
     pub fn check(self, process: &ProcessName) -> Option<OptionError> {
         let name = process.as_deref()?;
         if self != JvmMode::Process {
@@ -37,13 +37,13 @@ impl JvmMode {
         (!is_name).then(|| OptionError::new("/process", message))
     }
 
-    /// Returns the name of the process; `None` inside the agent's.
+    /// Returns the name of the separate process; `None` for the JVM inside the agent.
     pub fn process(self, process: &ProcessName) -> Option<&str> {
         let name = process.as_deref().unwrap_or(DEFAULT_PROCESS);
         (self == JvmMode::Process).then_some(name)
     }
 
-    /// Returns where the code runs.
+    /// Returns the JVM in which the code runs.
     pub fn place<'a>(self, process: &'a ProcessName, cx: &BuildCx<'a>) -> Place<'a> {
         match self.process(process) {
             None => Place::Inside(cx.jvm),

@@ -1,10 +1,10 @@
-//! Checks of settings that are passed on to librdkafka.
+//! Checks of settings that components pass through to librdkafka.
 
 use super::OptionValue;
 use millstream_model::OptionError;
 use std::collections::BTreeMap;
 
-/// Settings of every client that are set by options here.
+/// Settings of every client that components set from other options, by name.
 const OF_CONNECTION: &[(&str, &str)] = &[
     ("bootstrap.servers", "brokers"),
     ("metadata.broker.list", "brokers"),
@@ -21,16 +21,16 @@ const OF_CONNECTION: &[(&str, &str)] = &[
     ("ssl.endpoint.identification.algorithm", "tls.verify_hostname"),
 ];
 
-/// Prefixes of settings for tests of the library.
+/// Prefixes of settings that exist only for the tests of librdkafka.
 const REFUSED_PREFIXES: &[&str] = &["test.", "internal."];
 
-/// Whether a client without this setting connects to nothing and reads no file.
+/// Returns whether a setting makes a client connect to brokers or read a file.
 pub fn is_of_connection(key: &str) -> bool {
     key == "bootstrap.servers" || key.ends_with(".location")
 }
 
-/// Returns the errors in `options`. Settings in `own` are set by another option; those that
-/// `is_refused` would break a guarantee.
+/// Returns the errors in `options`. `own` lists the settings that another option sets. Settings for
+/// which `is_refused` is true would break a guarantee.
 pub fn check_options(
     options: &BTreeMap<String, OptionValue>,
     own: &[(&str, &str)],
@@ -43,7 +43,7 @@ pub fn check_options(
         if is_refused(key, value) || REFUSED_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) {
             return Some("would break a guarantee of this component; remove it".into());
         }
-        // The message leaves out the value, which may be a secret.
+        // The message omits the value, which may be a secret.
         let refused = millstream_kafka::check(key, &value.to_string()).err()?;
         Some(format!("librdkafka rejects it ({refused}); see its list of settings"))
     };

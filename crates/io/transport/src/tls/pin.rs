@@ -14,12 +14,12 @@ use std::fmt;
 pub enum PinOption {
     /// One fingerprint.
     One(String),
-    /// Several, such as those before and after a renewal.
+    /// Several fingerprints, for example before and after a renewal.
     Many(Vec<String>),
 }
 
 impl PinOption {
-    /// Returns the fingerprints as they are written.
+    /// Returns the fingerprints as they are written in the options.
     pub fn texts(&self) -> &[String] {
         match self {
             PinOption::One(text) => std::slice::from_ref(text),
@@ -32,21 +32,21 @@ impl PinOption {
 /// in the options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pin {
-    /// The hash of a certificate in DER, as lower-case hex: what `openssl x509 -fingerprint -sha256`
-    /// and Elasticsearch print.
+    /// Hash of a certificate in DER, as lower-case hex, as printed by
+    /// `openssl x509 -fingerprint -sha256` and Elasticsearch.
     Certificate(String),
-    /// The hash of a public key in DER (SPKI), as Base64: what `curl --pinnedpubkey` takes.
+    /// Hash of a public key in DER (SPKI), as Base64, as accepted by `curl --pinnedpubkey`.
     PublicKey(String),
 }
 
-/// How a fingerprint is written, for errors.
+/// Advice about the syntax of a fingerprint, for errors.
 const FORMS: &str = "write sha256: and 64 hex digits for a certificate, as \
     `openssl x509 -noout -fingerprint -sha256` prints them, or sha256// and 44 characters of Base64 \
     for a public key, as `curl --pinnedpubkey` takes them";
 
 impl Pin {
-    /// Parses a fingerprint. That of a certificate may have colons, and before it `sha256:`, nothing, or
-    /// what `openssl` prints.
+    /// Parses a fingerprint. A certificate fingerprint may contain colons, and may begin with
+    /// `sha256:` or with the prefix that `openssl` prints.
     ///
     /// # Errors
     /// If it is in none of the forms; the message says what to write.
@@ -78,8 +78,8 @@ impl Pin {
     }
 }
 
-/// Returns the hash of a certificate without `sha256:`, or without the `sha256 Fingerprint=` of openssl,
-/// whose case depends on its release.
+/// Returns the hash of a certificate without the prefix `sha256:`, or without the prefix
+/// `sha256 Fingerprint=` of openssl, whose case depends on its release.
 fn without_prefix(text: &str) -> &str {
     match text.split_once('=') {
         Some((name, hash)) if name.trim().eq_ignore_ascii_case("sha256 fingerprint") => hash.trim(),
@@ -96,7 +96,8 @@ impl fmt::Display for Pin {
     }
 }
 
-/// Whether a text is 32 bytes in Base64. The last digit has two unused bits, which are 0.
+/// Returns whether a text is 32 bytes in Base64. The last digit has two unused bits, which must be
+/// 0.
 fn is_base64_hash(text: &str) -> bool {
     let Some(digits) = text.strip_suffix('=') else { return false };
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || b"+/".contains(&byte);
@@ -112,11 +113,11 @@ fn is_base64_hash(text: &str) -> bool {
     expected.iter().map(Pin::to_string).collect::<Vec<_>>().join(" or ")
 )]
 pub struct PinMismatch {
-    /// The fingerprint of the server's certificate.
+    /// Fingerprint of the server's certificate.
     pub certificate: Pin,
-    /// The fingerprint of its public key.
+    /// Fingerprint of the server's public key.
     pub key: Pin,
-    /// The fingerprints of the options.
+    /// Fingerprints in the options.
     pub expected: Vec<Pin>,
 }
 
