@@ -104,7 +104,7 @@ fn is_ours(host: &str, listen: IpAddr, local: IpAddr) -> bool {
     address.is_loopback() || address == listen.to_canonical() || address == local.to_canonical()
 }
 
-/// Whether an origin is exactly this host and port.
+/// Returns whether an origin is exactly this host and port.
 fn is_same(origin: &str, host: &str) -> bool {
     let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))

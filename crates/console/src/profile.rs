@@ -102,7 +102,7 @@ fn state() -> Reply {
     as_json(StatusCode::OK, &Shown { running, id, remaining_seconds: remaining, continuous })
 }
 
-/// Whether a profile of a client runs.
+/// Returns whether a profile of a client runs.
 fn is_running() -> bool {
     JOB.lock().as_ref().is_some_and(Job::is_running)
 }

@@ -109,7 +109,7 @@ impl Answer {
     }
 }
 
-/// Whether a path needs no token.
+/// Returns whether a path needs no token.
 pub fn is_open(path: &str) -> bool {
     ROUTES.iter().any(|route| route.open && route.path == path)
 }
@@ -185,7 +185,7 @@ struct SinkState {
     disk_buffer: Option<DiskBufferSnapshot>,
 }
 
-/// Whether a component does not fail to listen.
+/// Returns whether a component does not fail to listen.
 fn listens(component: &ComponentSnapshot) -> bool {
     component.failure.as_ref().is_none_or(|failure| failure.kind != LISTEN)
 }

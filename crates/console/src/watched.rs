@@ -24,7 +24,7 @@ impl Progress {
         self.is_lasting.store(is_lasting, Ordering::Relaxed);
     }
 
-    /// Whether the response lasts until the client goes away.
+    /// Returns whether the response lasts until the client goes away.
     pub fn is_lasting(&self) -> bool {
         self.is_lasting.load(Ordering::Relaxed)
     }

@@ -158,7 +158,7 @@ pub fn instead(kind: Kind, given: &str) -> Option<&'static str> {
     INSTEAD.iter().find(is_it).map(|(_, _, advice)| *advice)
 }
 
-/// Whether other agents have a type of that name that has no counterpart here yet.
+/// Returns whether other agents have a type of that name that has no counterpart here yet.
 pub fn is_not_yet(kind: Kind, given: &str) -> bool {
     NOT_YET.iter().any(|(of, names)| *of == kind && names.contains(&given))
 }

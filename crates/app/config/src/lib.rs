@@ -154,7 +154,7 @@ pub struct Component {
 }
 
 impl Component {
-    /// Whether the component is unchanged; its inputs, pace and buffer may differ.
+    /// Returns whether the component is unchanged; its inputs, pace and buffer may differ.
     pub fn is_same(&self, other: &Component) -> bool {
         let of = |c: &Component| {
             (c.kind, c.id.clone(), c.type_name, c.attributes.clone(), c.host.clone())

@@ -119,7 +119,7 @@ impl Merger<'_> {
     }
 }
 
-/// Whether the entry's key is new; a duplicate is reported.
+/// Returns whether the entry's key is new; a duplicate is reported.
 fn once(known: &mut HashMap<String, Place>, entry: &Entry, faults: &mut Vec<Fault>) -> bool {
     if let Some(first) = known.get(&entry.key) {
         faults.push(twice(&entry.key, &entry.place, first));
@@ -129,7 +129,7 @@ fn once(known: &mut HashMap<String, Place>, entry: &Entry, faults: &mut Vec<Faul
     true
 }
 
-/// Whether `name` is a valid id: without dots, which separate an id from its output.
+/// Returns whether `name` is a valid id: without dots, which separate an id from its output.
 fn is_id(name: &str) -> bool {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')

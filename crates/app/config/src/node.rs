@@ -97,7 +97,7 @@ impl Node {
         self.scalar().filter(|scalar| scalar.data == Data::Text).map(|scalar| scalar.text.as_str())
     }
 
-    /// Whether nothing was written: only `key:`, `~` or `null`.
+    /// Returns whether nothing was written: only `key:`, `~` or `null`.
     pub fn is_null(&self) -> bool {
         self.scalar().is_some_and(|scalar| scalar.data == Data::Null)
     }
@@ -119,7 +119,7 @@ impl Node {
         }
     }
 
-    /// Whether a variable could not be substituted here or below.
+    /// Returns whether a variable could not be substituted here or below.
     pub fn has_hole(&self) -> bool {
         match &self.value {
             Value::Hole => true,

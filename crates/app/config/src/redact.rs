@@ -105,7 +105,7 @@ pub fn redacted(
     redacted
 }
 
-/// Whether an option or a variable of this name is secret. The name of a file is not.
+/// Returns whether an option or a variable of this name is secret. The name of a file is not.
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_lowercase();
     let is_file = name.ends_with("_file") || name.ends_with(".location");
@@ -172,7 +172,7 @@ enum Place<'p> {
 }
 
 impl Place<'_> {
-    /// Whether the names below may be the data of users, too.
+    /// Returns whether the names below may be the data of users, too.
     fn hides_names(&self) -> bool {
         match self {
             Place::Shown(_) => false,
@@ -294,15 +294,16 @@ fn hide(scalar: &mut Scalar) {
     }
 }
 
-/// Whether a text is one variable without a default.
+/// Returns whether a text is one variable without a default.
 fn is_variable(text: &str) -> bool {
     let name = text.strip_prefix("${").and_then(|text| text.strip_suffix('}'));
     name.is_some_and(|name| !name.contains(['$', '{', '}']) && !name.contains(":-"))
 }
 
-/// Whether the first `length` bytes of what follows `://` may be the beginning of a user and a password that
-/// has a `/`, `?` or `#`, as `me:pa` of `http://me:pa/ss@host`. Such a URL is not valid. A port and a path
-/// look the same, so that an address with an `@` in its path is hidden, too.
+/// Returns whether the first `length` bytes of what follows `://` may be the beginning of a user
+/// and a password that has a `/`, `?` or `#`, as `me:pa` of `http://me:pa/ss@host`. Such a URL is
+/// not valid. A port and a path look the same, so that an address with an `@` in its path is
+/// hidden, too.
 pub fn is_cut_password(rest: &[u8], length: usize) -> bool {
     let (authority, behind) = rest.split_at(length);
     let user = authority.split(|byte| *byte == b'@').next().unwrap_or_default();

@@ -107,7 +107,7 @@ fn mark_whole<'s>(
     }
 }
 
-/// Whether no word continues at a position.
+/// Returns whether no word continues at a position.
 fn is_boundary(message: &[char], at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|before| message.get(before));
     let is_word = |c: Option<&char>| c.is_some_and(|c| c.is_alphanumeric());

@@ -22,7 +22,7 @@ pub fn syntax_fault(file: &Arc<str>, text: &str, error: &ScanError) -> Fault {
     Fault::new(&place, format!("not YAML: {info}"), syntax_advice(info))
 }
 
-/// Whether the error is at the brace of a `${`, which starts a map in YAML.
+/// Returns whether the error is at the brace of a `${`, which starts a map in YAML.
 fn is_variable(text: &str, marker: &Marker) -> bool {
     let line = text.lines().nth(marker.line().saturating_sub(1)).unwrap_or_default();
     let mut around = line.chars().skip(marker.col().saturating_sub(1));

@@ -148,7 +148,7 @@ pub fn options_of(
     if faults.is_empty() { Ok(json!({ KEY: tasks })) } else { Err(faults) }
 }
 
-/// Whether the options of a schema list task files.
+/// Returns whether the options of a schema list task files.
 fn takes_files(schema: &Json) -> bool {
     schema.pointer("/properties/tasks").is_some() && schema.to_string().contains(FORMAT)
 }

@@ -75,7 +75,7 @@ impl Segments {
         self.place.next
     }
 
-    /// Whether the next frame begins another segment, and so must say everything.
+    /// Returns whether the next frame begins another segment, and so must say everything.
     pub fn begins_segment(&self) -> bool {
         let Place { length, base, .. } = self.place;
         length == 0 || length > SEGMENT_BYTES_MIN.max(base * GROWTH_MAX)

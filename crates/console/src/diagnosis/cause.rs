@@ -178,7 +178,7 @@ impl Cause {
         self.row().hold_seconds
     }
 
-    /// Whether it is about what the lines look like.
+    /// Returns whether it is about what the lines look like.
     pub fn is_about_content(self) -> bool {
         matches!(
             self,

@@ -49,7 +49,7 @@ impl Finding {
         self.with(name, (value * 1e3).round() / 1e3)
     }
 
-    /// Whether an endpoint refuses all events for their content.
+    /// Returns whether an endpoint refuses all events for their content.
     pub fn has_all_refused(&self) -> bool {
         let is_refusal = self.numbers.contains_key("refused");
         self.cause == Cause::EndpointRefuses && self.status == Status::Late && is_refusal

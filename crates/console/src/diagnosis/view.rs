@@ -337,7 +337,8 @@ impl<'a> View<'a> {
         progress.map(|of| of.oldest_seconds).fold(0.0, f64::max)
     }
 
-    /// Whether a sink has not delivered all of its events: what is in the sink's disk buffer counts.
+    /// Returns whether a sink has not delivered all of its events: what is in the sink's disk
+    /// buffer counts.
     pub fn waits_for_delivery(&self, sink: &str) -> bool {
         let is_owed = |component: &ComponentSnapshot| {
             let mut progress = component.sinks.iter().filter(|progress| progress.sink == sink);
@@ -351,8 +352,8 @@ impl<'a> View<'a> {
         is_owed(self.source.now) || behind().any(is_owed) || behind().any(is_buffered)
     }
 
-    /// Whether it is late, and what is unread, in bytes or records, takes seconds to read. What was read
-    /// and is on its way to a sink is no backlog.
+    /// Returns whether it is late, and what is unread, in bytes or records, takes seconds to read.
+    /// What was read and is on its way to a sink is no backlog.
     pub fn has_backlog(&self) -> bool {
         let unread = self.source.now.sinks.iter().map(|of| of.lag.saturating_sub(of.unsettled));
         let read = match self.source.now.type_name {
@@ -363,7 +364,7 @@ impl<'a> View<'a> {
         self.is_late() && unread.max().unwrap_or(0) as f64 > BACKLOG_SECONDS * rate
     }
 
-    /// Whether it is behind, and will be for a while.
+    /// Returns whether it is behind, and will be for a while.
     pub fn is_late(&self) -> bool {
         let (lag, change) = self.lag();
         let is_shrinking = change < 0.0 && lag as f64 / -change < LATE_AFTER;

@@ -300,7 +300,7 @@ impl Consumer {
         Ok(unassign(&self.0.client, &list)?)
     }
 
-    /// Whether a member keeps the partitions that a rebalance does not name.
+    /// Returns whether a member keeps the partitions that a rebalance does not name.
     pub fn is_cooperative(&self) -> bool {
         matches!(self.0.client.rebalance_protocol(), RebalanceProtocol::Cooperative)
     }

@@ -24,7 +24,7 @@ pub enum AuthOptions {
     Basic {
         /// User name.
         user: String,
-        /// Password; `password_file` keeps it out of the configuration.
+        /// Password; better in a file, see `password_file`.
         #[serde(default)]
         password: Option<String>,
         /// File with the password; read again when it changes.
@@ -33,7 +33,7 @@ pub enum AuthOptions {
     },
     /// A bearer token.
     Bearer {
-        /// Token; `token_file` keeps it out of the configuration.
+        /// Token; better in a file, see `token_file`.
         #[serde(default)]
         token: Option<String>,
         /// File with the token; read again when it changes.
@@ -42,7 +42,7 @@ pub enum AuthOptions {
     },
     /// An API key of Elasticsearch.
     ApiKey {
-        /// Key as Elasticsearch encodes it; `key_file` keeps it out of the configuration.
+        /// Key as Elasticsearch encodes it; better in a file, see `key_file`.
         #[serde(default)]
         key: Option<String>,
         /// File with the key; read again when it changes.
@@ -53,7 +53,7 @@ pub enum AuthOptions {
     Header {
         /// Name of the header.
         name: String,
-        /// Value of the header; `value_file` keeps it out of the configuration.
+        /// Value of the header; better in a file, see `value_file`.
         #[serde(default)]
         value: Option<String>,
         /// File with the value; read again when it changes.

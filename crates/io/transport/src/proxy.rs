@@ -175,7 +175,7 @@ impl Environment {
     }
 }
 
-/// Whether a host is the agent's own: proxies do not reach it.
+/// Returns whether a host is the agent's own: proxies do not reach it.
 fn is_loopback(host: &str) -> bool {
     let is_address = |address: IpAddr| address.to_canonical().is_loopback();
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_address)

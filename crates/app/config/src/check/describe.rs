@@ -121,7 +121,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Whether the value would be valid inside a list.
+    /// Returns whether the value would be valid inside a list.
     fn fits_as_item(&self, node: &Node, leaves: &[&'a Json]) -> bool {
         let mut items = leaves.iter().filter_map(|leaf| leaf.get("items"));
         !node.is_null()

@@ -210,7 +210,7 @@ fn type_of(value: &Json) -> &'static str {
     }
 }
 
-/// Whether the schema allows the type of this value.
+/// Returns whether the schema allows the type of this value.
 fn accepts(leaf: &Json, node: &Node) -> bool {
     let types = types(leaf);
     let fits = |name: &&str| match &node.value {

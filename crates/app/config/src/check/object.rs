@@ -76,8 +76,8 @@ impl<'a> Views<'a> {
         schemas.into_iter().find(|schema| **schema != Json::Bool(false))
     }
 
-    /// Whether only named keys are allowed. True for every map with named keys, even if the option
-    /// type does not say so, as types with flattened parts cannot.
+    /// Returns whether only named keys are allowed. True for every map with named keys, even if the
+    /// option type does not say so, as types with flattened parts cannot.
     fn is_closed(&self) -> bool {
         let has = |name| self.parts.iter().any(|part| part.get(name).is_some());
         !self.partial

@@ -78,7 +78,7 @@ fn retype_scalar(node: &mut Node, parts: &[&Json]) {
     }
 }
 
-/// Whether a schema allows the type of a value.
+/// Returns whether a schema allows the type of a value.
 fn takes(parts: &[&Json], node: &Node) -> bool {
     let names_type = |part: &&&Json| !types(part).is_empty();
     parts.iter().filter(names_type).any(|part| accepts(part, node))

@@ -64,7 +64,7 @@ impl Route {
     }
 }
 
-/// Whether a template may render this path.
+/// Returns whether a template may render this path.
 fn is_path(path: &str) -> bool {
     !path.is_empty() && !path.ends_with('/') && !path.contains('\0')
 }

@@ -40,7 +40,7 @@ pub struct KafkaConfig {
     /// TLS settings of the connections.
     #[serde(default)]
     pub tls: Option<Tls>,
-    /// SASL credentials of the agent.
+    /// SASL authentication of the agent.
     #[serde(default)]
     pub sasl: Option<Sasl>,
     /// Maximum number of distinct topics in one run of the agent; events for further topics are

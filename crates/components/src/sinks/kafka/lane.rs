@@ -444,8 +444,8 @@ impl KafkaLane {
         Ok(())
     }
 
-    /// Whether a record stopped the client a while ago. Such a client (librdkafka 2.12) sometimes
-    /// keeps the records behind that one without reporting them.
+    /// Returns whether a record stopped the client a while ago. Such a client (librdkafka 2.12)
+    /// sometimes keeps the records behind that one without reporting them.
     fn look_for_stop(&mut self) -> bool {
         if let Some(last_error) = self.client.as_ref().and_then(|client| client.take_last_error()) {
             if errors::is_consequence(last_error.0) {

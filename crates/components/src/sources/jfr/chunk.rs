@@ -187,12 +187,12 @@ impl ChunkTail {
         self.is_complete().then_some(end)
     }
 
-    /// Whether nothing is added any more.
+    /// Returns whether nothing is added any more.
     pub fn is_complete(&self) -> bool {
         self.header.state == ChunkState::Complete || self.is_replaced
     }
 
-    /// Whether its file has another recording now.
+    /// Returns whether its file has another recording now.
     pub fn is_replaced(&self) -> bool {
         self.is_replaced
     }
@@ -202,23 +202,23 @@ impl ChunkTail {
         self.grown
     }
 
-    /// Whether its header should be read again: if it is time, or `at_once`.
+    /// Returns whether its header should be read again: if it is time, or `at_once`.
     pub fn is_due(&self, now: EngineTime, at_once: bool) -> bool {
         !self.is_complete() && (at_once || now >= self.looked + LOOK_INTERVAL)
     }
 
-    /// Whether some sink has read all of it.
+    /// Returns whether some sink has read all of it.
     pub fn is_passed(&self) -> bool {
         self.is_complete() && self.cursors.head() >= self.end()
     }
 
-    /// Whether a sink has something to read. In a copy that is shorter than the one that was read
-    /// before, positions may be beyond the end.
+    /// Returns whether a sink has something to read. In a copy that is shorter than the one that
+    /// was read before, positions may be beyond the end.
     fn is_behind(&self) -> bool {
         self.cursors.list().iter().any(|cursor| cursor.position < self.end())
     }
 
-    /// Whether every sink has read all of it.
+    /// Returns whether every sink has read all of it.
     pub fn is_read(&self) -> bool {
         !self.is_behind() && self.fill.is_none()
     }
@@ -435,7 +435,7 @@ impl ChunkTail {
     }
 }
 
-/// Whether the period in which the fill was begun is over.
+/// Returns whether the period in which the fill was begun is over.
 fn is_over(fill: &Fill, period: Duration, now: Now) -> bool {
     let number = |ns: i64| ns.div_euclid(period.as_nanos() as i64);
     number(now.unix_ns) != number(fill.begun.unix_ns)

@@ -240,7 +240,7 @@ impl Recordings {
     }
 }
 
-/// Whether no path leads to an open file.
+/// Returns whether no path leads to an open file.
 pub fn is_deleted(file: &RecordedFile) -> io::Result<bool> {
     Ok(file.file().metadata()?.nlink() == 0)
 }

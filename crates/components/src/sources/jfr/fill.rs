@@ -126,12 +126,12 @@ impl Fill {
         self.logs.push((offset, log_event));
     }
 
-    /// Whether it must be emitted before more is added.
+    /// Returns whether it must be emitted before more is added.
     pub fn is_full(&self) -> bool {
         self.bytes >= BYTES_MAX || self.rows >= ROWS_MAX
     }
 
-    /// Whether nothing would be emitted.
+    /// Returns whether nothing would be emitted.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
@@ -141,8 +141,8 @@ impl Fill {
         self.bytes
     }
 
-    /// Whether the events have others beside them that count the same: an error has an event
-    /// `jdk.JavaErrorThrow`, and events `jdk.JavaExceptionThrow`.
+    /// Returns whether the events have others beside them that count the same: an error has an
+    /// event `jdk.JavaErrorThrow`, and events `jdk.JavaExceptionThrow`.
     pub fn is_counted_twice(&self, (window, kind, tags): (Window, usize, TagSetId)) -> bool {
         kind == EXCEPTION_THROW && self.values.contains_key(&(window, ERROR_THROW, tags))
     }

@@ -265,7 +265,7 @@ impl JfrSource {
         }
     }
 
-    /// Whether a deleted file has data that was not read.
+    /// Returns whether a deleted file has data that was not read.
     fn owes_deleted(&self) -> bool {
         let is_owed =
             |chunk: &ChunkTail| !chunk.is_read() && is_deleted(&chunk.file).unwrap_or(false);

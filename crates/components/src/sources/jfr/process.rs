@@ -101,7 +101,7 @@ impl Process {
     }
 }
 
-/// Whether a process has a file open.
+/// Returns whether a process has a file open.
 fn has_open(pid: u64, file: &File) -> bool {
     let Ok(own) = file.metadata() else { return false };
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };

@@ -32,7 +32,7 @@ pub struct Ready {
 }
 
 impl Built {
-    /// Whether it is called at intervals.
+    /// Returns whether it is called at intervals.
     pub fn has_interval(&self) -> bool {
         self.spec.interval_ms > 0
     }

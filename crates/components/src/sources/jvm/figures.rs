@@ -77,7 +77,7 @@ impl Figures {
         Figures { component, process, number, seen: Mutex::default() }
     }
 
-    /// Whether a call has ended and none runs.
+    /// Returns whether a call has ended and none runs.
     pub fn has_collected(&self) -> bool {
         let seen = self.seen.lock();
         let has = |of: &CollectorStats| of.calls > 0 && of.state == CollectorState::Waiting;

@@ -94,7 +94,7 @@ impl JvmSource {
         }
     }
 
-    /// Whether the only call of a run with `--until-eof` has ended.
+    /// Returns whether the only call of a run with `--until-eof` has ended.
     fn has_collected(&self) -> bool {
         let ready = self.ready.as_ref().filter(|_| self.built.has_interval());
         ready.is_some_and(|ready| ready.figures.has_collected())

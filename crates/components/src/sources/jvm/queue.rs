@@ -36,7 +36,7 @@ struct State {
 }
 
 impl State {
-    /// Whether the chunk that waits may come: one that exceeds a block alone.
+    /// Returns whether the chunk that waits may come: one that exceeds a block alone.
     fn has_room(&self) -> bool {
         let bytes = self.waiting.as_ref().map_or(0, |(chunk, _)| chunk.bytes());
         !self.is_paused && (self.bytes == 0 || self.bytes.saturating_add(bytes) <= BLOCK_BYTES)
@@ -71,7 +71,7 @@ impl Queue {
         self.settle(state);
     }
 
-    /// Whether everything that came was read.
+    /// Returns whether everything that came was read.
     pub fn is_empty(&self) -> bool {
         self.state.lock().bytes == 0
     }

@@ -55,7 +55,7 @@ pub struct KafkaConfig {
     /// TLS settings of the connections.
     #[serde(default)]
     pub tls: Option<Tls>,
-    /// SASL credentials of the agent.
+    /// SASL authentication of the agent.
     #[serde(default)]
     pub sasl: Option<Sasl>,
     /// Settings of librdkafka, passed through unchanged.

@@ -169,7 +169,7 @@ impl Fill {
         self.builder.rows()
     }
 
-    /// Whether it takes another record of `bytes`.
+    /// Returns whether it takes another record of `bytes`.
     #[inline]
     pub fn fits(&self, bytes: usize) -> bool {
         self.used + bytes <= self.block.capacity() && !self.builder.is_full()
@@ -208,7 +208,7 @@ impl Fill {
         self.closed = (self.rows(), self.used);
     }
 
-    /// Whether records are in no segment yet.
+    /// Returns whether records are in no segment yet.
     pub fn has_open_rows(&self) -> bool {
         self.rows() > self.closed.0
     }

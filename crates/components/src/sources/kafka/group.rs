@@ -231,8 +231,8 @@ impl Member {
         }
     }
 
-    /// Whether an error is over, now that partitions are assigned, and these records have come: one of a
-    /// topic may be about another than theirs.
+    /// Returns whether an error is over, now that partitions are assigned, and these records have
+    /// come: one of a topic may be about another than theirs.
     fn is_over(&self, error: &Reported, records: &[Part]) -> bool {
         let is_owned = |topic: &String| self.owned.keys().any(|at| *at.topic == **topic);
         match &error.topic {

@@ -68,7 +68,7 @@ fn text(json: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// Whether it is an id that Millstream gave: `FILE_ID-OFFSET`, perhaps with ordinals.
+/// Returns whether it is an id that Millstream gave: `FILE_ID-OFFSET`, perhaps with ordinals.
 fn is_own(id: &[u8]) -> bool {
     let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
     let mut parts = id.split(|byte| *byte == b'-');

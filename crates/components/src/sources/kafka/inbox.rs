@@ -76,7 +76,7 @@ impl Inbox {
         Some(chunk)
     }
 
-    /// Whether nothing waits.
+    /// Returns whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.state.lock().0.is_empty()
     }

@@ -112,7 +112,7 @@ impl KafkaSource {
         })
     }
 
-    /// Whether every assigned partition was read to its end.
+    /// Returns whether every assigned partition was read to its end.
     fn is_at_end(&self) -> bool {
         let is_settled = self.shared.is_settled.load(Ordering::Acquire);
         if !is_settled || self.chunk.is_some() || !self.shared.inbox.is_empty() {
@@ -207,7 +207,7 @@ impl Drop for KafkaSource {
     }
 }
 
-/// Whether records of a partition may still be settled.
+/// Returns whether records of a partition may still be settled.
 fn is_live(phase: Phase) -> bool {
     phase != Phase::Closed
 }

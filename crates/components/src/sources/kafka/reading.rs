@@ -32,7 +32,7 @@ struct Active {
 }
 
 impl Again {
-    /// Whether nothing is to be read again.
+    /// Returns whether nothing is to be read again.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.active.is_none()
     }

@@ -122,7 +122,7 @@ impl<'a> Reading<'a> {
         none.unwrap_or_else(|error| log::debug!("reading again: {}", error.message));
     }
 
-    /// Whether the range is still this agent's to read.
+    /// Returns whether the range is still this agent's to read.
     fn is_wanted(&self) -> bool {
         !self.shared.is_stopping() && self.partition.state.lock().phase != Phase::Closed
     }

@@ -69,7 +69,7 @@ impl Shared {
         })
     }
 
-    /// Whether the threads end.
+    /// Returns whether the threads end.
     pub fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Acquire)
     }
@@ -122,7 +122,7 @@ impl Shared {
         }
     }
 
-    /// Whether an error is reported that is not over.
+    /// Returns whether an error is reported that is not over.
     pub fn is_failing(&self) -> bool {
         self.reported.lock().is_some()
     }

@@ -256,7 +256,7 @@ impl MetricRows {
         self.intervals.push(self.interval);
     }
 
-    /// Whether there are no events.
+    /// Returns whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }

@@ -138,7 +138,7 @@ impl LogEventRows {
         self.waiting.extend(log_events);
     }
 
-    /// Whether the queue is empty.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

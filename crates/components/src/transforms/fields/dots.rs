@@ -83,7 +83,7 @@ impl ReplaceDots {
     }
 }
 
-/// Whether a value has members, or may contain values that have.
+/// Returns whether a value has members, or may contain values that have.
 fn is_nested(cell: Cell) -> bool {
     matches!(cell.kind(), CellKind::Object | CellKind::Array | CellKind::Members)
 }

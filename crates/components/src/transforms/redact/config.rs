@@ -22,7 +22,7 @@ const STARS: &str = "***";
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedactConfig {
-    /// Detectors that search for secrets and personal data.
+    /// Detectors to run.
     #[serde(default = "usual")]
     pub detect: Vec<DetectorName>,
     /// Additional regular expressions, by name. Group 1 of a match is redacted, or the whole match

@@ -58,7 +58,7 @@ impl Delay {
         (now.since_start - self.ended) + self.behind
     }
 
-    /// Whether results that are there now are later than they are due.
+    /// Returns whether results that are there now are later than they are due.
     pub fn is_overdue(&self, now: Now) -> bool {
         let since_ns = (now.since_start - self.ended).as_nanos() as i64;
         self.due_ns.is_some_and(|due_ns| since_ns > due_ns)

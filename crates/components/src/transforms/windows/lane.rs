@@ -160,7 +160,7 @@ impl WindowLane {
         self.tasks.end_largest(EARLY_BYTES_MIN, &self.counters, now);
     }
 
-    /// Whether more results are made soon.
+    /// Returns whether more results are made soon.
     fn makes_more(&self) -> bool {
         let waiting = self.results.next() - self.results.first();
         self.tasks.has_ended() && waiting < self.results_max as u64

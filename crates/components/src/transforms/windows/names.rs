@@ -34,7 +34,7 @@ pub fn check_names(emit: &IndexMap<String, Emit>, group_by: &[String]) -> Vec<Op
     errors
 }
 
-/// Whether a text is the name of a task or a function.
+/// Returns whether a text is the name of a task or a function.
 pub fn is_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     !name.is_empty() && name.chars().all(is_plain)

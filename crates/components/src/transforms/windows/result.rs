@@ -264,7 +264,7 @@ impl Outcome {
         outcome.has_its_parts().then_some(outcome)
     }
 
-    /// Whether each part of the text is what its place says, with a space behind it.
+    /// Returns whether each part of the text is what its place says, with a space behind it.
     fn has_its_parts(&self) -> bool {
         let Ok(text) = std::str::from_utf8(&self.text) else { return false };
         let places = self.places();

@@ -129,7 +129,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// Whether a task of this priority gets new groups.
+    /// Returns whether a task of this priority gets new groups.
     fn has_place(&self, priority: i32) -> bool {
         let percent = if priority < self.priority_max { MEMORY_HIGH_PERCENT } else { 100 };
         self.used < self.max / 100 * percent && !self.pressure.is_high()
@@ -369,7 +369,7 @@ impl Tasks {
         self.end_window_of(task, earliest, completeness, now);
     }
 
-    /// Whether a window is open.
+    /// Returns whether a window is open.
     pub fn has_open(&self) -> bool {
         self.list.iter().any(|task| !task.windows.is_empty())
     }
@@ -513,7 +513,7 @@ impl Tasks {
         self.ended.front_mut()
     }
 
-    /// Whether a window has ended whose results are not all there.
+    /// Returns whether a window has ended whose results are not all there.
     pub fn has_ended(&self) -> bool {
         !self.ended.is_empty()
     }
@@ -547,7 +547,7 @@ impl Tasks {
         self.periods.values().map(|periods| periods.left(now)).chain(logged).min()
     }
 
-    /// Whether a window by arrival is over.
+    /// Returns whether a window by arrival is over.
     pub fn has_period_ended(&self, now: Now) -> bool {
         self.periods.values().any(|periods| periods.left(now).is_zero())
     }

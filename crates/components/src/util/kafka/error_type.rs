@@ -2,18 +2,18 @@
 
 use millstream_kafka::ErrorCode;
 
-/// Whether the error is about a topic, or about a partition of it.
+/// Returns whether the error is about a topic, or about a partition of it.
 pub fn is_about_topic(code: ErrorCode) -> bool {
     use ErrorCode::{InvalidTopic, UnknownPartition, UnknownTopic, UnknownTopicOrPartition};
     matches!(code, InvalidTopic | UnknownPartition | UnknownTopic | UnknownTopicOrPartition)
 }
 
-/// Whether the error is about a topic, or about the right to read it.
+/// Returns whether the error is about a topic, or about the right to read it.
 pub fn concerns_topic(code: ErrorCode) -> bool {
     is_about_topic(code) || code == ErrorCode::TopicAuthorizationFailed
 }
 
-/// Whether the error is over once a broker answers.
+/// Returns whether the error is over once a broker answers.
 pub fn concerns_connection(code: ErrorCode) -> bool {
     matches!(of(code), "unreachable" | "authentication" | "tls")
 }

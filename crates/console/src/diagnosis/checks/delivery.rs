@@ -134,8 +134,8 @@ pub fn slow_sinks(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Whether events wait for long at an endpoint that is always busy with requests, and at nothing
-/// before it.
+/// Returns whether events wait for long at an endpoint that is always busy with requests, and at
+/// nothing before it.
 fn is_overdue(view: &View<'_>, sink: &Pair<'_>) -> bool {
     let owes = sink.now.buffer_bytes.unwrap_or(0) > 0;
     let oldest = view.oldest_seconds_at(&sink.now.id);

@@ -67,8 +67,8 @@ pub fn conditions(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Whether so many events had no result that the next will have none either: all of the window, or
-/// all since the start.
+/// Returns whether so many events had no result that the next will have none either: all of the
+/// window, or all since the start.
 fn is_judged(at: &Pair<'_>, notes: &[&str]) -> bool {
     let counters = &at.now.counters;
     let noted = notes.iter().filter_map(|note| counters.noted_events.get(note)).sum::<u64>();

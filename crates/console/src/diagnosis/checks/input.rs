@@ -176,7 +176,7 @@ pub fn log_times(view: &View<'_>, found: &mut Vec<Finding>) {
 /// Notes of `parse` that are no failures.
 const NO_FAILURES: &[&str] = &["duplicate_key"];
 
-/// Whether so many events out of all are worth naming.
+/// Returns whether so many events out of all are worth naming.
 fn is_much(events: u64, all: u64) -> bool {
     events >= EVENTS.0 && events as f64 >= EVENTS.1 * all as f64
 }

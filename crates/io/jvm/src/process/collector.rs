@@ -34,7 +34,7 @@ struct Place {
 }
 
 impl Place {
-    /// Whether it is registered in a child.
+    /// Returns whether it is registered in a child.
     fn is_in(&self, life: &Life) -> bool {
         self.id.is_ok() && self.life.as_ref().is_some_and(|known| known.number == life.number)
     }

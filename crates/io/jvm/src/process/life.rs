@@ -129,7 +129,7 @@ impl Body {
         _ = child.kill();
     }
 
-    /// Whether it has ended.
+    /// Returns whether it has ended.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
@@ -184,7 +184,7 @@ impl Body {
         Body::new(child, memory_kills)
     }
 
-    /// Whether the agent has ended it.
+    /// Returns whether the agent has ended it.
     pub fn has_killed(&self) -> bool {
         self.killed.lock().is_some()
     }
@@ -251,12 +251,12 @@ impl Life {
         self.body.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Whether it has ended.
+    /// Returns whether it has ended.
     pub fn is_over(&self) -> bool {
         self.body.is_over()
     }
 
-    /// Whether it is known to have ended, or is so at once: its sockets end first.
+    /// Returns whether it is known to have ended, or is so at once: its sockets end first.
     pub fn is_over_soon(&self) -> bool {
         let begin = Instant::now();
         while !self.is_over() && begin.elapsed() < LOOK {
@@ -317,7 +317,7 @@ impl Life {
         self.command(&Frame::new(Kind::StartCollector, id.into()), None)
     }
 
-    /// Whether a collector was called in it, which may have ended it.
+    /// Returns whether a collector was called in it, which may have ended it.
     pub fn has_collected(&self) -> bool {
         self.has_collected.load(Ordering::Relaxed)
     }

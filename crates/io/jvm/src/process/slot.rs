@@ -313,8 +313,8 @@ impl Drop for Slot {
 }
 
 impl Place {
-    /// Whether to register the operator in a child: at once in a new one, and again after a failure,
-    /// which may have been that of a file.
+    /// Returns whether to register the operator in a child: at once in a new one, and again after a
+    /// failure, which may have been that of a file.
     fn is_due_in(&self, life: &Life) -> bool {
         let is_new = self.life != life.number;
         let is_again = self.id.is_err() && self.tried.elapsed() >= REGISTER_AGAIN;

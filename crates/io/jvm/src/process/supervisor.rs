@@ -86,7 +86,7 @@ struct Phase {
 }
 
 impl Phase {
-    /// Whether too many starts have failed since there were so many failures.
+    /// Returns whether too many starts have failed since there were so many failures.
     fn gives_up_since(&self, begun: u64) -> bool {
         let is_killed = self.error.as_ref().is_some_and(|ended| ended.is_by_kill);
         let most = if is_killed { KILLED_STARTS_MAX } else { FAILED_STARTS_MAX };

@@ -44,7 +44,7 @@ impl Fetched {
         self.messages.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }

@@ -39,7 +39,7 @@ impl Exceptions {
         entries.map(exception).collect::<Result<_, _>>().map(Exceptions)
     }
 
-    /// Whether an entry matches the target. Names are not resolved.
+    /// Returns whether an entry matches the target. Names are not resolved.
     pub fn has(&self, target: &Target) -> bool {
         let host = target.host.trim_end_matches('.').to_ascii_lowercase();
         let address = host.parse::<IpAddr>().ok().map(|address| address.to_canonical());

@@ -53,7 +53,7 @@ pub struct Untrusted {
     pub is_authority: bool,
 }
 
-/// Whether an error says that a certificate of an authority is used by a server.
+/// Returns whether an error says that a certificate of an authority is used by a server.
 fn is_authority_as_server(error: &CertificateError) -> bool {
     // The type of webpki's error is not exported by rustls.
     matches!(error, CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity"))

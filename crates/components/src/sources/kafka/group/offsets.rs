@@ -40,7 +40,7 @@ impl Offsets {
         self.committed.get(at).and_then(|(_, group)| *group)
     }
 
-    /// Whether a commit is on its way.
+    /// Returns whether a commit is on its way.
     pub fn is_waiting(&self) -> bool {
         !self.asked.is_empty()
     }

@@ -70,7 +70,7 @@ impl Member {
         }
     }
 
-    /// Whether everything that was issued of a partition is settled, and will stay so.
+    /// Returns whether everything that was issued of a partition is settled, and will stay so.
     fn is_drained(&self, at: &TopicPartition) -> bool {
         let Some(owned) = self.owned.get(at) else { return true };
         let id = owned.partition.origin.id;
