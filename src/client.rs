@@ -25,17 +25,17 @@ use tokio::time::timeout;
 /// How long a request may take: as long as the agent serves a connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Most bytes of an answer: the state of thousands of files and rules.
+/// Maximum bytes of an answer: the state of thousands of files and rules.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
 
-/// Most bytes of what an agent has recorded or sampled: the largest `recorder.size`, and what is
+/// Maximum bytes of what an agent has recorded or sampled: the largest `recorder.size`, and what is
 /// beside the events.
 const DOWNLOAD_BYTES_MAX: usize = (1 << 30) + (64 << 20);
 
-/// Most bytes of an error.
+/// Maximum bytes of an error.
 const ERROR_BYTES_MAX: usize = 64 << 10;
 
-/// Most bytes of a file with a token.
+/// Maximum bytes of a file with a token.
 const TOKEN_BYTES_MAX: u64 = 4 << 10;
 
 /// Why a response that lasts ends early. The time is that after which an agent closes a connection

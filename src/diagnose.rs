@@ -23,7 +23,7 @@ pub const HELP: &str = "Example:\n  millstream diagnose\n  \
     Exit status: 0 all sources are healthy, idle or starting; 1 a source is late or degraded, no agent runs, or it has no diagnosis yet;\n\
     2 invalid usage.";
 
-/// Most bytes of a text in the output.
+/// Maximum bytes of a text in the output.
 const TEXT_BYTES_MAX: usize = 400;
 
 /// Seconds of observation from which a verdict is complete.

@@ -25,11 +25,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Most queued lines.
+/// Maximum number of queued lines.
 const QUEUE_LINES_MAX: usize = 1024;
-/// Most bytes of a message; the rest is cut off.
+/// Maximum bytes of a message; the rest is cut off.
 const MESSAGE_BYTES_MAX: usize = 4096;
-/// Most bytes of a message before its secrets are masked.
+/// Maximum bytes of a message before its secrets are masked.
 const RAW_BYTES_MAX: usize = 4 * MESSAGE_BYTES_MAX;
 /// Bytes of the writer's buffer that stay allocated.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
@@ -39,7 +39,7 @@ const SAMPLE_BYTES_MAX: usize = 200;
 const WINDOW: Duration = Duration::from_secs(10);
 /// Lines of one call site written per window.
 const WINDOW_LINES_MAX: u32 = 5;
-/// Most call sites with an open window; the others share one.
+/// Maximum number of call sites with an open window; the others share one.
 const WINDOWS_MAX: usize = 1024;
 /// How long a flush waits for a writer that may be stuck.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);

@@ -36,7 +36,7 @@ pub const HELP: &str = "Example:\n  millstream profile -c millstream.yaml -d 15s
     Exit status: 0 done; 1 no agent runs, another profile runs, or the output cannot be written;\n\
     2 invalid configuration or usage.";
 
-/// Most bytes of a profile that is compared.
+/// Maximum bytes of a profile that is compared.
 const PPROF_BYTES_MAX: u64 = 64 << 20;
 
 /// The arguments of `profile`.

@@ -19,13 +19,13 @@ const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 /// Longest wait for the block to be removed at the end.
 const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Most bytes of an error; it stays on one line and cannot move the cursor.
+/// Maximum bytes of an error; it stays on one line and cannot move the cursor.
 const ERROR_BYTES_MAX: usize = 200;
 
-/// Most bytes of the line about the bottleneck.
+/// Maximum bytes of the line about the bottleneck.
 const LINE_BYTES_MAX: usize = 400;
 
-/// Most lines of rates in the block; further components share the last one.
+/// Maximum number of lines of rates in the block; further components share the last one.
 const LINES_MAX: usize = 8;
 
 /// Columns of a terminal that does not tell.

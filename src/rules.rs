@@ -16,7 +16,7 @@ use std::time::Instant;
 /// Bytes of lines that are evaluated at a time, as the file source reads them.
 const BLOCK_BYTES: usize = 512 << 10;
 
-/// Most tasks whose cost is listed.
+/// Maximum number of tasks whose cost is listed.
 const LISTED_MAX: usize = 20;
 
 /// The arguments of `rules explain`.

@@ -34,7 +34,7 @@ pub const HELP: &str = "Example:\n  millstream tap web -c millstream.yaml\n  \
     Exit status: 0 done; 1 no agent runs, it stops, too many taps are open, or the output no longer\n\
     exists after a reload; 2 unknown id, invalid expression or usage.";
 
-/// Most bytes of a request's path and parameters. The agent takes 16 KiB with all headers.
+/// Maximum bytes of a request's path and parameters. The agent takes 16 KiB with all headers.
 const PATH_BYTES_MAX: usize = 15 << 10;
 
 /// How long a tap may take to end in order after a signal.

@@ -4,7 +4,7 @@ use millstream_components::util::formats::parse_rfc3339;
 use millstream_config::{Event, Expectation};
 use serde_json::{Number, Value as Json};
 
-/// Most differences of an expectation to show; the rest is counted.
+/// Maximum number of differences of an expectation to show; the rest is counted.
 const SHOWN_MAX: usize = 20;
 
 /// Largest table of pairs for aligning events; beyond it they are compared by index.

@@ -72,7 +72,7 @@ pub struct MetricsArgs {
     /// Largest packet in bytes, with a unit; a longer point is sent alone
     #[arg(long, default_value = "1432B")]
     packet_size: Size,
-    /// Most points per packet [default: as many as fit]
+    /// Maximum number of points per packet [default: as many as fit]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     points_per_packet: Option<u32>,
     /// Leave out the points that number a packet

@@ -22,10 +22,10 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time between looks for the socket.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Most bytes of an argument that a JVM takes.
+/// Maximum bytes of an argument that a JVM takes.
 const ARGUMENT_BYTES_MAX: usize = 1024;
 
-/// Most bytes of an answer that are read.
+/// Maximum bytes of an answer that are read.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 /// The property that the agent sets.

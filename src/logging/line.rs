@@ -4,7 +4,7 @@ use log::Level;
 use std::fmt::{self, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Most bytes of a target, mostly a module's path.
+/// Maximum bytes of a target, mostly a module's path.
 const TARGET_BYTES_MAX: usize = 200;
 
 /// A complete log line.

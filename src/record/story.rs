@@ -18,7 +18,7 @@ use tallies::{Components, Files, Peers, Waits};
 /// How long the last seconds are, unless something else is asked for.
 const LAST: Duration = Duration::from_secs(10);
 
-/// Most rows of a table, and most errors.
+/// Maximum number of rows of a table, and maximum number of errors.
 const ROWS_MAX: usize = 20;
 
 /// How many events are shown one by one.

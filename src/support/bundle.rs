@@ -19,13 +19,13 @@ const FOLDER: &str = "millstream-support";
 /// Where the configuration is, in which options are hidden by their names.
 const CONFIG_FOLDER: &str = "config/";
 
-/// Fewest bytes of a line of a hidden value that is searched for by itself.
+/// Minimum bytes of a line of a hidden value that is searched for by itself.
 const LINE_BYTES_MIN: usize = 12;
 
-/// Most bytes of the archive's path in the listing.
+/// Maximum bytes of the archive's path in the listing.
 const PATH_BYTES_MAX: usize = 4 << 10;
 
-/// Most bytes of a user and a password in an address.
+/// Maximum bytes of a user and a password in an address.
 const USER_BYTES_MAX: usize = 512;
 
 /// What the archive has, and what it lacks.

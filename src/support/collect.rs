@@ -36,7 +36,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long another program may run.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Most bytes of the end of the log.
+/// Maximum bytes of the end of the log.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// Why an agent cannot be found.

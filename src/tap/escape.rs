@@ -3,7 +3,7 @@
 
 use millstream_model::char_boundary;
 
-/// Most bytes of a message as text.
+/// Maximum bytes of a message as text.
 pub const TEXT_BYTES_MAX: usize = 4 << 10;
 
 /// Whether a character could control a terminal or make a text look like another.

@@ -14,10 +14,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-/// Most traces at a time.
+/// Maximum number of traces at a time.
 const TRACES_MAX: usize = 256;
 
-/// Most bytes of the events of traces; the last one may exceed it.
+/// Maximum bytes of the events of traces; the last one may exceed it.
 const BYTES_MAX: usize = 2 << 20;
 
 /// How often is looked whether traces are complete.

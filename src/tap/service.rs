@@ -16,16 +16,16 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-/// Most samples that wait for their lines to be made.
+/// Maximum number of samples that wait for their lines to be made.
 const SAMPLES_MAX: usize = 256;
 
-/// Most samples whose lines are made at once.
+/// Maximum number of samples whose lines are made at once.
 const SAMPLES_AT_ONCE: usize = 64;
 
-/// Most bytes of samples that wait; the last one may exceed it.
+/// Maximum bytes of samples that wait; the last one may exceed it.
 const QUEUE_BYTES_MAX: usize = 2 << 20;
 
-/// Most chunks of lines that wait for the client.
+/// Maximum number of chunks of lines that wait for the client.
 const CHUNKS_MAX: usize = 1;
 
 /// How often a tap says how many events passed.

@@ -158,7 +158,7 @@ pub struct SinkLag {
 pub struct DiskBuffer {
     /// Bytes of its files.
     pub bytes: u64,
-    /// Most bytes.
+    /// Maximum bytes.
     pub bytes_max: u64,
     /// Events in it.
     pub events: u64,

@@ -68,7 +68,7 @@ pub enum Pane {
     Help(usize),
 }
 
-/// Most characters of a filter.
+/// Maximum characters of a filter.
 const FILTER_CHARS_MAX: usize = 100;
 
 /// All of it.

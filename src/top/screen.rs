@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Most messages that wait for the screen: a terminal that is stopped takes none.
+/// Maximum number of messages that wait for the screen: a terminal that is stopped takes none.
 const MESSAGES_MAX: usize = 64;
 
 /// What changes the screen.

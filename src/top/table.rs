@@ -150,10 +150,10 @@ pub struct Sort {
     pub is_reversed: bool,
 }
 
-/// Least width of the first column before other columns are left out.
+/// Minimum width of the first column before other columns are left out.
 const FIRST_COLUMNS_MIN: usize = 16;
 
-/// Most width of any other column of text.
+/// Maximum width of any other column of text.
 const TEXT_COLUMNS_MAX: usize = 30;
 
 impl Table {

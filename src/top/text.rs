@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use unicode_width::UnicodeWidthChar;
 
-/// Most characters without width that may follow each other: marks above and below a letter.
+/// Maximum characters without width that may follow each other: marks above and below a letter.
 const MARKS_MAX: usize = 3;
 
 /// Returns a text in which nothing can steer a terminal: control characters, line separators, and

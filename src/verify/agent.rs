@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Most bytes of a response of the control socket.
+/// Maximum bytes of a response of the control socket.
 const ANSWER_BYTES_MAX: u64 = 32 << 20;
 
 /// Timeout of a start, and of a response of the control socket.

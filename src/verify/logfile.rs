@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Most bytes per write.
+/// Maximum bytes per write.
 const WRITE_BYTES: usize = 64 * 1024;
 
 /// One in this many lines is written in pieces, with pauses between them.

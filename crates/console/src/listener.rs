@@ -22,9 +22,9 @@ use tokio::time::{sleep, timeout};
 
 /// Connections served at a time by each listener; more wait in the backlog.
 const CONNECTIONS_MAX: usize = 64;
-/// Most bytes of a request's head.
+/// Maximum bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Most headers of a request.
+/// Maximum number of headers of a request.
 const HEADERS_MAX: usize = 64;
 /// How long a client may take to send the head of its request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);

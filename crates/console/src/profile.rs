@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 use tokio::task::JoinError;
 
-/// Most bytes of a request's body.
+/// Maximum bytes of a request's body.
 pub const REQUEST_BYTES_MAX: usize = 4 << 10;
 
 /// Longest profile.

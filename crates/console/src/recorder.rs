@@ -16,10 +16,11 @@ use std::str::FromStr;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Most bytes of a change of settings: those of all types are about 2 kB.
+/// Maximum bytes of a change of settings: those of all types are about 2 kB.
 pub const CHANGE_BYTES_MAX: usize = 64 << 10;
 
-/// Most bytes of what a client knows: 8 for each chunk, of which the largest recording has 32 768.
+/// Maximum bytes of what a client knows: 8 for each chunk, of which the largest recording has 32
+/// 768.
 pub const KNOWN_BYTES_MAX: usize = 1 << 20;
 
 /// Text for no threshold and for no limit of the rate.
@@ -74,7 +75,7 @@ pub struct EventChange {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(serialize_with = "write_limit", deserialize_with = "read_threshold")]
     pub threshold: Option<Limit<Interval>>,
-    /// Most events in a second.
+    /// Maximum number of events in a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(serialize_with = "write_limit", deserialize_with = "read_rate")]
     pub rate: Option<Limit<PerSecond>>,

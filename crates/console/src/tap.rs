@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// Most taps at a time: each keeps a connection, and up to some megabytes.
+/// Maximum number of taps at a time: each keeps a connection, and up to some megabytes.
 pub const TAPS_MAX: usize = 8;
 
 /// What a client asks for.

@@ -11,7 +11,7 @@ use std::path::Path;
 const TOKEN_BYTES: usize = 32;
 /// Shortest accepted token, generated or configured.
 const TOKEN_LEN_MIN: usize = 32;
-/// Most bytes to read of a token file.
+/// Maximum bytes to read of a token file.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;
 
 /// Reads the token at `path`, or creates one. A file without a token, as an interrupted restore may

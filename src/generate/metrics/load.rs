@@ -33,9 +33,9 @@ pub struct Shape {
     pub tags: usize,
     /// Types, with their shares of the series.
     pub mix: Vec<(Type, u64)>,
-    /// Most bytes of a packet; a single point is sent whatever its size.
+    /// Maximum bytes of a packet; a single point is sent whatever its size.
     pub packet_bytes_max: usize,
-    /// Most points of a packet, without those that number it.
+    /// Maximum number of points of a packet, without those that number it.
     pub packet_points_max: usize,
     /// Whether each packet contains its number of points.
     pub numbered: bool,

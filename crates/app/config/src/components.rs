@@ -21,7 +21,7 @@ use super::secret::{advice, masked, masked_advice, subject};
 use super::task_files::{Owner, Reader};
 use super::{Catalog, Component, aliases, buffer, suggest};
 
-/// Most bytes of a file that are hashed to detect changes; no component reads as many.
+/// Maximum bytes of a file that are hashed to detect changes; no component reads as many.
 const CONTENTS_BYTES_MAX: usize = 64 << 20;
 
 /// A component, as far as it could be parsed.

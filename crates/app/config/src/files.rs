@@ -11,7 +11,7 @@ use super::fault::{Fault, Place};
 /// Default locations of the configuration.
 pub const DEFAULT_FILES: [&str; 2] = ["millstream.yaml", "/etc/millstream/millstream.yaml"];
 
-/// Most bytes of a configuration file.
+/// Maximum bytes of a configuration file.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// A configuration file.

@@ -16,8 +16,8 @@ use super::syntax::syntax_fault;
 /// Deepest nesting of lists and maps, with aliases expanded.
 const DEPTH_MAX: usize = 64;
 
-/// Most values of a file with aliases expanded: a few lines of nested aliases would otherwise
-/// exhaust memory.
+/// Maximum number of values of a file with aliases expanded: a few lines of nested aliases would
+/// otherwise exhaust memory.
 const NODES_MAX: usize = 200_000;
 
 /// Parses one document; `None` for a file without content. Recoverable errors go into `faults`.

@@ -54,7 +54,7 @@ const NAMED: &[&str] = &["fields", "processes", "routes", "sources", "transforms
 /// Options that are made of single words, of which each may be the secret. Their names are shown.
 const WORDS: &[&str] = &["headers", "options"];
 
-/// Fewest bytes of a word of a hidden value that is searched for elsewhere by itself.
+/// Minimum bytes of a word of a hidden value that is searched for elsewhere by itself.
 const WORD_BYTES_MIN: usize = 8;
 
 /// What ends the part of a URL that a user and a password may be in, besides white space.

@@ -13,7 +13,7 @@ use super::redact::is_secret_name;
 use super::scalar;
 use super::secret::Substituted;
 
-/// Most bytes of `${file:...}`.
+/// Maximum bytes of `${file:...}`.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Looks up an environment variable.

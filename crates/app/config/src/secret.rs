@@ -6,8 +6,8 @@ use millstream_model::secrets::MASK;
 
 use super::node::Node;
 
-/// Fewest consecutive characters of a value that are masked in an error about its option, which may
-/// quote any part of it.
+/// Minimum number of consecutive characters of a value that are masked in an error about its
+/// option, which may quote any part of it.
 const PART: usize = 4;
 
 /// The same for other errors, and for advice: more than `https://` and `host:8080/`, which are in

@@ -27,7 +27,7 @@ const PLAIN_HEADERS: &[&str] = &[
 /// Options that are secret in a map whose `type` is this.
 const BY_TYPE: &[(&str, &str)] = &[("api_key", "key"), ("header", "value"), ("redact", "key")];
 
-/// Fewest bytes of a word of a value that is secret by itself.
+/// Minimum bytes of a word of a value that is secret by itself.
 const WORD_BYTES_MIN: usize = 8;
 
 /// Returns the secrets of the configuration in `paths`, or of the default file: values of secret

@@ -24,7 +24,7 @@ pub fn nearest<'a>(given: &str, names: &[&'a str]) -> Option<&'a str> {
         .map(|(_, n)| n)
 }
 
-/// Most names to list in a message.
+/// Maximum number of names to list in a message.
 const LISTED_MAX: usize = 30;
 
 /// Joins names as `a`, `b` and `c`, in backticks.

@@ -34,7 +34,7 @@ use millstream_rules::Plan;
 use stats::Stats;
 use std::sync::Arc;
 
-/// Least bytes that a payload may take.
+/// Minimum bytes that a payload may take.
 const PAYLOAD_BYTES_MIN: u64 = 64 << 10;
 
 /// Tasks over the same events.

@@ -3,7 +3,8 @@
 use millstream_detect::{Detector, Detectors};
 use std::sync::LazyLock;
 
-/// Most bytes of a text that are searched. Longer than any excerpt, so that what a limit cuts is found.
+/// Maximum bytes of a text that are searched. Longer than any excerpt, so that what a limit cuts is
+/// found.
 const SEARCHED_BYTES_MAX: usize = 4 << 10;
 
 /// What transform `redact` looks for by default.

@@ -21,7 +21,7 @@ const INTERVAL: Duration = Duration::from_nanos(1_000_000_000 / 19);
 /// Time of a slice.
 const SLICE: Duration = Duration::from_secs(10);
 
-/// Most bytes of slices: those of some ten minutes of a busy agent with a hundred threads.
+/// Maximum bytes of slices: those of some ten minutes of a busy agent with a hundred threads.
 const SLICES_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes for the samples of half a second.

@@ -93,14 +93,14 @@ pub struct CollectorSpec {
     pub interval_ms: u64,
     /// Longest time for a call in milliseconds; 0 for any.
     pub timeout_ms: u64,
-    /// Most threads of all collectors.
+    /// Maximum number of threads of all collectors.
     pub threads: usize,
 }
 
 /// What the collectors did.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CollectorsStats {
-    /// Most threads.
+    /// Maximum number of threads.
     pub threads_max: u64,
     /// Threads that there are.
     pub threads: u64,

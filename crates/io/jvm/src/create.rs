@@ -12,10 +12,10 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Most bytes of the JVM's output that an error shows.
+/// Maximum bytes of the JVM's output that an error shows.
 const OUTPUT_BYTES_MAX: usize = 4096;
 
-/// Most bytes of one call of the print hook; the rest is cut.
+/// Maximum bytes of one call of the print hook; the rest is cut.
 const LINE_BYTES_MAX: usize = 1024;
 
 type Create = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut c_void) -> c_int;

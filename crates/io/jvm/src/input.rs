@@ -24,7 +24,7 @@ pub struct Input<'a> {
     pub read_ns: i64,
     /// Runs of rows with the attributes and `meta` names of their source, ascending.
     pub segments: &'a [InputSegment<'a>],
-    /// Most bytes of the values in the answer.
+    /// Maximum bytes of the values in the answer.
     pub output_bytes_max: usize,
     /// How long the call may take in a JVM in a separate process, which is then ended. The JVM of
     /// the agent's process takes any time.

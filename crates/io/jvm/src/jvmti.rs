@@ -18,7 +18,7 @@ const CLASS_LOAD: jint = 55;
 const CLASS_PREPARE: jint = 56;
 const SAMPLED_OBJECT_ALLOC: jint = 86;
 
-/// Most frames of a sampled allocation.
+/// Maximum number of frames of a sampled allocation.
 const FRAMES_MAX: usize = 96;
 
 /// The type of the first callback.

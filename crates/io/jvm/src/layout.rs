@@ -192,7 +192,7 @@ layout! {
     /// Returned instead of an offset: the call failed as a whole; `Bridge.failure` says why.
     CALL_FAILED = -2;
 
-    /// Most bytes of an answer.
+    /// Maximum bytes of an answer.
     OUT_BYTES_MAX = 1 << 30;
 }
 

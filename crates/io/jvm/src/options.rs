@@ -17,13 +17,13 @@ const HEAP_INITIAL_BYTES: u64 = 16 << 20;
 /// the agent.
 pub const STACK_BYTES: u64 = 512 << 10;
 
-/// Most bytes of classes: Groovy takes 40 MiB, each script some 100 KiB.
+/// Maximum bytes of classes: Groovy takes 40 MiB, each script some 100 KiB.
 pub const METASPACE_BYTES: u64 = 96 << 20;
 
-/// Most bytes of compiled code.
+/// Maximum bytes of compiled code.
 pub const CODE_CACHE_BYTES: u64 = 48 << 20;
 
-/// Most bytes of direct buffers: operators that read files or sockets use some.
+/// Maximum bytes of direct buffers: operators that read files or sockets use some.
 pub const DIRECT_BYTES: u64 = 16 << 20;
 
 /// Versions that warn unless native access is permitted, and unless memory is accessed by address

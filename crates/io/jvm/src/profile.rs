@@ -14,7 +14,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::OnceLock;
 
-/// Most Java frames of a stack.
+/// Maximum number of Java frames of a stack.
 const FRAMES_MAX: usize = 96;
 
 /// Bytes of a stack that a walk needs: the JVM holds maps of all registers, of some KB each.

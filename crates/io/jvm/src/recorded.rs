@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// Most events of a kind in an answer: those of `RecentCollections` and `CollectorPool` are at most
-/// as many. What a child says may be more.
+/// Maximum number of events of a kind in an answer: those of `RecentCollections` and
+/// `CollectorPool` are at most as many. What a child says may be more.
 const EVENTS_MAX: usize = 1024;
 
 /// An answer with what has ended since the one before.

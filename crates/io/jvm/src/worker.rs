@@ -31,7 +31,7 @@ pub struct Shared {
 struct Call {
     request: Request,
     buffer: RefCell<Buffer>,
-    /// Most bytes that Java may write.
+    /// Maximum bytes that Java may write.
     bytes_max: Cell<usize>,
 }
 

@@ -257,7 +257,7 @@ const CONSTANTS: &[(&str, &str)] = &[("env", "production"), ("meta.host", "h1")]
 /// 2026-01-02T03:04:05Z.
 const READ_NS: i64 = 1_767_323_045_000_000_000;
 
-/// Most bytes of an answer's values, more than any test needs.
+/// Maximum bytes of an answer's values, more than any test needs.
 const OUTPUT_BYTES_MAX: usize = 1 << 30;
 
 impl Batch {

@@ -13,7 +13,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Most bytes of a token file; a longer file does not hold a token.
+/// Maximum bytes of a token file; a longer file does not hold a token.
 const TOKEN_BYTES_MAX: u64 = 64 << 10;
 
 /// The client cannot be created.

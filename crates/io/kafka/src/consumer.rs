@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Most events that a call serves, logs included.
+/// Maximum number of events that a call serves, logs included.
 const EVENTS_PER_CALL: usize = 8;
 
 /// How long a client waits for those who hold its records before it is closed.

@@ -21,17 +21,17 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
-/// Most bytes of an item that are kept, after its strings are cut.
+/// Maximum bytes of an item that are kept, after its strings are cut.
 const ITEM_BYTES_MAX: usize = 64 << 10;
 
-/// Most bytes outside of the items that are kept, besides [`OUTSIDE_BYTES_PER_ITEM`].
+/// Maximum bytes outside of the items that are kept, besides [`OUTSIDE_BYTES_PER_ITEM`].
 const OUTSIDE_BYTES_MAX: usize = 64 << 10;
 
-/// Most bytes that are kept for each item when it is replaced: the placeholder, a comma, and white
-/// space.
+/// Maximum bytes that are kept for each item when it is replaced: the placeholder, a comma, and
+/// white space.
 const OUTSIDE_BYTES_PER_ITEM: usize = 8;
 
-/// Most bytes from the end of one item to that of the next as they arrive. An item may quote the
+/// Maximum bytes from the end of one item to that of the next as they arrive. An item may quote the
 /// whole document, which is at most as long as a request.
 const READ_BYTES_MAX: usize = 16 << 20;
 
@@ -62,7 +62,7 @@ struct Splitter {
     item: Vec<u8>,
     /// Bytes that arrived since the last item ended.
     read: usize,
-    /// Most bytes of `outside`.
+    /// Maximum bytes of `outside`.
     outside_max: usize,
     depth: u32,
     in_items: bool,

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::sync::{Arc, LazyLock};
 
-/// Most series in memory. An entry takes some 100 bytes, and its reason up to 800 more.
+/// Maximum number of series in memory. An entry takes some 100 bytes, and its reason up to 800
+/// more.
 pub const SERIES_MAX: usize = 100_000;
 
 /// Series of which the reasons are kept; the others have [`OTHER_REASON`].

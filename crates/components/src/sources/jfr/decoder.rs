@@ -16,10 +16,10 @@ use millstream_jfr::read::{
 use std::fmt::Write;
 use std::ops::{ControlFlow, Range};
 
-/// Most frames of a stack in a log event.
+/// Maximum number of frames of a stack in a log event.
 const FRAMES_MAX: usize = 32;
 
-/// Most bytes of a message or path in a log event; the rest is cut off.
+/// Maximum bytes of a message or path in a log event; the rest is cut off.
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// How the events of a type are read.

@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most recordings that are open at the same time. Further ones wait.
+/// Maximum number of recordings that are open at the same time. Further ones wait.
 const OPEN_MAX: usize = 512;
 
 /// Part of the files that a source may have open.

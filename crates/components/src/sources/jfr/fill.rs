@@ -8,10 +8,10 @@ use millstream_model::{Cursor, Now};
 use millstream_series::Sketch;
 use std::collections::HashMap;
 
-/// Most rows of a distribution: minimum, maximum, average, sum, count, percentiles.
+/// Maximum number of rows of a distribution: minimum, maximum, average, sum, count, percentiles.
 const DISTRIBUTION_ROWS: usize = 16;
 
-/// Most bytes of a row apart from its tags: name, value, id.
+/// Maximum bytes of a row apart from its tags: name, value, id.
 const ROW_BYTES: usize = 192;
 
 /// Bytes at which a fill is full. The last event may exceed it.
@@ -46,7 +46,7 @@ pub struct Added<'a> {
     pub amount: f64,
     /// Its values.
     pub gauges: &'a [Option<f64>],
-    /// Most bytes of its tags in JSON.
+    /// Maximum bytes of its tags in JSON.
     pub tag_bytes: usize,
 }
 

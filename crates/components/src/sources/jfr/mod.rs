@@ -44,10 +44,10 @@ const CLOSED_AFTER: Duration = Duration::from_secs(60);
 /// Time between polls while chunks grow.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Most bytes of types and constant pools of all chunks; what one chunk takes may exceed it.
+/// Maximum bytes of types and constant pools of all chunks; what one chunk takes may exceed it.
 const HELD_BYTES_MAX: usize = 32 << 20;
 
-/// Most chunks whose positions are kept in the store. The oldest are forgotten.
+/// Maximum number of chunks whose positions are kept in the store. The oldest are forgotten.
 const KNOWN_MAX: usize = 10_000;
 
 /// How many more there may be until some are forgotten.

@@ -14,10 +14,10 @@ const EPHEMERAL_PORT_MIN: u64 = 32_768;
 /// Folders of a path that a tag has.
 const FOLDERS: usize = 2;
 
-/// Most bytes of a value; the rest is cut off.
+/// Maximum bytes of a value; the rest is cut off.
 const VALUE_BYTES_MAX: usize = 256;
 
-/// Most values of raw fields that are remembered with their tags.
+/// Maximum number of values of raw fields that are remembered with their tags.
 const CACHE_MAX: usize = 16_384;
 
 /// The tags of a metric, without those of the process.
@@ -33,7 +33,8 @@ pub struct Bounds {
     seen: HashMap<(String, &'static str), HashSet<TagSet>>,
 }
 
-/// Most processes that are remembered. Beyond it all are forgotten, and count from zero.
+/// Maximum number of processes that are remembered. Beyond it all are forgotten, and count from
+/// zero.
 const PROCESSES_MAX: usize = 10_000;
 
 impl Bounds {
@@ -70,7 +71,7 @@ pub struct TagCx<'a> {
     pub lookup: Lookup<'a>,
     /// The process, as in [`Bounds`].
     pub process: &'a str,
-    /// Most sets of tags of a process and a type of event.
+    /// Maximum number of sets of tags of a process and a type of event.
     pub max: usize,
 }
 

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
-/// Most names in a line.
+/// Maximum number of names in a line.
 const NAMES_MAX: usize = 20;
 
 /// The JVMs of which the log says that collectors wait for a thread, by the names of their processes.

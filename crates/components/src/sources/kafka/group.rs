@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 /// How long a thread waits for records, and so how late it notices other events.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Most records of a chunk.
+/// Maximum number of records of a chunk.
 const CHUNK_RECORDS: usize = 1024;
 
 /// How long a request to the brokers may take before it is repeated.

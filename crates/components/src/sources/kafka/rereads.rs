@@ -14,7 +14,7 @@ use std::time::Duration;
 /// How long the thread waits for records, and so how late it notices a stop.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Most records of a chunk.
+/// Maximum number of records of a chunk.
 const CHUNK_RECORDS: usize = 256;
 
 /// How long a request to the brokers may take before it is repeated.

@@ -21,7 +21,7 @@ const DOGSTATSD_FIELDS: [&str; 10] = [
     "tags",
 ];
 
-/// Most fields of the log events of a batch. Senders choose their names.
+/// Maximum number of fields of the log events of a batch. Senders choose their names.
 const FIELDS_MAX: usize = 128;
 
 /// A log event.

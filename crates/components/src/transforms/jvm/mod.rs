@@ -54,7 +54,7 @@ struct Limits {
     concurrency: usize,
     /// How long a call may take.
     deadline: Duration,
-    /// Most bytes of its output.
+    /// Maximum bytes of its output.
     output_bytes_max: u64,
     /// The operator runs in a separate process, which ends a call that takes too long.
     runs_in_child: bool,

@@ -16,10 +16,10 @@ use std::time::Duration;
 /// Longest window.
 const WINDOW_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Most groups of a window.
+/// Maximum number of groups of a window.
 const GROUPS_MAX: usize = 20_000_000;
 
-/// Most sample lines of a group.
+/// Maximum number of sample lines of a group.
 const SAMPLES_MAX: u16 = 100;
 
 /// Name of the field that holds the message.

@@ -45,7 +45,7 @@ pub struct Definition {
     pub due_ns: Option<i64>,
     /// Importance of the task under overload; a higher one comes first.
     pub priority: i32,
-    /// Most groups of a window.
+    /// Maximum number of groups of a window.
     pub groups_max: usize,
 }
 

@@ -40,7 +40,7 @@ const RESULT_BYTES: usize = 512;
 /// Longest time between two looks at which windows have ended, when events come all the time.
 const END_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Least memory of a window that ends early because the process has little left.
+/// Minimum memory of a window that ends early because the process has little left.
 const EARLY_BYTES_MIN: usize = 1 << 20;
 
 /// Time between two windows that end early for that reason.

@@ -4,7 +4,7 @@ use super::emit::{Emit, is_field};
 use indexmap::IndexMap;
 use millstream_model::OptionError;
 
-/// Most fields in `group_by`.
+/// Maximum number of fields in `group_by`.
 const KEYS_MAX: usize = 16;
 
 /// Returns the errors in the options `emit` and `group_by`.

@@ -39,7 +39,7 @@ pub struct SavedWindow {
     pub definition: u32,
     pub end_ns: i64,
     pub groups: Groups,
-    /// Most groups, by the definition.
+    /// Maximum number of groups, by the definition.
     groups_max: usize,
     pub overflow: Groups,
     /// Groups whose results are there.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Name of a script that is part of the configuration.
 const INLINE: &str = "script";
 
-/// Most scripts in a folder.
+/// Maximum number of scripts in a folder.
 const RULES_MAX: usize = 10_000;
 
 /// Why the scripts of an operator cannot be read.

@@ -9,10 +9,10 @@ use crate::diagnosis::view::{Pair, View};
 /// Seconds after which bytes that were not read are an unfinished line.
 const UNFINISHED_SECONDS: f64 = 5.0;
 
-/// Most seconds from the last write to a file until the agent has read what it can of it.
+/// Maximum seconds from the last write to a file until the agent has read what it can of it.
 const JUST_WRITTEN_SECONDS: f64 = 3.0;
 
-/// Most bytes of an unfinished line; more are lines that were not read for another reason.
+/// Maximum bytes of an unfinished line; more are lines that were not read for another reason.
 const UNFINISHED_BYTES_MAX: u64 = 1 << 20;
 
 /// Waits of a source that a limit of the configuration causes.

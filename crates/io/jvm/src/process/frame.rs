@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 const HEAD_BYTES: usize = 32;
 
-/// Most bytes of a payload: the scripts of an operator, the figures of ten thousand scripts.
+/// Maximum bytes of a payload: the scripts of an operator, the figures of ten thousand scripts.
 const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes by which the buffer of a payload grows.

@@ -1,6 +1,6 @@
 //! Strings of an answer, of which the beginning is kept.
 
-/// Most bytes of a string that are kept: more than a name, a status or a shown reason needs.
+/// Maximum bytes of a string that are kept: more than a name, a status or a shown reason needs.
 pub const STRING_BYTES_MAX: usize = 4 << 10;
 
 /// A string of JSON that arrives in pieces. The rest of a long one is checked, and not kept.

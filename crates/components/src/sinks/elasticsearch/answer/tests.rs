@@ -18,7 +18,7 @@ fn read(body: &[u8], events: u64, step: usize) -> Result<Vec<Failure>, String> {
 struct Hostile {
     /// Bytes read until the agent took no more, or all that were offered.
     read: usize,
-    /// Most bytes of buffers at any time.
+    /// Maximum bytes of buffers at any time.
     kept: usize,
     /// Why it does not count.
     error: Option<String>,
