@@ -1,8 +1,9 @@
-//! Names that other agents use for types and options of ours.
+//! Names of types and options in other agents, with the names that Millstream uses.
 
 use millstream_model::Kind;
 
-/// By kind: a type name of another agent, and our type that does the same or comes closest.
+/// By kind: type name of another agent, and the types of Millstream that do the same or come
+/// closest.
 const NAMES: &[(Kind, &str, &[&str])] = &[
     (
         Kind::Source,
@@ -76,7 +77,7 @@ const NAMES: &[(Kind, &str, &[&str])] = &[
     (Kind::Sink, "tcp", &["socket", "omfwd"]),
 ];
 
-/// By kind: type names of other agents without a counterpart here yet.
+/// By kind: type names of other agents without a counterpart in Millstream.
 const NOT_YET: &[(Kind, &[&str])] = &[
     (
         Kind::Source,
@@ -136,7 +137,7 @@ const NOT_YET: &[(Kind, &[&str])] = &[
     ),
 ];
 
-/// Of those, what does part of their work.
+/// For some of the types in [`NOT_YET`]: advice on what does part of their work.
 const INSTEAD: &[(Kind, &[&str], &str)] = &[
     (
         Kind::Transform,
@@ -152,18 +153,19 @@ const INSTEAD: &[(Kind, &[&str], &str)] = &[
     ),
 ];
 
-/// Returns advice for a type without a counterpart, if something does part of its work.
+/// Returns advice for a type without a counterpart, if another component or option does part of its
+/// work.
 pub fn instead(kind: Kind, given: &str) -> Option<&'static str> {
     let is_it = |(of, names, _): &&(Kind, &[&str], &str)| *of == kind && names.contains(&given);
     INSTEAD.iter().find(is_it).map(|(_, _, advice)| *advice)
 }
 
-/// Returns whether other agents have a type of that name that has no counterpart here yet.
+/// Returns whether other agents have a type of this name that has no counterpart in Millstream.
 pub fn is_not_yet(kind: Kind, given: &str) -> bool {
     NOT_YET.iter().any(|(of, names)| *of == kind && names.contains(&given))
 }
 
-/// Returns advice for a type name of another agent, if one of `types` comes close.
+/// Returns advice for a type name of another agent, if one of `types` comes close to it.
 pub fn advice(kind: Kind, given: &str, types: &[&str]) -> Option<String> {
     let is_it = |(of, name, names): &&(Kind, &str, &[&str])| {
         *of == kind && types.contains(name) && names.contains(&given)
@@ -172,7 +174,7 @@ pub fn advice(kind: Kind, given: &str, types: &[&str]) -> Option<String> {
     Some(format!("write `{name}`, the closest match here"))
 }
 
-/// Our options, and their names in other agents; `held.max` is a nested key.
+/// Options of Millstream with their names in other agents; `held.max` is a nested key.
 const OPTIONS: &[(&str, &[&str])] = &[
     ("include", &["paths", "path", "Path", "file", "files"]),
     ("exclude", &["exclude_files", "exclude_path", "Exclude_Path"]),
@@ -216,8 +218,8 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("inputs", &["input", "from", "match"]),
 ];
 
-/// Returns the key in `keys` that other agents call `given`, or that contains it, and what to
-/// write.
+/// Returns the key in `keys` that other agents call `given`, or the key that contains it, and
+/// advice on what to write.
 pub fn option<'a>(given: &str, keys: &[&'a str]) -> Option<(&'a str, String)> {
     let found = OPTIONS.iter().filter(|(_, names)| names.contains(&given)).find_map(|(path, _)| {
         let (outer, inner) =
@@ -278,7 +280,8 @@ mod tests {
         assert_eq!(advice(Kind::Sink, "tail", &["file"]), None);
     }
 
-    /// Returns what `validate` prints for this configuration, without the file name and for line 1.
+    /// Returns the output of `validate` for this configuration, without the file name, as if on
+    /// line 1.
     fn faults(text: &str) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.yaml");
@@ -288,7 +291,7 @@ mod tests {
         faults.into_iter().map(|fault| fault.to_string().replace(&prefix, "")).collect()
     }
 
-    /// Keys that users of other agents write lead to our key, which is then not reported as
+    /// An unknown key of another agent leads to the key here, which is then not reported as
     /// missing.
     #[test]
     fn keys_of_other_agents_map_to_those_of_each_component() {
@@ -352,8 +355,8 @@ mod tests {
         }
     }
 
-    /// What the program calls absent is not mapped by the page for users of other agents, and the other
-    /// way round.
+    /// The program and the page for users of other agents list the same transforms without a
+    /// counterpart.
     #[test]
     fn transforms_agree_with_the_page_for_users_of_other_agents() {
         let page = include_str!("../../../../docs/coming-from.md");

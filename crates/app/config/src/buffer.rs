@@ -1,4 +1,4 @@
-//! The buffer of a sink: its keys, and what its schema cannot express about them.
+//! The buffer of a sink: its keys, and checks that the schema cannot express.
 
 use millstream_engine::{Buffer, DiskMode, DiskOptions, WhenFull};
 use millstream_model::Size;
@@ -6,10 +6,10 @@ use millstream_model::Size;
 use super::fault::Fault;
 use super::node::{Entry, Node};
 
-/// Smallest size of a disk buffer, below which its files would be tiny. Bytes.
+/// Smallest size of a disk buffer in bytes. With a smaller one, the segment files would be tiny.
 const DISK_BYTES_MIN: u64 = 16 << 20;
 
-/// Parses the buffer of a sink from keys that match their schema.
+/// Parses the buffer of a sink. The keys already match the schema.
 pub fn of(node: &Node) -> Buffer {
     let text = |key| node.get(key).and_then(Node::text);
     let when_full = match text("when_full") {

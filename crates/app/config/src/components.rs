@@ -21,7 +21,7 @@ use super::secret::{advice, masked, masked_advice, subject};
 use super::task_files::{Owner, Reader};
 use super::{Catalog, Component, aliases, buffer, suggest};
 
-/// Maximum bytes of a file that are hashed to detect changes; no component reads as many.
+/// Maximum bytes of a file that are hashed to detect changes. No component reads larger files.
 const CONTENTS_BYTES_MAX: usize = 64 << 20;
 
 /// A component, as far as it could be parsed.
@@ -30,11 +30,11 @@ pub struct Draft {
     pub id: String,
     pub place: Place,
     pub inputs: Vec<Input>,
-    /// Names of its side outputs; `None` if its options are invalid, so that they are unknown.
+    /// Names of the side outputs; `None` if they are unknown because the options are invalid.
     pub outputs: Option<Vec<String>>,
-    /// The component itself, if it is valid.
+    /// The component, if it is valid.
     pub component: Option<Component>,
-    /// Allowed but likely unintended.
+    /// Settings that are allowed but likely unintended.
     pub warnings: Vec<Fault>,
 }
 
@@ -43,13 +43,13 @@ pub struct Input {
     /// `id` or `id.output`.
     pub name: String,
     pub place: Place,
-    /// The name in messages.
+    /// The name as shown in messages.
     pub shown: String,
     /// Whether it came from a variable.
     pub secret: bool,
 }
 
-/// Parses one component, and reports everything that is wrong with it alone.
+/// Parses one component, and reports all errors that do not involve other components.
 pub fn read(
     kind: Kind,
     entry: &Entry,
@@ -94,7 +94,7 @@ pub fn read(
     draft
 }
 
-/// Returns the component's type and the schema of its options, if both exist.
+/// Returns the type name of the component and the schema of its options, if both exist.
 fn type_name(
     kind: Kind,
     entry: &Entry,
@@ -167,7 +167,7 @@ fn unknown_type(kind: Kind, node: &Node, types: &[&str], catalog: &dyn Catalog) 
     Fault::new(&node.place, what, advice)
 }
 
-/// Parses what is valid of `inputs`; the schema check reports the rest.
+/// Parses the valid entries of `inputs`. The schema check reports the others.
 fn inputs(node: &Node) -> Vec<Input> {
     let items = node.get("inputs").map(Node::items).unwrap_or_default();
     let texts = items.iter().filter_map(|item| item.text().map(|text| (item, text)));
@@ -180,7 +180,7 @@ fn inputs(node: &Node) -> Vec<Input> {
     inputs.collect()
 }
 
-/// Builds the component from keys that match their schema.
+/// Builds the component. The keys already match the schema.
 fn component(
     kind: Kind,
     type_name: &'static str,
@@ -196,7 +196,7 @@ fn component(
         .decode(kind, type_name, options.clone())
         .map_err(|message| undecodable(entry, &message))?;
     let files = decoded.contents();
-    // Before they are read, so that later changes cause a reload.
+    // Take the fingerprint before the files are read, so that later changes cause a reload.
     let seen = fingerprint_of(files.clone());
     Ok(Component {
         kind,
@@ -227,14 +227,14 @@ fn buffer_entry(kind: Kind, node: &Node) -> Option<&Entry> {
     node.entry("buffer").filter(|_| kind == Kind::Sink)
 }
 
-/// Reports options that match their schema and still cannot be decoded.
+/// Reports options that match the schema but cannot be decoded.
 fn undecodable(entry: &Entry, message: &str) -> Fault {
-    // It may be about any of them.
+    // The message may be about any of the options.
     let message = masked(message, &entry.node.all_substituted(), &[]);
     Fault::new(&entry.place, message, "compare with the sample of this component")
 }
 
-/// Returns the attributes with every value as its text: `version: 1.10` stays `1.10`.
+/// Returns the attributes with the text of every value as written: `version: 1.10` stays `1.10`.
 fn attributes(node: &Node) -> BTreeMap<String, String> {
     let entries = node.get("attributes").map(Node::entries).unwrap_or_default();
     let pairs = entries
@@ -243,7 +243,7 @@ fn attributes(node: &Node) -> BTreeMap<String, String> {
     pairs.collect()
 }
 
-/// Parses the pace of a source from keys that match their schema.
+/// Parses the pace of a source. The keys already match the schema.
 fn pace(node: &Node) -> Pace {
     let text = |key| node.get(key).and_then(Node::text);
     let priority = match text("priority") {
@@ -256,12 +256,12 @@ fn pace(node: &Node) -> Pace {
     Pace { priority, rate_limit }
 }
 
-/// Reports what the component itself finds wrong with options that match their schema.
+/// Reports the errors that the component finds in options that match the schema.
 fn semantic_faults(component: &Component, node: &Node) -> Vec<Fault> {
     faults_of(&component.decoded, node, &component.place)
 }
 
-/// Decodes options that match the schema of a component, and reports what is wrong with them.
+/// Decodes options that match the schema of a component, and reports their errors.
 pub fn option_faults(
     node: &Node,
     place: &Place,
@@ -279,12 +279,13 @@ fn faults_of(decoded: &AnyComponent, node: &Node, place_of_all: &Place) -> Vec<F
     found.collect()
 }
 
-/// Returns an error of a component's check at its option, without the values of variables.
+/// Returns an error of a component's check at the position of the option, without the values of
+/// variables.
 fn option_fault(error: &OptionError, node: &Node, place_of_all: &Place) -> Fault {
     let at = node.nearest(&error.pointer);
     let place = if std::ptr::eq(at, node) { place_of_all } else { &at.place };
     let others = node.all_substituted();
-    // An error of a whole map rarely quotes what is in it.
+    // An error of a whole map rarely quotes the contents of the map.
     let is_map = matches!(at.value, Value::Map(_));
     let own = if is_map { Vec::new() } else { at.all_substituted() };
     let option = match &at.template {
@@ -295,14 +296,14 @@ fn option_fault(error: &OptionError, node: &Node, place_of_all: &Place) -> Fault
     Fault::new(place, what, advice(at, masked_advice(&error.advice, &own, &others)))
 }
 
-/// Warns about files that cannot be read now. They need to exist only when the component connects:
-/// they may be provided after the agent starts.
+/// Warns about files that cannot be read now. They need to exist only when the component connects,
+/// so an operator may create them after the agent starts.
 fn missing_files(component: &Component, node: &Node) -> Vec<Fault> {
     let id = &component.id;
     let files = component.decoded.files().into_iter();
     let warning = |(pointer, path): (String, PathBuf)| {
         let (why, key) = (unreadable(&path)?, pointer_key(&pointer).unwrap_or_default());
-        // The path is not shown: it may come from a variable with a secret.
+        // The message omits the path, which may come from a variable with a secret.
         let what = format!("`{key}`: {why}, and `{id}` waits for it");
         let advice = "create the file, let the agent read it, or name another one";
         Some(Fault::new(&node.nearest(&pointer).place, what, advice))
@@ -310,7 +311,7 @@ fn missing_files(component: &Component, node: &Node) -> Vec<Fault> {
     files.filter_map(warning).collect()
 }
 
-/// Hashes the contents of files. The component reports unreadable ones.
+/// Hashes the contents of files. Unreadable files are skipped; the component reports them.
 fn hash_contents(files: &[PathBuf]) -> u64 {
     let mut hasher = Xxh3::new();
     for file in files {
@@ -334,7 +335,7 @@ fn hash_reader(mut from: File, hasher: &mut Xxh3) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns why a file cannot be read, if it cannot.
+/// Returns the reason why a file cannot be read, if there is one.
 fn unreadable(path: &Path) -> Option<String> {
     let opened = match path.metadata() {
         // Opening a pipe could block forever.

@@ -24,11 +24,11 @@ impl fmt::Display for Place {
 /// `file:line:column: what is wrong; what to write instead`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
-    /// Its position; `None` without a file.
+    /// Position of the error; `None` if it is not in a file.
     pub place: Option<Place>,
     /// What is wrong.
     pub what: String,
-    /// What to write instead; may be empty.
+    /// Advice on what to write instead; may be empty.
     pub advice: String,
 }
 
@@ -43,7 +43,7 @@ impl Fault {
         Fault { place: None, what: what.into(), advice: advice.into() }
     }
 
-    /// Creates an error from one message of the form "what is wrong; what to write instead".
+    /// Creates an error from a message of the form "what is wrong; what to write instead".
     pub fn from_message(place: &Place, prefix: &str, message: &str) -> Self {
         let (what, advice) = message.split_once("; ").unwrap_or((message, ""));
         Fault::new(place, format!("{prefix}{what}"), advice)
@@ -56,7 +56,7 @@ impl fmt::Display for Fault {
             write!(f, "{place}: ")?;
         }
         let separator = if self.advice.is_empty() { "" } else { "; " };
-        // The message may quote a multi-line value, but stays one line.
+        // The message may quote a multi-line value, but must stay on one line.
         for c in [&self.what, separator, &self.advice].into_iter().flat_map(str::chars) {
             if c.is_control() { write!(f, "{}", c.escape_default())? } else { f.write_char(c)? }
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::fault::{Fault, Place};
 
-/// Default locations of the configuration.
+/// Default paths of the configuration, in order of precedence.
 pub const DEFAULT_FILES: [&str; 2] = ["millstream.yaml", "/etc/millstream/millstream.yaml"];
 
 /// Maximum bytes of a configuration file.
@@ -20,14 +20,15 @@ pub struct Source {
     pub text: String,
 }
 
-/// Reads every file in `paths`, including those in folders; without any, the default file.
+/// Reads every file in `paths`, including the files in folders. Without paths, reads the default
+/// file.
 pub fn read_all(paths: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<Source> {
     let files =
         if paths.is_empty() { default_file(&DEFAULT_FILES, faults) } else { list(paths, faults) };
     files.iter().filter_map(|path| read(path).map_err(|fault| faults.push(fault)).ok()).collect()
 }
 
-/// A fingerprint that changes with the files: their paths, and what the system reports of each.
+/// A fingerprint that changes with the files: their paths and their metadata.
 pub type Fingerprint = Vec<(PathBuf, Option<[i64; 6]>)>;
 
 /// Returns the fingerprint of the files in `paths`.
@@ -65,7 +66,7 @@ fn default_file(candidates: &[&str], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// Returns the files in `paths`, in order, each once.
+/// Returns the files in `paths`, in order and without duplicates.
 fn list(paths: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = Vec::new();
     let mut known = std::collections::HashSet::new();
@@ -73,7 +74,7 @@ fn list(paths: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
         let found = if path.is_dir() { list_folder(path) } else { Ok(vec![path.clone()]) };
         match found {
             Ok(found) => {
-                // The same file is listed once, however it is spelled.
+                // A file is listed once, even if its path is spelled differently.
                 let fresh = |file: &PathBuf| {
                     known.insert(file.canonicalize().unwrap_or_else(|_| file.clone()))
                 };
@@ -85,7 +86,8 @@ fn list(paths: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the `*.yaml` and `*.yml` files of a folder by name, without dot files and subfolders.
+/// Returns the `*.yaml` and `*.yml` files of a folder, sorted by name, without dot files and
+/// subfolders.
 fn list_folder(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
     let unreadable = |error: io::Error| {
         Fault::anywhere(
@@ -141,7 +143,7 @@ pub fn read(path: &Path) -> Result<Source, Fault> {
     }
 }
 
-/// Returns the position behind `bytes`, which are valid UTF-8.
+/// Returns the position after `bytes`, which are valid UTF-8.
 fn place_after(file: Arc<str>, bytes: &[u8]) -> Place {
     let text = String::from_utf8_lossy(bytes);
     let last = text.rsplit('\n').next().unwrap_or_default();
@@ -152,7 +154,7 @@ fn place_after(file: Arc<str>, bytes: &[u8]) -> Place {
 mod tests {
     use super::*;
 
-    /// A folder gives its YAML files by name, without hidden files, other types and subfolders.
+    /// A folder yields its YAML files by name, without hidden files, other types and subfolders.
     #[test]
     fn folders() {
         let folder = tempfile::tempdir().unwrap();
@@ -170,7 +172,7 @@ mod tests {
         );
     }
 
-    /// A missing file, an empty folder, a file in another encoding and no default are each
+    /// A missing file, an empty folder, a file in another encoding and a missing default are
     /// reported.
     #[test]
     fn faults() {

@@ -5,9 +5,9 @@ use xxhash_rust::xxh3::Xxh3;
 use super::merge::Merged;
 use super::node::{Data, Entry, Node, Value};
 
-/// Hashes the merged configuration. The order of keys and files, comments and quoting of keys do
-/// not count. A value from a variable counts by the variable's name, so that nothing about it
-/// leaks.
+/// Hashes the merged configuration. The order of keys and files, comments and the quoting of keys
+/// have no effect. For a value from a variable, only the variable's name is hashed, so that the
+/// hash leaks nothing about the value.
 pub fn hash(merged: &Merged) -> u64 {
     let mut hasher = Xxh3::new();
     hash_map(&mut hasher, merged.globals.iter());
@@ -45,7 +45,7 @@ fn hash_node(hasher: &mut Xxh3, node: &Node) {
         Value::Scalar(scalar) => match scalar.data {
             Data::Null => hasher.update(b"n"),
             Data::Bool(value) => hasher.update(if value { b"t" } else { b"f" }),
-            // Attributes keep numbers as written, so the text counts.
+            // Attributes keep numbers as written, so the text is hashed.
             Data::Int(_) | Data::Float(_) => {
                 hasher.update(b"d");
                 text(hasher, &scalar.text);
@@ -59,7 +59,7 @@ fn hash_node(hasher: &mut Xxh3, node: &Node) {
     }
 }
 
-/// Hashes length and bytes, so that two texts never collide with two others.
+/// Hashes the length and the bytes, so that two texts never collide with two other texts.
 fn text(hasher: &mut Xxh3, text: &str) {
     hasher.update(&text.len().to_le_bytes());
     hasher.update(text.as_bytes());

@@ -1,6 +1,6 @@
 //! The configuration: from YAML files to checked settings, with every error at its position.
 //!
-//! A separate crate because it cuts a dependency: it is fuzzed without the program.
+//! A separate crate because it cuts a dependency: fuzz targets use it without the program.
 //!
 //! `files` reads a file, `parse` builds a tree with positions, `replace` substitutes variables,
 //! `merge` joins all files, `globals` and `components` check the keys through `check`, and `topology`
@@ -69,87 +69,87 @@ pub trait Catalog {
     /// Returns the type names of a kind, sorted.
     fn types(&self, kind: Kind) -> Vec<&'static str>;
 
-    /// Returns the name of a type if it exists. Tests know types that are not listed.
+    /// Returns the name of a type if it exists. Tests have types that `types` does not list.
     fn find(&self, kind: Kind, name: &str) -> Option<&'static str> {
         self.types(kind).into_iter().find(|known| *known == name)
     }
 
-    /// Returns the JSON Schema of the component's own options, without the common keys.
+    /// Returns the JSON Schema of the component's options, without the common keys.
     fn schema(&self, kind: Kind, type_name: &str) -> Option<schemars::Schema>;
 
     /// Decodes options that match the schema.
     ///
     /// # Errors
-    /// What the schema cannot express, without advice.
+    /// An error that the schema cannot express, without advice.
     fn decode(&self, kind: Kind, type_name: &str, options: Json) -> Result<AnyComponent, String>;
 
-    /// Returns the checks of texts, by the name of their `format` in a schema.
+    /// Returns the format checks, by the name of their `format` in a schema.
     fn formats(&self) -> Formats;
 }
 
 /// A valid configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Settings of the whole agent.
+    /// Settings of the agent.
     pub globals: Globals,
-    /// Every component, in file order.
+    /// All components, in file order.
     pub components: Vec<Component>,
-    /// Changes with the configuration; values from variables do not count.
+    /// Hash that changes with the configuration. Values from variables have no effect.
     pub hash: u64,
-    /// Its unit tests; what they refer to may not exist.
+    /// Unit tests. The components that they refer to may not exist.
     pub tests: Vec<UnitTest>,
-    /// Allowed but likely unintended, sorted by position.
+    /// Settings that are allowed but likely unintended, sorted by position.
     pub warnings: Vec<Fault>,
-    /// What is wrong with task files, sorted by position: their tasks are not in the configuration,
-    /// or those of their previous version are.
+    /// Errors in task files, sorted by position. The configuration contains the previous tasks of
+    /// such a file, or none.
     pub refused: Vec<Fault>,
     /// The task files in use.
     pub task_files: TaskFiles,
 }
 
 impl Config {
-    /// Returns the fingerprint of the task files, and of the files that components read when they
-    /// are built, before they were read.
+    /// Returns the fingerprint of the task files and of the files that components read when they
+    /// are built. It was taken before the files were read.
     pub fn seen(&self) -> Fingerprint {
         let of_components = self.components.iter().flat_map(|component| &component.seen);
         self.task_files.seen().iter().chain(of_components).cloned().collect()
     }
 
-    /// Returns the fingerprint of the same files as they are now.
+    /// Returns the current fingerprint of the same files.
     pub fn fingerprint(&self) -> Fingerprint {
         let contents = self.components.iter().flat_map(|component| component.decoded.contents());
         [self.task_files.fingerprint(), fingerprint_of(contents.collect())].concat()
     }
 }
 
-/// One source, transform or sink.
+/// A source, transform or sink.
 #[derive(Clone)]
 pub struct Component {
-    /// What it does.
+    /// Whether it is a source, a transform or a sink.
     pub kind: Kind,
-    /// Its name, unique in the configuration.
+    /// Id, unique in the configuration.
     pub id: String,
     /// Its type as registered.
     pub type_name: &'static str,
-    /// Its inputs, each `id` or `id.output`; empty for a source.
+    /// Inputs, each `id` or `id.output`; empty for a source.
     pub inputs: Vec<String>,
     /// Constant fields of every event of a source.
     pub attributes: BTreeMap<String, String>,
-    /// Host name for a source's events, instead of the real one.
+    /// Host name in the events of a source, instead of the real host name.
     pub host: Option<String>,
     /// Priority and rate limit of a source.
     pub pace: Pace,
     /// Buffer of a sink.
     pub buffer: Buffer,
-    /// Its own keys as a JSON object. May contain secrets: never show it.
+    /// Options as a JSON object. It may contain secrets: never show it.
     pub options: Json,
-    /// The same, decoded.
+    /// Decoded options.
     pub decoded: AnyComponent,
-    /// Changes with the contents of the files that it reads when it is built.
+    /// Hash of the contents of the files that the component reads when it is built.
     pub contents: u64,
-    /// Those files, as they were before they were read.
+    /// Fingerprint of these files, taken before they were read.
     pub seen: Fingerprint,
-    /// Position of its id.
+    /// Position of the id.
     pub place: Place,
 }
 
@@ -172,9 +172,10 @@ impl fmt::Debug for Component {
 }
 
 /// Reads and checks the configuration in `paths`: files, and folders of `*.yaml` and `*.yml`.
-/// Without any, the default file. `env` looks up variables.
+/// Without paths, reads the default file. `env` looks up variables.
 ///
-/// # Errors All errors, sorted by position.
+/// # Errors
+/// All errors, sorted by position.
 pub fn load(
     paths: &[PathBuf],
     catalog: &dyn Catalog,
@@ -183,9 +184,11 @@ pub fn load(
     load_again(paths, catalog, env, &TaskFiles::default())
 }
 
-/// The same while `previous` task files are in use: they replace those that are invalid now.
+/// Reads and checks the configuration like [`load`], while the `previous` task files are in use.
+/// These replace task files that are now invalid.
 ///
-/// # Errors All errors, sorted by position.
+/// # Errors
+/// All errors, sorted by position.
 pub fn load_again(
     paths: &[PathBuf],
     catalog: &dyn Catalog,
@@ -197,10 +200,11 @@ pub fn load_again(
     checked(read, catalog, previous, faults)
 }
 
-/// The same together with `files` that contain tests. If they also contain components, nothing else
-/// needs to be given: the default file is not read then.
+/// Reads and checks the configuration like [`load`], together with `files` that contain tests. If
+/// these files also contain components and `paths` is empty, the default file is not read.
 ///
-/// # Errors All errors, sorted by position.
+/// # Errors
+/// All errors, sorted by position.
 pub fn load_with_tests(
     paths: &[PathBuf],
     files: &[PathBuf],
@@ -219,14 +223,14 @@ pub fn load_with_tests(
     checked(read, catalog, &TaskFiles::default(), faults)
 }
 
-/// Returns what is wrong with reading the configuration in `paths`, or the default file.
+/// Returns the errors in reading the configuration files in `paths`, or the default file.
 pub fn unreadable(paths: &[PathBuf]) -> Vec<Fault> {
     let mut faults = Vec::new();
     files::read_all(paths, &mut faults);
     faults
 }
 
-/// Returns the data folder of a configuration that need not be valid; `None` if it is not known.
+/// Returns the data folder of a configuration that may be invalid; `None` if it is not known.
 pub fn data_dir(paths: &[PathBuf], env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let read = read_files(paths, env, &mut Vec::new());
     match read.roots.iter().find_map(|root| root.get("data_dir")) {
@@ -235,7 +239,7 @@ pub fn data_dir(paths: &[PathBuf], env: &dyn Fn(&str) -> Option<String>) -> Opti
     }
 }
 
-/// Checks everything that was parsed.
+/// Checks the parsed configuration.
 fn checked(
     read: Read,
     catalog: &dyn Catalog,
@@ -255,7 +259,8 @@ fn checked(
     let drafts: Vec<Draft> = drafts.collect();
     let task_files::Reader { found: task_files, mut refused, .. } = reader;
     let tests = unit_tests::read(merged.tests, catalog.formats(), &mut faults);
-    // Inputs may refer to a file that could not be read; only the read error is reported then.
+    // Inputs may refer to a file that could not be read. In this case, only the read error is
+    // reported.
     let mut warnings = if read.complete {
         topology::check(&drafts, &merged.written, &read.start, &mut faults)
     } else {
@@ -274,8 +279,8 @@ fn checked(
     Ok(Config { globals, components, hash, tests, warnings, refused, task_files })
 }
 
-/// Returns warnings about processes that are set, but in which no component runs: their names are
-/// probably misspelled, and the component runs without their limits.
+/// Returns warnings about configured processes that no component uses. The name is probably
+/// misspelled, and the component runs without the limits of the process.
 fn unused_processes<'a>(
     processes: &'a [(String, Place)],
     drafts: &'a [Draft],
@@ -300,7 +305,7 @@ struct Read {
     roots: Vec<Node>,
     /// Whether every file could be read.
     complete: bool,
-    /// Start of the first file.
+    /// Position of the start of the first file.
     start: Place,
 }
 
@@ -333,7 +338,7 @@ fn read_files(
     read
 }
 
-/// Sorts by position. A value that aliases repeat is reported once.
+/// Sorts faults by position, and removes repetitions from aliases.
 fn sort(faults: &mut Vec<Fault>) {
     faults.sort();
     faults.dedup();

@@ -9,7 +9,7 @@ use super::fault::{Fault, Place};
 use super::node::{Entry, Node, Value};
 use super::parse::twice;
 
-/// Prefix of top-level keys that hold YAML to be shared by anchors, and mean nothing by themselves.
+/// Prefix of top-level keys that hold YAML for anchors and have no other meaning.
 pub const SHARED: &str = "x-";
 
 /// The merged configuration, not yet checked.
@@ -25,7 +25,7 @@ pub struct Merged {
     pub written: Vec<Kind>,
 }
 
-/// Merges the roots of all files. Of duplicates the first one stays.
+/// Merges the roots of all files. Of duplicate keys, the first one is kept.
 pub fn merge(roots: Vec<Node>, faults: &mut Vec<Fault>) -> Merged {
     let mut merger =
         Merger { merged: Merged::default(), globals: HashMap::new(), ids: HashMap::new(), faults };
@@ -46,7 +46,7 @@ impl Merger<'_> {
     fn root(&mut self, root: Node) {
         let what = format!("expected top-level keys, found {}", found(&root));
         let Value::Map(entries) = root.value else {
-            // Whatever this was meant to be, it counts as an entry.
+            // The intended section is unknown, so every kind counts as present.
             self.merged.written.extend(Kind::ALL);
             self.faults.push(Fault::new(&root.place, what, "write for example sources:"));
             return;
@@ -55,7 +55,7 @@ impl Merger<'_> {
             match Kind::ALL.into_iter().find(|kind| kind.section() == entry.key) {
                 Some(kind) => self.section(kind, entry.node),
                 None if entry.key == "tests" => self.tests(entry.node),
-                // Values for anchors.
+                // The key only holds values for anchors.
                 None if entry.key.starts_with(SHARED) => {}
                 None if once(&mut self.globals, &entry, self.faults) => {
                     self.merged.globals.push(entry)
@@ -92,7 +92,7 @@ impl Merger<'_> {
         }
     }
 
-    /// Tests add up: each file may have its own.
+    /// Adds tests. Several files may have tests.
     fn tests(&mut self, node: Node) {
         let what = format!("`tests`: expected a list of tests, found {}", found(&node));
         let is_null = node.is_null();
@@ -119,7 +119,7 @@ impl Merger<'_> {
     }
 }
 
-/// Returns whether the entry's key is new; a duplicate is reported.
+/// Returns whether the entry's key is new; reports a duplicate.
 fn once(known: &mut HashMap<String, Place>, entry: &Entry, faults: &mut Vec<Fault>) -> bool {
     if let Some(first) = known.get(&entry.key) {
         faults.push(twice(&entry.key, &entry.place, first));
@@ -129,7 +129,8 @@ fn once(known: &mut HashMap<String, Place>, entry: &Entry, faults: &mut Vec<Faul
     true
 }
 
-/// Returns whether `name` is a valid id: without dots, which separate an id from its output.
+/// Returns whether `name` is a valid id. Dots are invalid, because they separate an id from its
+/// output.
 fn is_id(name: &str) -> bool {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')

@@ -10,10 +10,10 @@ use super::secret::Substituted;
 pub struct Node {
     pub value: Value,
     pub place: Place,
-    /// The text as written in the file, if a variable was substituted in it. Shown instead of the
-    /// value.
+    /// The text as written in the file, if a variable was substituted in it. Messages show it
+    /// instead of the value.
     pub template: Option<String>,
-    /// What was substituted in it, without defaults.
+    /// The substituted values, without defaults.
     pub substituted: Vec<Substituted>,
 }
 
@@ -23,8 +23,8 @@ pub enum Value {
     Scalar(Scalar),
     Seq(Vec<Node>),
     Map(Vec<Entry>),
-    /// A value that could not be determined, such as an unset variable. The error was reported, so
-    /// it passes all further checks.
+    /// A value that could not be determined, such as an unset variable. The error was already
+    /// reported, so the value passes all further checks.
     Hole,
 }
 
@@ -58,17 +58,17 @@ pub enum Data {
 }
 
 impl Node {
-    /// Returns the value under `key`, if this is a map that has it.
+    /// Returns the value of `key`, if this is a map that contains the key.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|entry| &entry.node)
     }
 
-    /// Returns the entry of `key`, if this is a map that has it.
+    /// Returns the entry of `key`, if this is a map that contains the key.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries().iter().find(|entry| entry.key == key)
     }
 
-    /// Returns the entries of a map; none for other values.
+    /// Returns the entries of a map; empty for other values.
     pub fn entries(&self) -> &[Entry] {
         match &self.value {
             Value::Map(entries) => entries,
@@ -76,7 +76,7 @@ impl Node {
         }
     }
 
-    /// Returns the items of a list; none for other values.
+    /// Returns the items of a list; empty for other values.
     pub fn items(&self) -> &[Node] {
         match &self.value {
             Value::Seq(items) => items,
@@ -84,7 +84,7 @@ impl Node {
         }
     }
 
-    /// Returns the scalar, if this is one.
+    /// Returns the scalar; `None` for other values.
     pub fn scalar(&self) -> Option<&Scalar> {
         match &self.value {
             Value::Scalar(scalar) => Some(scalar),
@@ -92,12 +92,12 @@ impl Node {
         }
     }
 
-    /// Returns the text, if this is text and not a number or so.
+    /// Returns the text of a text scalar; `None` for a number or another type.
     pub fn text(&self) -> Option<&str> {
         self.scalar().filter(|scalar| scalar.data == Data::Text).map(|scalar| scalar.text.as_str())
     }
 
-    /// Returns whether nothing was written: only `key:`, `~` or `null`.
+    /// Returns whether the value is absent: only `key:`, `~` or `null`.
     pub fn is_null(&self) -> bool {
         self.scalar().is_some_and(|scalar| scalar.data == Data::Null)
     }
@@ -119,7 +119,7 @@ impl Node {
         }
     }
 
-    /// Returns whether a variable could not be substituted here or below.
+    /// Returns whether a variable in this node or below could not be substituted.
     pub fn has_hole(&self) -> bool {
         match &self.value {
             Value::Hole => true,
@@ -129,7 +129,7 @@ impl Node {
         }
     }
 
-    /// Returns every value here and below that came from a variable.
+    /// Returns every value in this node and below that came from a variable.
     pub fn all_substituted(&self) -> Vec<&Substituted> {
         match &self.value {
             Value::Scalar(_) | Value::Hole => self.substituted.iter().collect(),

@@ -1,7 +1,7 @@
 //! Parses YAML into a tree of nodes with positions.
 //!
-//! A syntax error ends the file; other errors (a duplicate key, an unknown tag) are reported and
-//! skipped, so that one run shows them all.
+//! A syntax error ends the file. Other errors, such as a duplicate key or an unknown tag, are
+//! reported and skipped, so that one run shows all of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,13 +16,14 @@ use super::syntax::syntax_fault;
 /// Deepest nesting of lists and maps, with aliases expanded.
 const DEPTH_MAX: usize = 64;
 
-/// Maximum number of values of a file with aliases expanded: a few lines of nested aliases would
-/// otherwise exhaust memory.
+/// Maximum number of values in a file with aliases expanded. Without a limit, a few lines of nested
+/// aliases would exhaust memory.
 const NODES_MAX: usize = 200_000;
 
 /// Parses one document; `None` for a file without content. Recoverable errors go into `faults`.
 ///
-/// # Errors The error that ended parsing.
+/// # Errors
+/// The error that ended parsing.
 pub fn parse(file: &Arc<str>, text: &str, faults: &mut Vec<Fault>) -> Result<Option<Node>, Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut builder = Builder::new(file.clone());
@@ -59,9 +60,9 @@ struct MapBody {
     entries: Vec<Entry>,
     /// Index of each key in `entries`.
     index: HashMap<String, usize>,
-    /// A key without its value.
+    /// A key whose value has not been parsed yet.
     key: Option<Key>,
-    /// Values of `<<`, which follow the map's own keys.
+    /// Values of `<<` keys, which are merged after the other keys of the map.
     merges: Vec<Node>,
 }
 
@@ -69,10 +70,10 @@ struct MapBody {
 enum Key {
     Name(String, Place),
     Merge,
-    /// The rest of the call that the last value begins, as in `{ p99: quantile(cost, 0.99) }`,
-    /// which the comma ends in YAML.
+    /// The rest of a call that the last value begins, as in `{ p99: quantile(cost, 0.99) }`: in
+    /// YAML, the comma ends the value.
     Argument(String),
-    /// Invalid and reported; the value is dropped.
+    /// An invalid key that was reported; its value is dropped.
     Bad,
 }
 
@@ -151,7 +152,7 @@ impl Builder {
     fn finish(&mut self, node: Node, anchor: usize, count: usize) -> Result<(), Fault> {
         self.count(count, &node.place)?;
         if anchor != 0 {
-            // The copy under the anchor uses memory too.
+            // The copy under the anchor also uses memory.
             self.count(node.extent().0, &node.place)?;
             self.anchors.insert(anchor, node.clone());
         }
@@ -226,7 +227,8 @@ impl Builder {
         self.faults.push(Fault::new(place, format!("unknown tag `{name}`"), "remove it"));
     }
 
-    /// Returns the map's entries, followed by those of `<<`; the map's own keys win.
+    /// Returns the entries of the map, followed by the entries of its `<<` keys. The entries of the
+    /// map take precedence.
     fn merge(&mut self, mut map: MapBody) -> Vec<Entry> {
         for merged in std::mem::take(&mut map.merges) {
             match merged.value {
@@ -247,7 +249,7 @@ impl Builder {
 }
 
 impl MapBody {
-    /// Adds the next key, or the value of the last one.
+    /// Adds a key, or the value of the last key.
     fn add(&mut self, node: Node) -> Option<Fault> {
         match self.key.take() {
             None => {
@@ -353,7 +355,7 @@ mod tests {
         read(text).1
     }
 
-    /// The comma of a call does not end it, which it would in YAML.
+    /// A comma inside a call does not end the call, although it ends the value in YAML.
     #[test]
     fn calls_with_several_arguments() {
         assert_eq!(
@@ -372,7 +374,7 @@ mod tests {
         assert_eq!(good("{ a: 'f(x', b): }"), r#"{"a":"f(x","b)":null}"#);
     }
 
-    /// Plain scalars are typed; quoted and tagged ones are what they say.
+    /// Plain scalars are typed; quoted and tagged scalars have their explicit type.
     #[test]
     fn types_of_scalars() {
         assert_eq!(
@@ -398,7 +400,7 @@ mod tests {
         );
     }
 
-    /// Structural errors have their position, and parsing continues after them.
+    /// Structural errors have a position, and parsing continues after them.
     #[test]
     fn structure_faults() {
         for (text, faults) in [

@@ -1,8 +1,9 @@
-//! The configuration without its secrets, for others to read.
+//! The configuration without its secrets, for sharing with other people.
 //!
-//! Values are hidden by the name of their option, and everything under names that no option has:
-//! what is misspelt, and what users name themselves. Comments are left out. What was hidden is
-//! returned too, with the values of all variables, so that it can be searched for elsewhere.
+//! Values are hidden by the name of their option, and everything is hidden under names that are not
+//! options: misspelled names, and names that users choose. Comments are omitted. The hidden values
+//! are returned together with the values of all variables, so that other texts can be searched for
+//! them.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,10 +16,10 @@ use super::files;
 use super::node::{Data, Node, Scalar, Value};
 use super::{Catalog, parse, replace};
 
-/// What takes the place of a value.
+/// Replacement of a hidden value.
 const HIDDEN: &str = "REDACTED";
 
-/// Options whose values, and everything below them, are secret or contain the data of users.
+/// Options whose values are secret or contain user data, including everything below them.
 const SECRET: &[&str] = &[
     "headers",
     "key",
@@ -33,7 +34,7 @@ const SECRET: &[&str] = &[
     "value",
 ];
 
-/// Parts of names that are secret, whether an option has the name or not.
+/// Parts of secret names, whether or not an option has such a name.
 const SECRET_PARTS: &[&str] = &[
     "apikey",
     "api_key",
@@ -48,29 +49,31 @@ const SECRET_PARTS: &[&str] = &[
     "token",
 ];
 
-/// Options that users give names in, with configuration as values, which is shown.
+/// Options in which users choose the names and the values are configuration; the values are shown.
 const NAMED: &[&str] = &["fields", "processes", "routes", "sources", "transforms", "sinks"];
 
-/// Options that are made of single words, of which each may be the secret. Their names are shown.
+/// Options whose values consist of single words, each of which may be the secret. The names are
+/// shown.
 const WORDS: &[&str] = &["headers", "options"];
 
-/// Minimum bytes of a word of a hidden value that is searched for elsewhere by itself.
+/// Minimum bytes of a word of a hidden value for a separate search in other texts.
 const WORD_BYTES_MIN: usize = 8;
 
-/// What ends the part of a URL that a user and a password may be in, besides white space.
+/// Characters besides white space that end the part of a URL that may contain a user and a
+/// password.
 const ENDS: &[char] = &['/', '?', '#', '"', '\'', '<', '>', '\\'];
 
 /// A configuration without its secrets.
 #[derive(Debug, Default)]
 pub struct Redacted {
-    /// Path and content of each file; or why there is none.
+    /// Path and content of each file, or the reason why the content is missing.
     pub files: Vec<(String, Result<Json, String>)>,
-    /// What was hidden.
+    /// The hidden values.
     pub secrets: BTreeSet<String>,
 }
 
-/// Reads the configuration in `paths`, or the default file. It need not be valid. Variables are shown
-/// by name; `environment` looks them up for what is hidden.
+/// Reads the configuration in `paths`, or the default file. The configuration may be invalid.
+/// Variables appear by name; `environment` looks up their values, to add them to the hidden ones.
 pub fn redacted(
     paths: &[PathBuf],
     catalog: &dyn Catalog,
@@ -92,7 +95,7 @@ pub fn redacted(
                 Ok(root.to_json())
             }
             Ok(None) => Ok(Json::Null),
-            // The message may quote the file.
+            // The message may quote the file, so only the line is shown.
             Err(fault) => {
                 let line = fault.place.map_or(0, |place| place.line);
                 Err(format!("it is left out: the YAML is wrong in line {line}"))
@@ -105,7 +108,7 @@ pub fn redacted(
     redacted
 }
 
-/// Returns whether an option or a variable of this name is secret. The name of a file is not.
+/// Returns whether an option or a variable of this name is secret. A file name is never secret.
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_lowercase();
     let is_file = name.ends_with("_file") || name.ends_with(".location");
@@ -123,12 +126,12 @@ pub(crate) fn url_secrets(text: &str) -> Vec<String> {
     parts.map(str::to_owned).collect()
 }
 
-/// What a schema says of names.
+/// The names of options in a schema.
 #[derive(Default)]
 struct Options {
-    /// Names of all options.
+    /// All names of options.
     names: BTreeSet<String>,
-    /// Options that are maps whose names users choose.
+    /// Options that are maps with names that users choose.
     free: BTreeSet<String>,
 }
 
@@ -160,19 +163,19 @@ impl Options {
     }
 }
 
-/// Where a value is.
+/// The location of a value.
 #[derive(Clone, Copy)]
 enum Place<'p> {
     /// Under a name whose values are shown.
     Shown(&'p str),
-    /// Under a name that is no option.
+    /// Under a name that is not an option.
     Unknown,
-    /// Somewhere below a secret option of this name.
+    /// Below a secret option of this name.
     Secret(&'p str),
 }
 
 impl Place<'_> {
-    /// Returns whether the names below may be the data of users, too.
+    /// Returns whether the names below this location may also be user data.
     fn hides_names(&self) -> bool {
         match self {
             Place::Shown(_) => false,
@@ -188,8 +191,8 @@ struct Hide<'h> {
 }
 
 impl Hide<'_> {
-    /// Remembers the values of all variables in a line, and of files that are values. The path of
-    /// something that exists is no secret.
+    /// Remembers the values of all variables and files in a line. The path of an existing file is
+    /// not secret.
     fn variables(&mut self, text: &str, environment: replace::Environment<'_>) {
         for value in replace::values(text, environment) {
             let is_path = Path::new(&value).is_absolute() && Path::new(&value).exists();
@@ -199,7 +202,7 @@ impl Hide<'_> {
         }
     }
 
-    /// `resolved` is the same node with the values of variables.
+    /// Hides the secrets in a node. `resolved` is the same node with the values of variables.
     fn node(&mut self, node: &mut Node, resolved: &Node, place: Place<'_>) {
         if place.hides_names() && node.scalar().is_none() {
             self.below_hidden(node);
@@ -226,7 +229,7 @@ impl Hide<'_> {
         }
     }
 
-    /// Remembers all values of a node that is hidden as a whole.
+    /// Remembers all values of a node that is hidden completely.
     fn below_hidden(&mut self, node: &Node) {
         match &node.value {
             Value::Map(entries) => entries.iter().for_each(|entry| self.below_hidden(&entry.node)),
@@ -286,7 +289,7 @@ impl Hide<'_> {
     }
 }
 
-/// Hides a value. The name of a variable is no secret, but its default may be one.
+/// Hides a value. The name of a variable is not secret, but its default may be.
 fn hide(scalar: &mut Scalar) {
     if !is_variable(&scalar.text) {
         scalar.text = HIDDEN.to_owned();
@@ -300,10 +303,9 @@ fn is_variable(text: &str) -> bool {
     name.is_some_and(|name| !name.contains(['$', '{', '}']) && !name.contains(":-"))
 }
 
-/// Returns whether the first `length` bytes of what follows `://` may be the beginning of a user
-/// and a password that has a `/`, `?` or `#`, as `me:pa` of `http://me:pa/ss@host`. Such a URL is
-/// not valid. A port and a path look the same, so that an address with an `@` in its path is
-/// hidden, too.
+/// Returns whether the first `length` bytes after `://` may be the beginning of a user and a
+/// password that contains `/`, `?` or `#`, such as `me:pa` in `http://me:pa/ss@host`. Such a URL is
+/// invalid. A port and a path look the same, so an address with an `@` in its path is also hidden.
 pub fn is_cut_password(rest: &[u8], length: usize) -> bool {
     let (authority, behind) = rest.split_at(length);
     let user = authority.split(|byte| *byte == b'@').next().unwrap_or_default();
@@ -311,7 +313,7 @@ pub fn is_cut_password(rest: &[u8], length: usize) -> bool {
     !is_host && user.contains(&b':')
 }
 
-/// Returns where users and passwords are in a text: of URLs, and of addresses without a scheme.
+/// Returns the ranges of users and passwords in a text: in URLs, and in addresses without a scheme.
 fn credentials(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for (at, scheme) in text.match_indices("://") {
@@ -337,7 +339,7 @@ fn credentials(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns a text with users and passwords, and the queries of URLs, hidden.
+/// Returns a text without users, passwords and the queries of URLs.
 fn without_credentials(text: &str) -> String {
     let mut shown = text.to_owned();
     for range in credentials(text).into_iter().rev() {
@@ -404,7 +406,8 @@ mod tests {
         assert!(!secrets.contains("1234567"), "{secrets:?}");
     }
 
-    /// An option that is described as a secret must be hidden: also one that is added later.
+    /// An option that is described as a secret must be hidden. This also covers options that are
+    /// added later.
     #[test]
     fn every_option_that_is_described_as_secret_is_hidden() {
         fn visit(schema: &Json, found: &mut Vec<String>) {
@@ -431,7 +434,7 @@ mod tests {
         let hide = Hide { options: &options, secrets: &mut BTreeSet::new() };
         let is_hidden =
             |name: &String| matches!(hide.below(Place::Shown("auth"), name), Place::Secret(_));
-        // Files, and objects whose parts are judged by their names.
+        // Files are harmless. The parts of objects are judged by their names.
         let is_harmless =
             |name: &str| name.ends_with("_file") || ["auth", "data_dir"].contains(&name);
         let shown: Vec<&String> =

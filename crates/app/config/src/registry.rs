@@ -1,4 +1,4 @@
-//! The components that exist, as the catalog of the configuration.
+//! The catalog of the existing components.
 
 use crate::{Catalog, Formats};
 use millstream_components::component::AnyComponent;

@@ -1,6 +1,6 @@
 //! Variables in scalar values: `${NAME}`, `${NAME:-default}`, `${file:/path}`, `$$`.
 //!
-//! They are substituted in the tree, after YAML is parsed, so that a value can never change the
+//! Variables are substituted in the tree after YAML is parsed, so that a value can never change the
 //! structure.
 
 use std::fs::File;
@@ -13,14 +13,14 @@ use super::redact::is_secret_name;
 use super::scalar;
 use super::secret::Substituted;
 
-/// Maximum bytes of `${file:...}`.
+/// Maximum bytes of a file in `${file:...}`.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Looks up an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Substitutes the variables in every scalar value of `node`. A value without a result becomes a
-/// hole.
+/// Substitutes the variables in every scalar value of `node`. A value that cannot be determined
+/// becomes a hole.
 pub fn replace(node: &mut Node, environment: Environment<'_>, faults: &mut Vec<Fault>) {
     match &mut node.value {
         Value::Seq(items) => items.iter_mut().for_each(|item| replace(item, environment, faults)),
@@ -34,8 +34,8 @@ pub fn replace(node: &mut Node, environment: Environment<'_>, faults: &mut Vec<F
     }
 }
 
-/// Returns the values of the variables that a text names and that are set, without their defaults,
-/// and of its files.
+/// Returns the values of the variables and files that a text names. Defaults and unset variables
+/// are omitted.
 pub fn values(text: &str, environment: Environment<'_>) -> Vec<String> {
     let value = |piece: Piece<'_>| match piece {
         Piece::Variable { name, .. } => environment(name),
@@ -45,8 +45,8 @@ pub fn values(text: &str, environment: Environment<'_>) -> Vec<String> {
     pieces(text).into_iter().filter_map(value).collect()
 }
 
-/// Returns the secrets among the values of the variables and files that a text names: those of files,
-/// and of variables whose name says so.
+/// Returns the secrets among the values of the variables and files that a text names: all values of
+/// files, and values of variables with a secret name.
 pub fn secret_values(text: &str, environment: Environment<'_>) -> Vec<String> {
     let value = |piece: Piece<'_>| match piece {
         Piece::Variable { name, .. } if is_secret_variable(name) => environment(name),
@@ -56,7 +56,7 @@ pub fn secret_values(text: &str, environment: Environment<'_>) -> Vec<String> {
     pieces(text).into_iter().filter_map(value).collect()
 }
 
-/// Returns whether a variable of this name is secret, as `API_KEY` or `SLACK_WEBHOOK_PATH`.
+/// Returns whether a variable of this name is secret, such as `API_KEY` or `SLACK_WEBHOOK_PATH`.
 fn is_secret_variable(name: &str) -> bool {
     let name = name.to_lowercase();
     let words = ["auth", "key", "keys", "pass", "pwd"];
@@ -103,7 +103,7 @@ enum Piece<'t> {
         default: Option<&'t str>,
     },
     File(&'t str),
-    /// `${` that starts none of these.
+    /// A `${` that starts no valid variable.
     Bad(&'t str),
 }
 
@@ -120,7 +120,7 @@ fn pieces(mut text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// Returns the piece at the start of `text`, which is a dollar, and its length.
+/// Returns the piece at the start of `text`, which begins with a dollar, and its length.
 fn piece(text: &str) -> (Piece<'_>, usize) {
     if text.starts_with("$$") {
         return (Piece::Text(&text[..1]), 2);
@@ -149,7 +149,8 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Piece<'_> {
-    /// Returns what messages must not show of its value: a default is in the file anyway.
+    /// Returns the part of the value that messages must not show. A default is visible in the file
+    /// anyway.
     fn substituted(&self, value: String) -> Option<Substituted> {
         let shown = match *self {
             Piece::Variable { default, .. } if default == Some(&*value) => return None,
@@ -160,7 +161,7 @@ impl Piece<'_> {
         Some(Substituted { shown, value })
     }
 
-    /// Returns the substituted value, or what is wrong and what to write instead.
+    /// Returns the substituted value. The error says what is wrong and what to write instead.
     fn value(&self, environment: Environment<'_>) -> Result<String, (String, String)> {
         match *self {
             Piece::Text(text) => Ok(text.into()),
@@ -191,7 +192,7 @@ fn read_value(path: &Path) -> io::Result<String> {
     if !path.is_absolute() {
         return Err(io::Error::other("the path is relative"));
     }
-    // A pipe or device could block or never end.
+    // A pipe or a device could block or never end.
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
@@ -226,8 +227,8 @@ mod tests {
         (root.to_json(), faults.iter().map(Fault::to_string).collect())
     }
 
-    /// Each form is substituted; a plain scalar is typed again, a quoted one stays text, and the
-    /// structure never changes.
+    /// Each form is substituted. A plain scalar gets a type from the value, a quoted one stays
+    /// text, and the structure never changes.
     #[test]
     fn forms() {
         let text = "a: ${PORT}\nb: '${PORT}'\nc: 1${PORT}\nd: ${WORD}\ne: ${NONE:-5}\nf: ${EMPTY:-x}\n\
@@ -241,7 +242,7 @@ mod tests {
         );
     }
 
-    /// An unset name, an invalid one and an unreadable file are errors at their value; parsing
+    /// An unset name, an invalid name and an unreadable file are errors at their value; parsing
     /// continues.
     #[test]
     fn faults() {
@@ -263,7 +264,7 @@ mod tests {
         );
     }
 
-    /// A file's text is used without its last line end, and only that one.
+    /// A file's text is used without its last line end; other line ends stay.
     #[test]
     fn files() {
         let folder = tempfile::tempdir().unwrap();

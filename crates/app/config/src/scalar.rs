@@ -2,9 +2,9 @@
 
 use super::node::Data;
 
-/// Returns what the unquoted `text` is: `true`, `null`, a number, or just text.
+/// Returns the value of the unquoted `text`: `true`, `null`, a number, or text.
 ///
-/// `yes`, `on` and `1_000` are text. So are `.inf` and `.nan`, which no option accepts.
+/// `yes`, `on` and `1_000` are text; so are `.inf` and `.nan`, which no option accepts.
 pub fn resolve(text: &str) -> Data {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Data::Null,
@@ -31,7 +31,7 @@ fn integer(text: &str) -> Option<Data> {
     range.contains(&value).then_some(Data::Int(value))
 }
 
-/// Like `from_str_radix`, but does not accept a sign.
+/// Parses digits like `from_str_radix`, but does not accept a sign.
 fn parse_radix(digits: &str, radix: u32) -> Option<i128> {
     let only_digits = digits.chars().all(|digit| digit.is_digit(radix));
     if only_digits { i128::from_str_radix(digits, radix).ok() } else { None }

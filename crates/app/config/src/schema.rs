@@ -1,4 +1,4 @@
-//! JSON Schemas: of a component with its common keys, and of the whole configuration for editors.
+//! JSON Schemas of a component with its common keys, and of the whole configuration for editors.
 
 use millstream_model::{Interval, Kind, Size};
 use serde_json::{Map, Value as Json, json};
@@ -8,10 +8,10 @@ use super::{Catalog, globals, unit_tests};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Matches a variable anywhere in a text, which editors must accept.
+/// Pattern of a text with a variable, which editors must accept.
 const VARIABLE_PATTERN: &str = r"\$\{[^}]+\}";
 
-/// The common keys, and the kinds that have them.
+/// The common keys, and the kinds of components that have them.
 pub const COMMON_KEYS: [(&str, &[Kind]); 7] = [
     ("type", &Kind::ALL),
     ("inputs", &[Kind::Transform, Kind::Sink]),
@@ -22,7 +22,7 @@ pub const COMMON_KEYS: [(&str, &[Kind]); 7] = [
     ("buffer", &[Kind::Sink]),
 ];
 
-/// Returns the schema of a component: its own options and the common keys.
+/// Returns the schema of a component: its options and the common keys.
 pub fn component_schema(kind: Kind, type_name: &str, options: schemars::Schema) -> Json {
     let mut schema = options.to_value();
     if !schema.is_object() {
@@ -45,71 +45,71 @@ fn common_properties(kind: Kind, type_name: &str) -> Map<String, Json> {
 fn common_property(key: &str, type_name: &str) -> Json {
     match key {
         "type" => {
-            json!({ "description": "What the component is.", "type": "string", "const": type_name })
+            json!({ "description": "Type of the component.", "type": "string", "const": type_name })
         }
         "inputs" => json!({
-            "description": "Ids of the components it reads from, or id.output for a side output.",
+            "description": "Ids of the components to read from; id.output for a side output.",
             "type": "array",
             "items": { "type": "string", "minLength": 1 },
             "minItems": 1,
             "examples": [["app"]],
         }),
         "attributes" => json!({
-            "description": "Constant fields of every event; numbers and booleans are kept as text.",
+            "description": "Constant fields added to every event; numbers and booleans become text.",
             "type": "object",
             "additionalProperties": { "type": ["string", "number", "boolean"] },
         }),
         "priority" => json!({
-            "description": "Read priority among sources that have data.",
+            "description": "Read priority among the sources that have data.",
             "type": "string",
             "enum": ["high", "normal", "low"],
             "default": "normal",
         }),
         "rate_limit" => json!({
-            "description": "Most bytes to read per second; the rest waits.",
+            "description": "Maximum bytes read per second; unlimited by default.",
             "type": "string",
             "format": "size",
             "examples": ["10MiB"],
         }),
         "buffer" => buffer_property(),
         _ => {
-            json!({ "description": "Replaces the host's name in every event.", "type": "string", "minLength": 1 })
+            json!({ "description": "Host name of every event, instead of the real host name.", "type": "string", "minLength": 1 })
         }
     }
 }
 
 fn buffer_property() -> Json {
     json!({
-        "description": "The buffer before the sink, and what happens when it is full.",
+        "description": "Buffer in front of the sink, and what happens when it is full.",
         "type": "object",
         "additionalProperties": false,
         "properties": {
             "type": {
-                "description": "Where events wait: a disk buffer survives a restart.",
+                "description": "Where the buffer is stored; a buffer on disk survives a restart.",
                 "type": "string",
                 "enum": ["memory", "disk"],
                 "default": "memory",
             },
             "max": {
-                "description": "Size of the buffer in bytes, as encoded; required on disk.",
+                "description": "Maximum size of the encoded events in the buffer; required for a buffer on disk.",
                 "type": "string",
                 "format": "size",
                 "examples": ["64MiB", "10GiB"],
             },
             "when_full": {
-                "description": "Whether the source waits, or which events are dropped and counted.",
+                "description": "What happens when the buffer is full: the source waits, or events are dropped and counted.",
                 "type": "string",
                 "enum": ["block", "drop_newest", "drop_oldest"],
                 "default": "block",
             },
             "mode": {
-                "description": "What is written to disk: what the sink cannot take now, or everything.",
+                "description": "Events that are written to disk: only those that do not fit into memory, or all.",
                 "type": "string",
                 "enum": ["overflow", "always"],
                 "default": "overflow",
             },
             "replay_rate": {
-                "description": "Most bytes per second read back from disk; unlimited by default.",
+                "description": "Maximum bytes read back from disk per second; unlimited by default.",
                 "type": "string",
                 "format": "size",
                 "examples": ["20MiB"],
@@ -141,7 +141,7 @@ pub fn schema(catalog: &dyn Catalog) -> Json {
         root["properties"][kind.section()] = section;
     }
     root["properties"]["tests"] = tests_schema(&mut definitions);
-    let shared = "YAML to be shared by anchors, which means nothing by itself.";
+    let shared = "YAML for anchors; it has no other meaning.";
     let pattern = format!("^{SHARED}");
     root["patternProperties"] = json!({ pattern: { "description": shared } });
     root["$schema"] = DIALECT.into();
@@ -159,7 +159,8 @@ fn section_schema(kind: Kind, catalog: &dyn Catalog, definitions: &mut Map<Strin
         let Some(options) = catalog.schema(kind, type_name) else { continue };
         let mut schema = component_schema(kind, type_name, options);
         close(&mut schema, &common_properties(kind, type_name));
-        // Definitions of two components may share a name, so each gets the prefix of its component.
+        // Definitions of two components may have the same name, so each name gets the component as
+        // a prefix.
         define(&mut schema, &format!("{kind}.{type_name}."), definitions);
         schema["title"] = format!("{kind} {type_name}").into();
         alternatives.push(schema);
@@ -168,7 +169,7 @@ fn section_schema(kind: Kind, catalog: &dyn Catalog, definitions: &mut Map<Strin
     let components =
         if alternatives.is_empty() { Json::Bool(false) } else { json!({ "oneOf": alternatives }) };
     json!({
-        "description": format!("Components of the kind {kind}, by id."),
+        "description": format!("All components of kind {kind}, by id."),
         "type": ["object", "null"],
         "propertyNames": { "pattern": "^[A-Za-z_][A-Za-z0-9_-]*$" },
         "additionalProperties": components,
@@ -182,7 +183,8 @@ fn tests_schema(definitions: &mut Map<String, Json>) -> Json {
     json!({ "description": "Unit tests of the configuration.", "type": ["array", "null"], "items": test })
 }
 
-/// Moves a schema's definitions to the common ones, under names that begin with `prefix`.
+/// Moves the definitions of a schema to the common definitions, under names that begin with
+/// `prefix`.
 fn define(schema: &mut Json, prefix: &str, definitions: &mut Map<String, Json>) {
     rename_references(schema, prefix);
     let own = take_object(schema, "$defs");
@@ -193,8 +195,8 @@ fn define(schema: &mut Json, prefix: &str, definitions: &mut Map<String, Json>) 
     }
 }
 
-/// Rejects unknown keys as validation does. Alternatives that are closed would reject the common
-/// keys, so they get them too.
+/// Rejects unknown keys, as validation does. Closed alternatives would reject the common keys, so
+/// they get these keys as well.
 fn close(schema: &mut Json, common: &Map<String, Json>) {
     for name in ["oneOf", "anyOf"] {
         let branches = schema.get_mut(name).and_then(Json::as_array_mut).into_iter().flatten();
@@ -226,7 +228,8 @@ fn rename_references(schema: &mut Json, prefix: &str) {
     });
 }
 
-/// Editors know formats such as `size` and `duration` only by their patterns.
+/// Adds patterns to formats such as `size` and `duration`, because editors do not know these
+/// formats.
 fn add_patterns(schema: &mut Json) {
     let threshold = format!("{}|^none$", Interval::PATTERN);
     let expiry = format!("{}|^never$", Interval::PATTERN);

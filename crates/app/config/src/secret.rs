@@ -7,25 +7,25 @@ use millstream_model::secrets::MASK;
 use super::node::Node;
 
 /// Minimum number of consecutive characters of a value that are masked in an error about its
-/// option, which may quote any part of it.
+/// option, which may quote any part of the value.
 const PART: usize = 4;
 
-/// The same for other errors, and for advice: more than `https://` and `host:8080/`, which are in
-/// examples.
+/// Minimum number of consecutive characters that are masked in other errors and in advice. It is
+/// longer than `https://` and `host:8080/`, which occur in examples.
 const PART_ELSEWHERE: usize = 11;
 
 /// A value that replaced a variable or the name of a file.
 #[derive(Clone, Debug)]
 pub struct Substituted {
-    /// What messages show instead, such as `${NAME}`.
+    /// Text that messages show instead of the value, such as `${NAME}`.
     pub shown: String,
     /// The value.
     pub value: String,
 }
 
-/// Returns a message without the values of variables: `${NAME}` takes the place of a whole value,
-/// `REDACTED` that of a part. Ignores case. `own` are the values of the option that the message is
-/// about, `others` those of other options.
+/// Returns a message without the values of variables. `${NAME}` replaces a whole value, and
+/// `REDACTED` a part of a value; letter case is ignored. `own` are the values of the option that
+/// the message is about, `others` the values of other options.
 pub fn masked(message: &str, own: &[&Substituted], others: &[&Substituted]) -> String {
     let chars: Vec<char> = message.chars().collect();
     let folded = fold(message);
@@ -44,8 +44,8 @@ pub fn masked(message: &str, own: &[&Substituted], others: &[&Substituted]) -> S
     replaced(&chars, &replacements)
 }
 
-/// Returns advice without the values of variables. Only what it quotes may be any part of the option's
-/// own value; its other words, such as `http://` in an example, are those of the program.
+/// Returns advice without the values of variables. Only quoted text may be a part of the option's
+/// value; the other words, such as `http://` in an example, come from the program.
 pub fn masked_advice(advice: &str, own: &[&Substituted], others: &[&Substituted]) -> String {
     let all = [own, others].concat();
     let mut text = String::new();
@@ -58,7 +58,7 @@ pub fn masked_advice(advice: &str, own: &[&Substituted], others: &[&Substituted]
     text
 }
 
-/// Returns the start of a message about an option: its name, and the variable in it.
+/// Returns the start of a message about an option: the name of the option, and the variable in it.
 pub fn subject(node: &Node, option: &str) -> String {
     match &node.template {
         Some(template) => format!("`{option}` (from `{template}`): "),
@@ -67,7 +67,7 @@ pub fn subject(node: &Node, option: &str) -> String {
     }
 }
 
-/// Returns what to write instead, or where to look if a check of a variable's value does not say.
+/// Returns the given advice. If a check of a variable's value gives none, says where to look.
 pub fn advice(node: &Node, given: String) -> String {
     match &node.template {
         Some(_) if given.is_empty() => "check what the variable holds".to_owned(),
@@ -75,7 +75,7 @@ pub fn advice(node: &Node, given: String) -> String {
     }
 }
 
-/// Returns the characters in lower case, one for each.
+/// Returns the characters in lower case, one for each character of the text.
 fn fold(text: &str) -> Vec<char> {
     text.chars().map(|c| c.to_lowercase().next().unwrap_or(c)).collect()
 }
@@ -89,7 +89,7 @@ fn mark_parts(message: &[char], value: &[char], part: usize, replacements: &mut 
     }
 }
 
-/// Marks where the whole value is, unless it is in the middle of a word.
+/// Marks the occurrences of the whole value, except in the middle of a word.
 fn mark_whole<'s>(
     message: &[char],
     value: &[char],
@@ -107,7 +107,7 @@ fn mark_whole<'s>(
     }
 }
 
-/// Returns whether no word continues at a position.
+/// Returns whether a position is a word boundary.
 fn is_boundary(message: &[char], at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|before| message.get(before));
     let is_word = |c: Option<&char>| c.is_some_and(|c| c.is_alphanumeric());
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(this("nothing", ""), "nothing");
     }
 
-    /// An error about another option keeps words that a value happens to have too.
+    /// An error about another option keeps words that also occur in a value.
     #[test]
     fn errors_about_other_options_keep_their_words() {
         let uri = "https://logs.example.com/in";
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(other("after \"hunter2\"", "hunter2"), "after \"${V}\"");
     }
 
-    /// Advice keeps its own words, and shows no part of a value in what it quotes.
+    /// Advice keeps the words of the program, and the text that it quotes shows no part of a value.
     #[test]
     fn advice_keeps_its_words() {
         let advice = |text: &str, value: &str| masked_advice(text, &[&of(value)], &[]);
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(advice("write hunter2", "hunter2"), "write ${V}");
     }
 
-    /// Of two values at one position, one is shown.
+    /// Of two values at the same position, one is shown.
     #[test]
     fn values_may_overlap() {
         let [host, uri] = [

@@ -1,7 +1,7 @@
-//! The secrets in a configuration, which the running agent masks in everything that leaves it.
+//! The secrets in a configuration. The running agent masks them in all its output.
 //!
-//! Fewer values than those that are hidden in an archive for others: what an operator needs to
-//! understand a log, such as names of hosts and attributes, is shown.
+//! These are fewer values than the values hidden in an archive for other people. The values that
+//! operators need to understand a log, such as host names and attributes, stay visible.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::node::{Node, Value};
 use super::redact::{is_secret_name, url_secrets};
 use super::{files, parse, replace};
 
-/// Headers that are no secrets.
+/// Headers that are not secret.
 const PLAIN_HEADERS: &[&str] = &[
     "accept",
     "accept-encoding",
@@ -24,21 +24,21 @@ const PLAIN_HEADERS: &[&str] = &[
     "x-scope-orgid",
 ];
 
-/// Options that are secret in a map whose `type` is this.
+/// Options that are secret in a map with this `type`.
 const BY_TYPE: &[(&str, &str)] = &[("api_key", "key"), ("header", "value"), ("redact", "key")];
 
-/// Minimum bytes of a word of a value that is secret by itself.
+/// Minimum bytes of a word of a value that is secret separately from the whole value.
 const WORD_BYTES_MIN: usize = 8;
 
-/// Returns the secrets of the configuration in `paths`, or of the default file: values of secret
-/// options, headers and variables, users and passwords of URLs, and the values of their queries. The
-/// configuration need not be valid; `environment` looks up variables.
+/// Returns the secrets of the configuration in `paths`, or of the default file: the values of
+/// secret options, headers and variables, the users and passwords in URLs, and the values in their
+/// queries. The configuration may be invalid; `environment` looks up variables.
 pub fn secrets(
     paths: &[PathBuf],
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> BTreeSet<String> {
     let mut found = Found { values: BTreeSet::new(), environment };
-    // The load of the configuration reports what is wrong with it.
+    // The errors are ignored, because loading the configuration reports them.
     let mut faults = Vec::new();
     for source in files::read_all(paths, &mut faults) {
         if let Ok(Some(mut root)) = parse::parse(&source.name, &source.text, &mut faults) {
@@ -49,14 +49,14 @@ pub fn secrets(
     found.values
 }
 
-/// Where a value is.
+/// The location of a value.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// The value is secret.
+    /// Whether the value is secret.
     is_secret: bool,
-    /// It is in a map of headers.
+    /// Whether the value is in a map of headers.
     in_headers: bool,
-    /// So may be its words, as those of a header.
+    /// Whether the words of the value are also secret, as in a header.
     has_words: bool,
 }
 
@@ -85,7 +85,7 @@ impl Found<'_> {
 
     fn text(&mut self, text: &str, place: Place) {
         self.values.extend(url_secrets(text));
-        // As in the options of a JVM: `-Dname=value`.
+        // An assignment as in the options of a JVM: `-Dname=value`.
         let assigned = text.split_once('=').filter(|(name, _)| is_secret_name(name));
         self.values.extend(assigned.map(|(_, value)| value.to_owned()));
         if !place.is_secret {
@@ -100,7 +100,7 @@ impl Found<'_> {
     }
 }
 
-/// Returns where the value of a key is.
+/// Returns the location of the value of a key.
 fn below(map: &Node, place: Place, key: &str) -> Place {
     let name = key.to_lowercase();
     let is_header = place.in_headers && !PLAIN_HEADERS.contains(&name.as_str());

@@ -1,6 +1,6 @@
 //! Wording of suggestions: lists of names and "did you mean".
 
-/// Returns advice for a name that is not in `names`: the nearest one, or all of them after `lead`.
+/// Returns advice for a name that is not in `names`: the nearest name, or all names after `lead`.
 pub fn advice(given: &str, names: &[&str], lead: &str) -> String {
     match (nearest(given, names), names) {
         (Some(name), _) => format!("did you mean `{name}`?"),

@@ -6,7 +6,7 @@ use saphyr_parser::{Marker, ScanError};
 
 use super::fault::{Fault, Place};
 
-/// Returns the error at which the parser stopped in `text`.
+/// Returns the error for the position in `text` where the parser stopped.
 pub fn syntax_fault(file: &Arc<str>, text: &str, error: &ScanError) -> Fault {
     let marker = error.marker();
     if let Some((line, column)) = tab_indent(text, marker.line()) {
@@ -29,8 +29,8 @@ fn is_variable(text: &str, marker: &Marker) -> bool {
     around.next() == Some('$') && around.next() == Some('{')
 }
 
-/// Returns line and column of a tab in the indentation of `line` or the next one: the parser stops
-/// at either.
+/// Returns line and column of a tab in the indentation of `line` or of the next line: the parser
+/// may stop at either.
 fn tab_indent(text: &str, line: usize) -> Option<(usize, usize)> {
     let near = text.lines().enumerate().skip(line.saturating_sub(1)).take(2);
     for (index, content) in near {
@@ -73,7 +73,7 @@ mod tests {
         parse(&"f.yaml".into(), text, &mut Vec::new()).unwrap_err().to_string()
     }
 
-    /// Syntax errors have a position and say what usually helps.
+    /// Syntax errors have a position and advice.
     #[test]
     fn syntax_faults() {
         for (text, fault) in [

@@ -1,7 +1,7 @@
-//! Task files: puts the tasks of files in the place of the patterns that a component lists.
+//! Task files: replaces the patterns that a component lists with the tasks of the matching files.
 //!
-//! Each file is checked alone. An invalid one is refused: its previous version stays in use if
-//! there is one, and the other files are not affected.
+//! Each file is checked separately. An invalid file is refused: its previous version stays in use
+//! if there is one, and the other files are not affected.
 
 use super::check::{self, Spot};
 use super::fault::{Fault, Place};
@@ -25,19 +25,19 @@ const FORMAT: &str = "task-files";
 pub struct TaskFiles {
     /// The patterns, as configured.
     patterns: Vec<String>,
-    /// The files as they were before they were read.
+    /// Fingerprint of the files, taken before they were read.
     seen: Fingerprint,
-    /// The tasks of each file, of its last valid version.
+    /// The tasks in the last valid version of each file.
     tasks: BTreeMap<PathBuf, Vec<Node>>,
 }
 
 impl TaskFiles {
-    /// Returns the fingerprint of the files before they were read.
+    /// Returns the fingerprint of the files that was taken before they were read.
     pub fn seen(&self) -> &Fingerprint {
         &self.seen
     }
 
-    /// Returns the fingerprint of the files as they are now.
+    /// Returns the current fingerprint of the files.
     pub fn fingerprint(&self) -> Fingerprint {
         fingerprint_of(listed(&self.patterns))
     }
@@ -45,11 +45,11 @@ impl TaskFiles {
 
 /// Reads task files.
 pub struct Reader<'r> {
-    /// Those that are in use.
+    /// The task files that are in use.
     pub previous: &'r TaskFiles,
-    /// Those that were read.
+    /// The task files that the reader has read.
     pub found: TaskFiles,
-    /// What is wrong with refused files.
+    /// Errors in refused files.
     pub refused: Vec<Fault>,
 }
 
@@ -57,19 +57,19 @@ pub struct Reader<'r> {
 pub struct Owner<'o> {
     pub kind: Kind,
     pub type_name: &'static str,
-    /// The schema of its options.
+    /// The schema of the component's options.
     pub schema: &'o Json,
     pub catalog: &'o dyn Catalog,
 }
 
 impl<'r> Reader<'r> {
-    /// Starts with the files in use.
+    /// Starts with the files that are in use.
     pub fn new(previous: &'r TaskFiles) -> Reader<'r> {
         Reader { previous, found: TaskFiles::default(), refused: Vec::new() }
     }
 
-    /// Returns a component with the tasks of files in the place of patterns; `None` if it has no
-    /// patterns. Warns of patterns that match nothing.
+    /// Returns a component with the tasks of files instead of patterns; `None` if it has no
+    /// patterns. Warns about patterns that match no file.
     pub fn expand(
         &mut self,
         entry: &Entry,
@@ -105,8 +105,8 @@ impl<'r> Reader<'r> {
         Some(with_tasks(entry, tasks))
     }
 
-    /// Returns the tasks of a file: those of its previous version if this one is invalid, without
-    /// those that another file has taken over.
+    /// Returns the tasks of a file. If the file is invalid, returns the tasks of its previous
+    /// version, except tasks that another file has taken over.
     fn file(
         &mut self,
         path: &Path,
@@ -118,13 +118,14 @@ impl<'r> Reader<'r> {
             self.previous.tasks.get(path).cloned().unwrap_or_default()
         });
         self.found.tasks.insert(path.to_path_buf(), tasks.clone());
-        // The previous version may have a name that another file has now.
+        // The previous version may contain a name that another file uses now.
         tasks.retain(|task| name_of(task).is_none_or(|(name, _)| !names.contains_key(&name)));
         tasks
     }
 }
 
-/// Reads task files alone, for a component type that lists such; returns its options.
+/// Reads task files for a component type that supports them, and returns the options with all
+/// tasks.
 ///
 /// # Errors
 ///
@@ -148,12 +149,12 @@ pub fn options_of(
     if faults.is_empty() { Ok(json!({ KEY: tasks })) } else { Err(faults) }
 }
 
-/// Returns whether the options of a schema list task files.
+/// Returns whether the options in a schema support task files.
 fn takes_files(schema: &Json) -> bool {
     schema.pointer("/properties/tasks").is_some() && schema.to_string().contains(FORMAT)
 }
 
-/// Adds tasks and their names. Of two with the same name the first one counts.
+/// Adds tasks and their names. If two tasks have the same name, the first one counts.
 fn add(tasks: Vec<Node>, names: &mut HashMap<String, Place>, all: &mut Vec<Node>) {
     for task in tasks {
         if let Some((name, place)) = name_of(&task) {
@@ -168,7 +169,7 @@ fn name_of(task: &Node) -> Option<(String, Place)> {
     Some((name.text()?.to_owned(), name.place.clone()))
 }
 
-/// Returns the component with other tasks.
+/// Returns the component with these tasks.
 fn with_tasks(entry: &Entry, tasks: Vec<Node>) -> Entry {
     let mut entry = entry.clone();
     if let Value::Map(options) = &mut entry.node.value {
@@ -179,8 +180,8 @@ fn with_tasks(entry: &Entry, tasks: Vec<Node>) -> Entry {
     entry
 }
 
-/// Returns the files that a pattern matches, by name: a folder, a file, or a folder and a file name
-/// with wildcards.
+/// Returns the files that a pattern matches, sorted by name. A pattern is a folder, a file, or a
+/// folder and a file name with wildcards.
 fn matching(pattern: &Node) -> Result<Vec<PathBuf>, Fault> {
     let text = pattern.text().unwrap_or_default();
     let advice = "write for example tasks/*.yaml; only the file name may have wildcards";
@@ -208,7 +209,7 @@ fn matching(pattern: &Node) -> Result<Vec<PathBuf>, Fault> {
     Ok(found)
 }
 
-/// Returns the files of patterns, as far as they can be read now.
+/// Returns the files that match the patterns and can be read now.
 fn listed(patterns: &[String]) -> Vec<PathBuf> {
     let place = Place { file: "".into(), line: 1, column: 1 };
     let scalar = |text: &String| super::node::Scalar {
@@ -225,7 +226,7 @@ fn listed(patterns: &[String]) -> Vec<PathBuf> {
     patterns.iter().flat_map(|text| matching(&node(text)).unwrap_or_default()).collect()
 }
 
-/// Reads the tasks of a file. `names` are those that other files have.
+/// Reads the tasks of a file. `names` are the names of tasks in other files.
 fn read(
     path: &Path,
     names: &HashMap<String, Place>,
@@ -263,7 +264,7 @@ fn read(
     if faults.is_empty() { Ok(tasks) } else { Err(faults) }
 }
 
-/// Returns the schema of a task file: the option of the component, and nothing else.
+/// Returns the schema of a task file: only the option `tasks` of the component.
 fn file_schema(options: &Json) -> Json {
     let mut schema = options.clone();
     schema["properties"] = json!({ KEY: options.pointer("/properties/tasks") });

@@ -38,7 +38,8 @@ pub fn check(
 struct Wiring<'a> {
     drafts: &'a [Draft],
     by_id: HashMap<&'a str, usize>,
-    /// For each component, those it reads from, each with the input that refers to it.
+    /// For each component: the components that it reads from, each with the input that refers to
+    /// it.
     edges: Vec<Vec<(usize, &'a Input)>>,
     /// Every `id` and `id.output` that is used as an input.
     read: HashSet<&'a str>,
@@ -114,7 +115,7 @@ impl<'a> Wiring<'a> {
         Fault::new(&input.place, format!("the input `{}` does not exist", input.shown), advice)
     }
 
-    /// Reports each cycle once, with its whole path.
+    /// Reports each cycle once, with the whole path.
     fn cycles(&self, faults: &mut Vec<Fault>) {
         let mut left: HashSet<usize> = (0..self.drafts.len()).collect();
         loop {
@@ -192,7 +193,7 @@ impl<'a> Wiring<'a> {
                 warnings.push(Fault::new(&draft.place, what, advice));
                 continue;
             }
-            // What a sink refuses is counted whether or not it is read.
+            // Events that a sink refuses are counted even if no component reads them.
             let names = output_names(draft).filter(|_| draft.kind != Kind::Sink);
             for name in names.filter(|name| !self.read.contains(name.as_str())) {
                 let what =

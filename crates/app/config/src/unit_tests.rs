@@ -1,5 +1,5 @@
-//! The list `tests`: unit tests of the configuration. Only their form is checked here; what they
-//! refer to is resolved when they run.
+//! The list `tests`: unit tests of the configuration. Only the form of the tests is checked here;
+//! references to components are resolved when the tests run.
 
 use std::fmt;
 use std::ops::Deref;
@@ -13,27 +13,27 @@ use super::check::{self, Formats, Spot};
 use super::fault::{Fault, Place};
 use super::node::Node;
 
-/// Read time of events in a test that gives none. Constant, so that a test gives the same result
-/// every day.
+/// Read time of events in a test without `now`. It is constant, so that a test gives the same
+/// result every day.
 const NOW: &str = "2026-01-01T00:00:00Z";
 
-/// An event as in a test, which is also the form of the codec `json`.
+/// An event in a test, in the form of codec `json`.
 pub type Event = Map<String, Json>;
 
 /// One unit test.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TestForm {
-    /// What is tested, in a few words.
+    /// Short description of the tested behavior.
     #[schemars(length(min = 1), extend("examples" = ["failures are routed"]))]
     pub name: String,
     /// One input, or a list of inputs in order.
     pub input: Inputs,
-    /// When the first input is read.
+    /// Time when the first input is read.
     #[serde(default = "now")]
     #[schemars(extend("format" = "date-time"))]
     pub now: String,
-    /// The expected outputs.
+    /// Expected outputs.
     #[schemars(length(min = 1), extend("examples" = [[{ "from": "ID", "count": 1 }]]))]
     pub expect: Vec<Expectation>,
 }
@@ -47,14 +47,14 @@ fn now() -> String {
 #[serde(untagged)]
 #[schemars(extend("examples" = [{ "to": "ID", "lines": ["a line"] }]))]
 pub enum Inputs {
-    /// One.
+    /// A single input.
     One(TestInput),
-    /// Several, in order.
+    /// Several inputs, in order.
     Many(Vec<TestInput>),
 }
 
 impl Inputs {
-    /// Returns all of them, each with its JSON pointer in the test.
+    /// Returns all inputs, each with its JSON pointer in the test.
     pub fn list(&self) -> Vec<(String, &TestInput)> {
         match self {
             Inputs::One(input) => vec![("/input".into(), input)],
@@ -65,26 +65,26 @@ impl Inputs {
     }
 }
 
-/// Events, and the component that gets them.
+/// Events, and the component that receives them.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TestInput {
-    /// Id of a transform, which gets the events, or of a source, whose readers get them.
+    /// Id of a transform that receives the events, or of a source whose readers receive them.
     #[schemars(extend("examples" = ["ID"]))]
     pub to: String,
-    /// The events as lines.
+    /// Events as lines.
     #[serde(default)]
     #[schemars(with = "Vec<String>", extend("examples" = [["a line"]]))]
     pub lines: Option<Vec<String>>,
-    /// The events as fields; `message` is the line, `timestamp` the time.
+    /// Events as fields; `message` is the line, `timestamp` the time.
     #[serde(default)]
     #[schemars(with = "Vec<Event>", extend("examples" = [[{ "message": "a line" }]]))]
     pub events: Option<Vec<Event>>,
-    /// Path of the file that the events come from; none by default.
+    /// Path of the file that the events come from; no file by default.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub file: String,
-    /// How long after the previous input it is read.
+    /// Time between the previous input and this one.
     #[serde(default = "at_once")]
     pub after: Interval,
 }
@@ -93,31 +93,32 @@ fn at_once() -> Interval {
     Interval(std::time::Duration::ZERO)
 }
 
-/// The expected output of a component.
+/// Expected output of a component.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
-    /// Id of a component, or id.output for a side output; for a sink, its input.
+    /// Id of a component, or id.output for a side output. For a sink, its input is compared.
     #[schemars(extend("examples" = ["ID"]))]
     pub from: String,
-    /// The events, in order. Only the given keys are compared; a key with null must be absent.
+    /// Expected events, in order. Only the given keys are compared; a key with the value null must
+    /// be absent.
     #[serde(default)]
     #[schemars(with = "Vec<Event>", extend("examples" = [[{ "message": "a line" }]]))]
     pub events: Option<Vec<Event>>,
-    /// With `events`: whether additional keys are an error, except `timestamp`.
+    /// Whether additional keys in `events` are an error; `timestamp` is always allowed.
     #[serde(default)]
     pub exact: bool,
-    /// The number of events.
+    /// Expected number of events.
     #[serde(default)]
     #[schemars(with = "usize", extend("examples" = [0]))]
     pub count: Option<usize>,
-    /// A condition that must hold for every event.
+    /// Condition that every event must satisfy.
     #[serde(default, rename = "where")]
     #[schemars(with = "String", extend("format" = "condition", "examples" = ["status >= 500"]))]
     pub holds: Option<String>,
 }
 
-/// A unit test of valid form, with its positions.
+/// A unit test with a valid form, and its positions.
 #[derive(Clone)]
 pub struct UnitTest {
     form: TestForm,
@@ -140,12 +141,12 @@ impl fmt::Debug for UnitTest {
 }
 
 impl UnitTest {
-    /// Returns the position of the value at a JSON pointer; an empty one is the whole test.
+    /// Returns the position of the value at a JSON pointer; the empty pointer is the whole test.
     pub fn place(&self, pointer: &str) -> &Place {
         &self.node.nearest(pointer).place
     }
 
-    /// Returns the text at a JSON pointer, as shown in messages.
+    /// Returns the text at a JSON pointer as shown in messages.
     pub fn shown(&self, pointer: &str) -> &str {
         self.node.nearest(pointer).shown()
     }
@@ -156,7 +157,7 @@ pub fn schema() -> Json {
     schemars::schema_for!(TestForm).to_value()
 }
 
-/// Parses the tests, and reports errors in the form of each.
+/// Parses the tests, and reports errors in their form.
 pub fn read(nodes: Vec<Node>, formats: Formats, faults: &mut Vec<Fault>) -> Vec<UnitTest> {
     let schema = schema();
     nodes.into_iter().filter_map(|node| read_one(node, &schema, formats, faults)).collect()
@@ -195,7 +196,7 @@ fn input_fault(test: &UnitTest, at: &str, input: &TestInput) -> Option<Fault> {
     Some(Fault::new(test.place(at), what, "write one of them"))
 }
 
-/// A test without an expectation for a component could not fail.
+/// Reports an expectation that cannot fail, because it expects nothing of a component.
 fn expectation_fault(test: &UnitTest, at: usize, expected: &Expectation) -> Option<Fault> {
     let Expectation { events, exact, count, holds, .. } = expected;
     let place = test.place(&format!("/expect/{at}"));

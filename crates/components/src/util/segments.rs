@@ -50,7 +50,8 @@ pub struct Segments {
 impl Segments {
     /// Opens the snapshot in `folder` at the place that the store has, and applies its frames.
     ///
-    /// # Errors It cannot be read, or is damaged; what it said is lost, even if frames were applied.
+    /// # Errors
+    /// It cannot be read, or is damaged; what it said is lost, even if frames were applied.
     pub fn open(
         folder: &Path,
         place: Option<Place>,
@@ -84,7 +85,8 @@ impl Segments {
     /// Appends a frame, durable on return; it `begins` another segment if it says everything.
     /// `next` is the number of the next result.
     ///
-    /// # Errors It cannot be written; the next attempt writes to the same place.
+    /// # Errors
+    /// It cannot be written; the next attempt writes to the same place.
     pub fn append(&mut self, frame: &[u8], begins: bool, next: u64) -> io::Result<Place> {
         let mut place = Place { next, ..self.place };
         if begins {

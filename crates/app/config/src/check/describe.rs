@@ -28,8 +28,8 @@ impl<'a> Checker<'a> {
         Fault::new(&node.place, what, self.type_advice(node, leaves))
     }
 
-    /// Returns the error of a bare number in place of a formatted text, such as a size. Quotes
-    /// would not help there, so the format's own message is better.
+    /// Returns the error of a bare number in place of a formatted text, such as a size. The message
+    /// of the format is better than advice to add quotes, which would not help.
     fn number_as_text(&self, node: &Node, leaves: &[&'a Json]) -> Option<String> {
         let scalar =
             node.scalar().filter(|scalar| matches!(scalar.data, Data::Int(_) | Data::Float(_)))?;
@@ -38,7 +38,7 @@ impl<'a> Checker<'a> {
             .find(|leaf| types(leaf).contains(&"string") && leaf.get("format").is_some())?;
         let message = self.format_check(leaf.get("format")?.as_str()?)?(&scalar.text).err()?;
         match &node.template {
-            // The message quotes the value, which came from a variable.
+            // The message of the format quotes the value, which came from a variable.
             Some(template) => {
                 Some(format!("`{template}` is a bare number; write for example {}", sample(leaf)))
             }
@@ -90,7 +90,7 @@ impl<'a> Checker<'a> {
         meant.map(|leaf| format!("write for example {}", sample(leaf))).unwrap_or_default()
     }
 
-    /// Returns how to write a scalar that is nearly right.
+    /// Returns advice on how to write a scalar that is nearly valid.
     fn scalar_advice(&self, node: &Node, scalar: &Scalar, leaves: &[&'a Json]) -> Option<String> {
         let wants = |name: &str| leaves.iter().any(|leaf| types(leaf).contains(&name));
         let shown = node.shown();
@@ -129,7 +129,8 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Returns the allowed texts, if only listed texts are; ignores `null`, which omits an option.
+/// Returns the allowed texts, if the schema allows only listed texts. Ignores `null`, which omits
+/// an option.
 fn enumeration<'a>(leaves: &[&'a Json]) -> Vec<&'a str> {
     let mut texts = Vec::new();
     for leaf in leaves.iter().filter(|leaf| types(leaf) != ["null"]) {
@@ -143,7 +144,7 @@ fn enumeration<'a>(leaves: &[&'a Json]) -> Vec<&'a str> {
     texts
 }
 
-/// Singular and plural of a text format.
+/// Returns the name of a text format in singular and plural.
 fn text_words(leaf: &Json) -> (&'static str, &'static str) {
     match leaf.get("format").and_then(Json::as_str) {
         Some("size") => ("a size", "sizes"),
@@ -175,13 +176,13 @@ pub fn found(node: &Node) -> String {
     }
 }
 
-/// Returns the key of a map that has a constant text, and that text.
+/// Returns the key of a map that has a constant text as its value, and this text.
 fn tag(schema: &Json) -> Option<(&str, &str)> {
     let mut properties = schema.get("properties")?.as_object()?.iter();
     properties.find_map(|(key, property)| Some((key.as_str(), property.get("const")?.as_str()?)))
 }
 
-/// Returns a valid value: the schema's own example or default, or its shape.
+/// Returns a valid value: the example or default of the schema, or a value of its shape.
 pub fn sample(schema: &Json) -> String {
     let examples = schema.get("examples").and_then(|examples| examples.get(0));
     let given = examples.or(schema.get("default")).or(allowed_values(schema).first().copied());

@@ -1,8 +1,9 @@
 //! Validates a tree with source positions against the JSON Schema that is derived from the option
 //! types.
 //!
-//! Covers what such schemas consist of: types, properties, enumerations, alternatives, bounds,
-//! formats and references. It continues after an error, so that all errors are reported at once.
+//! The validation covers the parts of such schemas: types, properties, enumerations, alternatives,
+//! bounds, formats and references. It continues after an error, so that all errors are reported at
+//! once.
 
 pub mod describe;
 mod object;
@@ -58,7 +59,7 @@ fn log_target(text: &str) -> Result<(), String> {
 /// Where a value belongs: its key, and the position of that key.
 #[derive(Clone, Copy)]
 pub struct Spot<'s> {
-    /// Empty for a whole component.
+    /// The key; empty for a whole component.
     pub key: &'s str,
     pub place: &'s Place,
 }
@@ -107,7 +108,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Validates against one alternative of matching type.
+    /// Validates against one alternative whose type matches.
     fn value(&mut self, node: &Node, leaf: &'a Json, spot: Spot<'_>) {
         match &node.value {
             Value::Map(_) => self.object(node, leaf, spot),
@@ -154,7 +155,7 @@ impl<'a> Checker<'a> {
     /// Returns the alternatives of a schema, or the schema itself if it has none.
     fn leaves(&self, schema: &'a Json) -> Vec<&'a Json> {
         let schema = self.resolve(schema);
-        // Alternatives beside properties add to them; they are merged when the map is checked.
+        // Alternatives beside properties are merged with them when the map is checked.
         let own =
             ["type", "properties", "const", "enum"].iter().any(|key| schema.get(key).is_some());
         match alternatives(schema) {
@@ -179,7 +180,7 @@ fn alternatives(schema: &Json) -> Option<&Vec<Json>> {
     schema.get("oneOf").or(schema.get("anyOf")).and_then(Json::as_array)
 }
 
-/// Returns the values of an enumeration; none if the schema is not one.
+/// Returns the values of an enumeration; empty if the schema is not an enumeration.
 fn allowed_values(leaf: &Json) -> Vec<&Json> {
     match (leaf.get("const"), leaf.get("enum").and_then(Json::as_array)) {
         (Some(value), _) => vec![value],
@@ -188,7 +189,7 @@ fn allowed_values(leaf: &Json) -> Vec<&Json> {
     }
 }
 
-/// Returns the JSON types that a schema allows; none if it allows any.
+/// Returns the JSON types that a schema allows; empty if it allows any type.
 fn types(leaf: &Json) -> Vec<&str> {
     match leaf.get("type") {
         Some(Json::String(name)) => vec![name],

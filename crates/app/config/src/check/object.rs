@@ -8,10 +8,10 @@ use super::super::node::{Entry, Node};
 use super::super::suggest;
 use super::{Checker, Spot, accepts, alternatives, describe};
 
-/// The schemas that apply to one map: its own, and the selected alternative.
+/// The schemas that apply to one map: the schema of the map, and the selected alternative.
 struct Views<'a> {
     parts: Vec<&'a Json>,
-    /// No alternative could be selected, so other keys may be valid.
+    /// Whether no alternative could be selected, so that other keys may be valid.
     partial: bool,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Checker<'a> {
                 None => {}
             }
         }
-        // A misspelled key is not reported as missing, too.
+        // A misspelled key is not also reported as missing.
         let missing = views
             .required()
             .into_iter()
@@ -70,14 +70,14 @@ impl<'a> Views<'a> {
         self.parts.iter().find_map(|part| part.get("properties")?.get(key))
     }
 
-    /// Returns the schema of keys that are not named.
+    /// Returns the schema of keys without an entry in `properties`.
     fn additional(&self) -> Option<&'a Json> {
         let schemas = self.parts.iter().filter_map(|part| part.get("additionalProperties"));
         schemas.into_iter().find(|schema| **schema != Json::Bool(false))
     }
 
-    /// Returns whether only named keys are allowed. True for every map with named keys, even if the
-    /// option type does not say so, as types with flattened parts cannot.
+    /// Returns whether the map accepts only the keys in `properties`. True for every map with
+    /// properties, even if the option type does not say so: types with flattened fields cannot.
     fn is_closed(&self) -> bool {
         let has = |name| self.parts.iter().any(|part| part.get(name).is_some());
         !self.partial

@@ -1,4 +1,5 @@
-//! Selects the alternative that a value is meant to be, so that errors concern only that one.
+//! Selects the alternative that a value most likely belongs to, so that errors concern only this
+//! one.
 
 use serde_json::Value as Json;
 
@@ -10,8 +11,8 @@ use super::scalar::unknown_value;
 use super::{Checker, Spot, allowed_values};
 
 impl<'a> Checker<'a> {
-    /// Selects the alternative that `node` is meant to be; `None` if that is unclear, which is
-    /// reported.
+    /// Selects the alternative that `node` most likely belongs to. If that is unclear, reports an
+    /// error and returns `None`.
     pub(super) fn pick(
         &mut self,
         node: &Node,
@@ -114,7 +115,7 @@ fn tag_value<'a>(leaf: &'a Json, tag: &str) -> Option<&'a Json> {
     leaf.get("properties")?.get(tag)?.get("const")
 }
 
-/// Returns the tag: the key with a different constant value in every alternative.
+/// Returns the tag: the key that has a different constant value in every alternative.
 fn common_tag<'a>(leaves: &[&'a Json]) -> Option<&'a str> {
     let keys = leaves.first()?.get("properties")?.as_object()?.keys();
     keys.map(String::as_str).find(|key| {
@@ -125,7 +126,7 @@ fn common_tag<'a>(leaves: &[&'a Json]) -> Option<&'a str> {
     })
 }
 
-/// Returns the required key of an alternative that consists of just one.
+/// Returns the required key of an alternative that consists of a single key.
 fn only_key(leaf: &Json) -> Option<&str> {
     let properties = leaf.get("properties")?.as_object()?;
     let key = properties.keys().next().filter(|_| properties.len() == 1)?;

@@ -1,6 +1,7 @@
 //! Gives quoted variables the type of their options.
 //!
-//! Inside `{ }` and `[ ]`, YAML allows a variable only in quotes, so quotes alone do not make it text.
+//! Inside `{ }` and `[ ]`, YAML allows a variable only in quotes, so quotes alone do not make a
+//! value text.
 
 use serde_json::Value as Json;
 
@@ -8,7 +9,7 @@ use super::super::node::{Data, Node, Value};
 use super::super::scalar::resolve;
 use super::{Checker, accepts, alternatives, types};
 
-/// Turns quoted texts with variables into numbers or truth values where `schema` allows no text.
+/// Turns quoted texts with variables into numbers or booleans where `schema` allows no text.
 pub fn retype(node: &mut Node, schema: &Json) {
     let checker = Checker { root: schema, formats: &[], faults: Vec::new() };
     checker.retype(node, &[schema]);
@@ -33,7 +34,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Returns a schema with all its alternatives, of which any may apply.
+    /// Returns a schema with all its alternatives.
     fn parts(&self, schema: &'a Json) -> Vec<&'a Json> {
         let schema = self.resolve(schema);
         let all = schema.get("allOf").and_then(Json::as_array);

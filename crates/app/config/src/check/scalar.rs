@@ -97,8 +97,8 @@ where
     Some(Fault::new(&node.place, format!("{}{shown} is too {size}", spot.prefix()), instead))
 }
 
-/// Returns the range of an integer type by its name in schemas; a derived schema does not always
-/// have `minimum` and `maximum`.
+/// Returns the range of an integer type by its name in schemas, because a derived schema does not
+/// always have `minimum` and `maximum`.
 fn whole_range(format: &str) -> (i128, i128) {
     match format {
         "int8" => (i8::MIN.into(), i8::MAX.into()),

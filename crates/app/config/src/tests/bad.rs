@@ -50,7 +50,7 @@ fn unknown_keys() {
     );
 }
 
-/// A key of another agent leads to ours, which is not also missing.
+/// A key of another agent leads to the key here, which is not also reported as missing.
 #[test]
 fn keys_of_other_agents() {
     assert_eq!(source("    paths: [a]\n"), ["m.yaml:5:5: unknown key `paths`; write `include`"]);
@@ -60,7 +60,7 @@ fn keys_of_other_agents() {
     );
 }
 
-/// Keys of a buffer that contradict each other, and those of other agents.
+/// Keys of a buffer that contradict each other, and keys of other agents.
 #[test]
 fn buffers() {
     for (keys, message) in [
@@ -90,7 +90,7 @@ fn buffers() {
     assert!(unknown[0].ends_with("write `memory` or `disk`"), "{unknown:?}");
 }
 
-/// A type of another agent leads to ours.
+/// A type of another agent leads to the type here.
 #[test]
 fn types_of_other_agents() {
     let of = |source: &str, sink: &str| {
@@ -105,7 +105,7 @@ fn types_of_other_agents() {
             "m.yaml:2:21: unknown sink type \"stdout\"; write `console`, the closest match here",
         ]
     );
-    // Types without a similar one here.
+    // Types without a similar type here.
     let beats = &of("beats", "console")[0];
     assert!(beats.contains("there is no source type \"beats\" yet"), "{beats}");
     assert!(beats.ends_with("; the types are `file` and `stdin`"), "{beats}");
@@ -350,7 +350,7 @@ fn globals() {
     );
 }
 
-/// Inputs that refer to nothing, to a sink, to the component itself, or twice to the same.
+/// Inputs that refer to nothing, to a sink or to the component itself, and duplicate inputs.
 #[test]
 fn inputs() {
     check(&[
@@ -481,8 +481,8 @@ fn unset_variables() {
     );
 }
 
-/// A file that is not YAML is reported with the errors of the other files, but nothing that it may
-/// contain is reported as missing.
+/// A file that is not YAML is reported with the errors of the other files. Components that it may
+/// contain are not reported as missing.
 #[test]
 fn broken_file_among_others() {
     let files = [

@@ -17,7 +17,7 @@ use super::super::{Catalog, Formats};
 
 pub struct TestCatalog;
 
-/// Options are only described here, never read.
+/// Options of a source. The tests never read files.
 #[allow(dead_code)]
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -63,7 +63,7 @@ enum Lines {
 #[serde(deny_unknown_fields)]
 struct NoOptions {}
 
-/// Own keys beside keys that depend on `format`.
+/// Options of which some depend on `format`.
 #[allow(dead_code)]
 #[derive(JsonSchema)]
 struct Parse {
@@ -203,8 +203,8 @@ impl Component for TestComponent {
         }
     }
 
-    /// A password that starts with `hunter` is rejected, and quoted. So is an unlucky number of
-    /// retries, with an error about the environment.
+    /// Rejects a password that starts with `hunter`, and quotes it. Also rejects an unlucky number
+    /// of retries, with an error about the environment.
     fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if self.options.get("retries") == Some(&13.into()) {
@@ -221,7 +221,7 @@ impl Component for TestComponent {
         errors
     }
 
-    /// Every option that names a file.
+    /// Lists every option that names a file.
     fn files(&self) -> Vec<(String, PathBuf)> {
         let path = self.options.get("password_file").and_then(Json::as_str);
         path.map(|path| ("/password_file".to_owned(), path.into())).into_iter().collect()

@@ -26,7 +26,7 @@ fn defaults() {
     assert!(!globals.watch);
 }
 
-/// Keys that begin with `x-` hold what anchors share; each file may have its own.
+/// Keys that begin with `x-` hold YAML for anchors; each file may have such keys.
 #[test]
 fn shared_yaml() {
     let shared = "x-limits: &limits {memory: 64MiB}\nx-: [1, {any: thing}]\nlimits: *limits\n";
@@ -40,7 +40,7 @@ fn shared_yaml() {
     assert!(schema["patternProperties"]["^x-"].is_object());
 }
 
-/// Every setting is used; a key left out of a map keeps its default.
+/// Every setting has an effect; a key that a map omits keeps its default.
 #[test]
 fn globals() {
     let text = "data_dir: /d\nlog: {level: trace, to: /var/log/m.log}\nlimits: {memory: 64MiB, cpu: 1.5}\n\
@@ -116,7 +116,7 @@ fn buffers() {
     assert_eq!(config.components[1].options, json!({}));
 }
 
-/// `max` is the size on disk; what waits in memory before it has the default size.
+/// `max` is the size on disk; the part in memory has the default size.
 #[test]
 fn disk_buffers() {
     let config = good(
@@ -158,7 +158,7 @@ fn merging() {
     );
 }
 
-/// A variable gives a number where one is expected, and text inside quotes.
+/// A variable becomes a number where the option is a number, and text inside quotes.
 #[test]
 fn variables_are_typed() {
     let folder = tempfile::tempdir().unwrap();
@@ -231,8 +231,8 @@ fn unused_processes() {
     assert!(warnings[0].contains("no component runs in process `taem`"), "{warnings:?}");
 }
 
-/// A file that a component needs later may be created later; its absence is reported without its
-/// path.
+/// A file that a component needs may be created after the start. A warning reports that it is
+/// missing, without the path.
 #[test]
 fn files_that_cannot_be_read_yet() {
     let folder = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use super::{Config, Fault, load};
 use catalog::TestCatalog;
 
-/// A valid source and sink, for tests of something else. One line.
+/// A valid source and sink on one line, for tests of other settings.
 const REST: &str = "sources: {in: {type: stdin}}\nsinks: {out: {type: console, inputs: [in]}}\n";
 
 fn environment(name: &str) -> Option<String> {

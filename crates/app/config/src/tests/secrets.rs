@@ -32,7 +32,8 @@ fn never_in_messages() {
     }
 }
 
-/// A component's own check may quote what it refuses; only a value from a variable is hidden.
+/// The check of a component may quote the value that it refuses. Only a value from a variable is
+/// hidden.
 #[test]
 fn never_through_a_components_check() {
     let sink = |password: &str| {
@@ -52,7 +53,7 @@ fn never_through_a_components_check() {
     );
 }
 
-/// An error about something else than the variable is shown as it is, and a default is no secret.
+/// An error that does not concern the variable is shown unchanged, and a default is not secret.
 #[test]
 fn errors_about_other_options_stay() {
     let sink = |password: &str| {

@@ -6,12 +6,12 @@ use super::super::schema;
 use super::catalog::TestCatalog;
 use super::{REST, faults_of, good, load_files};
 
-/// A valid test with these keys in place of the default ones.
+/// Returns a valid test, with these keys instead of the default keys.
 fn test(keys: &str) -> String {
     format!("{REST}tests:\n  - name: n\n{keys}")
 }
 
-/// A test is parsed with its positions; what it refers to need not exist.
+/// A test is parsed with its positions; the components that it refers to need not exist.
 #[test]
 fn forms() {
     let config = good(&test(
@@ -31,7 +31,7 @@ fn forms() {
     assert_eq!(test.shown("/input/to"), "nowhere");
 }
 
-/// Tests of all files add up and change nothing of what runs.
+/// The tests of all files are collected, and they do not affect the components.
 #[test]
 fn files_add_up() {
     let one = "tests: [{name: n, input: [{to: a, lines: [x]}], expect: [{from: b, count: 1}]}]\n";
@@ -104,7 +104,7 @@ fn faults() {
     assert_eq!(faults_of(&misspelt), ["m.yaml:3:1: unknown key `test`; did you mean `tests`?"]);
 }
 
-/// An unset variable is one error, and no value of one is shown.
+/// An unset variable is one error, and the value of a variable is never shown.
 #[test]
 fn variables() {
     let with = |variable: &str| {
