@@ -1,8 +1,8 @@
 //! Access control.
 //!
-//! Any web page can make a browser on this host send requests here. The token blocks almost all of
-//! them; the checks of `Host` and `Origin` keep pages from reading the rest through a name that
-//! they point at this host (DNS rebinding).
+//! Any web page can make a browser on this host send requests to the agent. The token blocks almost
+//! all of them. The checks of `Host` and `Origin` keep pages from reading the responses of the
+//! other routes through a host name that points at this host (DNS rebinding).
 
 use crate::routes::{self, Reply};
 use crate::token;
@@ -79,7 +79,7 @@ pub fn check(path: &str, headers: &HeaderMap, via: Via, token: &str) -> Result<(
     Err(Refusal::Token)
 }
 
-/// Returns the value of a header that occurs exactly once.
+/// Returns the value of a header; `None` unless the header occurs exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
@@ -87,7 +87,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 }
 
 /// Returns the host of `host`, `host:port`, `[address]` or `[address]:port`, without brackets. The
-/// port is ignored: a tunnel changes it.
+/// port is ignored, because a tunnel changes it.
 fn host_name(host: &str) -> &str {
     match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or(rest),

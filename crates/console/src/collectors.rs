@@ -21,7 +21,7 @@ const COUNTERS: [Of; 4] = [
     ("millstream_collector_events_total", "Events of the collector.", |of| of.events),
 ];
 
-/// Writes the counters of each collector, and the threads of all.
+/// Writes the counters of each collector, and the number of threads of all collectors.
 pub fn metrics(text: &mut Text<'_>, snapshot: &CollectorsSnapshot) {
     for (name, help, of) in COUNTERS {
         text.family(name, "counter", help);

@@ -11,18 +11,18 @@ use tokio::net::{UnixListener, UnixSocket};
 
 /// Longest path of a Unix socket in bytes, without the final NUL.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
-/// Backlog of connections.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 64;
 
-/// Binds the control socket `path` in `data_dir`, mode 0660, replacing any file of that name: the
-/// caller holds the lock of the folder, so a socket found there is stale.
+/// Binds the control socket `path` in `data_dir` with mode 0660. Replaces any file of this name:
+/// the caller holds the lock of the folder, so an existing socket is stale.
 pub fn bind(data_dir: &Path, path: &Path) -> io::Result<UnixListener> {
     bind_and_rename(data_dir, path)
         .map_err(|error| context(format_args!("control socket {}", path.display()), error))
 }
 
-/// Sets the mode and the final name before it listens, so that no client connects to a socket that
-/// is too open.
+/// Sets the mode and the final name before the socket listens, so that no client connects to a
+/// socket whose mode is too open.
 fn bind_and_rename(data_dir: &Path, path: &Path) -> io::Result<UnixListener> {
     let unnamed = path.with_extension("new");
     remove_if_there(&unnamed)?;
@@ -34,8 +34,8 @@ fn bind_and_rename(data_dir: &Path, path: &Path) -> io::Result<UnixListener> {
     socket.listen(BACKLOG)
 }
 
-/// Returns a path short enough for a socket address: for a deep folder, one through the open
-/// folder's descriptor.
+/// Returns a path that is short enough for a socket address. For a deep folder, the path goes
+/// through the descriptor of the open folder.
 fn short(path: &Path, folder: &File) -> PathBuf {
     match path.file_name() {
         Some(name) if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX => {

@@ -1,7 +1,8 @@
-//! Diagnoses: why the events of each source are late, lost or wrong, and what limits the rate.
+//! Diagnoses: why the events of a source are late, lost or wrong, and what limits the rate.
 //!
-//! A snapshot is taken every second or so and compared with those before. A condition that holds for
-//! some seconds becomes the cause that is reported, with what was measured.
+//! A task takes a snapshot about every second and compares it with the snapshots before. A
+//! condition that holds for some seconds becomes a cause, which is reported with the measured
+//! numbers.
 
 mod advice;
 mod bottleneck;
@@ -28,43 +29,44 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use tracks::Tracks;
 use view::{Pair, View, Window};
 
-/// Length of the window that rates are of, in seconds.
+/// Length of the window for rates, in seconds.
 const WINDOW_SECONDS: f64 = 10.0;
 
 /// Length of the longest window, in seconds.
 const HISTORY_SECONDS: f64 = 30.0;
 
-/// How long a condition may be absent without being over, in seconds.
+/// Maximum time that a condition may be absent before it counts as over, in seconds.
 const GAP_SECONDS: f64 = 3.0;
 
-/// How long what is said of the lines of a source is kept while nothing is read from it, in seconds.
+/// Time for which findings about the lines of a source are kept while nothing is read from the
+/// source, in seconds.
 const KEPT_SECONDS: f64 = 60.0;
 
-/// For how long a source without a cause is starting, in seconds: the window, and the longest time
-/// that a condition must hold.
+/// Time for which a source without a cause counts as starting, in seconds: the window, and the
+/// longest time that a condition must hold.
 const STARTING_SECONDS: f64 = 24.0;
 
-/// Events in a window from which the lines can be judged.
+/// Minimum number of events in a window to judge the lines.
 const FEW_EVENTS: u64 = 10;
 
-/// Why the events of a source are late, lost or wrong, or that they are not.
+/// The diagnosis of a source: its status and the causes.
 #[derive(Clone, Debug, Serialize)]
 pub struct SourceDiagnosis {
     /// Id of the source.
     pub source: String,
-    /// The status; of several causes the worst comes first.
+    /// Status of the worst cause.
     pub status: Status,
-    /// The first cause; `None` if it is healthy or starting.
+    /// First cause; `None` if the source is healthy or starting.
     pub cause: Option<Cause>,
-    /// The component that has the cause.
+    /// Id of the component that has the cause.
     pub component: Option<String>,
-    /// Since when it holds, as RFC 3339.
+    /// Time since when the cause holds, as RFC 3339.
     pub since: Option<String>,
-    /// What was measured.
+    /// Measured numbers.
     pub numbers: Map<String, Value>,
-    /// What to do.
+    /// Advice for the operator.
     pub advice: Option<String>,
-    /// Ids of the sinks behind it.
+    /// Ids of the sinks downstream of the source.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sinks: Vec<String>,
     /// Further causes.
@@ -79,19 +81,19 @@ impl SourceDiagnosis {
     }
 }
 
-/// The state of all sources.
+/// The diagnoses of all sources.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Diagnosis {
     /// Whether a source is late or degraded.
     pub late: bool,
-    /// For how long snapshots have been compared, in seconds, at most half a minute.
+    /// Time for which snapshots have been compared, in seconds, at most half a minute.
     pub observed_seconds: f64,
-    /// The sources, in the order of the configuration.
+    /// Diagnoses of the sources, in the order of the configuration.
     pub sources: Vec<SourceDiagnosis>,
 }
 
 impl Diagnosis {
-    /// Leaves out all sources but one.
+    /// Removes all sources except one.
     pub fn keep_source(&mut self, id: &str) {
         self.sources.retain(|source| source.source == id);
         self.late = self.sources.iter().any(|source| source.status >= Status::Degraded);
@@ -108,19 +110,20 @@ struct Condition {
 /// Compares snapshots over time.
 #[derive(Default)]
 pub struct Diagnoser {
-    /// Snapshots of the last half minute, without files and tasks, of which there may be thousands.
+    /// Snapshots of the last half minute, without files and tasks, because there may be thousands
+    /// of them.
     history: VecDeque<Snapshot>,
     tracks: Tracks,
     /// When each source was first seen, by id.
     first_seen: HashMap<String, f64>,
-    /// By source, cause and component.
+    /// Conditions by source, cause and component.
     conditions: HashMap<(String, Cause, String), Condition>,
     diagnosis: Diagnosis,
     bottleneck: Bottleneck,
 }
 
 impl Diagnoser {
-    /// Takes the next snapshot. `unix_ns` is now, in nanoseconds since 1970.
+    /// Adds the next snapshot. `unix_ns` is the current time, in nanoseconds since 1970.
     pub fn observe(&mut self, mut snapshot: Snapshot, unix_ns: i64) {
         let now = snapshot.uptime_seconds;
         self.tracks.observe(&snapshot);
@@ -138,7 +141,7 @@ impl Diagnoser {
         self.diagnosis = self.report(now, unix_ns);
     }
 
-    /// Notes the sources that are new, and forgets those that are gone.
+    /// Records new sources, and removes sources that no longer exist.
     fn see(&mut self, snapshot: &Snapshot) {
         let mut before = std::mem::take(&mut self.first_seen);
         let sources = snapshot.components.iter().filter(|component| component.kind == "source");
@@ -155,7 +158,7 @@ impl Diagnoser {
         }
     }
 
-    /// Returns the state of all sources.
+    /// Returns the diagnoses of all sources.
     pub fn diagnosis(&self) -> &Diagnosis {
         &self.diagnosis
     }
@@ -165,7 +168,7 @@ impl Diagnoser {
         &self.bottleneck
     }
 
-    /// Returns the newest snapshot that is at least so old, or the oldest.
+    /// Returns the newest snapshot that is at least this old, or the oldest snapshot.
     fn at(&self, seconds: f64) -> Option<&Snapshot> {
         let now = self.history.back()?.uptime_seconds;
         let is_old = |snapshot: &&Snapshot| now - snapshot.uptime_seconds >= seconds;
@@ -191,7 +194,7 @@ impl Diagnoser {
         (conditions, bottleneck::bottleneck(&window))
     }
 
-    /// Notes the conditions that hold now, and forgets those that are over.
+    /// Records the conditions that hold now, and removes conditions that are over.
     fn note(&mut self, found: Vec<(String, Finding)>, now: f64) {
         for (source, finding) in found {
             let since = now - finding.age_seconds;
@@ -206,7 +209,7 @@ impl Diagnoser {
         });
     }
 
-    /// Returns the sources that have received too little to tell whether their lines are odd.
+    /// Returns the sources that have received too few events to judge their lines.
     fn quiet_sources(&self) -> HashSet<String> {
         let Some(window) = self.window() else { return HashSet::new() };
         let quiet = window.pairs().filter(|pair| pair.received() < FEW_EVENTS);
@@ -248,7 +251,7 @@ impl Diagnoser {
     }
 }
 
-/// Returns the diagnosis of a source with these conditions, or with a status without any.
+/// Returns the diagnosis of a source from its conditions, or with a status if it has none.
 fn diagnosis_of(
     source: &str,
     conditions: &[&Condition],
@@ -290,7 +293,7 @@ fn diagnosis_of(
     first
 }
 
-/// Returns a time so many seconds ago.
+/// Returns the time this many seconds ago.
 fn rfc3339_at(unix_ns: i64, seconds_ago: f64) -> String {
     let mut text = Vec::new();
     push_rfc3339(&mut text, unix_ns.saturating_sub((seconds_ago * 1e9) as i64));

@@ -1,4 +1,4 @@
-//! The files of the sources: `/api/files` and their metrics.
+//! The files of the sources: `/api/files`, and the metrics of files.
 
 use crate::prometheus::{Float, Text, labels};
 use crate::routes::{Reply, as_json, error};
@@ -11,14 +11,14 @@ use std::cmp::Reverse;
 /// Default number of files in a response.
 const FILES_SHOWN: usize = 1000;
 
-/// Files per source with separate metrics, those with the most lag: each has three series, and a
-/// host may have ten thousand files.
+/// Number of files per source that have separate metrics; the files with the most lag are selected.
+/// Each file has three series, and a host may have ten thousand files.
 const FILES_MEASURED: usize = 100;
 
 /// The response of `/api/files`.
 #[derive(Serialize)]
 struct Answer<'a> {
-    /// Number of files, listed or not.
+    /// Number of all files, including files that are not listed.
     total: usize,
     /// The files with the most lag, in descending order.
     files: Vec<Row<'a>>,
@@ -35,7 +35,7 @@ pub struct HeldBySource<'a> {
     held: Held,
 }
 
-/// Returns the held files of the sources among `components` that can hold any.
+/// Returns the held files of those `components` that can hold files.
 pub fn held<'a>(
     components: impl IntoIterator<Item = &'a ComponentSnapshot>,
 ) -> Vec<HeldBySource<'a>> {
@@ -51,11 +51,11 @@ struct Row<'a> {
     file: &'a FileSnapshot,
 }
 
-/// What a source cannot read, and why.
+/// A path that a source cannot read, and the reason.
 #[derive(Serialize)]
 struct LastError<'a> {
     source: &'a str,
-    /// A path or a pattern.
+    /// Path or pattern.
     path: &'a str,
     reason: &'a str,
 }
@@ -152,7 +152,7 @@ const OF_SOURCE: [OfSource; 8] = [
     ),
 ];
 
-/// The same for a file.
+/// A gauge of a file: name, help and accessor, which returns `None` for an unknown value.
 type OfFile = (&'static str, &'static str, fn(&FileSnapshot) -> Option<f64>);
 
 const OF_FILE: [OfFile; 3] = [
@@ -194,7 +194,7 @@ pub fn metrics(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
             measured.iter().filter_map(|(s, file)| Some((s, file, of(file)?)))
         {
             let [id, type_name, kind] = labels(source);
-            // A path alone is ambiguous: a file and its predecessor may share it.
+            // A path alone is ambiguous, because a file and its predecessor may have the same path.
             let own = [("file", file.path.as_str()), ("file_id", file.file_id.as_str())];
             text.sample(name, &[id, type_name, kind, own[0], own[1]], Float(value));
         }
@@ -202,7 +202,7 @@ pub fn metrics(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     partitions(text, &measured);
 }
 
-/// Lag of partitions, in the place of that of files.
+/// Appends the lag of partitions, which have no lag in bytes.
 fn partitions(text: &mut Text<'_>, measured: &[(&ComponentSnapshot, &FileSnapshot)]) {
     let name = "millstream_source_lag_records";
     text.family(name, "gauge", "Records of the partition that some sink has not settled.");
@@ -219,7 +219,7 @@ fn lag(file: &FileSnapshot) -> u64 {
     file.lag_records.unwrap_or(file.lag_bytes)
 }
 
-/// Returns the files of a source with separate metrics.
+/// Returns the files of a source that have separate metrics.
 fn with_most_lag(source: &ComponentSnapshot) -> Vec<(&ComponentSnapshot, &FileSnapshot)> {
     let mut files: Vec<&FileSnapshot> = source.files.iter().collect();
     files.sort_by_key(|file| (Reverse(lag(file)), file.path.as_str(), file.file_id.as_str()));

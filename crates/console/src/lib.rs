@@ -1,14 +1,14 @@
-//! The agent's HTTP interface: metrics, health and snapshots of the engine.
+//! The HTTP interface of the agent: metrics, health, diagnoses and snapshots of the engine.
 //!
-//! A separate crate because it cuts a dependency: only it needs the HTTP server.
+//! A separate crate because it cuts a dependency: no other crate needs the HTTP server.
 //!
-//! The same routes are served on a TCP listener and on a Unix socket in the data folder, the
-//! *control socket*. Over TCP most routes need a token, and requests that a foreign web page could
-//! have sent are refused. Clients that may open the control socket need neither.
+//! A TCP listener and a Unix socket in the data folder, the *control socket*, serve the same
+//! routes. Over TCP, most routes need a token, and the console refuses requests that a foreign web
+//! page could have sent. Clients that may open the control socket need no token.
 //!
-//! The interface and the engine never wait for each other: a request takes a snapshot, renders it
-//! and sends it. A request can change the settings of the flight recorder, and start a profile.
-//! Connections are bounded in number and in time; a tap lasts as long as its client reads.
+//! The console and the engine never wait for each other: a request takes a snapshot, renders it and
+//! sends it. A request can change the settings of the flight recorder and start a profile. The
+//! number and the lifetime of connections are limited; a tap lasts as long as its client reads.
 
 #![forbid(unsafe_code)]
 
@@ -50,12 +50,13 @@ use tap::TapService;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Settings of the interface.
+/// Settings of the console.
 #[derive(Clone)]
 pub struct ConsoleConfig {
-    /// Address of the TCP listener; port 0 takes any free one.
+    /// Address of the TCP listener; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Existing folder for the token and the control socket; the caller holds its lock.
+    /// Existing folder for the token and the control socket. The caller holds the lock of the
+    /// folder.
     pub data_dir: PathBuf,
     /// Version of the agent.
     pub version: &'static str,
@@ -63,11 +64,11 @@ pub struct ConsoleConfig {
     pub config: Arc<ConfigState>,
     /// The flight recorder.
     pub recorder: Arc<RecorderState>,
-    /// Opens taps.
+    /// Function that opens taps.
     pub open_tap: Arc<OpenTap>,
 }
 
-/// The running interface. Dropping it without [`Console::shutdown`] closes it at once.
+/// The running console. Dropping it without [`Console::shutdown`] closes it at once.
 pub struct Console {
     /// Address the TCP listener is bound to.
     pub tcp: SocketAddr,
@@ -86,12 +87,12 @@ pub struct Console {
 /// Opens the control socket and the TCP listener, and serves both on the current Tokio runtime.
 ///
 /// The token is read from `DATA_DIR/token`, or created. `snapshot` is called once per request that
-/// needs one; `ready` decides the response of `/ready`.
+/// needs a snapshot; `ready` decides the response of `/ready`.
 ///
 /// # Errors
 ///
-/// The address is in use or not local, or the token or socket can be neither read nor created; the
-/// message says which.
+/// The address is in use or not local, or the token or the socket can be neither read nor created;
+/// the message says which.
 pub async fn start(
     config: ConsoleConfig,
     snapshot: Arc<TakeSnapshot>,
@@ -126,7 +127,7 @@ pub async fn start(
 }
 
 impl Console {
-    /// Returns the token for requests over TCP. It is a secret.
+    /// Returns the token for requests over TCP. The token is secret.
     pub fn token(&self) -> &str {
         &self.token
     }
@@ -135,7 +136,7 @@ impl Console {
     pub async fn shutdown(mut self) {
         self.stop.send_replace(());
         for listener in self.listeners.drain(..) {
-            // Fails only if the listener panicked; then it is closed anyway.
+            // Joining fails only if the listener panicked, in which case it is closed anyway.
             let _ = listener.await;
         }
     }

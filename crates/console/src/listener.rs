@@ -20,23 +20,25 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Connections served at a time by each listener; more wait in the backlog.
+/// Maximum number of connections that each listener serves at the same time; more wait in the
+/// backlog.
 const CONNECTIONS_MAX: usize = 64;
 /// Maximum bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Maximum number of headers of a request.
 const HEADERS_MAX: usize = 64;
-/// How long a client may take to send the head of its request.
+/// Maximum time for a client to send the head of its request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lifetime of a connection, so that a client that does not read keeps no memory.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a client of a response that lasts may not read, while there is something to read.
+/// Maximum time that the client of a lasting response may read nothing while there is data to read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often that is checked.
+/// Interval of the checks of `WRITE_TIMEOUT`.
 const WRITE_LOOK: Duration = Duration::from_secs(1);
-/// How long a response that lasts may take to end at shutdown.
+/// Maximum time for a lasting response to end at shutdown.
 const LAST_LINES_TIMEOUT: Duration = Duration::from_millis(250);
-/// Pause after a failed accept, which would fail again at once while descriptors are exhausted.
+/// Pause after a failed accept. Without it, accept would fail again at once while descriptors are
+/// exhausted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// Grace period for open connections at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -73,7 +75,8 @@ impl Listener {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                // An error means that the sender is gone, which also means stop.
+                // An error means that the sender is gone, which also means that the listener must
+                // stop.
                 _ = stopped.changed() => break,
                 accepted = self.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                     Ok(stream) => {
@@ -120,7 +123,7 @@ fn start_connection(
             connections.spawn(serve(stream, Via::Control, service, stopped));
         }
         Stream::Tcp(stream) => {
-            // A broken connection has no address; the request will fail by itself.
+            // A broken connection has no address. Its request would fail anyway.
             let Ok(local) = stream.local_addr() else { return };
             let via = Via::Network { listen: service.listen, local: local.ip() };
             connections.spawn(serve(stream, via, service, stopped));
@@ -128,8 +131,8 @@ fn start_connection(
     }
 }
 
-/// Serves one request. One per connection is enough for a scrape every few seconds, and makes the
-/// lifetime of the connection that of the request.
+/// Serves one request. One request per connection is sufficient for a scrape every few seconds, and
+/// limits the lifetime of the connection to the request.
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     via: Via,
@@ -157,11 +160,11 @@ async fn serve(
     }
 }
 
-/// Returns when a connection must end, with the reason: after its time; one that lasts, if its client
-/// does not read, or at shutdown.
+/// Returns when a connection must end, with the reason. A normal connection ends after its
+/// lifetime; a connection with a lasting response ends if its client does not read, or at shutdown.
 async fn overdue(progress: &Progress, mut stopped: watch::Receiver<()>) -> &'static str {
     let ending = async {
-        // An error means that the sender is gone, which also means stop.
+        // An error means that the sender is gone, which also means that the connection must end.
         let _ = stopped.changed().await;
         sleep(if progress.is_lasting() { LAST_LINES_TIMEOUT } else { SHUTDOWN_TIMEOUT }).await;
     };
@@ -217,7 +220,8 @@ mod tests {
         })
     }
 
-    /// Serves a client that sends `request` and then nothing; returns how long that took.
+    /// Serves a client that sends `request` and then nothing; returns how long the connection
+    /// lasted.
     async fn time_served(request: &str) -> Duration {
         let (mut client, server) = duplex(256);
         client.write_all(request.as_bytes()).await.unwrap();
@@ -241,7 +245,7 @@ mod tests {
         assert!((CONNECTION_TIMEOUT..CONNECTION_TIMEOUT * 2).contains(&time), "{time:?}");
     }
 
-    /// A client that reads slowly keeps its tap; one that does not read at all loses it.
+    /// A client that reads slowly keeps its tap; a client that does not read loses it.
     #[tokio::test(start_paused = true)]
     async fn a_tap_lasts_while_its_client_reads() {
         let (mut client, server) = duplex(1024);

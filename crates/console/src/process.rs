@@ -52,18 +52,20 @@ fn resident_bytes() -> Option<u64> {
 
 fn open_fds() -> Option<u64> {
     let entries = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
-    // One of them is the folder being read.
+    // One of the entries is the descriptor of the folder being read.
     Some(entries.saturating_sub(1))
 }
 
-/// Returns a field of `/proc/self/stat`, numbered from 1 as in proc(5), after the program's name.
+/// Returns a field of `/proc/self/stat`, numbered from 1 as in proc(5). Works for fields after the
+/// program's name.
 fn stat_field(stat: &str, number: usize) -> Option<u64> {
     // The name, field 2, is in parentheses and may contain anything.
     let (_, fields) = stat.rsplit_once(") ")?;
     fields.split(' ').nth(number - 3)?.trim_end().parse().ok()
 }
 
-/// Computed once, so that it stays the same when the clock is set.
+/// Returns the start time of the process. It is computed once, so that it does not change when the
+/// clock is set.
 fn start_time(stat: &str) -> Option<f64> {
     static START: OnceLock<Option<f64>> = OnceLock::new();
     *START.get_or_init(|| {

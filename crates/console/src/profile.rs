@@ -1,8 +1,8 @@
 //! Profiles of the agent: `/api/profile`.
 //!
-//! POST starts one, DELETE ends it and returns its samples as addresses. The client looks up their
-//! symbols: that takes hundreds of megabytes of memory, which the agent does not have. GET with `?last=`
-//! returns what continuous profiling has sampled.
+//! POST starts a profile; DELETE ends it and returns the samples as addresses. The client looks up
+//! the symbols, because the lookup takes hundreds of megabytes of memory, which the agent does not
+//! have. GET with `?last=` returns the samples of continuous profiling.
 
 mod continuous;
 
@@ -21,35 +21,35 @@ use tokio::task::JoinError;
 /// Maximum bytes of a request's body.
 pub const REQUEST_BYTES_MAX: usize = 4 << 10;
 
-/// Longest profile.
+/// Maximum duration of a profile.
 const DURATION_MAX: Duration = Duration::from_secs(3600);
 
-/// How long a finished profile waits for its client.
+/// Time for which a finished profile is kept for its client.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// Bytes for samples that are not summed up yet: those of a tenth of a second.
+/// Size of the buffer for samples that are not aggregated yet, in bytes: a tenth of a second.
 const BUFFER_BYTES: usize = 2 << 20;
 
-/// What a client asks for.
+/// The body of a request for a profile.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileRequest {
-    /// What is sampled.
+    /// Event that is sampled.
     pub event: Event,
     /// Time between two samples of a thread.
     pub interval: Interval,
-    /// How long.
+    /// Duration of the profile.
     pub duration: Interval,
 }
 
-/// The answer to a start.
+/// The response to a request for a profile.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ProfileStarted {
-    /// Number of the profile, for its end.
+    /// Number of the profile, which the client needs to end it.
     pub id: u64,
 }
 
-/// The profile of the process.
+/// The profile of the process, if there is one.
 struct Job {
     id: u64,
     until: Instant,
@@ -59,32 +59,32 @@ struct Job {
 enum State {
     Starting,
     Running(Session),
-    /// The session ends on another thread.
+    /// Another thread is ending the session.
     Ending,
     Finished(RawProfile),
 }
 
 static JOB: Mutex<Option<Job>> = Mutex::new(None);
 
-/// The number of the last profile.
+/// Number of the last profile.
 static LAST_ID: Mutex<u64> = Mutex::new(0);
 
-/// The state of the profiler.
+/// The response of a GET without `last`.
 #[derive(Serialize)]
 struct Shown {
     running: bool,
-    /// The number of the profile that runs.
+    /// Number of the running profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<u64>,
-    /// Seconds until the running profile ends.
+    /// Time until the running profile ends, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining_seconds: Option<f64>,
-    /// What continuous profiling keeps.
+    /// State of continuous profiling.
     #[serde(skip_serializing_if = "Option::is_none")]
     continuous: Option<Kept>,
 }
 
-/// Returns whether a profile runs, or the samples that the query asks for.
+/// Returns the state of the profiler, or the samples that the query asks for.
 pub async fn show(query: &str) -> Reply {
     match query.strip_prefix("last=") {
         Some(last) => continuous::last(last).await,
@@ -127,14 +127,14 @@ pub async fn start(body: &[u8]) -> Reply {
         Ok(id) => id,
         Err(message) => return error(StatusCode::CONFLICT, &message),
     };
-    // A task: if the client goes away meanwhile, the profile must end all the same.
+    // Run as a task, because the profile must also end if the client disconnects meanwhile.
     tokio::spawn(start_as(id, request)).await.unwrap_or_else(|failed| internal_error(&failed))
 }
 
 async fn start_as(id: u64, request: ProfileRequest) -> Reply {
     let settings =
         Settings { event: request.event, interval: request.interval.0, buffer_bytes: BUFFER_BYTES };
-    // Reading the tables for unwinding takes milliseconds, and this thread delivers.
+    // Reading the tables for unwinding takes milliseconds, and this thread also delivers payloads.
     let started = tokio::task::spawn_blocking(move || {
         continuous::pause();
         millstream_profiler::start(settings)
@@ -176,7 +176,7 @@ fn request(body: &[u8]) -> Result<ProfileRequest, String> {
     Ok(request)
 }
 
-/// Takes the place of the process's one profile; returns its number.
+/// Reserves the only profile of the process, and returns the number of the new profile.
 fn reserve(duration: Duration) -> Result<u64, String> {
     let mut job = JOB.lock();
     if let Some(running) = job.as_ref().filter(|job| job.is_running()) {
@@ -209,7 +209,7 @@ fn remove(id: u64) {
     }
 }
 
-/// Ends a profile that its client does not end, and forgets what is not fetched.
+/// Ends a profile after its duration, and discards samples that the client does not fetch.
 async fn end_after(id: u64, duration: Duration) {
     tokio::time::sleep(duration).await;
     finish(id).await;
@@ -217,7 +217,7 @@ async fn end_after(id: u64, duration: Duration) {
     remove(id);
 }
 
-/// Ends the session of a profile that runs, and keeps its samples.
+/// Ends the session of a running profile, and keeps the samples.
 async fn finish(id: u64) {
     let Some(session) = take_session(id) else { return };
     match tokio::task::spawn_blocking(move || session.stop()).await {
@@ -226,7 +226,7 @@ async fn finish(id: u64) {
     }
 }
 
-/// Takes the session of a profile that runs.
+/// Takes the session of a running profile.
 fn take_session(id: u64) -> Option<Session> {
     let mut job = JOB.lock();
     let job = job.as_mut().filter(|job| job.id == id)?;
@@ -239,13 +239,13 @@ fn take_session(id: u64) -> Option<Session> {
     }
 }
 
-/// Ends a profile, and returns what it has sampled.
+/// Ends a profile, and returns the samples.
 pub async fn end(query: &str) -> Reply {
     let id = query.strip_prefix("id=").and_then(|id| id.parse().ok());
     let Some(id) = id else {
         return error(StatusCode::BAD_REQUEST, "add ?id= with the number that the start returned");
     };
-    // A task: if the client goes away meanwhile, the profile must end all the same.
+    // Run as a task, because the profile must also end if the client disconnects meanwhile.
     let _ = tokio::spawn(finish(id)).await;
     match finished(id).await {
         Some(profile) => {
@@ -256,7 +256,7 @@ pub async fn end(query: &str) -> Reply {
     }
 }
 
-/// Returns a profile that has ended by itself, or just does.
+/// Returns the samples of a profile that has ended, or is about to end, after its duration.
 async fn finished(id: u64) -> Option<RawProfile> {
     loop {
         {

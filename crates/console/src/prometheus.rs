@@ -19,13 +19,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
 
-/// Bits of the configuration hash to export: as many as a double holds exactly.
+/// Number of bits of the configuration hash to export: as many as a double represents exactly.
 const CONFIG_HASH_BITS: u32 = 48;
 
 /// Name, help and accessor of a metric of a component.
 type Of<T> = (&'static str, &'static str, fn(&CountersSnapshot) -> T);
 
-/// The same for a metric with one more label: values by label value.
+/// Name, help and accessor of a metric of a component with one more label: values by label value.
 type ByLabel<T> = (&'static str, &'static str, fn(&CountersSnapshot) -> &BTreeMap<&'static str, T>);
 
 const EVENTS_AND_BYTES: [Of<u64>; 4] = [
@@ -45,7 +45,7 @@ const EMIT_DELAY: &str = "millstream_component_emit_delay_seconds";
 
 /// Renders all metrics of the agent, one family after the other, each with HELP and TYPE.
 ///
-/// Unknown values of the process are left out, as is everything that the snapshot does not have.
+/// Unknown values of the process are omitted, and so are values that the snapshot does not have.
 pub fn prometheus(
     snapshot: &Snapshot,
     diagnosis: &Diagnosis,
@@ -60,7 +60,7 @@ pub fn prometheus(
     text
 }
 
-/// Returns the same metrics as a provider that reads them on each call.
+/// Returns a provider that reads the same metrics on each call.
 pub fn internal_metrics(
     snapshot: Arc<TakeSnapshot>,
     diagnosis: DiagnosisState,
@@ -93,12 +93,12 @@ fn write(
     process_figures(text, process);
 }
 
-/// The causes of each source; `healthy` or `starting` for one without any.
+/// Appends the causes of each source; `healthy` or `starting` for a source without causes.
 fn diagnoses(text: &mut Text<'_>, diagnosis: &Diagnosis) {
     let name = "millstream_diagnosis";
     text.family(name, "gauge", "1 for each cause that is named for a source.");
     for source in &diagnosis.sources {
-        // A cause that several components have is one series.
+        // A cause of several components is one series.
         let mut shown = BTreeSet::new();
         let all = [source].into_iter().chain(&source.also);
         for named in all.filter(|named| shown.insert(named.cause.map(Cause::id))) {
@@ -110,7 +110,7 @@ fn diagnoses(text: &mut Text<'_>, diagnosis: &Diagnosis) {
     }
 }
 
-/// Throughput of each component.
+/// Appends the throughput of each component.
 fn flow(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     for (name, help, of) in EVENTS_AND_BYTES {
         text.family(name, "counter", help);
@@ -139,7 +139,7 @@ fn flow(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     emit_delays(text, components);
 }
 
-/// What sources waited for, and how often a group gave them partitions.
+/// Appends the waits of sources, and the number of rebalances of their groups.
 fn capacity_waits(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let name = "millstream_source_capacity_wait_seconds_total";
     let help = "Time that a source waited for capacity, or continued without, by component.";
@@ -161,7 +161,7 @@ fn capacity_waits(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     }
 }
 
-/// Histograms of the transforms with windows.
+/// Appends the histograms of transforms with windows.
 fn emit_delays(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let help = "Time from the end of a window until its last result is emitted, in seconds.";
     text.family(EMIT_DELAY, "histogram", help);
@@ -172,7 +172,7 @@ fn emit_delays(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     }
 }
 
-/// Counters with one more label.
+/// Appends counters with one more label.
 fn by_label<T: Number + Copy>(
     text: &mut Text<'_>,
     components: &[ComponentSnapshot],
@@ -188,7 +188,7 @@ fn by_label<T: Number + Copy>(
     }
 }
 
-/// Lag and backlog.
+/// Appends lag and backlog.
 fn progress(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let help = "Bytes (or records) that the sink has not settled, read or not.";
     per_sink(text, components, ("millstream_source_lag_bytes", help), |sink| sink.lag.to_string());
@@ -208,7 +208,7 @@ fn progress(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     }
 }
 
-/// Disk buffers.
+/// Appends the metrics of disk buffers.
 fn disk_buffers(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     type Of = fn(&DiskBufferSnapshot) -> Option<f64>;
     let gauges: [(&str, &str, &str, Of); 7] = [
@@ -242,7 +242,7 @@ fn disk_buffers(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     }
 }
 
-/// A gauge per source and sink.
+/// Appends a gauge per source and sink.
 fn per_sink(
     text: &mut Text<'_>,
     components: &[ComponentSnapshot],
@@ -258,7 +258,7 @@ fn per_sink(
     }
 }
 
-/// Checkpoints and ids.
+/// Appends the metrics of checkpoints and ids.
 fn checkpoints(text: &mut Text<'_>, checkpoints: &CheckpointSnapshot) {
     let help = "Age in seconds of the oldest uncommitted checkpoint; 0 if there is none.";
     text.single("millstream_checkpoint_age_seconds", "gauge", help, Float(checkpoints.age_seconds));
@@ -269,7 +269,8 @@ fn checkpoints(text: &mut Text<'_>, checkpoints: &CheckpointSnapshot) {
     }
 }
 
-/// The JVM inside the process, and those in separate processes, which have a label.
+/// Appends the metrics of the JVM inside the process, and of JVMs in separate processes with a
+/// label.
 fn jvm(text: &mut Text<'_>, snapshot: &Snapshot) {
     let inside = snapshot.jvm.iter().map(|jvm| (None, jvm));
     let processes = snapshot.jvm_processes.iter();
@@ -308,7 +309,7 @@ fn jvm(text: &mut Text<'_>, snapshot: &Snapshot) {
     figure(name, "counter", help, &|jvm| jvm.collection_seconds);
 }
 
-/// The processes of operators.
+/// Appends the metrics of operator processes.
 fn jvm_processes(text: &mut Text<'_>, processes: &[JvmProcessSnapshot]) {
     if processes.is_empty() {
         return;
@@ -325,7 +326,7 @@ fn jvm_processes(text: &mut Text<'_>, processes: &[JvmProcessSnapshot]) {
     }
 }
 
-/// What is in memory, and what may be.
+/// Appends memory usage and limits.
 fn memory(text: &mut Text<'_>, memory: &MemorySnapshot) {
     let gauges = [
         ("millstream_memory_limit_bytes", "limits.memory in bytes.", memory.limit_bytes),
@@ -361,7 +362,7 @@ fn memory(text: &mut Text<'_>, memory: &MemorySnapshot) {
     text.single(name, "counter", help, Float(memory.high_seconds));
 }
 
-/// The agent itself.
+/// Appends the metrics of the agent as a whole.
 fn agent(text: &mut Text<'_>, snapshot: &Snapshot, version: &str, config: &ConfigState) {
     memory(text, &snapshot.memory);
     text.family("millstream_build_info", "gauge", "Always 1; the version of the agent is a label.");
@@ -377,7 +378,7 @@ fn agent(text: &mut Text<'_>, snapshot: &Snapshot, version: &str, config: &Confi
     text.single("millstream_config_reload_success", "gauge", help, u8::from(!config.is_refused()));
 }
 
-/// Resource usage of the process.
+/// Appends the resource usage of the process.
 fn process_figures(text: &mut Text<'_>, process: &ProcessStats) {
     if let Some(seconds) = process.cpu_seconds {
         let help = "CPU time of the process, user and system, in seconds.";
@@ -404,7 +405,7 @@ fn process_figures(text: &mut Text<'_>, process: &ProcessStats) {
     }
 }
 
-/// Labels of every metric of a component.
+/// Returns the labels of every metric of a component.
 pub fn labels(component: &ComponentSnapshot) -> [(&'static str, &str); 3] {
     [
         ("component_id", &component.id),
@@ -413,11 +414,11 @@ pub fn labels(component: &ComponentSnapshot) -> [(&'static str, &str); 3] {
     ]
 }
 
-/// Destination of metrics.
+/// Destination of metrics: a text or a callback.
 pub struct Text<'a>(Out<'a>);
 
 enum Out<'a> {
-    /// Text.
+    /// The text format.
     Text(&'a mut String),
     /// A callback per metric, with whether the current family is a counter.
     Each { each: &'a mut dyn FnMut(&InternalMetric<'_>), is_counter: bool },
@@ -442,7 +443,7 @@ impl Text<'_> {
         let text = match &mut self.0 {
             Out::Text(text) => text,
             Out::Each { each, is_counter } => {
-                // Rounded as in the text, so that both agree.
+                // Round to the value in the text, so that both outputs agree.
                 let value = value.to_string().parse().unwrap_or(f64::NAN);
                 let labels: Vec<(&str, &str)> =
                     shown.iter().map(|(label, of)| (*label, &**of)).collect();
@@ -486,8 +487,8 @@ fn line(to: &mut String, text: fmt::Arguments) {
     let _ = to.write_fmt(text);
 }
 
-/// Returns a label value as it leaves the agent: without secrets, and with escaped control characters,
-/// which could move the cursor of a terminal.
+/// Returns a label value as it leaves the agent: without secrets, and with escaped control
+/// characters, which could move the cursor of a terminal.
 fn shown(value: &str) -> Cow<'_, str> {
     let masked = mask(value);
     if !masked.contains(char::is_control) {
@@ -503,7 +504,7 @@ fn shown(value: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Escapes a label value.
+/// A label value that is displayed with escapes.
 struct Escaped<'a>(&'a str);
 
 impl Display for Escaped<'_> {
@@ -520,7 +521,7 @@ impl Display for Escaped<'_> {
     }
 }
 
-/// Formats a number, with the special values of the format.
+/// A number that is displayed with the special values of the format.
 pub struct Float(pub f64);
 
 impl Display for Float {
@@ -533,7 +534,7 @@ impl Display for Float {
     }
 }
 
-/// Formats a counter.
+/// A number that a counter can have.
 trait Number {
     fn shown(self) -> impl Display;
 }

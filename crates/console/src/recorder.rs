@@ -16,39 +16,39 @@ use std::str::FromStr;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Maximum bytes of a change of settings: those of all types are about 2 kB.
+/// Maximum bytes of a change of settings. Settings of all types take about 2 kB.
 pub const CHANGE_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum bytes of what a client knows: 8 for each chunk, of which the largest recording has 32
-/// 768.
+/// Maximum bytes of the list of chunks that a client knows: 8 bytes per chunk, and the largest
+/// recording has 32,768 chunks.
 pub const KNOWN_BYTES_MAX: usize = 1 << 20;
 
-/// Text for no threshold and for no limit of the rate.
+/// Text of a missing threshold and of a missing rate limit.
 const NONE: &str = "none";
 
-/// Why nothing can be read or changed.
+/// Error while the recorder is off.
 const OFF: &str = "the recorder is off: set recorder.enabled to true and restart the agent";
 
-/// Copies are as large as the recording, so that one is in memory at a time.
+/// Permit to copy. A copy is as large as the recording, so only one is in memory at a time.
 static COPIES: Semaphore = Semaphore::const_new(1);
 
-/// The recording of the agent, and when events are recorded.
+/// The recording of the agent, and the conditions for recording events.
 #[derive(Debug)]
 pub struct RecorderState {
-    /// Its file; `None` if it is in memory only.
+    /// File of the recording; `None` if it is only in memory.
     file: Option<PathBuf>,
     bytes: u64,
-    /// The settings, also of types that are off: those return when the type is enabled.
+    /// The settings, including settings of disabled types, which apply when the type is enabled.
     settings: Mutex<AllSettings>,
 }
 
 impl RecorderState {
-    /// Creates the state of a recording in a file, or in memory, of so many bytes.
+    /// Creates the state of a recording of this size in a file, or in memory.
     pub fn new(file: Option<PathBuf>, bytes: u64, settings: AllSettings) -> RecorderState {
         RecorderState { file, bytes, settings: Mutex::new(settings) }
     }
 
-    /// Sets when events are recorded, from now on.
+    /// Sets the conditions for recording events.
     pub fn set(&self, settings: AllSettings) {
         let mut current = self.settings.lock();
         *current = settings;
@@ -64,24 +64,24 @@ impl RecorderState {
     }
 }
 
-/// A change of when a type of event is recorded. What is not set stays as it is.
+/// A change of the conditions for recording a type of event. Absent options stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EventChange {
-    /// Whether it is recorded at all.
+    /// Whether events of this type are recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// The shortest event that is recorded.
+    /// Minimum duration of a recorded event.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(serialize_with = "write_limit", deserialize_with = "read_threshold")]
     pub threshold: Option<Limit<Interval>>,
-    /// Maximum number of events in a second.
+    /// Maximum number of events per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(serialize_with = "write_limit", deserialize_with = "read_rate")]
     pub rate: Option<Limit<PerSecond>>,
 }
 
-/// A limit, or `None` if there is none: as text the limit or `none`.
+/// A limit; `None` for no limit. The text is the limit or `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit<T>(pub Option<T>);
 
@@ -124,7 +124,7 @@ fn read_rate<'de, D: Deserializer<'de>>(
     read_limit("rate", deserializer)
 }
 
-/// `null` is no limit.
+/// Reads a limit. `null` means no limit, while an absent key means no change.
 fn read_limit<'de, T, D: Deserializer<'de>>(
     key: &str,
     deserializer: D,
@@ -143,7 +143,8 @@ where
 }
 
 impl EventChange {
-    /// Returns why the change does not suit a type: "what is wrong; what to write instead".
+    /// Returns the error of a change that is invalid for a type of event: "what is wrong; what to
+    /// write instead".
     pub fn fault(&self, spec: &EventSpec) -> Option<String> {
         let has_threshold = self.threshold.is_some_and(|threshold| threshold.0.is_some());
         (has_threshold && !spec.has_duration).then(|| {
@@ -151,7 +152,7 @@ impl EventChange {
         })
     }
 
-    /// Changes settings.
+    /// Applies the change to settings.
     pub fn apply(&self, settings: &mut Settings) {
         if let Some(enabled) = self.enabled {
             settings.enabled = enabled;
@@ -165,29 +166,29 @@ impl EventChange {
     }
 }
 
-/// The recorder, as JSON.
+/// The state of the recorder, as JSON.
 #[derive(Serialize)]
 struct Recorder<'a> {
-    /// Whether the agent records.
+    /// Whether the agent records events.
     enabled: bool,
-    /// The file of the run; `null` if what is recorded ends with the process.
+    /// File of the current run; `null` if the recording ends with the process.
     file: Option<&'a PathBuf>,
     size_bytes: u64,
     events: Vec<EventState>,
-    /// Events that no chunk had space for.
+    /// Number of events that found no space in any chunk.
     without_space: u64,
-    /// Events that were recorded without the name of their file, connection or component.
+    /// Number of events that were recorded without the name of their file, connection or component.
     without_name: u64,
 }
 
-/// When a type of event is recorded, as JSON.
+/// The state of a type of event, as JSON.
 #[derive(Serialize)]
 struct EventState {
     name: &'static str,
     enabled: bool,
     threshold: Option<Interval>,
     rate: Option<String>,
-    /// Events that were not recorded because they exceeded the rate.
+    /// Number of events that exceeded the rate and were not recorded.
     over_rate: u64,
 }
 
@@ -219,7 +220,7 @@ pub fn show(state: &RecorderState) -> Reply {
     as_json(StatusCode::OK, &shown)
 }
 
-/// Changes settings, and returns the new ones.
+/// Changes settings, and returns the new settings.
 pub fn change(state: &RecorderState, body: &[u8]) -> Reply {
     if recorder::settings().is_none() {
         return error(StatusCode::CONFLICT, OFF);
@@ -233,7 +234,7 @@ pub fn change(state: &RecorderState, body: &[u8]) -> Reply {
     }
 }
 
-/// The body of a change.
+/// The body of a change request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Changes {
@@ -272,7 +273,8 @@ impl AsRef<[u8]> for Sent {
     }
 }
 
-/// Returns what the agent has recorded and a client does not know, once no other copy is being sent.
+/// Returns the chunks of the recording that a client does not know. Waits until no other copy is
+/// being sent.
 pub async fn rings(body: &[u8]) -> Reply {
     let Some(known) = known(body) else {
         let text = "the body is not a list of pairs of 32-bit numbers: a sequence, and its slots";
@@ -281,7 +283,7 @@ pub async fn rings(body: &[u8]) -> Reply {
     let Ok(permit) = COPIES.acquire().await else {
         return error(StatusCode::INTERNAL_SERVER_ERROR, "no copy can be made");
     };
-    // Copying takes milliseconds, and this thread delivers.
+    // Copying takes milliseconds, and this thread also delivers payloads.
     match tokio::task::spawn_blocking(move || recorder::copy(&known)).await {
         Ok(Some(bytes)) => {
             let body = Bytes::from_owner(Sent { bytes, _permit: permit });

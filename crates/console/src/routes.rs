@@ -28,13 +28,13 @@ pub type Reply = Response<Body>;
 
 /// The body of a response.
 pub enum Body {
-    /// All of it.
+    /// A complete body.
     Whole(Full<Bytes>),
-    /// Lines until the client goes away.
+    /// Lines, until the client disconnects.
     Lines(Lines),
 }
 
-/// Takes a snapshot of the engine; must not wait for I/O.
+/// Takes a snapshot of the engine. Must not wait for I/O.
 pub type TakeSnapshot = dyn Fn() -> Snapshot + Send + Sync;
 
 const JSON: &str = "application/json";
@@ -43,22 +43,22 @@ const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// A route.
 struct Route {
     path: &'static str,
-    /// Whether it needs no token.
+    /// Whether the route needs no token.
     open: bool,
     answer: Answer,
 }
 
-/// How a route answers.
+/// The handler of a route.
 enum Answer {
-    /// To GET and HEAD, at once.
+    /// GET and HEAD, answered at once.
     Read(fn(&Router, query: &str) -> Reply),
-    /// The settings of the recorder, which PUT changes.
+    /// Settings of the recorder; PUT changes them.
     Recorder,
-    /// What was recorded, apart from what the body of a POST says.
+    /// The recording, without the chunks that the body of a POST lists.
     Rings,
-    /// A profile, which POST starts and DELETE ends.
+    /// Profiles: POST starts a profile, DELETE ends it.
     Profile,
-    /// A sample of the events at an output, until the client goes away.
+    /// Samples of the events at an output, until the client disconnects.
     Tap,
 }
 
@@ -87,7 +87,7 @@ const ROUTES: [Route; 12] = [
 ];
 
 impl Answer {
-    /// Returns the methods that are allowed.
+    /// Returns the allowed methods.
     fn methods(&self) -> &'static [&'static str] {
         match self {
             Answer::Read(_) => &["GET", "HEAD"],
@@ -98,7 +98,7 @@ impl Answer {
         }
     }
 
-    /// Returns the most bytes of a request's body.
+    /// Returns the maximum bytes of the body of a request.
     fn body_bytes_max(&self) -> usize {
         match self {
             Answer::Read(_) | Answer::Tap => 0,
@@ -152,14 +152,14 @@ struct Readiness<'a> {
 struct ProcessState {
     name: String,
     up: bool,
-    /// Why it does not run; `null` if it does.
+    /// Reason why the process does not run; `null` if it runs.
     error: Option<String>,
 }
 
 /// Whether checkpoints and ids can be saved.
 #[derive(Serialize)]
 struct CheckpointState {
-    /// What cannot be saved, and why; `null` if all can.
+    /// What cannot be saved, and why; `null` if everything can be saved.
     error: Option<String>,
     /// Seconds since the last successful commit.
     committed_seconds: f64,
@@ -178,14 +178,14 @@ impl CheckpointState {
 #[derive(Serialize)]
 struct SinkState {
     id: String,
-    /// Why it makes no progress; `null` if it does.
+    /// Reason why the sink makes no progress; `null` if it does.
     error: Option<String>,
-    /// What is in its disk buffer, if it has one.
+    /// State of the disk buffer, if the sink has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     disk_buffer: Option<DiskBufferSnapshot>,
 }
 
-/// Returns whether a component does not fail to listen.
+/// Returns whether a component has no failure to listen. A component that does not listen has none.
 fn listens(component: &ComponentSnapshot) -> bool {
     component.failure.as_ref().is_none_or(|failure| failure.kind != LISTEN)
 }
@@ -262,7 +262,7 @@ impl Router {
         as_json(StatusCode::OK, &OfProcess { version, cpu_seconds, snapshot })
     }
 
-    /// Answers with the state of all sources, or of one.
+    /// Returns the diagnoses of all sources, or of one source.
     fn diagnosis(&self, query: &str) -> Reply {
         let mut diagnosis = self.diagnosis.diagnosis();
         if let Some(id) = query.strip_prefix("source=") {
@@ -325,7 +325,8 @@ pub fn as_json(status: StatusCode, value: &impl Serialize) -> Reply {
     }
 }
 
-/// Escapes the control characters that JSON leaves in strings: a terminal may take them as commands.
+/// Escapes control characters that are allowed in JSON strings, because a terminal may interpret
+/// them as commands.
 fn escaped(text: String) -> String {
     if !text.contains(char::is_control) {
         return text;
@@ -340,7 +341,7 @@ fn escaped(text: String) -> String {
     escaped
 }
 
-/// Masks secrets in JSON. It stays JSON, whatever the secrets are.
+/// Masks secrets in a JSON text. The result is valid JSON for any secrets.
 fn masked(text: String) -> String {
     match secrets::mask(&text) {
         Cow::Borrowed(_) => text,
@@ -354,7 +355,8 @@ fn masked(text: String) -> String {
     }
 }
 
-/// Masks secrets in the strings of a value; names of members are those of the API and of components.
+/// Masks secrets in the strings of a value. Names of members stay, because they come from the API
+/// or are component ids.
 fn mask_strings(value: &mut Value) {
     match value {
         Value::String(text) => *text = secrets::mask(text).into_owned(),
@@ -371,7 +373,7 @@ pub fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Rep
     reply
 }
 
-/// Returns a response that lasts.
+/// Returns a response that lasts until the client disconnects.
 pub fn stream(content_type: &'static str, lines: Lines) -> Reply {
     with_headers(content_type, Body::Lines(lines))
 }

@@ -6,14 +6,14 @@ use millstream_model::snapshot::{Snapshot, TaskSnapshot};
 use serde::Serialize;
 use std::cmp::Reverse;
 
-/// Number of tasks of a transform in a response.
+/// Maximum number of tasks per transform in a response.
 const TASKS_SHOWN: usize = 1000;
 
 /// A transform and its tasks.
 #[derive(Serialize)]
 struct Transform<'a> {
     transform: &'a str,
-    /// Number of tasks, listed or not.
+    /// Number of all tasks, including tasks that are not listed.
     total: usize,
     /// The tasks that take the most time, in descending order.
     tasks: Vec<&'a TaskSnapshot>,

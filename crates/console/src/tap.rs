@@ -1,7 +1,7 @@
 //! Samples of the events at an output: `/api/tap`.
 //!
-//! The agent makes the lines; here they are sent until the client goes away. What the client does
-//! not read is not made.
+//! The agent makes the lines; this module sends them until the client disconnects. Lines that the
+//! client does not read are not made.
 
 use crate::routes::{Body, Reply, error, stream};
 use hyper::StatusCode;
@@ -13,27 +13,27 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// Maximum number of taps at a time: each keeps a connection, and up to some megabytes.
+/// Maximum number of taps at a time. Each tap keeps a connection and up to some megabytes.
 pub const TAPS_MAX: usize = 8;
 
-/// What a client asks for.
+/// The parameters of a tap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapRequest {
     /// A component id, or `ID.OUTPUT`.
     pub id: String,
-    /// After how many events it ends.
+    /// Number of events after which the tap ends.
     pub limit: Option<u64>,
-    /// The condition of an event to be shown, an expression.
+    /// Expression that selects the events to show.
     pub condition: Option<String>,
-    /// How an event is written.
+    /// Format of an event.
     pub format: TapFormat,
     /// Whether events are shown without redaction.
     pub raw: bool,
-    /// Whether the way of each event is shown, from its source to its sinks.
+    /// Whether to show the path of each event from its source to its sinks.
     pub follow: bool,
 }
 
-/// How an event is written.
+/// Format of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TapFormat {
     /// A JSON object per line.
@@ -42,14 +42,14 @@ pub enum TapFormat {
     Text,
 }
 
-/// Why there is no tap.
+/// The reason why a tap cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TapRefusal {
     /// The id does not exist.
     Unknown(String),
     /// The condition is invalid.
     Invalid(String),
-    /// Not now.
+    /// The tap is currently not possible.
     Unavailable(String),
 }
 
@@ -62,13 +62,13 @@ impl TapRefusal {
     }
 }
 
-/// Opens taps; returns their lines, in chunks. May take as long as it takes to compile a condition.
+/// Opens a tap and returns its lines in chunks. It may block while it compiles a condition.
 pub type OpenTap = dyn Fn(TapRequest) -> Result<mpsc::Receiver<Bytes>, TapRefusal> + Send + Sync;
 
 /// The lines of a tap as the body of a response.
 pub struct Lines {
     chunks: mpsc::Receiver<Bytes>,
-    /// Counts as a tap while the connection lives.
+    /// Permit that counts the tap while the connection exists.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -155,7 +155,7 @@ impl TapService {
 impl FromStr for TapRequest {
     type Err = String;
 
-    /// Reads a query.
+    /// Parses a query.
     fn from_str(query: &str) -> Result<TapRequest, String> {
         let mut request = TapRequest {
             id: String::new(),

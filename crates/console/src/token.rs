@@ -7,15 +7,15 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Random bytes of a token, written as twice as many hexadecimal digits.
+/// Number of random bytes of a token. The text has twice as many hexadecimal digits.
 const TOKEN_BYTES: usize = 32;
-/// Shortest accepted token, generated or configured.
+/// Minimum length of an accepted token, generated or configured.
 const TOKEN_LEN_MIN: usize = 32;
 /// Maximum bytes to read of a token file.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;
 
-/// Reads the token at `path`, or creates one. A file without a token, as an interrupted restore may
-/// leave it, is replaced.
+/// Reads the token at `path`, or creates one. Replaces a file without a token, which an interrupted
+/// restore may leave.
 pub fn load_or_create(path: &Path) -> io::Result<String> {
     let about = |error| context(format_args!("token {}", path.display()), error);
     match read(path) {
@@ -34,7 +34,7 @@ pub fn load_or_create(path: &Path) -> io::Result<String> {
 
 /// Reads the token in the file, if it has one.
 fn read(path: &Path) -> io::Result<Option<String>> {
-    // Follows no symlink, and does not block on a pipe.
+    // The flags prevent following a symlink, and blocking on a pipe.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let metadata = file.metadata()?;
@@ -55,7 +55,7 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     Ok(is_token.then(|| String::from_utf8_lossy(token).into_owned()))
 }
 
-/// Creates a token. The file gets its name once it is complete and on disk.
+/// Creates a token. The file gets its final name after it is complete and on disk.
 fn create(path: &Path) -> io::Result<String> {
     let mut random = [0; TOKEN_BYTES];
     getrandom::fill(&mut random).map_err(io::Error::other)?;
@@ -70,7 +70,7 @@ fn create(path: &Path) -> io::Result<String> {
     Ok(token)
 }
 
-/// Removes a file that may be missing.
+/// Removes a file that may not exist.
 pub fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

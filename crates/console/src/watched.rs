@@ -1,4 +1,4 @@
-//! A connection that knows since when its client does not read.
+//! A connection that records since when its client does not read.
 
 use parking_lot::Mutex;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 #[derive(Default)]
 pub struct Progress {
     is_lasting: AtomicBool,
-    /// Since when a write waits for the client.
+    /// Time since when a write waits for the client.
     waits_since: Mutex<Option<Instant>>,
 }
 
@@ -29,7 +29,7 @@ impl Progress {
         self.is_lasting.load(Ordering::Relaxed)
     }
 
-    /// Returns for how long a write has waited.
+    /// Returns the time for which a write has waited.
     pub fn waits(&self) -> Duration {
         self.waits_since.lock().map_or(Duration::ZERO, |since| since.elapsed())
     }
@@ -43,7 +43,7 @@ impl Progress {
     }
 }
 
-/// A stream whose progress is noted.
+/// A stream that records its progress.
 pub struct Watched<S> {
     stream: S,
     progress: Arc<Progress>,

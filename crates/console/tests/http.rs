@@ -1,4 +1,4 @@
-//! The interface over real sockets.
+//! Requests to the console over real sockets.
 
 use crate::common::{FILES, Fixture, ask_socket, exchange};
 use std::fs;
@@ -76,7 +76,7 @@ fn files_are_sorted_by_lag_chosen_by_source_and_counted() {
         (ask("?limit=some").status, ask("?limit=-1").status, ask("?limit=0").status),
         (400, 400, 200)
     );
-    // There may be many, so they are not in the snapshot.
+    // There may be many files, so they are not part of the snapshot.
     let snapshot = fixture.ask("/api/snapshot", &[&fixture.bearer()]).json();
     let source = &snapshot["components"][0];
     assert_eq!((source.get("files"), source["rotations"].as_u64()), (None, Some(7)));
@@ -269,7 +269,7 @@ fn silent_clients_do_not_block_the_control_socket() {
     let fixture = Fixture::new();
     let silent: Vec<_> = (0..80).map(|_| fixture.tcp()).collect();
     assert_eq!(ask_socket(&fixture.console().socket_path, "GET", "/health", &[]).status, 200);
-    // Beyond the limit a request waits; it is answered when others have finished.
+    // Requests beyond the limit wait until others have finished.
     let mut waiting = fixture.tcp();
     waiting
         .write_all(
@@ -292,7 +292,7 @@ fn an_oversized_head_is_rejected() {
     let mut stream = fixture.tcp();
     let request =
         format!("GET /health HTTP/1.1\r\nHost: {}\r\n{long}\r\n\r\n", fixture.console().tcp);
-    // The server may close while the rest is still being sent.
+    // The server may close the connection while the rest is still being sent.
     let _ = stream.write_all(request.as_bytes());
     let mut text = Vec::new();
     let _ = stream.read_to_end(&mut text);

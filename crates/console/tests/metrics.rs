@@ -5,7 +5,7 @@ use millstream_console::{ConfigState, Diagnosis, ProcessStats, prometheus};
 use millstream_model::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Labels as a test writes them.
+/// Labels as tests write them.
 type Labels = &'static [(&'static str, &'static str)];
 
 /// A family: its type, and its samples by labels.
@@ -15,8 +15,8 @@ struct Family {
     samples: BTreeMap<Vec<(String, String)>, f64>,
 }
 
-/// Parses the text and panics at anything that the format forbids or a careful writer would not
-/// write: samples outside their family, duplicate families or samples, counters without `_total`.
+/// Parses the text. Panics at anything that the format forbids or a careful writer would not write:
+/// samples outside their family, duplicate families or samples, counters without `_total`.
 fn parse(text: &str) -> BTreeMap<String, Family> {
     assert!(text.ends_with('\n'));
     let mut families = BTreeMap::new();
@@ -41,7 +41,7 @@ fn parse(text: &str) -> BTreeMap<String, Family> {
     families
 }
 
-/// Parses a sample of a histogram, whose part becomes a label.
+/// Parses a sample of a histogram. Its suffix becomes a label.
 fn part(line: &str) -> (Vec<(String, String)>, f64) {
     let (name, rest) = line.strip_prefix('_').expect(line).split_once('{').expect(line);
     assert!(["bucket", "sum", "count"].contains(&name), "{line}");
@@ -76,7 +76,7 @@ fn sample(line: &str) -> (Vec<(String, String)>, f64) {
     (labels, value.parse().expect(line))
 }
 
-/// Returns a value up to its closing quote, unescaped, and what follows.
+/// Returns a value up to the closing quote, unescaped, and the rest of the text.
 fn quoted(text: &str) -> (String, &str) {
     let mut value = String::new();
     let mut characters = text.char_indices();
@@ -164,7 +164,7 @@ fn sources_export_the_totals_of_their_files() {
     }
 }
 
-/// However many files there are, only those with the most lag have series.
+/// Only the files with the most lag have series, however many files there are.
 #[test]
 fn the_hundred_files_with_most_lag_have_metrics() {
     let families = rendered();

@@ -1,5 +1,4 @@
-//! The flight recorder over real sockets. The process of these tests records; that of the others does
-//! not.
+//! The flight recorder over real sockets. Only the process of these tests records.
 
 use crate::common::{Fixture, recorder_state};
 use millstream_recorder::record::{self, Subject};
@@ -13,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Once;
 
-/// The settings are those of the process, so that one test runs at a time.
+/// Lock that serializes the tests, because the settings belong to the process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Starts recording in memory, with the default settings.
@@ -26,7 +25,8 @@ fn recording() -> MutexGuard<'static, ()> {
     guard
 }
 
-/// Sends a request with a body over the control socket; returns status and body of the response.
+/// Sends a request with a body over the control socket. Returns the status and the body of the
+/// response.
 fn exchange(socket: &Path, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
     let mut stream = UnixStream::connect(socket).unwrap();
     let length = body.len();
@@ -88,7 +88,7 @@ fn a_wrong_change_changes_nothing() {
     assert_eq!((status, &answer["error"]), (405, &json!("only GET, HEAD, PUT are allowed")));
 }
 
-/// Returns the bytes of the writes to a file that a copy has.
+/// Returns the sizes of the writes to a file in a copy.
 fn written(reader: &mut Reader, copy: &[u8], path: &str) -> Vec<u64> {
     use millstream_recorder::event::{Tables, TextId};
     let mut found = Vec::new();

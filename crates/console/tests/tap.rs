@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// A client that asks for a tap of the fixture, which has a line per number without end.
+/// Opens a tap of the fixture, which has an endless sequence of lines with numbers.
 fn tap(fixture: &Fixture, query: &str) -> BufReader<UnixStream> {
     let mut stream = UnixStream::connect(&fixture.console().socket_path).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -13,7 +13,7 @@ fn tap(fixture: &Fixture, query: &str) -> BufReader<UnixStream> {
     BufReader::new(stream)
 }
 
-/// Reads lines until one that has `part`.
+/// Reads lines until one contains `part`.
 fn read_until(client: &mut impl BufRead, part: &str) -> String {
     let mut line = String::new();
     while !line.contains(part) {
@@ -74,7 +74,7 @@ fn eight_taps_may_be_open_and_one_that_ends_leaves_its_place() {
 #[test]
 fn a_tap_does_not_delay_the_shutdown() {
     let mut fixture = Fixture::new();
-    // One that reads, and one that does not.
+    // One client reads, the other does not.
     let mut reads = tap(&fixture, "id=app");
     let mut stuck = tap(&fixture, "id=app");
     read_until(&mut reads, "200 OK");

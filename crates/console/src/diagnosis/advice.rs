@@ -1,12 +1,12 @@
-//! What to do about a cause, by the component that has it and by how it fails.
+//! Advice on a cause, by the type of the component that has it and by the failure.
 
 use super::cause::Cause;
 use millstream_model::snapshot::ComponentSnapshot;
 
-/// A cause, the status of a response that it has, and the advice.
+/// A cause, the status of the response, and the advice.
 type ByStatus = (Cause, i64, &'static str);
 
-/// Advice on responses with these statuses; `{}` is the component.
+/// Advice on responses with these statuses. `{}` is the component.
 #[rustfmt::skip]
 const BY_STATUS: &[ByStatus] = &[
     (Cause::LoginOrCertificate, 401, "the endpoint of {} does not accept its login: check `auth`"),
@@ -26,23 +26,22 @@ const BY_KIND: &[(Cause, &str, &str)] = &[
     (Cause::EndpointRefuses, "redirect", "the endpoint of {} answers with another address, which is not followed: configure that one"),
 ];
 
-/// Advice on a sink all of whose events are refused for their content.
+/// Advice on a sink whose endpoint refuses all events for their content.
 const ALL_REFUSED: &str = "the endpoint refuses all that {} sends, and its answer is in the \
     agent's log: compare `encoding`, `headers` and the address with what it expects";
 
-/// Returns what to do about a cause with a status. `of` is the component that has it, if it still
-/// exists.
+/// Returns the advice on a cause. `of` is the component that has the cause, if it still exists.
 pub fn advice(cause: Cause, id: &str, of: Option<&ComponentSnapshot>) -> String {
     let special = of.and_then(|of| by_failure(cause, of).or_else(|| by_type(cause, of)));
     special.map_or_else(|| cause.advice(id), |special| special.replace("{}", id))
 }
 
-/// Returns what to do about a sink all of whose events are refused for their content.
+/// Returns the advice on a sink whose endpoint refuses all events for their content.
 pub fn all_refused(id: &str) -> String {
     ALL_REFUSED.replace("{}", id)
 }
 
-/// Returns the advice that the present failure of a sink allows.
+/// Returns the advice for the current failure of a sink, if there is one.
 fn by_failure(cause: Cause, of: &ComponentSnapshot) -> Option<&'static str> {
     let failure = of.failure.as_ref()?;
     let by_kind = BY_KIND.iter().find(|row| (row.0, row.1) == (cause, failure.kind));
@@ -50,7 +49,7 @@ fn by_failure(cause: Cause, of: &ComponentSnapshot) -> Option<&'static str> {
     by_status.map(|row| row.2).or(by_kind.map(|row| row.2))
 }
 
-/// Returns the advice for a type of component.
+/// Returns the advice for a type of component, if there is one.
 fn by_type(cause: Cause, of: &ComponentSnapshot) -> Option<&'static str> {
     let is_kafka = of.type_name == "kafka";
     Some(match (cause, of.type_name) {

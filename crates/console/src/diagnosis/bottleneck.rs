@@ -1,4 +1,4 @@
-//! The bottleneck: what keeps the agent from reading faster.
+//! The bottleneck: the component or limit that keeps the agent from reading faster.
 
 use super::FEW_EVENTS;
 use super::advice::{advice, all_refused};
@@ -10,22 +10,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// Share of the time of a source, or of the workers, from which something limits the rate.
+/// Minimum share of the time of a source, or of the workers, for a component or limit to count as
+/// the bottleneck.
 const LIMITS: f64 = 0.2;
 
-/// Share of the time of the workers from which they are busy.
+/// Minimum share of the time of the workers to count as busy.
 const BUSY: f64 = 0.75;
 
-/// Length of a window in seconds that is long enough to be sure.
+/// Length of a window in seconds that gives full confidence.
 const SURE_SECONDS: f64 = 10.0;
 
-/// Share of the busy time from which one component is the reason.
+/// Minimum share of the busy time for one component to be the reason.
 const MOST: f64 = 0.3;
 
-/// What limits the rate.
+/// The bottleneck of the agent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Bottleneck {
-    /// The component; `None` if all that is written is read and delivered at once.
+    /// Id of the component; `None` if all input is read and delivered at once.
     pub component: Option<String>,
     /// `source`, `transform` or `sink`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,16 +34,17 @@ pub struct Bottleneck {
     /// `endpoint`, `disk_buffer`, `transform`, `source`, `encoding`, `cpu_limit`, `rate_limit`,
     /// `memory_limit`, `input`, or the id of a cause.
     pub reason: Cow<'static, str>,
-    /// From 0 to 1: the share of the time that it limited, less in the first seconds.
+    /// Confidence from 0 to 1: the share of the time with this bottleneck, reduced in the first
+    /// seconds.
     pub confidence: f64,
-    /// What was measured.
+    /// Measured numbers.
     pub numbers: Map<String, Value>,
-    /// What would help.
+    /// Advice for the operator.
     pub advice: String,
 }
 
 impl Bottleneck {
-    /// Returns one line about it.
+    /// Returns one line that describes the bottleneck.
     pub fn line(&self) -> String {
         let percent = (self.confidence * 100.0).round();
         match &self.component {
@@ -59,7 +61,7 @@ impl Bottleneck {
 pub fn bottleneck(window: &Window<'_>) -> Bottleneck {
     let others = [waited_for(window), held_back(window), busiest(window)];
     let most = others.into_iter().flatten().max_by(|a, b| a.share.total_cmp(&b.share));
-    // Sources wait for a sink that fails, too, and then catch up to their limits.
+    // Sources also wait for a sink that fails, and then catch up to their limits.
     let explains = |failing: &Candidate<'_>| {
         most.as_ref().is_none_or(|most| {
             let is_it = most.component.id == failing.component.id;
@@ -98,7 +100,7 @@ fn numbers(of: Value) -> Map<String, Value> {
     of.as_object().cloned().unwrap_or_default()
 }
 
-/// Returns the sink that has failed longest, if events wait for it.
+/// Returns the sink that has been failing for the longest time, if events wait for it.
 fn failing<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let has_failed = |at: &&'a ComponentSnapshot| {
         let waits = at.buffer_bytes.unwrap_or(0) > 0;
@@ -110,7 +112,7 @@ fn failing<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     failing_at(component, seconds(component) / window.seconds())
 }
 
-/// Returns a sink that fails, as what limited for a share of the window.
+/// Returns a failing sink as a candidate that limited the rate for this share of the window.
 fn failing_at(component: &ComponentSnapshot, share: f64) -> Option<Candidate<'_>> {
     let failure = component.failure.as_ref().filter(|failure| failure.attempts > 1)?;
     let share = share.min(1.0);
@@ -124,20 +126,20 @@ fn failing_at(component: &ComponentSnapshot, share: f64) -> Option<Candidate<'_>
     Some(Candidate { component, share, reason: cause.id(), numbers, advice })
 }
 
-/// Returns the sink that has had most events refused, if its endpoint accepted none. A few
-/// refused events are no bottleneck.
+/// Returns the sink with the most refused events, if its endpoint accepted none. A few refused
+/// events are not a bottleneck.
 fn refusing<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let refused = |at: &Pair<'a>| at.dropped(REFUSED).max(at.errors(REFUSED));
     let sinks = window.pairs().filter(|at| at.now.kind == "sink" && at.accepted() == 0);
     let at = sinks.filter(|at| refused(at) >= FEW_EVENTS).max_by_key(refused)?;
     let numbers = numbers(json!({ "refused": refused(&at), "error": at.now.counters.last_error }));
     let (component, reason) = (at.now, Cause::EndpointRefuses.id());
-    // Nothing gets through, however fast it answers.
+    // The endpoint accepts no events, however fast it responds.
     let share = 1.0;
     Some(Candidate { component, share, reason, numbers, advice: all_refused(&component.id) })
 }
 
-/// Returns the sink or transform for whose capacity a source waited longest.
+/// Returns the sink or transform whose capacity a source waited for longest.
 fn waited_for<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let seconds = window.seconds();
     let waits = window.pairs().flat_map(|source| {
@@ -176,7 +178,7 @@ fn waited_for<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     Some(Candidate { component: at.now, share, reason, numbers, advice: advice.to_owned() })
 }
 
-/// Returns the source that a limit of the configuration held back longest.
+/// Returns the source that a configured limit delayed longest.
 fn held_back<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     const LIMITS: [(&str, &str, &str); 3] = [
         ("cpu", "cpu_limit", "raise `limits.cpu`"),
@@ -192,7 +194,7 @@ fn held_back<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     Some(Candidate { component: source.now, share, reason, numbers, advice: advice.to_owned() })
 }
 
-/// Returns the component that most of the time of busy workers went to.
+/// Returns the component that used most of the time of the busy workers.
 fn busiest<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let workers_busy = window.workers_busy_share();
     let most = window.busiest()?;

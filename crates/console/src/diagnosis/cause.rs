@@ -1,16 +1,16 @@
-//! The causes that a diagnosis names.
+//! The causes in a diagnosis.
 
 use serde::Serialize;
 
-/// How the events of a source get through.
+/// Status of the delivery of a source's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// All is delivered in time.
+    /// All events are delivered in time.
     Healthy,
     /// Nothing is written to the source.
     Idle,
-    /// The agent, or the source in it, runs for too short a time to tell.
+    /// The agent or the source has not run long enough for a diagnosis.
     Starting,
     /// Events are delivered, but some are lost, wrong or at risk.
     Degraded,
@@ -19,7 +19,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Returns the name in APIs.
+    /// Returns the name of the status in APIs.
     pub fn name(self) -> &'static str {
         match self {
             Status::Healthy => "healthy",
@@ -31,8 +31,8 @@ impl Status {
     }
 }
 
-/// Why the events of a source are late, lost or wrong. The order is that of the report: a cause
-/// comes before those that often follow from it.
+/// Why the events of a source are late, lost or wrong. The order is the order of the report: a
+/// cause comes before causes that often follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -40,9 +40,9 @@ pub enum Cause {
     LoginOrCertificate,
     /// The topic or index does not exist.
     TopicOrIndexMissing,
-    /// No connection to the endpoint.
+    /// The sink cannot connect to the endpoint.
     EndpointUnreachable,
-    /// The sink cannot listen at its own address.
+    /// The sink cannot listen on its configured address.
     CannotListen,
     /// The endpoint delays requests to keep a quota.
     BrokerThrottles,
@@ -56,31 +56,31 @@ pub enum Cause {
     NoPermission,
     /// A path does not exist.
     PathMissing,
-    /// A file or folder cannot be read for another reason than these.
+    /// A file or folder cannot be read for any other reason.
     Unreadable,
     /// A pattern matches no file.
     PatternMatchesNothing,
     /// Memory is short.
     MemoryLimit,
-    /// `limits.cpu` holds the workers back.
+    /// The workers wait because of `limits.cpu`.
     CpuLimit,
-    /// A rate limit of the configuration holds the source back.
+    /// A configured rate limit delays the source.
     RateLimit,
     /// A transform takes most of the time of the workers.
     TransformSlow,
-    /// The workers have no time left to read and encode more.
+    /// The workers have no time to read and encode more.
     WorkersBusy,
-    /// The endpoint accepts less than the source reads.
+    /// The endpoint accepts less data than the source reads.
     EndpointSlow,
     /// The writer stopped in the middle of a line.
     UnfinishedLine,
-    /// The consumer group assigns partitions again and again.
+    /// The consumer group reassigns partitions repeatedly.
     RebalanceLoop,
     /// The kernel dropped messages because the receive buffer was full.
     KernelDrops,
     /// The disk buffer of a sink fills up.
     DiskBufferFilling,
-    /// Deleted files that are not delivered come near the limit of their size.
+    /// The size of deleted files with undelivered data is near the limit.
     HeldFilesNearLimit,
     /// Checkpoints cannot be saved.
     CheckpointStore,
@@ -88,33 +88,33 @@ pub enum Cause {
     ClockOff,
     /// The application writes events long after their time.
     ApplicationWritesLate,
-    /// A `parse` transform does not understand the lines.
+    /// A `parse` transform cannot parse the lines.
     ParseFailures,
     /// An operator fails for most events.
     OperatorFails,
     /// A condition has no result for any event.
     ConditionHasNoResult,
-    /// Events begin with lines that cannot begin one.
+    /// Events begin with lines that cannot be the beginning of an event.
     MultilineMismatch,
     /// The bytes are not valid in the encoding of the source.
     WrongEncoding,
     /// Lines are longer than `max_line`.
     LinesTooLong,
-    /// The times of a file jump back.
+    /// The timestamps in a file jump back.
     TimesOutOfOrder,
-    /// Nothing was written for some time.
+    /// The application has written nothing for some time.
     NothingWritten,
 }
 
-/// What is known of a cause.
+/// Properties of a cause.
 struct Row {
     cause: Cause,
     id: &'static str,
-    /// For how many seconds the condition must hold before the cause is named: what a start, a
-    /// rotation or a short outage looks like must be over by then. A lane that was refused for a
-    /// moment waits some seconds until it tries again.
+    /// Time that the condition must hold before the cause is reported, in seconds. It is long
+    /// enough for effects of a start, a rotation or a short outage to pass: a lane whose request
+    /// was refused waits some seconds before the next attempt.
     hold_seconds: f64,
-    /// What to do about it; `{}` is the component that it concerns.
+    /// Advice for the operator; `{}` is the component that has the cause.
     advice: &'static str,
 }
 
@@ -168,17 +168,17 @@ impl Cause {
         row
     }
 
-    /// Returns the id, such as `endpoint_slow`.
+    /// Returns the id of the cause, such as `endpoint_slow`.
     pub fn id(self) -> &'static str {
         self.row().id
     }
 
-    /// Returns for how many seconds the condition must hold before the cause is named.
+    /// Returns the time that the condition must hold before the cause is reported, in seconds.
     pub fn hold_seconds(self) -> f64 {
         self.row().hold_seconds
     }
 
-    /// Returns whether it is about what the lines look like.
+    /// Returns whether the cause is about the content of the lines.
     pub fn is_about_content(self) -> bool {
         matches!(
             self,
@@ -192,7 +192,8 @@ impl Cause {
         )
     }
 
-    /// Returns what to do about it. `component` is the one that it concerns.
+    /// Returns the advice for the operator. `component` is the id of the component that has the
+    /// cause.
     pub fn advice(self, component: &str) -> String {
         self.row().advice.replace("{}", component)
     }

@@ -1,4 +1,4 @@
-//! The conditions of the causes.
+//! The checks that find the conditions of causes.
 
 pub mod delivery;
 mod events;
@@ -15,11 +15,11 @@ use serde_json::{Map, Value};
 pub struct Finding {
     pub cause: Cause,
     pub status: Status,
-    /// The component that it concerns.
+    /// Id of the component that has the condition.
     pub component: String,
-    /// For how long it has held already, in seconds.
+    /// Time for which the condition has already held, in seconds.
     pub age_seconds: f64,
-    /// What was measured.
+    /// Measured numbers.
     pub numbers: Map<String, Value>,
 }
 
@@ -30,13 +30,13 @@ impl Finding {
         Finding { cause, status, component, age_seconds: 0.0, numbers }
     }
 
-    /// Adds a number, or a text that is one.
+    /// Adds a measured number or text.
     fn with(mut self, name: &str, value: impl Into<Value>) -> Finding {
         self.numbers.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Adds why events were refused or failed last at a component.
+    /// Adds the reason why a component last refused or failed events.
     fn with_last_error(self, at: &ComponentSnapshot) -> Finding {
         match &at.counters.last_error {
             Some(error) => self.with("error", error.clone()),
@@ -44,7 +44,7 @@ impl Finding {
         }
     }
 
-    /// Adds a number that is rounded to three digits after the point.
+    /// Adds a number, rounded to three decimal places.
     fn with_rounded(self, name: &str, value: f64) -> Finding {
         self.with(name, (value * 1e3).round() / 1e3)
     }
@@ -55,13 +55,13 @@ impl Finding {
         self.cause == Cause::EndpointRefuses && self.status == Status::Late && is_refusal
     }
 
-    /// Sets for how long it has held.
+    /// Sets the time for which the condition has held.
     fn aged(self, age_seconds: f64) -> Finding {
         Finding { age_seconds, ..self }
     }
 }
 
-/// A check adds what it finds.
+/// A check, which adds its findings.
 type Check = fn(&View<'_>, &mut Vec<Finding>);
 
 const CHECKS: &[Check] = &[
@@ -92,7 +92,7 @@ const CHECKS: &[Check] = &[
     events::conditions,
 ];
 
-/// Returns the conditions that hold for a source, the first cause first.
+/// Returns the conditions that hold for a source, in the order of the causes.
 pub fn findings(view: &View<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     CHECKS.iter().for_each(|check| check(view, &mut found));

@@ -9,25 +9,27 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Shortest and longest time between two snapshots.
 const INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 
-/// The time between snapshots is so many times what one takes, so that thousands of files cost little.
+/// Ratio between the time from one snapshot to the next and the time that a snapshot takes, so that
+/// thousands of files cost little.
 const PAUSES: u32 = 500;
 
-/// The state of all sources, as of a second ago. Clones are the same.
+/// The diagnoses of all sources, at most some seconds old. Clones share the state.
 #[derive(Clone, Default)]
 pub struct DiagnosisState(Arc<Mutex<Diagnoser>>);
 
 impl DiagnosisState {
-    /// Returns the state of all sources.
+    /// Returns the diagnoses of all sources.
     pub fn diagnosis(&self) -> Diagnosis {
         self.0.lock().diagnosis().clone()
     }
 
-    /// Returns what limits the rate.
+    /// Returns the bottleneck.
     pub fn bottleneck(&self) -> Bottleneck {
         self.0.lock().bottleneck().clone()
     }
 
-    /// Takes snapshots until it is aborted. Those before the engine runs are empty, and left out.
+    /// Takes snapshots until the task is aborted. Snapshots before the engine runs are empty, and
+    /// ignored.
     pub async fn observe(self, snapshot: Arc<TakeSnapshot>) {
         loop {
             let begun = Instant::now();

@@ -7,7 +7,7 @@ use millstream_model::snapshot::{
 };
 use millstream_model::{CountersSnapshot, OriginTotals};
 
-/// Bytes that may be read and not delivered.
+/// Bytes that may be read but not yet delivered.
 const IN_FLIGHT: u64 = 2 << 20;
 
 /// A source `web`, a transform `parse` and a sink `out`.
@@ -45,7 +45,7 @@ impl Agent {
         self.source.sinks = vec![progress];
     }
 
-    /// Passes 100 events.
+    /// Passes 100 events through the agent.
     fn work(&mut self) {
         let pass = |counters: &mut CountersSnapshot| {
             counters.received_events += 100;
@@ -65,7 +65,7 @@ impl Agent {
         }
     }
 
-    /// Runs for some seconds; `each` changes it once a second.
+    /// Runs for some seconds; `each` changes the agent once a second.
     fn run(&mut self, diagnoser: &mut Diagnoser, seconds: u32, each: impl Fn(&mut Agent)) {
         for _ in 0..seconds {
             self.seconds += 1.0;
@@ -75,7 +75,8 @@ impl Agent {
     }
 }
 
-/// Returns why a sink cannot deliver since some seconds, with the last attempt so long after the first.
+/// Returns the failure of a sink that cannot deliver for some seconds, with this time between the
+/// first and the last attempt.
 fn failure(kind: &'static str, code: i64, seconds: f64, span_seconds: f64) -> FailureSnapshot {
     FailureSnapshot { kind, code, message: "refused".into(), seconds, span_seconds, attempts: 9 }
 }
@@ -253,7 +254,7 @@ fn a_sink_that_waits_for_its_endpoint_is_not_busy() {
     assert_eq!(&*diagnoser.bottleneck().reason, "input");
 }
 
-/// One worker reads a source, however many there are.
+/// A source is read by one worker, however many workers there are.
 #[test]
 fn a_source_that_a_worker_reads_all_the_time_is_named() {
     let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
@@ -272,7 +273,7 @@ fn a_source_that_a_worker_reads_all_the_time_is_named() {
     assert!(bottleneck.advice.contains("divide its files"), "{}", bottleneck.advice);
 }
 
-/// A sink may have any id, also that of a limit.
+/// A sink may have any id, even the id of a limit.
 #[test]
 fn a_slow_sink_called_memory_is_not_the_memory_limit() {
     let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
@@ -357,8 +358,8 @@ fn old_times_are_late_writes_only_while_the_file_is_read_as_it_grows() {
     assert_eq!(grow(200.0, 500_000), [], "it is read late");
 }
 
-/// Returns the causes of an agent whose transform is of this type and notes so many of 100 events a
-/// second under each of these notes.
+/// Returns the causes of an agent with a transform of this type that notes, per second, this many
+/// of 100 events under each note.
 fn noting(type_name: &'static str, notes: &[(&'static str, u64)]) -> (Vec<Cause>, Diagnoser) {
     let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
     agent.parse.type_name = type_name;
@@ -473,7 +474,7 @@ fn events_that_were_refused_or_failed_are_named_with_the_last_error() {
     assert_eq!(source.also[0].numbers["error"], "no date");
 }
 
-/// A sink with events of 20 s.
+/// A sink whose oldest event is 20 s old.
 struct Overdue {
     sink: &'static str,
     sent: u64,
@@ -541,7 +542,7 @@ fn a_sink_whose_endpoint_refuses_all_is_the_bottleneck_and_one_that_accepts_some
         (bottleneck.component.as_deref(), &*bottleneck.reason),
         (Some("out"), "endpoint_refuses")
     );
-    // Others of the same batches are accepted, so that none is settled.
+    // Other events of the same batches are accepted, so that no batch is settled.
     let some = Overdue { refused: 1, accepted: 5, in_flight: 0.1, ..OVERDUE }.diagnoser();
     let source = &some.diagnosis().sources[0];
     assert_eq!((source.status, source.cause), (Status::Degraded, Some(Cause::EndpointRefuses)));

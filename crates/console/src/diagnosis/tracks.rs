@@ -1,27 +1,27 @@
-//! Files over time: which have grown, and which have unread bytes at rest.
+//! Files over time: which have grown, and which have unread bytes although they do not grow.
 
 use millstream_model::snapshot::{ComponentSnapshot, FileSnapshot, Snapshot};
 use std::collections::HashMap;
 
-/// Unread bytes with which a file counts as read.
+/// Maximum number of unread bytes of a file that counts as read.
 const UNREAD_ON_THE_WAY: u64 = 64 << 10;
 
 /// A file over time. Times are the agent's uptime in seconds.
 #[derive(Clone, Debug)]
 pub struct FileTrack {
     pub path: String,
-    /// Whether it was renamed, or is read on in a copy.
+    /// Whether the file was renamed, or is read further in a copy.
     pub is_moved: bool,
     pub status: &'static str,
     pub position: u64,
     pub size: u64,
-    /// Since when position and size have not changed.
+    /// Time since when position and size have not changed.
     pub still_since: f64,
-    /// When it last grew.
+    /// Time when the file last grew.
     pub grown: Option<f64>,
-    /// Since when all but a little of it is read.
+    /// Time since when all but a few bytes of the file are read.
     pub read_since: Option<f64>,
-    /// Seconds from the newest time in its lines to now.
+    /// Seconds from the newest timestamp in the lines to now.
     pub log_delay_seconds: Option<f64>,
 }
 
@@ -56,7 +56,7 @@ impl FileTrack {
         self.log_delay_seconds = file.log_delay_seconds;
     }
 
-    /// Returns the bytes that were not read.
+    /// Returns the number of unread bytes.
     pub fn unread(&self) -> u64 {
         self.size.saturating_sub(self.position)
     }
@@ -71,7 +71,7 @@ fn is_read(file: &FileSnapshot) -> bool {
 pub struct Tracks(HashMap<String, HashMap<String, FileTrack>>);
 
 impl Tracks {
-    /// Follows the files of a snapshot, and forgets the others.
+    /// Updates the files from a snapshot, and removes files that are not in the snapshot.
     pub fn observe(&mut self, snapshot: &Snapshot) {
         let sources = snapshot.components.iter().filter(|component| component.kind == "source");
         let mut before = std::mem::take(&mut self.0);

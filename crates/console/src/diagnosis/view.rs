@@ -1,37 +1,37 @@
-//! What a check sees: a source and what is behind it, now and some seconds before.
+//! The input of a check: a source and the components downstream, now and some seconds before.
 
 use super::tracks::FileTrack;
 use millstream_model::snapshot::{ComponentSnapshot, Snapshot};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::LazyLock;
 
-/// What a component that did not exist had counted.
+/// Counters of a component that did not exist yet.
 static NOTHING: LazyLock<ComponentSnapshot> = LazyLock::new(ComponentSnapshot::default);
 
-/// Seconds until a lag that shrinks is gone, from which on the source counts as late.
+/// Maximum time until a shrinking lag is gone before the source counts as late, in seconds.
 const LATE_AFTER: f64 = 30.0;
 
-/// Bytes, or records, of a lag that is normal while events are on their way.
+/// Lag in bytes or records that is normal while events are in flight.
 const LAG_ON_THE_WAY: u64 = 64 << 10;
 
-/// Seconds that it takes to read a backlog.
+/// Minimum time to read the unread data for it to count as a backlog, in seconds.
 const BACKLOG_SECONDS: f64 = 3.0;
 
-/// Two snapshots with the time between them.
+/// Two snapshots, and the time between them.
 pub struct Window<'a> {
     pub now: &'a Snapshot,
     pub before: &'a Snapshot,
-    /// Half a minute ago, or the oldest.
+    /// Snapshot from half a minute ago, or the oldest.
     pub oldest: &'a Snapshot,
-    /// All of the last half minute, the oldest first.
+    /// All snapshots of the last half minute, oldest first.
     pub history: &'a VecDeque<Snapshot>,
     pairs: Vec<Pair<'a>>,
-    /// Where in `pairs` a component is, by id.
+    /// Index of each component in `pairs`, by id.
     index: HashMap<&'a str, usize>,
 }
 
 impl<'a> Window<'a> {
-    /// Returns the window from `before` until now, the end of the history. `middle` is half-way.
+    /// Returns the window from `before` to the end of the history. `middle` is half-way.
     pub fn of(
         history: &'a VecDeque<Snapshot>,
         before: &'a Snapshot,
@@ -81,22 +81,22 @@ impl<'a> Window<'a> {
         (self.worker_seconds() / (self.seconds() * workers)).min(1.0)
     }
 
-    /// Returns the share of the time of busy workers that a component has.
+    /// Returns the share of the workers' busy time that a component used.
     pub fn share_of_busy_time(&self, of: &Pair<'_>) -> f64 {
         of.worker_seconds() / self.worker_seconds().max(1e-9)
     }
 
-    /// Returns the component that workers were busiest with.
+    /// Returns the component that used most of the workers' time.
     pub fn busiest(&self) -> Option<Pair<'a>> {
         self.pairs().max_by(|a, b| a.worker_seconds().total_cmp(&b.worker_seconds()))
     }
 
-    /// Returns the ids of the components behind one.
+    /// Returns the ids of the components downstream of a component.
     fn ids_behind(&self, of: &'a ComponentSnapshot) -> HashSet<&'a str> {
         ids_behind(of, |id| self.pair(id).map(|pair| pair.now))
     }
 
-    /// Returns the number of sources before a component.
+    /// Returns the number of sources upstream of a component.
     pub fn sources_before(&self, id: &str) -> usize {
         let sources = self.pairs().filter(|pair| pair.now.kind == "source");
         sources.filter(|source| self.ids_behind(source.now).contains(id)).count()
@@ -115,14 +115,14 @@ pub fn find<'s>(snapshot: &'s Snapshot, id: &str) -> Option<&'s ComponentSnapsho
     snapshot.components.iter().find(|component| component.id == id)
 }
 
-/// Returns the seconds that a component has waited, by cause; a wait that has not ended counts.
+/// Returns the seconds that a component has waited, by cause, including a wait that has not ended.
 fn wait_seconds(of: &ComponentSnapshot, what: &str) -> f64 {
     let ended = of.counters.wait_seconds.get(what).copied().unwrap_or(0.0);
     let present = of.held_back.as_ref().filter(|wait| wait.limit == what);
     ended + present.map_or(0.0, |wait| wait.seconds)
 }
 
-/// Returns the ids of the components behind one.
+/// Returns the ids of the components downstream of a component.
 fn ids_behind<'s>(
     of: &'s ComponentSnapshot,
     find: impl Fn(&str) -> Option<&'s ComponentSnapshot>,
@@ -139,7 +139,7 @@ fn ids_behind<'s>(
     seen
 }
 
-/// Returns the ids of the sinks behind a source.
+/// Returns the ids of the sinks downstream of a source.
 pub fn sinks_behind(snapshot: &Snapshot, source: &str) -> Vec<String> {
     let components = by_id(snapshot);
     let Some(source) = components.get(source) else { return Vec::new() };
@@ -173,7 +173,7 @@ impl Pair<'_> {
         of(self.now).saturating_sub(of(self.before))
     }
 
-    /// Returns the assignments and revocations of partitions since half a minute ago.
+    /// Returns the number of assignments and revocations of partitions in the last half minute.
     pub fn rebalances_lately(&self) -> u64 {
         self.now.counters.rebalances.saturating_sub(self.oldest.counters.rebalances)
     }
@@ -184,52 +184,52 @@ impl Pair<'_> {
         of(self.now).saturating_sub(of(self.before))
     }
 
-    /// Returns the seconds that workers were busy with it.
+    /// Returns the seconds that workers were busy with the component.
     pub fn worker_seconds(&self) -> f64 {
         let of = |component: &ComponentSnapshot| component.counters.worker_seconds;
         (of(self.now) - of(self.before)).max(0.0)
     }
 
-    /// Returns the seconds that it waited, by cause.
+    /// Returns the seconds that the component waited in the window, by cause.
     pub fn waited(&self, what: &str) -> f64 {
         (wait_seconds(self.now, what) - wait_seconds(self.before, what)).max(0.0)
     }
 
-    /// Returns the seconds that it waited since half a minute ago, by cause.
+    /// Returns the seconds that the component waited in the last half minute, by cause.
     pub fn waited_lately(&self, what: &str) -> f64 {
         (wait_seconds(self.now, what) - wait_seconds(self.oldest, what)).max(0.0)
     }
 
-    /// Returns the events that the endpoint of a sink accepted.
+    /// Returns the number of events that the endpoint of a sink accepted in the window.
     pub fn accepted(&self) -> u64 {
         let (now, before) = (&self.now.counters, &self.before.counters);
         self.sent().max(now.accepted_events.saturating_sub(before.accepted_events))
     }
 
-    /// Returns the seconds that a source waited for capacity of a component.
+    /// Returns the seconds that a source waited for the capacity of a component.
     pub fn waited_for(&self, id: &str) -> f64 {
         let of = |c: &ComponentSnapshot| c.capacity_wait_seconds.get(id).copied().unwrap_or(0.0);
         (of(self.now) - of(self.before)).max(0.0)
     }
 
-    /// Returns the events dropped for these reasons.
+    /// Returns the number of events dropped for these reasons.
     pub fn dropped(&self, reasons: &[&str]) -> u64 {
         added(self.now, self.before, |c| &c.counters.dropped_events, |key| reasons.contains(&key))
     }
 
-    /// Returns the events noted, with these notes.
+    /// Returns the number of events noted with these notes.
     pub fn noted(&self, notes: &[&str]) -> u64 {
         added(self.now, self.before, |c| &c.counters.noted_events, |key| notes.contains(&key))
     }
 
-    /// Returns the events noted or dropped, without these keys.
+    /// Returns the number of events noted or dropped, without these keys.
     pub fn noted_or_dropped_except(&self, except: &[&str]) -> u64 {
         let other = |key: &str| !except.contains(&key);
         added(self.now, self.before, |c| &c.counters.noted_events, other)
             + added(self.now, self.before, |c| &c.counters.dropped_events, other)
     }
 
-    /// Returns the errors of these types.
+    /// Returns the number of errors of these types.
     pub fn errors(&self, kinds: &[&str]) -> u64 {
         added(self.now, self.before, |c| &c.counters.errors, |key| kinds.contains(&key))
     }
@@ -254,13 +254,13 @@ fn added(
     counts.map(|(key, n)| n.saturating_sub(before.get(key).copied().unwrap_or(0))).sum()
 }
 
-/// A source, and what is behind it.
+/// A source, and the components downstream.
 pub struct View<'a> {
     pub window: &'a Window<'a>,
     pub source: Pair<'a>,
-    /// Transforms and sinks behind it, in the order of the flow.
+    /// Transforms and sinks downstream of the source, in flow order.
     pub chain: Vec<Pair<'a>>,
-    /// Its files.
+    /// Files of the source.
     pub files: Vec<&'a FileTrack>,
 }
 
@@ -272,28 +272,28 @@ impl<'a> View<'a> {
         View { window, source, chain: behind.collect(), files }
     }
 
-    /// Returns the sinks behind it.
+    /// Returns the sinks downstream of the source.
     pub fn sinks(&self) -> impl Iterator<Item = &Pair<'a>> {
         self.chain.iter().filter(|pair| pair.now.kind == "sink")
     }
 
-    /// Returns the transforms behind it.
+    /// Returns the transforms downstream of the source.
     pub fn transforms(&self) -> impl Iterator<Item = &Pair<'a>> {
         self.chain.iter().filter(|pair| pair.now.kind == "transform")
     }
 
-    /// Returns the share of the window in which it waited for capacity of a component.
+    /// Returns the share of the window in which the source waited for the capacity of a component.
     pub fn share_waited_for(&self, id: &str) -> f64 {
         (self.source.waited_for(id) / self.window.seconds()).min(1.0)
     }
 
-    /// Returns the share of the last half minute in which a limit held it back, at most 1.
+    /// Returns the share of the last half minute in which a limit delayed the source, at most 1.
     pub fn held_back(&self, limit: &str) -> f64 {
         (self.source.waited_lately(limit) / self.window.history_seconds()).min(1.0)
     }
 
-    /// Returns the longest pause of the last half minute for a limit, in seconds. Pauses that end
-    /// between two snapshots count as one.
+    /// Returns the longest pause in the last half minute because of a limit, in seconds. Pauses
+    /// that end between two snapshots count as one pause.
     pub fn longest_pause(&self, limit: &str) -> f64 {
         let sources =
             self.window.history.iter().map(|snapshot| find(snapshot, &self.source.now.id));
@@ -306,13 +306,13 @@ impl<'a> View<'a> {
         ended.chain(present).fold(0.0, f64::max)
     }
 
-    /// Returns the share of the window in which it waited for any component.
+    /// Returns the share of the window in which the source waited for any component.
     pub fn share_waited(&self) -> f64 {
         let ids = self.source.now.capacity_wait_seconds.keys();
         ids.map(|id| self.share_waited_for(id)).sum()
     }
 
-    /// Returns the largest lag of its sinks, in bytes or records, and the change of it per second.
+    /// Returns the largest lag of the sinks in bytes or records, and its change per second.
     pub fn lag(&self) -> (u64, f64) {
         let before = |id: &str| {
             let of = self.source.before.sinks.iter().find(|progress| progress.sink == id);
@@ -329,16 +329,15 @@ impl<'a> View<'a> {
         self.source.now.sinks.iter().map(|progress| progress.oldest_seconds).fold(0.0, f64::max)
     }
 
-    /// Returns the age of the oldest event that a sink has not settled, in seconds. The results of a
-    /// merge transform are owed by it, not by the source.
+    /// Returns the age of the oldest event that a sink has not settled, in seconds. A merge
+    /// transform, not the source, holds the acknowledgements of its results.
     pub fn oldest_seconds_at(&self, sink: &str) -> f64 {
         let owing = self.chain.iter().chain([&self.source]);
         let progress = owing.flat_map(|at| &at.now.sinks).filter(|of| of.sink == sink);
         progress.map(|of| of.oldest_seconds).fold(0.0, f64::max)
     }
 
-    /// Returns whether a sink has not delivered all of its events: what is in the sink's disk
-    /// buffer counts.
+    /// Returns whether a sink has undelivered events. Events in the disk buffer of the sink count.
     pub fn waits_for_delivery(&self, sink: &str) -> bool {
         let is_owed = |component: &ComponentSnapshot| {
             let mut progress = component.sinks.iter().filter(|progress| progress.sink == sink);
@@ -352,8 +351,8 @@ impl<'a> View<'a> {
         is_owed(self.source.now) || behind().any(is_owed) || behind().any(is_buffered)
     }
 
-    /// Returns whether it is late, and what is unread, in bytes or records, takes seconds to read.
-    /// What was read and is on its way to a sink is no backlog.
+    /// Returns whether the source is late and the unread data, in bytes or records, takes seconds
+    /// to read. Data that was read and is in flight is not a backlog.
     pub fn has_backlog(&self) -> bool {
         let unread = self.source.now.sinks.iter().map(|of| of.lag.saturating_sub(of.unsettled));
         let read = match self.source.now.type_name {
@@ -364,7 +363,7 @@ impl<'a> View<'a> {
         self.is_late() && unread.max().unwrap_or(0) as f64 > BACKLOG_SECONDS * rate
     }
 
-    /// Returns whether it is behind, and will be for a while.
+    /// Returns whether the source is late and will stay late for a while.
     pub fn is_late(&self) -> bool {
         let (lag, change) = self.lag();
         let is_shrinking = change < 0.0 && lag as f64 / -change < LATE_AFTER;

@@ -1,7 +1,7 @@
-//! Continuous profiling: the agent samples itself at a low rate, and keeps the last minutes.
+//! Continuous profiling: the agent samples its threads at a low rate, and keeps the last minutes.
 //!
-//! What was sampled is taken in slices, so that old ones can be forgotten. A profile that a client
-//! starts pauses it, as a process has one profile at a time.
+//! The samples are collected in slices, so that old slices can be removed. A profile that a client
+//! starts pauses continuous profiling, because a process has one profile at a time.
 
 use crate::routes::{Reply, as_json, error};
 use hyper::StatusCode;
@@ -14,34 +14,35 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// Time between two samples of a thread: 19 in a second of its CPU time. Work that repeats each 10 or
-/// 100 ms has no fixed phase to it.
+/// Time between two samples of a thread: 19 per second of its CPU time. At this rate, work that
+/// repeats every 10 or 100 ms does not stay in phase with the samples.
 const INTERVAL: Duration = Duration::from_nanos(1_000_000_000 / 19);
 
-/// Time of a slice.
+/// Duration of a slice.
 const SLICE: Duration = Duration::from_secs(10);
 
-/// Maximum bytes of slices: those of some ten minutes of a busy agent with a hundred threads.
+/// Maximum bytes of all slices: about ten minutes of a busy agent with a hundred threads.
 const SLICES_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes for the samples of half a second.
+/// Size of the buffer for samples of half a second, in bytes.
 const BUFFER_BYTES: usize = 512 << 10;
 
-/// Threads after which the session starts again, because it keeps the names of those that have ended.
+/// Number of threads after which the session is restarted, because a session keeps the names of
+/// threads that have ended.
 const THREADS_MAX: usize = 4096;
 
-/// What continuous profiling does now.
+/// The state of continuous profiling.
 #[derive(Default)]
 struct Continuous {
     session: Option<Session>,
-    /// The error of the last attempt to start.
+    /// Error of the last attempt to start.
     failed: Option<String>,
     slices: Slices,
 }
 
-/// What the configuration asks for. Its lock is never held for long.
+/// Setting from the configuration. Its lock is held only briefly.
 struct Setting {
-    /// How long samples are kept; `None` if it is off.
+    /// Time for which samples are kept; `None` if continuous profiling is off.
     keep: Option<Duration>,
     /// Whether the task runs.
     has_task: bool,
@@ -49,10 +50,11 @@ struct Setting {
 
 static SETTING: Mutex<Setting> = Mutex::new(Setting { keep: None, has_task: false });
 
-/// Locked while the profiler's thread answers, which may wait for a JVM: not for threads that deliver.
+/// The lock is held while the profiler's thread answers, which may wait for a JVM. Threads that
+/// deliver payloads must not take it.
 static CONTINUOUS: LazyLock<Mutex<Continuous>> = LazyLock::new(Mutex::default);
 
-/// Wakes the task.
+/// Wakes the task after a change of the setting.
 static CHANGED: Notify = Notify::const_new();
 
 /// Samples of the last minutes, oldest first.
@@ -69,8 +71,8 @@ struct Slice {
 }
 
 impl Slices {
-    /// Adds a slice. Of one without samples only the time counts, so that those of a quiet agent take the
-    /// place of no others.
+    /// Adds a slice. For a slice without samples only the time is kept, so that the slices of a
+    /// quiet agent do not displace others.
     fn push(&mut self, mut profile: RawProfile, now: Instant) {
         if profile.stacks.is_empty() {
             (profile.threads, profile.modules) = (Vec::new(), Vec::new());
@@ -81,7 +83,7 @@ impl Slices {
         self.slices.push_back(Slice { ended: now, bytes, profile });
     }
 
-    /// Forgets what ended before `keep`, and the oldest beyond `bytes_max`.
+    /// Removes slices that ended before `keep`, and the oldest slices beyond `bytes_max`.
     fn trim(&mut self, now: Instant, keep: Duration, bytes_max: usize) {
         let is_old = |slice: &Slice| now.saturating_duration_since(slice.ended) > keep;
         while self.bytes > bytes_max || self.slices.front().is_some_and(is_old) {
@@ -96,7 +98,7 @@ impl Slices {
     }
 }
 
-/// Returns about how much memory a profile takes.
+/// Returns the approximate memory of a profile in bytes.
 fn bytes(profile: &RawProfile) -> usize {
     let stacks = profile.stacks.iter().map(|stack| size_of_val(stack) + 8 * stack.addresses.len());
     let threads = profile.threads.iter().map(|thread| size_of_val(thread) + thread.name.len());
@@ -106,9 +108,9 @@ fn bytes(profile: &RawProfile) -> usize {
     stacks.chain(threads).chain(modules).chain(components).chain(methods).sum()
 }
 
-/// Turns continuous profiling on or off. Samples are kept for `keep`; `None` is off.
+/// Turns continuous profiling on or off. Samples are kept for `keep`; `None` turns it off.
 ///
-/// Call it within a Tokio runtime.
+/// Must be called within a Tokio runtime.
 pub fn keep_profiles(keep: Option<Duration>) {
     let mut setting = SETTING.lock();
     if setting.keep.is_some() != keep.is_some() {
@@ -123,7 +125,7 @@ pub fn keep_profiles(keep: Option<Duration>) {
     }
 }
 
-/// Takes a slice after each while, until continuous profiling is off.
+/// Collects a slice at regular intervals, until continuous profiling is off.
 async fn run() {
     while tokio::task::spawn_blocking(|| CONTINUOUS.lock().step()).await.unwrap_or(false) {
         tokio::select! {
@@ -134,7 +136,7 @@ async fn run() {
 }
 
 impl Continuous {
-    /// Takes a slice, or starts sampling. Returns whether it is on.
+    /// Collects a slice, or starts sampling. Returns whether continuous profiling is on.
     fn step(&mut self) -> bool {
         let keep = {
             let mut setting = SETTING.lock();
@@ -170,7 +172,7 @@ impl Continuous {
         self.failed = failed;
     }
 
-    /// Takes what was sampled since the last slice.
+    /// Collects the samples since the last slice.
     fn take(&mut self) {
         let Some(session) = &self.session else { return };
         let profile = session.take();
@@ -182,7 +184,7 @@ impl Continuous {
     }
 }
 
-/// Ends sampling for the profile of a client, which runs already. Blocks for some milliseconds.
+/// Ends sampling for the profile of a client, which already runs. Blocks for some milliseconds.
 pub fn pause() {
     let mut continuous = CONTINUOUS.lock();
     if let Some(session) = continuous.session.take() {
@@ -190,25 +192,26 @@ pub fn pause() {
     }
 }
 
-/// Continues unless a profile of a client runs.
+/// Resumes sampling unless a profile of a client runs.
 pub fn resume() {
     CHANGED.notify_one();
 }
 
-/// What is kept.
+/// The stored samples of continuous profiling.
 #[derive(Serialize)]
 pub struct Kept {
-    /// Seconds of which samples are kept at most.
+    /// Maximum time for which samples are kept, in seconds.
     keep_seconds: f64,
-    /// Seconds of which there are samples.
+    /// Time covered by the samples, in seconds.
     sampled_seconds: f64,
-    /// Bytes that they take.
+    /// Memory of the samples in bytes.
     bytes: usize,
-    /// Why it does not sample; `null` if it does.
+    /// Reason why no samples are collected; `null` if they are.
     error: Option<String>,
 }
 
-/// Returns what is kept, or `None` if continuous profiling is off, or just takes samples.
+/// Returns the state of the stored samples; `None` if continuous profiling is off or another thread
+/// holds the lock to collect samples.
 pub fn kept() -> Option<Kept> {
     let keep = SETTING.lock().keep?;
     let continuous = CONTINUOUS.try_lock()?;
@@ -222,7 +225,7 @@ pub fn kept() -> Option<Kept> {
     })
 }
 
-/// Returns the samples of the last time, whose length `last` says.
+/// Returns the samples of the time before now whose length is `last`.
 pub async fn last(last: &str) -> Reply {
     let time: Interval = match last.parse() {
         Ok(time) => time,

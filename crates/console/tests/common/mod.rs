@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-/// Files of the one source.
+/// Number of files of the only source.
 pub const FILES: u64 = 120;
 
 pub const VERSION: &str = "1.2.3";
@@ -116,7 +116,7 @@ pub fn exchange(
     Response { status, head: head.to_lowercase(), body: body.to_owned() }
 }
 
-/// Opens a tap of `app`, whose events are its condition and a number.
+/// Opens a tap of `app`; each event consists of the condition and a number.
 pub fn open_tap(request: TapRequest) -> Result<mpsc::Receiver<Bytes>, TapRefusal> {
     let condition = request.condition.unwrap_or_default();
     match (request.id.as_str(), condition.as_str()) {
@@ -137,20 +137,20 @@ pub fn open_tap(request: TapRequest) -> Result<mpsc::Receiver<Bytes>, TapRefusal
     }
 }
 
-/// Returns the state of a recorder, which need not run.
+/// Returns the state of a recorder. The recorder need not run.
 pub fn recorder_state() -> Arc<RecorderState> {
     let settings = millstream_recorder::recorder::defaults();
     Arc::new(RecorderState::new(Some("/run/a.rings".into()), 1 << 20, settings))
 }
 
-/// Three windows.
+/// Returns a histogram of three windows.
 fn emit_delay() -> HistogramSnapshot {
     let histogram = Histogram::default();
     [20, 300, 90_000].into_iter().for_each(|ms| histogram.add(Duration::from_millis(ms)));
     histogram.snapshot()
 }
 
-/// Every field set, with texts that must be escaped wherever they appear.
+/// Returns a snapshot with every field set. The texts must be escaped wherever they appear.
 pub fn snapshot() -> Snapshot {
     let counters = CountersSnapshot {
         dropped_bytes: BTreeMap::from([("held_max", 4096)]),
@@ -286,8 +286,8 @@ fn jvm() -> JvmSnapshot {
     }
 }
 
-/// More files than get their own metrics, all at one path, in no order. The lag of the n-th is n
-/// bytes.
+/// Returns more files than have separate metrics, all with the same path, in random order. The lag
+/// of the n-th file is n bytes.
 fn files() -> Vec<FileSnapshot> {
     let file = |n: u64| FileSnapshot {
         held_by: None,

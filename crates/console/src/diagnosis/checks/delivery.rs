@@ -1,28 +1,28 @@
-//! Causes at the sinks, and at what keeps their progress.
+//! Checks of sinks, and of what stores their progress.
 
 use super::Finding;
 use crate::diagnosis::cause::{Cause, Status};
 use crate::diagnosis::view::{Pair, View};
 
-/// Seconds from the first failed attempt to the last one from which an endpoint counts as failing: after
-/// a shorter outage a sink may only be waiting for its next attempt. A pause is at most as long as the
-/// outage so far, so a lasting one is known after twice this time; two attempts that end after the default
-/// `connect_timeout` of 10 s are enough.
+/// Minimum time between the first and the last failed attempt for an endpoint to count as failing,
+/// in seconds. After a shorter outage, a sink may only be waiting for its next attempt. A pause is
+/// at most as long as the outage so far, so a lasting outage is known after twice this time. Two
+/// attempts that end after the default `connect_timeout` of 10 s are sufficient.
 const FAILING_SECONDS: f64 = 10.0;
 
-/// Share of the window in which a source waits for a slow component.
+/// Minimum share of the window in which a source waits for a slow component.
 const WAITS: f64 = 0.5;
 
-/// Share of the window in which a quota delays requests.
+/// Minimum share of the window in which a quota delays requests.
 const DELAYED: f64 = 0.2;
 
-/// Reasons and types of what an endpoint refuses.
+/// Reasons and error types of events that an endpoint refuses.
 pub const REFUSED: &[&str] = &["refused", "too_large"];
 
-/// Type of the error of a sink that cannot listen.
+/// Error type of a sink that cannot listen.
 pub const LISTEN: &str = "listen";
 
-/// Types of errors, and the causes that they show.
+/// Causes, with the error types that indicate them.
 const CAUSES: &[(Cause, &[&str])] = &[
     (
         Cause::LoginOrCertificate,
@@ -37,13 +37,13 @@ const CAUSES: &[(Cause, &[&str])] = &[
     (Cause::EndpointRefuses, &["status", "redirect", "server", "broker"]),
 ];
 
-/// Returns the cause of an error of an endpoint.
+/// Returns the cause that an error type indicates.
 pub fn cause_of(kind: &str) -> Cause {
     let known = CAUSES.iter().find(|(_, kinds)| kinds.contains(&kind));
     known.map_or(Cause::EndpointRefuses, |(cause, _)| *cause)
 }
 
-/// Endpoints that fail.
+/// Finds endpoints that fail.
 pub fn failures(view: &View<'_>, found: &mut Vec<Finding>) {
     for sink in view.sinks().filter(|sink| view.waits_for_delivery(&sink.now.id)) {
         let failure = sink.now.failure.as_ref();
@@ -58,7 +58,7 @@ pub fn failures(view: &View<'_>, found: &mut Vec<Finding>) {
             found.push(with_lag(view, finding).aged(failure.seconds));
             continue;
         }
-        // A request that succeeds at its second attempt delays little.
+        // A request that succeeds on the second attempt delays little.
         if sink.accepted() > 0 && !view.is_late() {
             continue;
         }
@@ -70,17 +70,18 @@ pub fn failures(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Adds how far the source is behind.
+/// Adds the lag of the source to a finding.
 pub fn with_lag(view: &View<'_>, finding: Finding) -> Finding {
     let (lag, change) = view.lag();
-    // Of a topic it is records, and of files, which most sources read, bytes.
+    // The lag of a topic is in records. The lag of a file source, the most common kind, is in
+    // bytes.
     let unit = if view.source.now.type_name == "kafka" { "records" } else { "bytes" };
     let finding = finding.with("lag", lag).with("lag_unit", unit);
     let finding = finding.with_rounded("lag_change_per_second", change);
     finding.with_rounded("oldest_seconds", view.oldest_seconds())
 }
 
-/// Events that an endpoint refuses while it accepts others.
+/// Finds events that an endpoint refuses while it accepts others.
 pub fn refusals(view: &View<'_>, found: &mut Vec<Finding>) {
     for sink in view.sinks().filter(|sink| sink.now.failure.is_none()) {
         let refused = sink.dropped(REFUSED).max(sink.errors(REFUSED));
@@ -94,7 +95,7 @@ pub fn refusals(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Quotas of brokers that delay requests.
+/// Finds quotas of brokers that delay requests.
 pub fn quotas(view: &View<'_>, found: &mut Vec<Finding>) {
     for at in view.sinks().chain([&view.source]) {
         let share = at.waited("broker_quota") / view.window.seconds();
@@ -105,9 +106,9 @@ pub fn quotas(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Sinks that take less than the source reads, or take it late.
+/// Finds sinks that accept less than the source reads, or accept it late.
 pub fn slow_sinks(view: &View<'_>, found: &mut Vec<Finding>) {
-    // A request that times out is slow, too.
+    // A request that times out also counts as slow.
     let is_other = |kind| cause_of(kind) != Cause::EndpointSlow;
     let is_named = |sink: &Pair<'_>| {
         let mut named = found.iter().filter(|of| of.component == sink.now.id);
@@ -134,42 +135,42 @@ pub fn slow_sinks(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Returns whether events wait for long at an endpoint that is always busy with requests, and at
-/// nothing before it.
+/// Returns whether events wait for a long time at an endpoint that is always busy with requests,
+/// and not at a component before it.
 fn is_overdue(view: &View<'_>, sink: &Pair<'_>) -> bool {
     let owes = sink.now.buffer_bytes.unwrap_or(0) > 0;
     let oldest = view.oldest_seconds_at(&sink.now.id);
     if !owes || oldest <= OVERDUE_SECONDS || in_flight_share(view, sink) < BUSY {
         return false;
     }
-    // An endpoint that refuses events answers.
+    // An endpoint that refuses events does respond.
     let has_answered = sink.accepted() > 0 || sink.dropped(REFUSED) > 0 || sink.errors(REFUSED) > 0;
     let waits_before = |at: &Pair<'_>| at.now.waiting_batches.unwrap_or(0) > 0;
     !has_answered || view.is_late() && !view.transforms().any(waits_before)
 }
 
-/// Returns the share of the window in which something was sent and not answered.
+/// Returns the share of the window with unanswered requests.
 fn in_flight_share(view: &View<'_>, sink: &Pair<'_>) -> f64 {
     sink.waited("endpoint") / view.window.seconds()
 }
 
-/// Age of the oldest event from which a busy endpoint is slow, in seconds.
+/// Minimum age of the oldest event at a busy endpoint that counts as slow, in seconds.
 const OVERDUE_SECONDS: f64 = 10.0;
 
-/// Share of the window in which an endpoint that is always busy has requests: between two there may be
-/// a moment.
+/// Minimum share of the window in which an always busy endpoint has requests in flight. It is below
+/// 1, because there may be a moment between two requests.
 const BUSY: f64 = 0.8;
 
-/// Age of the oldest entry from which a disk buffer counts as in use for long, in seconds.
+/// Minimum age of the oldest entry of a disk buffer that counts as in long use, in seconds.
 const BUFFERED_SECONDS: f64 = 8.0;
 
-/// Time until a disk buffer is full that is worth a warning, in seconds: a day.
+/// Maximum time until a disk buffer is full that deserves a warning, in seconds: a day.
 const FULL_IN_SECONDS: f64 = 86_400.0;
 
-/// Share of a bound from which it is near.
+/// Minimum share of a limit that counts as near the limit.
 const NEAR: f64 = 0.7;
 
-/// Disk buffers that fill up.
+/// Finds disk buffers that fill up.
 pub fn disk_buffers(view: &View<'_>, found: &mut Vec<Finding>) {
     for sink in view.sinks() {
         let Some(buffer) = &sink.now.disk_buffer else { continue };
@@ -189,10 +190,10 @@ pub fn disk_buffers(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Age of a checkpoint that is not saved, in seconds, from which the store cannot keep up.
+/// Minimum age of an unsaved checkpoint that shows that the store cannot keep up, in seconds.
 const UNSAVED_SECONDS: f64 = 10.0;
 
-/// A checkpoint store that cannot write.
+/// Finds a checkpoint store that cannot write.
 pub fn checkpoints(view: &View<'_>, found: &mut Vec<Finding>) {
     let store = &view.window.now.checkpoints;
     if store.error.is_none() && store.age_seconds < UNSAVED_SECONDS {

@@ -1,14 +1,14 @@
-//! Causes in transforms that get events and cannot do with them what they should.
+//! Checks of transforms that receive events they cannot process.
 
 use super::Finding;
 use crate::diagnosis::cause::{Cause, Status};
 use crate::diagnosis::view::{Pair, View};
 
-/// Least share of the events, and least events, that an operator fails for. Operators meet odd events
-/// of which they let a few fail.
+/// Minimum share and minimum number of events for which an operator fails. Operators may fail for a
+/// few odd events.
 const FAILED: (f64, u64) = (0.2, 5);
 
-/// Reasons of operators to fail, without those of calls that take too long.
+/// Failure reasons of operators, without the reasons of calls that take too long.
 const FAILURES: &[&str] = &[
     "call_failed",
     "exception",
@@ -19,17 +19,17 @@ const FAILURES: &[&str] = &[
     "wrong_type",
 ];
 
-/// Notes of a condition without a result, of which an event has one.
+/// Notes for events on which a condition has no result. An event has one of them.
 const NO_RESULT: &[&str] = &["arithmetic_error", "missing_field", "step_limit", "type_error"];
 
-/// The note of a route none of whose conditions has a result.
+/// Note of a route for events on which no condition has a result.
 const NO_ROUTE: &[&str] = &["no_result"];
 
-/// Events from which a condition is judged that has no result for any: in a mixed log the events
-/// with the field may be few.
+/// Minimum number of events to judge a condition that has no result for any of them. In a mixed
+/// log, few events may have the field.
 const UNANSWERED: u64 = 100;
 
-/// Operators that fail for many events.
+/// Finds operators that fail for many events.
 pub fn operators(view: &View<'_>, found: &mut Vec<Finding>) {
     for at in view.transforms().filter(|at| at.now.type_name == "jvm") {
         let failed = |reason: &str| at.noted(&[reason]) + at.dropped(&[reason]);
@@ -48,7 +48,7 @@ pub fn operators(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Conditions that have a result for no event, such as one with a misspelled field.
+/// Finds conditions that have no result for any event, such as one with a misspelled field.
 pub fn conditions(view: &View<'_>, found: &mut Vec<Finding>) {
     for at in view.transforms() {
         let notes = match at.now.type_name {
@@ -67,8 +67,8 @@ pub fn conditions(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Returns whether so many events had no result that the next will have none either: all of the
-/// window, or all since the start.
+/// Returns whether enough events had no result to expect none for the next: all events of the
+/// window, or all events since the start.
 fn is_judged(at: &Pair<'_>, notes: &[&str]) -> bool {
     let counters = &at.now.counters;
     let noted = notes.iter().filter_map(|note| counters.noted_events.get(note)).sum::<u64>();

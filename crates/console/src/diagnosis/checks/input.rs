@@ -1,4 +1,4 @@
-//! Causes at the source, and in what is written to it.
+//! Checks of the source and of its input.
 
 use super::Finding;
 use super::delivery::cause_of;
@@ -6,47 +6,50 @@ use crate::diagnosis::cause::{Cause, Status};
 use crate::diagnosis::tracks::FileTrack;
 use crate::diagnosis::view::{Pair, View};
 
-/// Seconds after which bytes that were not read are an unfinished line.
+/// Time after which unread bytes count as an unfinished line, in seconds.
 const UNFINISHED_SECONDS: f64 = 5.0;
 
-/// Maximum seconds from the last write to a file until the agent has read what it can of it.
+/// Maximum time between the last write to a file and the read of all its complete lines, in
+/// seconds.
 const JUST_WRITTEN_SECONDS: f64 = 3.0;
 
-/// Maximum bytes of an unfinished line; more are lines that were not read for another reason.
+/// Maximum bytes of an unfinished line. More unread bytes are lines that were not read for another
+/// reason.
 const UNFINISHED_BYTES_MAX: u64 = 1 << 20;
 
-/// Waits of a source that a limit of the configuration causes.
+/// Wait causes of a source that come from configured limits.
 const LIMITS: [&str; 3] = ["cpu", "rate_limit", "throttle"];
 
-/// Seconds without an event after which a source is idle.
+/// Time without an event after which a source is idle, in seconds.
 const SILENT_SECONDS: f64 = 8.0;
 
-/// Assignments and revocations within half a minute that are a loop. A member that joins, or leaves,
-/// causes two, so that a restart of one causes four.
+/// Minimum number of assignments and revocations within half a minute that count as a loop. A
+/// member that joins or leaves causes two, so the restart of a member causes four.
 const REBALANCES: u64 = 6;
 
-/// Share of the limit from which held files are near it.
+/// Minimum share of the limit at which held files are near the limit.
 const NEAR: f64 = 0.7;
 
-/// Seconds that the newest time of a growing file may be behind.
+/// Maximum delay of the newest timestamp of a growing file, in seconds.
 const LATE_SECONDS: f64 = 60.0;
 
-/// Seconds that the newest time of a file may be ahead.
+/// Maximum time that the newest timestamp of a file may be in the future, in seconds.
 const AHEAD_SECONDS: f64 = 5.0;
 
 /// Offsets of time zones are multiples of this, in seconds.
 const ZONE_SECONDS: f64 = 1800.0;
 
-/// How far a delay may be from such a multiple to look like a wrong zone, in seconds.
+/// Maximum difference between a delay and such a multiple that looks like a wrong time zone, in
+/// seconds.
 const ZONE_TOLERANCE: f64 = 20.0;
 
-/// Events that must be concerned, and their least share.
+/// Minimum number and minimum share of affected events.
 const EVENTS: (u64, f64) = (5, 0.02);
 
-/// Lines over the limit that must occur.
+/// Minimum number of lines over the limit.
 const LONG_LINES: u64 = 3;
 
-/// Paths that are missing or cannot be read.
+/// Finds paths that are missing or cannot be read.
 pub fn unreadable(view: &View<'_>, found: &mut Vec<Finding>) {
     let source = view.source.now;
     if source.unreadable_error.is_some() {
@@ -69,7 +72,7 @@ pub fn unreadable(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Errors of a source that reads from a server.
+/// Finds errors of a source that reads from a server.
 pub fn source_errors(view: &View<'_>, found: &mut Vec<Finding>) {
     let source = view.source.now;
     let Some(kind) = source.unreadable_error else { return };
@@ -78,7 +81,7 @@ pub fn source_errors(view: &View<'_>, found: &mut Vec<Finding>) {
     found.push(finding.with("group", name.clone()).with("error", reason.clone()));
 }
 
-/// A last line without an end.
+/// Finds a last line without a line end.
 pub fn unfinished_lines(view: &View<'_>, found: &mut Vec<Finding>) {
     let now = view.window.now.uptime_seconds;
     let is_held_back = LIMITS.iter().any(|limit| view.held_back(limit) > 0.05);
@@ -86,10 +89,10 @@ pub fn unfinished_lines(view: &View<'_>, found: &mut Vec<Finding>) {
         return;
     }
     let still = |file: &&&FileTrack| {
-        // The rest of a rotated file may have been cut in the middle of a line.
+        // The rest of a rotated file may end in the middle of a line.
         let is_open = file.status == "active" && !file.is_moved;
         let is_line = (1..=UNFINISHED_BYTES_MAX).contains(&file.unread());
-        // The end of a file whose writer has long ended is no news.
+        // A file whose writer ended long ago is not reported.
         let is_written = file.grown.is_some_and(|at| file.still_since - at < JUST_WRITTEN_SECONDS);
         is_open && is_line && is_written && now - file.still_since >= UNFINISHED_SECONDS
     };
@@ -100,7 +103,7 @@ pub fn unfinished_lines(view: &View<'_>, found: &mut Vec<Finding>) {
     found.push(finding.with("files", files.len()).aged(now - file.still_since));
 }
 
-/// A source that gets nothing.
+/// Finds a source that receives nothing.
 pub fn silence(view: &View<'_>, found: &mut Vec<Finding>) {
     let is_silent = view.source.received() == 0 && view.window.seconds() >= SILENT_SECONDS;
     let (lag, _) = view.lag();
@@ -112,7 +115,7 @@ pub fn silence(view: &View<'_>, found: &mut Vec<Finding>) {
     found.push(finding.with("files", view.files.len()).aged(view.window.seconds()));
 }
 
-/// Partitions that are assigned again and again.
+/// Finds partitions that are assigned repeatedly.
 pub fn rebalances(view: &View<'_>, found: &mut Vec<Finding>) {
     let rebalances = view.source.rebalances_lately();
     if rebalances >= REBALANCES {
@@ -122,7 +125,7 @@ pub fn rebalances(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Messages that the kernel dropped.
+/// Finds messages that the kernel dropped.
 pub fn kernel_drops(view: &View<'_>, found: &mut Vec<Finding>) {
     let dropped = view.source.dropped(&["kernel"]);
     if dropped > 0 {
@@ -132,7 +135,7 @@ pub fn kernel_drops(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Deleted files near the limit of their size.
+/// Finds deleted files whose size is near the limit.
 pub fn held_files(view: &View<'_>, found: &mut Vec<Finding>) {
     let Some(held) = view.source.now.counters.held else { return };
     let share = held.bytes as f64 / held.bytes_max.max(1) as f64;
@@ -144,10 +147,10 @@ pub fn held_files(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Times in the lines that are far from the time of their writing.
+/// Finds timestamps in lines that are far from the time when the lines were written.
 pub fn log_times(view: &View<'_>, found: &mut Vec<Finding>) {
     let now = view.window.now.uptime_seconds;
-    // What was written before the agent reads it has an old time.
+    // Lines that were written before the agent started to read have old timestamps.
     let is_fresh = |file: &&&FileTrack| {
         let grown = file.grown.is_some_and(|at| now - at < SILENT_SECONDS);
         grown && file.read_since.is_some_and(|at| now - at >= SILENT_SECONDS)
@@ -173,15 +176,15 @@ pub fn log_times(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Notes of `parse` that are no failures.
+/// Notes of `parse` that are not failures.
 const NO_FAILURES: &[&str] = &["duplicate_key"];
 
-/// Returns whether so many events out of all are worth naming.
+/// Returns whether the number and share of events are high enough to report.
 fn is_much(events: u64, all: u64) -> bool {
     events >= EVENTS.0 && events as f64 >= EVENTS.1 * all as f64
 }
 
-/// Lines that `parse` does not understand.
+/// Finds lines that `parse` cannot parse.
 pub fn parsers(view: &View<'_>, found: &mut Vec<Finding>) {
     for parse in view.transforms().filter(|at| at.now.type_name == "parse") {
         let (failed, all) = (parse.noted_or_dropped_except(NO_FAILURES), parse.received());
@@ -193,8 +196,8 @@ pub fn parsers(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Bytes that are no text in the encoding of the source. Sinks that write JSON find them, each in the
-/// events of all sources before it.
+/// Finds bytes that are invalid in the encoding of the source. Sinks that write JSON count them,
+/// for the events of all sources upstream together.
 pub fn encodings(view: &View<'_>, found: &mut Vec<Finding>) {
     let invalid = |sink: &&Pair<'_>| sink.noted(&["invalid_utf8"]);
     let is_wrong = |sink: &&Pair<'_>| is_much(invalid(sink), sink.received());
@@ -206,7 +209,7 @@ pub fn encodings(view: &View<'_>, found: &mut Vec<Finding>) {
     found.push(finding.with("received_events", sink.received()));
 }
 
-/// Lines that are too long, out of order, or no beginning of an event.
+/// Finds lines that are too long or out of order, or that cannot be the beginning of an event.
 pub fn lines(view: &View<'_>, found: &mut Vec<Finding>) {
     let (source, all) = (&view.source, view.source.received());
     let mut push = |cause, events: u64| {

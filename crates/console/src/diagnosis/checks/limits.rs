@@ -1,4 +1,4 @@
-//! Causes between the source and its sinks: limits, transforms, operators.
+//! Checks of limits and transforms between the source and its sinks.
 
 use super::Finding;
 use super::delivery::with_lag;
@@ -6,37 +6,38 @@ use crate::diagnosis::cause::{Cause, Status};
 use crate::diagnosis::view::{Pair, View};
 use millstream_model::snapshot::WAITS_FOR_MEMORY;
 
-/// Share of the window that a source is held back by a limit.
+/// Minimum share of the window in which a limit delays a source.
 const HELD_BACK: f64 = 0.2;
 
-/// The same if the source is late for another reason.
+/// Minimum share of the window in which a limit delays a source that is also late for another
+/// reason.
 const MAINLY: f64 = 0.5;
 
-/// Share of the last half minute, and length of a pause in seconds, from which a low limit delays
-/// events, although a source that pauses does not see what is written meanwhile, and has no lag.
+/// Minimum share of the last half minute, and minimum length of a pause in seconds, for a low limit
+/// to delay events. A paused source does not see what is written meanwhile, so it has no lag.
 const LONG_PAUSES: (f64, f64) = (0.4, 5.0);
 
-/// Share of the window in which a source waits for a slow component.
+/// Minimum share of the window in which a source waits for a slow component.
 const WAITS: f64 = 0.5;
 
-/// Share of the time of all workers from which they count as busy.
+/// Minimum share of the time of all workers that counts as busy.
 const BUSY: f64 = 0.75;
 
-/// Share of the busy time that the most expensive transform has.
+/// Minimum share of the busy time for the most expensive transform.
 const MOST: f64 = 0.4;
 
-/// Seconds without capacity and without progress after which a transform is stuck.
+/// Time without capacity and without progress after which a transform is stuck, in seconds.
 const STUCK_SECONDS: f64 = 8.0;
 
-/// Notes and errors of calls that took too long.
+/// Notes and error types of calls that took too long.
 const OVERDUE: &[&str] = &["deadline", "timeout"];
 
-/// Returns the events and calls that took too long.
+/// Returns the number of events and calls that took too long.
 fn overdue(at: &Pair<'_>) -> u64 {
     at.noted(OVERDUE) + at.dropped(OVERDUE) + at.errors(OVERDUE)
 }
 
-/// Operators whose calls do not return.
+/// Finds operators whose calls do not return.
 pub fn operators(view: &View<'_>, found: &mut Vec<Finding>) {
     for at in view.transforms() {
         let hanging = at.now.hanging_calls.unwrap_or(0);
@@ -53,7 +54,7 @@ pub fn operators(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Memory that is short.
+/// Finds a shortage of memory.
 pub fn memory(view: &View<'_>, found: &mut Vec<Finding>) {
     let memory = &view.window.now.memory;
     let share = view.share_waited_for(WAITS_FOR_MEMORY);
@@ -66,7 +67,7 @@ pub fn memory(view: &View<'_>, found: &mut Vec<Finding>) {
     found.push(with_lag(view, finding.with_rounded("source_waits_share", share)));
 }
 
-/// The CPU limit.
+/// Finds the CPU limit as a cause.
 pub fn cpu(view: &View<'_>, found: &mut Vec<Finding>) {
     let share = view.source.waited("cpu") / view.window.seconds();
     if share < HELD_BACK || !view.is_late() {
@@ -77,8 +78,8 @@ pub fn cpu(view: &View<'_>, found: &mut Vec<Finding>) {
     found.push(with_lag(view, finding.with_rounded("held_back_share", share)));
 }
 
-/// Rate limits of the source, and of a `throttle` transform behind it. While it catches up what a slow
-/// or failing sink has delayed, that is the cause.
+/// Finds rate limits of the source and of a `throttle` transform downstream. While the source
+/// catches up after a slow or failing sink, the sink is the cause.
 pub fn rates(view: &View<'_>, found: &mut Vec<Finding>) {
     let is_delayed = found.iter().any(|of| of.status == Status::Late);
     let least = if is_delayed { MAINLY } else { HELD_BACK };
@@ -100,12 +101,12 @@ pub fn rates(view: &View<'_>, found: &mut Vec<Finding>) {
         let finding = Finding::new(Cause::RateLimit, Status::Late, component);
         let finding = finding.with_rounded("longest_pause_seconds", pause);
         let finding = finding.with_rounded("held_back_share", share);
-        // It has not looked at its files since the pause began.
+        // A paused source has not looked at its files since the pause began.
         found.push(if is_paused { finding } else { with_lag(view, finding) });
     }
 }
 
-/// Transforms that take most of the time.
+/// Finds transforms that take most of the time.
 pub fn transforms(view: &View<'_>, found: &mut Vec<Finding>) {
     if !view.is_late() {
         return;
@@ -127,8 +128,8 @@ pub fn transforms(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Workers that are busy, or the one that reads the source, for no other reason than how much there
-/// is to read and encode.
+/// Finds workers, or the one worker that reads the source, that are busy only because there is much
+/// to read and encode.
 pub fn workers(view: &View<'_>, found: &mut Vec<Finding>) {
     let is_explained = found.iter().any(|of| of.status == Status::Late);
     if is_explained || !view.has_backlog() {
