@@ -1,38 +1,39 @@
-//! What a call returns.
+//! The result of a call.
 
 use bytes::Bytes;
 use millstream_columns::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What an operator did to the selected rows of a batch.
+/// The changes that an operator made to the selected rows of a batch.
 #[derive(Debug)]
 pub struct Answer {
-    /// The columns that were changed or are new. Others are as in the input; in the emitted events
-    /// they are absent, but for `message`, which is that of the row for which the event was emitted.
+    /// Columns that are changed or new. All other columns are as in the input. In emitted events
+    /// the other columns are absent, except `message`, which is copied from the row for which the
+    /// event was emitted.
     pub columns: Vec<ChangedColumn>,
-    /// The own buffer of all these columns.
+    /// Buffer of the values in all these columns that are not in the block.
     pub buffer: Bytes,
-    /// The row for which each event was emitted, ascending.
+    /// Row for which each event was emitted, ascending.
     pub emitted: Vec<u32>,
-    /// The dropped rows, ascending. Events that were emitted for them remain.
+    /// Dropped rows, ascending. Events that were emitted for a dropped row remain.
     pub dropped: Vec<u32>,
-    /// The failed rows, ascending: nothing of them was changed, dropped or emitted.
+    /// Failed rows, ascending. A failed row is not changed or dropped, and has no emitted events.
     pub failed: Vec<RowFailure>,
     /// Duration of the call.
     pub duration: Duration,
 }
 
-/// A column that an operator changed or made.
+/// A column that an operator changed or created.
 #[derive(Clone, Debug)]
 pub struct ChangedColumn {
-    /// Which one it is.
+    /// The column.
     pub place: ColumnPlace,
-    /// A cell per row of the input, and then one per emitted event. They refer to the block and to
-    /// [`Answer::buffer`], also where the operator changed nothing.
+    /// One cell per row of the input, followed by one cell per emitted event. The cells refer to
+    /// the block and to [`Answer::buffer`], including cells that the operator did not change.
     pub cells: Vec<Cell>,
-    /// Of a new column: rows in which the field was removed, ascending. They matter if the field is
-    /// among the members without a column.
+    /// For a new column: rows in which the field was removed, ascending. They matter if the field
+    /// is among the members without a column.
     pub removed: Vec<u32>,
 }
 
@@ -41,11 +42,11 @@ pub struct ChangedColumn {
 pub enum ColumnPlace {
     /// Index of a column of the input.
     Existing(usize),
-    /// The name of a new column, or `timestamp`, which has cells of kind `Time` only.
+    /// Name of a new column, or `timestamp`, which has only cells of kind `Time`.
     New(Arc<str>),
 }
 
-/// A row whose rule failed.
+/// A row for which a rule failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowFailure {
     /// The row.
@@ -54,11 +55,11 @@ pub struct RowFailure {
     pub reason: FailureReason,
     /// Number of the rule.
     pub rule: u32,
-    /// The exception and its message.
+    /// Text of the exception: its class and message.
     pub message: Arc<str>,
 }
 
-/// Why a row failed.
+/// The reason why a row failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailureReason {
     /// The rule threw an exception.
@@ -67,9 +68,9 @@ pub enum FailureReason {
     Timeout,
     /// A value has a type that no field can have.
     WrongType,
-    /// Java had no memory left.
+    /// Java ran out of memory.
     OutOfMemory,
-    /// The stack was full.
+    /// The stack overflowed.
     StackOverflow,
     /// The output exceeds its limit.
     OutputFull,

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_void};
 
 const CLASS: &CStr = c"dev/millstream/operator/runtime/Bridge";
 
-/// The static methods of the class `Bridge`.
+/// The static methods of the Java class `Bridge`.
 #[derive(Debug)]
 pub struct Bridge {
     start: Method,
@@ -28,10 +28,10 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Finds the class and its methods, and gives it the native ones.
+    /// Finds the class and its methods, and registers the native methods.
     ///
     /// # Errors
-    /// The jar has no such class or method.
+    /// The jar does not contain the class or one of the methods.
     pub fn load(env: Env) -> Result<Bridge, Thrown> {
         let class = env.class(CLASS)?;
         let method = |name: &CStr, signature: &CStr| env.method(class, name, signature);
@@ -70,7 +70,7 @@ impl Bridge {
         unsafe { env.call_bytes(self.start, &[Argument::Local(&settings)]) }
     }
 
-    /// Makes the context of the current thread.
+    /// Creates the context of the current thread.
     pub fn worker(&self, env: Env, name: &str) -> Result<Global, Thrown> {
         let name = env.string(name)?;
         // SAFETY: as above.
@@ -142,7 +142,7 @@ impl Bridge {
         unsafe { env.call_bytes(self.collector_register, &[Argument::Local(&spec)]) }
     }
 
-    /// Begins to call a collector, which passes its chunks on under this handle.
+    /// Starts to call a collector. Its chunks are passed on with this handle.
     pub fn collector_start(&self, env: Env, collector: i32, handle: i64) -> Result<(), Thrown> {
         let arguments = [Argument::Int(collector), Argument::Long(handle)];
         // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! The memory into which operators write, and its way into columns without a copy.
+//! The memory into which operators write, and its conversion to columns without a copy.
 
 use crate::layout;
 use bytes::Bytes;
@@ -9,24 +9,24 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Size of a buffer. Only pages that were written take memory.
+/// Usual size of a buffer in bytes. Only written pages take memory.
 pub const BUFFER_BYTES: usize = 10 << 20;
 
-/// Largest size, which is a limit of the layout.
+/// Largest size of a buffer in bytes, which is a limit of the layout.
 const BUFFER_BYTES_MAX: usize = layout::OUT_BYTES_MAX as usize;
 
-/// Values up to this size are copied. A buffer keeps at most as many bytes again, so that values
-/// that are kept for long take at most twice their size; and a copy of few bytes costs less than
-/// the fresh pages of the next buffer.
+/// Maximum size of values that are copied, in bytes. A buffer may hold up to this many unused bytes
+/// in addition to its values, so values that are kept for a long time take at most twice their
+/// size. A copy of few bytes costs less than the fresh pages of the next buffer.
 const COPY_BYTES_MAX: usize = 64 << 10;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Anonymous memory from the kernel, zeroed at first.
+/// Anonymous memory from the kernel, initially zeroed.
 struct Mapping {
     start: NonNull<u8>,
     len: usize,
-    /// Bytes from the start that may have been written, and so are in memory.
+    /// Number of bytes from the start that may have been written and therefore take memory.
     written: usize,
 }
 
@@ -43,7 +43,7 @@ impl Mapping {
         let start = unsafe { mmap_anonymous(ptr::null_mut(), len, access, flags)? };
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("address 0"))?;
         let mapping = Mapping { start, len, written: 0 };
-        // Huge pages would make all of it resident for a few short values.
+        // Huge pages would make the whole mapping resident for a few short values.
         mapping.advise(0, Advice::LinuxNoHugepage);
         Ok(mapping)
     }
@@ -59,7 +59,7 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 
-    /// Changes the size; what fits is kept. The address may change.
+    /// Changes the size. The contents are kept as far as they fit. The address may change.
     fn resize(&mut self, len: usize) -> io::Result<()> {
         // SAFETY: the old range is this mapping, and `&mut self` rules out views into it.
         let start =
@@ -70,8 +70,8 @@ impl Mapping {
         Ok(())
     }
 
-    /// Returns the pages behind the first `used` bytes to the kernel, if there are more of them. A
-    /// few are used again soon, which costs more.
+    /// Returns the pages after the first `used` bytes to the kernel, if they are more than the used
+    /// bytes. Fewer pages stay, because they are used again soon and fresh pages cost more.
     fn trim(&mut self, used: usize) {
         if self.written - used > used {
             self.advise(used.next_multiple_of(PAGE_BYTES).min(self.len), Advice::LinuxDontNeed);
@@ -79,7 +79,8 @@ impl Mapping {
         }
     }
 
-    /// Gives the kernel advice on all bytes behind `from`, a multiple of the page size.
+    /// Gives the kernel advice on all bytes from `from` on, which must be a multiple of the page
+    /// size.
     fn advise(&self, from: usize, advice: Advice) {
         let start = self.start.as_ptr().wrapping_add(from);
         // SAFETY: the range is in this mapping. The only kinds of advice are `NoHugepage`, which
@@ -136,10 +137,10 @@ impl Buffer {
         Buffer { mapping: None, pool }
     }
 
-    /// Makes sure that there is memory, and returns address and size.
+    /// Makes sure that the buffer has memory. Returns its address and size.
     ///
     /// # Errors
-    /// The kernel has none.
+    /// The kernel has no memory.
     pub fn prepare(&mut self) -> io::Result<(usize, usize)> {
         let mapping = match self.mapping.take() {
             Some(mapping) => mapping,
@@ -154,10 +155,11 @@ impl Buffer {
         self.mapping.as_ref().map_or(&[], Mapping::bytes)
     }
 
-    /// Grows to at least `needed` bytes, and returns address and size; what was written is kept.
+    /// Grows to at least `needed` bytes, and returns the address and the size. The contents are
+    /// kept.
     ///
     /// # Errors
-    /// This is more than an answer may have, or the kernel has no memory.
+    /// An answer may not have this size, or the kernel has no memory.
     pub fn grow(&mut self, needed: usize) -> io::Result<(usize, usize)> {
         let (_, len) = self.prepare()?;
         if needed > BUFFER_BYTES_MAX {
@@ -169,13 +171,13 @@ impl Buffer {
         self.prepare()
     }
 
-    /// Replaces the first bytes by those at an address.
+    /// Replaces the first bytes with the bytes at an address.
     ///
     /// # Errors
-    /// As of [`Buffer::grow`].
+    /// See [`Buffer::grow`].
     ///
     /// # Safety
-    /// So many bytes are mapped there, and stay so during the call.
+    /// This number of bytes is mapped at the address, and stays mapped during the call.
     pub unsafe fn fill(&mut self, from: *const u8, bytes: usize) -> io::Result<()> {
         let (_, len) = self.grow(bytes)?;
         debug_assert!(bytes <= len);
@@ -187,15 +189,15 @@ impl Buffer {
         Ok(())
     }
 
-    /// Notes that the first bytes may have been written.
+    /// Records that the first bytes may have been written.
     pub fn note_written(&mut self, bytes: usize) {
         if let Some(mapping) = &mut self.mapping {
             mapping.written = mapping.written.max(bytes.min(mapping.len));
         }
     }
 
-    /// Returns the first `used` bytes with `more` behind them, as a value that keeps them: without
-    /// a copy unless they are few. The buffer is empty or shrunk afterwards.
+    /// Returns the first `used` bytes, followed by `more`, as a value that owns them. Copies them
+    /// only if they are few. The buffer is empty or shrunk afterwards.
     ///
     /// # Errors
     /// There is no memory.
@@ -232,7 +234,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Values that columns refer to; the memory goes back to the pool with the last column.
+/// Values that columns refer to. The memory returns to the pool when the last column is dropped.
 struct Taken {
     mapping: Option<Mapping>,
     len: usize,

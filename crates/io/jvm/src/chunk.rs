@@ -1,8 +1,9 @@
-//! A chunk: consecutive events that a collector passes to the agent, checked once.
+//! A chunk: consecutive events that a collector passes to the agent. It is checked once.
 //!
-//! An event is a header of 16 bytes, its message and its members: the time in nanoseconds since
-//! 1970, or `i64::MIN` if it has none, the length of the message, and the length of the members,
-//! little-endian and not aligned. `ChunkLayout.java` has the same numbers.
+//! An event is a header of 16 bytes, its message and its members. The header holds the time in
+//! nanoseconds since 1970, or `i64::MIN` if the event has no time, the length of the message, and
+//! the length of the members; all are little-endian and unaligned. `ChunkLayout.java` has the same
+//! numbers.
 
 use crate::content::is_members;
 
@@ -15,14 +16,15 @@ const MEMBERS_BYTES: usize = 12;
 /// Length of a header.
 const HEADER_BYTES: usize = 16;
 
-/// Longest message, and longest members. A few of them per collector are outside of the memory grant:
-/// those in its queue, and the one that waits for room there.
+/// Maximum length of a message, and of members, in bytes. A few of them per collector are outside
+/// of the memory grant: the texts in its queue, and the text that waits for space in the queue.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Longest chunk: one is sent when it reaches 256 KiB, and its last event may have any length.
+/// Maximum length of a chunk in bytes. A collector sends a chunk when it reaches 256 KiB, and the
+/// last event may have any valid length.
 const CHUNK_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX + (256 << 10) + HEADER_BYTES;
 
-/// Events of a collector in their order. Every text in it is UTF-8, and all members are JSON.
+/// Consecutive events of a collector. All texts are UTF-8, and all members are JSON.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Chunk {
     bytes: Vec<u8>,
@@ -32,21 +34,21 @@ pub struct Chunk {
 /// An event in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectedEvent<'a> {
-    /// Its time in nanoseconds since 1970, or [`crate::TIME_UNKNOWN`].
+    /// Time in nanoseconds since 1970, or [`crate::TIME_UNKNOWN`].
     pub time_ns: i64,
-    /// Its message.
+    /// Message of the event.
     pub message: &'a [u8],
-    /// Its fields, as the members of a JSON object without the braces.
+    /// Fields of the event, as the members of a JSON object without the braces.
     pub members: &'a [u8],
 }
 
-/// Why a chunk is refused.
+/// The reason why a chunk is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidChunk {
     /// An event is longer than the rest of the chunk.
     #[error("an event does not end in it")]
     Cut,
-    /// It has another number of events than announced.
+    /// The number of events differs from the announced number.
     #[error("it has another number of events")]
     Events,
     /// The chunk, a message or members are too long.
@@ -55,16 +57,16 @@ pub enum InvalidChunk {
     /// A message is not UTF-8.
     #[error("a message is not UTF-8")]
     Message,
-    /// Members are not those of a JSON object.
+    /// Members are not the members of a JSON object.
     #[error("the fields of an event are not JSON")]
     Members,
 }
 
 impl Chunk {
-    /// Checks the bytes of a chunk that has so many events.
+    /// Checks the bytes of a chunk with this number of events.
     ///
     /// # Errors
-    /// They are not what they should be.
+    /// The first reason why the chunk is invalid.
     pub fn new(bytes: Vec<u8>, events: i64) -> Result<Chunk, InvalidChunk> {
         if bytes.len() > CHUNK_BYTES_MAX {
             return Err(InvalidChunk::TooLong);

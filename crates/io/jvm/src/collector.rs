@@ -1,7 +1,7 @@
 //! Collectors: code that makes events, on threads of the JVM.
 //!
-//! Java passes chunks on by a number, the handle, which names where they go. It is looked up and
-//! never followed, so a wrong one does no harm.
+//! Java passes chunks on with a number, the handle, which identifies the receiver. Rust only looks
+//! the handle up and never dereferences it, so a wrong handle does no harm.
 
 use crate::bridge::Bridge;
 use crate::chunk::Chunk;
@@ -21,31 +21,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 
-/// What `deliver` returns: the chunk was taken, or the collector is to stop.
+/// Results of `deliver`: the chunk was taken, or the collector must stop.
 const TAKEN: i32 = 0;
 const STOPPING: i32 = 1;
 
-/// Where the chunks of running collectors go, by handle.
+/// Receivers of the chunks of running collectors, by handle.
 static RECEIVERS: Mutex<Receivers> = Mutex::new(Receivers { last: 0, known: BTreeMap::new() });
 
-/// Called once a chunk was taken, with `true`, or was not because the collector is to stop. The
-/// collector waits until then.
+/// Function that is called with `true` after a chunk was taken, or with `false` if it was not taken
+/// because the collector must stop. The collector waits for the call.
 pub type Taken = Box<dyn FnOnce(bool) + Send>;
 
 /// Takes the chunks of a collector.
 pub trait Deliver: Send + Sync {
-    /// Takes a chunk at once or when there is room, and never waits. The next chunk comes after
-    /// `taken` was called.
+    /// Takes a chunk at once, or later when there is space, but never waits. The next chunk comes
+    /// after `taken` was called.
     fn offer(&self, chunk: Chunk, taken: Taken);
 
-    /// Counts a chunk of so many events that was refused, and why.
+    /// Counts a refused chunk of this many events, and the reason.
     fn refused(&self, events: u64, reason: &str);
 }
 
-/// Takes the chunks of a collector as Java passes them on, on the thread that runs it.
+/// Takes the chunks of a collector from Java, on the thread that runs the collector.
 pub(crate) trait Receive: Send + Sync {
-    /// Takes the bytes of a chunk of so many events, and waits until there is room; returns `false`
-    /// if the collector is to stop.
+    /// Takes the bytes of a chunk of this many events, and waits until there is space. Returns
+    /// `false` if the collector must stop.
     fn receive(&self, bytes: &[u8], events: i64) -> bool;
 }
 
@@ -68,7 +68,7 @@ impl Receive for Inside {
     }
 }
 
-/// What the configuration of a source says about its collector.
+/// The configuration of a source `jvm` for its collector.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CollectorSpec {
     /// Id of the source.
@@ -77,122 +77,123 @@ pub struct CollectorSpec {
     pub language: String,
     /// The script; empty for `class`.
     pub rules: Vec<RuleSource>,
-    /// The jar of `class`.
+    /// Path of the jar, for `class`.
     pub jar: Option<PathBuf>,
-    /// The class in that jar.
+    /// Name of the class in the jar, for `class`.
     pub class_name: Option<String>,
-    /// Further jars that the code sees.
+    /// Additional jars whose classes the code can use.
     pub jars: Vec<PathBuf>,
     /// Options for the code.
     pub options: serde_json::Map<String, serde_json::Value>,
-    /// Further classes that a script may use, or packages.
+    /// Additional classes or packages that a script may use.
     pub allow: Vec<String>,
-    /// Names of methods whose calls are removed where their value is not used.
+    /// Names of methods whose calls are removed where the result is not used.
     pub removed_calls: Vec<String>,
-    /// Time between two calls in milliseconds; 0 to call again as soon as a call has returned.
+    /// Time between the starts of two calls in milliseconds; 0 to call again as soon as a call
+    /// returns.
     pub interval_ms: u64,
-    /// Longest time for a call in milliseconds; 0 for any.
+    /// Maximum time of a call in milliseconds; 0 for no limit.
     pub timeout_ms: u64,
     /// Maximum number of threads of all collectors.
     pub threads: usize,
 }
 
-/// What the collectors did.
+/// Statistics of the collectors.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CollectorsStats {
     /// Maximum number of threads.
     pub threads_max: u64,
-    /// Threads that there are.
+    /// Number of existing threads.
     pub threads: u64,
-    /// Every collector that is registered.
+    /// All registered collectors.
     pub collectors: Vec<CollectorStats>,
 }
 
-/// What a collector did since it was registered.
+/// Statistics of a collector since it was registered.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CollectorStats {
-    /// Its number: see [`Collector::number`].
+    /// Number of the collector; see [`Collector::number`].
     pub id: i32,
     /// Id of the source.
     pub component: String,
-    /// Calls that have begun.
+    /// Number of calls that have started.
     pub calls: u64,
-    /// Calls that threw an exception or exceeded their time.
+    /// Number of calls that threw an exception or exceeded their time limit.
     pub failures: u64,
-    /// Events that it passed on.
+    /// Number of events that the collector passed on.
     pub events: u64,
-    /// Intervals without a call, because the one before took too long.
+    /// Number of intervals without a call, because the previous call took too long.
     pub missed: u64,
-    /// For how long its call runs, in milliseconds; -1 without one.
+    /// Time for which the current call has run, in milliseconds; -1 without a call.
     pub running_ms: i64,
-    /// What it is doing.
+    /// Current state.
     pub state: CollectorState,
     /// The last failure.
     pub last_failure: Option<String>,
 }
 
-/// What a collector is doing.
+/// The state of a collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CollectorState {
-    /// It is not due.
+    /// The next call is not due yet.
     Waiting,
-    /// It is due, and all threads are busy.
+    /// The next call is due, and all threads are busy.
     Queued,
-    /// A call runs.
+    /// A call is running.
     Running,
-    /// A call runs that was interrupted and does not end.
+    /// A call was interrupted, but does not end.
     Hangs,
     /// A call waits until the agent takes more events.
     Blocked,
 }
 
-/// What registering it returns.
+/// The answer to a registration.
 #[derive(Deserialize)]
 struct Registered {
     id: i32,
 }
 
-/// Where a collector is in [`CollectorsStats`], which changes when its process is started again.
-/// Cheap to clone.
+/// The position of a collector in [`CollectorsStats`]. It changes when the process of the collector
+/// restarts. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct CollectorNumber(Arc<AtomicU64>);
 
-/// A collector in the statistics of one process.
+/// The id of a collector in the statistics of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectorId {
-    /// Which start of the process it is, counted from 1.
+    /// Start of the process in which the id is valid, counted from 1.
     pub start: u32,
-    /// Its number there.
+    /// Number of the collector in this process.
     pub id: i32,
 }
 
 impl CollectorNumber {
-    /// Makes the number of a collector.
+    /// Creates the number of a collector.
     pub fn new(id: CollectorId) -> CollectorNumber {
         let number = CollectorNumber::default();
         number.set(Some(id));
         number
     }
 
-    /// Returns it; `None` if the collector is not registered.
+    /// Returns the current id; `None` if the collector is not registered.
     pub fn get(&self) -> Option<CollectorId> {
         let number = self.0.load(Ordering::Relaxed);
         let (start, id) = ((number >> 32) as u32, number as u32 as i32);
         (start > 0).then_some(CollectorId { start, id })
     }
 
-    /// Changes it.
+    /// Changes the id.
     pub(crate) fn set(&self, id: Option<CollectorId>) {
         let number = id.map_or(0, |of| u64::from(of.start) << 32 | u64::from(of.id as u32));
         self.0.store(number, Ordering::Relaxed);
     }
 }
 
-/// A collector; it stops when this drops.
+/// A collector. It stops when this handle drops.
 pub struct Collector(Place);
 
-/// Where a collector runs.
+/// The location of a collector.
 enum Place {
     /// In the JVM of this process.
     Inside(Local),
@@ -210,7 +211,7 @@ struct Local {
 }
 
 impl Collector {
-    /// Compiles a collector, whose chunks go to `deliver`.
+    /// Compiles a collector that sends its chunks to `deliver`.
     pub(crate) fn register(
         control: &Control,
         spec: &CollectorSpec,
@@ -223,12 +224,12 @@ impl Collector {
         Ok(Collector(Place::Inside(Local { control, id, number, deliver, is_started })))
     }
 
-    /// Makes a collector of one that is registered in another process.
+    /// Creates the handle of a collector that is registered in another process.
     pub(crate) fn in_process(slot: Arc<CollectorSlot>) -> Collector {
         Collector(Place::Process(slot))
     }
 
-    /// Returns its number in [`CollectorsStats`].
+    /// Returns the number of the collector in [`CollectorsStats`].
     pub fn number(&self) -> &CollectorNumber {
         match &self.0 {
             Place::Inside(local) => &local.number,
@@ -236,7 +237,7 @@ impl Collector {
         }
     }
 
-    /// Begins to call it; does nothing if it is called already.
+    /// Starts to call the collector. Does nothing if the calls have already started.
     pub fn start(&self) {
         match &self.0 {
             Place::Inside(local) => local.start(),
@@ -259,7 +260,7 @@ impl Drop for Local {
     }
 }
 
-/// Compiles a collector in the JVM of this process; returns what Java says.
+/// Compiles a collector in the JVM of this process, and returns the answer of Java.
 pub(crate) fn ask_register(control: &Control, spec: Vec<u8>) -> Result<Vec<u8>, ControlError> {
     let register = move |bridge: &Bridge, env| bridge.collector_register(env, &spec);
     control.ask(register, |bridge, env, late| {
@@ -269,7 +270,7 @@ pub(crate) fn ask_register(control: &Control, spec: Vec<u8>) -> Result<Vec<u8>, 
     })
 }
 
-/// Parses what Java says about a compilation; returns the number of the collector.
+/// Parses the answer of Java to a registration, and returns the number of the collector.
 pub(crate) fn registered(answer: &[u8]) -> Result<i32, RegisterError> {
     match serde_json::from_slice(answer).map_err(unreadable)? {
         Answered::Fault { error: Fault { message, rule, line, column } } => {
@@ -279,7 +280,8 @@ pub(crate) fn registered(answer: &[u8]) -> Result<i32, RegisterError> {
     }
 }
 
-/// Begins to call a collector in the JVM of this process at some time.
+/// Asks the control thread to start the calls of a collector in the JVM of this process. Does not
+/// wait.
 pub(crate) fn start_later(control: &Control, id: i32, receiver: Arc<dyn Receive>) {
     control.send(move |bridge, env| {
         let handle = RECEIVERS.lock().add(receiver);
@@ -291,7 +293,7 @@ pub(crate) fn start_later(control: &Control, id: i32, receiver: Arc<dyn Receive>
     });
 }
 
-/// Removes a collector from the JVM of this process at some time.
+/// Asks the control thread to remove a collector from the JVM of this process. Does not wait.
 pub(crate) fn stop_later(control: &Control, id: i32) {
     control.send(move |bridge, env| stop(bridge, env, id));
 }
@@ -302,9 +304,9 @@ fn stop(bridge: &Bridge, env: Env, id: i32) {
     }
 }
 
-/// Where chunks go.
+/// The receivers of chunks.
 struct Receivers {
-    /// The last handle.
+    /// The last handle that was assigned.
     last: i64,
     known: BTreeMap<i64, Arc<dyn Receive>>,
 }
@@ -318,7 +320,7 @@ impl Receivers {
     }
 }
 
-/// Runs a function that Java called: a panic must not reach Java.
+/// Runs a function that Java called. Catches panics, because a panic must not reach Java.
 fn contained<T>(run: impl FnOnce() -> T) -> Option<T> {
     let result = catch_unwind(AssertUnwindSafe(run));
     if result.is_err() {
@@ -327,8 +329,8 @@ fn contained<T>(run: impl FnOnce() -> T) -> Option<T> {
     result.ok()
 }
 
-/// `Bridge.deliver`: takes the chunk of so many events at an address; waits until there is room.
-/// Called on the thread of the collector.
+/// Native method `Bridge.deliver`: takes the chunk of this many events at an address, and waits
+/// until there is space. Java calls it on the thread of the collector.
 pub extern "system" fn deliver(
     _env: *mut JNIEnv,
     _class: jclass,
@@ -349,13 +351,13 @@ fn take(handle: i64, address: i64, bytes: i64, events: i32) -> bool {
         // SAFETY: only `Bridge` can call the native method, with memory that it has allocated, of
         // this size, and does not change before the method returns.
         Ok(bytes) if !start.is_null() => unsafe { std::slice::from_raw_parts(start, bytes) },
-        // It has another number of events than announced, and is refused.
+        // The number of events differs from the announced number, so the chunk is refused.
         _ => &[],
     };
     receiver.receive(memory, events.into())
 }
 
-/// `Bridge.stopped`: the collector makes no more calls with the handle.
+/// Native method `Bridge.stopped`: the collector makes no more calls with the handle.
 pub extern "system" fn stopped(_env: *mut JNIEnv, _class: jclass, handle: i64) {
     contained(|| {
         let receiver = RECEIVERS.lock().known.remove(&handle);

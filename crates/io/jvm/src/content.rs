@@ -25,7 +25,7 @@ pub fn is_float(text: &[u8]) -> bool {
     }
 }
 
-/// Returns what follows a JSON integer.
+/// Returns the rest of a text after a JSON integer.
 #[inline]
 fn integer(text: &[u8]) -> Option<&[u8]> {
     let unsigned = text.strip_prefix(b"-").unwrap_or(text);
@@ -34,15 +34,15 @@ fn integer(text: &[u8]) -> Option<&[u8]> {
     (!has_leading_zero).then_some(rest)
 }
 
-/// Returns what follows one or more digits.
+/// Returns the rest of a text after one or more digits.
 #[inline]
 fn digits(text: &[u8]) -> Option<&[u8]> {
     let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     (count > 0).then(|| &text[count..])
 }
 
-/// Returns whether the text is a time such as `2026-01-02T03:04:05.123456789Z`, with up to nine
-/// digits of a second's fraction or none.
+/// Returns whether the text is a time such as `2026-01-02T03:04:05.123456789Z`. The fraction of a
+/// second has up to nine digits and is optional.
 pub fn is_time(text: &[u8]) -> bool {
     const SHAPE: &[u8; 19] = b"0000-00-00T00:00:00";
     let Some((head, tail)) = text.split_at_checked(SHAPE.len()) else { return false };
@@ -89,7 +89,7 @@ pub fn is_array(text: &[u8]) -> bool {
 }
 
 /// Returns whether the text is the members of a JSON object on one line, without its braces, and
-/// without spaces beside the names and values. `object` is memory that is used again.
+/// without spaces beside the names and values. `object` is reused memory.
 pub fn is_members(text: &[u8], object: &mut Vec<u8>) -> bool {
     object.clear();
     object.push(b'{');
@@ -98,7 +98,7 @@ pub fn is_members(text: &[u8], object: &mut Vec<u8>) -> bool {
     is_json(object) && !has_space_between(text)
 }
 
-/// Returns whether valid members have a space that is not in a string, an object or an array.
+/// Returns whether valid members contain a space outside of strings, objects and arrays.
 fn has_space_between(members: &[u8]) -> bool {
     let (mut depth, mut at) = (0usize, 0);
     let mut is_text = false;
@@ -116,7 +116,8 @@ fn has_space_between(members: &[u8]) -> bool {
     false
 }
 
-/// A line break between two tokens would be valid, but end the line of an encoder.
+/// Returns whether the text is JSON on one line. A line break between two tokens is valid JSON, but
+/// would end the line of an encoder.
 fn is_json(text: &[u8]) -> bool {
     let has_control = text.iter().fold(false, |found, byte| found | (*byte < b' '));
     !has_control
@@ -124,7 +125,7 @@ fn is_json(text: &[u8]) -> bool {
         && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
-/// Returns whether the text can stand between the quotes of a JSON string.
+/// Returns whether the text is valid between the quotes of a JSON string.
 pub fn is_escaped(text: &[u8]) -> bool {
     let mut quoted = Vec::with_capacity(text.len() + 2);
     quoted.push(b'"');

@@ -1,5 +1,5 @@
-//! The thread that has created the JVM: it compiles, removes and asks for numbers, so that data
-//! never waits for that.
+//! The thread that created the JVM. It compiles and removes operators and reads statistics, so that
+//! threads with data never wait for these tasks.
 
 use crate::bridge::Bridge;
 use crate::discover::Java;
@@ -16,13 +16,13 @@ use std::sync::mpsc::{
 use std::thread;
 use std::time::Duration;
 
-/// Longest time until an answer. Compiling a large script takes seconds.
+/// Maximum time to wait for an answer. Compiling a large script takes seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Compilers are recursive.
+/// Stack size of the control thread in bytes. Compilers are recursive.
 const STACK_BYTES: usize = 8 << 20;
 
-/// What the control thread does for others.
+/// A task for the control thread.
 type Task = Box<dyn FnOnce(&Bridge, Env) + Send>;
 
 /// Passes tasks to the control thread.
@@ -31,7 +31,7 @@ pub struct Control {
     tasks: Sender<Task>,
 }
 
-/// A JVM that runs.
+/// A running JVM.
 pub struct Started {
     pub vm: Vm,
     pub bridge: Arc<Bridge>,
@@ -39,24 +39,24 @@ pub struct Started {
     pub java: JavaVersion,
 }
 
-/// What `Bridge.start` says.
+/// The answer of `Bridge.start`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct JavaVersion {
-    /// Such as `25.0.1`.
+    /// Version, such as `25.0.1`.
     pub java_version: String,
     /// The name of the virtual machine.
     pub vm: String,
     layout_version: i64,
 }
 
-/// What a new JVM is made of.
+/// The input for the creation of a JVM.
 pub struct Blueprint {
     pub java: Java,
     pub jar: PathBuf,
     pub arguments: Vec<String>,
 }
 
-/// Creates the JVM on a new thread, which stays its control thread.
+/// Creates the JVM on a new thread, which becomes its control thread.
 ///
 /// # Errors
 /// The JVM does not start, or does not work with the jar.
@@ -71,7 +71,8 @@ pub fn start(blueprint: Blueprint) -> Result<Started, StartError> {
     started.recv().unwrap_or_else(|_| Err(failed("its thread has ended".to_owned())))
 }
 
-/// The control thread. If the JVM was created it never returns: the thread is attached.
+/// Runs the control thread. After the JVM was created, it never returns, because the thread is
+/// attached.
 fn run(blueprint: &Blueprint, answer: &SyncSender<Result<Started, StartError>>) {
     let (tasks, received): (_, Receiver<Task>) = channel();
     let created = create::create(&blueprint.java, &blueprint.arguments);
@@ -96,7 +97,7 @@ fn run(blueprint: &Blueprint, answer: &SyncSender<Result<Started, StartError>>) 
     }
 }
 
-/// Loads the operators' runtime.
+/// Loads the runtime of the operators.
 fn begin(blueprint: &Blueprint, env: Env) -> Result<(Bridge, JavaVersion), StartError> {
     let failed = |reason| broken(&blueprint.jar, reason);
     let bridge = Bridge::load(env).map_err(|Thrown(reason)| failed(reason))?;
@@ -129,11 +130,11 @@ fn broken(jar: &Path, reason: String) -> StartError {
 }
 
 impl Control {
-    /// Runs a function on the control thread, and returns its result. `undo` gets a result that
-    /// came too late.
+    /// Runs a function on the control thread, and returns its result. A result that arrives too
+    /// late is passed to `undo`.
     ///
     /// # Errors
-    /// It threw an exception, or did not return in time.
+    /// The function threw an exception, or did not return in time.
     pub fn ask<T: Send + 'static>(
         &self,
         task: impl FnOnce(&Bridge, Env) -> Result<T, Thrown> + Send + 'static,
@@ -154,9 +155,9 @@ impl Control {
         }
     }
 
-    /// Runs a function on the control thread at some time.
+    /// Queues a function for the control thread. Does not wait.
     pub fn send(&self, task: impl FnOnce(&Bridge, Env) + Send + 'static) {
-        // The thread never ends while there is a sender.
+        // The thread does not end while a sender exists.
         _ = self.tasks.send(Box::new(task));
     }
 }

@@ -15,30 +15,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Maximum bytes of the JVM's output that an error shows.
 const OUTPUT_BYTES_MAX: usize = 4096;
 
-/// Maximum bytes of one call of the print hook; the rest is cut.
+/// Maximum bytes of one call of the print hook; the rest is cut off.
 const LINE_BYTES_MAX: usize = 1024;
 
 type Create = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut c_void) -> c_int;
 
-/// What the JVM prints while it is created; `None` before and after that.
+/// Output of the JVM while it is created; `None` before and afterwards.
 static OUTPUT: Mutex<Option<String>> = Mutex::new(None);
 
 /// Whether a JVM was created in this process, or is being created.
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether the process has a JVM, at least in part.
+/// Returns whether the process has a JVM, even one that was created only in part.
 pub fn was_called() -> bool {
     WAS_CALLED.load(Ordering::Relaxed)
 }
 
-/// What a JVM's library has.
+/// The functions of a JVM library.
 struct Library {
     create: Create,
-    /// HotSpot has it.
+    /// Function for stack walks, which only HotSpot has.
     walk: Option<AsyncGetCallTrace>,
 }
 
-/// Creates the JVM of the process; the current thread is attached to it.
+/// Creates the JVM of the process, and attaches the current thread to it.
 ///
 /// # Errors
 /// The library cannot be loaded, or the JVM refuses to start.
@@ -127,11 +127,11 @@ unsafe extern "C" {
     -> c_int;
 }
 
-/// Called by the JVM instead of `vfprintf`. Keeps what it prints while it is created, which is the
-/// only text about a failed start. Later, its output goes to the error output, as the agent's
-/// output may be data.
+/// Print hook: the JVM calls it instead of `vfprintf`. It keeps the output while the JVM is
+/// created, because this is the only text about a failed start. Later it writes the output to the
+/// standard error, because the standard output of the agent may be data.
 ///
-/// Never waits for a lock of the agent, since a dying JVM prints from signal handlers.
+/// It never waits for a lock of the agent, because a crashing JVM prints from signal handlers.
 extern "C" fn print(file: *mut c_void, format: *const c_char, list: *mut c_void) -> c_int {
     // SAFETY: the C library sets both before the program starts, and never again.
     let (out, errors) = unsafe { (stdout, stderr) };
@@ -157,22 +157,23 @@ fn keep(output: &mut String, format: *const c_char, list: *mut c_void) -> c_int 
     len
 }
 
-/// Called by the JVM when Java code ends the process, which the operators' runtime prevents where
-/// it can. The process ends after the return.
+/// Exit hook: the JVM calls it when Java code ends the process, which the runtime of the operators
+/// prevents where it can. The process ends after the function returns.
 extern "C" fn exit(code: c_int) {
     write_kept();
     log::error!("an operator ended the process by System.exit({code})");
 }
 
-/// Called by the JVM when it has failed beyond repair, or cannot be created with its options. The
-/// process ends after the return.
+/// Abort hook: the JVM calls it after a fatal error, or if it cannot be created with its options.
+/// The process ends after the function returns.
 extern "C" fn abort() {
     write_kept();
     let text = b"the JVM of the operators has failed, and its process ends\n";
     _ = rustix::io::write(rustix::stdio::stderr(), text);
 }
 
-/// Writes what the JVM has printed while it is created: its reason to end the process.
+/// Writes the output of the JVM during its creation, which contains the reason why it ends the
+/// process.
 fn write_kept() {
     if let Some(Some(output)) = OUTPUT.try_lock().as_deref() {
         _ = rustix::io::write(rustix::stdio::stderr(), output.as_bytes());

@@ -1,4 +1,4 @@
-//! Finds an installed Java, and the jar with the operators' runtime.
+//! Finds an installed Java, and the jar with the runtime of the operators.
 
 use crate::error::StartError;
 use std::collections::HashSet;
@@ -8,26 +8,27 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Oldest version that runs the operators.
+/// Oldest version of Java that can run the operators.
 pub const JAVA_VERSION_MIN: u32 = 17;
 
-/// Places of the virtual machine below a home. The second one is that of Java 8, which is too old:
-/// it is known so that the error says so.
+/// Paths of the JVM library below a home. The second is the path of Java 8, which is too old; it is
+/// listed so that the error can say so.
 const LIBRARIES: [&str; 3] =
     ["lib/server/libjvm.so", "jre/lib/amd64/server/libjvm.so", "jre/lib/aarch64/server/libjvm.so"];
 
-/// Folders whose entries are homes, and what the name of an entry must contain.
+/// Folders whose entries are homes, and a part of the names of these entries.
 const FOLDERS: [(&str, &str); 5] =
     [("/usr/lib/jvm", ""), ("/usr/java", ""), ("/opt/java", ""), ("/opt", "jdk"), ("/opt", "jre")];
 
-/// A jar that comes with the program.
+/// A jar that is installed with the program.
 struct Jar {
     name: &'static str,
-    /// Folders with it, from that of the program. The last [`BUILD_FOLDERS`] are those of a build.
+    /// Folders with the jar, relative to the folder of the program. The last [`BUILD_FOLDERS`] are
+    /// the folders of a build.
     folders: [&'static str; 5],
 }
 
-/// Number of folders of a build, which are not named to users.
+/// Number of build folders, which are not shown to users.
 const BUILD_FOLDERS: usize = 2;
 
 const OPERATORS: Jar = Jar {
@@ -53,10 +54,10 @@ const AGENT: Jar = Jar {
 };
 
 impl Jar {
-    /// Finds it from this program.
+    /// Finds the jar, relative to this program.
     ///
     /// # Errors
-    /// It is in none of the places.
+    /// No folder contains the jar.
     fn find(&self, program: &Path) -> Result<PathBuf, Vec<PathBuf>> {
         let folder = program.parent().unwrap_or(Path::new("/"));
         let place = |part: &&str| folder.join(part).join(self.name);
@@ -68,31 +69,31 @@ impl Jar {
     }
 }
 
-/// Finds the jar of the agent for other JVMs, from this program.
+/// Finds the jar of the agent for other JVMs, relative to this program.
 ///
 /// # Errors
-/// The places, of which none has it.
+/// The searched paths, if none contains the jar.
 pub fn find_agent_jar(program: &Path) -> Result<PathBuf, Vec<PathBuf>> {
     AGENT.find(program)
 }
 
-/// An installed Java that is suitable.
+/// A suitable Java installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Java {
-    /// Its home.
+    /// Home of Java.
     pub home: PathBuf,
-    /// The virtual machine.
+    /// Path of the JVM library.
     pub library: PathBuf,
-    /// First number of its version.
+    /// Major version.
     pub version: u32,
 }
 
-/// A place where Java was searched, and why it is not suitable.
+/// A Java installation that is not suitable, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsuitable {
-    /// Who named it, such as `JAVA_HOME`; empty for the usual folders.
+    /// Origin of the path, such as `JAVA_HOME`; empty for the usual folders.
     pub from: &'static str,
-    /// The home.
+    /// Home of Java.
     pub home: PathBuf,
     /// The reason.
     pub reason: String,
@@ -105,7 +106,7 @@ impl fmt::Display for Unsuitable {
     }
 }
 
-/// Where to search; the root of the file system differs in tests only.
+/// The places to search. The root of the file system differs only in tests.
 pub struct Places {
     pub root: PathBuf,
     pub java_home: Option<OsString>,
@@ -113,7 +114,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Returns those of this process.
+    /// Returns the places of this process.
     pub fn of_process() -> Places {
         Places {
             root: PathBuf::from("/"),
@@ -122,11 +123,12 @@ impl Places {
         }
     }
 
-    /// Finds a suitable Java: `home` if it is given, else the first of `JAVA_HOME`, the one of
-    /// `java` on the `PATH`, and the newest one in the usual folders.
+    /// Finds a suitable Java. If `home` is given, only this installation is considered. Otherwise
+    /// the first suitable one counts: `JAVA_HOME`, the installation of the command `java` on the
+    /// `PATH`, and the newest installation in the usual folders.
     ///
     /// # Errors
-    /// `home` is not suitable, or nothing is.
+    /// `home` is not suitable, or no suitable Java exists.
     pub fn find(&self, home: Option<&Path>) -> Result<Java, StartError> {
         if let Some(home) = home {
             let unsuitable = |reason| Unsuitable { from: "", home: home.to_owned(), reason };
@@ -155,7 +157,7 @@ impl Places {
             .map(|folder| folder.join("java"))
             .find_map(|command| fs::canonicalize(command).ok())?;
         let home = command.parent()?.parent()?;
-        // Java 8 has a runtime inside.
+        // Java 8 contains an inner runtime.
         let is_inner =
             home.file_name().is_some_and(|name| name == "jre") && has_library(home.parent()?);
         Some(if is_inner { home.parent()?.to_owned() } else { home.to_owned() })
@@ -169,11 +171,12 @@ impl Places {
                 Err(reason) => rejected.push(Unsuitable { from: "", home, reason }),
             }
         }
-        // Of several with one version, the first by name.
+        // Of several installations with the same version, the first by name is used.
         suitable.into_iter().rev().max_by_key(|java| java.version)
     }
 
-    /// Lists the usual homes by name, each once: distributions have links to them.
+    /// Lists the homes in the usual folders by name. Duplicates are removed, because distributions
+    /// have links to homes.
     fn usual_homes(&self) -> Vec<PathBuf> {
         let mut seen = HashSet::new();
         let mut homes = Vec::new();
@@ -195,7 +198,7 @@ fn has_library(home: &Path) -> bool {
     LIBRARIES.iter().any(|library| home.join(library).is_file())
 }
 
-/// Returns the Java in a home, or why it is not suitable.
+/// Returns the Java in a home, or the reason why it is not suitable.
 fn inspect(home: &Path) -> Result<Java, String> {
     if !home.is_dir() {
         return Err("no such folder".to_owned());
@@ -224,7 +227,7 @@ fn release(home: &Path) -> Result<u32, String> {
     version.and_then(feature).ok_or_else(|| "the file release has no JAVA_VERSION".to_owned())
 }
 
-/// Returns the number that counts: 17 of `17.0.15`, 8 of `1.8.0_292`.
+/// Returns the feature number of a version: 17 for `17.0.15`, 8 for `1.8.0_292`.
 fn feature(version: &str) -> Option<u32> {
     let version = version.strip_prefix("1.").unwrap_or(version);
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
@@ -237,16 +240,16 @@ fn machine(library: &Path) -> std::io::Result<(u8, u8, [u8; 2])> {
     Ok((header[4], header[5], [header[18], header[19]]))
 }
 
-/// Returns what [`machine`] returns for this program.
+/// Returns the result of [`machine`] for this program.
 fn own_machine() -> (u8, u8, [u8; 2]) {
     let machine: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
     (2, 1, machine.to_le_bytes())
 }
 
-/// Finds the jar: the given one, else beside the program.
+/// Finds the jar with the runtime: the given path, otherwise the jar installed with the program.
 ///
 /// # Errors
-/// There is none.
+/// The jar does not exist.
 pub fn find_jar(given: Option<&Path>, program: &Path) -> Result<PathBuf, StartError> {
     if let Some(jar) = given {
         return match jar.is_file() {

@@ -1,10 +1,10 @@
-//! What can go wrong, each with what to do.
+//! Errors of this crate. Each message says what to do.
 
 use crate::discover::{JAVA_VERSION_MIN, Unsuitable};
 use std::fmt::Display;
 use std::path::PathBuf;
 
-/// The JVM cannot be used.
+/// The reason why the JVM cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StartError {
     /// The configured home is not suitable.
@@ -57,13 +57,13 @@ pub enum StartError {
         /// What the JVM printed.
         output: String,
     },
-    /// A JVM with other options runs already.
+    /// A JVM with other options is already running.
     #[error("the JVM runs with other options: they change when the agent is restarted")]
     Different,
     /// The process of a JVM does not start.
     #[error("process {name}: {reason}")]
     Process {
-        /// Its name.
+        /// Name of the process.
         name: String,
         /// The reason.
         reason: String,
@@ -99,22 +99,22 @@ fn printed(output: &str) -> String {
     }
 }
 
-/// An operator cannot be made.
+/// The reason why an operator or collector cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
-    /// The source of a rule, or the class, has a fault.
+    /// The source of a rule, or the class, has an error.
     #[error("{message}")]
     Fault {
         /// What is wrong.
         message: String,
-        /// Name of the rule; `None` if it is not about one.
+        /// Name of the rule; `None` if the error does not concern a rule.
         rule: Option<String>,
-        /// Its line, counted from 1; 0 if unknown.
+        /// Line in the rule, counted from 1; 0 if unknown.
         line: u32,
-        /// Its column, counted from 1; 0 if unknown.
+        /// Column in the rule, counted from 1; 0 if unknown.
         column: u32,
     },
-    /// The JVM did not answer as it should.
+    /// The request to the JVM failed.
     #[error(transparent)]
     Control(#[from] ControlError),
 }
@@ -131,42 +131,42 @@ pub enum ControlError {
     /// Java threw an exception.
     #[error("the JVM failed: {0}")]
     Exception(String),
-    /// The answer makes no sense.
+    /// The answer is invalid.
     #[error("the answer of the JVM cannot be read: {0}")]
     Answer(String),
-    /// The process of the JVM says so, or does not run.
+    /// The error that the process of the JVM returned, or the reason why the process does not run.
     #[error("{0}")]
     Process(String),
 }
 
-/// A call failed as a whole: no row was changed.
+/// The reason why a call failed as a whole. No row was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// The thread could not be attached to the JVM.
     #[error("the thread cannot call the JVM: {0}")]
     Attach(String),
-    /// The input contradicts itself.
+    /// The input is inconsistent.
     #[error("the input of the operator is invalid: {0}")]
     Input(&'static str),
     /// The operator is not registered.
     #[error("the JVM does not know the operator")]
     UnknownOperator,
-    /// The operator's runtime could not run it.
+    /// The runtime of the operator could not run it.
     #[error("the operator failed: {0}")]
     Failed(String),
     /// Java threw an exception that no rule caught.
     #[error("the operator failed: {0}")]
     Exception(String),
-    /// The answer breaks the contract of the memory both sides share, and is refused.
+    /// The answer violates the layout of the shared memory, and is refused.
     #[error("the answer of the operator is invalid: {0}")]
     Invalid(&'static str),
     /// There is no memory for the answer.
     #[error("no memory for the answer of the operator")]
     Memory,
-    /// The call took longer than its deadline; its process was ended.
+    /// The call took longer than its deadline, and its process was ended.
     #[error("the call exceeded its deadline, and its process was ended")]
     Deadline,
-    /// The process of the JVM ended in every attempt, or does not run and is no longer waited for.
+    /// The process of the JVM ended in every attempt, or does not run and the call stopped waiting.
     #[error("{0}")]
     ProcessEnded(String),
 }

@@ -1,11 +1,11 @@
-//! What a call gets.
+//! The input of a call.
 
 use crate::error::CallError;
 use crate::layout;
 use millstream_columns::Cell;
 use std::time::Duration;
 
-/// Events for an operator. All of it must describe one batch: [`crate::Operator::call`] checks that
+/// Events for an operator. All parts must describe one batch: [`crate::Operator::call`] checks this
 /// before it passes addresses to Java.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
@@ -17,8 +17,8 @@ pub struct Input<'a> {
     pub selected: &'a [u32],
     /// The columns, `message` first.
     pub columns: &'a [InputColumn<'a>],
-    /// Time of each row in nanoseconds since 1970, [`crate::TIME_UNKNOWN`] if it has none; `None` if
-    /// no row has one.
+    /// Time of each row in nanoseconds since 1970, or [`crate::TIME_UNKNOWN`] for a row without a
+    /// time; `None` if no row has a time.
     pub times: Option<&'a [i64]>,
     /// Time at which the rows were read, in nanoseconds since 1970.
     pub read_ns: i64,
@@ -26,8 +26,8 @@ pub struct Input<'a> {
     pub segments: &'a [InputSegment<'a>],
     /// Maximum bytes of the values in the answer.
     pub output_bytes_max: usize,
-    /// How long the call may take in a JVM in a separate process, which is then ended. The JVM of
-    /// the agent's process takes any time.
+    /// Maximum time of the call in a JVM in a separate process, which is ended after this time. The
+    /// JVM inside the agent ignores it.
     pub deadline: Option<Duration>,
 }
 
@@ -38,7 +38,7 @@ pub struct InputColumn<'a> {
     pub name: &'a str,
     /// One cell per row.
     pub cells: &'a [Cell],
-    /// The buffer for values outside the block.
+    /// Buffer for values outside of the block.
     pub own: &'a [u8],
 }
 
@@ -49,22 +49,22 @@ pub struct InputSegment<'a> {
     pub first_row: usize,
     /// Number of rows.
     pub rows: usize,
-    /// Names and values that all of them share.
+    /// Names and values that all rows share.
     pub constants: &'a [(&'a str, &'a str)],
 }
 
-/// Columns for whose cells there is room in an answer, in addition to those of the input.
+/// Number of columns for which an answer has space, in addition to the columns of the input.
 const NEW_COLUMNS: usize = 64;
 
 impl Input<'_> {
-    /// Returns the most bytes of an answer: its values, and the cells of its columns.
+    /// Returns the maximum size of an answer in bytes: its values, and the cells of its columns.
     pub(crate) fn answer_bytes_max(&self) -> usize {
         let columns = self.columns.len() + NEW_COLUMNS;
         let cells = columns * self.rows * size_of::<Cell>();
         self.output_bytes_max.saturating_add(cells).min(layout::OUT_BYTES_MAX as usize)
     }
 
-    /// Checks that everything is within its limits: Java reads by address.
+    /// Checks that all rows and cells are within their limits, because Java reads by address.
     pub(crate) fn check(&self) -> Result<(), CallError> {
         let is_ascending = self.selected.is_sorted_by(|a, b| a < b);
         let is_within = self.selected.last().is_none_or(|last| (*last as usize) < self.rows);
@@ -86,12 +86,13 @@ impl Input<'_> {
         Ok(())
     }
 
-    /// Returns whether a column has a cell per row, each within its buffer. Without a branch per
-    /// cell, so that two are checked at a time: all cells are read, also those of columns that the
-    /// operator does not use.
+    /// Returns whether a column has a cell per row, each within its buffer. The check has no branch
+    /// per cell, so that the CPU can check two at a time. It reads all cells, even of columns that
+    /// the operator does not use.
     fn is_complete(&self, column: &InputColumn<'_>) -> bool {
         let (block, own) = (self.block.len() as i64, column.own.len() as i64);
-        // Negative if one of the distances between the end of a value and the limit is.
+        // Negative if the distance between the end of a value and the limit is negative for any
+        // cell.
         let mut distances = 0;
         for cell in column.cells {
             let is_own = i64::from(cell.is_own()).wrapping_neg();

@@ -1,4 +1,4 @@
-//! The part of JNI that is used, with safe functions around the tables of function pointers.
+//! The used part of JNI, with safe functions around the tables of function pointers.
 
 use jni_sys::{JNI_OK, JNI_VERSION_1_8, JNIEnv, JNINativeMethod, JavaVM, JavaVMAttachArgs};
 use jni_sys::{jbyteArray, jclass, jmethodID, jobject, jstring, jvalue};
@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 /// The version that every JVM since Java 8 supports.
 pub const VERSION: i32 = JNI_VERSION_1_8;
 
-/// Calls a function of an interface table; both tables exist as long as the process.
+/// Calls a function of an interface table. Both tables exist as long as the process.
 macro_rules! call {
     ($table:expr, $function:ident $(, $argument:expr)*) => {
         ((**$table.0.as_ptr()).v1_4.$function)($table.0.as_ptr() $(, $argument)*)
@@ -26,15 +26,15 @@ unsafe impl Send for Vm {}
 // SAFETY: as above.
 unsafe impl Sync for Vm {}
 
-/// The environment of a thread that is attached: values of it never leave the thread.
+/// The environment of an attached thread. Values of this type never leave the thread.
 #[derive(Clone, Copy)]
 pub struct Env(NonNull<JNIEnv>, PhantomData<*const ()>);
 
-/// An exception, as text: its class and message.
+/// An exception as text: class and message.
 #[derive(Debug)]
 pub struct Thrown(pub String);
 
-/// A reference that keeps its object until the process ends, or it is deleted.
+/// A reference that keeps its object until it is deleted or the process ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Global(jobject);
 
@@ -65,7 +65,7 @@ pub enum Argument<'a> {
     Local(&'a Local),
 }
 
-/// A local reference, deleted when it drops.
+/// A local reference that is deleted when it drops.
 pub struct Local {
     env: Env,
     object: NonNull<()>,
@@ -88,12 +88,13 @@ impl Vm {
     /// Wraps the pointers that `JNI_CreateJavaVM` returned.
     ///
     /// # Safety
-    /// They are those of a JVM that is never destroyed, and of the current thread.
+    /// The pointers belong to a JVM that is never destroyed, and to the current thread.
     pub unsafe fn new(vm: *mut JavaVM, env: *mut JNIEnv) -> Option<(Vm, Env)> {
         Some((Vm(NonNull::new(vm)?), Env(NonNull::new(env)?, PhantomData)))
     }
 
-    /// Attaches the current thread, under a name, as one that does not keep the JVM running.
+    /// Attaches the current thread under a name, as a daemon thread, which does not keep the JVM
+    /// running.
     ///
     /// # Errors
     /// Returns the code of JNI.
@@ -112,7 +113,7 @@ impl Vm {
         env.map(|env| Env(env, PhantomData)).ok_or(code)
     }
 
-    /// Returns the environment of the current thread in an interface of this version; `None` if the thread
+    /// Returns the environment of the current thread for an interface version; `None` if the thread
     /// is not attached. Safe in signal handlers of threads that have run Java.
     pub fn environment(self, version: i32) -> Option<NonNull<c_void>> {
         let mut env = ptr::null_mut();
@@ -124,7 +125,7 @@ impl Vm {
     /// Detaches the thread of this environment.
     ///
     /// # Safety
-    /// No copy of `env`, and no local reference, is used afterwards.
+    /// No copy of `env` and no local reference is used afterwards.
     pub unsafe fn detach(self, env: Env) {
         let _ = env;
         // SAFETY: the thread is attached, as there is an environment, and no Java frame is on its
@@ -137,14 +138,14 @@ impl Env {
     /// Returns a class that the system class loader finds, such as `java/lang/Object`.
     ///
     /// # Errors
-    /// There is none, or its initialization failed.
+    /// The class does not exist, or its initialization failed.
     pub fn class(self, name: &CStr) -> Result<Global, Thrown> {
         // SAFETY: the thread is attached, and `name` ends with 0.
         let class = unsafe { call!(self, FindClass, name.as_ptr()) };
         self.global(self.local(class)?)
     }
 
-    /// Makes a global reference.
+    /// Creates a global reference.
     pub fn global(self, local: Local) -> Result<Global, Thrown> {
         // SAFETY: `local` is a valid reference of this thread.
         let global = unsafe { call!(self, NewGlobalRef, local.raw()) };
@@ -154,7 +155,7 @@ impl Env {
     /// Deletes a global reference.
     ///
     /// # Safety
-    /// No copy of it is used afterwards.
+    /// No copy of the reference is used afterwards.
     pub unsafe fn delete(self, global: Global) {
         // SAFETY: as the caller promises.
         unsafe { call!(self, DeleteGlobalRef, global.0) }
@@ -163,7 +164,7 @@ impl Env {
     /// Deletes a local reference.
     ///
     /// # Safety
-    /// It is one of this thread, and is not used afterwards.
+    /// The reference belongs to this thread, and is not used afterwards.
     pub unsafe fn delete_local(self, object: jobject) {
         // SAFETY: as the caller promises.
         unsafe { call!(self, DeleteLocalRef, object) }
@@ -172,7 +173,7 @@ impl Env {
     /// Returns a static method of a class.
     ///
     /// # Errors
-    /// There is none with this name and signature.
+    /// The class has no method with this name and signature.
     pub fn method(self, class: Global, name: &CStr, signature: &CStr) -> Result<Method, Thrown> {
         let (name, signature) = (name.as_ptr(), signature.as_ptr());
         // SAFETY: the class is valid, and both texts end with 0.
@@ -180,10 +181,10 @@ impl Env {
         if id.is_null() { Err(self.thrown()) } else { Ok(Method { class, id }) }
     }
 
-    /// Makes `function` the code of a native method.
+    /// Registers `function` as the code of a native method.
     ///
     /// # Safety
-    /// The function has the parameters that the signature says, behind the environment and class.
+    /// The function has the parameters of the signature, after the environment and the class.
     pub unsafe fn register_native(
         self,
         class: Global,
@@ -202,7 +203,7 @@ impl Env {
         if code == JNI_OK { Ok(()) } else { Err(self.thrown()) }
     }
 
-    /// Makes a string.
+    /// Creates a string.
     pub fn string(self, text: &str) -> Result<Local, Thrown> {
         let units: Vec<u16> = text.encode_utf16().collect();
         // SAFETY: JNI reads as many units as there are.
@@ -210,7 +211,7 @@ impl Env {
         self.local(string)
     }
 
-    /// Makes an array of bytes.
+    /// Creates an array of bytes.
     pub fn bytes(self, bytes: &[u8]) -> Result<Local, Thrown> {
         let len = bytes.len().min(i32::MAX as usize) as i32;
         // SAFETY: the thread is attached.
@@ -237,7 +238,7 @@ impl Env {
         Ok(Local { env: self, object })
     }
 
-    /// Takes the pending exception.
+    /// Takes the pending exception. If there is none, JNI had no memory for a reference.
     fn thrown(self) -> Thrown {
         self.take_thrown().unwrap_or_else(|| Thrown("no memory for a reference".to_owned()))
     }
@@ -267,7 +268,7 @@ impl Env {
         Thrown(text.unwrap_or_else(|| "an exception that has no text".to_owned()))
     }
 
-    /// Returns `object.toString()`; `None` if this throws.
+    /// Returns `object.toString()`; `None` if the method throws.
     fn text_of(self, object: &Local) -> Option<String> {
         // SAFETY: the object is a valid reference, and every class has this method without
         // parameters, which returns a string.
@@ -297,10 +298,10 @@ impl Env {
         String::from_utf16_lossy(&units)
     }
 
-    /// Calls a method without result.
+    /// Calls a method without a result.
     ///
     /// # Safety
-    /// The arguments are those of the method's signature, here and below.
+    /// The arguments match the signature of the method. The same holds for the functions below.
     pub unsafe fn call_void(
         self,
         method: Method,
@@ -315,7 +316,7 @@ impl Env {
     /// Calls a method that returns an object.
     ///
     /// # Safety
-    /// As above.
+    /// See [`Env::call_void`].
     pub unsafe fn call_object(
         self,
         method: Method,
@@ -335,7 +336,7 @@ impl Env {
     /// Calls a method that returns an array of bytes.
     ///
     /// # Safety
-    /// As above.
+    /// See [`Env::call_void`].
     pub unsafe fn call_bytes(
         self,
         method: Method,
@@ -349,7 +350,7 @@ impl Env {
     /// Calls a method that returns an integer.
     ///
     /// # Safety
-    /// As above.
+    /// See [`Env::call_void`].
     #[inline(always)]
     pub unsafe fn call_int(self, method: Method, argument: i32) -> Result<i32, Thrown> {
         let values = [jvalue { i: argument }];
@@ -360,10 +361,10 @@ impl Env {
         self.take_thrown().map_or(Ok(result), Err)
     }
 
-    /// Calls a method of an object, an integer and a long that returns a long.
+    /// Calls a method with an object, an integer and a long that returns a long.
     ///
     /// # Safety
-    /// As above.
+    /// See [`Env::call_void`].
     #[inline(always)]
     pub unsafe fn call_long(
         self,

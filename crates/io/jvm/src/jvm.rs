@@ -18,13 +18,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Environment variables from which the JVM takes options, behind those that were declared.
+/// Environment variables with additional options of the JVM. They come after the declared options.
 const VARIABLES: [&str; 2] = ["JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"];
 
-/// The JVM that runs in this process, with its options.
+/// The running JVM of this process, with its options.
 static RUNNING: Mutex<Option<(JvmOptions, Jvm)>> = Mutex::new(None);
 
-/// The JVM of the process. Cheap to clone. It ends with the process.
+/// The JVM of the process. Cheap to clone. It runs until the process ends.
 #[derive(Clone)]
 pub struct Jvm(Arc<Inner>);
 
@@ -34,29 +34,29 @@ struct Inner {
     info: JvmInfo,
 }
 
-/// What runs.
+/// Information about a running JVM.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JvmInfo {
     /// Home of Java.
     pub home: std::path::PathBuf,
-    /// Its version, such as `25.0.1`.
+    /// Version of Java, such as `25.0.1`.
     pub java_version: String,
     /// Name of the virtual machine.
     pub vm: String,
     /// Duration of the start.
     pub start: Duration,
-    /// What may surprise.
+    /// Warnings about options with unexpected effects.
     pub warnings: Vec<String>,
 }
 
-/// Numbers about the JVM.
+/// Statistics of a JVM.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct JvmStats {
-    /// Bytes of objects, also those that the next collection frees.
+    /// Bytes of objects, including objects that the next collection will free.
     pub heap_used: u64,
     /// Bytes of the heap that are backed by memory.
     pub heap_committed: u64,
-    /// Largest heap in bytes.
+    /// Maximum heap in bytes.
     pub heap_max: u64,
     /// Bytes of classes and compiled code.
     pub non_heap_used: u64,
@@ -66,7 +66,7 @@ pub struct JvmStats {
     pub collections: u64,
     /// Time of all collections in milliseconds.
     pub collection_ms: u64,
-    /// Number of threads, workers included.
+    /// Number of threads, including workers.
     pub threads: u64,
     /// Number of loaded classes.
     pub classes: u64,
@@ -84,10 +84,10 @@ pub struct HeapSize {
 }
 
 impl Jvm {
-    /// Starts the JVM of the process, or returns the one that runs.
+    /// Starts the JVM of the process, or returns the running JVM.
     ///
     /// # Errors
-    /// It cannot start, or one with other options runs.
+    /// The JVM cannot start, or a JVM with other options is running.
     pub fn start(options: &JvmOptions) -> Result<Jvm, StartError> {
         let mut running = RUNNING.lock();
         if let Some((used, jvm)) = &*running {
@@ -98,15 +98,16 @@ impl Jvm {
         Ok(jvm)
     }
 
-    /// Checks what can be checked without a start: the options, Java, the jar and the user.
+    /// Checks everything that can be checked without a start: the options, Java, the jar and the
+    /// user.
     ///
     /// # Errors
-    /// As of [`Jvm::start`].
+    /// See [`Jvm::start`].
     pub fn check(options: &JvmOptions) -> Result<(), StartError> {
         blueprint(options).map(drop)
     }
 
-    /// Returns what runs.
+    /// Returns information about the running JVM.
     pub fn info(&self) -> &JvmInfo {
         &self.0.info
     }
@@ -114,15 +115,15 @@ impl Jvm {
     /// Compiles an operator.
     ///
     /// # Errors
-    /// Its source has a fault, or the JVM does not answer.
+    /// The source has an error, or the JVM does not answer.
     pub fn register(&self, spec: &OperatorSpec) -> Result<Operator, RegisterError> {
         Operator::register(&self.0.shared, &self.0.control, spec)
     }
 
-    /// Compiles a collector; [`Collector::start`] begins to call it.
+    /// Compiles a collector. [`Collector::start`] starts to call it.
     ///
     /// # Errors
-    /// As of [`Jvm::register`].
+    /// See [`Jvm::register`].
     pub fn collector(
         &self,
         spec: &CollectorSpec,
@@ -131,16 +132,16 @@ impl Jvm {
         Collector::register(&self.0.control, spec, deliver)
     }
 
-    /// Returns what the collectors did, and records their calls that have ended since. Runs on the
-    /// current thread, as a call does.
+    /// Returns the statistics of the collectors, and records their calls that have ended since the
+    /// last call. Calls Java on the current thread.
     ///
     /// # Errors
-    /// As of [`Jvm::stats`].
+    /// See [`Jvm::stats`].
     pub fn collector_stats(&self) -> Result<CollectorsStats, CallError> {
         recorded(None, worker::collector_stats(&self.0.shared)?)
     }
 
-    /// Returns what threads that call need.
+    /// Returns the state that calling threads share.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
     }
@@ -150,8 +151,8 @@ impl Jvm {
         &self.0.control
     }
 
-    /// Returns numbers about the JVM, and records its garbage collections since the last call. Runs on
-    /// the current thread, as a call does.
+    /// Returns statistics of the JVM, and records its garbage collections since the last call.
+    /// Calls Java on the current thread.
     ///
     /// # Errors
     /// The thread cannot call Java, or Java threw an exception.
@@ -159,9 +160,9 @@ impl Jvm {
         recorded(None, worker::process(&self.0.shared)?)
     }
 
-    /// Collects, and returns memory to the system: from now on the heap keeps little beyond what is
-    /// in use. Returns what it has then. Runs on the current thread, for as long as the collection
-    /// takes.
+    /// Collects garbage and returns memory to the system. From now on, the heap keeps little memory
+    /// beyond the used part. Returns the size of the heap afterwards. Calls Java on the current
+    /// thread, for the duration of the collection.
     ///
     /// # Errors
     /// The thread cannot call Java, or Java threw an exception.
@@ -169,16 +170,16 @@ impl Jvm {
         recorded(None, worker::heap(&self.0.shared, true)?)
     }
 
-    /// Lets the heap keep what its options say again, so that it is collected less often.
+    /// Lets the heap keep as much memory as its options allow, so that it is collected less often.
     ///
     /// # Errors
-    /// As of [`Jvm::tighten_heap`].
+    /// See [`Jvm::tighten_heap`].
     pub fn relax_heap(&self) -> Result<HeapSize, CallError> {
         recorded(None, worker::heap(&self.0.shared, false)?)
     }
 
-    /// Calls a method of Java that does nothing, `count` times on the current thread: measures what
-    /// a call costs.
+    /// Calls a Java method that does nothing, `count` times on the current thread, to measure the
+    /// cost of a call.
     ///
     /// # Errors
     /// The thread cannot call Java.
@@ -187,9 +188,9 @@ impl Jvm {
     }
 }
 
-/// Ends the process at once with this code if it has a JVM, also one that is being created or whose
-/// start has failed: the threads of a JVM run on while the destructors of its library do, which may
-/// crash.
+/// Ends the process at once with this code if it has a JVM, even one that is being created or that
+/// failed to start. Without this, the threads of the JVM would run while the destructors of its
+/// library do, and the process could crash.
 pub fn end_process(code: u8) {
     if !create::was_called() {
         return;
@@ -236,7 +237,7 @@ fn blueprint(options: &JvmOptions) -> Result<Blueprint, StartError> {
     Ok(Blueprint { java, jar, arguments })
 }
 
-/// Returns what may surprise.
+/// Returns warnings about options with unexpected effects.
 fn warnings(options: &JvmOptions) -> Vec<String> {
     let mut warnings = Vec::new();
     if is_root() && options.allow_root {

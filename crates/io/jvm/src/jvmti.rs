@@ -1,6 +1,6 @@
 //! The part of JVMTI that profiles use, with safe functions around its table of function pointers.
 //!
-//! Numbers are those of the tables in the JVM Tool Interface's specification.
+//! The numbers come from the tables in the specification of the JVM Tool Interface.
 
 use crate::jni::{Env, Vm};
 use jni_sys::{JNIEnv, jclass, jint, jmethodID, jobject};
@@ -8,7 +8,7 @@ use millstream_profiler::{method_address, sample_allocation};
 use std::ffi::{CStr, c_char, c_uchar, c_void};
 use std::ptr::{self, NonNull};
 
-/// Version 11, the oldest that every supported JVM has.
+/// Version 11, the oldest version that every supported JVM has.
 const VERSION: jint = 0x300B_0000;
 
 /// Mode and types of events.
@@ -21,7 +21,7 @@ const SAMPLED_OBJECT_ALLOC: jint = 86;
 /// Maximum number of frames of a sampled allocation.
 const FRAMES_MAX: usize = 96;
 
-/// The type of the first callback.
+/// Type of the first callback.
 const FIRST_EVENT: jint = 50;
 
 /// Number of callbacks in version 11.
@@ -30,7 +30,7 @@ const EVENTS: usize = 37;
 /// Bits of capabilities.
 const GET_SOURCE_FILE_NAME: u32 = 11;
 const GET_LINE_NUMBERS: u32 = 12;
-/// Of the second word.
+/// Bit of a capability in the second word.
 const GENERATE_SAMPLED_OBJECT_ALLOC: u32 = 43 - 32;
 
 /// Numbers of functions.
@@ -48,7 +48,7 @@ const SET_EVENT_CALLBACKS: usize = 122;
 const ADD_CAPABILITIES: usize = 142;
 const SET_HEAP_SAMPLING_INTERVAL: usize = 156;
 
-/// A pointer to a table of functions, the first of which has number 1.
+/// A pointer to a table of functions. The first function has number 1.
 type Interface = *const *const c_void;
 
 type SetMode = unsafe extern "C" fn(*mut Interface, jint, jint, jobject, ...) -> jint;
@@ -78,7 +78,7 @@ type Capabilities = unsafe extern "C" fn(*mut Interface, *const [u32; 4]) -> jin
 #[repr(C)]
 struct Callbacks([*const c_void; EVENTS]);
 
-/// A location from which on code is of a line.
+/// A location in a method from which on the code belongs to a line.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct LineEntry {
@@ -94,7 +94,7 @@ struct FrameInfo {
     location: i64,
 }
 
-/// An environment of JVMTI. It is never disposed of.
+/// An environment of JVMTI. It is never disposed.
 #[derive(Clone, Copy, Debug)]
 pub struct Jvmti(NonNull<Interface>);
 
@@ -103,7 +103,7 @@ unsafe impl Send for Jvmti {}
 // SAFETY: as above.
 unsafe impl Sync for Jvmti {}
 
-/// Calls a function by its number; the table exists as long as the process.
+/// Calls a function by its number. The table exists as long as the process.
 macro_rules! call {
     ($jvmti:expr, $number:expr, $kind:ty $(, $argument:expr)*) => {{
         let entry = (*$jvmti.0.as_ptr()).add($number - 1);
@@ -130,17 +130,17 @@ impl Allocated<c_char> {
     }
 }
 
-/// A method, as it was written.
+/// A method as in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodText {
-    /// Its class, such as `java.lang.String`, and its name.
+    /// Class, such as `java.lang.String`, and name.
     pub name: String,
     pub file: Option<String>,
     pub line: Option<u32>,
 }
 
 impl Jvmti {
-    /// Creates an environment whose methods have lines.
+    /// Creates an environment that provides the lines of methods.
     pub fn new(vm: Vm) -> Option<Jvmti> {
         let jvmti = Jvmti(vm.environment(VERSION)?.cast());
         let wanted: [u32; 4] = [1 << GET_SOURCE_FILE_NAME | 1 << GET_LINE_NUMBERS, 0, 0, 0];
@@ -172,7 +172,7 @@ impl Jvmti {
         checked(unsafe { call!(self, SET_EVENT_NOTIFICATION_MODE, SetMode, mode, event, thread) })
     }
 
-    /// Samples one allocation in about this many bytes from now on.
+    /// Samples about one allocation per this many bytes from now on.
     pub fn sample_allocations(self, bytes: u64) -> Result<(), jint> {
         let wanted: [u32; 4] = [0, 1 << GENERATE_SAMPLED_OBJECT_ALLOC, 0, 0];
         let bytes = jint::try_from(bytes).unwrap_or(jint::MAX);
@@ -183,12 +183,12 @@ impl Jvmti {
         self.set_mode(ENABLE, SAMPLED_OBJECT_ALLOC)
     }
 
-    /// Ends sampling of allocations, if there is any.
+    /// Ends the sampling of allocations, if it is on.
     pub fn end_allocations(self) -> Result<(), jint> {
         self.set_mode(DISABLE, SAMPLED_OBJECT_ALLOC)
     }
 
-    /// Gives an id to each method of the classes that are loaded.
+    /// Gives an id to each method of the loaded classes.
     pub fn identify_methods(self, env: Env) -> Result<(), jint> {
         let (mut count, mut classes) = (0, ptr::null_mut());
         // SAFETY: both pointers are to locals.
@@ -205,7 +205,7 @@ impl Jvmti {
         if code == 0 { Ok(()) } else { Err(code) }
     }
 
-    /// Asking for the methods of a class gives them ids.
+    /// Gives ids to the methods of a class, as a side effect of listing them.
     fn identify_methods_of(self, class: jclass) {
         let (mut count, mut methods) = (0, ptr::null_mut());
         // SAFETY: the class is a reference of this thread, and both pointers are to locals. A class that is
@@ -290,13 +290,13 @@ fn checked(code: jint) -> Result<(), jint> {
     if code == 0 { Ok(()) } else { Err(code) }
 }
 
-/// Returns a class as it is written, such as `java.lang.String`, of its signature.
+/// Returns the name of a class as in the source, such as `java.lang.String`, from its signature.
 fn written(signature: &str) -> String {
     let name = signature.strip_prefix('L').and_then(|name| name.strip_suffix(';'));
     name.unwrap_or(signature).replace('/', ".")
 }
 
-/// Nothing: the event must be on for `AsyncGetCallTrace`.
+/// Does nothing. The event must be enabled for `AsyncGetCallTrace`.
 extern "C" fn class_loads(_: *mut Interface, _: *mut JNIEnv, _: jobject, _: jclass) {}
 
 /// Gives an id to each method of a new class.

@@ -18,7 +18,7 @@ layout! {
     /// Version of this layout; both sides must agree.
     VERSION = 1;
 
-    // A cell: see `millstream_columns::Cell`.
+    // A cell, see `millstream_columns::Cell`.
     /// Bits of a cell with the start of the value.
     CELL_START_MASK = 0x7FFF_FFFF;
     /// Bit of a cell that is set if the value is in the column's own buffer instead of the block.
@@ -192,7 +192,7 @@ layout! {
     /// Returned instead of an offset: the call failed as a whole; `Bridge.failure` says why.
     CALL_FAILED = -2;
 
-    /// Maximum bytes of an answer.
+    /// Most bytes of an answer.
     OUT_BYTES_MAX = 1 << 30;
 }
 

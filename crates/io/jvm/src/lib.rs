@@ -1,20 +1,21 @@
-//! A JVM inside the process: finds and starts it, and calls operators with the addresses of batches.
+//! A JVM inside the process or in a separate process, which runs operators on batches.
 //!
-//! A separate crate because it fences `unsafe`: the Invocation API and the memory that both sides
-//! share.
+//! A separate crate because it fences `unsafe`: the Invocation API, and the memory that Rust and
+//! Java share.
 //!
 //! ```text
-//! JvmMemory::of      what the JVM may take, from the options alone
+//! JvmMemory::of      computes the memory of the JVM from the options alone
 //! Jvm::start         finds Java, starts it on the thread `jvm-control`; one per process
-//! Jvm::register      compiles an operator there
+//! Jvm::register      compiles an operator on that thread
 //! Operator::call     on any thread: passes the addresses of a batch to Java, which writes its
 //!                    answer into a buffer; checks the answer, and makes columns of the buffer
-//! Jvm::collector     compiles a collector there; on threads of Java it passes on chunks of events
-//! JvmProcess::open   the same in a separate process, which may end at any time: process/mod.rs
+//! Jvm::collector     compiles a collector; it passes chunks of events from threads of Java
+//! JvmProcess::open   does the same in a separate process, which may end at any time:
+//! process/mod.rs
 //! ```
 //!
 //! A thread is attached to the JVM on its first call and detached when it ends. Operators are
-//! foreign code: whatever they write, an answer is either right or refused as a whole
+//! foreign code: whatever they write, an answer is either valid or refused as a whole
 //! (`validate.rs`).
 
 mod answer;
@@ -62,5 +63,5 @@ pub use process::{
     serve_process,
 };
 
-/// In [`Input::times`]: the row has the time at which it was read.
+/// Placeholder in [`Input::times`] for a row that has the time at which it was read.
 pub const TIME_UNKNOWN: i64 = layout::TIME_UNKNOWN;

@@ -1,20 +1,21 @@
-//! The memory that the JVM may take, known before it starts.
+//! The memory of a JVM, computed before the start.
 
 use crate::buffer::BUFFER_BYTES;
 use crate::options::{CODE_CACHE_BYTES, DIRECT_BYTES, JvmOptions, METASPACE_BYTES, STACK_BYTES};
 
-/// Threads of the JVM itself: compilers, collector, reference handling, watchdog.
+/// Number of threads of the JVM: compilers, garbage collector, reference handling, watchdog.
 const JVM_THREADS: u64 = 16;
 
-/// What the JVM takes beyond the parts that have a limit: its own code and data, symbols, and the
+/// Memory of the JVM beyond the parts that have a limit, in bytes: code and data, symbols, and the
 /// memory of the compilers while they work. Measured at up to 50 MiB.
 const OVERHEAD_BYTES: u64 = 56 << 20;
 
-/// A collector's tables as a part of the heap: 2 % for the serial one, and 15 % for others.
+/// Divisors of the heap size that give the tables of a garbage collector: 2 % for the serial
+/// collector, 15 % for others.
 const SERIAL_PART: u64 = 50;
 const CONCURRENT_PART: u64 = 7;
 
-/// The memory that the JVM of the process may take, in bytes.
+/// The maximum memory of a JVM, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JvmMemory {
     /// Objects.
@@ -25,11 +26,11 @@ pub struct JvmMemory {
     pub code_cache_bytes: u64,
     /// Direct buffers.
     pub direct_bytes: u64,
-    /// Stacks of the JVM's own threads and of those that call collectors.
+    /// Stacks of the JVM's threads and of the threads that call collectors.
     pub stack_bytes: u64,
-    /// Tables of the collector, and everything without a limit.
+    /// Tables of the garbage collector, and all parts without a limit.
     pub overhead_bytes: u64,
-    /// Buffers for the answers, one per thread that calls operators.
+    /// Buffers for answers, one per thread that calls operators.
     pub buffer_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Operators: what they are made of, and the handle that keeps one.
+//! Operators: their specification, and the handle that keeps an operator registered.
 
 use crate::answer::Answer;
 use crate::bridge::Bridge;
@@ -14,106 +14,107 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-/// What the configuration of a transform says about its operator.
+/// The configuration of a transform `jvm` for its operator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct OperatorSpec {
     /// Id of the transform.
     pub component: String,
     /// `groovy`, `aviator` or `class`.
     pub language: String,
-    /// The rules in their order; empty for `class`.
+    /// The rules, in order; empty for `class`.
     pub rules: Vec<RuleSource>,
-    /// The jar of `class`.
+    /// Path of the jar, for `class`.
     pub jar: Option<PathBuf>,
-    /// The class in that jar.
+    /// Name of the class in the jar, for `class`.
     pub class_name: Option<String>,
     /// Options for the class.
     pub options: serde_json::Map<String, serde_json::Value>,
     /// Declared types of fields: `text`, `int`, `float`, `bool` or `time`.
     pub fields: BTreeMap<String, String>,
-    /// The field that takes the value of an expression.
+    /// Field that receives the value of an expression.
     pub output: Option<String>,
-    /// Longest time for a row in milliseconds; 0 for any.
+    /// Maximum time of a row in milliseconds; 0 for no limit.
     pub row_timeout_ms: u64,
-    /// Further classes that scripts may use, or packages such as `java.text.*`.
+    /// Additional classes that scripts may use, or packages such as `java.text.*`.
     pub allow: Vec<String>,
-    /// Names of methods whose calls are removed where their value is not used.
+    /// Names of methods whose calls are removed where the result is not used.
     pub removed_calls: Vec<String>,
 }
 
 /// The source of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RuleSource {
-    /// Name of its file, or `script`.
+    /// Name of the file, or `script`.
     pub name: String,
     /// The source.
     pub text: String,
 }
 
-/// What is known about an operator after it was compiled.
+/// Properties of a compiled operator.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Registered {
     pub(crate) id: i32,
-    /// Names of fields in its source. They must be columns of the input where the batch has them.
+    /// Names of fields in the source. If the batch has such a column, it must be a column of the
+    /// input.
     pub fields: Vec<String>,
     /// Number of calls that were removed from the source.
     pub removed_calls: u64,
-    /// Number of calls that are resolved when they run.
+    /// Number of calls that are resolved at run time.
     pub dynamic_calls: u64,
 }
 
-/// What an operator did since it was registered.
+/// Statistics of an operator since it was registered.
 #[derive(Clone, Debug, Deserialize)]
 pub struct OperatorStats {
-    /// One per rule; one for a class.
+    /// Statistics of each rule; a class has one entry.
     pub rules: Vec<RuleStats>,
 }
 
-/// What a rule did.
+/// Statistics of a rule.
 #[derive(Clone, Debug, Deserialize)]
 pub struct RuleStats {
-    /// Its name.
+    /// Name of the rule.
     pub name: String,
-    /// Number of rows that it has transformed, failed ones included.
+    /// Number of transformed rows, including failed rows.
     pub rows: u64,
     /// Number of rows that failed.
     pub failures: u64,
-    /// Time that it took in nanoseconds.
+    /// Time of the rule in nanoseconds.
     pub ns: u64,
 }
 
-/// The answer of the JVM to a request that may fail.
+/// An answer of the JVM to a request that may fail.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub enum Answered<T> {
-    /// It failed.
+    /// The request failed.
     Fault {
-        /// What is wrong.
+        /// The error.
         error: Fault,
     },
-    /// What was asked for.
+    /// The result.
     Done(T),
 }
 
-/// What is wrong, and where.
+/// An error in a rule.
 #[derive(Deserialize)]
 pub struct Fault {
     /// What is wrong.
     pub message: String,
-    /// Name of the rule; `None` if it is not about one.
+    /// Name of the rule; `None` if the error does not concern a rule.
     pub rule: Option<String>,
-    /// Its line, counted from 1; 0 if unknown.
+    /// Line in the rule, counted from 1; 0 if unknown.
     pub line: u32,
-    /// Its column, counted from 1; 0 if unknown.
+    /// Column in the rule, counted from 1; 0 if unknown.
     pub column: u32,
 }
 
-/// An operator, ready to be called by any number of threads. Cheap to clone; the operator is removed
-/// when the last clone drops, and its classes are unloaded once its calls have ended.
+/// A registered operator, which any number of threads can call. Cheap to clone. The operator is
+/// removed when the last clone drops, and its classes are unloaded after its calls have ended.
 #[derive(Clone)]
 pub struct Operator(Arc<Handle>);
 
-/// An operator that is not kept by this reference.
+/// A weak reference to an operator.
 #[derive(Clone)]
 pub struct WeakOperator(Weak<Handle>);
 
@@ -130,7 +131,7 @@ struct Handle {
     registered: Registered,
 }
 
-/// Where an operator runs.
+/// The location of an operator.
 enum Place {
     /// In the JVM of this process.
     Inside { shared: Arc<Shared>, control: Control },
@@ -151,7 +152,7 @@ impl Operator {
         Ok(Operator::new(spec, Place::Inside { shared, control }, registered))
     }
 
-    /// Makes an operator of one that is registered in another process.
+    /// Creates the handle of an operator that is registered in another process.
     pub(crate) fn in_process(
         spec: &OperatorSpec,
         slot: Arc<Slot>,
@@ -165,28 +166,29 @@ impl Operator {
         Operator(Arc::new(Handle { place, rules, registered }))
     }
 
-    /// Returns a reference that does not keep the operator.
+    /// Returns a weak reference to the operator.
     pub fn downgrade(&self) -> WeakOperator {
         WeakOperator(Arc::downgrade(&self.0))
     }
 
-    /// Returns what is known since it was compiled.
+    /// Returns the properties of the compiled operator.
     pub fn registered(&self) -> &Registered {
         &self.0.registered
     }
 
     /// Transforms the selected rows of a batch.
     ///
-    /// In the JVM of this process, on the current thread, which is attached to it on its first call
-    /// and detached when it ends. Returns when Java does: an operator without a row timeout may take
-    /// any time, and the input stays borrowed until then.
+    /// In the JVM of this process, the call runs on the current thread, which is attached to the
+    /// JVM on its first call and detached when it ends. The function returns when Java does: an
+    /// operator without a row timeout may take any time, and the input stays borrowed until then.
     ///
-    /// In a separate process, on a thread of that. If it ends, the call is tried again once it
-    /// runs again, until [`Operator::let_go`]; at the deadline of the input it is ended.
+    /// In a separate process, the call runs on a thread of that process. If the process ends, the
+    /// call is repeated after the restart, until [`Operator::let_go`]. At the deadline of the
+    /// input, the process is ended.
     ///
     /// # Errors
-    /// The call failed as a whole, or the answer is invalid: nothing of the input has changed.
-    /// Rows that failed on their own are in [`Answer::failed`].
+    /// The call failed as a whole, or the answer is invalid: nothing has changed in the input. Rows
+    /// that failed individually are in [`Answer::failed`].
     pub fn call(&self, input: &Input<'_>) -> Result<Answer, CallError> {
         let Handle { place, rules, registered } = &*self.0;
         match place {
@@ -195,15 +197,15 @@ impl Operator {
         }
     }
 
-    /// Ends the calls that wait for a process that does not run: they fail. Others continue.
+    /// Makes calls fail that wait for a process that does not run. Other calls continue.
     pub fn let_go(&self) {
         if let Place::Process(slot) = &self.0.place {
             slot.let_go();
         }
     }
 
-    /// Returns what it did since it was registered, or its process was started. Runs on the current
-    /// thread, as a call does, and so never waits for a compiler.
+    /// Returns the statistics of the operator since it was registered, or since its process was
+    /// started. Calls Java on the current thread, so it never waits for a compiler.
     ///
     /// # Errors
     /// The thread cannot call Java, or Java threw an exception.
@@ -215,7 +217,7 @@ impl Operator {
     }
 }
 
-/// Compiles an operator in the JVM of this process; returns what Java says.
+/// Compiles an operator in the JVM of this process, and returns the answer of Java.
 pub(crate) fn ask_register(control: &Control, spec: Vec<u8>) -> Result<Vec<u8>, ControlError> {
     let register = move |bridge: &Bridge, env| bridge.register(env, &spec);
     control.ask(register, |bridge, env, late| {
@@ -225,7 +227,7 @@ pub(crate) fn ask_register(control: &Control, spec: Vec<u8>) -> Result<Vec<u8>, 
     })
 }
 
-/// Parses what Java says about a compilation.
+/// Parses the answer of Java to a registration.
 pub(crate) fn registered(answer: &[u8]) -> Result<Registered, RegisterError> {
     match serde_json::from_slice(answer).map_err(unreadable)? {
         Answered::Fault { error: Fault { message, rule, line, column } } => {
@@ -247,14 +249,14 @@ pub fn unreadable(error: serde_json::Error) -> ControlError {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // In a separate process, its slot does this.
+        // The slot removes an operator in a separate process.
         if let Place::Inside { control, .. } = &self.place {
             remove_later(control, self.registered.id);
         }
     }
 }
 
-/// Removes an operator from the JVM of this process at some time.
+/// Asks the control thread to remove an operator from the JVM of this process. Does not wait.
 pub(crate) fn remove_later(control: &Control, id: i32) {
     control.send(move |bridge, env| remove(bridge, env, id));
 }

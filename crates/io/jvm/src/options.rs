@@ -1,54 +1,54 @@
-//! The options of the JVM, and the arguments made of them.
+//! The options of the JVM, and its command line arguments.
 
 use crate::error::StartError;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Heap unless another size is configured.
+/// Default heap size in bytes.
 const HEAP_BYTES_DEFAULT: u64 = 256 << 20;
 
-/// Threads of collectors unless another number is configured.
+/// Default number of threads for collectors.
 pub const COLLECTORS_DEFAULT: usize = 16;
 
-/// Initial heap: it grows when it is needed.
+/// Initial heap size in bytes. The heap grows on demand.
 const HEAP_INITIAL_BYTES: u64 = 16 << 20;
 
-/// Stack of a Java thread: those of the JVM itself and of collectors; operators run on threads of
-/// the agent.
+/// Stack size of a Java thread in bytes, for threads of the JVM and of collectors. Operators run on
+/// threads of the agent.
 pub const STACK_BYTES: u64 = 512 << 10;
 
-/// Maximum bytes of classes: Groovy takes 40 MiB, each script some 100 KiB.
+/// Maximum bytes of classes. Groovy takes 40 MiB, and each script about 100 KiB.
 pub const METASPACE_BYTES: u64 = 96 << 20;
 
 /// Maximum bytes of compiled code.
 pub const CODE_CACHE_BYTES: u64 = 48 << 20;
 
-/// Maximum bytes of direct buffers: operators that read files or sockets use some.
+/// Maximum bytes of direct buffers, for operators that read files or sockets.
 pub const DIRECT_BYTES: u64 = 16 << 20;
 
-/// Versions that warn unless native access is permitted, and unless memory is accessed by address
-/// on purpose.
+/// First versions of Java that warn unless native access is permitted, and unless access to memory
+/// by address is permitted.
 const NATIVE_ACCESS_VERSION: u32 = 22;
 const MEMORY_ACCESS_VERSION: u32 = 23;
 
-/// How the JVM of the process is started.
+/// The options of a JVM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JvmOptions {
     /// Home of Java; `None` to search.
     pub home: Option<PathBuf>,
     /// Largest heap in bytes.
     pub heap_bytes: u64,
-    /// Further options of the JVM.
+    /// Additional options of the JVM.
     pub options: Vec<String>,
     /// Number of threads that call operators.
     pub threads: usize,
     /// Number of threads that call collectors.
     pub collectors: usize,
-    /// The jar with the operators' runtime; `None` to search beside the program.
+    /// Path of the jar with the runtime of the operators; `None` to search beside the program.
     pub jar: Option<PathBuf>,
-    /// Start also as root.
+    /// Whether the JVM may start in a process that runs as root.
     pub allow_root: bool,
-    /// The process has no other task, so that the JVM may end it.
+    /// Whether the process has no other task, so that the JVM may end the process.
     pub owns_process: bool,
 }
 
@@ -67,7 +67,7 @@ impl Default for JvmOptions {
     }
 }
 
-/// Beginnings of options that would break the agent, and what to do instead.
+/// Prefixes of options that would break the agent, with advice.
 const REFUSED: &[(&str, &str)] = &[
     ("-Djava.class.path=", CLASS_PATH),
     ("-cp", CLASS_PATH),
@@ -106,10 +106,10 @@ const AGENT: &str = "a Java agent that cannot be loaded would end the process";
 const ONE_BY_ONE: &str = "write the options themselves";
 
 impl JvmOptions {
-    /// Checks the options without starting anything.
+    /// Checks the options without starting a JVM.
     ///
     /// # Errors
-    /// An option of the JVM would break the agent, or has no valid form.
+    /// An option of the JVM would break the agent, or is malformed.
     pub fn check(&self) -> Result<(), StartError> {
         let advice = |option: &String| {
             let advice = advice(option).filter(|of| !self.owns_process || *of != ENDS_AGENT)?;
@@ -131,9 +131,9 @@ impl JvmOptions {
             format!("-XX:MaxMetaspaceSize={METASPACE_BYTES}"),
             format!("-XX:ReservedCodeCacheSize={CODE_CACHE_BYTES}"),
             format!("-XX:MaxDirectMemorySize={DIRECT_BYTES}"),
-            // A file of counters in /tmp, written at each collection.
+            // This disables a file of counters in /tmp that the JVM writes at each collection.
             "-XX:-UsePerfData".to_owned(),
-            // By default, only the fourth collection in a row returns all memory.
+            // By default, only the fourth collection in a row returns all memory to the system.
             "-XX:-ShrinkHeapInSteps".to_owned(),
             "-Dfile.encoding=UTF-8".to_owned(),
             "-Djava.awt.headless=true".to_owned(),
@@ -142,7 +142,7 @@ impl JvmOptions {
             arguments.push("-XX:+UseSerialGC".to_owned());
         }
         if self.options.iter().any(|option| option == "-XX:+UseZGC") {
-            // It returns memory that is unused for this long, by default for five minutes.
+            // ZGC returns memory that is unused for this time; the default is five minutes.
             arguments.push("-XX:ZUncommitDelay=1".to_owned());
         }
         if version >= NATIVE_ACCESS_VERSION {
@@ -160,14 +160,14 @@ impl JvmOptions {
         self.options.iter().rev().find_map(|option| size(option.strip_prefix(name)?))
     }
 
-    /// Returns whether a collector other than the serial one is chosen.
+    /// Returns whether the options select a garbage collector other than the serial one.
     pub(crate) fn has_concurrent_collector(&self) -> bool {
         let is_other = |option: &String| is_collector(option) && option != "-XX:+UseSerialGC";
         self.options.iter().any(is_other)
     }
 }
 
-/// Returns what to do instead of using an option, or `None` if it can be used.
+/// Returns what to do instead of using an option; `None` if the option can be used.
 fn advice(option: &str) -> Option<&'static str> {
     let refused = REFUSED.iter().find(|(start, _)| option.starts_with(start));
     refused.map(|(_, advice)| *advice).or_else(|| malformed(option))
@@ -195,7 +195,7 @@ fn is_collector(option: &str) -> bool {
     option.starts_with("-XX:+Use") && option.ends_with("GC")
 }
 
-/// Parses a size as the JVM does: `96m`.
+/// Parses a size like the JVM does, such as `96m`.
 fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {

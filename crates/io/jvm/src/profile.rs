@@ -1,8 +1,9 @@
 //! Java frames in the profiles of this process.
 //!
-//! `AsyncGetCallTrace`, a function that HotSpot has for profilers, walks the Java frames of the calling
-//! thread in a signal handler. It knows methods by ids, which exist only if they were asked for before:
-//! so they are at the start of a profile, and for each class that is loaded meanwhile.
+//! `AsyncGetCallTrace`, a function that HotSpot provides for profilers, walks the Java frames of
+//! the calling thread in a signal handler. It identifies methods by ids, which exist only if they
+//! were requested before. The profile therefore requests them at its start, and for each class that
+//! is loaded meanwhile.
 
 use crate::jni::{Env, Vm};
 use crate::jvmti::Jvmti;
@@ -17,34 +18,34 @@ use std::sync::OnceLock;
 /// Maximum number of Java frames of a stack.
 const FRAMES_MAX: usize = 96;
 
-/// Bytes of a stack that a walk needs: the JVM holds maps of all registers, of some KB each.
+/// Stack space that a walk needs, in bytes: the JVM holds maps of all registers, of some KB each.
 const WALK_BYTES: usize = 32 << 10;
 
-/// Name of the profile's thread in the JVM.
+/// Name of the profiler thread in the JVM.
 const THREAD: &str = "profiler";
 
-/// A frame, as HotSpot writes it.
+/// A frame as HotSpot writes it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CallFrame {
-    /// Index of the byte code, or a negative number.
+    /// Index of the bytecode, or a negative number.
     location: jint,
     method: jmethodID,
 }
 
-/// A stack, as HotSpot writes it.
+/// A stack as HotSpot writes it.
 #[repr(C)]
 pub struct CallTrace {
     env: *mut JNIEnv,
-    /// Number of frames; 0 or less without Java frames or if they cannot be walked now.
+    /// Number of frames; 0 or less if there are no Java frames, or if they cannot be walked now.
     count: jint,
     frames: *mut CallFrame,
 }
 
-/// `AsyncGetCallTrace`.
+/// Type of the function `AsyncGetCallTrace`.
 pub type AsyncGetCallTrace = unsafe extern "C" fn(*mut CallTrace, jint, *mut c_void);
 
-/// The JVM of the process, for profiles.
+/// The JVM of the process as a provider of Java frames for profiles.
 struct JavaFrames {
     vm: Vm,
     walk: AsyncGetCallTrace,
@@ -53,7 +54,7 @@ struct JavaFrames {
 
 static FRAMES: OnceLock<JavaFrames> = OnceLock::new();
 
-/// Lets profiles of this process have Java frames. The current thread is attached.
+/// Enables Java frames in profiles of this process. The current thread must be attached.
 pub fn offer(vm: Vm, walk: Option<AsyncGetCallTrace>) {
     let frames = walk.zip(Jvmti::new(vm)).map(|(walk, jvmti)| JavaFrames { vm, walk, jvmti });
     match frames {
@@ -63,8 +64,8 @@ pub fn offer(vm: Vm, walk: Option<AsyncGetCallTrace>) {
 }
 
 impl JavaFrames {
-    /// Runs a function on this thread, which is attached meanwhile. Logs an error, which is a code of JNI
-    /// or JVMTI.
+    /// Runs a function on this thread, which is attached meanwhile. Logs an error, which is a code
+    /// of JNI or JVMTI.
     fn attached<T>(&self, what: &str, run: impl FnOnce(Env) -> Result<T, jint>) -> Option<T> {
         let result = self.vm.attach(THREAD).and_then(|env| {
             let result = run(env);
@@ -122,10 +123,11 @@ impl JavaFrames {
     }
 }
 
-/// Writes the Java frames of the calling thread; returns how many. Its frame is large.
+/// Writes the Java frames of the calling thread, and returns their number. The stack frame of this
+/// function is large.
 ///
 /// # Safety
-/// The environment is that of this thread, and the context that of a signal handler on it.
+/// The environment belongs to this thread, and the context to a signal handler on this thread.
 #[inline(never)]
 unsafe fn walk(
     walk: AsyncGetCallTrace,

@@ -1,4 +1,4 @@
-//! What a JVM says of the past, as recorded events: its garbage collections, and the calls of
+//! Past activity that a JVM reports, as recorded events: garbage collections, and calls of
 //! collectors that have ended.
 
 use crate::error::CallError;
@@ -8,23 +8,23 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// Maximum number of events of a kind in an answer: those of `RecentCollections` and
-/// `CollectorPool` are at most as many. What a child says may be more.
+/// Maximum number of events of a kind in an answer. `RecentCollections` and `CollectorPool` report
+/// at most this number, but an untrusted child may report more.
 const EVENTS_MAX: usize = 1024;
 
-/// An answer with what has ended since the one before.
+/// An answer with the activity since the previous answer.
 #[derive(Deserialize)]
 struct Answer<T> {
     #[serde(flatten)]
     rest: T,
     #[serde(default)]
     recent_collections: Vec<Collection>,
-    /// Collections that are not among them.
+    /// Number of collections that are omitted.
     #[serde(default)]
     omitted_collections: u64,
     #[serde(default)]
     recent_calls: Vec<Call>,
-    /// Calls that are not among them.
+    /// Number of calls that are omitted.
     #[serde(default)]
     omitted_calls: u64,
 }
@@ -51,7 +51,8 @@ struct Call {
     outcome: String,
 }
 
-/// Parses an answer of a JVM, that of a separate process by its name, and records the events in it.
+/// Parses an answer of a JVM and records the events in it. `process` is the name of a separate
+/// process; `None` for the JVM inside the agent.
 pub fn recorded<T: DeserializeOwned>(
     process: Option<&str>,
     answer: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Writes a request, in memory that a worker reuses.
+//! Writes a request into memory that a worker reuses.
 
 use crate::input::{Input, InputSegment};
 use crate::layout;
@@ -9,13 +9,13 @@ const COLUMN_WORDS: usize = layout::COLUMN_WORDS as usize;
 const SEGMENT_WORDS: usize = layout::SEGMENT_WORDS as usize;
 const CONSTANT_WORDS: usize = layout::CONSTANT_WORDS as usize;
 
-/// The words of a request; Java changes those of the buffer when it grows.
+/// The words of a request. Java changes the words of the buffer when the buffer grows.
 #[derive(Default)]
 pub struct Request {
     words: [Cell<i64>; REQUEST_WORDS],
 }
 
-/// The tables that a request refers to.
+/// The tables to which a request refers.
 #[derive(Default)]
 pub struct Tables {
     columns: Vec<[i64; COLUMN_WORDS]>,
@@ -29,7 +29,7 @@ fn address<T>(slice: &[T]) -> i64 {
 }
 
 impl Request {
-    /// Returns its address.
+    /// Returns the address of the request.
     pub fn address(&self) -> i64 {
         self.words.as_ptr() as i64
     }
@@ -38,7 +38,7 @@ impl Request {
         self.words[word as usize].set(value);
     }
 
-    /// Describes an input. The tables must stay as they are during the call.
+    /// Describes an input. The tables must not change during the call.
     pub fn write(&self, input: &Input<'_>, tables: &mut Tables) {
         tables.fill(input);
         self.set(layout::REQUEST_BLOCK, address(input.block));
@@ -55,7 +55,7 @@ impl Request {
         self.set(layout::REQUEST_CALL, self.address());
     }
 
-    /// Says where the buffer is, and its size.
+    /// Sets the address and the size of the buffer.
     pub fn set_buffer(&self, (address, len): (usize, usize)) {
         self.set(layout::REQUEST_OUT, address as i64);
         self.set(layout::REQUEST_OUT_BYTES, len as i64);
@@ -100,7 +100,7 @@ mod tests {
     use crate::input::InputColumn;
     use millstream_columns as columns;
 
-    /// Reads a word of a table the way Java does.
+    /// Reads a word of a table like Java does.
     fn read(address: i64, word: i64) -> i64 {
         let at = address as usize + word as usize * 8;
         // SAFETY: the tests read words of tables that they have just written.

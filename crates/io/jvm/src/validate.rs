@@ -1,6 +1,6 @@
-//! Checks an answer, which foreign code has written, and makes columns of it.
+//! Checks an answer, which foreign code has written, and creates columns from it.
 //!
-//! Everything here reads from slices: no offset or length of an answer can lead out of its buffer.
+//! All code here reads from slices, so no offset or length in an answer can lead out of its buffer.
 
 use crate::answer::{ChangedColumn, ColumnPlace, FailureReason, RowFailure};
 use crate::content::{is_array, is_escaped, is_float, is_int, is_object, is_time};
@@ -16,8 +16,8 @@ const ROW_BYTES: usize = 4;
 const UNCHANGED: u64 = layout::CELL_UNCHANGED as u64;
 const TIMESTAMP: &str = "timestamp";
 
-/// The kinds that a value of an answer can have, by number. Members without a column stay as they
-/// are.
+/// The kinds that a value in an answer can have, by number. Members without a column stay
+/// unchanged.
 const KINDS: [Option<Kind>; 16] = [
     Some(Kind::Absent),
     Some(Kind::Null),
@@ -43,12 +43,12 @@ fn require(is_right: bool, fault: &'static str) -> Checked<()> {
     if is_right { Ok(()) } else { Err(CallError::Invalid(fault)) }
 }
 
-/// An answer whose contents are right.
+/// An answer with valid contents.
 #[derive(Debug)]
 pub struct Parsed {
     /// Number of bytes at the start of the buffer that hold values.
     pub value_bytes: usize,
-    /// Bytes that belong behind these values: cells refer to them.
+    /// Bytes to append after these values, because cells refer to them.
     pub kept: Vec<u8>,
     pub columns: Vec<ChangedColumn>,
     pub emitted: Vec<u32>,
@@ -59,7 +59,7 @@ pub struct Parsed {
 /// Parses the answer at an offset of the buffer.
 ///
 /// # Errors
-/// Something in it breaks the contract of `layout.rs`.
+/// A part of the answer violates the contract of `layout.rs`.
 pub fn parse(buffer: &[u8], offset: i64, input: &Input<'_>, rules: usize) -> Checked<Parsed> {
     let memory = Memory(buffer);
     let answer = memory.words(offset, 1, layout::ANSWER_WORDS)?;
@@ -153,14 +153,15 @@ fn parse_failures(memory: Memory<'_>, answer: &[u8], rules: usize) -> Checked<Ve
     let texts: i64 = entries(words, layout::FAILED_WORDS)
         .map(|entry| word(entry, layout::FAILED_MESSAGE_BYTES).max(0))
         .fold(0, i64::saturating_add);
-    // Failures that share their message would take more memory than the buffer has.
+    // Failures that shared a message could take more memory than the buffer has.
     require(texts <= memory.0.len() as i64, "more messages than the buffer can hold")?;
     let mut message: Arc<str> = Arc::from("");
     let parse = |entry| parse_failure(memory, entry, rules, &mut message);
     entries(words, layout::FAILED_WORDS).map(parse).collect()
 }
 
-/// Parses a failure. `message` is that of the one before, and becomes that of this one.
+/// Parses a failure. `message` is the message of the previous failure, and is replaced by the
+/// message of this one.
 fn parse_failure(
     memory: Memory<'_>,
     entry: &[u8],
@@ -192,7 +193,7 @@ fn reason(number: i64) -> Checked<FailureReason> {
     })
 }
 
-/// Checks that nothing happened to failed rows.
+/// Checks that failed rows were not changed, dropped or used for emitted events.
 fn check_failed(
     failed: &[RowFailure],
     input: &Input<'_>,
@@ -222,7 +223,7 @@ impl<'a> ColumnParser<'a> {
         let (offset, count) =
             (word(answer, layout::ANSWER_CHANGED), word(answer, layout::ANSWER_CHANGED_LEN));
         let words = self.memory.words(offset, count, layout::CHANGED_WORDS)?;
-        // Columns that share their cells would take more memory than the buffer has.
+        // Columns that shared their cells could take more memory than the buffer has.
         let cells_bytes = (self.input.rows + self.emitted.len()).saturating_mul(WORD_BYTES);
         let names = entries(words, layout::CHANGED_WORDS)
             .map(|entry| word(entry, layout::CHANGED_NAME_BYTES).max(0))
@@ -263,7 +264,7 @@ impl<'a> ColumnParser<'a> {
         Ok(ColumnPlace::New(name.into()))
     }
 
-    /// Checks that rows are unchanged that were not selected, or have failed.
+    /// Checks that rows are unchanged if they were not selected or have failed.
     fn check_unchanged(&self, cells: &[[u8; WORD_BYTES]]) -> Checked<()> {
         let is_unchanged = |cell: &[u8; WORD_BYTES]| u64::from_ne_bytes(*cell) == UNCHANGED;
         if self.input.selected.len() < self.input.rows {
@@ -333,7 +334,8 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Checks a changed cell. `old` is that of the input in this place, whose contents are right.
+    /// Checks a changed cell. `old` is the cell of the input at the same place, whose contents are
+    /// valid.
     #[inline(always)]
     fn cell(&self, raw: u64, old: Cell) -> Checked<Cell> {
         let (start, len) = (
@@ -354,7 +356,7 @@ impl Check<'_> {
     }
 }
 
-/// Returns whether a value has the form of its kind.
+/// Returns whether a value has the form that its kind requires.
 fn fits(kind: Kind, bytes: &[u8]) -> bool {
     match kind {
         Kind::Absent | Kind::Null | Kind::False | Kind::True => bytes.is_empty(),
@@ -369,13 +371,13 @@ fn fits(kind: Kind, bytes: &[u8]) -> bool {
     }
 }
 
-/// Moves unchanged values of a column into the buffer of the changed ones.
+/// Moves unchanged values of a column into the buffer of the changed values.
 struct Keep<'a> {
-    /// Offset of `kept` in that buffer.
+    /// Offset of `kept` in this buffer.
     base: usize,
     own: &'a [u8],
     kept: &'a mut Vec<u8>,
-    /// The last value: equal cells in a row share theirs.
+    /// The last value, because equal cells in consecutive rows share it.
     last: (Cell, Cell),
 }
 
@@ -384,7 +386,7 @@ impl<'a> Keep<'a> {
         Keep { base, own: column.own, kept, last: (Cell::ABSENT, Cell::ABSENT) }
     }
 
-    /// Returns a cell with the value of this one in the new buffer.
+    /// Returns a cell that refers to the same value in the new buffer.
     #[inline(always)]
     fn keep(&mut self, old: Cell) -> Checked<Cell> {
         if !old.is_own() {

@@ -1,4 +1,5 @@
-//! A thread that calls operators: attached to the JVM on its first call, detached when it ends.
+//! A thread that calls operators. It is attached to the JVM on its first call, and detached when it
+//! ends.
 
 use crate::answer::Answer;
 use crate::bridge::Bridge;
@@ -17,17 +18,17 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes of an answer's own words.
+/// Size of the words of an answer, in bytes.
 pub const ANSWER_BYTES: usize = layout::ANSWER_WORDS as usize * size_of::<i64>();
 
-/// What every worker needs.
+/// State that all workers share.
 pub struct Shared {
     pub vm: Vm,
     pub bridge: Arc<Bridge>,
     pub pool: Arc<Pool>,
 }
 
-/// What a call shares with `grow`, which Java calls in the middle of it.
+/// State that a call shares with `grow`, which Java calls during the call.
 struct Call {
     request: Request,
     buffer: RefCell<Buffer>,
@@ -41,7 +42,7 @@ impl Call {
         Call { request, buffer, bytes_max: Cell::new(0) }
     }
 
-    /// Tells the request where to write.
+    /// Sets the buffer of the request.
     fn set_buffer(&self, (address, len): (usize, usize)) {
         self.request.set_buffer((address, len.min(self.bytes_max.get())));
     }
@@ -51,12 +52,12 @@ impl Call {
 struct Worker {
     shared: Arc<Shared>,
     env: Env,
-    /// Its context in Java.
+    /// Context of the thread in Java.
     context: Global,
     call: Box<Call>,
     tables: Tables,
-    /// For profiles: that of the standard library is too small to walk Java frames. `None` if there is no
-    /// memory for it.
+    /// Signal stack for profiles, because the stack of the standard library is too small to walk
+    /// Java frames. `None` if there is no memory for it.
     _signal_stack: Option<SignalStack>,
 }
 
@@ -69,7 +70,7 @@ thread_local! {
 /// Runs an operator on the current thread.
 ///
 /// # Errors
-/// The call failed as a whole, or its answer is invalid.
+/// The call failed as a whole, or the answer is invalid.
 pub fn call(
     shared: &Arc<Shared>,
     operator: i32,
@@ -83,14 +84,14 @@ pub fn call(
     Ok(answer)
 }
 
-/// Runs an operator on the request at an address, whose buffer has its largest size: it cannot grow.
+/// Runs an operator on the request at an address. The buffer has its maximum size and cannot grow.
 /// Returns the offset of the answer.
 ///
 /// # Errors
 /// The call failed as a whole.
 ///
 /// # Safety
-/// The request and everything in it is valid during the call.
+/// The request and all data in it are valid during the call.
 pub unsafe fn call_at(shared: &Arc<Shared>, operator: i32, request: i64) -> Result<i64, CallError> {
     // SAFETY: as the caller promises.
     with(shared, |worker| unsafe { worker.apply_at(operator, request) })
@@ -108,7 +109,7 @@ pub fn noop(shared: &Arc<Shared>, count: u64) -> Result<(), CallError> {
     })
 }
 
-/// Reads what an operator did.
+/// Reads the statistics of an operator.
 ///
 /// # Errors
 /// The thread cannot be attached, or Java threw an exception.
@@ -116,32 +117,32 @@ pub fn stats(shared: &Arc<Shared>, operator: i32) -> Result<Vec<u8>, CallError> 
     with(shared, |worker| worker.shared.bridge.stats(worker.env, operator).map_err(exception))
 }
 
-/// Reads numbers about the JVM.
+/// Reads the statistics of the JVM.
 ///
 /// # Errors
-/// As of [`stats`].
+/// See [`stats`].
 pub fn process(shared: &Arc<Shared>) -> Result<Vec<u8>, CallError> {
     with(shared, |worker| worker.shared.bridge.process(worker.env).map_err(exception))
 }
 
-/// Collects and returns memory to the system, or lets the heap keep what its options say again.
-/// Returns the numbers about the heap after that.
+/// Collects garbage and returns memory to the system, or lets the heap keep as much memory as its
+/// options allow. Returns the size of the heap afterwards.
 ///
 /// # Errors
-/// As of [`stats`].
+/// See [`stats`].
 pub fn heap(shared: &Arc<Shared>, is_tight: bool) -> Result<Vec<u8>, CallError> {
     with(shared, |worker| worker.shared.bridge.heap(worker.env, is_tight).map_err(exception))
 }
 
-/// Reads what the collectors did.
+/// Reads the statistics of the collectors.
 ///
 /// # Errors
-/// As of [`stats`].
+/// See [`stats`].
 pub fn collector_stats(shared: &Arc<Shared>) -> Result<Vec<u8>, CallError> {
     with(shared, |worker| worker.shared.bridge.collector_stats(worker.env).map_err(exception))
 }
 
-/// Attaches the thread if necessary, and uses its worker.
+/// Attaches the thread if necessary, and runs a function with its worker.
 fn with<T>(
     shared: &Arc<Shared>,
     run: impl FnOnce(&mut Worker) -> Result<T, CallError>,
@@ -194,7 +195,7 @@ impl Worker {
         let mut buffer = self.call.buffer.borrow_mut();
         let answer = offset.and_then(|offset| answer(&mut buffer, offset, input, rules));
         if answer.is_err() {
-            // What it has written is of no use, and of unknown size.
+            // The contents are of no use, and their size is unknown.
             buffer.note_written(usize::MAX);
             buffer.shrink();
         }
@@ -214,7 +215,7 @@ impl Worker {
     /// Calls Java with the request at an address, and returns the offset of the answer.
     ///
     /// # Safety
-    /// The request and everything in it is valid during the call.
+    /// The request and all data in it are valid during the call.
     #[inline(always)]
     unsafe fn apply_at(&self, operator: i32, request: i64) -> Result<i64, CallError> {
         let bridge = &self.shared.bridge;
@@ -240,7 +241,7 @@ fn answer(
     rules: usize,
 ) -> Result<Answer, CallError> {
     let parsed = validate::parse(buffer.bytes(), offset, input, rules)?;
-    // The answer is the last that Java writes.
+    // Java writes the answer after everything else.
     buffer.note_written(offset as usize + ANSWER_BYTES);
     taken(buffer, parsed)
 }
@@ -273,10 +274,10 @@ impl Drop for Worker {
     }
 }
 
-/// `Bridge.grow`: enlarges the buffer of the call that runs on this thread to at least `needed`
-/// bytes, tells the request, and returns its address; 0 if there is no memory.
+/// Native method `Bridge.grow`: enlarges the buffer of the call that runs on this thread to at
+/// least `needed` bytes, updates the request, and returns the address; 0 if there is no memory.
 ///
-/// The handle is only compared: Java code that calls this with any number does no harm.
+/// The handle is only compared, so a call by Java code with any other number does no harm.
 pub extern "system" fn grow(
     _env: *mut JNIEnv,
     _class: jclass,

@@ -1,4 +1,4 @@
-//! What operators can do.
+//! Features of operators.
 
 use crate::support::{Batch, Mode, jvm, mode, operator, options, process_options, spec};
 use millstream_columns::Kind;

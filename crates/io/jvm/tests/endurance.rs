@@ -1,4 +1,4 @@
-//! What must not grow.
+//! Memory and classes that must not grow with the number of calls.
 
 use crate::support::{Batch, jvm, operator};
 use millstream_jvm::{JvmStats, Operator};
@@ -11,13 +11,13 @@ use std::time::Duration;
 /// Calls of an operator.
 const CALLS: TestSize = TestSize { gate: 100_000, long: 2_000_000 };
 
-/// Operators that replace another.
+/// Number of operators that replace another one.
 const REPLACED: TestSize = TestSize { gate: 300, long: 6000 };
 
-/// Returns numbers after a full collection, which also unloads classes.
+/// Returns statistics after a full collection, which also unloads classes.
 fn collected() -> JvmStats {
     let operator = operator();
-    // What is only weakly reachable may take two of them.
+    // Two collections may be necessary to free weakly reachable objects.
     Batch::new(&["collect", "collect"]).call(&operator);
     jvm().stats().unwrap()
 }
@@ -34,7 +34,7 @@ fn calls_leave_nothing_behind() {
     let before = collected();
     call(CALLS.count());
     let after = collected();
-    // A reference per call would keep 100,000 objects of 16 bytes at least.
+    // One reference per call would keep 100,000 objects of at least 16 bytes.
     assert!(after.heap_used < before.heap_used + (1 << 20), "{before:?}, {after:?}");
 }
 
@@ -47,7 +47,7 @@ fn operators_that_are_replaced_under_load_are_unloaded() {
     let before = collected();
     replace(REPLACED.count());
     let after = collected();
-    // The classes of the JDK that are loaded meanwhile are less than a class per operator.
+    // The JDK loads fewer classes meanwhile than one class per operator.
     assert!(after.classes < before.classes + 100, "{before:?}, {after:?}");
     assert!(after.heap_used < before.heap_used + (2 << 20), "{before:?}, {after:?}");
     assert!(after.non_heap_used < before.non_heap_used + (8 << 20), "{before:?}, {after:?}");

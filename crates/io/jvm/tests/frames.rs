@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time after which a condition fails, generous for a busy host.
+/// Time after which a condition fails, sufficient for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// CPU time during which profiles are taken while classes come and go: two to three thousand samples.
@@ -38,13 +38,14 @@ fn is_java(address: u64) -> bool {
     MethodAddress::of(address).is_some()
 }
 
-/// Samples of a thread.
+/// Number of samples of a thread.
 #[derive(Debug, Default)]
 struct Samples {
     all: u64,
-    /// Those with the method.
+    /// Samples with the method.
     found: u64,
-    /// Those of the component, with the method, the Rust functions that have called it, and their callers.
+    /// Samples of the component with the method, the Rust functions that called it, and their
+    /// callers.
     whole: u64,
 }
 
@@ -93,7 +94,7 @@ fn allocations_are_those_of_the_operator() {
     let interval = Duration::from_millis(10);
     let settings = Settings { event: Event::Alloc, interval, buffer_bytes: 1 << 20 };
     let session = millstream_profiler::start(settings).unwrap();
-    // The JVM samples from the next round on.
+    // The JVM starts to sample in the next round.
     thread::sleep(Duration::from_millis(500));
     let allocating = thread::Builder::new().name("allocating".to_owned()).spawn(move || {
         let _entered = Component::named("allocating").enter();

@@ -1,9 +1,9 @@
-//! Operators that exhaust what they can get.
+//! Operators that exhaust resources.
 
 use crate::support::{Batch, Mode, jvm, mode, operator, options, spec};
 use millstream_jvm::{FailureReason, JvmMemory, Operator, OperatorSpec};
 
-/// Returns the reason why one row of three fails; the others must not.
+/// Returns the reason why one of three rows fails. The other rows must not fail.
 fn reason(operator: &Operator, command: &str) -> FailureReason {
     let mut batch = Batch::new(&["change a", command, "change b"]);
     batch.own_column("value", &[b"x", b"y", b"z"]);
@@ -22,7 +22,7 @@ fn a_deep_recursion_fails_its_row() {
     for _ in 0..20 {
         assert_eq!(reason(&operator, "recurse"), FailureReason::StackOverflow);
     }
-    // Also on threads that the agent has made, with their size of the stack.
+    // The same on a thread of the agent, which has a different stack size.
     let call = move || assert_eq!(reason(&operator, "recurse"), FailureReason::StackOverflow);
     std::thread::Builder::new().stack_size(1 << 20).spawn(call).unwrap().join().unwrap();
 }
@@ -41,7 +41,7 @@ fn exhausted_memory_fails_its_row() {
 #[test]
 #[ignore = "run by every_java"]
 fn a_row_that_takes_too_long_fails() {
-    // Long enough for the other rows on a busy machine.
+    // The timeout is long enough for the other rows on a busy machine.
     let operator = jvm().register(&OperatorSpec { row_timeout_ms: 1000, ..spec() }).unwrap();
     assert_eq!(reason(&operator, "sleep"), FailureReason::Timeout);
 }
@@ -61,7 +61,7 @@ fn a_value_that_exceeds_the_heap_fails_its_row() {
     assert_eq!(reason(&operator, "size 200000000"), FailureReason::OutOfMemory);
 }
 
-/// Returns the most memory that this process ever had, in bytes.
+/// Returns the peak memory of this process in bytes.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -71,7 +71,7 @@ fn peak_bytes() -> u64 {
 #[test]
 #[ignore = "run by every_java"]
 fn the_memory_stays_within_what_was_declared() {
-    // What it measures is the memory of this process.
+    // The test measures the memory of this process.
     if mode() == Mode::Process {
         return;
     }

@@ -1,8 +1,8 @@
 //! Tests with a real JVM.
 //!
-//! A process can have only one JVM. So the tests of all modules but `every_java` are ignored
-//! by default; those of `every_java` run this binary again for each installed Java, with the tests
-//! of one of these modules.
+//! A process can have only one JVM. The tests of all modules except `every_java` are therefore
+//! ignored by default. The tests of `every_java` run this binary again for each installed Java,
+//! with the tests of one of these modules.
 
 mod cases;
 mod endurance;

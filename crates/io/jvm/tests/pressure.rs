@@ -4,7 +4,8 @@ use crate::support::{Batch, operator, options};
 use millstream_jvm::{HeapSize, Jvm};
 use std::time::{Duration, Instant};
 
-/// Longest time until a collector has returned memory: some do it on another thread.
+/// Maximum time until a garbage collector has returned memory. Some collectors return it on another
+/// thread.
 const RETURN_TIME: Duration = Duration::from_secs(20);
 
 /// Returns the JVM inside this process.
@@ -12,7 +13,7 @@ fn jvm() -> Jvm {
     Jvm::start(&options()).unwrap()
 }
 
-/// Fills the heap with what is not used any more; returns the bytes that are backed by memory.
+/// Fills the heap with garbage, and returns the bytes that are backed by memory.
 fn fill() -> u64 {
     Batch::new(&["garbage"]).call(&operator());
     jvm().stats().unwrap().heap_committed
@@ -37,7 +38,7 @@ fn a_tight_heap_returns_memory_and_a_relaxed_one_keeps_it() {
     assert!(fill() > tight.committed, "it grows again");
 }
 
-/// Options of the user may disable what the agent asks for.
+/// Options of the user may disable the collections that the agent requests.
 #[test]
 #[ignore = "run by every_java"]
 fn ignoring_a_request_to_collect_is_seen() {

@@ -1,8 +1,8 @@
-//! A JVM in a separate process, which ends in every way there is.
+//! A JVM in a separate process that ends in different ways.
 
 use millstream_jvm::serve_process;
 
-/// What the agent starts: see `support::process_options`.
+/// Runs a child; see `support::process_options`.
 #[test]
 #[ignore = "run by the tests of this module"]
 fn serves() {
@@ -58,7 +58,7 @@ mod tests {
         process().state().restarts
     }
 
-    /// Calls an operator, and checks that it has done what it should.
+    /// Calls an operator, and checks the result.
     fn check(operator: &Operator, argument: &str) {
         let message = format!("change {argument}");
         let mut batch = Batch::new(&[message.as_str(), "keep", "drop"]);
@@ -111,7 +111,7 @@ mod tests {
                 thread::sleep(Duration::from_millis(700));
                 let killed = pid();
                 send(Signal::KILL);
-                // The next child takes long to start on a busy machine.
+                // The next child may start slowly on a busy machine.
                 while pid() == killed {
                     thread::sleep(Duration::from_millis(1));
                 }
@@ -144,7 +144,8 @@ mod tests {
         check(&operator, "after");
     }
 
-    /// Its classes come from the first child: the compiler alone has thousands.
+    /// The classes of the script come from the first child. The compiler alone has thousands of
+    /// classes.
     #[test]
     #[ignore = "run by every_java"]
     fn a_script_is_not_compiled_again_in_the_next_child() {
@@ -240,7 +241,7 @@ mod tests {
             operator.let_go();
             let error = call.join().unwrap().unwrap_err();
             assert!(error.to_string().contains("operators.jar"), "{error}");
-            // Once it can start, calls succeed.
+            // Calls succeed after the process can start.
             let call = scope.spawn(|| check(&operator, "after"));
             std::fs::copy(options().jar.unwrap(), &jar).unwrap();
             call.join().unwrap();
@@ -289,11 +290,11 @@ mod tests {
         own.open_files = Some(200);
         let is_root = rustix::process::geteuid().is_root();
         own.user = is_root.then(|| "nobody".to_owned());
-        // A descriptor that is inherited by mistake.
+        // A descriptor that the child inherits by mistake.
         let leaked = std::fs::File::open("/etc/hostname").unwrap();
         rustix::io::fcntl_setfd(&leaked, rustix::io::FdFlags::empty()).unwrap();
         let process = JvmProcess::open("limited", &own);
-        // The user may not be able to read what this user has built.
+        // The new user may be unable to read the files that this user has built.
         let Ok(process) = process else { return eprintln!("{:?}", process.err()) };
         let pid = process.state().pid.unwrap();
         let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap();
@@ -311,7 +312,8 @@ mod tests {
             files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok()).collect();
         assert!(!targets.contains(&"/etc/hostname".into()), "{targets:?}");
         if is_root {
-            // Those of the JVM: in the agent's program, all threads begin behind the change.
+            // Checks the threads of the JVM. In the agent's program, all threads start after the
+            // change.
             let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
             let of = |thread: std::io::Result<std::fs::DirEntry>, name: &str| {
                 std::fs::read_to_string(thread.unwrap().path().join(name)).unwrap()
@@ -328,7 +330,7 @@ mod tests {
     fn without_descriptors_calls_fail_and_then_succeed() {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let operator = operator();
-        // A new child has no connections yet; that of this call gets little memory.
+        // A new child has no connections yet. The connection of this call gets little memory.
         send(Signal::KILL);
         let mut small = Batch::new(&["keep"]);
         small.output_bytes_max = 1 << 20;

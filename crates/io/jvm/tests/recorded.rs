@@ -1,4 +1,4 @@
-//! What JVMs say of the past is recorded.
+//! Events about the past activity of JVMs.
 
 use crate::support::{Java, Mode, jvm, mode, options};
 use millstream_jvm::{Chunk, Collector, CollectorSpec, Deliver, RuleSource, Taken};
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 const RECORDING_BYTES: u64 = 4 << 20;
 
-/// Longest time until an event is recorded, generous for a busy host.
+/// Maximum time until an event is recorded, sufficient for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How much earlier an event may seem to begin: Java has the time in milliseconds.
+/// Maximum time by which an event may seem to begin too early, because Java provides milliseconds.
 const INEXACT: Duration = Duration::from_millis(10);
 
-/// A recorded event: values of its fields in their order, numbers and texts.
+/// A recorded event: numbers and texts of its fields, in order.
 #[derive(Debug)]
 struct Recorded {
     start_ticks: u64,
@@ -55,7 +55,7 @@ fn recorded(kind: EventKind) -> Vec<Recorded> {
     found
 }
 
-/// Asks the JVM until there is an event; returns it.
+/// Asks the JVM until the event is recorded, and returns it.
 fn wait_for(
     kind: EventKind,
     ask: impl Fn(&Java),
@@ -73,7 +73,7 @@ fn wait_for(
     }
 }
 
-/// Collects, and checks the event of that, which is recorded by `ask`.
+/// Collects garbage, and checks the event that `ask` records.
 fn check_collection(ask: impl Fn(&Java)) {
     start();
     let java = jvm();
@@ -120,7 +120,7 @@ impl Deliver for Sink {
     }
 }
 
-/// Begins to call a script once an hour.
+/// Starts to call a script once an hour.
 fn collect(component: &str, script: &str, timeout_ms: u64) -> Collector {
     let spec = CollectorSpec {
         component: component.to_owned(),
@@ -136,7 +136,7 @@ fn collect(component: &str, script: &str, timeout_ms: u64) -> Collector {
     collector
 }
 
-/// Returns the recorded call of a collector: how it ended, its events and their bytes.
+/// Returns the recorded call of a collector: the outcome, the number of events, and their bytes.
 fn call_of(component: &str) -> (String, [u64; 2]) {
     let ask = |java: &Java| _ = java.collector_stats().unwrap();
     let event = wait_for(EventKind::JvmCall, ask, |of| of.texts[0] == component);

@@ -1,4 +1,4 @@
-//! Signals belong to the agent, and not to the JVM.
+//! Signals are handled by the agent, not by the JVM.
 
 use crate::support::{Batch, jvm, operator};
 use std::io::{ErrorKind, Write};

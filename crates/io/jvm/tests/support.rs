@@ -14,11 +14,11 @@ use std::ptr;
 use std::sync::{Arc, Once, OnceLock};
 use std::time::Duration;
 
-/// Home of Java in a process that runs ignored tests.
+/// Environment variable with the home of Java, for a process that runs ignored tests.
 const HOME: &str = "MILLSTREAM_TEST_JAVA_HOME";
-/// Further options of its JVM, one per line.
+/// Environment variable with additional options of its JVM, one per line.
 const OPTIONS: &str = "MILLSTREAM_TEST_JVM_OPTIONS";
-/// Set if the JVM of such a process is in another one.
+/// Environment variable that is set if the JVM of such a process runs in another process.
 const IN_PROCESS: &str = "MILLSTREAM_TEST_IN_PROCESS";
 /// The jar with the operator `Commands`.
 const OPERATORS: &str = "MILLSTREAM_TEST_OPERATORS";
@@ -70,7 +70,7 @@ fn operators() -> PathBuf {
     java().join("test-operators/target/millstream-test-operators.jar")
 }
 
-/// Where the JVM of the ignored tests is.
+/// The location of the JVM in ignored tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// In the process of the tests.
@@ -86,7 +86,7 @@ pub fn child(home: &Path, filter: &str, threads: usize, options: &[&str]) -> Out
     child_in(Mode::Inside, home, filter, threads, options)
 }
 
-/// The same with the JVM at a place.
+/// Runs the ignored tests whose name contains `filter` in a process with the JVM at this location.
 pub fn child_in(mode: Mode, home: &Path, filter: &str, threads: usize, options: &[&str]) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([filter, "--ignored", "--nocapture", "--test-threads"]).arg(threads.to_string());
@@ -97,7 +97,7 @@ pub fn child_in(mode: Mode, home: &Path, filter: &str, threads: usize, options: 
     command.env_remove("JAVA_TOOL_OPTIONS").output().unwrap()
 }
 
-/// Panics if a child failed, or ran no test. Returns what it printed.
+/// Panics if a child failed or ran no test. Returns its output.
 pub fn check(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     let has_run = text.contains("test result: ok") && !text.contains(" 0 passed");
@@ -120,7 +120,7 @@ pub fn options() -> JvmOptions {
     }
 }
 
-/// A JVM at either place.
+/// A JVM at either location.
 pub enum Java {
     Inside(Jvm),
     Process(JvmProcess),
@@ -181,7 +181,7 @@ impl Java {
     }
 }
 
-/// Returns the place of the JVM in this process.
+/// Returns the location of the JVM in this process.
 pub fn mode() -> Mode {
     if std::env::var_os(IN_PROCESS).is_some() { Mode::Process } else { Mode::Inside }
 }
@@ -209,8 +209,9 @@ pub fn jvm() -> Java {
     }
 }
 
-/// Makes this process end as the agent does, without the destructors of the JVM's library: threads of
-/// the JVM run on while these do, and may crash. The function that is registered last runs first.
+/// Makes this process end like the agent, without the destructors of the JVM's library: threads of
+/// the JVM still run during these destructors, and may crash. The function that is registered last
+/// runs first.
 fn end_before_destructors() {
     extern "C" fn end(code: c_int, _: *mut c_void) {
         millstream_jvm::end_process(code as u8);
@@ -241,7 +242,7 @@ pub fn operator() -> Operator {
     jvm().register(&spec()).unwrap()
 }
 
-/// Events.
+/// Events, as the input of a call.
 pub struct Batch {
     pub block: Vec<u8>,
     pub columns: Vec<(String, Vec<Cell>, Vec<u8>)>,
@@ -257,11 +258,11 @@ const CONSTANTS: &[(&str, &str)] = &[("env", "production"), ("meta.host", "h1")]
 /// 2026-01-02T03:04:05Z.
 const READ_NS: i64 = 1_767_323_045_000_000_000;
 
-/// Maximum bytes of an answer's values, more than any test needs.
+/// Maximum bytes of the values in an answer, more than any test needs.
 const OUTPUT_BYTES_MAX: usize = 1 << 30;
 
 impl Batch {
-    /// Makes events with these messages, and all rows selected.
+    /// Creates events with these messages. All rows are selected.
     pub fn new(messages: &[&str]) -> Batch {
         let rows = messages.len();
         let mut batch = Batch {
@@ -294,7 +295,7 @@ impl Batch {
         self.columns.push((name.to_owned(), cells, Vec::new()));
     }
 
-    /// Adds a column of text whose values are in its own buffer.
+    /// Adds a text column whose values are in a separate buffer.
     pub fn own_column(&mut self, name: &str, values: &[&[u8]]) {
         let (mut cells, mut own) = (Vec::new(), b"|".to_vec());
         for bytes in values {
@@ -309,7 +310,7 @@ impl Batch {
         self.try_call(operator).unwrap()
     }
 
-    /// As [`Batch::call`], but returns errors.
+    /// Calls an operator with the batch, and returns errors.
     pub fn try_call(&self, operator: &Operator) -> Result<Answer, CallError> {
         let columns: Vec<InputColumn<'_>> = self
             .columns
@@ -330,7 +331,7 @@ impl Batch {
         })
     }
 
-    /// Returns the value of a row in an answer; of the batch if the column was not changed.
+    /// Returns the value of a row in an answer, or in the batch if the column was not changed.
     pub fn value(&self, answer: &Answer, name: &str, row: usize) -> (Kind, Vec<u8>) {
         let is_column = |place: &ColumnPlace| match place {
             ColumnPlace::Existing(index) => self.columns[*index].0 == name,
@@ -349,7 +350,7 @@ impl Batch {
         (cell.kind(), buffer[cell.start()..cell.start() + cell.len()].to_vec())
     }
 
-    /// As [`Batch::value`], for text.
+    /// Returns the text of a row like [`Batch::value`].
     pub fn text(&self, answer: &Answer, name: &str, row: usize) -> String {
         let (kind, bytes) = self.value(answer, name, row);
         assert_eq!(kind, Kind::Text, "{name} of row {row}");

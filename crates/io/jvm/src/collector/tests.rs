@@ -1,7 +1,7 @@
 use super::*;
 use std::ptr::null_mut;
 
-/// Takes everything until it is closed.
+/// Takes every chunk until it is closed.
 #[derive(Default)]
 struct Inbox {
     messages: Mutex<Vec<String>>,

@@ -1,4 +1,4 @@
-//! The child: starts the JVM, and serves the agent until that ends.
+//! The child: starts the JVM, and serves the agent until the agent ends.
 
 use super::frame::{Broken, Channel, Frame, Kind, Patience};
 use super::memory::Attached;
@@ -19,17 +19,17 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// The kernel takes this process before the agent.
+/// Score that makes the kernel kill this process before the agent when memory is short.
 const OOM_SCORE_ADJ: &str = "500";
 
-/// The name of this process.
+/// Name of this process.
 static NAME: OnceLock<String> = OnceLock::new();
 
-/// First descriptor behind those of the standard streams.
+/// First descriptor after the standard streams.
 const FIRST_DESCRIPTOR: i32 = 3;
 
-/// Serves the agent that has started this process with its control socket as standard input. Ends
-/// the process when the agent ends, and never returns.
+/// Serves the agent that started this process with a control socket as standard input. Ends the
+/// process when the agent ends, and never returns.
 pub fn serve_process() -> ! {
     ignore_signals();
     close_others();
@@ -42,8 +42,8 @@ pub fn serve_process() -> ! {
     }
 }
 
-/// Ends this process, and with it what operators and collectors have started. The agent does the
-/// same, unless it has ended before.
+/// Ends this process and all processes that operators and collectors have started. The agent does
+/// the same, unless it has ended before.
 fn end() -> ! {
     let process = rustix::process::getpid();
     if rustix::process::getpgrp() == process {
@@ -52,11 +52,13 @@ fn end() -> ! {
     end_now(0)
 }
 
-/// Lets signals to a whole service, as of systemd, reach the agent alone: it ends this process when
-/// it has no more calls. A handler is not inherited by what operators start.
+/// Ignores signals to a whole service, such as those that systemd sends: the agent receives them,
+/// too, and ends this process when it has no more calls. A handler is used because, unlike an
+/// ignored signal, it is not inherited by processes that operators start.
 fn ignore_signals() {
     extern "C" fn nothing(_: c_int) {}
-    // The handler of Rust's runtime, to which the JVM would pass a crash instead of reporting it.
+    // Remove the handlers of Rust's runtime. The JVM would pass a crash to them instead of
+    // reporting it.
     for number in [Signal::SEGV, Signal::BUS] {
         // SAFETY: address 0 is `SIG_DFL`.
         unsafe { signal(number.as_raw(), None) };
@@ -72,7 +74,7 @@ unsafe extern "C" {
     fn signal(number: c_int, handler: Option<extern "C" fn(c_int)>) -> usize;
 }
 
-/// Closes what the agent has left open for its children by mistake.
+/// Closes descriptors that the agent has left open for its children by mistake.
 fn close_others() {
     let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -84,7 +86,8 @@ fn close_others() {
     }
 }
 
-/// Moves the control socket away from the standard input; what is printed goes to the error output.
+/// Moves the control socket away from the standard input. Redirects the standard output to the
+/// standard error.
 fn take_control() -> io::Result<Channel> {
     let control = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), FIRST_DESCRIPTOR)?;
     let null = fs::File::open("/dev/null")?;
@@ -115,7 +118,7 @@ fn serve(control: &Channel) -> io::Result<()> {
     Ok(())
 }
 
-/// Limits this process, and gives up the rights of the agent.
+/// Applies the limits of this process, and drops the rights of the agent.
 fn prepare(start: &Start) -> io::Result<()> {
     let of = |what: &str, error: io::Error| io::Error::other(format!("{what}: {error}"));
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
@@ -124,18 +127,19 @@ fn prepare(start: &Start) -> io::Result<()> {
         rustix::process::setrlimit(Resource::Nofile, limit)
             .map_err(|error| of("`open_files`", error.into()))?;
     }
-    // May be forbidden in a container; the kernel then chooses as it likes.
+    // The write may be forbidden in a container. The kernel then chooses a process itself.
     _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
     if let Some(identity) = &start.identity {
         become_user(identity).map_err(|error| of("`user`", error))?;
     }
-    // A stopped process does not notice that its socket has ended. It is not killed: it has to end
-    // what it has started.
+    // A stopped process does not notice that its socket was closed. The signal does not kill the
+    // process, because it must first end the processes it has started.
     _ = rustix::process::set_parent_process_death_signal(Some(Signal::CONT));
     Ok(())
 }
 
-/// Changes the user of this thread, and so of all that it starts; there is no other one yet.
+/// Changes the user of this thread, and so of all threads that it starts. No other thread exists
+/// yet.
 fn become_user(identity: &Identity) -> io::Result<()> {
     let groups: Vec<Gid> = identity.groups.iter().map(|group| Gid::from_raw(*group)).collect();
     let (user, group) = (Uid::from_raw(identity.user), Gid::from_raw(identity.group));
@@ -145,7 +149,7 @@ fn become_user(identity: &Identity) -> io::Result<()> {
     Ok(())
 }
 
-/// Obeys the control socket until the agent ends.
+/// Handles the frames on the control socket until the agent ends.
 fn obey(control: &Channel, jvm: &Jvm) {
     let mut outbox = None;
     while let Ok((frame, descriptor)) = control.receive(Patience::ENDLESS) {
@@ -161,7 +165,7 @@ fn obey(control: &Channel, jvm: &Jvm) {
             (Kind::StopCollector, _) => collector::stop_later(jvm.control(), id),
             (Kind::End, _) => {
                 end_later();
-                // Behind the operators that were removed before.
+                // Wait until the control thread has removed the operators that were queued before.
                 _ = jvm.control().ask(|_, _| Ok(()), |_, _, ()| {});
                 return;
             }
@@ -170,7 +174,7 @@ fn obey(control: &Channel, jvm: &Jvm) {
     }
 }
 
-/// Ends this process after some time, whatever operators do: the agent may be gone by then.
+/// Ends this process after some time, whatever operators do. The agent may have ended by then.
 fn end_later() {
     let thread = thread::Builder::new().name("jvm-end".to_owned());
     let ended = thread.spawn(|| {
@@ -182,7 +186,8 @@ fn end_later() {
     }
 }
 
-/// Opens the way for chunks. Without it, the agent finds that the connection has ended.
+/// Opens the connection for chunks. If that fails, the agent notices that the connection was
+/// closed.
 fn open(socket: OwnedFd) -> Option<Arc<Outbox>> {
     Outbox::open(socket).inspect_err(|error| log::error!("collectors cannot run: {error}")).ok()
 }
@@ -191,15 +196,15 @@ fn connect(jvm: &Jvm, name: &str, socket: OwnedFd) {
     let (jvm, channel) = (jvm.clone(), Channel::of(socket));
     let thread = thread::Builder::new().name(name.to_owned());
     if let Err(error) = thread.spawn(move || Server { jvm, channel, memory: None }.run()) {
-        // The agent finds that the connection has ended.
+        // The agent notices that the connection was closed.
         log::error!("cannot start a thread: {error}");
     }
 }
 
-/// Compiles an operator or a collector; returns what Java says.
+/// Compiles an operator or a collector, and returns the answer of Java.
 type Register = fn(&Control, Vec<u8>) -> Result<Vec<u8>, ControlError>;
 
-/// Serves a connection.
+/// Serves one connection.
 struct Server {
     jvm: Jvm,
     channel: Channel,
@@ -235,7 +240,7 @@ impl Server {
     }
 
     fn attach(&mut self, file: &OwnedFd, len: i64) -> Frame {
-        // The old one first: both would need address space.
+        // Unmap the old memory first, because both mappings would need address space.
         self.memory = None;
         let attached = Attached::new(file, usize::try_from(len).unwrap_or_default());
         match attached {
@@ -288,7 +293,7 @@ fn of_error(error: CallError) -> Frame {
     Frame::with(kind, text.into_bytes())
 }
 
-/// Writes what the child has to say to the error output, which is that of the agent.
+/// Writes the log records of the child to the standard error, which it shares with the agent.
 struct Logger;
 
 impl log::Log for Logger {

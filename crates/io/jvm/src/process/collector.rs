@@ -1,4 +1,4 @@
-//! A collector over all children of its process.
+//! A collector in a separate process, over the lives of all its children.
 
 use super::frame::{Broken, Kind};
 use super::life::Life;
@@ -10,31 +10,32 @@ use crate::error::{ControlError, RegisterError};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// A collector in a separate process. A new child compiles it again, and calls it if it was called
-/// before; what the collector has kept in its variables is gone.
+/// A collector in a separate process. A new child compiles the collector again, and calls it if the
+/// previous child did. The values that the collector kept in variables are lost.
 pub struct CollectorSlot {
     process: Arc<Inner>,
     component: String,
     spec: Spec,
     deliver: Arc<dyn Deliver>,
     number: CollectorNumber,
-    /// Children that have ended while they compiled it. Held during a registration.
+    /// Number of children that ended while they compiled the collector. Locked during a
+    /// registration.
     ends: Mutex<u32>,
     place: Mutex<Place>,
 }
 
-/// Where a collector is.
+/// The current registration of a collector.
 struct Place {
-    /// The child in which it was registered last, or was to be.
+    /// Child of the last registration, or of the last attempt.
     life: Option<Arc<Life>>,
     id: Result<i32, RegisterError>,
     is_started: bool,
-    /// The child in which it is called.
+    /// Number of the child in which the collector is called.
     called_in: Option<u64>,
 }
 
 impl Place {
-    /// Returns whether it is registered in a child.
+    /// Returns whether the collector is registered in a child.
     fn is_in(&self, life: &Life) -> bool {
         self.id.is_ok() && self.life.as_ref().is_some_and(|known| known.number == life.number)
     }
@@ -44,7 +45,7 @@ impl CollectorSlot {
     /// Compiles a collector for the first time.
     ///
     /// # Errors
-    /// Its source has a fault, or the process does not run.
+    /// The source has an error, or the process does not run.
     pub fn register(
         process: &Arc<Inner>,
         spec: &CollectorSpec,
@@ -63,7 +64,8 @@ impl CollectorSlot {
             ends: Mutex::new(0),
             place: Mutex::new(place),
         });
-        // Before it is registered: a child that starts meanwhile has it, too.
+        // Add the collector before the registration, so that a child that starts meanwhile
+        // registers it, too.
         process.state().add_collector(&slot);
         let mut ends = 1;
         loop {
@@ -75,33 +77,33 @@ impl CollectorSlot {
         }
     }
 
-    /// Returns its number in the statistics of the child.
+    /// Returns the number of the collector in the statistics of the child.
     pub fn number(&self) -> &CollectorNumber {
         &self.number
     }
 
-    /// Begins to call it; does nothing if it is called already.
+    /// Starts to call the collector. Does nothing if the calls have already started.
     pub fn start(&self) {
         let mut place = self.place.lock();
         place.is_started = true;
         self.call_in(&mut place);
     }
 
-    /// Calls it if it was called before, now that no call keeps it from that.
+    /// Resumes the calls if the collector was called before, after the last hold was removed.
     pub fn resume(&self) {
         self.call_in(&mut self.place.lock());
     }
 
-    /// Registers it in a child unless it is registered there, and calls it if it was called before.
-    /// One that has failed there is tried again.
+    /// Registers the collector in a child unless it is already registered there, and calls it if it
+    /// was called before. A collector that failed in this child is tried again.
     ///
     /// # Errors
-    /// It is not registered: why.
+    /// The reason why the collector is not registered.
     pub fn settle(&self, life: &Arc<Life>) -> Result<(), RegisterError> {
         let mut ends = self.ends.lock();
         let is_known = self.place.lock().is_in(life);
         if !is_known && *ends < ENDS_REGISTERING_MAX {
-            // Otherwise another one has ended the child, and the next one is tried.
+            // Otherwise another collector has ended the child, and the next child is tried.
             let id = self.register_in(life, &mut ends);
             id.into_iter().for_each(|id| self.move_to(life, id));
         }
@@ -110,7 +112,8 @@ impl CollectorSlot {
         place.id.clone().map(drop)
     }
 
-    /// Compiles it in a child; returns its number. `None` if the child was gone before.
+    /// Compiles the collector in a child, and returns its number; `None` if the child had already
+    /// ended.
     fn register_in(&self, life: &Life, ends: &mut u32) -> Option<Result<i32, RegisterError>> {
         let process = |reason: String| RegisterError::from(ControlError::Process(reason));
         Some(match life.register(Kind::RegisterCollector, self.spec.payload()) {
@@ -134,7 +137,7 @@ impl CollectorSlot {
         })
     }
 
-    /// Notes where it is registered, or why it is not.
+    /// Records the registration, or the reason why it failed.
     fn move_to(&self, life: &Arc<Life>, id: Result<i32, RegisterError>) {
         let mut place = self.place.lock();
         self.say(&place, &id);
@@ -143,7 +146,7 @@ impl CollectorSlot {
         (place.life, place.id) = (Some(Arc::clone(life)), id);
     }
 
-    /// Logs a failure after the first registration, once, and its end.
+    /// Logs a failure after the first registration once, and logs its end.
     fn say(&self, place: &Place, id: &Result<i32, RegisterError>) {
         let component = &self.component;
         let before = place.life.is_some().then_some(&place.id);
@@ -157,7 +160,8 @@ impl CollectorSlot {
         }
     }
 
-    /// Calls it where it is registered, unless it is called there or a call keeps it from that.
+    /// Calls the collector in the child where it is registered, unless it is already called there
+    /// or held.
     fn call_in(&self, place: &mut Place) {
         let (Some(life), Ok(id)) = (&place.life, &place.id) else { return };
         if !place.is_started || place.called_in == Some(life.number) {
@@ -166,7 +170,7 @@ impl CollectorSlot {
         let Some(_no_hold) = self.process.state().holds.none() else { return };
         match life.start_collector(*id, &self.deliver) {
             Ok(()) => place.called_in = Some(life.number),
-            // The next child calls it.
+            // The next child calls the collector.
             Err(Broken::Ended) => {}
             Err(_) if life.is_over() => {}
             Err(broken) => {

@@ -1,4 +1,4 @@
-//! The agent's end of a connection to a child: requests one after another, each with its answer.
+//! The agent's end of a connection to a child: one request at a time, each with an answer.
 
 use super::frame::{Broken, Channel, Frame, Kind, Patience};
 use super::memory::Memory;
@@ -10,7 +10,7 @@ use crate::validate;
 use crate::worker::{ANSWER_BYTES, taken};
 use std::sync::Arc;
 
-/// A connection, with the memory of its calls.
+/// A connection, with the shared memory of its calls.
 pub struct Connection {
     channel: Channel,
     requests: u64,
@@ -19,15 +19,15 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Uses a channel to a thread of a child.
+    /// Creates a connection over a channel to a thread of a child.
     pub fn new(channel: Channel, pool: &Arc<Pool>) -> Connection {
         Connection { channel, requests: 0, memory: None, buffer: Buffer::new(Arc::clone(pool)) }
     }
 
-    /// Sends a request, and waits for its answer.
+    /// Sends a request, and waits for the answer.
     ///
     /// # Errors
-    /// The connection cannot be used any more.
+    /// The connection can no longer be used.
     pub fn ask(&mut self, request: Frame, patience: Patience<'_>) -> Result<Frame, Broken> {
         self.ask_with_memory(request, None, patience)
     }
@@ -48,19 +48,19 @@ impl Connection {
         }
     }
 
-    /// Calls a method that does nothing.
+    /// Calls a Java method that does nothing.
     ///
     /// # Errors
-    /// The connection cannot be used any more.
+    /// The connection can no longer be used.
     pub fn noop(&mut self, is_over: &dyn Fn() -> bool) -> Result<(), Broken> {
         let patience = Patience { until: None, is_over: Some(is_over) };
         self.ask(Frame::new(Kind::Noop, 0), patience).map(drop)
     }
 
-    /// Calls an operator. The outer error is one of the connection, the inner one of the call.
+    /// Calls an operator. The outer error concerns the connection, the inner error the call.
     ///
     /// # Errors
-    /// The connection cannot be used any more.
+    /// The connection can no longer be used.
     pub fn call(
         &mut self,
         operator: i32,
@@ -85,7 +85,7 @@ impl Connection {
         Ok(result)
     }
 
-    /// Returns memory that is large enough for an input; `None` if there is none.
+    /// Returns shared memory that is large enough for an input; `None` if there is no memory.
     fn prepare(
         &mut self,
         input: &Input<'_>,
@@ -106,7 +106,7 @@ impl Connection {
     }
 
     /// Copies the answer at an offset of the shared buffer, checks the copy, and takes its values.
-    /// Returns how many bytes of the shared buffer it has used, too.
+    /// Also returns the number of used bytes in the shared buffer.
     fn take(
         &mut self,
         memory: &Memory,
@@ -115,7 +115,7 @@ impl Connection {
         input: &Input<'_>,
     ) -> (usize, Result<Answer, CallError>) {
         let outside = CallError::Invalid("an offset is outside the buffer");
-        // The answer is the last that Java writes.
+        // Java writes the answer after everything else.
         let bytes =
             usize::try_from(offset).ok().and_then(|offset| offset.checked_add(ANSWER_BYTES));
         let found = bytes.and_then(|bytes| Some((bytes, memory.answer(bytes)?)));
@@ -130,7 +130,7 @@ impl Connection {
     }
 }
 
-/// Returns the error that an answer tells of.
+/// Returns the error in an answer, if there is one.
 pub fn failure(answer: &Frame) -> Option<CallError> {
     match answer.kind {
         Kind::Done => None,

@@ -1,4 +1,4 @@
-//! Why a child has ended.
+//! The reasons why a child has ended.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -6,10 +6,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-/// Where control groups are.
+/// Folder of the control groups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// The signal that the kernel sends for memory.
+/// The signal that the kernel sends when memory is exhausted.
 const SIGKILL: i32 = 9;
 
 /// The signal that asks a process to end.
@@ -27,25 +27,25 @@ const SIGNALS: [(i32, &str); 8] = [
     (31, "SIGSYS"),
 ];
 
-/// Why the agent has ended a child.
+/// The reason why the agent ended a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Killed {
     /// A call exceeded its deadline.
     Deadline,
-    /// It does not answer.
+    /// The child does not answer.
     Silent,
-    /// It does not keep to the protocol.
+    /// The child violates the protocol.
     Garbage(&'static str),
 }
 
-/// Counts the processes of the child's control group that the kernel has killed for memory.
+/// Counts the processes in the child's control group that the kernel killed because of memory.
 pub struct MemoryKills {
     file: Option<PathBuf>,
     before: u64,
 }
 
 impl MemoryKills {
-    /// Begins to count, for a process that was just started.
+    /// Starts to count, for a process that was just started.
     pub fn begin(folder: Option<&Path>, pid: u32) -> MemoryKills {
         let of_process = || fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let folders = folder.map_or_else(|| folders(&of_process()), |of| vec![of.to_owned()]);
@@ -57,7 +57,7 @@ impl MemoryKills {
         MemoryKills { file, before }
     }
 
-    /// Returns whether there was another one.
+    /// Returns whether the kernel has killed another process.
     fn has_more(&self) -> bool {
         self.file.as_deref().and_then(kills).is_some_and(|now| now > self.before)
     }
@@ -82,22 +82,22 @@ fn kills(file: &Path) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
-/// How a child has ended, or why it did not start.
+/// How a child ended, or why it did not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// In words.
+    /// Description of the end.
     reason: String,
-    /// A signal from outside has ended it: the next child may live.
+    /// Whether a signal from outside ended the child. The next child may then survive.
     pub is_by_kill: bool,
 }
 
 impl Ended {
-    /// For a reason that is not a kill from outside.
+    /// Creates an end for a reason other than a signal from outside.
     pub fn for_reason(reason: impl Into<String>) -> Ended {
         Ended { reason: reason.into(), is_by_kill: false }
     }
 
-    /// Returns it with other words, which tell how it has ended.
+    /// Returns the end with a different description.
     pub fn told(self, reason: String) -> Ended {
         Ended { reason, ..self }
     }
@@ -109,7 +109,7 @@ impl Display for Ended {
     }
 }
 
-/// Returns how a child has ended.
+/// Returns how a child ended.
 pub fn ended(status: ExitStatus, killed: Option<Killed>, kills: &MemoryKills) -> Ended {
     match killed {
         Some(Killed::Deadline) => {

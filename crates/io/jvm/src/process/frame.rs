@@ -1,7 +1,8 @@
 //! Frames between the agent and a child, over Unix sockets.
 //!
-//! A frame is a head of 32 bytes and a payload; a descriptor may come with it. An answer has the
-//! number of its request, so that a child which sends too much, too little or twice is noticed.
+//! A frame is a head of 32 bytes and a payload, possibly with a descriptor. An answer has the
+//! number of its request, so that the agent notices a child that sends too much, too little or an
+//! answer twice.
 
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,73 +19,74 @@ use std::time::{Duration, Instant};
 
 const HEAD_BYTES: usize = 32;
 
-/// Maximum bytes of a payload: the scripts of an operator, the figures of ten thousand scripts.
+/// Maximum bytes of a payload, for the scripts of an operator and the statistics of ten thousand
+/// scripts.
 const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes by which the buffer of a payload grows.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// How often a wait looks whether the other end lives: a process that it has started may keep its
-/// sockets open.
+/// Interval at which a waiting thread checks whether the other end lives. The closed socket is not
+/// sufficient, because a process that the child started may keep it open.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What a frame asks for, or answers.
+/// Type of a request or an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
-    /// On the control socket: start the JVM; the payload has the settings.
+    /// On the control socket: start the JVM with the settings in the payload.
     Start = 1,
-    /// On the control socket: serve the connection that comes with it, on a thread with the name in
-    /// the payload.
+    /// On the control socket: serve the attached connection, on a thread with the name in the
+    /// payload.
     Connect,
-    /// On the control socket: remove an operator. Without an answer.
+    /// On the control socket: remove an operator. Has no answer.
     Remove,
-    /// On the control socket: end once removed operators are closed. Without an answer.
+    /// On the control socket: end after the removed operators are closed. Has no answer.
     End,
-    /// On the control socket: pass on the chunks of collectors over the connection that comes with
-    /// it. Without an answer.
+    /// On the control socket: pass on the chunks of collectors over the attached connection. Has no
+    /// answer.
     Chunks,
-    /// On the control socket: call a collector. Without an answer.
+    /// On the control socket: call a collector. Has no answer.
     StartCollector,
-    /// On the control socket: remove a collector. Without an answer.
+    /// On the control socket: remove a collector. Has no answer.
     StopCollector,
     /// Compile the operator in the payload.
     Register,
     /// Compile the collector in the payload.
     RegisterCollector,
-    /// Say what an operator did.
+    /// Return the statistics of an operator.
     Stats,
-    /// Say what the collectors did.
+    /// Return the statistics of the collectors.
     CollectorStats,
-    /// Say what the JVM uses.
+    /// Return the statistics of the JVM.
     Process,
-    /// Collect and return memory to the system, with 1, or let the heap keep what its options say
-    /// again, with 0.
+    /// With 1: collect garbage and return memory to the system. With 0: let the heap keep as much
+    /// memory as its options allow.
     Heap,
-    /// Map the memory that comes with it, of so many bytes. The answer has the address.
+    /// Map the attached memory, whose size is in the frame. The answer has the address.
     Attach,
     /// Call an operator with the request at an offset of the memory. The answer has the offset of
     /// the operator's answer in the buffer.
     Call,
-    /// Call a method that does nothing.
+    /// Call a Java method that does nothing.
     Noop,
-    /// Done.
+    /// Answer: the request succeeded.
     Done,
-    /// The operator is not registered.
+    /// Answer: the operator is not registered.
     UnknownOperator,
-    /// The call failed as a whole; the payload says why.
+    /// Answer: the call failed as a whole. The payload has the reason.
     Failed,
-    /// Java threw an exception; the payload says which.
+    /// Answer: Java threw an exception. The payload has its text.
     Exception,
-    /// The thread cannot call the JVM; the payload says why.
+    /// Answer: the thread cannot call the JVM. The payload has the reason.
     NotAttached,
-    /// From the child, for chunks: events of a collector, as many as the offset says.
+    /// From the child, for chunks: events of a collector. The offset has their number.
     Chunk,
     /// From the child, for chunks: a collector makes no more calls.
     Stopped,
-    /// The answer to a chunk: it was taken.
+    /// Answer to a chunk: it was taken.
     Taken,
-    /// The answer to a chunk: it was not, and the collector is to stop.
+    /// Answer to a chunk: it was not taken, and the collector must stop.
     Stopping,
 }
 
@@ -122,9 +124,9 @@ pub struct Frame {
     pub kind: Kind,
     /// Number of the request on its connection.
     pub request: u64,
-    /// An operator, a collector, a size or an address.
+    /// Operator, collector, size or address.
     pub subject: i64,
-    /// An offset, or a number of events.
+    /// Offset, or number of events.
     pub offset: i64,
     pub payload: Vec<u8>,
 }
@@ -135,7 +137,7 @@ impl Frame {
         Frame { kind, request: 0, subject, offset: 0, payload: Vec::new() }
     }
 
-    /// The same with a payload.
+    /// Creates a frame with a payload.
     pub fn with(kind: Kind, payload: Vec<u8>) -> Frame {
         Frame { payload, ..Frame::new(kind, 0) }
     }
@@ -155,7 +157,7 @@ impl Frame {
         head
     }
 
-    /// Parses a head; returns the frame, without its payload, and the length of that.
+    /// Parses a head. Returns the frame without its payload, and the length of the payload.
     fn of_head(head: &[u8; HEAD_BYTES]) -> Result<(Frame, usize), Broken> {
         let half = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| head[at + i]));
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| head[at + i]));
@@ -170,22 +172,22 @@ impl Frame {
     }
 }
 
-/// Why a connection cannot be used any more.
+/// The reason why a connection can no longer be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Broken {
-    /// The other end is gone.
+    /// The other end has ended.
     #[error("the other end has closed the connection")]
     Ended,
-    /// The other end was gone before it was asked.
+    /// The other end had ended before the request was sent.
     #[error("the other end is gone")]
     Unreachable,
     /// There was no answer in time.
     #[error("there was no answer in time")]
     Late,
-    /// The other end does not keep to the protocol.
+    /// The other end violates the protocol.
     #[error("the other end has sent {0}")]
     Garbage(&'static str),
-    /// The kernel refuses.
+    /// A system call failed.
     #[error(transparent)]
     System(io::Error),
 }
@@ -199,17 +201,17 @@ impl From<Errno> for Broken {
     }
 }
 
-/// How long to wait for the other end.
+/// The time to wait for the other end.
 #[derive(Clone, Copy)]
 pub struct Patience<'a> {
-    /// Until when; `None` for ever.
+    /// End of the wait; `None` for no limit.
     pub until: Option<Instant>,
-    /// Whether the other end is known to be gone.
+    /// Function that returns whether the other end is known to have ended.
     pub is_over: Option<&'a dyn Fn() -> bool>,
 }
 
 impl Patience<'_> {
-    /// Waits for ever.
+    /// Waits without a limit.
     pub const ENDLESS: Patience<'static> = Patience { until: None, is_over: None };
 
     fn is_endless(&self) -> bool {
@@ -217,23 +219,23 @@ impl Patience<'_> {
     }
 }
 
-/// An end of a connection.
+/// One end of a connection.
 pub struct Channel {
     socket: OwnedFd,
 }
 
 impl Channel {
-    /// Makes a connection; returns this end, and the other one.
+    /// Creates a connection. Returns this end and the other end.
     ///
     /// # Errors
-    /// There is no descriptor left.
+    /// No descriptor is left.
     pub fn pair() -> io::Result<(Channel, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC;
         let (socket, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         Ok((Channel { socket }, other))
     }
 
-    /// Uses a socket.
+    /// Creates an end from a socket.
     pub fn of(socket: OwnedFd) -> Channel {
         Channel { socket }
     }
@@ -241,20 +243,20 @@ impl Channel {
     /// Returns another handle of this end.
     ///
     /// # Errors
-    /// There is no descriptor left.
+    /// No descriptor is left.
     pub fn try_clone(&self) -> io::Result<Channel> {
         self.socket.try_clone().map(Channel::of)
     }
 
-    /// Ends the connection for all handles of both ends.
+    /// Closes the connection for all handles of both ends.
     pub fn shut_down(&self) {
         _ = shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Sends a frame, and a descriptor with it.
+    /// Sends a frame, possibly with a descriptor.
     ///
     /// # Errors
-    /// The other end is gone, or does not read.
+    /// The other end has ended, or does not read.
     pub fn send(
         &self,
         frame: &Frame,
@@ -295,10 +297,10 @@ impl Channel {
         Ok(())
     }
 
-    /// Receives a frame, and the descriptor that comes with it.
+    /// Receives a frame, and the descriptor that is attached to it.
     ///
     /// # Errors
-    /// The other end is gone, late, or does not keep to the protocol.
+    /// The other end has ended, does not answer in time, or violates the protocol.
     pub fn receive(&self, patience: Patience<'_>) -> Result<(Frame, Option<OwnedFd>), Broken> {
         let (mut head, mut descriptor) = ([0; HEAD_BYTES], None);
         self.receive_all(&mut head, &mut descriptor, patience)?;
@@ -307,8 +309,8 @@ impl Channel {
         Ok((frame, descriptor))
     }
 
-    /// Receives a payload of `len` bytes. The buffer grows with what arrives, so that a head alone
-    /// takes no memory.
+    /// Receives a payload of `len` bytes. The buffer grows with the received bytes, so that a head
+    /// without a payload takes no memory.
     fn receive_payload(
         &self,
         payload: &mut Vec<u8>,
@@ -356,7 +358,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits until the socket is ready, or closed.
+    /// Waits until the socket is ready or closed.
     fn wait(&self, flags: PollFlags, patience: Patience<'_>) -> Result<(), Broken> {
         loop {
             let left = patience.until.map(|until| until.saturating_duration_since(Instant::now()));

@@ -1,8 +1,8 @@
-//! Keeps collectors from being called while a call must have the child alone.
+//! Prevents calls of collectors while a call must be alone in the child.
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// How many calls keep the collectors of a process from being called in a new child.
+/// Number of calls that prevent the collectors of a process from being called in a new child.
 #[derive(Default)]
 pub struct Holds(Mutex<u32>);
 
@@ -19,7 +19,7 @@ impl Holds {
         *count == 0
     }
 
-    /// Returns a guard that keeps holds from being added, if there is none.
+    /// Returns a guard that prevents new holds; `None` if a hold exists.
     pub fn none(&self) -> Option<MutexGuard<'_, u32>> {
         Some(self.0.lock()).filter(|count| **count == 0)
     }

@@ -1,7 +1,7 @@
-//! The agent's end of the connection over which a child passes on the chunks of its collectors.
+//! The agent's end of the connection over which a child sends the chunks of its collectors.
 //!
-//! A collector has one chunk on its way at a time: the answer to it comes once there is room in the
-//! queue of its source, and so the collector waits. No thread of the agent does.
+//! A collector sends one chunk at a time. The answer follows when the queue of its source has
+//! space, so the collector waits, and no thread of the agent does.
 
 use super::ending::Killed;
 use super::frame::{Broken, Channel, Frame, Kind, Patience};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a child whose connection has ended may take to end itself.
+/// Time for a child whose connection was closed to end by itself.
 const END_TIME: Duration = Duration::from_millis(100);
 
 /// Receives the chunks of a child.
@@ -29,21 +29,21 @@ pub struct Inbox {
 #[derive(Clone)]
 struct Sender {
     deliver: Arc<dyn Deliver>,
-    /// Whether a chunk has no answer yet.
+    /// Whether a chunk has not been answered yet.
     waits: Arc<AtomicBool>,
 }
 
-/// The way back to the child.
+/// The channel for answers to the child.
 struct Answers {
     channel: Mutex<Channel>,
     body: Arc<Body>,
 }
 
 impl Inbox {
-    /// Begins to receive on a channel to a child, until that or the channel ends.
+    /// Starts to receive on a channel to a child, until the child or the channel ends.
     ///
     /// # Errors
-    /// There is no descriptor or no thread left.
+    /// No descriptor or no thread is left.
     pub fn open(channel: Channel, body: Arc<Body>) -> io::Result<Arc<Inbox>> {
         let received = channel.try_clone()?;
         let answers = Arc::new(Answers { channel: Mutex::new(channel), body });
@@ -53,12 +53,13 @@ impl Inbox {
         Ok(inbox)
     }
 
-    /// Ends the connection, and with it the thread.
+    /// Closes the connection, which ends the thread.
     pub fn close(&self) {
         self.answers.channel.lock().shut_down();
     }
 
-    /// Sends the chunks of a collector to `deliver`, until the child says that it has stopped.
+    /// Passes the chunks of a collector to `deliver`, until the child reports that the collector
+    /// has stopped.
     pub fn add(&self, id: i32, deliver: Arc<dyn Deliver>) {
         let sender = Sender { deliver, waits: Arc::default() };
         self.senders.lock().insert(id, sender);
@@ -78,7 +79,7 @@ impl Inbox {
         drop(senders);
     }
 
-    /// The connection has ended: so must the child.
+    /// Ends the child, because its connection was closed.
     fn end(&self) {
         let begin = Instant::now();
         while !self.answers.body.is_over() && begin.elapsed() < END_TIME {
@@ -126,7 +127,8 @@ impl Inbox {
 }
 
 impl Answers {
-    /// Tells the child whether a chunk was taken. Never waits: a child reads all answers at once.
+    /// Tells the child whether a chunk was taken. Never waits, because a child reads all answers at
+    /// once.
     fn send(&self, id: i32, is_taken: bool) {
         let kind = if is_taken { Kind::Taken } else { Kind::Stopping };
         let patience = Patience { until: Some(Instant::now()), is_over: None };

@@ -1,4 +1,4 @@
-//! One child from its start to its end.
+//! The life of one child, from its start to its end.
 
 use super::connection::{Connection, failure};
 use super::ending::{Ended, Killed, MemoryKills, ended};
@@ -28,22 +28,24 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a start may take.
+/// Maximum time of a start.
 const START_TIME: Duration = Duration::from_secs(60);
 
-/// How long a registration may take: longer than the child waits for its own answer.
+/// Maximum time of a registration: longer than the child waits for the answer of the JVM.
 const REGISTER_TIME: Duration = Duration::from_secs(75);
 
-/// How long figures may take, and a frame on the control socket.
+/// Maximum time of a request for statistics, and of a frame on the control socket.
 const FIGURES_TIME: Duration = Duration::from_secs(10);
 
-/// A child that has not answered so many requests for figures one after another does not run.
+/// Number of consecutive requests for statistics without an answer after which a child counts as
+/// hung.
 const SILENT_MAX: u32 = 3;
 
-/// How long a collection of the whole heap may take.
+/// Maximum time of a collection of the whole heap.
 const HEAP_TIME: Duration = Duration::from_secs(60);
 
-/// Variables that Java and its libraries use; names that begin with `LC_` come with them.
+/// Environment variables that Java and its libraries use. Variables that begin with `LC_` are also
+/// passed on.
 const VARIABLES: [&str; 9] = [
     "PATH",
     "HOME",
@@ -56,41 +58,41 @@ const VARIABLES: [&str; 9] = [
     "TMPDIR",
 ];
 
-/// A child that runs, or has run.
+/// A child that runs or has run.
 pub struct Life {
-    /// Which child of its process it is, counted from 1.
+    /// Number of the child in its process, counted from 1.
     pub number: u64,
-    /// What runs in it.
+    /// Information about the JVM of the child.
     pub info: JvmInfo,
     body: Arc<Body>,
     control: Mutex<Channel>,
     pool: Arc<Pool>,
-    /// Connections for calls that are not in use.
+    /// Unused connections for calls.
     idle: Mutex<Vec<Connection>>,
     idle_max: usize,
-    /// The connection that registers operators.
+    /// Connection for registrations.
     register: Mutex<Option<Connection>>,
-    /// The connection that reads figures.
+    /// Connection for statistics.
     figures: Mutex<Option<Connection>>,
-    /// Requests for figures without an answer since the last one that had one.
+    /// Number of consecutive requests for statistics without an answer.
     silent: AtomicU32,
-    /// The connection that asks for collections.
+    /// Connection for requests to collect garbage.
     heap: Mutex<Option<Connection>>,
-    /// Receives the chunks of collectors, once one is called.
+    /// Receiver of chunks; `None` until a collector is called.
     inbox: Mutex<Option<Arc<Inbox>>>,
-    /// Whether a collector was called in it.
+    /// Whether a collector was called in the child.
     has_collected: AtomicBool,
 }
 
-/// The process of a child.
+/// The operating system process of a child.
 pub struct Body {
     pid: Pid,
-    /// `None` once it is reaped: from then on another process may have its id.
+    /// `None` after the process was reaped. From then on, another process may have its id.
     child: Mutex<Option<Child>>,
     killed: Mutex<Option<Killed>>,
     memory_kills: MemoryKills,
     is_over: AtomicBool,
-    /// Is readable once it has ended; `None` before Linux 5.3.
+    /// Descriptor that is readable after the process has ended; `None` before Linux 5.3.
     ended: Option<OwnedFd>,
 }
 
@@ -116,7 +118,7 @@ impl Body {
         Body { pid, child: Mutex::new(Some(child)), killed, memory_kills, is_over, ended }
     }
 
-    /// Ends it for this reason.
+    /// Ends the process for this reason.
     pub fn kill(&self, why: Killed) {
         self.kill_for(Some(why));
     }
@@ -129,12 +131,12 @@ impl Body {
         _ = child.kill();
     }
 
-    /// Returns whether it has ended.
+    /// Returns whether the process has ended.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Ends a child that does not start, for a reason that is empty if it has ended itself.
+    /// Ends a child that does not start. The reason is empty if the child ended by itself.
     fn not_started(&self, reason: String) -> Ended {
         if !reason.is_empty() {
             self.kill_for(None);
@@ -148,7 +150,7 @@ impl Body {
         ended.told(reason)
     }
 
-    /// Waits for the end for some time; returns whether it has ended. Does not reap it.
+    /// Waits some time for the end, and returns whether the process has ended. Does not reap it.
     fn ends_within(&self, time: Duration) -> bool {
         let Some(ended) = &self.ended else { return true };
         let (seconds, nanoseconds) = (time.as_secs() as i64, i64::from(time.subsec_nanos()));
@@ -157,13 +159,13 @@ impl Body {
         !matches!(poll(&mut polled, Some(&timeout)), Ok(0) | Err(Errno::INTR))
     }
 
-    /// Waits for the end, and returns how it came.
+    /// Waits for the end, and returns how the process ended.
     pub fn wait(&self) -> Ended {
-        // Reaped under the lock, so that `kill` never meets another process.
+        // Reap under the lock, so that `kill` never hits another process.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while matches!(waitid(WaitId::Pid(self.pid), options), Err(Errno::INTR)) {}
         let mut child = self.child.lock();
-        // What operators have started.
+        // Kill the processes that operators have started.
         _ = kill_process_group(self.pid, Signal::KILL);
         let status = child.take().map(|mut child| child.wait());
         self.is_over.store(true, Ordering::Release);
@@ -184,13 +186,13 @@ impl Body {
         Body::new(child, memory_kills)
     }
 
-    /// Returns whether the agent has ended it.
+    /// Returns whether the agent has ended the process.
     pub fn has_killed(&self) -> bool {
         self.killed.lock().is_some()
     }
 }
 
-/// Returns the environment of a child.
+/// Returns the environment variables of a child.
 fn variables() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os().filter(|(name, _)| {
         let name = name.to_str().unwrap_or_default();
@@ -203,10 +205,10 @@ fn within(time: Duration) -> Option<Instant> {
 }
 
 impl Life {
-    /// Starts a child, and its JVM.
+    /// Starts a child and its JVM.
     ///
     /// # Errors
-    /// It does not start: why.
+    /// The reason why the child does not start.
     pub fn start(
         name: &str,
         number: u64,
@@ -246,17 +248,17 @@ impl Life {
         })
     }
 
-    /// Returns its process id.
+    /// Returns the process id of the child.
     pub fn pid(&self) -> u32 {
         self.body.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Returns whether it has ended.
+    /// Returns whether the child has ended.
     pub fn is_over(&self) -> bool {
         self.body.is_over()
     }
 
-    /// Returns whether it is known to have ended, or is so at once: its sockets end first.
+    /// Returns whether the child has ended or is about to end: its sockets close first.
     pub fn is_over_soon(&self) -> bool {
         let begin = Instant::now();
         while !self.is_over() && begin.elapsed() < LOOK {
@@ -265,23 +267,23 @@ impl Life {
         self.is_over()
     }
 
-    /// Returns why the agent has ended it, if it has.
+    /// Returns the reason why the agent ended the child, if it did.
     pub fn killed(&self) -> Option<Killed> {
         *self.body.killed.lock()
     }
 
-    /// Ends it.
+    /// Ends the child.
     pub fn kill(&self, why: Killed) {
         self.body.kill(why);
     }
 
-    /// Waits for its end for some time; returns `false` if it runs on. Before Linux 5.3 it returns
-    /// at once, and says nothing.
+    /// Waits some time for the end; returns `false` if the child still runs. Before Linux 5.3 it
+    /// returns `false` at once.
     pub fn ends_within(&self, time: Duration) -> bool {
         self.body.ends_within(time)
     }
 
-    /// Waits for its end, and returns how it came. Called once, by the supervisor.
+    /// Waits for the end, and returns how the child ended. Called once, by the supervisor.
     pub fn wait(&self) -> Ended {
         let ended = self.body.wait();
         self.idle.lock().clear();
@@ -290,7 +292,7 @@ impl Life {
         ended
     }
 
-    /// Asks it to end, and ends it if it does not.
+    /// Asks the child to end, and kills it if it does not.
     pub fn end(&self, time: Duration) {
         _ = self.command(&Frame::new(Kind::End, 0), None);
         let begin = Instant::now();
@@ -300,36 +302,36 @@ impl Life {
         self.body.kill_for(None);
     }
 
-    /// Removes an operator at some time. Never waits.
+    /// Asks the child to remove an operator. Never waits.
     pub fn remove(&self, operator: i32) {
         if self.command(&Frame::new(Kind::Remove, operator.into()), None).is_err() {
             log::debug!("an operator ends with its process");
         }
     }
 
-    /// Calls a collector, whose chunks go to `deliver`.
+    /// Calls a collector. Its chunks go to `deliver`.
     ///
     /// # Errors
-    /// The child is gone, or no connection can be made.
+    /// The child has ended, or no connection can be made.
     pub fn start_collector(&self, id: i32, deliver: &Arc<dyn Deliver>) -> Result<(), Broken> {
         self.has_collected.store(true, Ordering::Relaxed);
         self.inbox()?.add(id, Arc::clone(deliver));
         self.command(&Frame::new(Kind::StartCollector, id.into()), None)
     }
 
-    /// Returns whether a collector was called in it, which may have ended it.
+    /// Returns whether a collector was called in the child. The collector may have ended it.
     pub fn has_collected(&self) -> bool {
         self.has_collected.load(Ordering::Relaxed)
     }
 
-    /// Removes a collector at some time.
+    /// Asks the child to remove a collector. Never waits.
     pub fn stop_collector(&self, id: i32) {
         if self.command(&Frame::new(Kind::StopCollector, id.into()), None).is_err() {
             log::debug!("a collector ends with its process");
         }
     }
 
-    /// Returns what receives chunks; opens the connection for them first.
+    /// Returns the receiver of chunks. Opens its connection if necessary.
     fn inbox(&self) -> Result<Arc<Inbox>, Broken> {
         let mut inbox = self.inbox.lock();
         if let Some(inbox) = &*inbox {
@@ -350,7 +352,7 @@ impl Life {
         self.control.lock().send(frame, passed, patience)
     }
 
-    /// Opens a connection to a thread with this name.
+    /// Opens a connection to a new thread with this name.
     fn connect(&self, name: &str) -> Result<Connection, Broken> {
         let (channel, other) = Channel::pair().map_err(Broken::System)?;
         let frame = Frame::with(Kind::Connect, name.as_bytes().to_vec());
@@ -361,7 +363,7 @@ impl Life {
     /// Returns a connection for a call.
     ///
     /// # Errors
-    /// The child is gone, or no connection can be made.
+    /// The child has ended, or no connection can be made.
     pub fn connection(&self) -> Result<Connection, Broken> {
         if let Some(idle) = self.idle.lock().pop() {
             return Ok(idle);
@@ -369,7 +371,7 @@ impl Life {
         self.connect(thread::current().name().unwrap_or("worker"))
     }
 
-    /// Takes a connection back.
+    /// Takes back a connection after a call.
     pub fn give_back(&self, connection: Connection) {
         let mut idle = self.idle.lock();
         if !self.is_over() && idle.len() < self.idle_max {
@@ -377,10 +379,10 @@ impl Life {
         }
     }
 
-    /// Registers an operator or a collector, as the kind says; returns what Java says.
+    /// Registers an operator or a collector, depending on `kind`, and returns the answer of Java.
     ///
     /// # Errors
-    /// The outer error is that the child is gone, the inner one what it says.
+    /// The outer error means that the child has ended; the inner error is the answer of the child.
     pub fn register(
         &self,
         kind: Kind,
@@ -388,7 +390,7 @@ impl Life {
     ) -> Result<Result<Vec<u8>, ControlError>, Broken> {
         let request = Frame::with(kind, spec);
         let answer = self.ask(&self.register, "jvm-register", request, REGISTER_TIME);
-        // It would not answer to the next one either.
+        // The child would not answer the next registration either.
         if let Err(Broken::Late) = answer {
             self.kill(Killed::Silent);
         }
@@ -399,10 +401,10 @@ impl Life {
         })
     }
 
-    /// Asks for figures.
+    /// Requests statistics.
     ///
     /// # Errors
-    /// The child is gone or busy, or Java threw an exception.
+    /// The child has ended or is busy, or Java threw an exception.
     pub fn figures(&self, kind: Kind, operator: i32) -> Result<Vec<u8>, CallError> {
         let request = Frame::new(kind, operator.into());
         let answer = self.ask(&self.figures, "jvm-figures", request, FIGURES_TIME);
@@ -416,10 +418,11 @@ impl Life {
         answered(answer)
     }
 
-    /// Lets the JVM collect and return memory to the system, or keep again what its options say.
+    /// Lets the JVM collect garbage and return memory to the system, or keep as much memory as its
+    /// options allow.
     ///
     /// # Errors
-    /// As of [`Life::figures`].
+    /// See [`Life::figures`].
     pub fn heap(&self, is_tight: bool) -> Result<Vec<u8>, CallError> {
         let request = Frame::new(Kind::Heap, is_tight.into());
         answered(self.ask(&self.heap, "jvm-heap", request, HEAP_TIME))
@@ -477,7 +480,8 @@ fn join(folder: &Path, pid: Pid) -> Result<(), String> {
     })
 }
 
-/// Tells a new child what to start, and waits until it has. An error without text: it has ended.
+/// Sends the settings to a new child, and waits until its JVM has started. An error without text
+/// means that the child has ended.
 fn begin(control: &Channel, start: &Start) -> Result<JvmInfo, String> {
     let patience = Patience { until: within(START_TIME), is_over: None };
     let payload = serde_json::to_vec(start).map_err(|error| error.to_string())?;

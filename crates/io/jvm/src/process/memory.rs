@@ -1,8 +1,9 @@
-//! Memory that the agent and a child share: the input of a call, and behind it the buffer into
-//! which the operator writes its answer.
+//! Memory that the agent and a child share: the input of a call, followed by the buffer into which
+//! the operator writes its answer.
 //!
-//! The child is not trusted: its size is sealed, so that no access of the agent can fail, and the
-//! agent copies what it reads before it checks it. No reference to this memory ever exists.
+//! The child is not trusted. The size of the memory is sealed, so that no access of the agent can
+//! fail, and the agent copies an answer before it checks it. No reference to this memory ever
+//! exists.
 
 use crate::input::Input;
 use crate::layout;
@@ -18,11 +19,11 @@ use std::ptr::{self, NonNull};
 const PAGE_BYTES: usize = 4096;
 const WORD_BYTES: usize = 8;
 
-/// Smallest size. Only pages that were written take memory.
+/// Smallest size in bytes. Only written pages take memory.
 const MEMORY_BYTES: usize = 16 << 20;
 
-/// Pages that a call keeps for the next one. Fresh pages cost more than the copies, and a batch of
-/// a block with its answer takes about so many.
+/// Size of the pages that a call keeps for the next call, in bytes. Fresh pages cost more than the
+/// copies, and a batch of one block with its answer takes about this much.
 const KEPT_BYTES: usize = 4 << 20;
 
 /// A mapping of shared memory.
@@ -51,11 +52,11 @@ impl Drop for Mapping {
     }
 }
 
-/// The child's side.
+/// The mapping in the child.
 pub struct Attached(Mapping);
 
 impl Attached {
-    /// Maps memory that has come with a frame.
+    /// Maps memory that was attached to a frame.
     ///
     /// # Errors
     /// There is no memory.
@@ -63,7 +64,7 @@ impl Attached {
         Mapping::new(file.as_fd(), len).map(Attached)
     }
 
-    /// Returns its address.
+    /// Returns the address of the mapping.
     pub fn address(&self) -> i64 {
         self.0.start.as_ptr() as i64
     }
@@ -75,27 +76,27 @@ impl Attached {
     }
 }
 
-/// The agent's side.
+/// The mapping in the agent.
 pub struct Memory {
     file: OwnedFd,
     mapping: Mapping,
-    /// Where the child has mapped it.
+    /// Address of the mapping in the child.
     remote: i64,
-    /// Where the buffer for the answer is, and its size.
+    /// Offset of the buffer for the answer, and its size.
     answer: (usize, usize),
 }
 
 impl Memory {
-    /// Returns the size for an input.
+    /// Returns the required size for an input.
     pub fn bytes_for(input: &Input<'_>) -> usize {
         let needed = input_bytes(input).next_multiple_of(PAGE_BYTES) + input.answer_bytes_max();
         needed.next_power_of_two().max(MEMORY_BYTES)
     }
 
-    /// Makes memory of this size, which cannot be changed.
+    /// Creates memory of this size. The size cannot be changed.
     ///
     /// # Errors
-    /// There is no descriptor or no memory left.
+    /// No descriptor or no memory is left.
     pub fn new(len: usize) -> io::Result<Memory> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create(c"millstream-jvm", flags)?;
@@ -105,7 +106,7 @@ impl Memory {
         Ok(Memory { file, mapping, remote: 0, answer: (0, 0) })
     }
 
-    /// Returns its size.
+    /// Returns the size of the memory.
     pub fn len(&self) -> usize {
         self.mapping.len
     }
@@ -115,13 +116,13 @@ impl Memory {
         self.file.as_fd()
     }
 
-    /// Notes where the child has mapped it.
+    /// Records the address of the mapping in the child.
     pub fn set_remote(&mut self, address: i64) {
         self.remote = address;
     }
 
-    /// Writes a request at offset 0 with everything that it refers to. The memory has at least
-    /// [`Memory::bytes_for`] this input.
+    /// Writes a request at offset 0, with all data that it refers to. The memory must have at least
+    /// the size [`Memory::bytes_for`] of this input.
     pub fn write(&mut self, input: &Input<'_>) {
         let mut writer = Writer { memory: self, at: layout::REQUEST_WORDS as usize * WORD_BYTES };
         let mut request = [0; layout::REQUEST_WORDS as usize];
@@ -134,14 +135,15 @@ impl Memory {
         writer.words(&request);
     }
 
-    /// Returns where so many bytes of the answer are; `None` if the buffer is smaller.
+    /// Returns the address of this many bytes of the answer; `None` if the buffer is smaller.
     pub fn answer(&self, bytes: usize) -> Option<*const u8> {
         let (start, len) = self.answer;
         // The address stays within the mapping: see `write`.
         (bytes <= len).then(|| self.mapping.start.as_ptr().wrapping_add(start).cast_const())
     }
 
-    /// Returns many pages to the kernel, if a call with so many bytes of answer has used them.
+    /// Returns pages to the kernel, if a call with an answer of this many bytes has used many
+    /// pages.
     pub fn trim(&self, answer_bytes: usize) {
         let (start, len) = self.answer;
         if start + answer_bytes.min(len) > KEPT_BYTES {
@@ -152,7 +154,7 @@ impl Memory {
     }
 }
 
-/// Returns how many bytes [`Memory::write`] needs for the input itself.
+/// Returns how many bytes [`Memory::write`] needs for the input, without the buffer for the answer.
 fn input_bytes(input: &Input<'_>) -> usize {
     let words = |count: i64| count as usize * WORD_BYTES;
     let mut bytes = words(layout::REQUEST_WORDS)
@@ -176,14 +178,14 @@ fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(WORD_BYTES)
 }
 
-/// Writes parts one after another, each at a multiple of eight.
+/// Writes parts one after another, each at a multiple of eight bytes.
 struct Writer<'a> {
     memory: &'a Memory,
     at: usize,
 }
 
 impl Writer<'_> {
-    /// Writes a slice of plain values; returns the child's address of it.
+    /// Writes a slice of plain values, and returns its address in the child.
     fn values<T: Copy>(&mut self, values: &[T]) -> i64 {
         let (at, bytes) = (self.at, size_of_val(values));
         assert!(at + bytes <= self.memory.len(), "the memory is as large as the input needs");
@@ -199,19 +201,19 @@ impl Writer<'_> {
         self.values(words)
     }
 
-    /// Writes text; returns address and length.
+    /// Writes text, and returns its address and length.
     fn text(&mut self, text: &str) -> [i64; 2] {
         [self.values(text.as_bytes()), text.len() as i64]
     }
 
-    /// Leaves room for a table; returns its offset.
+    /// Reserves space for a table, and returns its offset.
     fn leave(&mut self, entries: usize, words: i64) -> usize {
         let at = self.at;
         self.at += entries * words as usize * WORD_BYTES;
         at
     }
 
-    /// Writes an entry of a table that was left.
+    /// Writes an entry of a reserved table.
     fn entry(&mut self, table: usize, index: usize, words: &[i64]) {
         let at = table + index * words.len() * WORD_BYTES;
         Writer { memory: self.memory, at }.words(words);
@@ -268,7 +270,8 @@ mod tests {
     use crate::input::{InputColumn, InputSegment};
     use millstream_columns::Kind;
 
-    /// Reads what the child sees at an address, as if it had mapped the memory at `remote`.
+    /// Reads the bytes that the child sees at an address, as if it had mapped the memory at
+    /// `remote`.
     fn read(memory: &Memory, address: i64, len: usize) -> Vec<u8> {
         let at = usize::try_from(address - memory.remote).unwrap();
         assert!(at + len <= memory.len());

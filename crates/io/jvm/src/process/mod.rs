@@ -1,5 +1,5 @@
-//! A JVM in a separate process: whatever ends it, the agent starts it again and repeats the calls
-//! that were in it.
+//! A JVM in a separate process. If the process ends for any reason, the agent starts it again and
+//! repeats the calls that were running in it.
 //!
 //! ```text
 //! supervisor.rs  JvmProcess: starts the child, waits for its end, starts it again
@@ -13,9 +13,9 @@
 //! child.rs       the other side: the subcommand `jvm-process`
 //! ```
 //!
-//! The agent starts the child with a control socket, over which it passes an end of each
-//! connection. The child serves each connection on its own thread. When the control socket
-//! ends, the child does.
+//! The agent starts the child with a control socket, over which it passes one end of each
+//! connection. The child serves each connection on a separate thread. When the control socket is
+//! closed, the child ends.
 
 mod child;
 mod collector;

@@ -1,4 +1,4 @@
-//! The child's end of the connection over which it passes on the chunks of its collectors.
+//! The child's end of the connection over which it sends the chunks of its collectors.
 
 use super::frame::{Channel, Frame, Kind, Patience};
 use crate::collector::Receive;
@@ -10,18 +10,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-/// Sends chunks, each of which waits for its answer on the thread of its collector.
+/// Sends chunks. The thread of the collector waits for the answer to its chunk.
 pub struct Outbox {
     channel: Mutex<Channel>,
-    /// Collectors that wait.
+    /// Collectors that wait for an answer.
     waiting: Mutex<BTreeMap<i32, SyncSender<bool>>>,
 }
 
 impl Outbox {
-    /// Uses a socket to the agent.
+    /// Creates an outbox over a socket to the agent.
     ///
     /// # Errors
-    /// There is no descriptor or no thread left.
+    /// No descriptor or no thread is left.
     pub fn open(socket: OwnedFd) -> io::Result<Arc<Outbox>> {
         let channel = Channel::of(socket);
         let received = channel.try_clone()?;
@@ -31,12 +31,12 @@ impl Outbox {
         Ok(outbox)
     }
 
-    /// Returns where a collector's chunks go.
+    /// Returns the receiver of a collector's chunks.
     pub fn receiver(self: &Arc<Outbox>, id: i32) -> Arc<dyn Receive> {
         Arc::new(Receiver { id, outbox: Arc::clone(self) })
     }
 
-    /// Wakes the collectors whose chunks have an answer. Ends with the agent.
+    /// Wakes the collectors whose chunks were answered. Returns when the agent ends.
     fn receive(&self, channel: &Channel) {
         while let Ok((answer, _)) = channel.receive(Patience::ENDLESS) {
             let waiting = self.waiting.lock().remove(&(answer.subject as i32));
@@ -59,7 +59,7 @@ impl Outbox {
     }
 }
 
-/// Where the chunks of a collector go. It is dropped when the collector has stopped.
+/// The receiver of a collector's chunks. It is dropped when the collector has stopped.
 struct Receiver {
     id: i32,
     outbox: Arc<Outbox>,

@@ -1,4 +1,4 @@
-//! What a child is started with.
+//! The settings of a child.
 
 use crate::memory::JvmMemory;
 use crate::options::JvmOptions;
@@ -6,62 +6,63 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The name of a process unless another one is configured.
+/// Default name of a process.
 pub const DEFAULT_PROCESS: &str = "default";
 
-/// The program itself, also if its file was replaced meanwhile: both ends must be of one build.
+/// Path of the running program, even if its file was replaced meanwhile: both ends must come from
+/// the same build.
 const PROGRAM: &str = "/proc/self/exe";
 
-/// The subcommand of the program that serves.
+/// Subcommand of the program that runs a child.
 pub const SUBCOMMAND: &str = "jvm-process";
 
-/// How the JVM in a separate process is started.
+/// The options of a JVM in a separate process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessOptions {
     /// The options of the JVM.
     pub jvm: JvmOptions,
-    /// The user as whom it runs; the agent's if `None`.
+    /// User that the process runs as; `None` for the user of the agent.
     pub user: Option<String>,
-    /// How many files it may open; as many as the agent if `None`.
+    /// Maximum number of open files; `None` for the limit of the agent.
     pub open_files: Option<u64>,
-    /// The control group in which it runs; the agent's if `None`.
+    /// Control group in which the process runs; `None` for the group of the agent.
     pub cgroup: Option<PathBuf>,
-    /// The program that calls [`crate::serve_process`], and its arguments.
+    /// Program that calls [`crate::serve_process`], and its arguments.
     pub command: (PathBuf, Vec<String>),
 }
 
 impl ProcessOptions {
-    /// Runs the program itself, with these options of the JVM.
+    /// Creates options that run this program, with these options of the JVM.
     pub fn new(jvm: JvmOptions) -> ProcessOptions {
         let command = (PROGRAM.into(), vec![SUBCOMMAND.to_owned()]);
         ProcessOptions { jvm, user: None, open_files: None, cgroup: None, command }
     }
 
-    /// Returns the memory that the process and the connections to it may take.
+    /// Returns the maximum memory of the process and of its connections.
     pub fn memory(&self) -> JvmMemory {
         let memory = JvmMemory::of(&self.jvm);
-        // An answer is copied: it is in the memory that both sides share, and in a buffer.
+        // An answer exists twice: in the shared memory, and in a buffer.
         JvmMemory { buffer_bytes: memory.buffer_bytes.saturating_mul(2), ..memory }
     }
 }
 
-/// The processes that a configuration names.
+/// The processes in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JvmProcesses {
-    /// For each name without its own.
+    /// Options of processes without an entry in `named`.
     pub usual: ProcessOptions,
-    /// By name.
+    /// Options by name.
     pub named: BTreeMap<String, ProcessOptions>,
 }
 
 impl JvmProcesses {
-    /// Returns the options of a process.
+    /// Returns the options of the process with this name.
     pub fn options(&self, name: &str) -> &ProcessOptions {
         self.named.get(name).unwrap_or(&self.usual)
     }
 }
 
-/// What the first frame tells the child.
+/// The payload of the first frame to the child.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Start {
     pub name: String,
@@ -70,7 +71,7 @@ pub struct Start {
     pub open_files: Option<u64>,
 }
 
-/// Numbers of a user.
+/// The user id and group ids of a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub user: u32,
@@ -83,7 +84,7 @@ impl Identity {
     /// Finds a user by name or number.
     ///
     /// # Errors
-    /// There is none.
+    /// The user does not exist.
     pub fn find(user: &str) -> Result<Identity, String> {
         let read = |path: &str| std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"));
         Identity::in_files(user, &read("/etc/passwd")?, &read("/etc/group").unwrap_or_default())

@@ -1,4 +1,4 @@
-//! An operator over all children of its process.
+//! An operator in a separate process, over the lives of all its children.
 
 use super::ending::Killed;
 use super::frame::{Broken, Kind, Patience};
@@ -14,10 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A call fails after so many children have ended in which it was alone.
+/// Number of children that may end while a call runs alone in them, before the call fails.
 const ENDS_ALONE_MAX: u32 = 2;
 
-/// An operator or a collector is given up after so many children have ended while they compiled it.
+/// Number of children that may end while they compile an operator or a collector, before it is
+/// given up.
 pub const ENDS_REGISTERING_MAX: u32 = 4;
 
 /// An operator in a separate process.
@@ -26,45 +27,45 @@ pub struct Slot {
     component: String,
     spec: Spec,
     place: Mutex<Place>,
-    /// How many times waiting calls were told to end.
+    /// Number of times that waiting calls were told to end.
     let_go: AtomicU64,
 }
 
-/// Where an operator is.
+/// The current registration of an operator.
 struct Place {
-    /// The child in which it was registered last.
+    /// Number of the child of the last registration.
     life: u64,
     id: Result<i32, RegisterError>,
-    /// When it was registered or refused last.
+    /// Time of the last registration or refusal.
     tried: Instant,
-    /// Children that have ended while they compiled it.
+    /// Number of children that ended while they compiled the operator.
     ends: u32,
 }
 
-/// Calls share the process, or one has it alone, without collectors.
+/// A permit for a call: it shares the process, or has it alone, without collectors.
 enum Turn<'a> {
     Shared(#[expect(dead_code, reason = "held")] RwLockReadGuard<'a, ()>),
     Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'a, ()>),
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 enum Tried {
     Done(Result<Answer, CallError>),
-    /// The child has ended, and the call is not to blame.
+    /// The child has ended, but not because of the call.
     Again,
-    /// The child has ended in the call.
+    /// The child has ended during the call.
     Ended,
-    /// The child refuses the operator for now.
+    /// The child currently refuses the operator.
     Refused(RegisterError),
 }
 
-/// Why an operator has no id in a child.
+/// The reason why an operator has no id in a child.
 enum NoId {
     /// The child has ended.
     Over,
-    /// The child refuses it for now.
+    /// The child currently refuses the operator.
     Refused(RegisterError),
-    /// It is given up.
+    /// The operator was given up.
     GivenUp(RegisterError),
 }
 
@@ -72,7 +73,7 @@ impl Slot {
     /// Compiles an operator for the first time.
     ///
     /// # Errors
-    /// Its source has a fault, or the process does not run.
+    /// The source has an error, or the process does not run.
     pub fn register(
         process: &Arc<Inner>,
         spec: &OperatorSpec,
@@ -98,10 +99,10 @@ impl Slot {
         _ = self.id(life);
     }
 
-    /// Returns the operator's id in a child; registers it there if necessary.
+    /// Returns the id of the operator in a child. Registers the operator there if necessary.
     ///
     /// # Errors
-    /// It is not registered there: why.
+    /// The reason why the operator is not registered there.
     fn id(&self, life: &Life) -> Result<i32, NoId> {
         let mut place = self.place.lock();
         if place.is_due_in(life) {
@@ -120,7 +121,7 @@ impl Slot {
                     let error = ControlError::Process(error.to_string());
                     return Err(NoId::Refused(error.into()));
                 }
-                // Another one has ended it.
+                // Another operator has ended the child.
                 Err(Broken::Unreachable) => return Err(NoId::Over),
                 Err(_) => {
                     place.ends += 1;
@@ -136,7 +137,7 @@ impl Slot {
         })
     }
 
-    /// Logs that a child refuses the operator, and that it no longer does.
+    /// Logs when a child refuses the operator, and when it no longer does.
     fn say(&self, before: &Result<i32, RegisterError>, now: &Result<i32, RegisterError>) {
         let component = &self.component;
         match (before, now) {
@@ -149,16 +150,16 @@ impl Slot {
         }
     }
 
-    /// Ends the calls that wait for a child.
+    /// Makes calls that wait for a child fail.
     pub fn let_go(&self) {
         self.let_go.fetch_add(1, Ordering::Relaxed);
         self.state().wake();
     }
 
-    /// Returns what the operator did in the child that runs.
+    /// Returns the statistics of the operator in the running child.
     ///
     /// # Errors
-    /// There is none, or it does not answer.
+    /// No child runs, or it does not answer.
     pub fn stats(&self) -> Result<Vec<u8>, CallError> {
         let life = self.state().current().ok_or_else(|| self.state().ended())?;
         let place = self.place.lock();
@@ -167,7 +168,7 @@ impl Slot {
         life.figures(Kind::Stats, id.ok_or_else(|| self.state().ended())?)
     }
 
-    /// Calls the operator, in as many children as it takes.
+    /// Calls the operator. Repeats the call in new children as often as necessary.
     ///
     /// # Errors
     /// The call failed as a whole.
@@ -189,7 +190,7 @@ impl Slot {
                     return Err(CallError::Failed(error.to_string()));
                 }
                 Tried::Refused(_) => {
-                    // It may take long, and collectors must not wait for it.
+                    // The call may take long, and collectors must not wait for it.
                     hold = None;
                     std::thread::sleep(LOOK);
                 }
@@ -208,7 +209,7 @@ impl Slot {
         }
     }
 
-    /// Waits until the call may run; `None` if the child has ended meanwhile.
+    /// Waits until the call may run; returns `None` if the child has ended meanwhile.
     fn turn(&self, life: &Life, is_alone: bool) -> Option<Turn<'_>> {
         let gate = &self.state().gate;
         loop {
@@ -262,11 +263,11 @@ impl Slot {
         }
     }
 
-    /// Waits until the supervisor knows that a child has ended.
+    /// Waits until the supervisor has noticed the end of a child.
     fn over(&self, life: &Life) -> Tried {
         let begin = Instant::now();
         while !life.is_over() {
-            // Its sockets have ended, and it lives.
+            // The sockets of the child are closed, but it still lives.
             if begin.elapsed() > LOOK {
                 life.kill(Killed::Garbage("the end of a connection"));
             }
@@ -275,7 +276,7 @@ impl Slot {
         Tried::Again
     }
 
-    /// The child has ended in a call: decides whether that is to blame.
+    /// Decides whether a call is to blame for the end of the child in which it ran.
     fn ended(&self, life: &Life) -> Tried {
         self.over(life);
         match life.killed() {
@@ -285,7 +286,7 @@ impl Slot {
     }
 }
 
-/// Registers an operator in the first child that lives so long; returns the answer of that child.
+/// Registers an operator in the first child that lives long enough, and returns its answer.
 fn register_first(state: &State, spec: &Spec) -> Result<(Arc<Life>, Vec<u8>), RegisterError> {
     for _ in 0..ENDS_REGISTERING_MAX {
         let life = state.first_life()?;
@@ -313,8 +314,8 @@ impl Drop for Slot {
 }
 
 impl Place {
-    /// Returns whether to register the operator in a child: at once in a new one, and again after a
-    /// failure, which may have been that of a file.
+    /// Returns whether to register the operator in a child: at once in a new child, and again after
+    /// a failure, because a file may have been missing.
     fn is_due_in(&self, life: &Life) -> bool {
         let is_new = self.life != life.number;
         let is_again = self.id.is_err() && self.tried.elapsed() >= REGISTER_AGAIN;

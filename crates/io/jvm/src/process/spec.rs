@@ -1,4 +1,4 @@
-//! What a process registers in each child.
+//! The specification that a process registers in each child.
 
 use crate::error::ControlError;
 use crate::operator::unreadable;
@@ -6,23 +6,24 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The specification of an operator or a collector as JSON, with what the last child has compiled of
-/// it: the next one need not load the compiler of its scripts, which takes a second.
+/// The specification of an operator or a collector as JSON, with the compiled code from the last
+/// child. With this code, the next child need not load the compiler of its scripts, which takes a
+/// second.
 pub struct Spec(Mutex<Value>);
 
-/// The part of an answer that is kept.
+/// The part of an answer that is kept for the next registration.
 #[derive(Deserialize)]
 struct Kept {
-    /// One text per script; absent for languages that compile fast, and if it is too much.
+    /// One text per script. Absent for languages that compile fast, and if the code is too large.
     #[serde(default)]
     compiled: Vec<String>,
 }
 
 impl Spec {
-    /// Makes a specification of one that has not been registered.
+    /// Creates a specification of an operator or collector that has not been registered.
     ///
     /// # Errors
-    /// It is no JSON.
+    /// The specification cannot be written as JSON.
     pub fn new(spec: &impl Serialize) -> Result<Spec, ControlError> {
         let mut value = serde_json::to_value(spec).map_err(unreadable)?;
         value["keep_compiled"] = Value::Bool(true);
@@ -34,7 +35,7 @@ impl Spec {
         self.0.lock().to_string().into_bytes()
     }
 
-    /// Keeps what an answer to a registration has compiled, for the next one.
+    /// Keeps the compiled code in an answer for the next registration.
     pub fn keep(&self, answer: &[u8]) {
         let Ok(Kept { compiled }) = serde_json::from_slice(answer) else { return };
         let mut value = self.0.lock();

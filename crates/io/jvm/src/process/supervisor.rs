@@ -18,53 +18,56 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The pauses before starts: the first one after an end is at once.
+/// Shortest and longest pause before a start. The first start after an end has no pause.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// A child that has lived so long starts again at once.
+/// Lifetime after which the next child starts without a pause.
 const LIVED: Duration = Duration::from_secs(60);
 
-/// How long a child may take to end when nothing uses it any more.
+/// Maximum time for a child to end after its last use.
 pub const END_TIME: Duration = Duration::from_secs(3);
 
-/// How often a thread that waits for a child looks whether it should.
+/// Interval at which a thread that waits for a child checks whether it should still wait.
 pub const LOOK: Duration = Duration::from_millis(100);
 
-/// Time between two attempts to register what a child has refused: a jar may be back by then.
+/// Time between two attempts to register an operator that a child refused. A missing jar may be
+/// back by then.
 pub const REGISTER_AGAIN: Duration = Duration::from_secs(10);
 
-/// How many starts may fail, one after another, before a component that waits for the first child is
-/// refused: by a kill from outside, or for another reason, which will hardly be gone.
+/// Number of consecutive starts that may fail before a component that waits for the first child is
+/// refused. The first limit is for kills from outside, the second for other reasons, which rarely
+/// disappear.
 const KILLED_STARTS_MAX: u64 = 8;
 const FAILED_STARTS_MAX: u64 = 1;
 
-/// Held during a start, so that none is started twice.
+/// Lock that is held during a start, so that no process is started twice.
 static STARTING: Mutex<()> = Mutex::new(());
 
 /// The processes in use.
 static PROCESSES: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
 
-/// A JVM in a separate process. Cheap to clone; the process ends with the last clone and the last
+/// A JVM in a separate process. Cheap to clone. The process ends with the last clone and the last
 /// operator.
 #[derive(Clone)]
 pub struct JvmProcess(Arc<Inner>);
 
-/// What operators and users of a process share.
+/// State that operators and users of a process share.
 pub struct Inner {
     state: Arc<State>,
 }
 
-/// What the supervisor needs; unlike [`Inner`], it does not keep the process.
+/// State of the supervisor. Unlike [`Inner`], it does not keep the process running.
 pub struct State {
     pub name: String,
-    /// The target of its messages: the log limits how many of a target are alike.
+    /// Log target of the messages, because the log limits the number of similar messages per
+    /// target.
     log_target: String,
     options: ProcessOptions,
     pool: Arc<Pool>,
-    /// Calls share it; one whose child has ended holds it alone.
+    /// Calls share the gate. A call whose child has ended holds it alone.
     pub gate: RwLock<()>,
-    /// Calls that must be alone keep collectors from being called.
+    /// Holds of calls that must be alone. They prevent calls of collectors.
     pub holds: Holds,
     phase: Mutex<Phase>,
     changed: Condvar,
@@ -75,18 +78,18 @@ pub struct State {
 #[derive(Default)]
 struct Phase {
     life: Option<Arc<Life>>,
-    /// Why the last child has ended or did not start.
+    /// Reason why the last child ended or did not start.
     error: Option<Ended>,
-    /// Starts that failed, or children that ended.
+    /// Number of failed starts and ended children.
     failures: u64,
-    /// Starts after the first one that went well.
+    /// Number of successful starts after the first one.
     restarts: u64,
-    /// Nothing uses the process any more.
+    /// Whether the process is no longer used.
     is_ended: bool,
 }
 
 impl Phase {
-    /// Returns whether too many starts have failed since there were so many failures.
+    /// Returns whether too many starts have failed since the number of failures was `begun`.
     fn gives_up_since(&self, begun: u64) -> bool {
         let is_killed = self.error.as_ref().is_some_and(|ended| ended.is_by_kill);
         let most = if is_killed { KILLED_STARTS_MAX } else { FAILED_STARTS_MAX };
@@ -94,24 +97,24 @@ impl Phase {
     }
 }
 
-/// How a process does.
+/// The state of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessState {
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// Its id, while it runs.
+    /// Process id, while the process runs.
     pub pid: Option<u32>,
-    /// How many times it was started again.
+    /// Number of restarts.
     pub restarts: u64,
-    /// Why it does not run.
+    /// Reason why the process does not run.
     pub error: Option<String>,
 }
 
 impl JvmProcess {
-    /// Starts a process, or returns the one with this name.
+    /// Starts a process, or returns the running process with this name.
     ///
     /// # Errors
-    /// It cannot start, or runs with other options.
+    /// The process cannot start, or runs with other options.
     pub fn open(name: &str, options: &ProcessOptions) -> Result<JvmProcess, StartError> {
         let _starting = STARTING.lock();
         if let Some(known) = JvmProcess::all().into_iter().find(|known| known.name() == name) {
@@ -153,12 +156,12 @@ impl JvmProcess {
         Ok(process)
     }
 
-    /// Returns its name.
+    /// Returns the name of the process.
     pub fn name(&self) -> &str {
         &self.0.state.name
     }
 
-    /// Returns how it does.
+    /// Returns the state of the process.
     pub fn state(&self) -> ProcessState {
         let phase = self.0.state.phase.lock();
         let life = phase.life.as_ref().filter(|life| !life.is_over());
@@ -170,7 +173,7 @@ impl JvmProcess {
         }
     }
 
-    /// Returns what runs; `None` while nothing does.
+    /// Returns information about the running JVM; `None` while no child runs.
     pub fn info(&self) -> Option<JvmInfo> {
         self.0.state.current().map(|life| life.info.clone())
     }
@@ -178,17 +181,17 @@ impl JvmProcess {
     /// Compiles an operator.
     ///
     /// # Errors
-    /// Its source has a fault, or the process does not run.
+    /// The source has an error, or the process does not run.
     pub fn register(&self, spec: &OperatorSpec) -> Result<Operator, RegisterError> {
         let (slot, registered) = Slot::register(&self.0, spec)?;
         add(&self.0.state.slots, &slot);
         Ok(Operator::in_process(spec, slot, registered))
     }
 
-    /// Compiles a collector; [`Collector::start`] begins to call it.
+    /// Compiles a collector. [`Collector::start`] starts to call it.
     ///
     /// # Errors
-    /// As of [`JvmProcess::register`].
+    /// See [`JvmProcess::register`].
     pub fn collector(
         &self,
         spec: &CollectorSpec,
@@ -197,16 +200,16 @@ impl JvmProcess {
         CollectorSlot::register(&self.0, spec, deliver).map(Collector::in_process)
     }
 
-    /// Returns what the collectors did since the process was started, and records their calls that have
-    /// ended since the last call.
+    /// Returns the statistics of the collectors since the process was started, and records their
+    /// calls that have ended since the last call.
     ///
     /// # Errors
-    /// As of [`JvmProcess::stats`].
+    /// See [`JvmProcess::stats`].
     pub fn collector_stats(&self) -> Result<CollectorsStats, CallError> {
         recorded(Some(self.name()), self.life()?.figures(Kind::CollectorStats, 0)?)
     }
 
-    /// Returns numbers about the JVM, and records its garbage collections since the last call.
+    /// Returns statistics of the JVM, and records its garbage collections since the last call.
     ///
     /// # Errors
     /// The process does not run or answer, or Java threw an exception.
@@ -214,18 +217,18 @@ impl JvmProcess {
         recorded(Some(self.name()), self.life()?.figures(Kind::Process, 0)?)
     }
 
-    /// Does what [`Jvm::tighten_heap`](crate::Jvm::tighten_heap) does, in the process.
+    /// Does the same as [`Jvm::tighten_heap`](crate::Jvm::tighten_heap) in the process.
     ///
     /// # Errors
-    /// As of [`JvmProcess::stats`].
+    /// See [`JvmProcess::stats`].
     pub fn tighten_heap(&self) -> Result<HeapSize, CallError> {
         recorded(Some(self.name()), self.life()?.heap(true)?)
     }
 
-    /// Lets the heap keep what its options say again, so that it is collected less often.
+    /// Lets the heap keep as much memory as its options allow, so that it is collected less often.
     ///
     /// # Errors
-    /// As of [`JvmProcess::stats`].
+    /// See [`JvmProcess::stats`].
     pub fn relax_heap(&self) -> Result<HeapSize, CallError> {
         recorded(Some(self.name()), self.life()?.heap(false)?)
     }
@@ -234,7 +237,7 @@ impl JvmProcess {
         self.0.state.current().ok_or_else(|| self.0.state.ended())
     }
 
-    /// Calls a method of Java that does nothing, `count` times: measures what a call costs.
+    /// Calls a Java method that does nothing, `count` times, to measure the cost of a call.
     ///
     /// # Errors
     /// The process does not run.
@@ -265,7 +268,7 @@ impl Drop for Inner {
         };
         self.state.changed.notify_all();
         let Some(life) = life else { return };
-        // The supervisor reaps it; this thread must not wait.
+        // Let another thread wait for the end. The supervisor reaps the child.
         let ended = thread::Builder::new().name("jvm-end".to_owned());
         let other = Arc::clone(&life);
         if ended.spawn(move || other.end(END_TIME)).is_err() {
@@ -275,19 +278,19 @@ impl Drop for Inner {
 }
 
 impl State {
-    /// Returns the child that runs.
+    /// Returns the running child.
     pub fn current(&self) -> Option<Arc<Life>> {
         self.phase.lock().life.clone().filter(|life| !life.is_over())
     }
 
-    /// Returns the error of a call without a child.
+    /// Returns the error of a call that has no child.
     pub fn ended(&self) -> CallError {
         let ended = self.phase.lock().error.as_ref().map(Ended::to_string);
         let reason = ended.map_or(String::new(), |reason| format!(": {reason}"));
         CallError::ProcessEnded(format!("process {} does not run{reason}", self.name))
     }
 
-    /// Waits for a child, until there is `enough` of that; asks that from time to time.
+    /// Waits for a child until `enough` returns true. Calls `enough` at regular intervals.
     pub fn life(&self, enough: impl Fn() -> bool) -> Option<Arc<Life>> {
         self.wait_for_life(|_| enough())
     }
@@ -305,32 +308,32 @@ impl State {
         }
     }
 
-    /// Returns the child for a first registration. A start that is on its way may still go well, and so
-    /// may the next one behind a kill from outside; after that, the reason is known.
+    /// Returns the child for a first registration. A start that is in progress may still succeed,
+    /// and so may the next one after a kill from outside. Afterwards the reason is known.
     ///
     /// # Errors
-    /// None runs: why.
+    /// The reason why no child runs.
     pub fn first_life(&self) -> Result<Arc<Life>, ControlError> {
-        // One that has run, and has ended meanwhile, is no start that failed.
+        // A child that ran and has ended meanwhile is not a failed start.
         let begun = self.phase.lock().failures + 1;
         let gone = || ControlError::Process(self.ended().to_string());
         self.wait_for_life(|phase| phase.gives_up_since(begun)).ok_or_else(gone)
     }
 
-    /// Registers a collector in each child from now on, until it is dropped.
+    /// Registers a collector in each child from now on, until the collector is dropped.
     pub fn add_collector(&self, collector: &Arc<CollectorSlot>) {
         add(&self.collectors, collector);
     }
 
-    /// Keeps collectors from being called in the children to come, while the result lives.
+    /// Prevents calls of collectors in new children as long as the result lives.
     pub fn hold_collectors(&self) -> Hold<'_> {
         self.holds.add();
         Hold(self)
     }
 
-    /// Registers and calls the collectors in a child that are not yet.
+    /// Registers and calls all collectors in a child that are not registered there yet.
     fn settle_collectors(&self, life: &Arc<Life>) {
-        // Each one logs why it does not run.
+        // Each collector logs the reason if it does not run.
         used(&self.collectors).iter().for_each(|collector| _ = collector.settle(life));
     }
 
@@ -339,7 +342,7 @@ impl State {
         self.changed.notify_all();
     }
 
-    /// Waits for the first start that goes well, or for the reason why none does.
+    /// Waits for the first successful start, or for the reason why it fails.
     fn first(&self) -> Result<(), String> {
         match self.wait_for_life(|phase| phase.gives_up_since(0)) {
             Some(_) => Ok(()),
@@ -347,10 +350,10 @@ impl State {
         }
     }
 
-    /// The thread of the process: starts children until nothing uses it.
+    /// Runs the thread of the process: starts children as long as the process is used.
     fn supervise(&self) {
         let (mut number, mut short_lives) = (0, 0);
-        // Since when none runs.
+        // Time since when no child runs.
         let mut down = Instant::now();
         while self.pause(pause(short_lives)) {
             number += 1;
@@ -363,7 +366,7 @@ impl State {
                     ended
                 }
                 Err(ended) => {
-                    // The reason will hardly be gone at once.
+                    // The reason rarely disappears at once.
                     short_lives = (short_lives + 1).max(2);
                     log::error!(target: &self.log_target, "jvm process {} does not start: {ended}", self.name);
                     ended
@@ -377,7 +380,8 @@ impl State {
         }
     }
 
-    /// Shows a child to the callers until it ends; returns why it has. None has run since `down`.
+    /// Publishes a child to callers until it ends, and returns how it ended. No child has run since
+    /// `down`.
     fn live(&self, life: Arc<Life>, down: Instant) -> Ended {
         let is_restart = life.number > 1;
         used(&self.slots).iter().for_each(|slot| slot.register_again(&life));
@@ -411,7 +415,7 @@ impl State {
         ended
     }
 
-    /// Waits for some time; returns whether the process is still used.
+    /// Waits some time, and returns whether the process is still used.
     fn pause(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut phase = self.phase.lock();
@@ -422,7 +426,7 @@ impl State {
     }
 }
 
-/// Keeps collectors from being called. They are again after the last one.
+/// Prevents calls of collectors. They resume after the last hold is dropped.
 pub struct Hold<'a>(&'a State);
 
 impl Drop for Hold<'_> {
@@ -433,21 +437,21 @@ impl Drop for Hold<'_> {
     }
 }
 
-/// Adds something that is in use, and forgets what no longer is.
+/// Adds an item, and removes the items that are no longer used.
 fn add<T>(to: &Mutex<Vec<Weak<T>>>, one: &Arc<T>) {
     let mut to = to.lock();
     to.retain(|one| one.strong_count() > 0);
     to.push(Arc::downgrade(one));
 }
 
-/// Returns what is still in use, and forgets the rest.
+/// Returns the items that are still used, and removes the others.
 fn used<T>(of: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
     let mut of = of.lock();
     of.retain(|one| one.strong_count() > 0);
     of.iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Returns the pause before a start behind so many short lives.
+/// Returns the pause before a start after this many short lives.
 fn pause(short_lives: u32) -> Duration {
     match short_lives.checked_sub(2) {
         None => Duration::ZERO,

@@ -1,4 +1,4 @@
-//! Answers written by hand, right, wrong and mutated.
+//! Handwritten answers: valid, invalid and mutated ones.
 
 use super::{Parsed, parse};
 use crate::answer::{ColumnPlace, FailureReason};
@@ -23,7 +23,7 @@ struct Changed {
     cells: Vec<u64>,
 }
 
-/// An answer that is written into memory as Java does it.
+/// An answer that is written into memory like Java does.
 #[derive(Clone, Default)]
 struct Written {
     values: Vec<u8>,
@@ -53,7 +53,7 @@ fn rows(rows: &[u32]) -> Vec<u8> {
 }
 
 impl Written {
-    /// Writes it; returns the memory and the offset of the answer.
+    /// Writes the answer, and returns the memory and the offset of the answer.
     fn memory(&self) -> (Vec<u8>, i64) {
         let mut out = self.values.clone();
         let mut changed = Vec::new();
@@ -387,7 +387,7 @@ fn offsets_that_are_wrong_are_refused() {
                 let mut wrong = memory.clone();
                 let place = answer as usize + field as usize * 8;
                 wrong[place..place + 8].copy_from_slice(&edge.to_ne_bytes());
-                // A count of 1, 3 or 7 may be right by chance.
+                // A count of 1, 3 or 7 may be valid by chance.
                 let result = parse_at(&wrong, answer);
                 assert!(result.is_err() || (1..8).contains(&edge), "word {field}: {edge}");
             }
@@ -395,7 +395,7 @@ fn offsets_that_are_wrong_are_refused() {
     }
 }
 
-/// Checks what must be true of anything that was accepted.
+/// Checks properties that must hold for every accepted answer.
 fn check(parsed: &Parsed, memory: &[u8]) {
     let mut buffer = memory[..parsed.value_bytes].to_vec();
     buffer.extend_from_slice(&parsed.kept);

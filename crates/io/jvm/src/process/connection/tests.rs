@@ -1,4 +1,4 @@
-//! A child that does not keep to the protocol, or writes what it likes.
+//! A child that violates the protocol or writes arbitrary data.
 
 use super::*;
 use crate::input::InputColumn;
@@ -10,7 +10,7 @@ use rustix::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A child that answers as a test says.
+/// A child that answers as the test determines.
 struct Fake {
     channel: Channel,
     memory: Option<Fakery>,
@@ -51,7 +51,7 @@ impl Fake {
         unsafe { std::ptr::read_volatile(word) }
     }
 
-    /// Writes words at an offset of the answer buffer.
+    /// Writes words at an offset of the buffer for the answer.
     fn write(&self, offset: i64, words: &[i64]) {
         let buffer = self.word(layout::REQUEST_OUT) + offset;
         for (index, word) in words.iter().enumerate() {
@@ -64,12 +64,12 @@ impl Fake {
 
 type Called = Result<Result<Answer, CallError>, Broken>;
 
-/// Calls a fake child once for each of `calls`; returns what came of each.
+/// Calls a fake child once for each of `calls`, and returns the results.
 fn call(calls: usize, child: impl FnOnce(&mut Fake) + Send + 'static) -> Vec<Called> {
     call_within(Duration::from_secs(60), calls, child)
 }
 
-/// The same with a limit of the time of all calls.
+/// Calls a fake child with a time limit for all calls.
 fn call_within(
     limit: Duration,
     calls: usize,
@@ -101,7 +101,7 @@ fn call_within(
     called
 }
 
-/// Answers every request by an offset.
+/// Answers every request with an offset.
 fn with_offset(offset: i64) -> Called {
     let answer = move |fake: &mut Fake| {
         while let Some(request) = fake.receive() {
@@ -136,7 +136,7 @@ fn answers_that_point_outside_are_refused() {
         let called = call(1, move |fake| {
             let request = fake.receive().unwrap();
             fake.write(word * 8, &[value]);
-            // Behind the copy.
+            // Written after the part that was copied.
             fake.write(layout::ANSWER_CHANGED * 8, &[1 << 19]);
             fake.answer(&request, 0);
         });
@@ -155,7 +155,7 @@ fn what_is_written_behind_the_answer_changes_nothing() {
         }
     });
     let is_whole = |called: &Called| match called {
-        // Written in the middle of the copy: checked as a whole.
+        // Written in the middle of the copy, which is checked as a whole.
         Ok(answer) => answer.as_ref().map_or_else(
             |error| matches!(error, CallError::Invalid(_)),
             |answer| answer.columns.is_empty(),

@@ -1,4 +1,4 @@
-//! A child that does not keep to the protocol.
+//! A child that violates the protocol.
 
 use super::*;
 use rustix::fd::AsFd;
@@ -22,7 +22,7 @@ impl Deliver for Queue {
     }
 }
 
-/// A child that sends what a test says, with the collector 3.
+/// A child that sends what the test determines. Its collector has the number 3.
 struct Fake {
     child: Channel,
     body: Arc<Body>,
@@ -47,7 +47,7 @@ impl Fake {
         self.child.send(&frame, None, Patience::ENDLESS).unwrap();
     }
 
-    /// Sends a chunk with an event without a text.
+    /// Sends a chunk with one event without a text.
     fn chunk(&self) {
         self.send(Kind::Chunk, 3, 1, vec![0; 16]);
     }
@@ -63,7 +63,7 @@ impl Fake {
         matches!(self.child.receive(Patience { until, is_over: None }), Err(Broken::Late))
     }
 
-    /// Waits until the child was ended; returns why.
+    /// Waits until the child was ended, and returns the reason.
     fn reason(&self) -> String {
         self.body.wait().to_string()
     }
