@@ -14,8 +14,8 @@ pub fn memory_allowance(proc: &Path, sys: &Path) -> Option<u64> {
 }
 
 /// Returns the limit files for a line of `/proc/self/cgroup`: `number:controllers:path`, where
-/// cgroup v2 has no controllers. In a container, the path may be the host's, of which only the
-/// root is visible.
+/// cgroup v2 has no controllers. In a container, the path may be a path on the host, of which only
+/// the root is visible.
 fn limit_files(line: &str, sys: &Path) -> Vec<PathBuf> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };

@@ -5,7 +5,7 @@ use crate::reading::{Labels, Readings, Reason, labels};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of groups in a collection, as each costs several reads.
+/// Maximum number of groups in a collection, because each group costs several reads.
 const GROUPS_MAX: usize = 1000;
 
 /// Maximum number of levels below the root.
@@ -78,7 +78,8 @@ fn own(proc: &Path, out: &mut Readings) -> Option<String> {
     let text = out.read(&path)?;
     let own = text.lines().find_map(|line| line.strip_prefix("0::"));
     match own {
-        // The group is outside the agent's cgroup namespace: fall back to the namespace's root.
+        // The group is outside of the agent's cgroup namespace, so fall back to the root of the
+        // namespace.
         Some(own) if own.split('/').any(|part| part == "..") => Some("/".to_owned()),
         Some(own) => Some(own.to_owned()),
         None => {

@@ -11,11 +11,11 @@ const MODES: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "so
 /// Modes of guest time, which `user` and `nice` include.
 const GUESTS: [&str; 2] = ["user", "nice"];
 
-/// Minimum number of times per CPU. Older kernels omit later ones.
+/// Minimum number of times per CPU. Older kernels omit the others.
 const TIMES_MIN: usize = 4;
 const TIMES: usize = MODES.len() + GUESTS.len();
 
-/// Largest decrease of a time that is clamped, in seconds: idle and iowait times are estimates that
+/// Maximum decrease of a time that is clamped, in seconds. Idle and iowait times are estimates that
 /// the kernel corrects. A larger decrease is a counter reset.
 const CLAMP_SECONDS_MAX: f64 = 60.0;
 

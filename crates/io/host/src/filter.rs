@@ -5,7 +5,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 /// Allows the names that match an include pattern and no exclude pattern.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// `None` includes all names.
+    /// Patterns to include; `None` includes all names.
     include: Option<GlobSet>,
     exclude: GlobSet,
 }

@@ -24,7 +24,7 @@ pub struct Filesystems {
 pub struct Mount {
     /// Device number (`major:minor`), shared by all mounts of a file system.
     number: Vec<u8>,
-    /// The mounted folder of the file system; `/` for all of it.
+    /// The mounted folder of the file system; `/` for the whole file system.
     folder: Vec<u8>,
     /// Mount point.
     pub point: PathBuf,
@@ -34,7 +34,7 @@ pub struct Mount {
     pub device: String,
 }
 
-/// Returns the configured file systems, each once, sorted by mount point.
+/// Returns the configured file systems without duplicates, sorted by mount point.
 pub fn read(proc: &Path, wanted: &Filesystems, out: &mut Readings) -> Vec<Mount> {
     // If the host's `/proc` is mounted into a container, process 1 has the host's mounts. It may be
     // unreadable.
@@ -48,9 +48,9 @@ pub fn read(proc: &Path, wanted: &Filesystems, out: &mut Readings) -> Vec<Mount>
     choose(mounts.into_iter().flatten(), wanted)
 }
 
-/// Chooses one mount per file system. Of mounts at the same point, the last hides the others. Of
-/// mounts of the same file system, the one with the shortest folder path wins, then the one with
-/// the shortest mount point.
+/// Chooses one mount per file system. If several mounts have the same point, the last one hides the
+/// others. If several mounts have the same file system, the mount with the shortest folder path
+/// wins, then the mount with the shortest mount point.
 fn choose(mounts: impl Iterator<Item = Mount>, wanted: &Filesystems) -> Vec<Mount> {
     let visible: BTreeMap<PathBuf, Mount> =
         mounts.map(|mount| (mount.point.clone(), mount)).collect();
@@ -86,7 +86,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
     is_valid.then(|| Mount { number, folder, point, kind: text(kind), device: text(device) })
 }
 
-/// Decodes `\` with three octal digits, as which the kernel writes white space and `\`.
+/// Decodes a `\` with three octal digits, which the kernel writes for white space and `\`.
 fn unescape(word: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(word.len());
     let mut rest = word;

@@ -5,8 +5,8 @@ use crate::filter::Filter;
 use crate::reading::{Readings, labels};
 use std::path::Path;
 
-/// Reads the interfaces of process 1, which are the host's if the host's `/proc` is mounted into a
-/// container. If it is unreadable, reads the agent's.
+/// Reads the interfaces of process 1. These are the host's interfaces if the host's `/proc` is
+/// mounted into a container. If they are unreadable, reads the agent's interfaces.
 pub fn read(proc: &Path, interfaces: &Filter, out: &mut Readings) {
     let paths = ["1/net/dev", "net/dev"].map(|file| proc.join(file));
     let Some((path, bytes)) = out.read_first(paths) else { return };

@@ -4,7 +4,7 @@ use crate::files::{is_gone, text};
 use crate::reading::{Readings, labels};
 use std::path::Path;
 
-/// Resources. Older kernels lack the last one.
+/// Resources with pressure information. Older kernels lack the last one.
 const RESOURCES: [&str; 4] = ["cpu", "memory", "io", "irq"];
 
 /// Reads `pressure`.

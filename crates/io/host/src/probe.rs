@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Maximum number of blocked threads. While there are as many, no further file systems are queried.
+/// Maximum number of blocked threads. At this number, no further file systems are queried.
 const STUCK_MAX: usize = 8;
 
 /// Capacity and usage of a file system, in bytes and files.
@@ -28,14 +28,14 @@ pub struct Space {
     pub files: u64,
     /// Free inodes.
     pub files_free: u64,
-    /// Whether it is mounted read-only.
+    /// Whether the file system is mounted read-only.
     pub is_read_only: bool,
 }
 
 /// Returns the usage of the file system at a path.
 pub type Query = Arc<dyn Fn(&Path) -> io::Result<Space> + Send + Sync>;
 
-/// Called from another thread when responses have arrived.
+/// Function that another thread calls when responses have arrived.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// Queries file systems with a timeout.
@@ -57,7 +57,7 @@ struct Round {
     deadline: Duration,
 }
 
-/// Asks the kernel.
+/// Returns the usage of the file system at a path, from the kernel.
 pub fn space(path: &Path) -> io::Result<Space> {
     let vfs = rustix::fs::statvfs(path)?;
     let bytes = |blocks: u64| blocks.saturating_mul(vfs.f_frsize);
@@ -77,7 +77,7 @@ impl Probe {
         Probe { query, wake, timeout, round: None, stuck: Vec::new() }
     }
 
-    /// Starts to query mounts at these paths. One that has timed out is not queried again until it
+    /// Starts to query mounts at these paths. A mount that timed out is not queried again until it
     /// responds.
     pub fn begin(&mut self, mounts: Vec<(Mount, PathBuf)>, now: Duration, out: &mut Readings) {
         self.stuck.retain(|(_, thread)| !thread.is_finished());
@@ -115,8 +115,8 @@ impl Probe {
         }
     }
 
-    /// Takes the responses received so far. Returns how long to wait for more, or `None` if there
-    /// are no more.
+    /// Takes the responses received so far. Returns how long to wait for more, or `None` if all
+    /// have arrived.
     pub fn poll(&mut self, now: Duration, out: &mut Readings) -> Option<Duration> {
         loop {
             let mut round = self.round.take()?;
@@ -136,7 +136,7 @@ impl Probe {
         }
     }
 
-    /// Leaves the thread blocked and queries the remaining mounts on a new one.
+    /// Leaves the thread blocked, and queries the remaining mounts on a new thread.
     fn abandon(&mut self, mut round: Round, now: Duration, out: &mut Readings) {
         if let Some((_, path)) = round.pending.pop_front() {
             time_out(&path, out);
@@ -151,7 +151,7 @@ fn time_out(path: &Path, out: &mut Readings) {
 }
 
 impl Round {
-    /// Takes the responses received so far. Returns whether there are no more.
+    /// Takes the responses received so far. Returns whether all have arrived.
     fn take(&mut self, out: &mut Readings) -> bool {
         while !self.pending.is_empty() {
             let response = match self.responses.try_recv() {

@@ -17,7 +17,7 @@ const STATES: [(&str, &str); 7] = [
     ("", "other"),
 ];
 
-/// Maximum number of process names, as a process can set its name to anything. When it is reached,
+/// Maximum number of process names, because a process can set its name to anything. At this number,
 /// names without a process are evicted.
 const NAMES_MAX: usize = 1000;
 
@@ -60,7 +60,7 @@ pub struct History {
     names: BTreeMap<String, Usage>,
 }
 
-/// Reads the `stat` of every process. Skips those that exit in the meantime.
+/// Reads the `stat` of every process. Skips processes that exit in the meantime.
 pub fn read(proc: &Path, names: Option<&Filter>, history: &mut History, out: &mut Readings) {
     let entries = match fs::read_dir(proc) {
         Ok(entries) => entries,
@@ -135,7 +135,7 @@ impl History {
     }
 }
 
-/// Parses a `stat`. The name is in parentheses and may itself contain some.
+/// Parses a `stat`. The name is in parentheses and may contain parentheses.
 fn parse(text: &str) -> Option<Stat<'_>> {
     let (_, rest) = text.split_once('(')?;
     let (name, rest) = rest.rsplit_once(')')?;

@@ -8,27 +8,28 @@ use std::sync::Arc;
 /// Labels of a number as (key, value). All numbers of a device share them.
 pub type Labels = Arc<[(&'static str, String)]>;
 
-/// A number read of the host.
+/// A number that was read from the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     /// Metric name. It ends in the unit, followed by `_total` for a counter.
     pub name: &'static str,
-    /// Identify the device, process or group that the number describes.
+    /// Labels that identify the device, process or group that the number describes.
     pub labels: Labels,
     /// Finite value in the unit of the name.
     pub value: f64,
-    /// Whether it is a counter since the start of the host or the device; otherwise a gauge.
+    /// Whether the number is a counter since the start of the host or the device; otherwise it is a
+    /// gauge.
     pub is_counter: bool,
 }
 
-/// Why a collection omits a metric.
+/// The reason why a collection omits a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// The kernel or the mounted tree does not provide it.
+    /// The kernel or the mounted tree does not provide the file.
     Missing,
-    /// The kernel refused to read it.
+    /// The kernel refused to read the file.
     Unreadable,
-    /// It is not in the expected format.
+    /// The file is not in the expected format.
     Malformed,
     /// The query timed out.
     Timeout,
@@ -57,7 +58,7 @@ impl Reason {
 /// An error that omits metrics from a collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fault {
-    /// Reason.
+    /// Reason of the error.
     pub reason: Reason,
     /// The file or folder and its error, for the log.
     pub text: String,
@@ -107,7 +108,8 @@ impl Readings {
         crate::files::text(path).map_err(|error| self.failed(path, &error)).ok()
     }
 
-    /// Reads the first readable of two files. Records the fault of the last one if neither is.
+    /// Reads the first readable of two files. If neither is readable, records the fault of the last
+    /// one.
     pub(crate) fn read_first(&mut self, paths: [PathBuf; 2]) -> Option<(PathBuf, Vec<u8>)> {
         let [first, last] = paths;
         if let Ok(bytes) = crate::files::bytes(&first) {
@@ -122,8 +124,8 @@ impl Readings {
         }
     }
 
-    /// Reads a file as text. Returns `None` without a fault if it does not exist or disappears
-    /// during the read.
+    /// Reads a file as text. Returns `None` without a fault if the file does not exist or
+    /// disappears during the read.
     pub(crate) fn read_optional(&mut self, path: &Path) -> Option<String> {
         match crate::files::text(path) {
             Err(error) if crate::files::is_gone(&error) => None,

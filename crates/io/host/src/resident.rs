@@ -10,19 +10,19 @@ use std::path::Path;
 /// Longest text of `statm`: seven numbers of 64 bits.
 const STATM_BYTES: usize = 160;
 
-/// Returns the resident memory of a process in bytes, from its folder below `/proc`. `None` if it
-/// cannot be read: the process has ended.
+/// Returns the resident memory of a process in bytes, from its folder below `/proc`; `None` if it
+/// cannot be read because the process has ended.
 pub fn resident_bytes(process: &Path) -> Option<u64> {
     parse(&files::text(&process.join("statm")).ok()?)
 }
 
-/// The resident memory of this process, for one who asks often: opening the file takes four times as
-/// long as reading it.
+/// Reader of the resident memory of this process, for frequent use. It keeps the file open, because
+/// opening takes four times as long as reading.
 #[derive(Debug)]
 pub struct ResidentMemory(File);
 
 impl ResidentMemory {
-    /// Opens it.
+    /// Opens the file.
     ///
     /// # Errors
     /// `/proc` is not mounted, or no descriptor is left.
@@ -30,7 +30,7 @@ impl ResidentMemory {
         File::open("/proc/self/statm").map(ResidentMemory)
     }
 
-    /// Returns it in bytes; `None` if it cannot be read.
+    /// Returns the resident memory in bytes; `None` if it cannot be read.
     pub fn bytes(&self) -> Option<u64> {
         let mut text = [0; STATM_BYTES];
         let len = loop {

@@ -47,8 +47,8 @@ fn metric_prefixes(path: &Path) -> &'static [&'static str] {
     }
 }
 
-/// Changes each file separately. Asserts that all numbers are finite and that those of other files
-/// stay the same.
+/// Changes each file separately. Asserts that all numbers are finite, and that the numbers from
+/// other files stay the same.
 fn change_each_file(change: impl Fn(&[u8]) -> Vec<u8>) {
     let dir = copy();
     let mut paths = Vec::new();
@@ -95,7 +95,7 @@ fn garbage_in_one_file_affects_only_its_metrics() {
     }
 }
 
-/// Bytes that are changed in each file, one at a time.
+/// Number of bytes that are changed in each file, one at a time.
 const CORRUPTIONS: TestSize = TestSize { gate: 10, long: 1000 };
 
 #[test]
@@ -245,7 +245,7 @@ fn a_hung_file_system_is_omitted_until_it_responds() {
         opened: Condvar::new(),
         queried: Mutex::default(),
     });
-    // Long enough for the others to respond on a busy host.
+    // The timeout is long enough for the others to respond on a busy host.
     let mut host = gate.host(&tree(), Duration::from_secs(3));
     for collection in 0..3 {
         let readings = collect(&mut host);
@@ -288,7 +288,7 @@ fn hung_file_systems_block_a_bounded_number_of_threads() {
         let readings = collect(&mut host);
         assert_eq!((count(&readings, Reason::Timeout), readings.faults.len()), (30, 30));
     }
-    // On a busy host a thread may begin after its time is over.
+    // On a busy host, a thread may begin after its time is over.
     let begun = Instant::now();
     while gate.queried.lock().len() < 8 && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(2));

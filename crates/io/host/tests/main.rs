@@ -1,4 +1,4 @@
-//! All tests of what the crate exports, in one binary.
+//! Tests of the public interface of the crate, in one binary.
 
 mod hostile;
 mod live;

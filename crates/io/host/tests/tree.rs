@@ -211,7 +211,7 @@ fn process_cpu_time_does_not_decrease_when_one_exits() {
     fs::remove_file(&stat).unwrap();
     assert_eq!(web("cpu_seconds_total"), 16.15);
     assert_eq!(web("instances"), 1.0);
-    // Another process reuses the id: all of its CPU time is new.
+    // Another process reuses the id, so all of its CPU time counts as new.
     fs::write(&stat, text.replace(" 950 ", " 9999 ")).unwrap();
     assert_eq!(web("cpu_seconds_total"), 31.15);
 }

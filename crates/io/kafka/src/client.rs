@@ -1,4 +1,4 @@
-//! What the callbacks of producers and consumers share: logs, errors, tokens.
+//! Callbacks that producers and consumers share: logs, errors, tokens.
 
 use crate::ErrorCode;
 use crate::token::Token;
@@ -13,10 +13,10 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Maximum bytes of a token file; a longer file does not hold a token.
+/// Maximum bytes of a token file. A longer file is not a token.
 const TOKEN_BYTES_MAX: u64 = 64 << 10;
 
-/// The client cannot be created.
+/// The reason why a client cannot be created.
 #[derive(Debug)]
 pub struct OpenError(pub String);
 
@@ -41,7 +41,7 @@ impl From<KafkaError> for ClientError {
 pub(crate) struct Callbacks {
     last_error: Mutex<Option<ClientError>>,
     token_file: Option<PathBuf>,
-    /// The text of the last token, which is masked in what a broker says.
+    /// Text of the last token. It is masked in messages of a broker.
     token: Mutex<String>,
     traffic: Traffic,
 }
@@ -62,7 +62,7 @@ impl Callbacks {
         self.traffic.record(json);
     }
 
-    /// Takes the time for which quotas of brokers delayed requests, since it was last taken.
+    /// Takes the time for which broker quotas delayed requests since the last call.
     pub fn take_throttled(&self) -> Duration {
         self.traffic.take_throttled()
     }
@@ -71,7 +71,7 @@ impl Callbacks {
     pub fn error(&self, error: &KafkaError, reason: &str) {
         let reason = self.masked(reason);
         log::debug!("librdkafka {error}: {reason}");
-        // The last broker's error says more than that all brokers are down.
+        // The last broker's error is more informative than the error that all brokers are down.
         let code = error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown);
         let mut last_error = self.last_error();
         if code != ErrorCode::AllBrokersDown || last_error.is_none() {
@@ -79,7 +79,7 @@ impl Callbacks {
         }
     }
 
-    /// Returns the last error, to be taken or replaced.
+    /// Returns the last error. The caller may take or replace it.
     pub fn last_error(&self) -> MutexGuard<'_, Option<ClientError>> {
         self.last_error.lock()
     }
@@ -87,7 +87,7 @@ impl Callbacks {
     /// Reads the token file.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// No file is configured, or it cannot be read.
     pub fn token(&self) -> Result<OAuthToken, Box<dyn Error>> {
         let read = self.read_token();
         if let Err(error) = &read {

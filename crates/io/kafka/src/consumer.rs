@@ -1,11 +1,11 @@
-//! A librdkafka consumer, whose records come through a separate queue.
+//! A librdkafka consumer whose records come through a separate queue.
 //!
-//! The library has one queue per partition and forwards all of them to that of the consumer. Here
-//! they are forwarded to a data queue instead, so that events of the group are served while no
-//! record is taken: a full data queue stops the fetchers, and the member stays in its group.
+//! The library has one queue per partition and forwards all of them to the queue of the consumer.
+//! This module forwards them to a data queue instead, so that events of the group are served while
+//! no record is taken. A full data queue stops the fetchers, and the member stays in its group.
 //!
-//! A rebalance is an event like the others. The library waits for the [`Consumer::assign`] or
-//! [`Consumer::unassign`] that answers it.
+//! A rebalance is an event like the others. The library waits until [`Consumer::assign`] or
+//! [`Consumer::unassign`] answers it.
 
 mod fetched;
 mod topic_state;
@@ -33,10 +33,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Maximum number of events that a call serves, logs included.
+/// Maximum number of events that a call serves, including logs.
 const EVENTS_PER_CALL: usize = 8;
 
-/// How long a client waits for those who hold its records before it is closed.
+/// Maximum time that closing a client waits until its records are released.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// A partition of a topic.
@@ -53,36 +53,36 @@ pub struct TopicPartition {
 pub enum Place {
     /// The first record.
     First,
-    /// Behind the last record.
+    /// The position after the last record.
     End,
-    /// The first record of this time or later, in milliseconds since 1970.
+    /// The first record with this time or a later one, in milliseconds since 1970.
     Time(i64),
 }
 
 /// An event of the group or of the client.
 #[derive(Debug)]
 pub enum Event {
-    /// The group assigns these partitions; answer with [`Consumer::assign`].
+    /// The group assigns these partitions. Answer with [`Consumer::assign`].
     Assign(Vec<TopicPartition>),
-    /// The group takes these partitions; answer with [`Consumer::unassign`].
+    /// The group revokes these partitions. Answer with [`Consumer::unassign`].
     Revoke {
         /// The partitions.
         partitions: Vec<TopicPartition>,
-        /// Whether another member may own them already, so that nothing can be committed.
+        /// Whether another member may already own the partitions, so that nothing can be committed.
         is_lost: bool,
     },
     /// The answer to a commit.
     Committed(Result<(), ClientError>),
-    /// An error; the client continues.
+    /// An error. The client continues.
     Error(ClientError),
 }
 
-/// A member of a consumer group. Clones are the same member.
+/// A member of a consumer group. All clones are the same member.
 #[derive(Clone)]
 pub struct Consumer(Arc<Inner>);
 
 struct Inner {
-    // Declared before the client: a queue must be destroyed first.
+    // The queues must be declared before the client, so that they are destroyed first.
     data: Queue,
     /// Answers to commits.
     commits: Queue,
@@ -93,7 +93,7 @@ struct Inner {
 struct Context {
     callbacks: Callbacks,
     events: Mutex<VecDeque<Event>>,
-    /// Whether rebalances are answered at once, as no thread does any more.
+    /// Whether rebalances are answered at once, because no thread handles them any more.
     is_closing: AtomicBool,
 }
 
@@ -165,8 +165,8 @@ impl Context {
 }
 
 impl Consumer {
-    /// Creates a client from librdkafka settings, which must contain `group.id`. It connects in
-    /// the background, with the token in `token_file` if it logs in with SASL OAUTHBEARER.
+    /// Creates a client from librdkafka settings, which must contain `group.id`. The client
+    /// connects in the background. For SASL OAUTHBEARER, it uses the token in `token_file`.
     ///
     /// # Errors
     /// If a setting is invalid.
@@ -204,10 +204,10 @@ impl Consumer {
         self.0.client.subscribe(topics).map_err(|error| error.to_string())
     }
 
-    /// Serves the events of the group for at most `timeout`; returns those that came.
+    /// Serves the events of the group for at most `timeout`, and returns the events that occurred.
     pub fn serve(&self, timeout: Duration) -> Vec<Event> {
         // A poll serves one event. Errors also reach the context, with a better text, and records
-        // come by the other queue.
+        // arrive through the other queue.
         for timeout in std::iter::once(timeout).chain([Duration::ZERO; EVENTS_PER_CALL - 1]) {
             if let Some(Ok(message)) = self.0.client.poll(timeout) {
                 log::debug!("a record outside of the data queue: {message:?}");
@@ -224,7 +224,7 @@ impl Consumer {
         Fetched::take(self.clone(), max, timeout)
     }
 
-    /// Takes the time for which quotas of brokers delayed requests, since it was last taken.
+    /// Takes the time for which broker quotas delayed requests since the last call.
     pub fn take_throttled(&self) -> Duration {
         self.0.client.context().callbacks.take_throttled()
     }
@@ -232,7 +232,7 @@ impl Consumer {
     /// Returns the offsets that the group has committed.
     ///
     /// # Errors
-    /// The brokers do not answer within `timeout`, or refuse.
+    /// The brokers do not answer within `timeout`, or refuse the request.
     pub fn committed(
         &self,
         of: &[TopicPartition],
@@ -245,7 +245,7 @@ impl Consumer {
     /// Returns the offset of a place in each partition; `None` for a time after the last record.
     ///
     /// # Errors
-    /// The brokers do not answer within `timeout`, or refuse.
+    /// The brokers do not answer within `timeout`, or refuse the request.
     pub fn find(
         &self,
         of: &[TopicPartition],
@@ -261,7 +261,7 @@ impl Consumer {
         offsets(&self.0.client.offsets_for_times(list, timeout)?, of)
     }
 
-    /// Returns the end of a partition as of the last fetch; `None` before that.
+    /// Returns the end of a partition as of the last fetch; `None` before the first fetch.
     pub fn known_end(&self, of: &TopicPartition) -> Option<u64> {
         let topic = CString::new(&*of.topic).ok()?;
         let (mut low, mut high) = (0, 0);
@@ -279,8 +279,8 @@ impl Consumer {
         if is_ok { u64::try_from(high).ok() } else { None }
     }
 
-    /// Reads partitions from these offsets on, in addition to others if the group rebalances
-    /// cooperatively, else instead of them.
+    /// Reads partitions from these offsets on. If the group rebalances cooperatively, they are read
+    /// in addition to others, otherwise instead of them.
     ///
     /// # Errors
     /// The group is in another state.
@@ -291,7 +291,8 @@ impl Consumer {
         Ok(assign(&self.0.client, &list)?)
     }
 
-    /// Stops reading partitions; all of them unless the group rebalances cooperatively.
+    /// Stops reading partitions. Unless the group rebalances cooperatively, stops reading all
+    /// partitions.
     ///
     /// # Errors
     /// The group is in another state.
@@ -300,15 +301,15 @@ impl Consumer {
         Ok(unassign(&self.0.client, &list)?)
     }
 
-    /// Returns whether a member keeps the partitions that a rebalance does not name.
+    /// Returns whether a member keeps partitions that a rebalance does not mention.
     pub fn is_cooperative(&self) -> bool {
         matches!(self.0.client.rebalance_protocol(), RebalanceProtocol::Cooperative)
     }
 
-    /// Starts a commit; its answer is an event.
+    /// Starts a commit. Its answer arrives as an event.
     ///
     /// # Errors
-    /// The client cannot send it.
+    /// The client cannot send the commit.
     pub fn commit(&self, offsets: &[(TopicPartition, u64)]) -> Result<(), ClientError> {
         let offset = |offset: u64| Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
         let list = list(offsets.iter().map(|(partition, at)| (partition, offset(*at))))?;
@@ -338,10 +339,10 @@ impl Consumer {
         self.0.client.client().fetch_cluster_id(timeout)
     }
 
-    /// Returns what the brokers know of each topic.
+    /// Returns the state of each topic according to the brokers.
     ///
     /// # Errors
-    /// The brokers do not answer within `timeout`, or refuse.
+    /// The brokers do not answer within `timeout`, or refuse the request.
     pub fn describe(
         &self,
         topics: &[Arc<str>],
@@ -350,8 +351,8 @@ impl Consumer {
         topic_state::fetch(self, topics, timeout)
     }
 
-    /// Leaves the group once no records of it are held any more, at the latest after a second.
-    /// Rebalances that are not answered yet are answered.
+    /// Leaves the group after all its records are released, at the latest after a second. Answers
+    /// pending rebalances.
     pub fn close(self) {
         self.0.client.context().is_closing.store(true, Ordering::Release);
         for event in self.0.client.context().events.lock().drain(..) {
@@ -363,16 +364,16 @@ impl Consumer {
             };
             answered.unwrap_or_else(|error| log::debug!("closing a consumer: {}", error.message));
         }
-        // The last reference leaves the group when it drops.
+        // The client leaves the group when the last reference drops.
         let begun = Instant::now();
         while Arc::strong_count(&self.0) > 1 && begun.elapsed() < CLOSE_WAIT {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Forwards the records of a partition to the data queue. The library drops the forwarding
-    /// some time after a partition is unassigned, so one that is assigned again at once must be
-    /// forwarded again. Does nothing if it is forwarded.
+    /// Forwards the records of a partition to the data queue. The library drops the forwarding some
+    /// time after a partition is unassigned, so a partition that is assigned again at once must be
+    /// forwarded again. Does nothing if the partition is already forwarded.
     pub fn forward(&self, partition: &TopicPartition) {
         let Ok(topic) = CString::new(&*partition.topic) else { return };
         let partition = partition.partition;
@@ -411,7 +412,7 @@ fn unassign(client: &BaseConsumer<Context>, list: &TopicPartitionList) -> KafkaR
     }
 }
 
-/// Returns a code of the library as a result.
+/// Converts a code of the library to a result.
 fn answer(code: c::rd_kafka_resp_err_t) -> Result<(), ClientError> {
     if code == c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
         return Ok(());

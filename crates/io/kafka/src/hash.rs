@@ -1,4 +1,4 @@
-//! Maps keys to partitions like other Kafka clients.
+//! Maps keys to partitions like other Kafka clients do.
 
 use rdkafka::bindings::{
     rd_kafka_msg_partitioner_consistent, rd_kafka_msg_partitioner_fnv1a,
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn partitions_match_those_of_other_clients() {
-        // Kafka's own test vectors for murmur2 (UtilsTest), as partitions of 1,000.
+        // Test vectors for murmur2 from Kafka (UtilsTest), as partitions of 1,000.
         let java = |key: &str, hash: i32| {
             let expected = (hash & 0x7fff_ffff) % 1000;
             assert_eq!(KeyHash::Murmur2.partition(key.as_bytes(), 1000), expected, "{key}");

@@ -5,7 +5,7 @@ use crate::shipment::{RecordId, Shipment};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The result of a shipment. Every record that it does not name was delivered.
+/// The result of a shipment. Every record without a failure was delivered.
 #[derive(Debug)]
 pub struct Receipt {
     /// The tag passed to [`crate::Producer::send`].
@@ -21,11 +21,11 @@ pub struct Failure {
     pub record: RecordId,
     /// The error.
     pub code: ErrorCode,
-    /// Whether librdkafka rejected it before sending.
+    /// Whether librdkafka rejected the record before sending it.
     pub rejected_by_client: bool,
 }
 
-/// Receives receipts, on the thread that handles the last report.
+/// Function that receives receipts, on the thread that handles the last report.
 pub(crate) type OnReceipt = Arc<dyn Fn(Receipt) + Send + Sync>;
 
 pub(crate) struct InFlight {

@@ -2,12 +2,12 @@
 //! delivery report, reads partitions as a member of a consumer group, and reads a topic to verify a
 //! host.
 //!
-//! A separate crate because it fences `unsafe`: the pointers that librdkafka gets and returns.
+//! A separate crate because it fences `unsafe`: the pointers that librdkafka takes and returns.
 //!
 //! A [`Shipment`] holds many records in shared buffers. [`Producer::send`] passes their addresses
-//! to librdkafka, which keeps them instead of copies until it reports each record. Every record in
-//! flight therefore holds a reference to its shipment. When the last one is released, the
-//! [`Receipt`] names the records that failed, and why.
+//! to librdkafka, which keeps the addresses instead of copies until it reports each record. Every
+//! record in flight therefore holds a reference to its shipment. When the last reference is
+//! released, the [`Receipt`] lists the records that failed, with the errors.
 //!
 //! A [`Consumer`] lends records from the memory of the library: [`Fetched`] owns them until it
 //! drops.

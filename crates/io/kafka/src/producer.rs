@@ -27,7 +27,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Maximum number of messages per call, so that their structs (72 bytes each) fit the L1 cache.
+/// Maximum number of messages per call, chosen so that their structs (72 bytes each) fit into the
+/// L1 cache.
 const MESSAGES_PER_CALL_MAX: usize = 256;
 
 /// librdkafka's `RD_KAFKA_PARTITION_UA`: each message specifies its partition.
@@ -36,7 +37,7 @@ const ANY_PARTITION: i32 = -1;
 /// Maximum time that the report thread blocks before it checks whether to exit.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Checks a single setting. The error leaves out the value.
+/// Checks a single setting. The error omits the value.
 pub fn check(key: &str, value: &str) -> Result<(), String> {
     let mut config = ClientConfig::new();
     config.set(key, value);
@@ -51,7 +52,7 @@ pub fn check(key: &str, value: &str) -> Result<(), String> {
 
 /// A client that sends records.
 pub struct Producer {
-    // Declared before the client: topics must be destroyed first.
+    // The topics must be declared before the client, so that they are destroyed first.
     topics: Mutex<HashMap<Arc<str>, Topic>>,
     client: Arc<BaseProducer<Context>>,
     on_receipt: OnReceipt,
@@ -107,8 +108,8 @@ impl Drop for Topic {
 }
 
 impl Producer {
-    /// Creates a client from librdkafka settings. It connects in the background, with the token in
-    /// `token_file` if it logs in with SASL OAUTHBEARER. `on_receipt` gets a receipt for every
+    /// Creates a client from librdkafka settings. The client connects in the background. For SASL
+    /// OAUTHBEARER, it uses the token in `token_file`. `on_receipt` gets a receipt for every
     /// [`Producer::send`], even if the client is dropped.
     ///
     /// # Errors
@@ -174,12 +175,12 @@ impl Producer {
         Some((code, message))
     }
 
-    /// Takes the time for which quotas of brokers delayed requests, since it was last taken.
+    /// Takes the time for which broker quotas delayed requests since the last call.
     pub fn take_throttled(&self) -> Duration {
         self.client.context().0.take_throttled()
     }
 
-    /// Aborts all queued and in-flight records, which are immediately reported as failed.
+    /// Aborts all queued and in-flight records. They are immediately reported as failed.
     pub fn purge(&self) {
         self.client.purge(PurgeConfig::default().queue().inflight());
     }
@@ -248,8 +249,7 @@ impl Drop for Producer {
             let _ = reports.join();
         }
         self.topics.get_mut().clear();
-        // This drops the last reference to the client, which then purges its records and reports
-        // them.
+        // Drops the last reference to the client, which then purges its records and reports them.
     }
 }
 
@@ -269,7 +269,7 @@ impl Call<'_> {
         }
     }
 
-    /// Builds a message, which holds a reference to the shipment in flight.
+    /// Builds a message. It holds a reference to the shipment in flight.
     fn message(&self, record: u32, partition: i32) -> c::rd_kafka_message_t {
         let payload = self.flight.shipment.payload(RecordId { run: self.index, record });
         let key = self.run.key.get(record as usize);

@@ -19,17 +19,17 @@ pub struct Run {
     pub topic: Arc<str>,
     /// Origin of the records. Records of one origin stay in order.
     pub origin: u64,
-    /// Index of the part that holds them.
+    /// Index of the part that holds the records.
     pub part: usize,
-    /// Their keys.
+    /// Keys of the records.
     pub key: Key,
     /// Headers of each record.
     pub headers: Headers,
-    /// A header with another value for each record.
+    /// A header with a different value for each record.
     pub id_header: Option<IdHeader>,
     /// Number of events per record.
     pub events: u64,
-    /// Their positions in the part, ascending.
+    /// Positions of the records in the part, ascending.
     pub records: Vec<Record>,
 }
 
@@ -38,7 +38,7 @@ pub type Headers = Arc<[(CString, Vec<u8>)]>;
 
 /// A header that carries the id of each record.
 pub struct IdHeader {
-    /// Its name, without a NUL byte.
+    /// Name of the header, without a NUL byte.
     pub name: Arc<CStr>,
     /// The concatenated ids.
     pub ids: Vec<u8>,
@@ -57,9 +57,9 @@ impl IdHeader {
 /// Position of a record in its part, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// First byte.
+    /// Offset of the first byte.
     pub start: u32,
-    /// Length.
+    /// Length in bytes.
     pub len: u32,
 }
 
@@ -109,8 +109,8 @@ impl Shipment {
         &self.parts[run.part][record.start as usize..][..record.len as usize]
     }
 
-    /// Returns the record whose payload begins at `address`. No two records share an address, as at
-    /// least a line end or a quote separates them.
+    /// Returns the record whose payload begins at `address`. Two records never share an address,
+    /// because at least a line end or a quote separates them.
     pub(crate) fn find(&self, address: usize) -> Option<RecordId> {
         self.runs.iter().enumerate().find_map(|(index, run)| {
             let start = address.checked_sub(self.parts[run.part].as_ptr() as usize)?;

@@ -2,23 +2,23 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Longest time until the file is read again: a rotated token is used that soon at the latest.
+/// Maximum time until the file is read again, and so until a rotated token is used.
 const REFRESH: Duration = Duration::from_secs(300);
 
 /// A bearer token.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// As the broker gets it.
+    /// Text that is sent to the broker.
     pub text: String,
-    /// Name of the client; the broker takes it from the token itself.
+    /// Name of the client. The broker ignores it and takes the name from the token.
     pub principal: String,
-    /// When the library asks for another one, in milliseconds since 1970.
+    /// Time when the library asks for another token, in milliseconds since 1970.
     pub lifetime_ms: i64,
 }
 
 impl Token {
-    /// Creates a token. If it is a JSON Web Token, it ends when that expires. `None` if it is
-    /// empty.
+    /// Creates a token; returns `None` if the text is empty. The token ends when it expires, if it
+    /// is a JSON Web Token.
     pub fn new(text: &str) -> Option<Token> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let refresh_ms = (now + REFRESH).as_millis() as i64;

@@ -1,10 +1,10 @@
-//! Bytes that a client exchanges with each broker, and how long brokers throttled it, from the
-//! statistics of librdkafka.
+//! Bytes that a client exchanges with each broker, and the time for which brokers throttled the
+//! client, from the statistics of librdkafka.
 //!
 //! The library makes its own system calls, so a read or a write cannot be recorded when it happens.
-//! Its statistics count the bytes of each broker instead, before encryption. Every interval what has
-//! been added is recorded as one write and one read, without a duration. What a client exchanges after
-//! its last statistics is not recorded.
+//! Instead, its statistics count the bytes of each broker before encryption. Every interval, the
+//! increase is recorded as one write and one read, without a duration. Bytes that a client
+//! exchanges after its last statistics are not recorded.
 
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder;
@@ -17,11 +17,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Time between two statistics, in milliseconds. They take 700 bytes per partition, and for a thousand
-/// partitions 2.5 ms of the library and the parser.
+/// Interval of the statistics in milliseconds. They take 700 bytes per partition; for a thousand
+/// partitions, the library and the parser take 2.5 ms.
 const INTERVAL_MS: &str = "5000";
 
-/// What is used of the statistics.
+/// The used part of the statistics.
 #[derive(Deserialize)]
 struct Statistics {
     brokers: HashMap<String, BrokerStatistics>,
@@ -29,7 +29,7 @@ struct Statistics {
 
 #[derive(Deserialize)]
 struct BrokerStatistics {
-    /// `host:port`; empty for a coordinator that is not known yet.
+    /// Address as `host:port`; empty for a coordinator that is not known yet.
     nodename: String,
     /// Bytes sent since the client was created.
     txbytes: u64,
@@ -41,15 +41,16 @@ struct BrokerStatistics {
 
 #[derive(Default, Deserialize)]
 struct ThrottleStatistics {
-    /// Milliseconds since the last statistics for which the broker's quota delayed requests.
+    /// Time for which the broker's quota delayed requests since the last statistics, in
+    /// milliseconds.
     sum: u64,
 }
 
-/// What the statistics said.
+/// Totals from the last statistics.
 #[derive(Default)]
 pub(crate) struct Traffic {
-    /// What each broker had been sent, and had sent, at the last statistics, by the name of the
-    /// library for a connection to it.
+    /// Sent and received bytes of each connection at the last statistics, by the library's name for
+    /// the connection.
     connections: Mutex<HashMap<String, Connection>>,
     throttled_ms: AtomicU64,
 }
@@ -67,12 +68,12 @@ impl Traffic {
         config.set("statistics.interval.ms", INTERVAL_MS);
     }
 
-    /// Takes the time for which quotas of brokers delayed requests, since it was last taken.
+    /// Takes the time for which broker quotas delayed requests since the last call.
     pub fn take_throttled(&self) -> Duration {
         Duration::from_millis(self.throttled_ms.swap(0, Ordering::Relaxed))
     }
 
-    /// Records what was added since the last statistics.
+    /// Records the increase since the last statistics.
     pub fn record(&self, json: &[u8]) {
         let statistics: Statistics = match serde_json::from_slice(json) {
             Ok(statistics) => statistics,
@@ -96,7 +97,7 @@ impl Connection {
 
     fn record(&mut self, now: BrokerStatistics) {
         if now.nodename != self.node {
-            // The coordinator has moved; the library counts on.
+            // The coordinator has moved, and the library continues its totals.
             (self.peer, self.node) = (peer(&now.nodename), now.nodename);
         }
         let sent = added(&mut self.sent, now.txbytes);
@@ -110,13 +111,13 @@ impl Connection {
     }
 }
 
-/// Returns what was added to a total, which begins at 0 again for a broker that was forgotten.
+/// Returns the increase of a total. The total begins at 0 again after the library forgot a broker.
 fn added(total: &mut u64, now: u64) -> usize {
     let before = std::mem::replace(total, now);
     usize::try_from(now.checked_sub(before).unwrap_or(now)).unwrap_or(usize::MAX)
 }
 
-/// Returns the broker at `host:port`. The library does not tell the address of a name.
+/// Returns the broker at `host:port`. The library does not report the address of a name.
 fn peer(node: &str) -> Subject {
     let (host, port) = node.rsplit_once(':').unwrap_or((node, ""));
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -152,7 +153,7 @@ mod tests {
         add("a:9092/1", "a:9092", 100, 10);
         add("a:9092/1", "a:9092", 150, 30);
         add("[::1]:9092/bootstrap", "[::1]:9092", 7, 0);
-        // The library does not know the coordinator yet; then it moves.
+        // The library does not know the coordinator yet; later, the coordinator moves.
         add("GroupCoordinator", "", 0, 0);
         add("GroupCoordinator", "a:9092", 1000, 0);
         add("GroupCoordinator", "b:9093", 1500, 0);

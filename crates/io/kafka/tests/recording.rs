@@ -1,4 +1,4 @@
-//! What clients exchange with a real broker is recorded.
+//! The traffic between clients and a real broker is recorded.
 
 use bytes::Bytes;
 use millstream_kafka::{Consumer, Key, Place, Producer, Record, Run, Shipment, TopicPartition};
@@ -16,11 +16,11 @@ const RECORDS: u32 = 1000;
 const RECORD_BYTES: u32 = 1000;
 const PAYLOAD: u64 = RECORDS as u64 * RECORD_BYTES as u64;
 
-/// More than the protocol adds to the payload.
+/// Maximum bytes that the protocol adds to the payload.
 const OVERHEAD: u64 = 200_000;
 
 fn settings(broker: &str, more: &[(&str, &str)]) -> Vec<(String, String)> {
-    // The library emits statistics more often than by default.
+    // Make the library emit statistics more often than by default.
     let all = [("bootstrap.servers", broker), ("statistics.interval.ms", "50")];
     let all = all.iter().chain(more);
     all.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -42,7 +42,7 @@ fn shipment(topic: &str) -> Arc<Shipment> {
     Arc::new(Shipment { parts: vec![Bytes::from(bytes)], runs: vec![run] })
 }
 
-/// Waits until so many bytes of a type are recorded; calls `work` meanwhile.
+/// Waits until this many bytes of a type are recorded, and calls `work` meanwhile.
 fn wait_for(kind: EventKind, bytes: u64, mut work: impl FnMut()) -> BTreeMap<String, RecordedSum> {
     let begun = Instant::now();
     loop {
@@ -56,7 +56,7 @@ fn wait_for(kind: EventKind, bytes: u64, mut work: impl FnMut()) -> BTreeMap<Str
     }
 }
 
-/// Checks that only the broker was talked to, and not about much more than the payload.
+/// Checks that clients exchanged data only with the broker, and not much more than the payload.
 fn assert_payload(sums: &BTreeMap<String, RecordedSum>, broker: &str) {
     let (host, port) = broker.rsplit_once(':').unwrap();
     let peer = format!("{host},{host},{port}");

@@ -26,7 +26,7 @@ pub struct Connection {
     kind: Kind,
     /// Process id of the peer, if credentials are enabled and available.
     pid: Option<u32>,
-    /// Under which its reads are recorded.
+    /// Subject under which the reads of the connection are recorded.
     peer: Arc<Subject>,
 }
 
@@ -36,16 +36,16 @@ enum Kind {
     Stream(Stream),
 }
 
-/// The outcome of one read. The messages are in the batch.
+/// The outcome of one read. The batch contains the messages.
 #[derive(Debug, Default)]
 pub struct ReadOutcome {
     pub truncated: usize,
     pub framing_errors: usize,
     /// Bytes read. An empty packet counts as one byte.
     pub bytes: usize,
-    /// More data may be waiting.
+    /// Whether more data may be waiting.
     pub is_more: bool,
-    /// The connection must be closed: the peer closed it, or the stream is unusable.
+    /// Whether the connection must be closed, because the peer closed it or the stream is unusable.
     pub is_finished: bool,
     pub error: Option<Errno>,
 }
@@ -166,7 +166,7 @@ impl ReadOutcome {
     }
 }
 
-/// Reads from a connection, with one call that is recorded; returns 0 at its end.
+/// Reads from a connection with one call, and records it. Returns 0 at the end of the stream.
 fn read(fd: &OwnedFd, buffer: &mut [u8], peer: &Subject) -> Result<usize, Errno> {
     let timer = recorder::start(EventKind::SocketRead);
     let bytes = rustix::io::read(fd, buffer)?;

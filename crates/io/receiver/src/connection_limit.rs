@@ -69,7 +69,7 @@ impl ConnectionLimit {
 
     /// Reserves a slot for the connection and watches it for a hang-up until it is closed or
     /// unregistered. Returns `None` if `slots_max` connections are open. Closed connections give up
-    /// their slots to make space; their tokens are also returned, each once.
+    /// their slots to make space. Their tokens are returned as well, each token once.
     pub fn acquire(
         self: &Arc<ConnectionLimit>,
         connection: &OwnedFd,
@@ -104,8 +104,8 @@ impl ConnectionLimit {
         closed
     }
 
-    /// Returns the tokens of connections that the peer has closed and that are still open here,
-    /// each once.
+    /// Returns the tokens of connections that the peer has closed but this side has not, without
+    /// duplicates.
     fn take_hung_up(&self) -> Vec<u64> {
         let mut closed = Vec::with_capacity(EVENTS_MAX);
         let spare = rustix::buffer::spare_capacity(&mut closed);
@@ -143,7 +143,7 @@ mod tests {
         drop(other);
         let (third_slot, closed) = limit.acquire(&third, 2).unwrap().unwrap();
         assert_eq!((closed, limit.open()), (vec![7], 2));
-        // The first connection is still open here, but the third holds its slot.
+        // This side has not closed the first connection yet, but the third holds its slot.
         drop(first_slot);
         assert_eq!(limit.open(), 2);
         drop(second_slot);
@@ -152,8 +152,8 @@ mod tests {
         assert_eq!(limit.open(), 0);
     }
 
-    /// More connections have hung up than one `epoll_wait` returns, and none of them is closed
-    /// here.
+    /// More connections have hung up than one `epoll_wait` returns, and this side has closed none
+    /// of them.
     #[test]
     fn reported_hang_ups_do_not_hide_others() {
         let limit = Arc::new(ConnectionLimit::new(0).unwrap());

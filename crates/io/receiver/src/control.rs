@@ -20,7 +20,7 @@ pub struct Control {
 #[derive(Debug)]
 struct State {
     is_pause_requested: bool,
-    /// The thread has taken the pause command. A resume clears this.
+    /// Whether the thread has taken the pause command. A resume clears this.
     is_pausing: bool,
     is_shutdown_requested: bool,
     is_notify_requested: bool,
@@ -42,7 +42,7 @@ pub enum Command {
 }
 
 impl State {
-    /// The initial state is paused: a new thread waits for the first resume.
+    /// Returns the initial state, which is paused: a new thread waits for the first resume.
     fn initial() -> State {
         State {
             is_pause_requested: true,
@@ -147,8 +147,8 @@ impl Control {
         }
     }
 
-    /// Reports that the thread has stopped reading. A resume in the meantime cancels this pause; a
-    /// pause requested after that resume still has to be made.
+    /// Reports that the thread has stopped reading. A resume in the meantime cancels this pause,
+    /// but a pause requested after that resume is still pending.
     pub fn report_paused(&self) {
         let mut state = self.state();
         state.is_paused = state.is_pausing;

@@ -21,7 +21,8 @@ pub struct DnsCache {
     waited_ns: AtomicU64,
 }
 
-/// Locked during the lookup: concurrent callers for the same name wait for its answer.
+/// The answer for a name. It is locked during the lookup, so that concurrent callers for the same
+/// name wait for its answer.
 type Entry = Mutex<Option<Answer>>;
 
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl DnsCache {
     /// Resolves a host and port, from the cache if possible. Prefers IPv4.
     ///
     /// # Errors
-    /// Those of `look_up`, which are not cached.
+    /// Errors of `look_up`, which are not cached.
     pub fn resolve(
         &self,
         host_and_port: &str,
@@ -100,7 +101,7 @@ mod tests {
         panic!("unexpected lookup")
     }
 
-    /// Otherwise a source might claim one address and listen on another.
+    /// Without the cache, a source might claim one address and listen on another.
     #[test]
     fn answers_are_cached() {
         let cache = DnsCache::new(LONG);

@@ -46,7 +46,7 @@ impl SocketFile {
         }
         remove_stale(address, path, &name)?;
         if let Some(mode) = mode {
-            // Set before the file exists, so that it never has wider permissions.
+            // Set the mode before the file exists, so that the file never has wider permissions.
             let _ = rustix::fs::fchmod(socket, Mode::from_raw_mode(mode));
         }
         bind(socket, &name)
@@ -75,8 +75,8 @@ impl SocketFile {
 
     /// Changes the permissions of the file.
     pub fn set_mode(&self, mode: u32) -> Result<(), Errno> {
-        // Not through the path: anyone who may write to the folder could have replaced the file
-        // by a symlink.
+        // Do not use the path: any user who may write to the folder could have replaced the file
+        // with a symlink.
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         rustix::fs::chmod(path, Mode::from_raw_mode(mode))
     }

@@ -12,8 +12,8 @@
 //! UDP has one socket per thread on the same port, and the kernel distributes senders over them. A
 //! Unix datagram socket belongs to one thread, a connection to the thread that accepted it.
 //!
-//! Two receivers of one process may have the same address open. They share its sockets, so nothing
-//! is lost while the second takes over from the first. Each message goes to one of them.
+//! Two receivers in one process may open the same address. They share its sockets, so nothing is
+//! lost while the second takes over from the first. Each message goes to one of them.
 
 mod address;
 mod connection;
@@ -59,7 +59,7 @@ pub enum Framing {
 pub struct Listen {
     /// The address.
     pub address: Address,
-    /// Permissions of the socket file, such as `0o660`; `None` for those of the umask.
+    /// Permissions of the socket file, such as `0o660`; `None` to use the umask.
     pub mode: Option<u32>,
     /// How messages are delimited in streams; other socket types ignore it.
     pub framing: Framing,

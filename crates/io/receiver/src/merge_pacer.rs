@@ -26,8 +26,9 @@ const CHARGE_BYTES: f64 = 768.0;
 /// Maximum fraction of the buffer that may fill during a pause at the current rate.
 const BUFFER_FRACTION: f64 = 1.0 / 8.0;
 
-/// A burst may start during a pause. The rate is about what one core sends and another one
-/// delivers; the fraction is how much of the buffer short datagrams may fill at that rate.
+/// Rate of a burst that may start during a pause, in datagrams per second: about the rate that one
+/// core can send and another can deliver. `BURST_FRACTION` is the fraction of the buffer that short
+/// datagrams may fill at this rate.
 const BURST_PER_SECOND: f64 = 1_000_000.0;
 const BURST_FRACTION: f64 = 1.0 / 2.0;
 

@@ -51,7 +51,7 @@ impl<'a> Messages<'a> {
         self.batch.messages
     }
 
-    /// Returns true if there are none; a receiver never passes on such a round.
+    /// Returns true if there are no messages. A receiver never passes on such a round.
     pub fn is_empty(&self) -> bool {
         self.batch.messages == 0
     }
@@ -142,8 +142,8 @@ impl Batch {
         self.senders.len() as u32 - 1
     }
 
-    /// Adds a message. `segment` is 0 for a single message, else the length of each datagram but
-    /// the last.
+    /// Adds a message. `segment` is 0 for a single message, otherwise the length of each datagram
+    /// except the last.
     #[inline]
     pub fn push(&mut self, start: usize, len: usize, segment: usize, sender: u32) {
         let is_single = segment == 0 || segment >= len;

@@ -65,7 +65,7 @@ pub struct Reader {
     options: Options,
     handler: GuardedHandler,
     inputs: Vec<Input>,
-    /// Epoll instances for everything, and for everything but UDP. A merge pause waits on the
+    /// Epoll instances for all descriptors, and for all except UDP. A merge pause waits on the
     /// latter.
     all: OwnedFd,
     non_udp: OwnedFd,
@@ -76,11 +76,11 @@ pub struct Reader {
     batch: Batch,
     senders: Senders,
     pacer: MergePacer,
-    /// Sockets in back-off after an error, and until when.
+    /// Sockets in back-off after an error, with the end of the back-off.
     backing_off: Vec<(Instant, usize)>,
     /// Smallest receive buffer of the UDP sockets in bytes, as the kernel counts it.
     buffer_bytes: usize,
-    /// Token of what is being read, which is to blame if the read panics.
+    /// Token of the socket or connection that is being read. If the read panics, it is the cause.
     reading: Option<u64>,
 }
 
@@ -128,7 +128,7 @@ impl Reader {
         let (epoll, flags) = match &socket.address {
             Address::Udp(_) => (&self.all, epoll::EventFlags::IN),
             Address::UnixDatagram(_) => (&self.non_udp, epoll::EventFlags::IN),
-            // Every thread listens here; a connection should wake only one of them.
+            // Every thread listens here, but a connection should wake only one of them.
             _ => (&self.non_udp, epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE),
         };
         register(epoll, socket.fd.as_fd(), index as u64, flags)
@@ -372,7 +372,7 @@ impl Reader {
         let acquired =
             self.connection_limit.acquire(&connection.fd, self.options.connections_max)?;
         let Some((slot, hung_up)) = acquired else { return Ok(false) };
-        // A panic while reading a closed connection must not cost the new one.
+        // A panic while reading a closed connection must not affect the new one.
         self.catch_panic(|reader| reader.close_hung_up(&hung_up));
         self.reading = Some(index as u64);
         let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
@@ -469,7 +469,7 @@ impl Reader {
                 left.consume(received.buffers, self.batch.bytes);
             }
         }
-        // Measured before the first read: otherwise a peer that never stops sending would keep the
+        // Measure before the first read. Otherwise a peer that never stops sending would keep the
         // receiver from pausing.
         let waiting = |(token, open): (&u64, &OpenConnection)| (*token, open.connection.waiting());
         let waiting: Vec<(u64, usize)> = self.connections.iter().map(waiting).collect();
@@ -483,7 +483,7 @@ impl Reader {
     }
 }
 
-/// However the thread ends, its connections go to the remaining readers of the socket.
+/// Leaves the connections to the remaining readers of the socket, however the thread ends.
 impl Drop for Reader {
     fn drop(&mut self) {
         for (_, OpenConnection { slot, index, connection }) in self.connections.drain() {
@@ -535,7 +535,7 @@ mod tests {
         )
     }
 
-    /// Otherwise the socket would never be read again.
+    /// Without a retry, the socket would never be read again.
     #[test]
     fn a_failed_epoll_registration_is_retried() {
         let folder = tempfile::tempdir().unwrap();

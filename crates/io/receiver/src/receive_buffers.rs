@@ -16,33 +16,37 @@ use std::ptr;
 /// the same, and every buffer keeps a page resident.
 const BUFFERS_MAX: usize = 256;
 
-/// A buffer holds the largest UDP datagram, which is also as much as the kernel merges into one.
+/// Size of a buffer in bytes. It holds the largest UDP datagram, and the most that the kernel
+/// merges into one.
 const BUFFER_BYTES_MIN: usize = 64 << 10;
 
-/// Buffers start at different offsets within a page. Otherwise their first cache lines would
-/// compete for the same few cache sets. Three cache lines of 64 bytes.
+/// Difference between the offsets of two buffers within a page, in bytes: three cache lines of 64
+/// bytes. Without it, the first cache lines of the buffers would compete for the same few cache
+/// sets.
 const STAGGER_BYTES: usize = 192;
 
 /// Maximum address space of all buffers. Untouched pages are not resident.
 const MAPPING_BYTES_MAX: usize = 64 << 20;
 
-/// Target bytes per round: what fits into the L2 cache next to everything else. Datagrams of 8,000
-/// bytes cost a quarter more with rounds of 2 MB.
+/// Target size of a round in bytes, which fits into the L2 cache next to other data. Datagrams of
+/// 8,000 bytes cost a quarter more with rounds of 2 MB.
 const ROUND_BYTES: usize = 128 << 10;
 
-/// Pages beyond the first of each buffer are released when they exceed this total.
+/// Total size of touched pages beyond the first of each buffer above which these pages are
+/// released, in bytes.
 const TOUCHED_BYTES_MAX: usize = 4 << 20;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Space for the sender's credentials or the length of merged datagrams only. File descriptors that
-/// a sender passes do not fit, so the kernel closes them.
+/// Space for control messages, in bytes: the sender's credentials or the length of merged
+/// datagrams. File descriptors that a sender passes do not fit, so the kernel closes them.
 const CONTROL_BYTES: usize = 32;
 
 /// The message headers of all buffers.
 struct Headers {
     headers: Vec<libc::mmsghdr>,
-    /// The headers point into these two, so they must never grow.
+    /// Vectors and control buffers of the headers. The headers point into both, so they must never
+    /// grow.
     _vectors: Vec<libc::iovec>,
     controls: Mapping,
 }
@@ -50,11 +54,11 @@ struct Headers {
 /// The result of one `recvmmsg` call.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Received {
-    /// Buffers filled. Fewer than requested means that the socket is empty.
+    /// Number of filled buffers. Fewer than requested means that the socket is empty.
     pub buffers: usize,
-    /// Datagrams that were dropped because they exceed the limit.
+    /// Number of datagrams that were dropped because they exceed the limit.
     pub truncated: usize,
-    /// Buffers without data, which the end of a connection also produces.
+    /// Number of buffers without data, which the end of a connection also produces.
     pub empty: usize,
 }
 
@@ -102,8 +106,8 @@ impl ReceiveBuffers {
         self.depth
     }
 
-    /// Receives up to `max` waiting datagrams and adds them to the batch. The call is recorded under
-    /// the `peer`, with the bytes of all datagrams, as far as they fit.
+    /// Receives up to `max` waiting datagrams and adds them to the batch. Records the call under
+    /// `peer`, with the bytes of all datagrams as far as they fit.
     pub fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -172,8 +176,8 @@ impl ReceiveBuffers {
         received
     }
 
-    /// Releases memory touched by long datagrams if there is a lot of it. Call after a round has
-    /// been passed on.
+    /// Releases memory that long datagrams have touched if there is much of it. Call it after a
+    /// round has been passed on.
     pub fn trim(&mut self) {
         if self.touched_bytes > TOUCHED_BYTES_MAX {
             self.mapping.release();
@@ -185,7 +189,7 @@ impl ReceiveBuffers {
 
 /// The ancillary data to expect with each datagram of a socket.
 pub enum Ancillary<'a> {
-    /// None. All datagrams have this sender, an index into the batch.
+    /// No ancillary data. All datagrams have this sender, an index into the batch.
     Plain(u32),
     /// The segment length of merged datagrams.
     Segments,
@@ -271,7 +275,7 @@ impl Headers {
         Ok(Headers { headers, _vectors: vectors, controls })
     }
 
-    /// Records a call that has filled so many headers.
+    /// Records a call that filled this many headers.
     #[inline]
     fn record(&self, timer: Timer, filled: usize, peer: &Subject) {
         if timer.is_on() {

@@ -15,7 +15,8 @@ use std::thread::JoinHandle;
 /// Maximum length of a thread name in the kernel, in bytes.
 const NAME_BYTES_MAX: usize = 15;
 
-/// More would need address space that the receive buffers of several threads may not get.
+/// Maximum configurable size of a message, in bytes. A larger size would need address space that
+/// the receive buffers of several threads may not get.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// Bound sockets. The kernel buffers incoming data, but nothing is read yet.
@@ -41,7 +42,7 @@ pub struct Bound {
 /// sockets is then lost, unless another receiver of the process has the same address open. Socket
 /// files are removed with the last receiver that has them open.
 pub struct Receiving {
-    /// Dropped in this order: the threads end first and leave their connections to the sockets.
+    /// The threads, which must drop first: they end and leave their connections to the sockets.
     threads: Vec<(Arc<Control>, JoinHandle<()>)>,
     sets: Vec<(SocketSet, Framing)>,
     counters: Arc<Counters>,
@@ -83,8 +84,8 @@ impl Receiver {
 
     /// Spawns a thread `receive-NAME` per share, each with its handler. The number of handlers must
     /// equal the number of shares. The threads are paused and read nothing before
-    /// [`Receiving::resume`], so a receiver that is dropped before has taken nothing from another
-    /// one on the same addresses.
+    /// [`Receiving::resume`], so a receiver that is dropped before takes nothing from another
+    /// receiver on the same addresses.
     ///
     /// # Errors
     /// If the number of handlers is wrong, or the threads or their memory cannot be allocated.
@@ -130,7 +131,7 @@ fn is_any_port(listen: &Listen) -> bool {
     listen.address.socket().is_some_and(|address| address.port() == 0)
 }
 
-/// Returns the inputs of one thread: its part of the datagram sockets, and all listeners.
+/// Returns the inputs of one thread: its share of the datagram sockets, and all listeners.
 fn inputs(sets: &[(SocketSet, Framing)], share: usize, shares: usize) -> Vec<Input> {
     let mut inputs = Vec::new();
     for (position, (set, framing)) in sets.iter().enumerate() {
@@ -159,7 +160,7 @@ impl Receiving {
         let (started, is_started) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             let _report_end = ReportEnd(reader_control.clone(), counters.clone());
-            // Created on the thread that owns its memory.
+            // Create the reader on the thread that owns its memory.
             match Reader::new(reader_control, counters, connection_limit, options, handler, inputs)
             {
                 Ok(reader) => {
@@ -216,7 +217,7 @@ impl Receiving {
     }
 
     /// Starts or resumes reading. The first call applies this receiver's options to shared sockets.
-    /// An error in that is counted and becomes the last error of [`Stats`].
+    /// An error while applying them is counted and becomes the last error of [`Stats`].
     pub fn resume(&self) {
         for (position, (set, framing)) in self.sets.iter().enumerate() {
             let (new, error) = set.activate();
@@ -238,7 +239,7 @@ impl Receiving {
         bound(&self.sets)
     }
 
-    /// Returns what was received since the start. Makes one system call per UDP socket to read the
+    /// Returns the statistics since the start. Makes one system call per UDP socket to read the
     /// kernel's drop counter.
     pub fn stats(&self) -> Stats {
         for socket in self.sets.iter().flat_map(|(set, _)| set.sockets()) {

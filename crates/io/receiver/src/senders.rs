@@ -53,8 +53,8 @@ impl Senders {
         );
     }
 
-    /// Evicts the older half. Half, so that this search is rare; not all, so that frequent senders
-    /// mostly stay cached.
+    /// Evicts the older half of the processes. It evicts half, so that this search is rare, and not
+    /// all, so that most frequent senders stay cached.
     fn evict_half(&mut self) {
         let mut times: Vec<Instant> = self.known.values().map(|known| known.looked_up).collect();
         let middle = times.len() / 2;
@@ -63,7 +63,7 @@ impl Senders {
     }
 }
 
-/// Returns the id of the container in which a process runs, as far as its control groups say.
+/// Returns the id of the container in which a process runs, if its control groups contain one.
 pub fn container_of(pid: u32) -> Option<String> {
     let cgroup = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     container(&cgroup).map(str::to_owned)

@@ -20,7 +20,7 @@ const BACKLOG: i32 = 1024;
 /// Assumed queue length of a Unix datagram socket if the system does not report its limit.
 const DATAGRAMS_MAX: usize = 4096;
 
-/// The remaining part of a buffer's contents at one moment, while they are read.
+/// The part of a buffer's contents that is still to be read, at one moment.
 #[derive(Debug)]
 pub enum BufferCapacity {
     Datagrams(usize),
@@ -46,22 +46,22 @@ impl BufferCapacity {
 /// Minimum overhead in bytes that the kernel charges per datagram, in addition to its payload.
 const DATAGRAM_BYTES_MIN: usize = 512;
 
-/// A listening socket. Receivers of one process on one address share it, so that a successor reads
-/// what waits in its buffer.
+/// A listening socket. Receivers in one process share the socket of an address, so that a successor
+/// reads the data that waits in its buffer.
 #[derive(Debug)]
 pub struct Socket {
     pub fd: OwnedFd,
     /// The address, with the port that the kernel chose if 0 was requested.
     pub address: Address,
-    /// Under which reads of it are recorded, and those of connections from processes on this host,
-    /// which have no address.
+    /// Subject under which reads of the socket are recorded, and reads of connections from
+    /// processes on this host, which have no address.
     pub peer: Arc<Subject>,
     file: Option<SocketFile>,
-    /// Maximum queue length of a Unix datagram socket, whose bytes are charged to the senders.
+    /// Maximum queue length of a Unix datagram socket. Its bytes are charged to the senders.
     datagrams_max: usize,
-    /// Kernel drops that have been counted already.
+    /// Number of kernel drops that have already been counted.
     drops_counted: Mutex<u32>,
-    /// Connections whose receiver thread has ended, to be taken over by another one.
+    /// Connections whose receiver thread has ended. Another thread takes them over.
     orphans: Mutex<Vec<Connection>>,
     /// Threads that accept connections here and are woken for orphans.
     readers: Mutex<Vec<Weak<Control>>>,
@@ -84,7 +84,8 @@ pub struct SocketSet {
     listen: Listen,
     options: Options,
     sockets: Mutex<Vec<Arc<Socket>>>,
-    /// Options are not applied yet: shared sockets stay unchanged until this receiver reads.
+    /// Whether the options are not applied yet. Shared sockets stay unchanged until this receiver
+    /// reads.
     is_pending: AtomicBool,
 }
 
@@ -97,7 +98,7 @@ impl Drop for SocketSet {
 }
 
 impl SocketSet {
-    /// Opens an address, or shares the sockets this process has open there.
+    /// Opens an address, or shares the sockets that this process has open at the address.
     pub fn open(listen: &Listen, options: &Options) -> Result<SocketSet, BindError> {
         let mut table = table();
         let mut sockets = find(&table, listen);
@@ -174,8 +175,8 @@ fn grow(
     Ok(())
 }
 
-/// Allows further sockets on the same port. Only after the first is bound: binding it exclusively
-/// shows that no other process has the port.
+/// Allows further sockets on the same port. It must run after the first socket is bound: the
+/// exclusive bind shows that no other process has the port.
 fn share_port(socket: &Socket) -> Result<(), BindError> {
     let shared = sockopt::set_socket_reuseport(&socket.fd, true);
     shared
@@ -243,13 +244,13 @@ impl Socket {
         self.file.as_ref().is_none_or(SocketFile::is_there)
     }
 
-    /// Returns the receive buffer in the unit of the request. The kernel doubles it for its own
-    /// bookkeeping.
+    /// Returns the receive buffer in the unit of the request. The kernel doubles the request for
+    /// its bookkeeping.
     pub fn granted(&self) -> usize {
         sockopt::socket_recv_buffer_size(&self.fd).unwrap_or(0) / 2
     }
 
-    /// Returns how much its buffer can hold.
+    /// Returns how much data the buffer of the socket can hold.
     pub fn capacity(&self) -> BufferCapacity {
         match self.address {
             Address::UnixDatagram(_) => BufferCapacity::Datagrams(self.datagrams_max),
@@ -262,7 +263,7 @@ impl Socket {
         has_network(&self.address)
     }
 
-    /// Stops accepting datagrams. Those that have arrived can still be read.
+    /// Stops accepting datagrams. Datagrams that have already arrived can still be read.
     pub fn stop_receiving(&self) -> io::Result<()> {
         match self.address {
             Address::Udp(_) => sys::drop_all(self.fd.as_fd()),
@@ -271,8 +272,8 @@ impl Socket {
         }
     }
 
-    /// Returns the packets that the kernel dropped here since the last call by any receiver. Each
-    /// is counted once, even when two receivers share the socket.
+    /// Returns the number of packets that the kernel dropped at this socket since the last call by
+    /// any receiver. Each packet is counted once, even when two receivers share the socket.
     pub fn new_drops(&self) -> u32 {
         if !matches!(self.address, Address::Udp(_)) {
             return 0;
@@ -293,7 +294,7 @@ impl Socket {
     }
 }
 
-/// Connections outlive the receiver thread that accepted them if another one listens on the
+/// Connections outlive the receiver thread that accepted them if another thread listens on the
 /// address.
 impl Socket {
     /// Registers a thread to be woken when there are orphans.
@@ -329,9 +330,10 @@ fn prepare(fd: &OwnedFd, address: &Address, shares_port: bool) -> Result<(), Err
             if shares_port {
                 sockopt::set_socket_reuseport(fd, true)?;
             }
-            // Only where a network card may have merged datagrams. With this option the kernel
-            // reads a cold cache line of every datagram, which costs a local one a seventh of its
-            // CPU time. Kernels before 5.0 do not support it; each datagram then takes a buffer.
+            // Use this option only where a network card may have merged datagrams. With it, the
+            // kernel reads a cold cache line of every datagram, which costs a local datagram a
+            // seventh of its CPU time. Kernels before 5.0 do not support it; each datagram then
+            // takes a buffer.
             if has_network(address) {
                 let _ = sys::merge_datagrams(fd.as_fd());
             }

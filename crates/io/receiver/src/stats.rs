@@ -28,14 +28,14 @@ pub struct Stats {
     pub connections_accepted: u64,
     /// Connections closed at once because `connections_max` were open.
     pub connections_refused: u64,
-    /// Connections that ended with a network error, such as a reset.
+    /// Connections that ended with a network error such as a reset.
     pub connection_errors: u64,
     /// System errors at listening sockets: out of memory, out of file descriptors.
     pub socket_errors: u64,
-    /// Panics of a handler, whose round is lost, and of connection reads, whose connection is
-    /// closed.
+    /// Panics of a handler, which lose the round, and panics while reading a connection, which
+    /// close it.
     pub panics: u64,
-    /// Threads that have ended while the receiver still runs: their sockets are no longer read.
+    /// Threads that have ended while the receiver still runs. Their sockets are no longer read.
     pub threads_ended: u64,
     /// CPU time of the threads.
     pub cpu: std::time::Duration,
@@ -71,7 +71,7 @@ impl Counters {
         *last_error = (last_error.0 + 1, Some(text));
     }
 
-    /// Returns all statistics but open connections and CPU time, which are kept elsewhere.
+    /// Returns all statistics except open connections and CPU time, which are stored elsewhere.
     pub fn read(&self) -> Stats {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
         let (errors_recorded, last_error) = self.last_error.lock().clone();

@@ -16,7 +16,7 @@ pub struct Stream {
     message_bytes_max: usize,
     /// The start of a message that is not complete yet.
     partial: Vec<u8>,
-    /// True while the rest of an oversized line is skipped.
+    /// Whether the rest of an oversized line is being skipped.
     is_skipping: bool,
 }
 
@@ -53,14 +53,14 @@ impl Stream {
     }
 
     /// Copies the partial message to the start of the memory and returns its length. The next bytes
-    /// of the stream belong after it.
+    /// of the stream must follow it.
     pub fn restore(&mut self, memory: &mut [u8]) -> usize {
         memory[..self.partial.len()].copy_from_slice(&self.partial);
         self.partial.len()
     }
 
-    /// Parses `bytes`, the partial message followed by the bytes read, and adds the messages to the
-    /// batch. Keeps the incomplete rest. Returns the number of framing errors.
+    /// Parses `bytes`, which are the partial message followed by the bytes read, and adds the
+    /// messages to the batch. Keeps the incomplete rest. Returns the number of framing errors.
     pub fn parse(
         &mut self,
         bytes: &[u8],
@@ -89,8 +89,8 @@ impl Stream {
         }
     }
 
-    /// Aborts the stream: drops the partial message, whose rest is unknown. Returns the number of
-    /// framing errors.
+    /// Aborts the stream and drops the partial message, whose rest is unknown. Returns the number
+    /// of framing errors.
     pub fn abort(&mut self) -> usize {
         usize::from(!std::mem::take(&mut self.partial).is_empty())
     }
@@ -103,7 +103,7 @@ impl Stream {
         }
     }
 
-    /// Returns the number of consumed bytes, and of lines over the limit.
+    /// Returns the number of consumed bytes, and the number of lines over the limit.
     fn lines(&mut self, bytes: &[u8], batch: &mut Batch, sender: u32) -> (usize, usize) {
         let (mut start, mut errors) = (0, 0);
         // The partial message has no newline, or it would have been consumed.

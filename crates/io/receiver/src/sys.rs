@@ -1,4 +1,4 @@
-//! System calls without a safe wrapper elsewhere. All `unsafe` of this crate is here and in
+//! System calls that have no safe wrapper elsewhere. All `unsafe` of this crate is here and in
 //! `receive_buffers.rs`.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -37,7 +37,7 @@ pub fn drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     option::<[u32; 9]>(socket, libc::SOL_SOCKET, libc::SO_MEMINFO).map(|info| info[MEMINFO_DROPS])
 }
 
-/// Returns the peer's process id, unless the peer is outside our pid namespace.
+/// Returns the peer's process id, unless the peer is outside of the agent's PID namespace.
 pub fn peer(socket: BorrowedFd<'_>) -> Option<u32> {
     let [pid, _uid, _gid] = option::<[u32; 3]>(socket, libc::SOL_SOCKET, libc::SO_PEERCRED).ok()?;
     (pid != 0).then_some(pid)

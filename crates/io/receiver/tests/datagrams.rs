@@ -79,7 +79,7 @@ fn oversized_datagrams_are_counted_and_dropped() {
     wait_for(&receiving, |stats| (stats.messages, stats.truncated) == (1, 4));
 }
 
-/// Every datagram is either received or counted as dropped. None is lost silently, none counted
+/// Every datagram is either received or counted as dropped: no datagram is lost silently or counted
 /// twice.
 #[test]
 fn every_kernel_drop_is_counted_once() {
@@ -106,7 +106,7 @@ fn every_kernel_drop_is_counted_once() {
     }
 }
 
-/// Datagrams dropped before the threads run are lost, too.
+/// Datagrams that are dropped before the threads run are also counted.
 #[test]
 fn drops_before_the_start_are_counted() {
     let options = Options { receive_buffer: 8 << 10, ..options() };
@@ -119,8 +119,7 @@ fn drops_before_the_start_are_counted() {
     assert!(stats.kernel_drops > 0);
 }
 
-/// At a rate where merge pauses occur, they lose and change nothing. Without `merge` there are no
-/// pauses.
+/// Merge pauses lose and change no datagrams. Without `merge` there are no pauses.
 #[test]
 fn merging_changes_only_the_number_of_wake_ups() {
     for merge in [true, false] {
@@ -192,7 +191,8 @@ fn a_unix_socket_has_the_configured_mode_and_identifies_senders() {
     assert!(!path.exists(), "the socket file is removed on drop");
 }
 
-/// The kernel closes descriptors that a sender passes; otherwise they would pile up here.
+/// The kernel closes descriptors that a sender passes; otherwise they would accumulate in this
+/// process.
 #[test]
 fn passed_descriptors_are_closed() {
     let folder = tempfile::tempdir().unwrap();

@@ -21,7 +21,8 @@ fn open_error(listen: &Listen) -> String {
 #[test]
 fn a_port_in_use_is_an_error() {
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
-    // Another program that shares its port must not get part of our datagrams by accident.
+    // Another program that shares its port must not get a part of the agent's datagrams by
+    // accident.
     rustix::net::sockopt::set_socket_reuseport(&other, true).unwrap();
     let text = open_error(&listen(Address::Udp(other.local_addr().unwrap())));
     assert!(text.contains("in use") && text.contains("ss -lunpt"), "{text}");
@@ -120,13 +121,13 @@ fn the_number_of_handlers_must_equal_the_shares() {
     assert!(receiver.start("test", Vec::new()).is_err());
 }
 
-/// A file that replaced ours belongs to another process.
+/// A file that replaced the agent's socket file belongs to another process.
 #[test]
 fn a_replaced_socket_file_is_not_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.sock");
     let (receiving, _, _) = start(&unixgram(&path), &options());
-    // Created before ours is removed, or the inode number could be the same.
+    // Create it before the first file is removed; otherwise the inode number could be the same.
     let next = folder.path().join("next.sock");
     let _other = UnixDatagram::bind(&next).unwrap();
     fs::rename(&next, &path).unwrap();

@@ -1,4 +1,4 @@
-//! The events of a socket have every byte that was received by it.
+//! The events of a socket contain every byte that it received.
 
 use crate::support::{at, listen, options, sender, start, udp, unixgram, wait_for};
 use millstream_receiver::Address;
@@ -21,7 +21,7 @@ fn total(ending: &str) -> u64 {
     (0..MESSAGES).map(|number| (message(number).len() + ending.len()) as u64).sum()
 }
 
-/// Returns the reads of a peer, which are named like the fields of an event.
+/// Returns the recorded reads of a peer.
 fn reads(peer: &str) -> RecordedSum {
     let all = recorded(EventKind::SocketRead);
     *all.get(peer).unwrap_or_else(|| panic!("no event of {peer}: {all:?}"))
@@ -45,7 +45,7 @@ fn every_call_for_datagrams_is_one_event_with_their_bytes() {
             }
         };
         (0..MESSAGES).for_each(|number| send(message(number).as_bytes()));
-        // Longer than the limit: received, but dropped.
+        // The datagram exceeds the limit: it is received, but dropped.
         send(&[b'x'; 9000]);
         let stats = wait_for(&receiving, |stats| stats.messages as usize == MESSAGES);
         wait_for(&receiving, |stats| stats.truncated == 1);

@@ -152,7 +152,8 @@ fn connections_beyond_the_limit_are_refused() {
     assert_eq!(recorder.texts(), ["still there", "accepted again"]);
 }
 
-/// A closed connection only has its end left to be read, so it must not count against the limit.
+/// A closed connection has nothing left to read except its end, so it must not count against the
+/// limit.
 #[test]
 fn short_connections_are_not_refused() {
     const CLIENTS: usize = 60;
@@ -261,8 +262,8 @@ fn a_panic_on_a_closed_connection_costs_no_slot() {
     wait_for(&receiving, |_| recorder.texts() == ["next", "last"]);
 }
 
-/// Some clients send endlessly, some a byte at a time, some nothing. A well-behaved one is still
-/// read.
+/// Some clients send endlessly, some send a byte at a time, some send nothing. A well-behaved
+/// client is still read.
 #[test]
 fn no_connection_starves_another() {
     let folder = tempfile::tempdir().unwrap();
@@ -295,7 +296,7 @@ fn no_connection_starves_another() {
     wait_for(&receiving, |stats| stats.connections == 0);
 }
 
-/// A reset is an error of that connection only.
+/// A reset is an error of one connection only.
 #[test]
 fn a_reset_connection_is_counted() {
     let (receiving, recorder, address) =
@@ -353,7 +354,7 @@ fn a_panic_while_reading_closes_that_connection() {
     wait_for(&receiving, |_| recorder.texts() == ["good", "last"]);
 }
 
-/// The same at a datagram socket, including during the final read before a pause.
+/// Repeats the panic test with a datagram socket, including the final read before a pause.
 #[test]
 fn a_panic_while_reading_datagrams_ends_no_thread() {
     let (receiving, recorder, address) = start(&crate::support::udp(), &options());

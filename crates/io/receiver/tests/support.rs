@@ -1,4 +1,4 @@
-//! Shared by the tests: a handler that records all messages, and sockets to send from.
+//! Helpers of the tests: a handler that records all messages, and sockets to send from.
 
 use millstream_receiver::{
     Address, Framing, Listen, MessageHandler, Messages, Options, Receiver, Receiving, Sender, Stats,
@@ -33,9 +33,9 @@ impl Drop for Bomb {
 pub struct Recorder {
     pub recorded: Arc<Mutex<Vec<Recorded>>>,
     pub notified: Arc<AtomicUsize>,
-    /// How long each round takes.
+    /// Duration of each round.
     pub delay: Duration,
-    /// Panics at a message with these bytes.
+    /// Bytes of a message at which the recorder panics.
     pub panics_at: Option<&'static [u8]>,
 }
 
@@ -70,8 +70,8 @@ impl Recorder {
         recorded.iter().map(|(bytes, _)| String::from_utf8_lossy(bytes).into_owned()).collect()
     }
 
-    /// Waits until all but a few of the sent messages have arrived. Those few fit into the smallest
-    /// buffer, so a busy host drops none.
+    /// Waits until all but a few of the sent messages have arrived. These few fit into the smallest
+    /// buffer, so that the kernel drops none of them on a busy host.
     pub fn keep_up(&self, sent: usize) {
         while sent.is_multiple_of(32) && sent > self.len() + 200 {
             std::thread::sleep(Duration::from_micros(100));

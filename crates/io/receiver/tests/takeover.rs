@@ -1,4 +1,4 @@
-//! A receiver that takes over the addresses of another one in the same process.
+//! A receiver that takes over the addresses of another receiver in the same process.
 
 use crate::support::{
     Recorder, at, listen, options, sender, start, start_with, udp, unixgram, unread, wait_for,
@@ -70,7 +70,7 @@ fn the_last_receiver_removes_the_socket_file() {
     wait_for(&third, |stats| stats.messages == 1);
 }
 
-/// The successor completes a line whose first half its predecessor has read.
+/// The successor completes a line whose first half the predecessor has read.
 #[test]
 fn connections_continue_with_the_successor() {
     let address: Address = "tcp://127.0.0.1:0".parse().unwrap();
@@ -93,7 +93,7 @@ fn connections_continue_with_the_successor() {
     assert_eq!(recorder.texts(), ["left before the start"]);
 }
 
-/// Both share the socket, and only one of them counts its drops.
+/// Both receivers share the socket, and only one of them counts its drops.
 #[test]
 fn drops_are_counted_once() {
     let options = Options { receive_buffer: 8 << 10, ..options() };

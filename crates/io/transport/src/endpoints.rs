@@ -7,19 +7,19 @@ use tokio::time::Instant;
 /// The reciprocal of the jitter added to a requested pause: up to a third of it.
 const JITTER_DIVISOR: u32 = 3;
 
-/// How long a failed endpoint is skipped.
+/// The pause after a failure of an endpoint, in which it is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// For its exponential backoff.
+    /// The exponential backoff of the endpoint.
     Backoff,
-    /// For the time it requested, plus up to a third as jitter, as many clients get the same
-    /// request. At least the backoff, as it may request zero.
+    /// The time that the endpoint requested, plus up to a third as jitter, because many clients get
+    /// the same request. At least the backoff, because the endpoint may request zero.
     Requested(Duration),
-    /// For exactly this long.
+    /// Exactly this duration.
     Fixed(Duration),
 }
 
-/// The health of the endpoints, and which one is next. Deterministic in the times passed in.
+/// The health of the endpoints, and the next one to use. Deterministic in the times passed in.
 pub struct Endpoints {
     health: Vec<Health>,
     next: usize,
@@ -28,9 +28,9 @@ pub struct Endpoints {
 #[derive(Clone, Default)]
 struct Health {
     backoff: Backoff,
-    /// Skipped until then.
+    /// End of the pause in which the endpoint is skipped.
     until: Option<Instant>,
-    /// The endpoint has asked for that.
+    /// Whether the endpoint requested the pause.
     is_requested: bool,
 }
 
@@ -46,7 +46,7 @@ impl Endpoints {
     ///
     /// # Errors
     ///
-    /// If none is healthy: the time when the first of them may be tried again.
+    /// If no endpoint is healthy: the time when the first of them may be tried again.
     pub fn choose(&mut self, now: Instant) -> Result<usize, Instant> {
         let count = self.health.len();
         let is_healthy = |index: &usize| self.health[*index].until.is_none_or(|until| until <= now);
@@ -57,7 +57,7 @@ impl Endpoints {
         Err(self.next_at(now))
     }
 
-    /// Returns when the next endpoint may be used: `now` if one is healthy.
+    /// Returns the time when the next endpoint may be used: `now` if one is healthy.
     pub fn next_at(&self, now: Instant) -> Instant {
         self.health.iter().map(|health| health.until.unwrap_or(now).max(now)).min().unwrap_or(now)
     }
@@ -83,8 +83,8 @@ impl Endpoints {
         health.until = Some(now + pause);
     }
 
-    /// Lets the endpoints be tried at once, and starts their backoff over, but for those that have
-    /// requested their pause.
+    /// Lets endpoints be tried at once, and restarts their backoff, except endpoints that requested
+    /// their pause.
     pub fn end_pauses(&mut self) {
         let ended = self.health.iter_mut().filter(|health| !health.is_requested);
         ended.for_each(|health| *health = Health::default());
@@ -159,7 +159,7 @@ mod tests {
             one.next_at(now) - now
         };
         assert_eq!([pause(30 * S, 0), pause(30 * S, u32::MAX)], [30 * S, 40 * S]);
-        // Those before were 25 and 100 ms.
+        // The previous pauses were 25 and 100 ms.
         let none: Vec<_> = (0..3).map(|_| pause(Duration::ZERO, u32::MAX)).collect();
         assert_eq!(none, [125, 250, 500].map(Duration::from_millis), "no hot loop");
     }

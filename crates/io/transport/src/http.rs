@@ -23,27 +23,27 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Maximum bytes kept of a response body: enough for any error message. Without a [`BodyReader`] a
-/// connection with a longer body is closed.
+/// Maximum bytes of a response body that are kept, which is enough for any error message. Without a
+/// [`BodyReader`], a connection with a longer body is closed.
 pub const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 
-/// Maximum time for the response body after the head, without a [`BodyReader`]: the status is what
-/// matters.
+/// Maximum time for the response body after the head, without a [`BodyReader`]. It is short because
+/// only the status matters.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum time for a kept connection to become ready. A response may precede the end of the
-/// request, and a server that has responded may never read the rest.
+/// Maximum time for a kept connection to become ready. A response may arrive before the request has
+/// been sent completely, and a server that has responded may never read the rest.
 const READY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How to connect without TLS, for errors.
+/// Advice on how to connect without TLS, for errors.
 const WITHOUT_TLS: &str = "write `http://`";
 
-/// How a [`Client`] connects, and its timeouts.
+/// Connection options and timeouts of a [`Client`].
 #[derive(Clone)]
 pub struct ClientOptions {
     /// Timeout of a request, including the connect and the response.
     pub timeout: Duration,
-    /// Timeout of the name lookup, the connect and the TLS handshake.
+    /// Timeout of the name lookup, the TCP connect and the TLS handshake together.
     pub connect_timeout: Duration,
     /// TLS for `https`, consulted on each connect so that renewed certificates take effect.
     pub tls: Arc<Tls>,
@@ -69,19 +69,20 @@ pub struct Response {
     pub status: u16,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body as far as it was received, at most [`RESPONSE_BYTES_MAX`].
+    /// The received part of the body, at most [`RESPONSE_BYTES_MAX`].
     pub body: Bytes,
-    /// Whether the body was received to its end.
+    /// Whether the whole body was received.
     pub is_complete: bool,
 }
 
-/// Takes the body of a response as it arrives, however long it is.
+/// Receives the body of a response piece by piece, so that it may have any length.
 pub trait BodyReader: Send {
-    /// Takes the next bytes; returns whether it takes more.
+    /// Takes the next bytes. Returns whether it accepts more.
     fn read(&mut self, bytes: &[u8]) -> bool;
 }
 
-/// A request without a response. The endpoint may have processed it nevertheless.
+/// The error of a request without a response. The endpoint may have processed the request
+/// nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SendError {
@@ -108,7 +109,7 @@ impl From<ConnectError> for SendError {
 pub struct Client {
     target: Arc<Target>,
     options: ClientOptions,
-    /// The proxy, [`None`] for a direct connection, or why there is no way.
+    /// The proxy; [`None`] for a direct connection, or the reason why no connection is possible.
     proxy: Result<Option<Arc<Proxy>>, String>,
     connection: Option<Connection>,
 }
@@ -132,7 +133,7 @@ impl Client {
         Client { target, options, proxy, connection: None }
     }
 
-    /// Returns the URI it sends to.
+    /// Returns the URI that requests are sent to.
     pub fn target(&self) -> &Target {
         &self.target
     }
@@ -150,13 +151,13 @@ impl Client {
         self.send_and_read(outgoing, None).await
     }
 
-    /// Sends a request like [`Client::send`], and passes the body of the response to the `reader`:
-    /// all of it, until the timeout of the request.
+    /// Sends a request like [`Client::send`], and passes the whole body of the response to the
+    /// `reader`, until the timeout of the request.
     ///
     /// # Errors
     ///
-    /// If the connect fails or the response times out. A response whose body ends early is no
-    /// error: it is not complete.
+    /// If the connect fails or the response times out. A response whose body ends early is not an
+    /// error, but is marked as incomplete.
     pub async fn send_and_read(
         &mut self,
         outgoing: &Outgoing,
@@ -212,7 +213,7 @@ impl Client {
         }
     }
 
-    /// Returns the proxy that reads the requests and passes them on, for a target without TLS.
+    /// Returns the proxy that forwards the requests of a target without TLS.
     fn forwarder(&self) -> Option<&Proxy> {
         self.proxy.as_ref().ok()?.as_deref().filter(|_| !self.target.tls)
     }
@@ -273,8 +274,8 @@ impl Client {
 
     async fn dial(&self) -> Result<RecordedStream, ConnectError> {
         let Target { host, port, .. } = &*self.target;
-        // Each request detects a dead endpoint by its own, shorter timeout. The kernel's timeout
-        // covers idle connections.
+        // Each request detects a dead endpoint by its timeout, which is shorter. The kernel's
+        // timeout covers idle connections.
         tcp::dial((host, *port), self.options.connect_timeout, 2 * self.options.timeout).await
     }
 }
@@ -317,13 +318,13 @@ async fn read(
         }
         is_complete = true;
     };
-    // Without its end, a response still has its status.
+    // Without the end of its body, a response still has a status.
     let _ = timeout_at(limit, reading).await;
     let (status, headers) = (head.status.as_u16(), head.headers);
     Response { status, headers, body: body.freeze(), is_complete }
 }
 
-/// Joins an error with its causes, which hyper reports separately.
+/// Joins an error with its causes, because hyper reports them separately.
 fn broken(error: &hyper::Error) -> SendError {
     let mut message = error.to_string();
     for cause in causes(error) {

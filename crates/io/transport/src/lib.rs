@@ -1,11 +1,11 @@
 //! Sends bytes to endpoints: HTTP requests over persistent connections, endpoint health, and the
 //! pauses between attempts.
 //!
-//! A separate crate because it fences `unsafe`: one socket query that no library has. It also
-//! keeps TLS out of the components.
+//! A separate crate because it fences `unsafe`: one socket query that no library provides. The
+//! crate also keeps TLS out of the components.
 //!
-//! It is independent of the components: the sinks decide what is sent, and what a response means
-//! for the events in it.
+//! The crate is independent of the components: the sinks decide what is sent, and what a response
+//! means for the events in a request.
 
 pub mod auth;
 mod body;

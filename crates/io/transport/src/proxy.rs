@@ -1,4 +1,4 @@
-//! HTTP proxies: which one leads to a target, by options or by the environment.
+//! HTTP proxies, and the choice of the proxy for a target by options or environment variables.
 
 mod exceptions;
 
@@ -16,15 +16,15 @@ use std::sync::{Arc, LazyLock};
 /// An HTTP proxy.
 #[derive(Clone, Debug)]
 pub struct Proxy {
-    /// Its address.
+    /// Address of the proxy.
     pub target: Target,
-    /// The value of `Proxy-Authorization`, which is secret.
+    /// Value of the header `Proxy-Authorization`, which is secret.
     pub login: Option<HeaderValue>,
-    /// The option or the variable that names it.
+    /// Name of the option or variable that contains the address.
     pub named_by: &'static str,
 }
 
-/// Without user and password.
+/// Shows the address without user and password.
 impl fmt::Display for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Target { tls, authority, .. } = &self.target;
@@ -34,15 +34,15 @@ impl fmt::Display for Proxy {
     }
 }
 
-/// What an address of a proxy looks like, for errors.
+/// Advice about the syntax of a proxy address, for errors.
 const EXAMPLE: &str = "write for example http://proxy.example:3128";
 
 impl Proxy {
-    /// Parses the address of a proxy: `http` or `https`, with a user and a password or without.
-    /// Without a scheme it is `http`. The password becomes a secret of the process.
+    /// Parses the address of a proxy: an `http` or `https` URL, optionally with user and password.
+    /// Without a scheme, `http` is assumed. The password becomes a secret of the process.
     ///
     /// # Errors
-    /// If it is not such an address. The message does not contain it.
+    /// If the address is invalid. The message does not contain it.
     pub fn parse(text: &str, named_by: &'static str) -> Result<Proxy, String> {
         let (scheme, rest) = text.trim().split_once("://").unwrap_or(("http", text.trim()));
         let scheme = scheme.to_ascii_lowercase();
@@ -63,7 +63,7 @@ impl Proxy {
     }
 }
 
-/// Returns the header of a user and a password, which are encoded as in a URL.
+/// Returns the header for a user and a password, which are encoded as in a URL.
 fn basic(login: &str) -> HeaderValue {
     let decoded = |text: &str| secrets::percent_decoded(text).unwrap_or(text.to_owned());
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
@@ -76,15 +76,15 @@ fn basic(login: &str) -> HeaderValue {
     header
 }
 
-/// Chooses the proxy of a connection.
+/// How the proxy of a connection is chosen.
 #[derive(Clone, Debug, Default)]
 pub enum ProxyChoice {
-    /// By the variables of the environment.
+    /// By the environment variables.
     #[default]
     Environment,
-    /// Never one.
+    /// No proxy.
     Direct,
-    /// Always this one.
+    /// Always this proxy.
     Always(Arc<Proxy>),
 }
 
@@ -92,7 +92,7 @@ impl ProxyChoice {
     /// Parses the option `proxy`: an address, or `none`.
     ///
     /// # Errors
-    /// If it is neither. The message does not contain it.
+    /// If the option is neither. The message does not contain it.
     pub fn parse(option: Option<&str>) -> Result<ProxyChoice, String> {
         match option {
             None => Ok(ProxyChoice::Environment),
@@ -104,10 +104,10 @@ impl ProxyChoice {
         }
     }
 
-    /// Returns the proxy that leads to a target; [`None`] for a direct connection.
+    /// Returns the proxy for a target; [`None`] for a direct connection.
     ///
     /// # Errors
-    /// If a variable of the environment that decides it is unusable.
+    /// If the environment variable that determines the proxy is unusable.
     pub fn of(&self, target: &Target) -> Result<Option<Arc<Proxy>>, String> {
         static ENVIRONMENT: LazyLock<Environment> =
             LazyLock::new(|| Environment::read(&|name| std::env::var(name).ok()));
@@ -122,32 +122,34 @@ impl ProxyChoice {
 /// How proxies are chosen and trusted.
 #[derive(Clone)]
 pub struct ProxyOptions {
-    /// Which one is used.
+    /// How the proxy is chosen.
     pub choice: ProxyChoice,
     /// TLS with proxies whose address is `https`.
     pub tls: Arc<Tls>,
 }
 
 impl ProxyOptions {
-    /// Proxies are trusted by the authorities in `ca_file`, or by those of the system.
+    /// Creates options. Proxies are trusted by the authorities in `ca_file`, or by default by the
+    /// authorities of the system.
     pub fn new(choice: ProxyChoice, ca_file: Option<PathBuf>) -> ProxyOptions {
         let tls = Tls::new(TlsFiles { ca_file, ..TlsFiles::default() });
         ProxyOptions { choice, tls: Arc::new(tls) }
     }
 }
 
-/// The variables of the environment.
+/// The environment variables about proxies.
 struct Environment {
     http: Variable,
     https: Variable,
     exceptions: Result<Exceptions, String>,
 }
 
-/// A proxy, [`None`] if no variable names one, or why it is unusable.
+/// A proxy; [`None`] if no variable contains one, or the reason why the variable is unusable.
 type Variable = Result<Option<Arc<Proxy>>, String>;
 
 impl Environment {
-    /// Reads the variables, those in upper case first. An empty one counts as absent.
+    /// Reads the variables. Variables in upper case take precedence. An empty variable counts as
+    /// absent.
     fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Environment {
         let text = |name: &str| lookup(name).filter(|text| !text.trim().is_empty());
         let either = |name: &str| text(name).or_else(|| text(&name.to_ascii_lowercase()));
@@ -175,7 +177,7 @@ impl Environment {
     }
 }
 
-/// Returns whether a host is the agent's own: proxies do not reach it.
+/// Returns whether a host is a loopback address or name, which proxies cannot reach.
 fn is_loopback(host: &str) -> bool {
     let is_address = |address: IpAddr| address.to_canonical().is_loopback();
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_address)

@@ -1,8 +1,8 @@
 //! A stream that can still read a response after the peer has closed it for writes.
 //!
-//! A server that rejects a large request may respond and close before it has read all of it; its
-//! kernel then resets the connection. The response is in our receive buffer, but the next write
-//! fails, and a client that stops there never sees the reason.
+//! A server that rejects a large request may respond and close before it has read the whole
+//! request; its kernel then resets the connection. The response is in the local receive buffer, but
+//! the next write fails, and a client that stops at this error never sees the reason.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
@@ -30,7 +30,8 @@ impl<S> ReadAfterClose<S> {
             Poll::Ready(Err(error))
                 if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset) =>
             {
-                // A read wakes the task: at least the end of the stream is still to come.
+                // A read will wake the task, because at least the end of the stream is still to
+                // come.
                 (self.closed, self.is_closed) = (Some(error), true);
                 Poll::Pending
             }

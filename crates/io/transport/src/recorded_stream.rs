@@ -1,4 +1,5 @@
-//! TCP connections whose reads and writes are recorded: all of this crate are made here.
+//! TCP connections that record their reads and writes. All connections of this crate have this
+//! type.
 
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder::{self, Timer};
@@ -11,17 +12,17 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// A TCP connection whose reads and writes are recorded: each call of the system that succeeds is one
-/// event with the bytes that it returned, 0 at the end of the stream. With TLS above, these are the
-/// encrypted bytes. A call that would have to wait is not recorded.
+/// A TCP connection that records its reads and writes. Each successful system call is one event
+/// with the returned number of bytes, 0 at the end of the stream. With TLS above, these are the
+/// encrypted bytes. A call that would block is not recorded.
 pub struct RecordedStream {
     stream: TcpStream,
     peer: Subject,
 }
 
 impl RecordedStream {
-    /// Records what is done with `stream`, which leads to `address`. `host` is the configured name, or
-    /// empty for a connection that was accepted.
+    /// Records the reads and writes of `stream`, which is connected to `address`. `host` is the
+    /// configured name, or empty for an accepted connection.
     pub fn new(stream: TcpStream, host: &str, address: SocketAddr) -> RecordedStream {
         RecordedStream { stream, peer: Subject::peer(host, address) }
     }
@@ -35,8 +36,8 @@ impl RecordedStream {
     }
 }
 
-/// A connection that is closed from this side has a read of 0 bytes, too, so that a recording tells
-/// connections that were open from others.
+/// Records a read of 0 bytes for a connection that this side closes, so that a recording
+/// distinguishes open connections from closed ones.
 impl Drop for RecordedStream {
     fn drop(&mut self) {
         record::socket_read(recorder::start(EventKind::SocketRead), &self.peer, 0);

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-/// Cap on the requested wait. The endpoint is tried again after this.
+/// Maximum requested wait. The endpoint is tried again after this time.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
 
-/// Parses a header value: seconds, or an HTTP date. Returns `None` if it is neither, and zero for a
-/// date in the past.
+/// Parses a header value, which is a number of seconds or an HTTP date. Returns `None` for any
+/// other value, and zero for a date in the past.
 pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     let wait = match value.bytes().all(|byte| byte.is_ascii_digit()) && !value.is_empty() {

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// How long after a change a second one may leave the same timestamp: kernel timestamps have steps
-/// of up to 10 ms, network file systems whole seconds.
+/// Maximum time between two changes of a file that leave the same timestamp. Kernel timestamps have
+/// steps of up to 10 ms, and those of network file systems have steps of whole seconds.
 const TIMESTAMP_STEP: Duration = Duration::from_secs(2);
 
 /// Identifies one state of a file.
@@ -20,8 +20,8 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Returns the stamp of the file at `path`, following links. Take it before reading the file.
-    /// [`None`] means the file changed too recently and must be read again next time.
+    /// Returns the stamp of the file at `path`, following links. Call it before reading the file.
+    /// [`None`] means that the file changed too recently and must be read again next time.
     pub fn of(path: &Path) -> io::Result<Option<Stamp>> {
         let metadata = path.metadata()?;
         let stamp = Stamp {

@@ -1,4 +1,4 @@
-//! The one system call without a safe wrapper elsewhere. All `unsafe` of this crate is here.
+//! The only system call without a safe wrapper elsewhere. All `unsafe` of this crate is here.
 
 use std::ffi::c_int;
 use std::io;

@@ -29,11 +29,11 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// If it is not an absolute URI, has another scheme, or contains user and password, which would
-    /// show up in messages.
+    /// If the text is not an absolute URI, has another scheme, or contains a user and a password,
+    /// which would be visible in messages.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         let error = |text: &str| Err(TargetError(text.to_owned()));
-        // The text is not shown, as it may contain a password.
+        // The error does not show the text, because it may contain a password.
         let Ok(uri) = text.parse::<Uri>() else {
             return error("is not a URI; write for example http://host:8080/path");
         };
@@ -82,7 +82,7 @@ fn host_and_port(authority: &Authority, default_port: u16) -> Result<(String, u1
     }
 }
 
-/// As messages show it: without the query, which may contain a key.
+/// Shows the target without the query, which may contain a key.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.split('?').next().unwrap_or_default();

@@ -32,7 +32,7 @@ const KEEPALIVE_PROBES: u32 = 3;
 /// Maximum of TCP_USER_TIMEOUT in milliseconds, a signed number in the kernel: 24.8 days.
 const USER_TIMEOUT_MS_MAX: u32 = i32::MAX as u32;
 
-/// How to connect to an address without TLS, for errors.
+/// Advice on how to connect to an address without TLS, for errors.
 pub const WITHOUT_TLS: &str = "remove `tls`";
 
 /// The address of a server.
@@ -74,7 +74,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A failed connect. The caller knows the address.
+/// The error of a failed connect. The caller knows the address.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The name has no address.
@@ -131,11 +131,11 @@ impl Meter {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Returns how many of these bytes the peer's kernel has acknowledged. Its program may not have
-    /// read them yet.
+    /// Returns how many of these bytes the peer's kernel has acknowledged. The peer's program may
+    /// not have read them yet.
     ///
     /// # Errors
-    /// If the system does not report it.
+    /// If the system does not report the number.
     pub fn acknowledged(&self) -> io::Result<u64> {
         // In this order, a concurrent write makes the result too small, never too large.
         let written = self.written();
@@ -143,9 +143,9 @@ impl Meter {
     }
 }
 
-/// Connects to `address`, resolving its name each time. `within` is the timeout for everything, TLS
-/// included. `silence` is how long sent bytes may stay unacknowledged before the peer counts as
-/// dead.
+/// Connects to `address`, and resolves its name each time. `within` is the timeout for the whole
+/// connect, including TLS. `silence` is the maximum time for which sent bytes may stay
+/// unacknowledged before the peer counts as dead.
 ///
 /// # Errors
 /// Any [`ConnectError`].
@@ -173,8 +173,8 @@ pub async fn connect(
     timeout(within, all).await.unwrap_or(Err(ConnectError::Timeout(within)))
 }
 
-/// Connects to the first reachable address of the host; each gets an equal share of the time.
-/// `within` and `silence` are those of [`connect`].
+/// Connects to the first reachable address of the host. Each address gets an equal share of the
+/// time. `within` and `silence` have the same meaning as in [`connect`].
 ///
 /// # Errors
 /// Any [`ConnectError`] that does not concern TLS.
@@ -184,7 +184,7 @@ pub(crate) async fn dial(
     silence: Duration,
 ) -> Result<RecordedStream, ConnectError> {
     let found: Vec<_> = lookup_host(host).await.map_err(ConnectError::Resolve)?.collect();
-    // An address that swallows packets leaves time for the others.
+    // An address that swallows packets must leave time for the others.
     let share = within / u32::try_from(found.len().max(1)).unwrap_or(u32::MAX);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address").into();
     for peer in found {
@@ -200,9 +200,9 @@ pub(crate) async fn dial(
     Err(last)
 }
 
-/// Makes the kernel detect a dead peer, or one that acknowledges nothing for longer than `silence`,
-/// and fail the connection. The maximum is 24.8 days. An option that the kernel rejects is logged
-/// at debug level, as the connection works without it.
+/// Makes the kernel fail the connection if the peer is dead, or acknowledges nothing for longer
+/// than `silence`, at most 24.8 days. An option that the kernel rejects is logged at debug level,
+/// because the connection works without it.
 pub fn watch_peer(stream: &TcpStream, silence: Duration) {
     let silence_ms =
         u32::try_from(silence.as_millis()).unwrap_or(u32::MAX).min(USER_TIMEOUT_MS_MAX);
@@ -224,8 +224,8 @@ pub fn watch_peer(stream: &TcpStream, silence: Duration) {
     }
 }
 
-/// Starts TLS with `host` over a stream. Reads the configured files on a blocking thread. `without_tls`
-/// says for errors how to connect without TLS.
+/// Starts TLS with `host` over a stream. Reads the configured files on a blocking thread.
+/// `without_tls` tells in errors how to connect without TLS.
 ///
 /// # Errors
 /// Any [`ConnectError`] that concerns TLS.

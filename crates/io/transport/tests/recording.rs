@@ -1,4 +1,4 @@
-//! The events of a connection have every byte of it that was on the wire, also with TLS.
+//! The events of a connection contain every byte on the wire, also with TLS.
 
 use bytes::Bytes;
 use millstream_recorder::schema::EventKind;
@@ -19,17 +19,17 @@ use tokio::sync::oneshot::{Receiver, channel};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// More than the buffers of a socket.
+/// Number of bytes, more than the buffers of a socket hold.
 const BYTES: usize = 8 << 20;
 
-/// Bytes that a connection to a proxy has carried.
+/// Numbers of bytes that a connection to a proxy has transferred.
 struct Carried {
     sent: u64,
     received: u64,
 }
 
-/// Starts a proxy for one connection to this port; returns its own port, and what it has carried once
-/// the connection is closed.
+/// Starts a proxy for one connection to this port. Returns the port of the proxy, and the
+/// transferred bytes after the connection is closed.
 async fn proxy(to: u16) -> (u16, Receiver<Carried>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -44,7 +44,7 @@ async fn proxy(to: u16) -> (u16, Receiver<Carried>) {
     (port, carried)
 }
 
-/// Passes bytes on until there are no more; returns their number.
+/// Forwards bytes until there are no more, and returns their number.
 async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> u64 {
     let bytes = copy(&mut from, &mut to).await.unwrap();
     // The other end may have closed the connection.
@@ -140,7 +140,7 @@ async fn requests_and_responses_are_recorded_with_their_heads() {
         assert_eq!((response.status, &response.body[..]), (200, &b"stored"[..]));
     }
     drop(client);
-    // It keeps its connections.
+    // The server keeps its connections.
     drop(server);
     let carried = carried.await.unwrap();
     assert!(carried.sent > 6 << 20 && carried.received > 12);

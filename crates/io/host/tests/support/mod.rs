@@ -1,6 +1,6 @@
 //! A fake host made of files, and its numbers as text.
 
-// Each test binary uses only some of these.
+// Each test binary uses only some of these functions.
 #![allow(dead_code)]
 
 use millstream_host::{

@@ -278,7 +278,7 @@ impl Life {
     }
 
     /// Waits some time for the end; returns `false` if the child still runs. Before Linux 5.3 it
-    /// returns `false` at once.
+    /// returns `true` at once.
     pub fn ends_within(&self, time: Duration) -> bool {
         self.body.ends_within(time)
     }

@@ -1,4 +1,4 @@
-//! Records as the library holds them.
+//! Records in the memory of the library.
 
 use super::Consumer;
 use crate::ErrorCode;
@@ -7,10 +7,10 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
 use std::time::Duration;
 
-/// Records in the memory of librdkafka, in the order of their partitions.
+/// Records in the memory of librdkafka, in order per partition.
 pub struct Fetched {
     messages: Vec<*mut c::rd_kafka_message_t>,
-    /// Keeps the client: its messages refer to it.
+    /// Keeps the client alive, because its messages refer to it.
     _consumer: Consumer,
 }
 
@@ -31,7 +31,7 @@ impl Fetched {
     /// Takes up to `max` records; waits up to `timeout` for the first.
     pub(super) fn take(consumer: Consumer, max: usize, timeout: Duration) -> Fetched {
         let mut messages = Vec::with_capacity(max);
-        // The library waits for all it may take, so the first one is taken alone.
+        // The library waits for all messages that it may take, so the first message is taken alone.
         take(&consumer, &mut messages, 1, timeout);
         if !messages.is_empty() {
             take(&consumer, &mut messages, max - 1, Duration::ZERO);
@@ -39,12 +39,12 @@ impl Fetched {
         Fetched { messages, _consumer: consumer }
     }
 
-    /// Returns the number of records and errors.
+    /// Returns the number of records and errors together.
     pub fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no records or errors.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -52,7 +52,7 @@ impl Fetched {
     /// Returns a record.
     ///
     /// # Panics
-    /// There are not so many.
+    /// The index is out of range.
     #[inline]
     pub fn get(&self, index: usize) -> FetchedRecord<'_> {
         // SAFETY: the message is alive until `self` drops, and not changed meanwhile.
@@ -90,13 +90,13 @@ fn take(
 }
 
 impl<'a> FetchedRecord<'a> {
-    /// Returns an identity of its topic, equal for records of one topic and one call.
+    /// Returns an identity of the topic. Records of one topic and one call have the same identity.
     #[inline]
     pub fn topic_key(self) -> usize {
         self.message.rkt as usize
     }
 
-    /// Returns its topic.
+    /// Returns the topic of the record.
     pub fn topic(self) -> &'a str {
         if self.message.rkt.is_null() {
             return "";
@@ -106,19 +106,19 @@ impl<'a> FetchedRecord<'a> {
         name.to_str().unwrap_or_default()
     }
 
-    /// Returns the number of its partition.
+    /// Returns the number of the partition.
     #[inline]
     pub fn partition(self) -> i32 {
         self.message.partition
     }
 
-    /// Returns its offset; for the end of a partition, that of the next record.
+    /// Returns the offset of the record; for the end of a partition, the offset of the next record.
     #[inline]
     pub fn offset(self) -> u64 {
         u64::try_from(self.message.offset).unwrap_or(0)
     }
 
-    /// Returns the error, if it is not a record.
+    /// Returns the error, if this is not a record.
     #[inline]
     pub fn error(self) -> Option<ErrorCode> {
         let is_record = self.message.err == c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;

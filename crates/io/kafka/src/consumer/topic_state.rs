@@ -1,4 +1,4 @@
-//! What the brokers know of topics.
+//! The state of topics according to the brokers.
 
 use super::{Consumer, Queue};
 use crate::ErrorCode;
@@ -9,12 +9,12 @@ use std::ptr::{NonNull, null};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the brokers know of a topic.
+/// The state of a topic according to the brokers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TopicState {
-    /// Whether it exists, and may be described.
+    /// Whether the topic exists, and may be described.
     pub exists: bool,
-    /// Its id; `None` if the broker has none.
+    /// Id of the topic; `None` if the broker has no topic ids.
     pub id: Option<[u8; 16]>,
 }
 
@@ -28,7 +28,7 @@ impl Drop for Answer {
     }
 }
 
-/// Fetches what the brokers know of each topic.
+/// Fetches the state of each topic.
 pub fn fetch(
     consumer: &Consumer,
     topics: &[Arc<str>],
@@ -64,7 +64,7 @@ fn ask(consumer: &Consumer, topics: &[Arc<str>], timeout: Duration) -> Result<An
     answer.ok_or_else(|| failed(ErrorCode::OperationTimedOut))
 }
 
-/// A topic by name.
+/// A topic name with the state of the topic.
 type Described<'a> = (&'a CStr, TopicState);
 
 /// Returns the topics of an answer.
@@ -110,7 +110,7 @@ unsafe fn state(topic: *const c::rd_kafka_TopicDescription_t) -> TopicState {
     }
 }
 
-/// Returns the id of a topic; `None` if the broker has none.
+/// Returns the id of a topic; `None` if the broker has no topic ids.
 ///
 /// # Safety
 /// The description is alive.

@@ -20,7 +20,7 @@ enum Do {
     Close,
     /// Reads nothing and sends nothing.
     Nothing,
-    /// Responds once the head has arrived, and closes.
+    /// Responds after the head has arrived, and closes.
     Refuse(&'static [u8]),
     /// Responds without reading, and leaves the connection open.
     Early(&'static [u8]),
@@ -28,7 +28,7 @@ enum Do {
 
 const OK: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 
-/// Reads one request from the stream: its head and its body.
+/// Reads the head and the body of one request from the stream.
 async fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     let head_end = loop {
@@ -123,7 +123,7 @@ async fn requests_share_one_connection() {
     }
 }
 
-/// The address chooses TLS here, not an option `tls`.
+/// The scheme of the address selects TLS, not an option `tls`.
 #[tokio::test]
 async fn an_endpoint_without_tls_is_recognized() {
     let bad_request = b"HTTP/1.1 400 Bad Request\r\n\r\n";
@@ -166,7 +166,7 @@ async fn a_truncated_or_endless_response_keeps_its_status_and_drops_the_connecti
 
 #[tokio::test]
 async fn an_endless_head_or_compressed_body_is_not_kept() {
-    // What is not decompressed cannot be a bomb.
+    // A body that is not decompressed cannot be a decompression bomb.
     let bomb =
         b"HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00";
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(100_000));

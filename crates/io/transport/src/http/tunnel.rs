@@ -11,8 +11,8 @@ use hyper::header::{HOST, PROXY_AUTHORIZATION, USER_AGENT};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 
-/// Connects to a proxy, and to a target with TLS through it: a tunnel, which TLS is still to be
-/// started in.
+/// Connects to a proxy, and through it to a target with TLS. Returns the tunnel, in which TLS has
+/// not started yet.
 pub async fn connect(
     proxy: &Proxy,
     target: &Target,
@@ -50,7 +50,7 @@ async fn tunnel(
     };
     let handshake = http1::handshake::<_, Chunks>(TokioIo::new(stream)).await;
     let (mut requests, connection) = handshake.map_err(|error| broken(&error))?;
-    // It ends when the tunnel is established, or with the connection.
+    // The task ends when the tunnel is established, or with the connection.
     tokio::spawn(async move { drop(connection.with_upgrades().await) });
     let request = request(proxy, target).map_err(|error| broken(&error))?;
     let response = requests.send_request(request).await.map_err(|error| {
@@ -79,7 +79,7 @@ fn request(proxy: &Proxy, target: &Target) -> Result<Request<Chunks>, hyper::htt
     request.body(Chunks::new(&[]))
 }
 
-/// Explains that the proxy does not connect to the target.
+/// Explains a proxy's refusal to connect to the target.
 fn refused(proxy: &Proxy, target: &Target, status: StatusCode) -> SendError {
     match status {
         StatusCode::PROXY_AUTHENTICATION_REQUIRED => login_required(proxy),
@@ -100,7 +100,7 @@ fn refused(proxy: &Proxy, target: &Target, status: StatusCode) -> SendError {
     }
 }
 
-/// Explains an answer 407 of a proxy.
+/// Explains the response 407 of a proxy.
 pub fn login_required(proxy: &Proxy) -> SendError {
     let advice = match proxy.login {
         Some(_) => "check the user and the password",

@@ -1,4 +1,4 @@
-//! The variable `NO_PROXY`: targets that are connected to directly.
+//! The variable `NO_PROXY`, which lists targets to connect to directly.
 
 use crate::target::Target;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ pub struct Exceptions(Vec<Exception>);
 #[derive(Debug, PartialEq, Eq)]
 struct Exception {
     hosts: Hosts,
-    /// The only port that is meant; all by default.
+    /// The port to which the entry applies; `None` for all ports.
     port: Option<u16>,
 }
 
@@ -23,17 +23,17 @@ enum Hosts {
         address: IpAddr,
         prefix_bits: u8,
     },
-    /// A domain and everything below it.
+    /// A domain and its subdomains.
     Domain(String),
-    /// Only what is below a domain; the text begins with a dot.
+    /// Only the subdomains of a domain. The text begins with a dot.
     Subdomains(String),
 }
 
 impl Exceptions {
-    /// Parses the variable: entries, separated by commas or white space.
+    /// Parses the variable: entries that are separated by commas or white space.
     ///
     /// # Errors
-    /// If an entry looks like a network or a port and is none.
+    /// If an entry looks like a network or a port but is invalid.
     pub fn parse(text: &str) -> Result<Exceptions, String> {
         let entries = text.split([',', ' ', '\t', '\n']).filter(|entry| !entry.is_empty());
         entries.map(exception).collect::<Result<_, _>>().map(Exceptions)
@@ -67,7 +67,7 @@ impl Hosts {
     }
 }
 
-/// Returns the family of an address, and its first bits.
+/// Returns the family of an address, and the first bits of the address.
 fn prefix(address: IpAddr, bits: u8) -> (bool, u128) {
     let (number, width): (u128, u8) = match address {
         IpAddr::V4(address) => (address.to_bits().into(), 32),

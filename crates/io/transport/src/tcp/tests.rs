@@ -35,7 +35,7 @@ async fn the_meter_counts_acknowledged_bytes() {
     }
 }
 
-/// Otherwise a reset would turn lost bytes into acknowledged ones.
+/// Without this, a reset would turn lost bytes into acknowledged ones.
 #[tokio::test]
 async fn unacknowledged_bytes_stay_so_after_a_reset() {
     let (listener, address) = listen().await;

@@ -1,4 +1,4 @@
-//! Explains handshake errors: whose certificate, what is wrong with it, what to do.
+//! Explains handshake errors: whose certificate is rejected, why, and what to do.
 
 use super::TlsFiles;
 use super::pin::PinMismatch;

@@ -1,4 +1,4 @@
-//! The verifier of servers' certificates: by authorities, by identity, and by fingerprint.
+//! The verifier of server certificates by authorities, identity and fingerprints.
 
 use super::pin::{Pin, PinMismatch};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -11,16 +11,17 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// What a server's certificate is checked for. What is absent is not checked.
+/// The checks of a server's certificate. A check without a value is skipped.
 #[derive(Debug)]
 pub struct Verifier {
     /// The trusted certificates.
     pub trusted: Option<Trusted>,
-    /// The fingerprints, one of which is required if there are any.
+    /// The fingerprints. If there are any, the certificate must have one of them.
     pub pins: Vec<Pin>,
-    /// `false` accepts a pinned certificate after its end. Then only the server's own is compared.
+    /// `false` accepts an expired certificate that is pinned. In this case, only the server's
+    /// certificate is compared, not its issuers.
     pub checks_validity: bool,
-    /// Whether the certificate must be for the requested name.
+    /// Whether the certificate must match the requested name.
     pub checks_name: bool,
     /// The algorithms of signatures.
     pub provider: Arc<CryptoProvider>,
@@ -31,7 +32,8 @@ pub struct Verifier {
 pub struct Trusted {
     /// The authorities that may have signed a server's certificate.
     pub authorities: RootCertStore,
-    /// Certificates that a server itself may have: those of `ca_file`, as with OpenSSL.
+    /// Certificates that the server may have directly: the certificates in `ca_file`, as with
+    /// OpenSSL.
     pub servers: Vec<CertificateDer<'static>>,
 }
 
@@ -49,13 +51,13 @@ struct Presented<'c> {
 pub struct Untrusted {
     /// The fingerprint of the server's certificate.
     pub certificate: Pin,
-    /// Whether it is that of an authority, as most self-signed ones are.
+    /// Whether the certificate is marked as an authority, as most self-signed certificates are.
     pub is_authority: bool,
 }
 
-/// Returns whether an error says that a certificate of an authority is used by a server.
+/// Returns whether the error says that a server uses the certificate of an authority.
 fn is_authority_as_server(error: &CertificateError) -> bool {
-    // The type of webpki's error is not exported by rustls.
+    // rustls does not export the error type of webpki.
     matches!(error, CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity"))
 }
 
@@ -75,9 +77,10 @@ impl Verifier {
         )
     }
 
-    /// Checks that the server's certificate is valid now, without its signature.
+    /// Checks that the server's certificate is valid now. Does not check the signature.
     fn check_validity(&self, seen: &Presented<'_>) -> Result<(), Error> {
-        // Without any authority, the check ends at the missing issuer, after the validity period.
+        // Without any authority, the check fails at the missing issuer, which it reaches after the
+        // validity period.
         match self.check_chain(seen, &[], &RootCertStore::empty()) {
             Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => Ok(()),
             Err(Error::InvalidCertificate(error)) if is_authority_as_server(&error) => Ok(()),
@@ -154,7 +157,7 @@ impl ServerCertVerifier for Verifier {
         Ok(ServerCertVerified::assertion())
     }
 
-    // Without any check of its certificate, the endpoint still proves that it holds the key.
+    // Even if its certificate is not checked, the endpoint proves that it holds the key.
     fn verify_tls12_signature(
         &self,
         message: &[u8],
