@@ -1,4 +1,4 @@
-//! The traits of a component: what its options say about it, and how it is built from them.
+//! The traits of a component: the properties of its options, and how it is built from them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ pub trait Component: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Returns the names of its side outputs, in the order of their index, which starts at 1.
+    /// Returns the names of the side outputs, in the order of their index, which starts at 1.
     fn outputs(&self) -> Vec<String> {
         Vec::new()
     }
@@ -27,55 +27,58 @@ pub trait Component: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Returns the files it writes, as absolute paths. Only one component may write a file.
+    /// Returns the files that the component writes, as absolute paths. Only one component may write
+    /// a file.
     fn writes(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Returns whether it would read the file at this absolute path.
+    /// Returns whether the component would read the file at this absolute path.
     fn reads(&self, _: &Path) -> bool {
         false
     }
 
-    /// Returns the files of secrets and certificates that it reads when it connects, each with the
-    /// JSON pointer of its option.
+    /// Returns the files of secrets and certificates that the component reads when it connects,
+    /// each with the JSON pointer of its option.
     fn files(&self) -> Vec<(String, PathBuf)> {
         Vec::new()
     }
 
-    /// Returns which endpoints it sends to through a proxy, for operators, without secrets.
+    /// Returns the endpoints to which the component sends through a proxy, for operators, without
+    /// secrets.
     fn proxies(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns the files that it reads when it is built. A reload rebuilds the component if their
-    /// content has changed.
+    /// Returns the files that the component reads when it is built. A reload rebuilds the component
+    /// if their content has changed.
     fn contents(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Returns which lines of its sources name the columns that it parses, one entry for each format.
+    /// Returns which lines of the sources name the columns that the component parses, one entry for
+    /// each format.
     fn header_lines(&self) -> Vec<HeaderLines> {
         Vec::new()
     }
 
-    /// Returns whether it can produce metrics from input that is not metrics: as a source from
-    /// nothing, as a transform from lines.
+    /// Returns whether the component can produce metrics from input that is not metrics: as a
+    /// source from nothing, as a transform from lines.
     fn makes_metrics(&self) -> bool {
         false
     }
 
-    /// Returns whether it runs in the agent's JVM.
+    /// Returns whether the component runs in the agent's JVM.
     fn needs_jvm(&self) -> bool {
         false
     }
 
-    /// Returns the name of the separate process in which it runs.
+    /// Returns the name of the separate process in which the component runs.
     fn jvm_process(&self) -> Option<&str> {
         None
     }
 
-    /// Returns whether, as a sink, it accepts only metrics and skips all other events.
+    /// Returns whether the component, as a sink, accepts only metrics and skips all other events.
     fn wants_metrics(&self) -> bool {
         false
     }
@@ -89,33 +92,33 @@ pub trait SourceComponent: Component {
     /// Opens the source.
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError>;
 
-    /// Builds what can be built before the source is opened, such as its code, and returns how it
-    /// is opened; `None` if [`SourceComponent::open`] does everything.
+    /// Builds what can be built before the source is opened, such as its code, and returns the
+    /// function that opens the source; `None` if [`SourceComponent::open`] does everything.
     fn build(&self, _: &BuildCx<'_>) -> Result<Option<OpenSource>, BuildError> {
         Ok(None)
     }
 
-    /// Returns the most bytes that it holds in addition to its blocks, such as in the queue of a
-    /// library.
+    /// Returns the maximum bytes that the source holds in addition to its blocks, such as in the
+    /// queue of a library.
     fn queue_bytes(&self) -> u64 {
         0
     }
 }
 
-/// What a source or transform is built with.
+/// The input for building a source or transform.
 pub struct BuildCx<'a> {
-    /// The id of the component.
+    /// Id of the component.
     pub id: &'a str,
-    /// How the agent's JVM is started, for a component that needs it.
+    /// Options of the agent's JVM, for a component that needs it.
     pub jvm: &'a JvmOptions,
-    /// How the separate processes are started.
+    /// Options of the separate processes.
     pub processes: &'a JvmProcesses,
-    /// Which lines of a source name the columns that its readers parse.
+    /// Lines of a source that name the columns that its readers parse.
     pub header: Option<HeaderLines>,
 }
 
 impl Default for BuildCx<'_> {
-    /// Without an id, and with the default JVM, which root may start, too.
+    /// Returns a context without an id, and with the default JVM, which root may also start.
     fn default() -> Self {
         static JVM: LazyLock<JvmOptions> =
             LazyLock::new(|| JvmOptions { allow_root: true, ..JvmOptions::default() });
@@ -151,7 +154,7 @@ pub enum AnyComponent {
 }
 
 impl AnyComponent {
-    /// Returns its role in the topology.
+    /// Returns the role of the component in the topology.
     pub fn kind(&self) -> Kind {
         match self {
             AnyComponent::Source(_) => Kind::Source,
@@ -173,7 +176,7 @@ impl Deref for AnyComponent {
     }
 }
 
-/// Describes the claim on a TCP address. `None` for port 0, where each bind gets an unused port.
+/// Returns the claim on a TCP address; `None` for port 0, where each bind gets an unused port.
 pub fn tcp_claim(address: SocketAddr) -> Option<String> {
     (address.port() != 0).then(|| format!("the TCP address {address}"))
 }

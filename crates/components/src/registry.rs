@@ -1,6 +1,6 @@
 //! The registry: one row per component type.
 //!
-//! Adding a component is its folder and one row of [`ROWS`].
+//! A new component needs a folder and one row of [`ROWS`].
 
 use crate::component::AnyComponent;
 use crate::util::condition::Condition;
@@ -13,17 +13,17 @@ use std::sync::Arc;
 
 /// One component type.
 pub struct Row {
-    /// Its role in the topology.
+    /// Role of the component in the topology.
     pub kind: Kind,
-    /// Its type in the configuration.
+    /// Type of the component in the configuration.
     pub name: &'static str,
     /// Decodes options that match the schema.
     pub decode: fn(Value) -> Result<AnyComponent, serde_json::Error>,
-    /// JSON Schema of its specific options.
+    /// Returns the JSON Schema of the component's specific options.
     pub schema: fn() -> schemars::Schema,
-    /// A configuration that shows every option: both documentation and test.
+    /// Sample configuration with every option, which is documentation and also a test.
     pub sample: &'static str,
-    /// Its user documentation.
+    /// User documentation.
     pub readme: &'static str,
 }
 
@@ -98,7 +98,7 @@ pub static ROWS: &[Row] = &[
     row!(Sink, sinks::tcp::TcpConfig, "tcp", "sinks/tcp"),
 ];
 
-/// Component types for tests of the engine; users neither see nor get them.
+/// Component types for tests of the engine. Releases do not include them.
 #[cfg(feature = "test-components")]
 static TEST_ROWS: &[Row] = &[Row {
     kind: Kind::Transform,

@@ -1,4 +1,4 @@
-//! Parts of the configuration and of events that components of several kinds use.
+//! Parts of options, and functions for events, that components of several kinds use.
 
 pub mod condition;
 pub mod excerpt;

@@ -1,7 +1,8 @@
 //! Contract tests of components, run for every row of the registry with the options of its sample,
 //! so that a new row is covered automatically.
 //!
-//! Each row is checked in its own process, because some components use standard input and output.
+//! Each row is checked in a separate process, because some components use standard input and
+//! output.
 
 #[path = "harness/stored.rs"]
 mod stored;
@@ -37,13 +38,13 @@ const POLL_PAUSE: Duration = Duration::from_millis(2);
 /// Polls after which a source that has neither ended nor returned a batch is stuck.
 const POLLS_MAX: usize = 5000;
 
-/// Input lines for sources: some that filters keep, empty ones, both line endings.
+/// Input lines for sources: lines that filters keep, empty lines, both line endings.
 fn input() -> String {
     (0..3000).map(|n| format!("ERROR line {n} status=503{}\n\n", ["", "\r"][n % 2])).collect()
 }
 
-/// Runs `check` for every row of a kind, each in its own process that runs only `test`. Its
-/// standard input has lines; its standard output is discarded.
+/// Runs `check` for every row of a kind, each in a separate process that runs only `test`. The
+/// standard input of the process has lines; its standard output is discarded.
 fn for_each(kind: Kind, test: &str, check: fn(Value, &Row)) {
     let dir = tempfile::tempdir().unwrap();
     if let Ok(name) = std::env::var(ROW) {
@@ -60,7 +61,7 @@ fn for_each(kind: Kind, test: &str, check: fn(Value, &Row)) {
     }
 }
 
-/// Returns a component's own options from its sample.
+/// Returns a component's specific options from its sample.
 fn options(row: &Row) -> Value {
     let sample = yaml(row.sample);
     let components = sample[row.kind.section()].as_object().expect("components of its kind");
@@ -72,8 +73,8 @@ fn options(row: &Row) -> Value {
     options
 }
 
-/// Replaces the servers in the options by reachable ones, and removes files and credentials, which
-/// `tests/e2e` covers.
+/// Replaces the servers in the options with reachable ones, and removes files and credentials,
+/// which `tests/e2e` covers.
 fn connected(mut options: Value, row: &Row) -> Value {
     let own = options.as_object_mut().unwrap();
     let mut set = |key: &str, value: Value| drop(own.insert(key.into(), value));
@@ -161,14 +162,14 @@ fn samples_are_configurations_of_their_component() {
 
 // Sources.
 
-/// Builds a source from its sample, with files where it reads some, points in its socket, and
-/// metrics of the agent.
+/// Builds a source from its sample, with files if it reads files, points in its socket, and metrics
+/// of the agent.
 fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn Source>) {
     if row.name == "kafka" {
         read_topic(&mut options);
     }
     if row.name == "host_metrics" {
-        // Reads this host's own metrics.
+        // The source reads the metrics of this host.
         let own = options.as_object_mut().unwrap();
         ["proc", "sys", "root", "filesystems", "cgroups"]
             .iter()
@@ -176,7 +177,7 @@ fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn
     }
     make_files(&options, &content(row.name));
     let own = options.as_object_mut().unwrap();
-    // Joined lines would be few events.
+    // Joined lines would be too few events.
     own.shift_remove("multiline");
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("points.sock");
@@ -198,7 +199,7 @@ fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn
     (rig, source)
 }
 
-/// Replaces the servers by a broker with 2,000 records, and removes files and credentials.
+/// Replaces the servers with a broker with 2,000 records, and removes files and credentials.
 fn read_topic(options: &mut Value) {
     let kafka = Kafka::shared();
     kafka.create_topic("harness", 2);
@@ -209,7 +210,7 @@ fn read_topic(options: &mut Value) {
     ["tls", "sasl", "options"].iter().for_each(|key| drop(own.shift_remove(*key)));
 }
 
-/// Returns as many log records as may wait.
+/// Returns the maximum number of waiting log records.
 fn internal_logs() -> InternalLogs {
     let logs = InternalLogs::keeping();
     for n in 0..1020 {
@@ -250,7 +251,7 @@ fn points(source: &str) -> Vec<u8> {
     message
 }
 
-/// Returns what the files of a source have: a recording of 2,000 slow calls, or lines.
+/// Returns the content of the files of a source: a recording of 2,000 slow calls, or lines.
 fn content(source: &str) -> Vec<u8> {
     if source != "jfr" {
         return input().into_bytes();
@@ -276,7 +277,7 @@ fn make_files(options: &Value, content: &[u8]) {
     }
 }
 
-/// Returns a path that matches a pattern: wildcards become `x`, alternatives the first one.
+/// Returns a path that matches a pattern. Wildcards become `x`, alternatives the first one.
 fn one_match(pattern: &str) -> String {
     let (mut path, mut braces) = (String::new(), "");
     for c in pattern.chars() {
@@ -292,7 +293,7 @@ fn one_match(pattern: &str) -> String {
     path
 }
 
-/// Gives a source time: on its own clock, and a little real time.
+/// Gives a source time: on its simulated clock, and a little real time.
 fn pause(rig: &mut SourceRig) {
     rig.wait_for_wake(POLL_PAUSE);
     rig.advance(Duration::from_secs(1));
@@ -342,7 +343,7 @@ fn a_source_without_memory_waits_for_it() {
 }
 
 /// The batches of a source are complete, their ranges are held for every sink until they are
-/// settled, and all memory is returned. With `--until-eof` the source ends.
+/// settled, and all memory is returned. With `--until-eof`, the source ends.
 #[test]
 fn a_source_returns_complete_batches_and_ends() {
     for_each(Kind::Source, "a_source_returns_complete_batches_and_ends", |options, row| {
@@ -403,7 +404,7 @@ fn by_codec(options: Value, row: &Row) -> Vec<(Option<&'static str>, Value)> {
         (Some(codec), options)
     };
     match row.name {
-        // A document is an object.
+        // A document must be an object.
         "elasticsearch" => vec![with("json"), with("raw_json")],
         _ => vec![with("json"), with("raw_json"), with("text")],
     }
@@ -425,14 +426,14 @@ impl Maker {
         )
     }
 
-    /// Like `of`, with only the rows selected for which `keep` is true.
+    /// Builds a batch like `of`, in which only the rows are selected for which `keep` is true.
     fn selected(&self, text: String, keep: fn(usize) -> bool) -> Batch {
         let mut batch = self.of(text, 1000);
         batch.select(Selection::collect_bool(batch.rows(), keep));
         batch
     }
 
-    /// A batch with a time for two of three rows.
+    /// Builds a batch with a time for two of three rows.
     fn timed(&self, lines: usize) -> Batch {
         let mut batch = self.of(ordinary(lines), 1000);
         let time = |row: usize| {
@@ -453,7 +454,7 @@ fn ordinary(lines: usize) -> String {
     (0..lines).map(|n| format!("203.0.113.7 - - \"GET /?seq={n} HTTP/1.1\" 200\n")).collect()
 }
 
-/// Lines, three in four with a timestamp.
+/// Returns lines, three in four with a timestamp.
 fn timed(lines: usize) -> String {
     let line = |n: usize| match n % 4 {
         3 => format!("no time {n}\n"),
@@ -465,7 +466,7 @@ fn timed(lines: usize) -> String {
 /// Builds a kind of batch.
 type Make = fn(&Maker) -> Batch;
 
-/// Every kind of batch that a transform or a sink may get.
+/// Every kind of batch that a transform or a sink may receive.
 const BATCHES: &[(&str, Make)] = &[
     ("ordinary lines", |make| make.of(ordinary(1000), 1000)),
     ("a full block", |make| make.of(ordinary(5000), 1000)),
@@ -481,7 +482,7 @@ const BATCHES: &[(&str, Make)] = &[
     ("rows with their own times", |make| make.timed(1000)),
 ];
 
-/// For any batch, a sink encodes exactly the selected rows, within the size declared for ordinary
+/// For any batch, a sink encodes exactly the selected rows, within the declared size for ordinary
 /// text, accepts the payload, and returns all memory.
 #[test]
 fn a_sink_accepts_every_batch() {
@@ -557,7 +558,7 @@ fn check_payload(codec: Option<&str>, batch: &Batch, payload: &Payload, what: &s
             let parsed: Result<Vec<Value>, _> =
                 out.split_inclusive(|b| *b == b'\n').map(serde_json::from_slice).collect();
             let mut parsed = parsed.unwrap_or_else(|error| panic!("{what}: {error}"));
-            // The actions before the documents of a bulk request.
+            // Remove the actions before the documents of a bulk request.
             parsed.retain(|line| line.get("create").is_none());
             let messages: Vec<&str> =
                 parsed.iter().filter_map(|event| event["message"].as_str()).collect();
@@ -574,7 +575,7 @@ fn check_payload(codec: Option<&str>, batch: &Batch, payload: &Payload, what: &s
     }
 }
 
-/// Delivers a payload as the engine does, and settles it once it is durable.
+/// Delivers a payload like the engine does, and settles it after it is durable.
 async fn deliver(lane: &mut dyn Lane, batch: Batch, mut payload: Payload) {
     payload.owe(batch.segments.iter().filter_map(|segment| segment.ack.hold(SinkIndex::new(0))));
     batch.segments.iter().for_each(|segment| segment.ack.finish());
@@ -613,7 +614,7 @@ async fn send(lane: &mut dyn Lane, payload: &mut Payload) {
 type Events = BTreeMap<(usize, OriginId, u64), (Vec<u8>, i64)>;
 
 /// For any batch, a map returns complete batches with the same acknowledgements, and transforms a
-/// row the same way whatever rows accompany it, in any order.
+/// row the same way regardless of the other rows and their order.
 #[test]
 fn a_map_accepts_every_batch_and_is_independent_of_batching() {
     for_each(
@@ -654,8 +655,8 @@ fn a_map_accepts_every_batch_and_is_independent_of_batching() {
     );
 }
 
-/// Splits the batch into pieces of `rows` rows, at most about 100, since each piece is scanned
-/// completely.
+/// Splits the batch into pieces of `rows` rows, at most about 100 pieces, because each piece is
+/// scanned completely.
 fn pieces(batch: &Batch, rows: usize) -> Vec<Batch> {
     let rows = rows.max(batch.rows() / 100);
     let piece = |begin: usize| {

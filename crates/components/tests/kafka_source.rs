@@ -1,5 +1,5 @@
-//! Source `kafka` against a real broker, with the engine's side driven by hand: ranges that sinks
-//! abandon, and what the group does.
+//! Source `kafka` against a real broker, with the tests in the role of the engine: ranges that
+//! sinks abandon, and the behavior of the group.
 
 use millstream_components::component::AnyComponent;
 use millstream_components::registry::find;
@@ -10,7 +10,8 @@ use millstream_testkit_servers::kafka::{Kafka, Written};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// Generous: a group takes seconds to form, and several times as long on a busy machine.
+/// Timeout, which is generous: a group takes seconds to form, and several times as long on a busy
+/// machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Opens a source of `topic` with a group of the same name.
@@ -22,7 +23,7 @@ fn open(rig: &SourceRig, topic: &str) -> Box<dyn Source> {
     source.open(rig.open()).unwrap()
 }
 
-/// Polls until there is a batch; `None` if none comes within `limit`.
+/// Polls until there is a batch; returns `None` if there is none within `limit`.
 fn next(rig: &mut SourceRig, source: &mut dyn Source, limit: Duration) -> Option<Batch> {
     let begun = Instant::now();
     while begun.elapsed() < limit {
@@ -53,7 +54,7 @@ fn write(topic: &str, count: u64) {
     kafka.write(topic, (0..count).map(|n| Written::text(format!("r{n}"))));
 }
 
-/// Reads `count` records; the second sink abandons them, the first settles them.
+/// Reads `count` records. The second sink abandons them, the first one settles them.
 fn read_and_abandon(rig: &mut SourceRig, source: &mut dyn Source, count: usize) {
     let mut seen = 0;
     while seen < count {
@@ -123,7 +124,7 @@ fn an_abandoned_range_that_was_deleted_is_counted() {
     assert!(dropped >= count.min(990), "{dropped} of {count}");
 }
 
-/// Polls both sources until so many partitions were assigned or revoked, as events say.
+/// Polls both sources until events report this number of assigned or revoked partitions.
 fn wait_for_rebalances(sources: &mut [(SourceRig, Box<dyn Source>)], group: &str, count: u64) {
     let begun = Instant::now();
     let member = format!("app,{group}");
@@ -156,7 +157,7 @@ fn assigned_and_revoked_partitions_are_recorded() {
     };
     let mut members = vec![member()];
     wait_for_rebalances(&mut members, "shared", 2);
-    // One of the partitions moves: it is revoked here, and assigned there.
+    // One of the partitions moves: this member loses it, and the other one gets it.
     members.push(member());
     wait_for_rebalances(&mut members, "shared", 4);
 }

@@ -1,7 +1,7 @@
-//! All tests of what the crate exports, in one binary.
+//! Tests of the public interface of the crate, in one binary.
 //!
-//! Some change what a process has only once. `scripts/test` runs each test in a separate process;
-//! `cargo test` runs them all in one, where these can fail.
+//! Some tests change state that exists once per process. `scripts/test` runs each test in a
+//! separate process; `cargo test` runs them all in one process, in which these tests can fail.
 
 mod harness;
 mod kafka_source;

@@ -1,4 +1,4 @@
-//! What components read from and write to files and sockets is recorded, with its bytes.
+//! Reads and writes of components on files and sockets are recorded, with their bytes.
 
 use millstream_components::component::AnyComponent;
 use millstream_components::registry::find;
@@ -23,7 +23,7 @@ fn sink(name: &str, options: Value) -> Arc<dyn Sink> {
     component.build().unwrap()
 }
 
-/// Delivers lines as the engine does.
+/// Delivers lines like the engine does.
 async fn deliver(sink: &dyn Sink, lane: &mut dyn Lane, text: &str) {
     let (grant, ledger) = (Grant::new(1 << 30), Ledger::new());
     let rows = [Rows { name: "/var/log/a.log", text: text.as_bytes() }];

@@ -1,5 +1,5 @@
-//! Shared by the Prometheus sinks: rows of metrics, encoded on the workers, series options, and the
-//! clock.
+//! Shared code of the Prometheus sinks: rows of metrics, which workers encode, series options, and
+//! the clock.
 
 mod conflicts;
 mod encoder;

@@ -1,20 +1,21 @@
-//! Parts of events and answers in messages of the agent.
+//! Excerpts of events and responses in the messages of the agent.
 
 use millstream_detect::{Detector, Detectors};
 use std::sync::LazyLock;
 
-/// Maximum bytes of a text that are searched. Longer than any excerpt, so that what a limit cuts is
-/// found.
+/// Maximum bytes of a text that are searched. It is longer than any excerpt, so that a secret that
+/// the end of the excerpt cuts is found.
 const SEARCHED_BYTES_MAX: usize = 4 << 10;
 
-/// What transform `redact` looks for by default.
+/// Detectors that transform `redact` uses by default.
 static DETECTORS: LazyLock<Detectors> = LazyLock::new(|| {
     let detectors = [Detector::Card, Detector::Email, Detector::Token, Detector::Key];
     Detectors::new(&detectors, Vec::new())
 });
 
-/// Returns the first bytes of a text, at most `bytes_max`, with the names of the detectors in place of
-/// what transform `redact` hides by default: messages go to places where events do not.
+/// Returns the first bytes of a text, at most `bytes_max`. Texts that transform `redact` hides by
+/// default are replaced with the names of the detectors, because messages go to other places than
+/// events.
 pub fn excerpt(text: &[u8], bytes_max: usize) -> String {
     let text = &text[..text.len().min(SEARCHED_BYTES_MAX)];
     let mut hits = Vec::new();

@@ -1,4 +1,4 @@
-//! What components that run code in the JVM share: their scripts, faults and figures.
+//! Shared code of components that run code in the JVM: scripts, errors and statistics.
 
 mod figures;
 mod heap;
@@ -21,21 +21,22 @@ use std::time::SystemTime;
 /// The class of the exception that Java throws when it has too little memory.
 const OUT_OF_MEMORY: &str = "OutOfMemoryError";
 
-/// Errors that Java throws in place of its lack of metaspace, alone or inside another one, if that
-/// ends while it links the first classes of the runtime.
+/// Errors that Java throws instead of a lack of metaspace, directly or as a cause, if the metaspace
+/// is exhausted while Java links the first classes of the runtime.
 const UNLINKED: [&str; 3] =
     ["java.lang.InternalError", "java.lang.BootstrapMethodError", "java.lang.NoClassDefFoundError"];
 
-/// Calls that only print, log, or look at the stack. `log.*` means every call on a variable `log`.
+/// Calls that only print, log, or look at the stack. `log.*` matches every call on a variable
+/// `log`.
 const REMOVED_CALLS: &[&str] =
     &["print", "println", "printf", "dump", "printStackTrace", "dumpStack", "log.*", "logger.*"];
 
-/// Returns the calls that are removed from scripts unless others are configured.
+/// Returns the default of the option `removed_calls`.
 pub fn removed_calls() -> Vec<String> {
     REMOVED_CALLS.iter().map(|&name| name.to_owned()).collect()
 }
 
-/// Size and age of a jar, which tell whether it has changed.
+/// Size and age of a jar, which reveal a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JarState {
     bytes: u64,
@@ -43,14 +44,14 @@ pub struct JarState {
 }
 
 impl JarState {
-    /// Returns the state of a file; `None` if there is none.
+    /// Returns the state of a file; `None` if it does not exist.
     pub fn of(path: &Path) -> Option<JarState> {
         let metadata = path.metadata().ok()?;
         Some(JarState { bytes: metadata.len(), modified: metadata.modified().ok() })
     }
 }
 
-/// Returns the message of an error, behind the place in the script as far as it is known.
+/// Returns the message of an error, after its place in the script if that is known.
 pub fn placed(error: &RegisterError) -> String {
     let text = error.to_string();
     match error {
@@ -65,7 +66,7 @@ pub fn placed(error: &RegisterError) -> String {
     }
 }
 
-/// Returns a message, followed by what to do if Java has too little memory.
+/// Returns a message, with advice if Java has too little memory.
 pub fn advised(text: String) -> String {
     if text.contains("OutOfMemoryError: Metaspace") {
         return format!("{text}; raise -XX:MaxMetaspaceSize in jvm.options");
@@ -80,14 +81,15 @@ pub fn advised(text: String) -> String {
     text
 }
 
-/// Returns whether there is a log: a configuration is checked before.
+/// Returns whether logging has started. A configuration is checked before that.
 pub fn has_log() -> bool {
     log::max_level() != log::LevelFilter::Off
 }
 
-/// Logs which JVM was started, once there is a log: a configuration is checked before.
+/// Logs which JVM was started, unless logging has not started yet: a configuration is checked
+/// before that.
 pub fn report(java: &Java) {
-    /// JVMs that the log has named: a process by its name.
+    /// JVMs that were logged; a separate process is identified by its name.
     static REPORTED: Mutex<Vec<Option<String>>> = Mutex::new(Vec::new());
     let process = java.process().map(str::to_owned);
     let mut reported = REPORTED.lock();

@@ -1,4 +1,4 @@
-//! What source and sink `kafka` share: brokers, security, settings of librdkafka.
+//! Shared code of source and sink `kafka`: brokers, security, settings of librdkafka.
 
 pub mod error_type;
 mod options;
@@ -11,22 +11,23 @@ use serde::Deserialize;
 use std::fmt;
 use std::path::PathBuf;
 
-/// How connections are encrypted.
+/// TLS settings of the connections to brokers.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
-    /// PEM file with the trusted certificate authorities; the system's by default.
+    /// PEM file with the trusted CA certificates; by default the CAs of the system.
     pub ca_file: Option<PathBuf>,
-    /// PEM file with the certificate of the agent.
+    /// PEM file with the client certificate of the agent.
     pub cert_file: Option<PathBuf>,
-    /// PEM file with the private key of that certificate.
+    /// PEM file with the private key of the client certificate.
     pub key_file: Option<PathBuf>,
-    /// Password of the key file.
+    /// Password of `key_file`.
     pub key_password: Option<String>,
-    /// `false` accepts any certificate of the broker: for tests only.
+    /// `false` accepts any certificate of the broker. Use it only for tests.
     #[serde(default = "yes")]
     pub verify: bool,
-    /// `false` accepts a certificate for another host name.
+    /// `false` accepts a certificate for another host name. Use it if brokers are known by names
+    /// that their certificates lack.
     #[serde(default = "yes")]
     pub verify_hostname: bool,
 }
@@ -35,19 +36,19 @@ fn yes() -> bool {
     true
 }
 
-/// How the agent authenticates.
+/// SASL authentication of the agent.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sasl {
-    /// The mechanism.
+    /// SASL mechanism.
     pub mechanism: Mechanism,
-    /// User name; not with `OAUTHBEARER`.
+    /// User name, for all mechanisms except `OAUTHBEARER`.
     #[serde(default)]
     pub username: Option<String>,
-    /// Password; not with `OAUTHBEARER`.
+    /// Password, for all mechanisms except `OAUTHBEARER`.
     #[serde(default)]
     pub password: Option<String>,
-    /// File with the token of `OAUTHBEARER`, which is read again before it expires.
+    /// File with the token, for `OAUTHBEARER`. It is read again before the token expires.
     #[serde(default)]
     pub token_file: Option<PathBuf>,
 }
@@ -55,7 +56,7 @@ pub struct Sasl {
 /// A SASL mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Mechanism {
-    /// The password in plain text: use it only over TLS.
+    /// Password in plain text. Use it only over TLS.
     #[serde(rename = "PLAIN")]
     Plain,
     /// Salted challenge-response with SHA-256.
@@ -64,7 +65,7 @@ pub enum Mechanism {
     /// Salted challenge-response with SHA-512.
     #[serde(rename = "SCRAM-SHA-512")]
     ScramSha512,
-    /// A bearer token: use it only over TLS.
+    /// Bearer token. Use it only over TLS.
     #[serde(rename = "OAUTHBEARER")]
     OAuthBearer,
 }
@@ -94,7 +95,7 @@ impl fmt::Display for OptionValue {
     }
 }
 
-/// Sets the settings of a connection.
+/// Adds the settings of a connection.
 pub fn connection(
     brokers: &[String],
     tls: Option<&Tls>,
@@ -169,7 +170,7 @@ pub fn check_brokers(brokers: &[String]) -> Vec<OptionError> {
     .collect()
 }
 
-/// Returns the errors in how a connection is secured.
+/// Returns the errors in the security options of a connection.
 pub fn check_security(tls: Option<&Tls>, sasl: Option<&Sasl>) -> Vec<OptionError> {
     let mut errors = Vec::new();
     if tls.is_some_and(|tls| tls.cert_file.is_some() != tls.key_file.is_some()) {
@@ -198,7 +199,7 @@ pub fn check_security(tls: Option<&Tls>, sasl: Option<&Sasl>) -> Vec<OptionError
     errors
 }
 
-/// Returns the files that are read to connect, each with the JSON pointer of its option.
+/// Returns the files that the client reads to connect, each with the JSON pointer of its option.
 pub fn files(tls: Option<&Tls>, sasl: Option<&Sasl>) -> Vec<(String, PathBuf)> {
     let of_tls = |tls: &Tls| {
         [

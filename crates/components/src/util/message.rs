@@ -1,12 +1,13 @@
-//! The message of an event: the field of that name, or else its line.
+//! The message of an event: the field `message`, or the line if there is no such field.
 
 use millstream_model::{Batch, LINE};
 use parking_lot::Mutex;
 
-/// Name of the message, and of the field that takes the place of the line.
+/// Name of the message, and of the field that replaces the line.
 pub const MESSAGE: &str = "message";
 
-/// Logs once for each `reader` that it reads the field `message`: earlier releases read the line.
+/// Logs once for each `reader` that it reads the field `message`, because earlier releases read the
+/// line.
 pub fn note_message_field(batch: &Batch, reader: &'static str) {
     static NOTED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
     if batch.fields.get(MESSAGE).is_none() {

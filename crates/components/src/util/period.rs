@@ -1,14 +1,14 @@
-//! Periods aligned to a wall clock that may step. Does not read clocks itself.
+//! Periods that are aligned to a wall clock, which may step. This module reads no clocks.
 
 use millstream_model::{EngineTime, Now};
 use std::time::Duration;
 
-/// If a period exceeds its length by 1/8 in monotonic time, the wall clock was set back, and the
-/// period ends.
+/// Inverse of the fraction by which a period may exceed its length in monotonic time. Beyond it,
+/// the wall clock was set back, and the period ends.
 const OVERDUE_PARTS: u32 = 8;
 
-/// A duration within this many seconds of the length is reported as the exact length, as a late
-/// poll must not change rates.
+/// Maximum difference in seconds between a duration and the length that is reported as the exact
+/// length, because a late poll must not change rates.
 const JITTER_SECONDS: f64 = 0.05;
 
 /// The periods of a source, aligned to multiples of their length since 1970.
@@ -23,15 +23,15 @@ pub struct Periods {
 /// A period that has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Period {
-    /// Timestamp of its events: its end on the wall clock, in nanoseconds since 1970.
+    /// Timestamp of the events of the period: its end on the wall clock, in nanoseconds since 1970.
     pub end_ns: i64,
-    /// Its duration in seconds, by the monotonic clock; positive.
+    /// Duration in seconds by the monotonic clock; positive.
     pub seconds: f64,
 }
 
 impl Periods {
-    /// Starts periods of `length`, a whole number of seconds. The first one begins now and ends at
-    /// the next boundary.
+    /// Starts periods of `length`, a whole number of seconds. The first period begins now and ends
+    /// at the next boundary.
     pub fn new(length: Duration, now: Now) -> Periods {
         let mut periods = Periods { length, begun: now.since_start, boundary_ns: 0 };
         periods.boundary_ns = periods.aligned(now) + periods.length_ns();
@@ -60,7 +60,7 @@ impl Periods {
         by_wall.min(self.begun + longest - now.since_start)
     }
 
-    /// Ends the period, whether due or not, and starts the next.
+    /// Ends the period, whether it is due or not, and starts the next.
     pub fn end(&mut self, now: Now) -> Period {
         let is_due = now.unix_ns >= self.boundary_ns;
         // A period that ends early, or after the clock was set back, does not end at a boundary.

@@ -1,9 +1,10 @@
-//! Snapshots of a merge transform: what changed since the last one, appended to a file.
+//! Snapshots of a merge transform: the changes since the last snapshot, appended to a file.
 //!
-//! A segment is a file `NUMBER.segment` of frames: the length of the body in four bytes, its XXH3
-//! hash seeded with that of the frame before in eight, all little endian, and the body. The store has the number of the segment, its
-//! length and the last hash: what lies behind them was not committed, and is cut off. Once a segment
-//! is much larger than what it describes, the next frame begins another.
+//! A segment is a file `NUMBER.segment` of frames. A frame is the length of the body in four bytes,
+//! its XXH3 hash in eight bytes, both little-endian, and the body; the hash is seeded with the hash
+//! of the previous frame. The store has the number of the segment, its length and the last hash.
+//! Data after this length was not committed, and is cut off. When a segment is much larger than the
+//! state that it describes, the next frame starts a new segment.
 
 use millstream_recorder::file::{self, RecordedFile};
 use serde::{Deserialize, Serialize};
@@ -13,31 +14,32 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Smallest size at which a segment is followed by another.
+/// Minimum size of a segment in bytes before a new segment starts.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
-/// A segment is followed by another when it is this many times as long as its first frame.
+/// Maximum ratio between the length of a segment and the length of its first frame, before a new
+/// segment starts.
 const GROWTH_MAX: u64 = 8;
 
-/// Bytes before the body of a frame.
+/// Number of bytes before the body of a frame.
 const HEAD_BYTES: usize = 12;
 
-/// What the store has of a snapshot.
+/// The position of a snapshot, as saved in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Place {
     /// Number of the segment.
     segment: u64,
-    /// Its committed length.
+    /// Committed length of the segment in bytes.
     length: u64,
-    /// Hash of its last committed frame.
+    /// Hash of the last committed frame.
     hash: u64,
-    /// Length of its first frame.
+    /// Length of the first frame in bytes.
     base: u64,
-    /// Number of the next result: numbers below are used up even if the segment is lost.
+    /// Number of the next result. Smaller numbers are used up even if the segment is lost.
     next: u64,
 }
 
-/// Applies the body of a frame; `None` if it is not one.
+/// Applies the body of a frame; returns `None` if the body is invalid.
 pub type Apply<'a> = &'a mut dyn FnMut(&[u8]) -> Option<()>;
 
 /// The file of a snapshot.
@@ -48,10 +50,11 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Opens the snapshot in `folder` at the place that the store has, and applies its frames.
+    /// Opens the snapshot in `folder` at the position in the store, and applies its frames.
     ///
     /// # Errors
-    /// It cannot be read, or is damaged; what it said is lost, even if frames were applied.
+    /// The snapshot cannot be read, or is damaged. Its state is lost, even if some frames were
+    /// applied.
     pub fn open(
         folder: &Path,
         place: Option<Place>,
@@ -71,22 +74,22 @@ impl Segments {
         (segments, read)
     }
 
-    /// Returns the number of the next result, as the store has it.
+    /// Returns the number of the next result according to the store.
     pub fn next(&self) -> u64 {
         self.place.next
     }
 
-    /// Returns whether the next frame begins another segment, and so must say everything.
+    /// Returns whether the next frame starts a new segment, and so must contain the whole state.
     pub fn begins_segment(&self) -> bool {
         let Place { length, base, .. } = self.place;
         length == 0 || length > SEGMENT_BYTES_MIN.max(base * GROWTH_MAX)
     }
 
-    /// Appends a frame, durable on return; it `begins` another segment if it says everything.
-    /// `next` is the number of the next result.
+    /// Appends a frame, which is durable when the function returns. `begins` means that the frame
+    /// contains the whole state and starts a new segment. `next` is the number of the next result.
     ///
     /// # Errors
-    /// It cannot be written; the next attempt writes to the same place.
+    /// The frame cannot be written. The next attempt writes to the same position.
     pub fn append(&mut self, frame: &[u8], begins: bool, next: u64) -> io::Result<Place> {
         let mut place = Place { next, ..self.place };
         if begins {
@@ -129,11 +132,11 @@ impl Segments {
     /// Renames a damaged segment, so that it is neither read nor removed.
     fn set_aside(&self) {
         let path = segment(&self.folder, self.place.segment);
-        // It may be missing.
+        // The file may not exist.
         let _ = fs::rename(&path, path.with_extension("damaged"));
     }
 
-    /// Removes the segments before the current one, once that is committed.
+    /// Removes the segments before the current one. Call it after the current segment is committed.
     pub fn remove_others(&self) {
         let current = segment(&self.folder, self.place.segment);
         let Ok(entries) = fs::read_dir(&self.folder) else { return };

@@ -9,17 +9,17 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// How long bytes may take from the kernel to a server.
+/// Maximum time that bytes may take from the kernel to a server.
 const ARRIVAL: Duration = Duration::from_secs(20);
 
-/// Where a sink delivers to, as far as a test can see it.
+/// The destination of a sink, as far as a test can read it.
 enum Endpoint {
     Http(&'static HttpServer),
     Tcp(Arc<Mutex<Vec<u8>>>),
     /// The files below this folder.
     Files(PathBuf),
     Kafka(String),
-    /// Only the sink's own tests see what arrives.
+    /// A destination that only the sink's tests can read.
     Hidden,
 }
 
@@ -58,14 +58,14 @@ impl Endpoint {
         (endpoint, options)
     }
 
-    /// Returns what has arrived since the last call: `bytes` were sent.
+    /// Returns the data that has arrived since the last call, after `bytes` were sent.
     fn arrived(&self, seen: &mut Seen, bytes: &[u8]) -> Vec<Vec<u8>> {
         match self {
             Endpoint::Http(server) => {
                 let requests = server.requests().into_iter().skip(seen.requests);
                 let mut bodies: Vec<_> = requests.map(|request| request.body).collect();
                 seen.requests += bodies.len();
-                // Several may be on their way at once.
+                // Several bodies may be in flight at once.
                 bodies.sort();
                 bodies
             }
@@ -88,7 +88,7 @@ impl Endpoint {
     }
 }
 
-/// What has arrived at an endpoint before.
+/// The data that has arrived at an endpoint before.
 #[derive(Default)]
 struct Seen {
     requests: usize,
@@ -128,8 +128,8 @@ fn take_files(folder: &Path, files: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// Returns the records of a topic that were not seen before, without what the broker assigns, sorted
-/// by partition.
+/// Returns the new records of a topic without the values that the broker assigns, sorted by
+/// partition.
 fn new_records(topic: &str, seen: &mut Seen) -> Vec<Vec<u8>> {
     let mut records = Kafka::shared().read(topic);
     records.sort_by_key(|record| (record.partition, record.offset));
@@ -146,7 +146,7 @@ fn new_records(topic: &str, seen: &mut Seen) -> Vec<Vec<u8>> {
     records.iter().map(shown).collect()
 }
 
-/// Builds gauges, whose names are the lines.
+/// Builds gauges whose names are the lines.
 fn gauges(make: &Maker) -> Batch {
     let mut batch = make.of("a\nbc\nd\n", 1000);
     let rows = batch.rows();
@@ -166,7 +166,7 @@ fn built(row: &Row, options: &Value) -> Arc<dyn Sink> {
     component.build().unwrap()
 }
 
-/// Encodes a batch, which may be so short that no size was declared for it.
+/// Encodes a batch. The batch may be so short that no size was declared for it.
 fn encoded(sink: &dyn Sink, batch: &Batch, grant: &Arc<Grant>) -> Payload {
     let (pool, counters) = (BlockPool::new(), Counters::default());
     let mut permit = grant.try_take(1 << 24).unwrap();
@@ -176,7 +176,7 @@ fn encoded(sink: &dyn Sink, batch: &Batch, grant: &Arc<Grant>) -> Payload {
     payload
 }
 
-/// Returns the options of each codec, those of blocks of metrics included.
+/// Returns the options of each codec, including codecs of blocks of metrics.
 fn all_codecs(options: Value, row: &Row) -> Vec<Value> {
     let mut all: Vec<Value> =
         by_codec(options.clone(), row).into_iter().map(|(_, options)| options).collect();
@@ -191,7 +191,7 @@ fn all_codecs(options: Value, row: &Row) -> Vec<Value> {
     all
 }
 
-/// An instance of a sink in a process, with its lane.
+/// An instance of a sink in a process, with a lane.
 struct Instance {
     sink: Arc<dyn Sink>,
     lane: Box<dyn Lane>,
@@ -205,7 +205,8 @@ impl Instance {
     }
 }
 
-/// The batches whose payloads are compared. Reading a topic takes long.
+/// Returns the batches whose payloads are compared. It is a subset for `kafka`, because reading a
+/// topic takes long.
 fn batches(row: &Row) -> impl Iterator<Item = (&'static str, Make)> {
     let is_slow = row.name == "kafka";
     let some = ["some selected", "invalid UTF-8", "many segments"];
@@ -213,8 +214,8 @@ fn batches(row: &Row) -> impl Iterator<Item = (&'static str, Make)> {
     [("gauges", gauges as Make)].into_iter().chain(batches.copied())
 }
 
-/// What another instance of a sink makes of a payload from disk is what the original would have
-/// been.
+/// Another instance of a sink delivers a payload from disk exactly as the original instance would
+/// have.
 #[test]
 fn a_payload_from_disk_is_delivered_as_it_was_encoded() {
     for_each(
@@ -238,7 +239,7 @@ fn a_payload_from_disk_is_delivered_as_it_was_encoded() {
     );
 }
 
-/// Delivers payloads, and the same ones from disk; returns how many were compared.
+/// Delivers payloads, and the same payloads from disk. Returns how many were compared.
 async fn compare(endpoint: &Endpoint, options: &Value, row: &Row) -> usize {
     let maker = Maker { grant: Grant::new(1 << 30), ledger: Ledger::new() };
     let (mut one, mut other) = (Instance::of(row, options), Instance::of(row, options));
@@ -269,7 +270,7 @@ async fn compare(endpoint: &Endpoint, options: &Value, row: &Row) -> usize {
     delivered
 }
 
-/// Damaged bytes are refused, or make a routing that can be written.
+/// Damaged bytes are refused, or yield a routing that can be written.
 #[test]
 fn a_damaged_routing_is_refused_or_valid() {
     for_each(Kind::Sink, "stored::a_damaged_routing_is_refused_or_valid", |options, row| {

@@ -1,4 +1,4 @@
-//! Sink `blackhole`: counts and discards events, to benchmark everything upstream of it.
+//! Sink `blackhole`: counts and discards events, to benchmark the components upstream.
 
 mod config;
 
@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The sink.
+/// The state of the sink.
 struct Blackhole {
     reporter: Option<Arc<Reporter>>,
 }
@@ -98,7 +98,7 @@ impl Reporter {
         self.changed.notify_all();
     }
 
-    /// Triggers printing the total, and waits for it.
+    /// Prints the total, and waits until it is printed.
     fn finish(&self) {
         let mut state = self.lock();
         state.finishing = true;

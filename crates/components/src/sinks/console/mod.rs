@@ -9,7 +9,7 @@ use bytes::Bytes;
 use millstream_model::{BoxFuture, DeliverError, Delivery, Encoder, Lane, LaneCx, Payload, Sink};
 use std::io::{self, Write};
 
-/// The sink.
+/// The state of the sink.
 struct Console {
     encoding: Encoding,
     target: config::Target,
@@ -35,7 +35,8 @@ impl Sink for Console {
 
 struct ConsoleLane {
     target: config::Target,
-    /// Bytes of the current payload written before it failed, which must not be repeated.
+    /// Number of bytes of the current payload that were written before a failure and must not be
+    /// repeated.
     written: u64,
 }
 
@@ -59,7 +60,7 @@ impl Lane for ConsoleLane {
     }
 }
 
-/// A closed pipe stays closed; any other error may be transient.
+/// Classifies a write error: a closed pipe stays closed, any other error may be transient.
 fn failed(error: &io::Error) -> DeliverError {
     match error.kind() {
         io::ErrorKind::BrokenPipe => {
@@ -94,7 +95,7 @@ fn write_parts(out: &mut impl Write, parts: &[Bytes], mut done: u64) -> (u64, io
 mod tests {
     use super::*;
 
-    /// Accepts a few bytes per write, and fails once.
+    /// A writer that accepts a few bytes per write, and fails once.
     struct FlakyWriter {
         out: Vec<u8>,
         fail_at: usize,

@@ -1,12 +1,12 @@
-//! Reads the answer to a bulk request, item by item as it arrives.
+//! Reads the response to a bulk request, item by item as it arrives.
 //!
-//! A [`Splitter`] finds the elements of the array `items` in the bytes; each is decoded on its own
-//! and only what failed of it is kept. What is outside of the items is decoded last, with an empty
-//! object in place of each item: so an answer that is cut anywhere, or is no JSON for another
-//! reason, is never taken for a whole one.
+//! A [`Splitter`] finds the elements of the array `items` in the bytes. Each item is decoded
+//! separately, and only its failures are kept. The text outside of the items is decoded last, with
+//! an empty object in place of each item. A response that is cut anywhere, or is not JSON for
+//! another reason, is therefore never mistaken for a whole one.
 //!
-//! The memory is bounded, whatever the server sends: of a string only the beginning is kept, of
-//! white space one byte, and an item that is longer nevertheless ends the answer.
+//! The memory is bounded, whatever the server sends: only the beginning of a string and one byte of
+//! white space are kept, and an item that is still too long ends the response.
 
 mod cut_string;
 mod object;
@@ -21,46 +21,47 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
-/// Maximum bytes of an item that are kept, after its strings are cut.
+/// Maximum bytes of an item that are kept, after its strings are cut off.
 const ITEM_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum bytes outside of the items that are kept, besides [`OUTSIDE_BYTES_PER_ITEM`].
+/// Maximum bytes outside of the items that are kept, in addition to [`OUTSIDE_BYTES_PER_ITEM`].
 const OUTSIDE_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum bytes that are kept for each item when it is replaced: the placeholder, a comma, and
+/// Maximum bytes that are kept for each item after it is replaced: the placeholder, a comma, and
 /// white space.
 const OUTSIDE_BYTES_PER_ITEM: usize = 8;
 
-/// Maximum bytes from the end of one item to that of the next as they arrive. An item may quote the
-/// whole document, which is at most as long as a request.
+/// Maximum bytes from the end of one item to the end of the next as they arrive. An item may quote
+/// the whole document, which is at most as long as a request.
 const READ_BYTES_MAX: usize = 16 << 20;
 
-/// What replaces an item: it joins with no byte around it to another value, as a number would.
+/// Placeholder for an item. Unlike a number, it cannot join with the bytes around it to another
+/// value.
 const PLACEHOLDER: &[u8] = b"{}";
 
-/// Longest reason that is kept. Bytes.
+/// Maximum bytes of a reason that are kept.
 const REASON_BYTES_MAX: usize = 500;
 
-/// The answer to a bulk request.
+/// The reader of the response to a bulk request.
 pub struct BulkAnswer {
-    /// Events of the request.
+    /// Number of events in the request.
     expected: u32,
-    /// Items so far.
+    /// Number of items so far.
     items: u32,
     failures: Vec<Failure>,
     splitter: Splitter,
-    /// What is wrong with it.
+    /// Error in the response, if there is one.
     error: Option<UnusableAnswer>,
 }
 
 /// Finds the elements of the array `items` of an object.
 #[derive(Default)]
 struct Splitter {
-    /// The bytes outside of the items, with [`PLACEHOLDER`] for each.
+    /// The bytes outside of the items, with a [`PLACEHOLDER`] for each item.
     outside: Vec<u8>,
     /// The bytes of the current item so far.
     item: Vec<u8>,
-    /// Bytes that arrived since the last item ended.
+    /// Number of bytes that arrived since the last item ended.
     read: usize,
     /// Maximum bytes of `outside`.
     outside_max: usize,
@@ -71,7 +72,7 @@ struct Splitter {
     is_escaped: bool,
 }
 
-/// The answer outside of the items.
+/// The members of the response outside of the items.
 #[derive(Deserialize)]
 struct Outside {
     #[serde(rename = "errors")]
@@ -79,7 +80,7 @@ struct Outside {
     items: Vec<IgnoredAny>,
 }
 
-/// One item: the result of an operation.
+/// An item, which is the result of one operation.
 #[derive(Deserialize)]
 struct Item {
     create: Option<Object<Operation>>,
@@ -99,7 +100,7 @@ impl Splitter {
         Splitter { outside_max: OUTSIDE_BYTES_MAX.saturating_add(of_items), ..Splitter::default() }
     }
 
-    /// Takes the next bytes, and calls `each` with every item that ends in them.
+    /// Processes the next bytes, and calls `each` with every item that ends in them.
     fn take(
         &mut self,
         mut bytes: &[u8],
@@ -120,7 +121,7 @@ impl Splitter {
         Ok(())
     }
 
-    /// Takes a byte that is not in a string.
+    /// Processes a byte outside of strings.
     fn byte(
         &mut self,
         byte: u8,
@@ -146,7 +147,7 @@ impl Splitter {
         Ok(())
     }
 
-    /// Takes the rest of a string, as far as it is there; returns the bytes after it.
+    /// Processes the available part of a string. Returns the bytes after it.
     fn string<'b>(
         &mut self,
         mut string: CutString,
@@ -191,7 +192,7 @@ impl Splitter {
     }
 
     fn push(&mut self, byte: u8) {
-        // What closes an item belongs to it.
+        // The bracket that closes an item belongs to the item.
         let part = if self.ends_item(byte) { &mut self.item } else { self.part() };
         let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
         if !is_space(&byte) || !part.last().is_some_and(is_space) {
@@ -204,7 +205,7 @@ impl Splitter {
         self.in_items && self.depth == 2 && matches!(byte, b'}' | b']')
     }
 
-    /// Returns where the current byte belongs.
+    /// Returns the buffer to which the current byte belongs.
     fn part(&mut self) -> &mut Vec<u8> {
         if self.in_items && self.depth > 2 { &mut self.item } else { &mut self.outside }
     }
@@ -213,7 +214,7 @@ impl Splitter {
     fn is_before_items(&self) -> bool {
         let before = self.outside.trim_ascii_end().strip_suffix(b":");
         let before = before.and_then(|before| before.trim_ascii_end().strip_suffix(b"\"items\""));
-        // Another name may end in these bytes: `"x\"items"`.
+        // Another name may end with these bytes, such as `"x\"items"`.
         before.is_some_and(|before| matches!(before.trim_ascii_end(), [.., b'{' | b',']))
     }
 }
@@ -268,7 +269,7 @@ impl Answer for BulkAnswer {
     }
 }
 
-/// Decodes an object; serde_json does not look at the characters of strings that are skipped.
+/// Decodes an object. serde_json does not check the characters of strings that are skipped.
 fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     let object = serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -276,7 +277,7 @@ fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     Ok(object)
 }
 
-/// Judges an item; `None` if the endpoint has its event.
+/// Judges an item. Returns `None` if the endpoint has the event.
 fn judge(item: &[u8], position: u32) -> Result<Option<Failure>, String> {
     let Item { create, index } =
         object(item).map_err(|error| format!("an item of the answer: {error}"))?;
@@ -292,17 +293,17 @@ fn judge(item: &[u8], position: u32) -> Result<Option<Failure>, String> {
     Ok(Some(Failure { position, judgement, reason: reason(status, error.as_ref()) }))
 }
 
-/// Returns what happens to an event that the endpoint did not take.
+/// Returns the judgement of an event that the endpoint did not take.
 fn judgement(status: u16, kind: &str, reason: &str) -> Judgement {
     match status {
         // A read-only or closed index, a missing permission.
         401 | 403 => Judgement::Blocked,
         _ if kind == "cluster_block_exception" => Judgement::Blocked,
-        // The cluster may have no more shards.
+        // The cluster may have reached its limit of shards.
         400 if kind == "validation_exception" && reason.contains("shards open") => {
             Judgement::Blocked
         }
-        // With `index` another writer was faster.
+        // With `index`, another writer was faster.
         408 | 409 | 425 | 429 | 500.. => Judgement::Later,
         _ if kind == "es_rejected_execution_exception" => Judgement::Later,
         _ => Judgement::Refused,

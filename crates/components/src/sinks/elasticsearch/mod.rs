@@ -1,9 +1,9 @@
 //! Sink `elasticsearch`: writes events as documents to Elasticsearch and OpenSearch.
 //!
-//! Workers encode the lines of bulk requests. The lane batches their payloads, compresses bodies on
-//! a blocking thread, sends several requests at once, and settles each event by its item in the
-//! answer; `crate::sinks::http_delivery` does all that. This sink adds actions, documents, and what
-//! an item means.
+//! Workers encode the lines of bulk requests. `crate::sinks::http_delivery` batches the payloads,
+//! compresses bodies on a blocking thread, sends several requests at once, and settles each event
+//! by its item in the response. This sink provides the actions, the documents, and the meaning of
+//! an item.
 
 mod answer;
 mod config;
@@ -24,11 +24,12 @@ use millstream_transport::http::BodyReader;
 use packer::DocumentPacker;
 use std::sync::Arc;
 
-/// Judges the answer to a bulk request of `events` events that arrives in pieces, as a lane does.
+/// Judges the response to a bulk request of `events` events. The response arrives in pieces, as in
+/// a lane.
 ///
 /// # Errors
 ///
-/// It is not a whole answer to this request.
+/// It is not a whole response to this request.
 pub fn judge_answer<'a>(
     mut pieces: impl Iterator<Item = &'a [u8]>,
     events: u64,
@@ -38,7 +39,7 @@ pub fn judge_answer<'a>(
     answer.judge(true).map_err(|unusable| unusable.text)
 }
 
-/// The sink.
+/// The state of the sink.
 struct ElasticsearchSink {
     settings: Arc<Settings>,
     action: Arc<Action>,
@@ -56,7 +57,7 @@ impl Sink for ElasticsearchSink {
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
-        // The documents, and then with the actions.
+        // The size of the documents, then the size with the actions.
         let documents = self.encoding.payload_bytes_max(block_bytes, rows);
         2 * documents + rows.min(BATCH_ROWS_MAX as u64) * ACTION_BYTES
     }

@@ -19,7 +19,7 @@ pub struct DocumentPacker {
 struct Piece(Vec<Bytes>);
 
 impl DocumentPacker {
-    /// Creates a packer of bodies that are compressed this way.
+    /// Creates a packer that compresses bodies with this compressor.
     pub fn new(compressor: Compressor) -> DocumentPacker {
         DocumentPacker { compressor }
     }
@@ -86,7 +86,8 @@ impl BulkPacker for DocumentPacker {
     }
 
     fn unreadable(request: &Request, body: &[u8]) -> Option<&'static str> {
-        // What other servers know fails for its content only: events cannot break a body.
+        // Every server supports the other compressions. Events cannot make a body invalid, so a
+        // parse error means that the server does not support this one.
         let is_rare = request.headers.iter().any(|(_, value)| value == "zstd");
         let is_parse_error = memchr::memmem::find(body, b"parse_exception").is_some();
         (is_rare && is_parse_error)
@@ -121,7 +122,7 @@ impl BulkPacker for DocumentPacker {
 }
 
 impl Piece {
-    /// Returns the events at these positions, ascending, as views.
+    /// Returns the events at these ascending positions as views.
     fn select(&self, positions: &[u32]) -> Vec<Bytes> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let (mut wanted, mut begin) = (positions.iter().peekable(), 0);
@@ -140,7 +141,7 @@ impl Piece {
         self.views(&ranges)
     }
 
-    /// Returns ranges of the content, ascending.
+    /// Returns ascending ranges of the content.
     fn views(&self, ranges: &[Range<u64>]) -> Vec<Bytes> {
         let (mut views, mut ranges, mut before) = (Vec::new(), ranges.iter().peekable(), 0);
         for part in &self.0 {
@@ -159,8 +160,8 @@ impl Piece {
     }
 }
 
-/// Iterates over the bytes of each event. Lazy, so that each cut of a payload scans only its own
-/// events.
+/// Iterates over the lengths of the events. The iterator is lazy, so that each cut of a payload
+/// scans only the events it takes.
 fn lengths(parts: &[Bytes]) -> impl Iterator<Item = u64> {
     let (mut is_action, mut begin, mut before) = (true, 0, 0);
     let ends = parts.iter().flat_map(move |part| {

@@ -44,7 +44,7 @@ fn encode(batch: &Batch, options: Value) -> Vec<(Value, Value)> {
     lines.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
 }
 
-/// Adds a column of texts; an empty one is absent.
+/// Adds a column of texts. An empty text is absent.
 fn with_column(batch: &mut Batch, name: &str, values: &[&str]) {
     let (mut bytes, mut cells) = (Vec::new(), Vec::new());
     for value in values {
@@ -128,7 +128,7 @@ const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// Whatever bytes events contain, each is two lines of JSON: an action and a document.
+    /// Each event becomes two lines of JSON, an action and a document, whatever bytes it contains.
     #[test]
     fn no_event_breaks_the_body(
         lines in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..8),

@@ -1,4 +1,4 @@
-//! File operations missing from the standard library: renaming to an unused name, and vectored
+//! File operations that the standard library lacks: renaming to an unused name, and vectored
 //! appends.
 
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Names tried before giving up.
+/// Number of names to try before giving up.
 const NAMES_MAX: u32 = 1000;
 
 /// Maximum slices of one `writev` (Linux allows 1,024).
@@ -18,9 +18,9 @@ const SLICES_MAX: usize = 256;
 pub struct Appended {
     /// The file, open to append and to read.
     pub file: RecordedFile,
-    /// Length of the file according to our own writes.
+    /// Length of the file according to the writes of this process.
     pub length: u64,
-    /// A length to truncate to, where that failed before.
+    /// Length to truncate to, if an earlier truncation failed.
     pending_truncation: Option<u64>,
 }
 
@@ -35,25 +35,26 @@ impl Appended {
         Ok(fstat(self.file.file())?)
     }
 
-    /// Returns the new length if the file was truncated (copytruncate) since our last write.
+    /// Returns the new length if the file was truncated (copytruncate) since the last write.
     /// Reports each truncation once.
     pub fn take_truncation(&mut self) -> io::Result<Option<u64>> {
         let size = self.stat()?.st_size as u64;
         if size >= self.length {
             return Ok(None);
         }
-        // Bytes that were to be truncated are gone as well.
+        // The bytes that had to be truncated are gone as well.
         (self.length, self.pending_truncation) = (size, None);
         Ok(Some(size))
     }
 
-    /// Appends all parts or none: a partial write is truncated away.
+    /// Appends all parts or none: a partial write is truncated.
     pub fn append(&mut self, parts: &[Bytes]) -> io::Result<()> {
         if let Some(length) = self.pending_truncation {
             self.file.file().set_len(length)?;
             self.pending_truncation = None;
         }
-        // Not our own count: the file may have been truncated meanwhile.
+        // Use the length of the file, not of the own writes, because the file may have been
+        // truncated meanwhile.
         let before = self.stat()?.st_size as u64;
         let written = write_all(&self.file, parts);
         match written {
@@ -107,7 +108,7 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
     file::sync_folder(folder(path))
 }
 
-/// Writes all parts; returns the bytes written.
+/// Writes all parts, and returns the number of written bytes.
 pub fn write_all(file: &RecordedFile, parts: &[Bytes]) -> io::Result<u64> {
     let mut total = 0;
     for group in parts.chunks(SLICES_MAX) {

@@ -1,8 +1,8 @@
-//! The files of a sink: bounds how many are open, and tracks their durable state.
+//! The files of a sink: limits the number of open files, and tracks their durable state.
 //!
-//! The state kept with the checkpoints defines what may be truncated after a crash: a file enters
-//! it, with the length up to which its events are settled, before its first unsettled byte is
-//! written. After a sync that settles everything, it contains only the open files.
+//! The state kept with the checkpoints defines what may be truncated after a crash. A file is added
+//! to the state, with the length up to which its events are settled, before its first unsettled
+//! byte is written. After a sync that settles all events, the state contains only the open files.
 
 use super::settings::Settings;
 use super::writer::Writer;
@@ -17,11 +17,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Files in the kept state, beyond those that may be open, from which a sync is requested to shrink
-/// it.
+/// Number of files in the kept state beyond the open files from which a sync is requested, to
+/// shrink the state.
 const KEPT_FILES_MAX: usize = 1000;
 
-/// Compressed members in progress at once, if memory allows.
+/// Maximum number of compressed members in progress, if memory allows.
 pub const MEMBERS_MAX: u64 = 16;
 
 /// Delay before a failed rotation is retried.
@@ -31,13 +31,14 @@ const ROTATE_RETRY: Duration = Duration::from_secs(10);
 pub type Keep = Arc<dyn Fn(Vec<u8>) -> io::Result<()> + Send + Sync>;
 
 impl Settings {
-    /// Returns the memory of a compressed member in progress. Bytes.
+    /// Returns the memory of a compressed member in progress, in bytes.
     pub fn member_bytes(&self) -> u64 {
         let (compression, level) = self.compression;
         compression.member_bytes(level)
     }
 
-    /// Limits the members in progress to what fits into `state_bytes` of memory, at least one.
+    /// Reduces the number of members in progress so that they fit into `state_bytes` of memory, but
+    /// not below one.
     pub fn within(self, state_bytes: u64) -> Settings {
         let affordable = state_bytes / self.member_bytes().max(1);
         Settings { members_max: affordable.clamp(1, self.members_max), ..self }
@@ -56,15 +57,15 @@ pub struct Files {
     is_kept: bool,
     /// Files from before a restart that are not truncated yet.
     torn: BTreeMap<Arc<str>, Synced>,
-    /// Routes of the current payload that are written.
+    /// Number of routes of the current payload that are written.
     done: usize,
     rotate_from: Instant,
     needs_sync: bool,
 }
 
 impl Files {
-    /// Starts without open files, and truncates what a crash left behind settled events. `state` is
-    /// the result of the last sync.
+    /// Starts without open files, and truncates the data that a crash left after the settled
+    /// events. `state` is the result of the last sync.
     pub fn new(
         settings: Settings,
         state: Option<&[u8]>,
@@ -94,11 +95,11 @@ impl Files {
         files
     }
 
-    /// Appends the parts of each route to its file. After an error, a repeated call resumes: parts
-    /// already appended are skipped.
+    /// Appends the parts of each route to its file. After an error, a repeated call resumes and
+    /// skips the parts that were already appended.
     pub fn deliver(&mut self, parts: &[Bytes], routes: &[Route]) -> io::Result<()> {
         if self.done == 0 {
-            // Stores the state once for all of them.
+            // Stores the state once for all routes.
             routes.iter().try_for_each(|route| self.ensure_open(&route.name))?;
             if self.rotate(routes)? {
                 routes.iter().try_for_each(|route| self.ensure_open(&route.name))?;
@@ -139,7 +140,7 @@ impl Files {
             if writer.is_deleted() {
                 self.open.remove(path);
             }
-            // Everything written is durable: if the path leads to this file again, nothing is
+            // All written data is durable. If the path leads to this file again, nothing is
             // truncated.
             self.sync_and_close(path)?;
         }
@@ -200,8 +201,8 @@ impl Files {
         })
     }
 
-    /// Renames files that are due for rotation, provided that all their events are settled, since a
-    /// rotated file is never modified again. Returns whether any were due.
+    /// Renames files that are due for rotation if all their events are settled, because a rotated
+    /// file is never modified again. Returns whether any files were due.
     fn rotate(&mut self, routes: &[Route]) -> io::Result<bool> {
         let is_settled = |path: &Arc<str>| {
             let writer = self.open.get(path);
@@ -230,7 +231,7 @@ impl Files {
         Ok(true)
     }
 
-    /// Makes everything appended durable and returns the state to keep.
+    /// Makes all appended data durable and returns the state to keep.
     pub fn sync(&mut self) -> io::Result<Vec<u8>> {
         self.open
             .iter_mut()
@@ -251,8 +252,8 @@ impl Files {
         self.open.retain(|_, writer| writer.dirty || writer.used.elapsed() < idle);
     }
 
-    /// Returns the state to keep once this agent stops writing: bytes added later are not ours to
-    /// truncate.
+    /// Returns the state to keep after this agent stops writing. Bytes that are added later belong
+    /// to other programs and must not be truncated.
     pub fn close(&mut self) -> Vec<u8> {
         if self.open.values().all(|writer| !writer.dirty) {
             self.known = Known::default();
@@ -260,8 +261,8 @@ impl Files {
         self.state()
     }
 
-    /// Stores the state before the first byte of a new file is written: otherwise a crash could
-    /// leave a torn line that is not known to be ours.
+    /// Stores the state before the first byte of a new file is written. Otherwise a crash could
+    /// leave a torn line that this sink does not recognize as its data.
     fn keep(&mut self) -> io::Result<()> {
         if !self.is_kept {
             (self.keep)(self.state())?;

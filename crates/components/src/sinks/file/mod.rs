@@ -1,8 +1,9 @@
 //! Sink `file`: appends events to files, durably.
 //!
-//! Events count as delivered after `fdatasync`, which runs once per `sync` interval for everything
-//! written since. The synced lengths are kept with the checkpoints. After a crash, files are
-//! truncated to them, which removes torn lines and avoids duplicates of events that are read again.
+//! Events count as delivered after `fdatasync`, which runs once per `sync` interval for all data
+//! written since the last run. The synced lengths are kept with the checkpoints. After a crash,
+//! files are truncated to these lengths, which removes torn lines and avoids duplicates of events
+//! that are read again.
 
 pub mod compress;
 mod config;
@@ -29,7 +30,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The sink.
+/// The state of the sink.
 struct FileSink {
     path: Template,
     encoding: Encoding,
@@ -45,9 +46,9 @@ impl Sink for FileSink {
         }
     }
 
-    /// A payload goes to the files that it was encoded for, whatever the path is now. What differs
-    /// by configuration is how a file is written, and whether its path may have links, which depends
-    /// on who chose its values.
+    /// Returns the same format for all configurations. A payload goes to the files that it was
+    /// encoded for, even if the path has changed. The configuration only affects how a file is
+    /// written, and whether its path may contain links, which depends on who chose its values.
     fn payload_format(&self) -> String {
         let compression = self.settings.compression.0.name();
         let links = if self.settings.follow_links { "" } else { " without links" };
@@ -63,19 +64,19 @@ impl Sink for FileSink {
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
-        // Events of several files are encoded, then copied grouped by file.
+        // The events of several files are encoded, then copied and grouped by file.
         let times = if self.path.is_constant() { 1 } else { 2 };
         times * self.encoding.payload_bytes_max(block_bytes, rows)
     }
 
-    /// The memory of one compressed member in progress.
+    /// Returns the memory of one compressed member in progress.
     fn state_bytes_min(&self) -> u64 {
         self.settings.member_bytes()
     }
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
         let settings = self.settings.within(cx.state_bytes);
-        // Truncate what a crash left torn now, before any event arrives.
+        // Truncate torn data from a crash now, before any event arrives.
         let files = Files::new(settings, cx.state.as_deref(), cx.keep, cx.counters);
         Box::new(FileLane {
             files: Arc::new(Mutex::new(files)),
@@ -90,12 +91,12 @@ struct FileLane {
     files: Arc<Mutex<Files>>,
     sync: Duration,
     wants_sync: bool,
-    /// Taken by the task that closes idle files.
+    /// Idle timeout; `None` after the task that closes idle files has started.
     idle_timeout: Option<Duration>,
 }
 
 impl FileLane {
-    /// Runs `work` on the blocking pool, since disk I/O may block for seconds.
+    /// Runs `work` on the blocking pool, because disk I/O may block for seconds.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Files) -> io::Result<T> + Send + 'static,

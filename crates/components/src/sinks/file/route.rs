@@ -19,8 +19,8 @@ pub struct Route {
     pub parts: usize,
 }
 
-/// The destinations of a payload's parts, in order and without duplicate names. Stored in the
-/// payload's `routing`.
+/// The destinations of a payload's parts, in order and without duplicate names. They are stored in
+/// the payload's `routing`.
 #[derive(Clone)]
 pub struct Routes(pub Arc<[Route]>);
 
@@ -37,10 +37,10 @@ impl Routing for Routes {
 impl Routes {
     /// Reads the destinations of this many parts.
     ///
-    /// A path must be one that some template renders. It may be outside of today's: the template
-    /// may have changed, and a payload goes to the files that it was encoded for. Within the
-    /// template of that time no value could escape its folder, and a process that can change these
-    /// bytes can change the agent's folder anyway.
+    /// A path must be one that some template can render. It may not match the current template,
+    /// because the template may have changed, and a payload goes to the files that it was encoded
+    /// for. Values could not escape the folder of the template at that time, and a process that can
+    /// change these bytes can change the agent's folder anyway.
     pub fn read(bytes: &[u8], parts: usize) -> Result<Routes, RoutingError> {
         let invalid = RoutingError("it is not a list of paths");
         let mut reader = Reader::new(bytes);
@@ -69,14 +69,14 @@ fn is_path(path: &str) -> bool {
     !path.is_empty() && !path.ends_with('/') && !path.contains('\0')
 }
 
-/// Encodes all events for one destination.
+/// Encodes all events for a single destination.
 pub struct SingleRouteEncoder {
     name: Arc<str>,
     encoder: Box<dyn Encoder>,
 }
 
 impl SingleRouteEncoder {
-    /// Creates an encoder of events for the file of this name.
+    /// Creates an encoder of events for the file with this name.
     pub fn new(encoding: &Encoding, name: &str) -> SingleRouteEncoder {
         SingleRouteEncoder { name: name.into(), encoder: encoding.encoder() }
     }
@@ -108,7 +108,7 @@ pub struct RoutingEncoder {
 }
 
 impl RoutingEncoder {
-    /// Creates an encoder from `encoding`, which must be line-based; an event's name is the
+    /// Creates an encoder from `encoding`, which must be line-based. The name of an event is the
     /// rendered `template`.
     pub fn new(encoding: &Encoding, template: &Template) -> RoutingEncoder {
         RoutingEncoder {
@@ -189,7 +189,7 @@ impl RoutingEncoder {
 /// Splits the encoded parts into rows.
 fn records<'p>(is_text: bool, batch: &Batch, parts: &'p [Bytes]) -> Vec<&'p [u8]> {
     match is_text {
-        // Text may contain line feeds, so split by length.
+        // A text may contain line feeds, so split by length.
         true => {
             let (mut parts, mut rest): (_, &[u8]) = (parts.iter(), &[]);
             let rows = batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end);

@@ -1,5 +1,5 @@
-//! How much of a sink's file is durable, so that after a crash only our own unsynced bytes are
-//! truncated.
+//! The durable part of a sink's files, so that after a crash only the unsynced bytes of this sink
+//! are truncated.
 
 use crate::sinks::file::compress::Compression;
 use crate::sinks::file::disk::{folder, now_ns, rename_to_free};
@@ -14,17 +14,17 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes before the synced length that are hashed to recognize our own data.
+/// Number of bytes before the synced length that are hashed to recognize the data of this sink.
 const TAIL_BYTES: u64 = 4096;
 
-/// The durable part of a file: kept with the checkpoints, as JSON.
+/// The durable part of a file. It is kept with the checkpoints, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Synced {
     device: u64,
     inode: u64,
     /// Length of the file at the last sync.
     length: u64,
-    /// XXH3 of the last bytes before that length.
+    /// XXH3 of the last bytes before this length.
     tail_hash: u64,
 }
 
@@ -45,19 +45,20 @@ impl Synced {
         (self.device, self.inode) == (other.device, other.inode)
     }
 
-    /// Returns whether `file` is the synced file and still has our bytes before the synced length.
+    /// Returns whether `file` is the synced file and still contains the data of this sink before
+    /// the synced length.
     fn is_in(&self, file: &RecordedFile, stat: &Stat) -> bool {
         self.is_of(stat)
             && stat.st_size as u64 >= self.length
             && tail_hash(file, self.length).is_ok_and(|hash| hash == self.tail_hash)
     }
 
-    /// Truncates what a crash left behind the synced length. `false` if that has to wait because
-    /// the file's disk is not mounted.
+    /// Truncates the data after the synced length that a crash left. Returns `false` if the
+    /// truncation must wait because the file's disk is not mounted.
     pub fn truncate_unsynced(&self, path: &Path) -> io::Result<bool> {
         let file = match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => RecordedFile::new(file, path),
-            // Moved or deleted, unless the whole disk is missing.
+            // The file was moved or deleted, unless the whole disk is missing.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let there =
                     path.ancestors().skip(1).find_map(|folder| rustix::fs::stat(folder).ok());
@@ -78,8 +79,8 @@ impl Synced {
 #[derive(Default)]
 pub struct Known {
     paths: BTreeMap<Arc<str>, Synced>,
-    /// Device, inode and path of each file: a payload may bring one path per event, so a path is
-    /// compared only with those of the same file.
+    /// Device, inode and path of each file. A payload may bring one path per event, so a path is
+    /// compared only with the other paths of the same file.
     names: BTreeSet<(u64, u64, Arc<str>)>,
 }
 
@@ -94,7 +95,7 @@ impl Known {
         self.paths.len()
     }
 
-    /// Adds a file, replacing the record of its path.
+    /// Adds a file, and replaces the record of its path.
     pub fn insert(&mut self, path: &Arc<str>, synced: Synced) {
         self.remove(path);
         self.names.insert((synced.device, synced.inode, path.clone()));
@@ -108,14 +109,14 @@ impl Known {
         }
     }
 
-    /// Rejects a file that is already written under another name: after a crash, each name would be
-    /// truncated to its own length and lose the other's events.
+    /// Rejects a file that is already written under another name. Otherwise, after a crash, each
+    /// name would be truncated to a different length, and events of the other would be lost.
     pub fn refuse_second_name(&self, path: &str, file: &Synced) -> io::Result<()> {
         let (device, inode) = (file.device, file.inode);
         let of_file =
             self.names.range((device, inode, "".into())..).map(|(d, i, name)| ((*d, *i), name));
         let others = of_file.take_while(|(id, _)| *id == (device, inode)).map(|(_, name)| name);
-        // A moved file no longer has its old name.
+        // A moved file no longer has its previous name.
         let has_name = |name: &str| rustix::fs::stat(name).is_ok_and(|stat| file.is_of(&stat));
         match others.into_iter().find(|name| &***name != path && has_name(name)) {
             Some(name) => Err(io::Error::other(format!(
@@ -150,8 +151,8 @@ fn set_aside(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file for appending. Truncates it if it is the one in `torn`. Sets it aside if it is
-/// neither that one nor the one in `ours` and is incomplete.
+/// Opens a file for appending. Truncates the file if it is the one in `torn`. Sets an incomplete
+/// file aside if it is neither the one in `torn` nor the one in `ours`.
 pub fn open_whole(
     path: &Path,
     compression: Compression,
@@ -252,7 +253,7 @@ mod tests {
     /// A payload may bring one path per event.
     #[test]
     fn adding_a_file_takes_constant_time() {
-        // Other processes may take the rest of the time.
+        // Measure CPU time, because other processes may take the rest of the time.
         let cpu_time = || {
             let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
             std::time::Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -265,7 +266,7 @@ mod tests {
             }
             (cpu_time() - begun).as_secs_f64() / count as f64
         };
-        // Takes the best of several runs, since other processes may interfere.
+        // Take the best of several runs, because other processes may interfere.
         let best = |count| (0..5).map(|_| seconds(count)).fold(f64::MAX, f64::min);
         let (few, many) = (best(400), best(20_000));
         assert!(many < few * 10.0, "{few} and {many} s each");

@@ -18,17 +18,17 @@ pub struct Writer {
     pub synced: Synced,
     /// Whether data was appended since the last sync.
     pub dirty: bool,
-    /// Whether its directory entry is not durable yet.
+    /// Whether the directory entry of the file is not durable yet.
     is_new: bool,
-    /// When it was created, or last modified before it was opened.
+    /// Time when the file was created, or when an existing file was last modified.
     started_ns: i64,
     pub used: Instant,
     compressor: Compressor,
 }
 
 impl Writer {
-    /// Opens or creates the file of this path. Truncates it if it is the one in `torn`. Sets it
-    /// aside if it is neither that one nor the one in `ours` and is incomplete.
+    /// Opens or creates the file at this path. Truncates the file if it is the one in `torn`. Sets
+    /// an incomplete file aside if it is neither the one in `torn` nor the one in `ours`.
     pub fn open(
         path: &Path,
         settings: &Settings,
@@ -58,7 +58,7 @@ impl Writer {
         })
     }
 
-    /// Returns the bytes of events in it, and when it was started.
+    /// Returns the number of bytes of events in the file, and the time when it was started.
     pub fn extent(&self) -> (u64, i64) {
         (self.file.length.saturating_sub(empty(self.compression).len() as u64), self.started_ns)
     }
@@ -68,8 +68,8 @@ impl Writer {
         self.compressor.has_member()
     }
 
-    /// Returns whether the path still names this file: if it was renamed or deleted, its readers
-    /// would miss later writes. Partly written parts are completed in the same file.
+    /// Returns whether the path still refers to this file. If the file was renamed or deleted, its
+    /// readers would miss later writes. Partly written parts are completed in the same file.
     pub fn is_in_place(&self) -> io::Result<bool> {
         let ours = self.file.stat()?;
         let is_there = |there: Stat| (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino);
@@ -82,8 +82,8 @@ impl Writer {
         self.file.stat().is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    /// Appends all parts or none: a partial write is truncated away. After an error, call it again
-    /// with the same parts.
+    /// Appends all parts or none: a partial write is truncated. After an error, call it again with
+    /// the same parts.
     pub fn append(&mut self, parts: &[Bytes]) -> io::Result<()> {
         (self.dirty, self.used) = (true, Instant::now());
         self.write_out(|compressor| compressor.compress(parts))?;
@@ -96,12 +96,12 @@ impl Writer {
         self.write_out(Compressor::end)
     }
 
-    /// Performs every write: detects a truncation of the file by others first, so that no write
+    /// Performs every write. It first detects a truncation by other programs, so that no write
     /// continues a member whose beginning is gone.
     fn write_out(&mut self, fill: impl Fn(&mut Compressor) -> io::Result<()>) -> io::Result<()> {
         self.detect_truncation()?;
         fill(&mut self.compressor)?;
-        // Compression takes time: check again.
+        // Compression takes time, so check again.
         if self.detect_truncation()? {
             fill(&mut self.compressor)?;
         }
@@ -116,7 +116,7 @@ impl Writer {
         Ok(left.is_some())
     }
 
-    /// Makes everything appended durable.
+    /// Makes all appended data durable.
     pub fn sync(&mut self) -> io::Result<()> {
         if !self.dirty {
             return Ok(());

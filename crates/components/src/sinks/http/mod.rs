@@ -1,8 +1,8 @@
 //! Sink `http`: sends events in the bodies of HTTP requests.
 //!
-//! Workers encode. The lane batches their payloads, frames and compresses bodies on a blocking
-//! thread, and sends one request after the other; `crate::sinks::http_delivery` does all that. This sink adds
-//! how events become a body, and how a refused body is split.
+//! Workers encode. `crate::sinks::http_delivery` batches the payloads, frames and compresses bodies
+//! on a blocking thread, and sends one request after the other. This sink provides the format of a
+//! body, and the split of a refused body.
 
 mod config;
 mod packer;
@@ -19,7 +19,7 @@ use millstream_model::{
 use packer::{BodyFormat, HttpPacker, UNIT_BYTES, Units};
 use std::sync::Arc;
 
-/// The sink.
+/// The state of the sink.
 struct HttpSink {
     settings: Arc<Settings>,
     format: BodyFormat,
@@ -37,9 +37,9 @@ impl Sink for HttpSink {
         Box::new(HttpEncoder { inner, spread: self.spread })
     }
 
-    /// The content type of a request says what all of its events are, and only JSON lines and blocks
-    /// say where they end: payloads of different codecs cannot be in one request. How a body is
-    /// framed is not decided before it is packed.
+    /// Returns the codec as the format. The content type of a request applies to all of its events,
+    /// and only JSON lines and blocks have recognizable ends, so payloads of different codecs
+    /// cannot be in one request. The framing of a body is not decided before it is packed.
     fn payload_format(&self) -> String {
         let content = match self.encoding.codec {
             Codec::Json | Codec::RawJson => "json",
@@ -55,7 +55,7 @@ impl Sink for HttpSink {
         payload: &Payload,
     ) -> Result<Option<Arc<dyn Routing>>, RoutingError> {
         match (bytes.is_empty(), self.encoding.codec.is_json()) {
-            // It said only when to send it.
+            // The metadata only said when to send the payload.
             (true, true) => Ok(None),
             (false, false) => Ok(Some(PayloadMetadata::recreated(Units::read(bytes, payload)?))),
             (true, false) => Err(RoutingError("the units are missing")),
@@ -81,14 +81,14 @@ impl Sink for HttpSink {
     }
 }
 
-/// Encodes events, and computes how long a payload is held back and where its units end.
+/// Encodes events, and computes the hold of a payload and the ends of its units.
 struct HttpEncoder {
     inner: Inner,
     spread: Jitter,
 }
 
-/// A codec, by how the end of a unit is found. A unit is the smallest piece that can be sent on its
-/// own.
+/// A codec, by the way to find the end of a unit. A unit is the smallest piece that a request can
+/// contain.
 enum Inner {
     /// Each line feed ends a unit.
     Lines(Box<dyn Encoder>),

@@ -1,4 +1,4 @@
-//! Bodies of batches, as an endpoint reads them.
+//! Bodies of batches as an endpoint reads them.
 
 use super::packer::Framing;
 use super::*;

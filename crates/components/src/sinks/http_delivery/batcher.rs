@@ -1,4 +1,5 @@
-//! The batcher: collects payloads into batches and computes when one is due. Time is an argument.
+//! The batcher: collects payloads into batches, and computes when a batch is due. Time is an
+//! argument.
 
 use super::{BatchOptions, Capacity, EncodedPayload, PayloadMetadata};
 use millstream_model::{EngineTime, Now, Payload};
@@ -6,18 +7,18 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A batch that has stalled is due once nothing was added for this long: the engine may queue less
-/// than a batch for a sink, and counts all of a payload until its last part is delivered.
+/// Time after the last payload when a stalled batch is due. A batch stalls because the engine may
+/// queue less than a batch for a sink, and counts a whole payload until its last part is delivered.
 const STALLED_FLUSH: Duration = Duration::from_millis(25);
 
-/// Smallest limit after batches were refused for their size. Bytes.
+/// Smallest limit after batches were refused for their size, in bytes.
 const LIMIT_MIN: u64 = 64 * 1024;
 
 /// Time after which a reduced limit doubles.
 const LARGER_AFTER: Duration = Duration::from_secs(60);
 
-/// Returns when a batch is due to which something was added `last`: `latest`, or earlier if it has
-/// `stalled` since then.
+/// Returns when a batch is due whose last payload was added at `last`: at `latest`, or earlier if
+/// the lane has `stalled` since then.
 pub fn due(latest: Instant, last: Instant, stalled: Option<Instant>) -> Instant {
     stalled.map_or(latest, |since| latest.min(since.max(last) + STALLED_FLUSH))
 }
@@ -28,17 +29,17 @@ pub struct Batcher {
     items: VecDeque<Item>,
     bytes: u64,
     events: u64,
-    /// When the last payload was added.
+    /// Time when the last payload was added.
     last: Option<Instant>,
-    /// Maximum bytes of a batch: below the option after the endpoint refused larger batches, since
-    /// `limited`.
+    /// Maximum bytes of a batch. It is smaller than the option after the endpoint refused larger
+    /// batches at `limited`.
     limit: u64,
     limited: Option<Instant>,
 }
 
 struct Item {
     payload: EncodedPayload,
-    /// Earliest time to send it.
+    /// Earliest time to send the batch.
     hold: Option<Instant>,
     queued_at: Instant,
 }
@@ -51,7 +52,7 @@ impl Batcher {
         Batcher { options, items, bytes: 0, events: 0, last: None, limit, limited: None }
     }
 
-    /// Adds what an encoder made, to be held back as its [`PayloadMetadata`] says.
+    /// Adds a payload from an encoder, with the hold in its [`PayloadMetadata`].
     pub fn take_in(&mut self, payload: &Payload, now: Instant) {
         let metadata = payload.routing_as::<PayloadMetadata>();
         let encoded = EncodedPayload {
@@ -67,7 +68,7 @@ impl Batcher {
         self.push(encoded, hold.map(|hold| now + hold.left(unix_ns())), now);
     }
 
-    /// Returns the most bytes of a batch for now.
+    /// Returns the current limit of a batch in bytes.
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -91,8 +92,8 @@ impl Batcher {
         self.bytes >= self.limit || self.events >= self.options.events
     }
 
-    /// Returns when the next batch is due; `None` if no batch is pending. Nothing more comes before a
-    /// delivery since `stalled`, if it is set.
+    /// Returns when the next batch is due; `None` if no batch is pending. If `stalled` is set, no
+    /// more payloads come before a delivery since that time.
     pub fn due(&self, stalled: Option<Instant>) -> Option<Instant> {
         let front = self.items.front()?;
         if let Some(hold) = front.hold {
@@ -105,7 +106,7 @@ impl Batcher {
         Some(due(latest, self.last.unwrap_or(front.queued_at), stalled))
     }
 
-    /// Makes everything due now.
+    /// Makes all payloads due now.
     pub fn flush(&mut self, now: Instant) {
         for item in &mut self.items {
             (item.hold, item.queued_at) =
@@ -114,8 +115,8 @@ impl Batcher {
     }
 
     /// Takes the payloads of the next batch: at least one, and more up to the limits. `cut` splits
-    /// the first payload that does not fit, as [`Packer::cut`](super::Packer::cut) does; the second
-    /// piece stays.
+    /// the first payload that does not fit, like [`Packer::cut`](super::Packer::cut) does. The
+    /// second piece stays.
     pub fn take(
         &mut self,
         now: Instant,

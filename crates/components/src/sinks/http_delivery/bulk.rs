@@ -1,9 +1,9 @@
-//! The lane of a sink whose events need no order and whose endpoint answers for each of them:
-//! several requests are in flight, what was not taken is sent again without the rest, and payloads
-//! are settled oldest first.
+//! The lane of a sink whose events need no order and whose endpoint answers for each event. Several
+//! requests are in flight, events that were not taken are sent again without the others, and
+//! payloads are settled oldest first.
 //!
-//! How many requests are in flight follows the endpoint, see [`Concurrency`]. An answer counts only
-//! if it is whole: otherwise the request is in doubt, and is sent again as it was.
+//! The number of requests in flight adapts to the endpoint, see [`Concurrency`]. A response counts
+//! only if it is complete. Otherwise the request is in doubt, and the same request is sent again.
 
 mod concurrency;
 mod jobs;
@@ -24,17 +24,17 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
-/// Batches that are not settled, per request that may be in flight. The oldest may wait for one
-/// event while others are delivered.
+/// Maximum number of unsettled batches per request that may be in flight. The oldest batch may wait
+/// for one event while others are delivered.
 const BATCHES_PER_REQUEST: usize = 8;
 
 /// A packer for an endpoint that answers for each event.
 pub trait BulkPacker: Packer {
-    /// Creates the reader of the answer to a request.
+    /// Creates the reader of the response to a request.
     fn answer(request: &Request) -> Box<dyn Answer>;
 
-    /// Returns how to fix it if the `body` of a refusal means that the endpoint cannot read the
-    /// request at all, whatever its events are.
+    /// Returns advice if the `body` of a refusal means that the endpoint cannot read the request at
+    /// all, whatever its events are.
     fn unreadable(_request: &Request, _body: &[u8]) -> Option<&'static str>
     where
         Self: Sized,
@@ -42,37 +42,38 @@ pub trait BulkPacker: Packer {
         None
     }
 
-    /// Builds a request of some events of another, by their positions in it, ascending. Runs on a
-    /// blocking thread.
+    /// Builds a request of some events of another request, by their ascending positions in it. Runs
+    /// on a blocking thread.
     fn select(&mut self, request: &Request, positions: &[u32]) -> Request;
 
-    /// Returns an event of a request, by its position. Called only if a component reads what is
-    /// refused. Runs on a blocking thread.
+    /// Returns an event of a request by its position. Called only if a component reads refused
+    /// events. Runs on a blocking thread.
     fn record_at(&mut self, request: &Request, position: u32) -> Record;
 }
 
-/// Reads the answer to a request, and judges each event.
+/// Reads the response to a request, and judges each event.
 pub trait Answer: BodyReader {
-    /// Returns the events that the endpoint did not take, ascending. Called after the body of
-    /// a response with a status of success; `is_complete` says whether all of it was read.
+    /// Returns the events that the endpoint did not take, ascending. Called after the body of a
+    /// response with a success status. `is_complete` says whether the whole body was read.
     ///
     /// # Errors
     ///
-    /// What is wrong, if this is not the whole answer to the request.
+    /// The error, if this is not a whole response to the request.
     fn judge(self: Box<Self>, is_complete: bool) -> Result<Vec<Failure>, UnusableAnswer>;
 }
 
-/// Why an answer does not count.
+/// The reason why a response does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnusableAnswer {
-    /// It is longer than the agent reads: the next attempt can hardly have a shorter one.
+    /// Whether the response is longer than the agent reads. The next attempt will hardly have a
+    /// shorter one.
     pub is_too_long: bool,
-    /// What is wrong.
+    /// Description of the error.
     pub text: String,
 }
 
 impl UnusableAnswer {
-    /// The connection ended before the answer did.
+    /// Returns the error of a connection that ended before the response did.
     pub fn ended_early() -> UnusableAnswer {
         "the response ended early".to_owned().into()
     }
@@ -87,22 +88,22 @@ impl From<String> for UnusableAnswer {
 /// An event that the endpoint did not take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Its position in the request.
+    /// Position of the event in the request.
     pub position: u32,
-    /// What happens to it.
+    /// The judgement of the event.
     pub judgement: Judgement,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What happens to an event that the endpoint did not take.
+/// The judgement of an event that the endpoint did not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// The endpoint is overloaded: the event is sent again.
+    /// The endpoint is overloaded. The event is sent again.
     Later,
-    /// An operator must change something first: the event is sent again, rarely.
+    /// An operator must first change something. The event is sent again, rarely.
     Blocked,
-    /// The endpoint will never take it.
+    /// The endpoint will never take the event.
     Refused,
 }
 
@@ -116,8 +117,7 @@ pub struct BulkLane<P> {
 }
 
 impl<P: BulkPacker> BulkLane<P> {
-    /// Creates a lane with its own packer, and at most `settings.request.concurrency` requests in
-    /// flight.
+    /// Creates a lane with a packer, and at most `settings.request.concurrency` requests in flight.
     pub fn new(settings: Arc<Settings>, packer: P, cx: LaneCx) -> BulkLane<P> {
         BulkLane {
             concurrency: Concurrency::new(settings.request.concurrency),
@@ -141,7 +141,7 @@ impl<P: BulkPacker> BulkLane<P> {
             .begin(move |packer| jobs::repair(packer, request, action, repaired, is_read));
     }
 
-    /// Hands the packer the next batch, if it is due and no other waits to be sent.
+    /// Passes the next batch to the packer, if the batch is due and no other waits to be sent.
     fn pack(&mut self, now: Instant) -> Option<Instant> {
         let batches_max = self.state.settings.request.concurrency * BATCHES_PER_REQUEST;
         let is_busy = self.state.pack_task.idle().is_none() || self.queue.has_ready(now);
@@ -160,7 +160,7 @@ impl<P: BulkPacker> BulkLane<P> {
         None
     }
 
-    /// Sends what may be sent now.
+    /// Sends requests that may be sent now.
     fn send(&mut self, now: Instant) -> Option<Instant> {
         while self.queue.has_ready(now)
             && self.state.dispatcher.in_flight() < self.concurrency.limit()
@@ -199,7 +199,7 @@ impl<P: BulkPacker> BulkLane<P> {
         DeliverError { retry_after: Some(Duration::ZERO), ..DeliverError::retry(kind, message) }
     }
 
-    /// Handles a response with a status of success: only a whole answer counts.
+    /// Handles a response with a success status. Only a whole response counts.
     fn answered(
         &mut self,
         queued: QueuedRequest,
@@ -229,8 +229,9 @@ impl<P: BulkPacker> BulkLane<P> {
         error
     }
 
-    /// Queues a request again whose answer does not count. After an answer that is too long it is
-    /// sent again rarely: the endpoint may have the events, and would only repeat itself.
+    /// Queues a request again whose response does not count. After a response that is too long, the
+    /// request is sent again rarely: the endpoint may have the events, and would only repeat the
+    /// response.
     fn unusable(
         &mut self,
         queued: QueuedRequest,
@@ -246,7 +247,7 @@ impl<P: BulkPacker> BulkLane<P> {
         self.failed(queued, sent, (kind, unusable.text), pause, now)
     }
 
-    /// Counts the failures of an answer, and adapts to it. Returns the error for the engine if
+    /// Counts the failures in a response, and adapts to them. Returns the error for the engine if
     /// events are sent again.
     fn note(
         &mut self,
@@ -284,7 +285,7 @@ impl<P: BulkPacker> BulkLane<P> {
         Ok(())
     }
 
-    /// Handles the refusal of a whole request, for its content or size.
+    /// Handles the refusal of a whole request because of its content or size.
     fn on_refusal(
         &mut self,
         queued: QueuedRequest,
@@ -303,7 +304,7 @@ impl<P: BulkPacker> BulkLane<P> {
         self.repairs.push_back(queued.repair(Action::Split(reason(response))));
     }
 
-    /// Keeps why events were refused, and logs it unless a refusal was logged recently.
+    /// Keeps the reason of a refusal, and logs it unless a refusal was logged recently.
     fn warn(&mut self, sent: Sent, text: &str, why: &str, now: Instant) {
         let is_logged = self.state.may_warn(now);
         let endpoint = &self.state.settings.targets[sent.endpoint];
@@ -319,14 +320,14 @@ impl<P: BulkPacker> BulkLane<P> {
     }
 }
 
-/// Where and when a request was sent.
+/// Endpoint and time of a request.
 #[derive(Clone, Copy)]
 struct Sent {
     endpoint: usize,
     started: Instant,
 }
 
-/// Describes what happens to events that were refused one by one.
+/// Describes the outcome of events that were refused individually.
 fn refused_text(events: u64, is_read: bool) -> String {
     let end = match is_read {
         true => "passed on to the output `rejected`",

@@ -13,13 +13,14 @@ use std::time::Duration;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 
-/// Shortest text that is masked as a secret. Bytes. Masking shorter ones would garble the response.
+/// Minimum length of a text that is masked as a secret, in bytes. Masking shorter texts would
+/// garble the response.
 const SECRET_LEN_MIN: usize = 4;
 
-/// Header with the address of a redirect, which is shown.
+/// Header with the address of a redirect, which messages show.
 const LOCATION: HeaderName = HeaderName::from_static("location");
 
-/// Header by which an endpoint recognizes a retried request.
+/// Header that lets an endpoint recognize a retried request.
 const ID_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Sends requests and tracks the health of each endpoint.
@@ -28,16 +29,16 @@ pub struct Dispatcher {
     /// Idle clients by endpoint.
     clients: Vec<Vec<Client>>,
     endpoints: Endpoints,
-    /// When each endpoint last failed.
+    /// Time when each endpoint last failed.
     failed_at: Vec<Option<Instant>>,
     rate: Rate,
-    /// The requests in flight; dropping them aborts them.
+    /// The requests in flight. Dropping them aborts them.
     in_flight: JoinSet<(Client, Attempt)>,
-    /// Measures for how long they are.
+    /// Measures the time for which requests are in flight.
     flights: Arc<Flights>,
 }
 
-/// Generates ids of requests, which stay unique across restarts.
+/// Generates request ids that are unique across restarts.
 pub struct RequestIds {
     run: u64,
     last: u64,
@@ -64,14 +65,14 @@ pub struct Attempt {
     pub endpoint: usize,
     /// When it was sent.
     pub started: Instant,
-    /// The response, or why none arrived.
+    /// The response, or the reason why none arrived.
     pub result: Result<Response, SendError>,
-    /// The reader of the response, after all of the body that arrived.
+    /// The reader of the response, after the part of the body that arrived.
     pub answer: Option<Box<dyn Answer>>,
 }
 
 impl Dispatcher {
-    /// Creates the dispatcher of a lane; lanes start with different endpoints.
+    /// Creates the dispatcher of a lane. Lanes start with different endpoints.
     pub fn new(settings: Arc<Settings>, lane: usize, flights: &Arc<Flights>) -> Dispatcher {
         let count = settings.targets.len();
         flights.register();
@@ -91,12 +92,12 @@ impl Dispatcher {
         self.in_flight.len()
     }
 
-    /// Sends a request now. `number` tells its [`Attempt`] from those of others in flight; the
+    /// Sends a request now. `number` distinguishes its [`Attempt`] from other attempts in flight.
     /// `answer` reads the whole body of the response.
     ///
     /// # Errors
     ///
-    /// When to retry, if the rate limit is reached or no endpoint is healthy.
+    /// The time to retry, if the rate limit is reached or no endpoint is healthy.
     pub fn send(
         &mut self,
         (request, id, number): (&Request, &str, u64),
@@ -136,8 +137,8 @@ impl Dispatcher {
         Outgoing { method: self.settings.method.clone(), headers, body: request.body.clone() }
     }
 
-    /// Waits until a request in flight has its response, or has failed; waits forever if none is in
-    /// flight. Cancel safe.
+    /// Waits until a request in flight has its response or has failed. Waits forever if no request
+    /// is in flight. Cancel safe.
     pub async fn response(&mut self) -> Attempt {
         match self.in_flight.join_next().await {
             Some(Ok((client, attempt))) => {
@@ -150,8 +151,8 @@ impl Dispatcher {
         }
     }
 
-    /// Returns whether an endpoint has failed since this time: what was sent to it before says
-    /// nothing new about it.
+    /// Returns whether an endpoint has failed since this time. The outcome of a request that was
+    /// sent earlier says nothing new about the endpoint.
     pub fn has_failed_since(&self, endpoint: usize, time: Instant) -> bool {
         self.failed_at[endpoint].is_some_and(|failed_at| failed_at > time)
     }
@@ -161,13 +162,13 @@ impl Dispatcher {
         self.endpoints.mark_healthy(endpoint);
     }
 
-    /// Lets failed endpoints be tried at once, unless they have asked for a pause.
+    /// Lets failed endpoints be tried at once, except endpoints that requested a pause.
     pub fn end_pauses(&mut self) {
         self.endpoints.end_pauses();
     }
 
     /// Marks an endpoint as failed for the length of `pause`. Returns the time until any endpoint
-    /// may be tried: zero if another one is healthy.
+    /// may be tried: zero if another endpoint is healthy.
     pub fn mark_failed(&mut self, endpoint: usize, pause: Pause, now: Instant) -> Duration {
         self.failed_at[endpoint] = Some(now);
         self.endpoints.mark_failed(endpoint, pause, fastrand::u32(..), now);
@@ -175,7 +176,7 @@ impl Dispatcher {
     }
 }
 
-/// Makes one attempt. Reads the secret each time, since it may have been rotated.
+/// Makes one attempt. Reads the secret each time, because it may have been rotated.
 async fn attempt(
     mut client: Client,
     mut outgoing: Outgoing,
@@ -211,8 +212,8 @@ async fn attempt(
     (client, result)
 }
 
-/// Masks the secrets of the request, and those that the process knows, in a part of a response, which
-/// is shown in the log and in `/ready`.
+/// Masks the secrets of the request, and the known secrets of the process, in a part of a response
+/// that is shown in the log and in `/ready`.
 fn masked(part: &[u8], secrets: &[String]) -> String {
     let mut text = mask_answer(&String::from_utf8_lossy(part)).into_owned();
     for secret in secrets.iter().filter(|secret| secret.len() >= SECRET_LEN_MIN) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Events of a batch, by their index in it: ascending ranges. Most sets are one range.
+/// A set of events, as ascending ranges of their indexes in the batch. Most sets are one range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventSet {
     ranges: Vec<Range<u32>>,
@@ -15,7 +15,7 @@ impl EventSet {
         EventSet { ranges }
     }
 
-    /// Adds an event behind all others.
+    /// Adds an event after all others.
     pub fn push(&mut self, event: u32) {
         match self.ranges.last_mut() {
             Some(last) if last.end == event => last.end += 1,
@@ -43,7 +43,7 @@ impl EventSet {
         self.ranges.iter().flat_map(Clone::clone)
     }
 
-    /// Splits the set behind its first `count` events.
+    /// Splits the set after its first `count` events.
     pub fn split_at(&self, count: u64) -> (EventSet, EventSet) {
         let (mut first, mut second, mut left) = (EventSet::default(), EventSet::default(), count);
         for range in &self.ranges {

@@ -2,7 +2,7 @@
 //! settles payloads oldest first.
 //!
 //! One batch is in flight while the next is packed. A request stays at the head of the queue until
-//! it is delivered or permanently refused, which preserves order.
+//! it is delivered or permanently refused, which preserves the order.
 
 use super::dispatcher::{Attempt, RequestIds};
 use super::lane_loop::{LaneState, RequestFlow, WARN_INTERVAL};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::time::Instant;
 
-/// Batches packed or being packed: one in flight and the next.
+/// Maximum number of batches that are packed or being packed: one in flight, and the next.
 const BATCHES_MAX: usize = 2;
 
 /// Sends payloads as requests, in order, and retries each until it is delivered or permanently
@@ -38,7 +38,7 @@ struct Batch {
     bytes: u64,
     /// Requests still to be sent; `None` while the batch is packed.
     requests: Option<VecDeque<QueuedRequest>>,
-    /// Set while the packer splits or converts the first request, which left the queue.
+    /// The repair of the first request, which has left the queue.
     repair: Option<Repair>,
 }
 
@@ -46,8 +46,8 @@ struct Batch {
 struct QueuedRequest {
     id: String,
     request: Request,
-    /// An attempt ended without a response from the endpoint, so the request may have been
-    /// accepted.
+    /// Whether an attempt ended without a response from the endpoint, so that the request may have
+    /// been accepted.
     in_doubt: bool,
 }
 
@@ -57,19 +57,20 @@ impl QueuedRequest {
     }
 }
 
-/// What the packer does with a request that the endpoint refused.
+/// The work of the packer on a request that the endpoint refused.
 enum Repair {
-    /// Waits for the packer.
+    /// The repair waits for the packer.
     Waiting(QueuedRequest, Cause),
-    /// Runs on the packer.
+    /// The repair runs on the packer.
     Running { id: String, events: EventSet, in_doubt: bool, cause: Cause },
 }
 
-/// Why a request is repaired.
+/// The reason for a repair.
 enum Cause {
-    /// Its content was refused: it is split. `is_read`: a component reads what is refused.
+    /// The content was refused, so the request is split. `is_read` says whether a component reads
+    /// refused events.
     Content { refusal: Refusal, is_read: bool },
-    /// Its format was refused: it is converted.
+    /// The format was refused, so the request is converted.
     Format(FormatError),
 }
 
@@ -80,7 +81,7 @@ struct FormatError {
 }
 
 impl<P: Packer> RequestLane<P> {
-    /// Creates a lane with its own packer.
+    /// Creates a lane with a packer.
     pub fn new(settings: Arc<Settings>, packer: P, cx: LaneCx) -> RequestLane<P> {
         RequestLane {
             state: LaneState::new(settings, packer, cx),
@@ -103,7 +104,7 @@ impl<P: Packer> RequestLane<P> {
         }
     }
 
-    /// Hands the packer a refused request, if it is idle.
+    /// Passes a refused request to the packer, if it is idle.
     fn repair(&mut self) {
         let Some(packer) = self.state.pack_task.idle() else { return };
         for headers in self.responses.drain(..) {
@@ -124,7 +125,7 @@ impl<P: Packer> RequestLane<P> {
         self.state.pack_task.begin(|packer| run(packer, job));
     }
 
-    /// Hands the packer the next batch, if it is due and the queue has capacity.
+    /// Passes the next batch to the packer, if the batch is due and the queue has capacity.
     fn pack(&mut self, now: Instant) -> Option<Instant> {
         let waits_for_more = self.batches.is_empty() && !self.state.batcher.is_empty();
         let stalled = self.state.stall.since(waits_for_more, now);
@@ -146,7 +147,7 @@ impl<P: Packer> RequestLane<P> {
         None
     }
 
-    /// Sends the oldest request, if none is in flight.
+    /// Sends the oldest request, if no request is in flight.
     fn send(&mut self, now: Instant) -> Option<Instant> {
         let batch = self.batches.front().filter(|batch| batch.repair.is_none())?;
         let queued = batch.requests.as_ref()?.front()?;
@@ -178,8 +179,8 @@ impl<P: Packer> RequestLane<P> {
         queued.for_each(|queued| requests.push_front(queued));
     }
 
-    /// Ends a refused request that cannot be split: passes its event on if a component reads it, else
-    /// drops it.
+    /// Ends a refused request that cannot be split. Passes its event on if a component reads
+    /// refused events, otherwise drops it.
     fn refuse(&mut self, record: Record) {
         let Some(batch) = self.batches.front_mut() else { return };
         let Some(Repair::Running { events, cause, .. }) = batch.repair.take() else { return };
@@ -197,7 +198,8 @@ impl<P: Packer> RequestLane<P> {
         self.state.refused.extend(events.iter().filter_map(refused));
     }
 
-    /// Replaces a request with its converted form. Without one, the original is retried slowly.
+    /// Replaces a request with its converted form. If there is none, the original is retried
+    /// slowly.
     fn converted(
         &mut self,
         request: Request,

@@ -38,25 +38,25 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Metadata of a payload, which an encoder stores in `Payload::routing` for a [`RequestLane`].
-/// Without it, a payload is sent when its batch is due and the packer gets only its bytes.
+/// Metadata of a payload, which an encoder stores in `Payload::routing` for a [`RequestLane`]. A
+/// payload without metadata is sent when its batch is due, and the packer gets only its bytes.
 #[derive(Clone, Default)]
 pub struct PayloadMetadata {
-    /// How long the payload is held back: see [`Jitter`].
+    /// The hold of the payload, see [`Jitter`].
     pub hold: Option<Hold>,
     /// Encoder-specific data about the parts, for the packer.
     pub routing: Option<Arc<dyn Routing>>,
 }
 
 impl PayloadMetadata {
-    /// Creates the metadata of a payload that was written to disk: it is late already, so it is
-    /// not held back.
+    /// Creates the metadata of a payload that was written to disk. Such a payload is already late,
+    /// so it has no hold.
     pub fn recreated(routing: impl Routing) -> Arc<dyn Routing> {
         Arc::new(PayloadMetadata { hold: None, routing: Some(Arc::new(routing)) })
     }
 }
 
-/// Only the data for the packer: the rest says when to send.
+/// Writes only the data for the packer, because the hold only says when to send the payload.
 impl Routing for PayloadMetadata {
     fn write(&self, out: &mut Vec<u8>) {
         self.routing.iter().for_each(|routing| routing.write(out));
@@ -68,13 +68,13 @@ impl Routing for PayloadMetadata {
 pub struct EncodedPayload {
     /// The encoded bytes: views, not copies.
     pub parts: Vec<Bytes>,
-    /// Events in it.
+    /// Number of events.
     pub events: u64,
-    /// Bytes in all parts.
+    /// Number of bytes in all parts.
     pub bytes: u64,
     /// Encoder-specific data about the parts, for the packer.
     pub routing: Option<Arc<dyn Routing>>,
-    /// Units of the payload that went with an earlier batch; `routing` still describes them.
+    /// Number of units that were sent with an earlier batch. `routing` still describes them.
     pub units_before: usize,
     /// Whether another piece of the payload follows in a later batch.
     pub continues: bool,
@@ -83,33 +83,33 @@ pub struct EncodedPayload {
 /// The remaining capacity of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Bytes before compression.
+    /// Number of bytes before compression.
     pub bytes: u64,
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// The batch is empty: its first unit is accepted whatever its size.
+    /// Whether the batch is empty. Its first unit is accepted whatever its size.
     pub is_empty: bool,
 }
 
-/// A request that can be sent, and resent until it succeeds.
+/// A request that can be sent, and sent again until it succeeds.
 pub struct Request {
-    /// The body, in order; several parts are not joined before they are sent.
+    /// The body, in order. Several parts are not joined before they are sent.
     pub body: Vec<Bytes>,
     /// Headers of this request in addition to those of the sink: lower-case names, and values.
     pub headers: Vec<(&'static str, String)>,
-    /// Its events, by their index in the batch. A request without events is a probe: any rejection
-    /// ends it.
+    /// Events of the request, by their index in the batch. A request without events is a probe,
+    /// which any rejection ends.
     pub events: EventSet,
-    /// The packer's record of what the request was made from, for [`Packer::split`].
+    /// Data that the packer keeps about the origin of the request, for [`Packer::split`].
     pub origin: Box<dyn Any + Send>,
 }
 
-/// A refused event as it was encoded.
+/// A refused event in its encoded form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The bytes, without a line end; empty if they are unknown.
     pub bytes: Bytes,
-    /// Whether they are a JSON object.
+    /// Whether the bytes are a JSON object.
     pub is_json: bool,
 }
 
@@ -120,27 +120,27 @@ impl Record {
     }
 }
 
-/// An endpoint's refusal of a request for its content (400, 413, 422).
+/// An endpoint's refusal of a request because of its content (400, 413, 422).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why: the status and the beginning of the body.
+    /// The reason: the status and the beginning of the body.
     pub reason: String,
-    /// The response says that the endpoint already has the events.
+    /// Whether the response says that the endpoint already has the events.
     pub is_duplicate: bool,
 }
 
 /// An event that a packer refused.
 pub struct PackRefusal {
-    /// Its index in the batch.
+    /// Index of the event in the batch.
     pub event: u32,
-    /// Why.
+    /// Reason of the refusal.
     pub reason: Cow<'static, str>,
     /// The event as it was encoded.
     pub record: Record,
 }
 
-/// Packs payloads into requests. It may keep state: a lane has one packer, which sees each payload
-/// once, in order, however often its request is sent.
+/// Packs payloads into requests. It may keep state: a lane has one packer, which gets each payload
+/// once and in order, however often a request is sent.
 pub trait Packer: Send + 'static {
     /// Packs the payloads into requests, both in order. Events that are in no request are refused:
     /// the packer either drops them and counts them with a reason, or returns them with
@@ -148,8 +148,8 @@ pub trait Packer: Send + 'static {
     fn pack(&mut self, payloads: Vec<EncodedPayload>) -> Vec<Request>;
 
     /// Cuts a payload in two between two events, so that the first piece fills a batch with this
-    /// `capacity`. `None` if it cannot be cut or nothing of it fits: the whole payload then waits
-    /// for the next batch.
+    /// `capacity`. Returns `None` if the payload cannot be cut or no event fits; the whole payload
+    /// then waits for the next batch.
     fn cut(
         _payload: &EncodedPayload,
         _capacity: Capacity,
@@ -160,32 +160,32 @@ pub trait Packer: Send + 'static {
         None
     }
 
-    /// Handles the refusal of a request with events by a [`RequestLane`]'s endpoint. Returns whether
-    /// the request is to be split; otherwise the packer refuses all of its events as in
+    /// Handles the refusal of a request with events by a [`RequestLane`]'s endpoint. Returns
+    /// whether the request must be split; otherwise the packer refuses all of its events as in
     /// [`Packer::pack`]. Runs on a blocking thread.
     fn on_refusal(&mut self, _request: &Request, _refusal: &Refusal) -> bool {
         true
     }
 
-    /// Splits a request that the endpoint refused for its content (400, 413, 422) into smaller ones
-    /// that together carry the same events, in order. `None` for a single event, which is then
-    /// refused. Events that are in none of them are refused as in [`Packer::pack`]. Runs on a
-    /// blocking thread.
+    /// Splits a request that the endpoint refused because of its content (400, 413, 422) into
+    /// smaller requests that together carry the same events, in order. Returns `None` for a single
+    /// event, which is then refused. Events that are in no smaller request are refused as in
+    /// [`Packer::pack`]. Runs on a blocking thread.
     fn split(&mut self, request: Request) -> Option<Vec<Request>>;
 
-    /// Returns the event of a request with a single event. Called only if a component reads what is
-    /// refused. Runs on a blocking thread.
+    /// Returns the event of a request with a single event. Called only if a component reads refused
+    /// events. Runs on a blocking thread.
     fn record(&mut self, request: &Request) -> Record;
 
-    /// Returns the events that the packer has refused since the last call, and not counted as
-    /// dropped because a component reads them. Runs on a blocking thread.
+    /// Returns the events that the packer has refused since the last call. They are not counted as
+    /// dropped, because a component reads them. Runs on a blocking thread.
     fn take_refused(&mut self) -> Vec<PackRefusal> {
         Vec::new()
     }
 
     /// Returns whether the `body` of a refusal means that the endpoint already has the request's
-    /// events. Called only if the response to an earlier attempt was lost, so that attempt may have
-    /// been accepted. A single event then counts as delivered.
+    /// events. Called only if the response to an earlier attempt was lost, because this attempt may
+    /// have been accepted. A single event then counts as delivered.
     fn is_duplicate(_body: &[u8]) -> bool
     where
         Self: Sized,
@@ -193,13 +193,13 @@ pub trait Packer: Send + 'static {
         false
     }
 
-    /// Converts a request to another format after the endpoint rejected its format (415). `None` if
-    /// there is no other format: that is a configuration error, and the request is retried later.
-    /// Runs on a blocking thread.
+    /// Converts a request to another format after the endpoint rejected its format (415). Returns
+    /// `None` if there is no other format; the request is then retried later, because this is a
+    /// configuration error. Runs on a blocking thread.
     fn convert(&mut self, _request: &Request) -> Option<Request> {
         None
     }
 
-    /// Handles a successful response; `header` looks up its headers by lower-case name.
+    /// Handles a successful response. `header` looks up its headers by lower-case name.
     fn on_success(&mut self, _header: &dyn Fn(&str) -> Option<String>) {}
 }

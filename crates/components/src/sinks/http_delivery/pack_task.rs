@@ -9,7 +9,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 pub enum Job {
     /// Packs payloads into requests.
     Pack(Vec<EncodedPayload>),
-    /// Splits a refused request. `true`: if it has a single event, returns its record.
+    /// Splits a refused request. If the flag is true and the request has a single event, returns
+    /// its record.
     Split(Request, Refusal, bool),
     /// Converts a request to another format.
     Convert(Request),
@@ -21,9 +22,9 @@ pub enum JobResult {
     Packed(Vec<Request>, Vec<PackRefusal>),
     /// The smaller requests, and the events that the packer refused.
     Split(Vec<Request>, Vec<PackRefusal>),
-    /// The request cannot be split: its event, empty unless asked for.
+    /// The request cannot be split. The record of its event is empty unless it was requested.
     Single(Record),
-    /// The request, and whether it was converted: `false` if there is no other format.
+    /// The request, and whether it was converted; `false` if there is no other format.
     Converted(Request, bool),
 }
 
@@ -39,12 +40,12 @@ impl<P: Packer, R: Send + 'static> PackTask<P, R> {
         PackTask { packer: Some(packer), work: None }
     }
 
-    /// The packer, if it is idle.
+    /// Returns the packer, if it is idle.
     pub fn idle(&mut self) -> Option<&mut P> {
         self.packer.as_mut()
     }
 
-    /// Starts a job; does nothing unless the packer is idle.
+    /// Starts a job. Does nothing unless the packer is idle.
     pub fn begin(&mut self, job: impl FnOnce(&mut P) -> R + Send + 'static) {
         let Some(mut packer) = self.packer.take() else { return };
         self.work = Some(spawn_blocking(move || {

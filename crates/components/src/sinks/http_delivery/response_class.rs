@@ -1,11 +1,11 @@
-//! Classifies responses: what a status means for the events of a request.
+//! Classifies responses by the meaning of their status for the events of a request.
 
 use crate::util::excerpt::excerpt;
 use millstream_transport::http::Response;
 use millstream_transport::{Pause, retry_after};
 use std::time::SystemTime;
 
-/// Longest excerpt of a response body in a message. Characters.
+/// Maximum number of characters of a response body in a message.
 const SHOWN: usize = 200;
 
 /// The class of a response.
@@ -13,13 +13,13 @@ const SHOWN: usize = 200;
 pub enum ResponseClass {
     /// The endpoint accepted the events.
     Delivered,
-    /// Retry later: after the endpoint's `Retry-After`, or after the backoff.
+    /// Retry later: after the time in `Retry-After`, or after the backoff.
     Later(Pause),
-    /// Retries fail until an operator changes the agent or the endpoint: retry slowly.
+    /// Retry slowly: retries fail until an operator changes the agent or the endpoint.
     Misconfigured,
     /// The endpoint refused these events.
     Refused {
-        /// Their total size caused the refusal.
+        /// Whether the total size of the events caused the refusal.
         too_large: bool,
     },
     /// The endpoint does not support this request format.
@@ -33,7 +33,7 @@ pub fn response_class(response: &Response, now: SystemTime) -> ResponseClass {
         400 | 422 => ResponseClass::Refused { too_large: false },
         413 => ResponseClass::Refused { too_large: true },
         415 => ResponseClass::UnsupportedFormat,
-        // Waiting does not implement a method or a version.
+        // A method or a version that is not implemented does not appear by waiting.
         501 | 505 => ResponseClass::Misconfigured,
         408 | 425 | 429 | 500..=599 => {
             let header = response.headers.get("retry-after").and_then(|value| value.to_str().ok());
@@ -44,7 +44,7 @@ pub fn response_class(response: &Response, now: SystemTime) -> ResponseClass {
     }
 }
 
-/// Label of the error counter for a status.
+/// Returns the label of the error counter for a status.
 pub fn kind(status: u16) -> &'static str {
     match status {
         300..=399 => "redirect",
@@ -82,8 +82,8 @@ fn with_excerpt(text: String, response: &Response) -> String {
     if excerpt.is_empty() { text } else { format!("{text}: {excerpt}") }
 }
 
-/// Describes what happens to a refused request with this many events; `is_read` says whether
-/// a component reads what is refused.
+/// Describes the outcome of a refused request with this many events. `is_read` says whether a
+/// component reads refused events.
 pub fn refusal(events: u64, is_read: bool) -> String {
     let end = match is_read {
         true => "passed on to the output `rejected`",

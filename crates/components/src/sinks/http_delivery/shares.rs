@@ -1,4 +1,4 @@
-//! Which payload each event of a batch belongs to.
+//! The assignment of a batch's events to payloads.
 
 use super::{EncodedPayload, EventSet, Record};
 use millstream_model::{Outcome, Refused, Settled};
@@ -8,12 +8,12 @@ use std::ops::Range;
 pub struct Share {
     /// Number of the payload, counted from 0 since the lane was opened.
     payload: u64,
-    /// Its events that went with earlier batches.
+    /// Number of the payload's events that were sent with earlier batches.
     events_before: u32,
-    /// Its events, by their index in the batch.
+    /// Events of the share, by their index in the batch.
     events: Range<u32>,
     delivered: u64,
-    /// Another piece of the payload follows in a later batch, which settles it.
+    /// Whether another piece of the payload follows in a later batch, which settles the payload.
     pub continues: bool,
 }
 
@@ -28,7 +28,7 @@ impl Share {
 pub struct Shares(Vec<Share>);
 
 impl Shares {
-    /// Notes that the endpoint has these events.
+    /// Records that the endpoint has these events.
     pub fn deliver(&mut self, events: &EventSet) {
         for range in events.ranges() {
             let first = self.0.partition_point(|share| share.events.end <= range.start);
@@ -41,7 +41,7 @@ impl Shares {
         }
     }
 
-    /// Returns an event of the batch as the engine takes it.
+    /// Returns an event of the batch in the form that the engine expects.
     pub fn refused(&self, event: u32, reason: String, record: Record) -> Option<Refused> {
         let of = self.0.partition_point(|share| share.events.end <= event);
         let share = self.0.get(of)?;
@@ -60,12 +60,12 @@ impl IntoIterator for Shares {
     }
 }
 
-/// Numbers payloads in the order in which they are packed, which is that of their delivery.
+/// Numbers payloads in the order in which they are packed, which is also the order of delivery.
 #[derive(Default)]
 pub struct Numbering {
     /// Number of the next payload.
     payload: u64,
-    /// Events of it that are packed.
+    /// Number of events of this payload that are already packed.
     events_before: u32,
 }
 
@@ -100,7 +100,7 @@ pub struct Settlement {
 }
 
 impl Settlement {
-    /// Ends the oldest batch: appends the outcomes of the payloads that end with it.
+    /// Ends the oldest batch, and appends the outcomes of the payloads that end with it.
     pub fn end(&mut self, shares: Shares, done: &mut Vec<Settled>) {
         for share in shares {
             self.refused_before += share.missing();
@@ -118,7 +118,8 @@ impl Settlement {
 mod tests {
     use super::*;
 
-    /// Creates payload pieces from their numbers of events; a negative one continues.
+    /// Creates payload pieces from their numbers of events. A negative number means that the
+    /// payload continues.
     fn pieces(events: &[i64]) -> Vec<EncodedPayload> {
         let piece = |events: &i64| EncodedPayload {
             parts: Vec::new(),

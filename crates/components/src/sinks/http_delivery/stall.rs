@@ -1,23 +1,23 @@
-//! Tells that a lane waits for events while what feeds it waits for the lane.
+//! Detects that a lane waits for events while the engine waits for the lane.
 
 use millstream_model::Backpressure;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Since when a lane has waited for events under backpressure, although it could send some.
+/// Time since when a lane has waited for events under backpressure, although it could send some.
 pub struct Stall {
     backpressure: Arc<Backpressure>,
     since: Option<Instant>,
 }
 
 impl Stall {
-    /// Creates the state of a lane that has nothing to deliver.
+    /// Creates the state of a lane that has no events to deliver.
     pub fn new(backpressure: Arc<Backpressure>) -> Stall {
         Stall { backpressure, since: None }
     }
 
-    /// Returns since when nothing more comes for a lane before it delivers something. It
-    /// `waits_for_more` if it could send the events that it has, and they are due later.
+    /// Returns since when a lane gets no more events before it delivers some. `waits_for_more` says
+    /// whether the lane could send the events that it has, although they are due later.
     pub fn since(&mut self, waits_for_more: bool, now: Instant) -> Option<Instant> {
         let is_stalled = waits_for_more && self.backpressure.watch();
         self.since = is_stalled.then(|| self.since.unwrap_or(now));

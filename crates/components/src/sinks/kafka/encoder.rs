@@ -13,46 +13,47 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
-/// Topic names cached by an encoder.
+/// Maximum number of topic names that an encoder caches.
 const TOPICS_KEPT: usize = 1024;
 
-/// Memory of a header in addition to its strings: two allocations and their pointers. Bytes.
+/// Memory of a header in addition to its strings, in bytes: two allocations and their pointers.
 const HEADER_BYTES: usize = 72;
 
-/// Encodes for Kafka.
+/// Encodes batches as shipments.
 pub struct KafkaEncoder {
     config: Arc<KafkaConfig>,
-    /// For codec `json`.
+    /// Encoder for codec `json`.
     json: Box<dyn Encoder>,
-    /// For codec `msgpack`.
+    /// Encoder for codec `msgpack`.
     blocks: Option<MetricBlocks>,
     topics: HashMap<Vec<u8>, Arc<str>>,
     headers: Vec<(CString, Template)>,
     /// Name of the header with the id of each record.
     id_header: Option<Arc<CStr>>,
     newlines: Vec<u32>,
-    /// Events for which a template had a missing field.
+    /// Number of events for which a template had a missing field.
     missing_fields: u64,
 }
 
 /// A shipment, with its share of the memory grant for keys, headers and record positions, which may
-/// exceed the text.
+/// take more memory than the text.
 pub struct EncodedShipment {
-    /// What is sent.
+    /// The shipment.
     pub shipment: Arc<Shipment>,
-    /// How its events are encoded.
+    /// Codec of the events.
     pub codec: Codec,
     _paid: Option<Permit>,
 }
 
 impl EncodedShipment {
-    /// Creates the shipment of a payload that was on disk, which is paid for with the payload.
+    /// Creates the shipment of a payload that was on disk. The memory is included in the permit of
+    /// the payload.
     pub fn recreated(shipment: Shipment, codec: Codec) -> EncodedShipment {
         EncodedShipment { shipment: Arc::new(shipment), codec, _paid: None }
     }
 }
 
-/// Returns the memory of a run in addition to the text of its records. Bytes.
+/// Returns the memory of a run in addition to the text of its records, in bytes.
 fn memory(run: &Run) -> u64 {
     let key = match &run.key {
         Key::None => 0,
@@ -151,7 +152,7 @@ impl KafkaEncoder {
         }
     }
 
-    /// Returns whether two rows certainly have the same address.
+    /// Returns whether two rows are known to have the same address.
     fn has_same_address(&self, batch: &Batch, one: usize, other: usize) -> bool {
         self.config.topic.0.is_same(batch, one, other)
             && self.headers.iter().all(|(_, value)| value.is_same(batch, one, other))
@@ -322,13 +323,13 @@ impl KafkaEncoder {
             done += rows.len();
         }
         parts.into_iter().for_each(|part| payload.push(part));
-        // Counts what is sent, not the block around it.
+        // Count the bytes that are sent, not the whole read block.
         payload.bytes = records.iter().map(|record| u64::from(record.len) + 1).sum();
         Ok(runs)
     }
 }
 
-/// Refers to lines in the read block, unless that would pin a mostly empty block.
+/// Refers to lines in the read block, unless this would pin a mostly empty block.
 fn text(batch: &Batch, cx: &mut EncodeCx<'_>) -> (Vec<Bytes>, Vec<Record>) {
     let rows = batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end);
     let used = batch.text_bytes() as usize + batch.events();
@@ -342,7 +343,7 @@ fn text(batch: &Batch, cx: &mut EncodeCx<'_>) -> (Vec<Bytes>, Vec<Record>) {
     let record = |row: usize| {
         let start = buffer.len() as u32;
         buffer.extend_from_slice(batch.text(row));
-        // Gives empty lines distinct positions.
+        // This gives empty lines distinct positions.
         buffer.push(b'\n');
         Record { start, len: batch.text_len(row) as u32 }
     };

@@ -1,4 +1,4 @@
-//! Classification of failed records: refuse, or wait and retry.
+//! Classification of failed records: refused, or retried later.
 
 use crate::util::kafka::error_type;
 pub use crate::util::kafka::error_type::is_about_topic;
@@ -6,7 +6,7 @@ use millstream_kafka::ErrorCode;
 use millstream_model::DeliverError;
 use std::time::Duration;
 
-/// Delay before a retry. The library has its own backoff for reconnects.
+/// Delay before a retry. The library has a separate backoff for reconnects.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Returns whether a broker refused the content of the record, so that a retry cannot succeed.
@@ -32,7 +32,7 @@ pub fn reason(code: ErrorCode) -> &'static str {
     }
 }
 
-/// Returns whether the record failed only because of another one, which has the cause.
+/// Returns whether the record failed only because another one did.
 pub fn is_consequence(code: ErrorCode) -> bool {
     use ErrorCode::{Fatal, GaplessGuarantee, OutOfOrderSequenceNumber, PurgeInflight, PurgeQueue};
     matches!(code, Fatal | GaplessGuarantee | OutOfOrderSequenceNumber | PurgeInflight | PurgeQueue)

@@ -1,4 +1,5 @@
-//! The lane: hands shipments to the client, processes their delivery reports, and retries failures.
+//! The lane: passes shipments to the client, processes their delivery reports, and retries
+//! failures.
 
 use super::config::{KafkaConfig, Partitioner};
 use super::encoder::EncodedShipment;
@@ -25,7 +26,8 @@ const METADATA_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time without delivery reports after which an error is reported.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// Time for the reports of a client that a record has stopped; also the interval of that check.
+/// Time to wait for the reports of a client that a record has stopped, and the interval of this
+/// check.
 const STOPPED_WAIT: Duration = Duration::from_millis(500);
 
 /// Interval at which the number of a topic's partitions is refreshed.
@@ -58,25 +60,25 @@ impl Receipts {
 /// A shipment that is not settled.
 struct Pending {
     shipment: Arc<Shipment>,
-    /// How its events are encoded.
+    /// Codec of the events.
     codec: Codec,
-    /// Holds the shipment's share of the memory grant.
+    /// Keeps the shipment's share of the memory grant.
     _routing: Option<Arc<dyn Routing>>,
     state: State,
-    /// Records of a refused batch, to be sent one by one before everything else.
+    /// Records of a refused batch, to be sent individually before all other records.
     suspects: Vec<RecordId>,
-    /// Records that wait behind the suspects.
+    /// Records that wait until the suspects are sent.
     rest: Vec<RecordId>,
     refused: u64,
-    /// When it was handed to the client.
+    /// Time when the shipment was passed to the client.
     sent: Instant,
 }
 
 #[derive(PartialEq)]
 enum State {
-    /// To be sent: all of its records, or only these.
+    /// The shipment waits to be sent: all of its records, or only these.
     Waiting(Option<Vec<RecordId>>),
-    /// Handed to the client.
+    /// The shipment was passed to the client.
     InFlight,
     /// Every record was delivered or refused.
     Done,
@@ -88,33 +90,33 @@ struct Cause {
     topic: Arc<str>,
 }
 
-/// The lane.
+/// The state of the lane.
 pub struct KafkaLane {
     config: Arc<KafkaConfig>,
     counters: Arc<Counters>,
-    /// Says whether a component reads what is refused.
+    /// The feed of refused events; it tells whether a component reads them.
     feed: Arc<Feed>,
     client: Option<Arc<Producer>>,
     receipts: Arc<Receipts>,
-    /// Partitions of each topic, and when they were fetched.
+    /// Number of partitions of each topic, and when it was fetched.
     topics: HashMap<Arc<str>, (i32, Instant)>,
     /// Unsettled shipments, oldest first.
     pending: VecDeque<Pending>,
-    /// Number of the oldest.
+    /// Number of the oldest unsettled shipment.
     first: u64,
     /// Refused events that the engine has not taken yet.
     refused: Vec<Refused>,
     records_in_flight: usize,
     linger: Duration,
     batching: Batching,
-    /// When `batching` last changed.
+    /// Time when `batching` last changed.
     batching_changed: Instant,
     cause: Option<Cause>,
     /// Time of the last successful report, or of the first send since.
     last_progress: Instant,
-    /// The library's last error since then.
+    /// The last error of the library since `last_progress`.
     last_error: Option<(ErrorCode, String)>,
-    /// When the client was found stopped by a record that cannot be delivered.
+    /// Time when the lane noticed that a record that cannot be delivered had stopped the client.
     stopped_at: Option<Instant>,
     round: i32,
     warned_at: Option<Instant>,
@@ -160,7 +162,7 @@ impl KafkaLane {
         Ok(self.client.insert(client).clone())
     }
 
-    /// Closes the client on the blocking pool, since that may block.
+    /// Closes the client on the blocking pool, because closing may block.
     fn close_client(&mut self) {
         self.stopped_at = None;
         if let Some(client) = self.client.take() {
@@ -199,13 +201,13 @@ impl KafkaLane {
         }
     }
 
-    /// Returns whether the failure is attributable to this record alone, not to its batch.
+    /// Returns whether the failure is caused by this record, not by its batch.
     fn is_refused(&self, failure: &Failure) -> bool {
         errors::is_about_record(failure.code)
             && (failure.rejected_by_client || self.batching.one_by_one)
     }
 
-    /// Logs a refused record of a payload, and passes it on or counts it; returns its number of
+    /// Logs a refused record of a payload, and passes it on or counts it. Returns its number of
     /// events.
     fn refuse(&mut self, sent: SentShipment<'_>, failure: &Failure) -> u64 {
         let reason = errors::reason(failure.code);
@@ -230,8 +232,9 @@ impl KafkaLane {
         self.pass_on(sent, &[failure.record], (reason, &text))
     }
 
-    /// Passes the events of refused records on if a component reads them, else counts them as dropped;
-    /// returns their number. The reason is a label of the counter, and a text.
+    /// Passes on the events of refused records if a component reads refused events, otherwise
+    /// counts them as dropped. Returns their number. The reason is a label of the counter, and a
+    /// text.
     fn pass_on(
         &mut self,
         sent: SentShipment<'_>,
@@ -250,7 +253,7 @@ impl KafkaLane {
         events
     }
 
-    /// Records the cause of a failure. Failures that are only consequences never replace it.
+    /// Records the cause of a failure. Failures that are only consequences never replace the cause.
     fn record_cause(&mut self, shipment: &Shipment, failure: &Failure) {
         let known = self.cause.as_ref().is_some_and(|cause| !errors::is_consequence(cause.code));
         if !known {
@@ -259,10 +262,11 @@ impl KafkaLane {
         }
     }
 
-    /// Returns whether another payload may be handed over. With idempotence, librdkafka (2.12)
-    /// sends up to five requests to a partition, then none until all are answered. From the moment
-    /// that another one is due by `linger.ms` until it may be sent, its thread spins. So payloads
-    /// that would wait for a slow response longer than the library lingers wait here instead.
+    /// Returns whether another payload may be passed to the client. With idempotence, librdkafka
+    /// (2.12) sends up to five requests to a partition, then no more until all are answered. Its
+    /// thread spins from the moment when another request is due by `linger.ms` until it may be
+    /// sent. Payloads that would wait for a slow response longer than the library lingers therefore
+    /// wait here instead.
     fn has_capacity(&self) -> bool {
         let in_flight = |pending: &&Pending| pending.state == State::InFlight;
         let Some(oldest) = self.pending.iter().find(in_flight) else { return true };
@@ -275,8 +279,8 @@ impl KafkaLane {
         self.pending.iter().any(|pending| pending.state == State::InFlight)
     }
 
-    /// Recovers from a failure: takes back everything in flight, adapts, and resends it in order.
-    /// Returns at once if there was none.
+    /// Recovers from a failure: takes back all records in flight, adapts, and resends them in
+    /// order. Returns at once if there was no failure.
     async fn recover(&mut self) -> Result<(), DeliverError> {
         self.process_receipts();
         if self.cause.is_some() {
@@ -301,8 +305,8 @@ impl KafkaLane {
         Ok(())
     }
 
-    /// With nothing in flight: returns to batches once the suspects are sent, and to larger batches
-    /// after a while without a refusal.
+    /// Returns to batches after the suspects are sent, and to larger batches after some time
+    /// without a refusal. Does nothing while records are in flight.
     fn ramp_up(&mut self) {
         let suspects = self.pending.iter().any(|pending| !pending.suspects.is_empty());
         let batching = match self.batching.one_by_one {
@@ -321,7 +325,7 @@ impl KafkaLane {
         }
     }
 
-    /// Purges the client and waits until nothing is in flight.
+    /// Purges the client, and waits until no record is in flight.
     async fn purge(&mut self) {
         while self.has_in_flight() {
             if let Some(client) = &self.client {
@@ -332,7 +336,7 @@ impl KafkaLane {
         }
     }
 
-    /// Prepares for the next attempt; the engine logs an error and waits.
+    /// Prepares for the next attempt. The engine logs the returned error and waits.
     fn adapt(&mut self, cause: Cause) -> Result<(), DeliverError> {
         if errors::is_about_record(cause.code) {
             let (topic, bytes) = (&cause.topic, self.batching.batch_bytes);
@@ -444,8 +448,8 @@ impl KafkaLane {
         Ok(())
     }
 
-    /// Returns whether a record stopped the client a while ago. Such a client (librdkafka 2.12)
-    /// sometimes keeps the records behind that one without reporting them.
+    /// Returns whether a record stopped the client some time ago. Such a client (librdkafka 2.12)
+    /// sometimes keeps the records after this one without reporting them.
     fn look_for_stop(&mut self) -> bool {
         if let Some(last_error) = self.client.as_ref().and_then(|client| client.take_last_error()) {
             if errors::is_consequence(last_error.0) {
@@ -456,16 +460,17 @@ impl KafkaLane {
         self.stopped_at.is_some_and(|at| at.elapsed() >= STOPPED_WAIT)
     }
 
-    /// Keeps an error of the library. That all brokers are down replaces no other: librdkafka
-    /// reports why a broker is down once in 30 seconds, and that all are each time.
+    /// Keeps an error of the library. The error that all brokers are down replaces no other error:
+    /// librdkafka reports the reason why a broker is down once in 30 seconds, but reports each time
+    /// that all are down.
     fn note_last_error(&mut self, error: (ErrorCode, String)) {
         if error.0 != ErrorCode::AllBrokersDown || self.last_error.is_none() {
             self.last_error = Some(error);
         }
     }
 
-    /// Fails if the topic of the oldest record in flight does not exist: librdkafka waits for it
-    /// without a report.
+    /// Fails if the topic of the oldest record in flight does not exist, because librdkafka waits
+    /// for the topic without a report.
     async fn ask_for_topic(&mut self) -> Result<(), DeliverError> {
         let oldest = self.pending.iter().find(|pending| pending.state == State::InFlight);
         let topic = oldest.and_then(|pending| Some(pending.shipment.runs.first()?.topic.clone()));
@@ -475,7 +480,7 @@ impl KafkaLane {
         }
     }
 
-    /// Waits for delivery reports. Fails if there were none for a long time.
+    /// Waits for delivery reports. Fails if there was no report for a long time.
     async fn wait_for_reports(&mut self) -> Result<(), DeliverError> {
         if self.look_for_stop() {
             self.purge().await;
@@ -500,7 +505,7 @@ impl KafkaLane {
     }
 }
 
-/// Takes the records of topics beyond the limit out of those to be sent, and returns them.
+/// Removes the records of topics beyond the limit from the records to be sent, and returns them.
 fn take_unknown_topics(
     only: &mut Option<Vec<RecordId>>,
     shipment: &Shipment,
@@ -580,7 +585,7 @@ impl Lane for KafkaLane {
                 refused: 0,
                 sent: Instant::now(),
             });
-            // If the client rejects it now, the next `recover` sends it.
+            // If the client rejects the shipment now, the next `recover` sends it.
             let _ = self.send_waiting();
             Ok(Delivery::Sent)
         })
@@ -591,7 +596,7 @@ impl Lane for KafkaLane {
         std::mem::take(&mut self.refused)
     }
 
-    // Processes no reports: what they refuse has to be returned first.
+    // Process no reports here: events that they refuse must be returned first.
     fn settled(&mut self) -> Vec<Settled> {
         let throttled = self.client.as_ref().map_or(Duration::ZERO, |of| of.take_throttled());
         if !throttled.is_zero() {

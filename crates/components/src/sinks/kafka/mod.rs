@@ -1,12 +1,12 @@
 //! Sink `kafka`: sends events to Kafka, idempotently and in order.
 //!
-//! Workers encode; the lane passes pointers to the records to the library, and keeps the buffers
+//! Workers encode. The lane passes pointers to the records to the library, and keeps the buffers
 //! until every record has its delivery report. Many payloads are in flight at once; they are
 //! settled oldest first.
 //!
-//! Order: an origin's events go to one partition, without gaps. The library stops at the first
+//! Order: the events of an origin go to one partition, without gaps. The library stops at the first
 //! record that it cannot deliver (`enable.gapless.guarantee`). The lane then takes back the records
-//! after it and resends all of them in order, once that can succeed.
+//! after it, and resends all of them in order when this can succeed.
 
 mod config;
 mod encoder;
@@ -32,7 +32,7 @@ use settings::Batching;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Memory of a record in addition to its text: its position in the buffer. Bytes.
+/// Memory of a record in addition to its text, in bytes: its position in the buffer.
 const RECORD_BYTES: u64 = 8;
 
 impl Component for KafkaConfig {
@@ -72,7 +72,8 @@ impl Component for KafkaConfig {
 
 impl SinkComponent for KafkaConfig {
     fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
-        // Rejects contradictory settings now. Without addresses, nothing connects; certificate
+        // This rejects contradictory settings now. Without addresses, the client connects to
+        // nothing; certificate files need to exist only when it connects.
         // files need to exist only when it does.
         let mut settings = settings::of(self, &Batching::default());
         settings.retain(|(key, _)| !is_of_connection(key));
@@ -81,7 +82,7 @@ impl SinkComponent for KafkaConfig {
     }
 }
 
-/// Returns what is wrong with the name of the header for ids.
+/// Returns the error in the name of the header for ids, if there is one.
 fn check_id_header(config: &KafkaConfig) -> Option<OptionError> {
     let name = config.id_header.as_deref().filter(|name| !name.is_empty())?;
     let text = match config.encoding.codec {
@@ -93,7 +94,7 @@ fn check_id_header(config: &KafkaConfig) -> Option<OptionError> {
     Some(OptionError::new("/id_header", text))
 }
 
-/// The sink.
+/// The state of the sink.
 struct KafkaSink {
     config: Arc<KafkaConfig>,
 }

@@ -1,4 +1,4 @@
-//! Refused records as the engine takes them: one per event.
+//! Converts refused records to refused events, one per event, as the engine expects.
 
 use crate::codec::Codec;
 use crate::codec::metric_record;
@@ -9,16 +9,17 @@ use millstream_model::Refused;
 /// A shipment that was sent.
 #[derive(Clone, Copy)]
 pub struct SentShipment<'s> {
-    /// Number of its payload.
+    /// Number of the payload.
     pub number: u64,
-    /// What was sent.
+    /// The shipment.
     pub shipment: &'s Shipment,
-    /// How its events are encoded: not by today's configuration if it was on disk.
+    /// Codec of the events. It may differ from the current configuration if the payload was on
+    /// disk.
     pub codec: Codec,
 }
 
-/// Returns the events of a record that was refused for `reason`. The metrics of a block are separate
-/// events; they are empty if the block cannot be decoded.
+/// Returns the events of a record that was refused for `reason`. The metrics of a block are
+/// separate events. They are empty if the block cannot be decoded.
 pub fn of_record(sent: SentShipment<'_>, id: RecordId, reason: &str) -> Vec<Refused> {
     let SentShipment { number: payload, shipment, codec } = sent;
     let run = &shipment.runs[id.run as usize];
@@ -41,8 +42,8 @@ fn metrics(block: &[u8], events: u64) -> Option<Vec<Bytes>> {
     (metrics.len() as u64 == events).then(|| metrics.into_iter().map(Bytes::from).collect())
 }
 
-/// Returns the index of the first event of a record in its payload: the records of a shipment are
-/// in the order of the events.
+/// Returns the index of a record's first event in its payload. The records of a shipment are in the
+/// order of the events.
 fn first_event(shipment: &Shipment, id: RecordId) -> u32 {
     let (run, before) = (&shipment.runs[id.run as usize], &shipment.runs[..id.run as usize]);
     let before: u64 = before.iter().map(|run| run.events * run.records.len() as u64).sum();

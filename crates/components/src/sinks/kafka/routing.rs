@@ -1,4 +1,4 @@
-//! The binary form of a shipment: everything but the parts that hold its records.
+//! The binary form of a shipment, without the parts that hold its records.
 
 use super::encoder::EncodedShipment;
 use crate::codec::Codec;
@@ -17,7 +17,7 @@ impl Routing for EncodedShipment {
 }
 
 impl EncodedShipment {
-    /// Reads the shipment of a payload: each record is in a part of it.
+    /// Reads the shipment of a payload. Each record must be in a part of the payload.
     pub fn read(bytes: &[u8], payload: &Payload) -> Result<EncodedShipment, RoutingError> {
         let invalid = RoutingError("it is not a list of records of the payload");
         let mut reader = Reader::new(bytes);
@@ -107,7 +107,7 @@ fn read_runs(reader: &mut Reader<'_>, parts: &[Bytes]) -> Option<Vec<Run>> {
     Some(runs)
 }
 
-/// Reads a run, which shares its topic and headers with the one before if they are equal.
+/// Reads a run. It shares its topic and headers with the previous run if they are equal.
 fn read_run(reader: &mut Reader<'_>, parts: &[Bytes], before: Option<&Run>) -> Option<Run> {
     let topic = reader.text()?;
     let same = before.filter(|before| *before.topic == *topic);
@@ -128,7 +128,8 @@ fn read_run(reader: &mut Reader<'_>, parts: &[Bytes], before: Option<&Run>) -> O
     Some(Run { topic, origin, part, key, headers, id_header, events, records })
 }
 
-/// Reads records that are within a part, each at another address: the client reports them by it.
+/// Reads records within a part. Each record must have a different address, because the client
+/// reports records by their address.
 fn read_records(reader: &mut Reader<'_>, part: &[u8]) -> Option<Vec<Record>> {
     let mut records: Vec<Record> = Vec::new();
     let mut end = 0_u32;

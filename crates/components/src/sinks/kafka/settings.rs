@@ -7,24 +7,24 @@ use millstream_model::OptionError;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Maximum records in flight, each with at least 200 bytes of the library's memory. More than one
-/// round trip to a distant broker takes; the engine bounds the bytes.
+/// Maximum number of records in flight, each with at least 200 bytes of the library's memory. It is
+/// more than a round trip to a distant broker takes; the engine limits the bytes.
 pub const RECORDS_MAX: usize = 100_000;
 
-/// librdkafka's default size of a record batch, before compression. Bytes.
+/// librdkafka's default size of a record batch before compression, in bytes.
 const BATCH_BYTES: usize = 1_000_000;
 
-/// Batch size small enough to send the records of a refused batch one by one. Bytes.
+/// Batch size in bytes that is small enough to send the records of a refused batch individually.
 const BATCH_BYTES_SMALL: usize = 16_384;
 
-/// Smallest batch. Bytes.
+/// Smallest batch size in bytes.
 const BATCH_BYTES_MIN: usize = 1_024;
 
-/// Time that a batch waits for more records. Milliseconds. The library's default of 5 costs a fifth
-/// more CPU, and lines are read in steps of 100 ms anyway.
+/// Time that a batch waits for more records, in milliseconds. The library's default of 5 costs a
+/// fifth more CPU time, and lines are read in steps of 100 ms anyway.
 const LINGER_MS: f64 = 50.0;
 
-/// Settings derived from the sink's own options.
+/// Settings that the sink derives from its options.
 const OWN: &[(&str, &str)] = &[
     ("compression.codec", "compression"),
     ("compression.type", "compression"),
@@ -44,13 +44,13 @@ const REFUSED: &[&str] = &[
     "transactional.id",
 ];
 
-/// How records are batched. Starts from the defaults, and shrinks when a broker refuses a batch for
-/// its size.
+/// How records are batched. Starts with the defaults, and shrinks when a broker refuses a batch
+/// because of its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
-    /// Bytes of a batch.
+    /// Maximum bytes of a batch.
     pub batch_bytes: usize,
-    /// Each record is its own batch.
+    /// Whether each record is sent as a separate batch.
     pub one_by_one: bool,
 }
 
@@ -61,8 +61,8 @@ impl Default for Batching {
 }
 
 impl Batching {
-    /// Returns the step after a refusal: smaller batches, then the records of small batches one by
-    /// one.
+    /// Returns the next step after a refusal: first smaller batches, then the records of small
+    /// batches individually.
     pub fn smaller(self) -> Batching {
         if self.batch_bytes > BATCH_BYTES_SMALL {
             return Batching {
@@ -73,7 +73,7 @@ impl Batching {
         Batching { batch_bytes: (self.batch_bytes / 2).max(BATCH_BYTES_MIN), one_by_one: true }
     }
 
-    /// Returns the step to larger batches.
+    /// Returns the next step to larger batches.
     pub fn larger(self) -> Batching {
         Batching { batch_bytes: (self.batch_bytes * 4).min(BATCH_BYTES), ..self }
     }
@@ -86,14 +86,14 @@ pub fn of(config: &KafkaConfig, batching: &Batching) -> Vec<(String, String)> {
     connection(&config.brokers, config.tls.as_ref(), config.sasl.as_ref(), &mut set);
     set("compression.codec", codec(config.compression).into());
     set("enable.idempotence", "true".into());
-    // Retry without limit: the lane reports errors meanwhile.
+    // Retry without limit. Meanwhile, the lane reports errors.
     set("message.timeout.ms", "0".into());
-    // The engine bounds what is in flight; the library's own limits must not apply first.
+    // The engine limits the records in flight; the library's limits must not apply first.
     set("queue.buffering.max.messages", (RECORDS_MAX * 4).to_string());
     set("queue.buffering.max.kbytes", "2097151".into());
     set("linger.ms", LINGER_MS.to_string());
     for (key, value) in &config.options {
-        // An alias: the library must not get both names.
+        // `queue.buffering.max.ms` is an alias. The library must not get both names.
         set(if key == "queue.buffering.max.ms" { "linger.ms" } else { key }, value.to_string());
     }
     finish(settings, batching)
@@ -106,12 +106,12 @@ pub fn linger(config: &KafkaConfig) -> Duration {
     Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default()
 }
 
-/// Adds the settings that depend on the batching, and on configured settings.
+/// Adds the settings that depend on the batching and on configured settings.
 fn finish(mut settings: BTreeMap<String, String>, batching: &Batching) -> Vec<(String, String)> {
     if batching.one_by_one {
         settings.insert("batch.num.messages".into(), "1".into());
     } else {
-        // A record that is refused on its own may leave a gap; one in a batch may not.
+        // A record that is refused individually may leave a gap; a record in a batch may not.
         if is_true(&settings["enable.idempotence"]) {
             settings.insert("enable.gapless.guarantee".into(), "true".into());
         }

@@ -1,4 +1,4 @@
-//! Log messages about names that become one.
+//! Log messages about different names that become the same name.
 
 use millstream_encodings::prometheus::NameConflict;
 

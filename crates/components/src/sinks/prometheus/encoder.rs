@@ -27,8 +27,8 @@ impl Encoding {
         Arc::new(Encoding { distributions, jitter })
     }
 
-    /// Names how payloads of a sink of this `kind` are encoded. The numbers of a distribution are
-    /// buckets, or these quantiles.
+    /// Returns the name of the payload format of a sink of this `kind`. The numbers of a
+    /// distribution are buckets, or these quantiles.
     pub fn payload_format(&self, kind: &str) -> String {
         match &self.distributions {
             Distributions::Summary(quantiles) => format!("{kind}/1 quantiles {quantiles:?}"),
@@ -65,7 +65,8 @@ impl Encoding {
 /// Rows of a payload, with their share of the memory grant.
 struct EncodedRows {
     rows: Rows,
-    /// That of a payload that was on disk is paid for with it.
+    /// Permit for the memory of the rows; `None` if the payload was on disk, because its permit
+    /// includes them.
     _paid: Option<Permit>,
 }
 
@@ -80,7 +81,7 @@ pub fn rows_of(routing: &Option<Arc<dyn Routing>>) -> Option<&Rows> {
     Some(&routing.as_ref()?.as_type::<EncodedRows>()?.rows)
 }
 
-/// Encodes metric events as rows; their texts are the only part of the payload.
+/// Encodes metric events as rows. Their texts are the only part of the payload.
 pub struct RowsEncoder {
     encoding: Arc<Encoding>,
     refused: NotMetrics,
@@ -140,8 +141,8 @@ mod tests {
     use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger};
     use millstream_testkit::{Rows as Lines, batch};
 
-    /// Encodes lines as gauges named by them; `-` is not a metric. Returns the payload's events
-    /// and rows, and what was dropped.
+    /// Encodes lines as gauges with these names; `-` is not a metric. Returns the numbers of
+    /// events, rows and dropped events.
     fn encode(text: &str, refused: Option<&mut Vec<(usize, &'static str)>>) -> (u64, usize, u64) {
         let (grant, ledger) = (Grant::new(1 << 20), Ledger::new());
         let mut batch =

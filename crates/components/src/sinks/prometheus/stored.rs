@@ -1,5 +1,5 @@
-//! The binary form of the rows of a payload. The keys of series are left out: the seed of their hash
-//! is a secret of the process.
+//! The binary form of the rows of a payload. It omits the keys of series, because the seed of their
+//! hash is a secret of the process.
 
 use crate::util::seed::secret_seed;
 use millstream_encodings::metric::Kind;
@@ -24,7 +24,8 @@ pub fn write(rows: &Rows, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the rows of this `text`; `None` if the bytes are not its rows, with these distributions.
+/// Reads the rows of this `text`; returns `None` if the bytes are not its rows with these
+/// distributions.
 pub fn read(bytes: &[u8], text: &[u8], distributions: &Distributions) -> Option<Rows> {
     let mut reader = Reader::new(bytes);
     let mut rows = RestoredRows::new(distributions, secret_seed(), reader.text()?, text)?;

@@ -20,10 +20,10 @@ use std::sync::atomic::Ordering;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Rows added per lock, after which a scrape may proceed.
+/// Number of rows that are added under one lock, after which a scrape may proceed.
 const ROWS_AT_ONCE: usize = 1024;
 
-/// The lane.
+/// The state of the lane.
 pub struct ExporterLane {
     listen: SocketAddr,
     auth: Option<Arc<Auth>>,
@@ -126,7 +126,7 @@ impl Lane for ExporterLane {
     }
 }
 
-/// Counts of dropped events, of those in the overflow series, and of changed labels.
+/// Numbers of dropped events, of events in the overflow series, and of changed labels.
 #[derive(Default)]
 struct Refused {
     dropped: BTreeMap<&'static str, u64>,

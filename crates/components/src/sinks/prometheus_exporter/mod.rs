@@ -1,6 +1,6 @@
 //! Sink `prometheus_exporter`: keeps the last value of every series for Prometheus to scrape.
 //!
-//! Workers encode rows; the lane adds them to the series on the blocking pool; a server on the
+//! Workers encode rows. The lane adds them to the series on the blocking pool. A server on the
 //! network thread responds to scrapes with text that the blocking pool renders in chunks.
 
 mod config;
@@ -23,9 +23,9 @@ use std::sync::atomic::AtomicUsize;
 /// The series, which the lane updates and scrapes read.
 struct Series {
     exposition: Mutex<Exposition>,
-    /// Scrapes in progress: series keep their positions until these are done. Outside the lock,
-    /// because the network thread must not wait for it. A scrape is counted before it takes the
-    /// lock for the first time.
+    /// Number of scrapes in progress. Series keep their positions until these are done. The counter
+    /// is outside of the lock, because the network thread must not wait for the lock. A scrape is
+    /// counted before it takes the lock for the first time.
     scrapes: AtomicUsize,
 }
 
@@ -39,7 +39,7 @@ impl Series {
     }
 }
 
-/// The sink.
+/// The state of the sink.
 struct PrometheusExporter {
     listen: SocketAddr,
     auth: Option<Arc<Auth>>,

@@ -28,30 +28,32 @@ use tokio::sync::Notify;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::sleep;
 
-/// Maximum connections; further ones wait to be accepted. A few scrapers keep one each.
+/// Maximum number of connections; more wait to be accepted. A few scrapers keep one connection
+/// each.
 const CONNECTIONS_MAX: usize = 32;
 /// Maximum bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Time from the start of a connection, or the end of a response, to the end of the next request's
-/// head. Longer than a scrape interval, so that a scraper keeps its connection.
+/// Maximum time from the start of a connection, or the end of a response, to the end of the next
+/// request's head. It is longer than a scrape interval, so that a scraper keeps its connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(150);
-/// Time from one request to the next, in which the response must be read. Prometheus times out
-/// after ten seconds.
+/// Maximum time from one request to the next, in which the response must be read. Prometheus times
+/// out after ten seconds.
 const RESPONSE_TIMEOUT: Duration = HEAD_TIMEOUT;
-/// How long a scraper may acknowledge none of the sent bytes, or keep its receive window closed.
+/// Maximum time for which a scraper may acknowledge no sent bytes, or keep its receive window
+/// closed.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Pause after a failed accept, which would otherwise fail again at once when file descriptors run
-/// out.
+/// Pause after a failed accept. Without it, accept would fail again at once when file descriptors
+/// run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// A response body: text in chunks, or a line.
+/// A response body: text in chunks, or a single line.
 type Body = http_body_util::combinators::BoxBody<Bytes, io::Error>;
 
 /// Serves the series.
 pub struct Server {
     series: Arc<Series>,
     auth: Option<Arc<Auth>>,
-    /// How long a connection lasts after a request starts: the response must be read within it.
+    /// Maximum lifetime of a connection after a request starts, in which the response must be read.
     response_timeout: Duration,
 }
 
@@ -120,11 +122,11 @@ impl Server {
         }
     }
 
-    /// Returns the response to a request without valid credentials.
+    /// Returns the response to a request without valid credentials; `None` if they are valid.
     async fn check(&self, headers: &HeaderMap) -> Option<Response<Body>> {
         let auth = self.auth.clone()?;
         let challenge = challenge(&auth);
-        // The secret may be in a file.
+        // Reading the secret may require reading a file.
         let expected = spawn_blocking(move || {
             let header = auth.header().map(|(name, value)| (name.to_owned(), value));
             header.map_err(|error| error.to_string())
@@ -169,7 +171,7 @@ fn challenge(auth: &Auth) -> &'static str {
         Auth::Basic { .. } => "Basic realm=\"metrics\"",
         Auth::Bearer { .. } => "Bearer realm=\"metrics\"",
         Auth::ApiKey { .. } => "ApiKey realm=\"metrics\"",
-        // There is no standard scheme for a custom header.
+        // No standard scheme exists for a custom header.
         Auth::Header { .. } => "Header realm=\"metrics\"",
     }
 }

@@ -15,9 +15,9 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-/// Series per chunk. The lane waits for a chunk, a fraction of a millisecond.
+/// Number of series per chunk. The lane waits for a chunk, which takes a fraction of a millisecond.
 const PIECE_SERIES: usize = 2048;
-/// Chunks rendered ahead of the scraper.
+/// Number of chunks that are rendered ahead of the scraper.
 const PIECES_AHEAD: usize = 2;
 
 /// A text that is being rendered.
@@ -37,7 +37,7 @@ impl Text {
         Text { series, format, encoder, place: Some(WritePosition::default()), now_ms: now_ms() }
     }
 
-    /// Renders the next chunk, which may be empty; `None` after the last one.
+    /// Renders the next chunk, which may be empty; returns `None` after the last one.
     fn piece(&mut self) -> io::Result<Option<Vec<u8>>> {
         let Some(place) = self.place.take() else {
             return self.encoder.take().map(GzEncoder::finish).transpose();
@@ -92,7 +92,7 @@ pub struct TextBody {
 }
 
 impl TextBody {
-    /// Starts to render a text. Dropping the body, with its connection, stops it.
+    /// Starts to render a text. Dropping the body together with its connection stops the rendering.
     pub fn new(text: Text) -> TextBody {
         let (to, pieces) = mpsc::channel(PIECES_AHEAD);
         tokio::spawn(text.run(to));

@@ -1,7 +1,7 @@
 //! Sink `prometheus_remote_write`: sends metrics to Prometheus or to any remote write backend.
 //!
-//! Workers encode rows; the packer accumulates deltas and encodes requests, once per payload
-//! regardless of retries; a [`RequestLane`] sends them in order.
+//! Workers encode rows. The packer accumulates deltas and encodes requests, once per payload
+//! regardless of retries. A [`RequestLane`] sends them in order.
 
 mod config;
 mod packer;
@@ -17,7 +17,7 @@ use millstream_model::{Encoder, Lane, LaneCx, Payload, Routing, RoutingError, Si
 use packer::{Limits, RemotePacker};
 use std::sync::Arc;
 
-/// The sink.
+/// The state of the sink.
 struct PrometheusRemoteWrite {
     encoding: Arc<Encoding>,
     settings: Arc<Settings>,

@@ -1,9 +1,9 @@
-//! The memory of series that the endpoint refuses, so that their samples do not have every request
-//! refused and split again.
+//! The memory of series that the endpoint refuses. It prevents that every request with their
+//! samples is refused and split again.
 //!
-//! A refusal of a single sample means its series if the response speaks of labels, or if a second
-//! sample is refused, too: one sample may be out of order. A late sample means nothing: after an
-//! outage, samples of healthy series are refused for their age.
+//! The refusal of a single sample indicates that its series is refused if the response mentions
+//! labels, or if a second sample is also refused, because one sample may be out of order. A late
+//! sample indicates nothing: after an outage, samples of healthy series are refused for their age.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -13,23 +13,23 @@ use std::sync::{Arc, LazyLock};
 /// more.
 pub const SERIES_MAX: usize = 100_000;
 
-/// Series of which the reasons are kept; the others have [`OTHER_REASON`].
+/// Maximum number of series whose reasons are kept; the others have [`OTHER_REASON`].
 const REASONS_MAX: usize = 10_000;
 
-/// The reason for series beyond [`REASONS_MAX`].
+/// Reason for series beyond [`REASONS_MAX`].
 const OTHER_REASON: &str = "the endpoint has refused a sample of this series before";
 
-/// How long the samples of a refused series are left out. Milliseconds.
+/// Time for which the samples of a refused series are omitted, in milliseconds.
 const AGE_MS: u64 = 10 * 60 * 1000;
 
-/// Greatest age of a sample when it was packed that can mean its series, in addition to two
-/// periods. Milliseconds.
+/// Maximum age of a sample when it was packed, in addition to two periods, for its refusal to count
+/// against the series. Milliseconds.
 const LATE_MS: i64 = 60 * 1000;
 
-/// Words of a refusal that is about labels, in lower case.
+/// Words in a refusal because of labels, in lower case.
 const OF_LABELS: [&str; 2] = ["label", "metric name"];
 
-/// Words of a refusal that is about a sample, in lower case.
+/// Words in a refusal because of a sample, in lower case.
 const OF_SAMPLE: [&str; 7] = [
     "sample",
     "timestamp",
@@ -40,45 +40,46 @@ const OF_SAMPLE: [&str; 7] = [
     "duplicate",
 ];
 
-/// Identifies a series by the hash of its name and tags.
+/// Key of a series: the hash of its name and tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeriesKey(pub [u64; 2]);
 
 /// A sample of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Its series.
+    /// Key of the series.
     pub series: SeriesKey,
-    /// Its time, in milliseconds since 1970.
+    /// Timestamp of the sample, in milliseconds since 1970.
     pub time_ms: i64,
-    /// The length of its period in milliseconds; 0 if unknown.
+    /// Length of the period in milliseconds; 0 if unknown.
     pub interval_ms: u32,
 }
 
-/// What happens to the samples of a series.
+/// The treatment of the samples of a series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// They are sent.
+    /// The samples are sent.
     Send,
-    /// They are sent in separate requests, so that a refusal delays no other series.
+    /// The samples are sent in separate requests, so that a refusal delays no other series.
     SendApart,
-    /// They are refused for this reason.
+    /// The samples are refused for this reason.
     Refuse(Arc<str>),
 }
 
-/// What is known of a series.
+/// The known state of a series.
 enum State {
-    /// It was in a refused request that was not split further, or a late sample of it was refused.
+    /// The series was in a refused request that was not split further, or a late sample of the
+    /// series was refused.
     Suspect,
-    /// One sample of it was refused.
+    /// One sample of the series was refused.
     RefusedOnce,
-    /// It is refused for this reason.
+    /// The series is refused for this reason.
     Refused(Arc<str>),
 }
 
 struct Entry {
     state: State,
-    /// When the request was packed that led to this state, in milliseconds since 1970.
+    /// Time when the request that led to this state was packed, in milliseconds since 1970.
     packed_ms: i64,
 }
 
@@ -88,7 +89,8 @@ impl Entry {
         self.packed_ms.abs_diff(now_ms)
     }
 
-    /// Returns how long the entry is kept. A refused series is first left out, then sent apart.
+    /// Returns how long the entry is kept. A refused series is first omitted, then sent in separate
+    /// requests.
     fn kept_for(&self) -> u64 {
         if matches!(self.state, State::Refused(_)) { 2 * AGE_MS } else { AGE_MS }
     }
@@ -98,23 +100,23 @@ impl Entry {
 #[derive(Default)]
 pub struct RefusedSeries {
     entries: HashMap<SeriesKey, Entry>,
-    /// Only refused series are left, and there are too many of them.
+    /// Whether the memory is full of refused series.
     is_full: bool,
 }
 
 impl RefusedSeries {
-    /// Forgets series whose time is over. `now_ms` is in milliseconds since 1970, here and below.
+    /// Removes expired series. Here and below, `now_ms` is in milliseconds since 1970.
     pub fn sweep(&mut self, now_ms: i64) {
         self.entries.retain(|_, entry| entry.age(now_ms) < entry.kept_for());
         self.is_full &= self.entries.len() >= SERIES_MAX;
     }
 
-    /// Returns whether the endpoint refuses more series than are remembered.
+    /// Returns whether the endpoint refuses more series than fit into the memory.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Returns what happens to the samples of a series.
+    /// Returns the treatment of the samples of a series.
     #[inline]
     pub fn treatment(&self, series: SeriesKey, now_ms: i64) -> Treatment {
         if self.entries.is_empty() {
@@ -131,7 +133,7 @@ impl RefusedSeries {
         }
     }
 
-    /// Notes that the endpoint refused a sample that was alone in its request, which was packed at
+    /// Records the refusal of a sample that was alone in its request. The request was packed at
     /// `packed_ms`.
     pub fn note_alone(&mut self, sample: Sample, reason: &str, packed_ms: i64) {
         let known = self.entries.get(&sample.series);
@@ -140,7 +142,7 @@ impl RefusedSeries {
             refused()
         } else {
             match known {
-                // Another sample of the same pack does not count again.
+                // Another sample that was packed at the same time does not count again.
                 Some(known) if known.packed_ms == packed_ms => return,
                 _ if is_late(sample, packed_ms) => State::Suspect,
                 Some(Entry { state: State::RefusedOnce | State::Refused(_), .. }) => refused(),
@@ -160,7 +162,7 @@ impl RefusedSeries {
         OTHER.clone()
     }
 
-    /// Notes that a sample was in a refused request that is not split further. Has no effect when
+    /// Records that a sample was in a refused request that is not split further. Has no effect when
     /// the memory is full.
     pub fn note_unsplit(&mut self, sample: Sample, packed_ms: i64) {
         let is_full = self.entries.len() >= SERIES_MAX;
@@ -171,8 +173,8 @@ impl RefusedSeries {
         }
     }
 
-    /// Forgets the suspects if the memory is full; returns whether there is room for another series.
-    /// Refused series stay: in the place of one another series would be sent again.
+    /// Removes the suspects if the memory is full. Returns whether there is space for another
+    /// series. Refused series stay: if one was replaced, it would be sent again.
     fn make_room(&mut self) -> bool {
         if self.entries.len() < SERIES_MAX {
             return true;

@@ -1,11 +1,12 @@
-//! How long refused requests are split: the samples of later periods wait meanwhile.
+//! Limits the time for which refused requests are split, because the samples of later periods wait
+//! meanwhile.
 
 use millstream_encodings::prometheus::Row;
 
-/// Shortest period that is considered. Milliseconds.
+/// Shortest period that is considered, in milliseconds.
 const PERIOD_MIN_MS: i64 = 10_000;
 
-/// The period that the samples of a batch end with.
+/// The period to which the samples of a batch belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
     end_ms: i64,
@@ -13,7 +14,7 @@ pub struct Period {
 }
 
 impl Period {
-    /// Returns the newest period of rows, with the shortest interval. `None` if all intervals are
+    /// Returns the newest period of rows, with the shortest interval; `None` if all intervals are
     /// unknown.
     pub fn newest<'a>(rows: impl Iterator<Item = &'a Row>, now_ms: i64) -> Option<Period> {
         let with_interval = rows.filter(|row| row.interval_ms > 0);
@@ -28,17 +29,17 @@ impl Period {
     }
 }
 
-/// Limits how long refused requests are split: until one period after the end of the period that
-/// their samples belong to, and then for half of the time, in turns of half a period. So series are
-/// found in late batches, too, and the sink catches up.
+/// Limits the time for which refused requests are split: until one period after the end of the
+/// period of their samples, and then for half of the time, in turns of half a period. This finds
+/// refused series in late batches, and still lets the sink catch up.
 #[derive(Default)]
 pub struct SplitTime {
-    /// When the current turn began, in milliseconds since 1970.
+    /// Start of the current turn, in milliseconds since 1970.
     turn_ms: i64,
 }
 
 impl SplitTime {
-    /// Returns the limit in a turn that began at this time.
+    /// Returns the limit for a turn that began at this time.
     #[cfg(test)]
     pub fn since(turn_ms: i64) -> SplitTime {
         SplitTime { turn_ms }

@@ -20,14 +20,15 @@ use tokio::time::{Instant, sleep_until, timeout};
 /// Buffer size for reading responses.
 const READ_BYTES: usize = 4096;
 
-/// Shortest and longest interval between polls for delivered bytes after a write; doubles each
-/// time. A kernel acknowledges within 40 ms, usually at once.
+/// Shortest and longest interval between polls for delivered bytes after a write. The interval
+/// doubles each time. A kernel acknowledges within 40 ms, usually at once.
 const POLL_MIN: Duration = Duration::from_millis(1);
 const POLL_MAX: Duration = Duration::from_millis(50);
 
 /// Minimum age of a connection before delivered bytes count as settled without acknowledgements. A
-/// proxy whose backend is down, and a TLS 1.3 server that rejects our certificate, accept bytes and
-/// then close the connection in good order. Those bytes are lost, however often that repeats.
+/// proxy whose backend is down, and a TLS 1.3 server that rejects the agent's certificate, accept
+/// bytes and then close the connection in an orderly way. These bytes are lost, however often this
+/// repeats.
 const PROBATION: Duration = Duration::from_millis(500);
 
 /// How long to keep reading responses after a write error.
@@ -36,7 +37,7 @@ const READ_GRACE: Duration = Duration::from_millis(100);
 /// Timeout of an orderly shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How to connect.
+/// Options of a connection.
 pub struct ConnectionOptions {
     /// The endpoint.
     pub address: Address,
@@ -54,7 +55,7 @@ pub struct ConnectionOptions {
     pub last: u64,
 }
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionError {
     /// Value of the `error_type` label.
@@ -66,7 +67,7 @@ pub struct ConnectionError {
 /// A connection and its task, which is aborted on drop.
 pub struct Connection {
     shared: Arc<Shared>,
-    /// `None` once the task shuts down on its own.
+    /// `None` after the task was left to shut down by itself.
     task: Option<AbortHandle>,
 }
 
@@ -93,7 +94,7 @@ impl Connection {
         self.shared.take_status()
     }
 
-    /// Marks all frames up to this number as settled, including refused ones.
+    /// Marks all frames up to this number as settled, including refused frames.
     pub fn settle(&self, number: u64) {
         self.shared.settle(number);
     }
@@ -103,7 +104,7 @@ impl Connection {
         self.shared.changed.notified().await;
     }
 
-    /// Shuts the connection down in good order, in the background.
+    /// Shuts the connection down in an orderly way, in the background.
     pub fn finish(mut self) {
         self.task = None;
         self.shared.finish();
@@ -159,7 +160,7 @@ impl Driver {
         Ok((stream, meter, responses))
     }
 
-    /// Sends the session id; the endpoint acknowledges the frames it already has.
+    /// Sends the session id. The endpoint acknowledges the frames that it already has.
     async fn handshake(
         &self,
         stream: &mut Box<dyn Stream>,
@@ -182,7 +183,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Processes all complete responses; returns whether there were any.
+    /// Processes all complete responses. Returns whether there were any.
     fn take(&self, responses: &mut ResponseParser) -> Result<bool, ConnectionError> {
         let mut any = false;
         let wrong = |what: String| {
@@ -195,7 +196,7 @@ impl Driver {
         Ok(any)
     }
 
-    /// Sends until something fails.
+    /// Sends frames until an error occurs.
     async fn drive(
         &self,
         stream: Box<dyn Stream>,
@@ -267,7 +268,7 @@ impl Driver {
         }
     }
 
-    /// Tracks delivered bytes; returns an error if there is no progress.
+    /// Tracks delivered bytes. Returns an error if there is no progress.
     async fn watch(&self, meter: &Meter, begun: Instant) -> ConnectionError {
         let (mut pause, mut moved, mut seen) = (POLL_MIN, Instant::now(), (0, 0));
         loop {
@@ -282,7 +283,7 @@ impl Driver {
             };
             self.record_delivered(arrived, begun);
             let now = (arrived, self.shared.responses());
-            // Without responses, an endpoint that received everything is not stalled.
+            // An endpoint that received everything and sends no responses is not stalled.
             let is_caught_up = self.plan.hello.is_none() && arrived == meter.written();
             if now != seen {
                 (pause, seen, moved) = (POLL_MIN, now, Instant::now());
@@ -296,8 +297,8 @@ impl Driver {
         }
     }
 
-    /// Records how many bytes the endpoint's kernel acknowledged, which settles them if there are
-    /// no responses.
+    /// Records how many bytes the endpoint's kernel has acknowledged. This settles them if there
+    /// are no responses.
     fn record_delivered(&self, arrived: u64, begun: Instant) {
         if self.plan.hello.is_none() && !self.is_on_probation(begun) {
             self.shared.delivered(arrived);

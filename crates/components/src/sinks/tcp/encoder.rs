@@ -7,11 +7,11 @@ use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload};
 /// Bytes of a length prefix.
 pub const LENGTH_BYTES: usize = 4;
 
-/// Encodes for sink `tcp`.
+/// Encodes batches for sink `tcp`.
 pub struct TcpEncoder {
     inner: Box<dyn Encoder>,
     codec: Codec,
-    /// What replaces the line feeds; [`Framing::Newline`] if they stay, as in batches.
+    /// Framing that replaces the line feeds; [`Framing::Newline`] keeps them, as in batches.
     framing: Framing,
     newlines: Vec<u32>,
 }
@@ -34,14 +34,14 @@ impl TcpEncoder {
         buffer.extend_from_slice(event);
     }
 
-    /// Encodes the lines as they were read; one may contain line feeds.
+    /// Encodes the lines as they were read. A line may contain line feeds.
     fn text(&self, batch: &Batch, buffer: &mut Vec<u8>) {
         for row in batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end) {
             self.push(buffer, batch.text(row));
         }
     }
 
-    /// Encodes blocks, each an event.
+    /// Encodes blocks; each block is one event.
     fn blocks(
         &mut self,
         batch: &Batch,
@@ -110,7 +110,7 @@ mod tests {
     use millstream_testkit::{Rows, batch};
     use serde_json::json;
 
-    /// Both as single blocks and batched, rejected events are not among the events sent.
+    /// Events that are not metrics are not counted as sent, in single blocks and in batches.
     #[test]
     fn events_that_are_not_metrics_are_subtracted() {
         let options =

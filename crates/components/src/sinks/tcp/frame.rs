@@ -1,4 +1,4 @@
-//! Frames: payloads, or batches of them, that are sent and settled as one.
+//! Frames: payloads or batches of payloads that are sent and settled together.
 
 use super::config::TcpConfig;
 use super::protocol;
@@ -8,17 +8,18 @@ use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
 
-/// A payload or batch that is sent and settled as one.
+/// A payload or batch that is sent and settled as a unit.
 pub struct Frame {
-    /// Its number, counted from 1 without gaps.
+    /// Number of the frame, counted from 1 without gaps.
     pub number: u64,
-    /// Events of each payload in it, in order.
+    /// Number of events in each payload of the frame, in order.
     pub payloads: Vec<u64>,
-    /// Events in it.
+    /// Number of events in the frame.
     pub events: u64,
-    /// Bytes in it, before compression.
+    /// Number of bytes in the frame, before compression.
     pub bytes: u64,
-    /// Plain at first, then as it is sent: a retry does not compress again.
+    /// The body, first uncompressed, then as it is sent, so that a retry does not compress it
+    /// again.
     body: Mutex<Body>,
 }
 
@@ -32,9 +33,9 @@ enum Body {
 pub struct OpenBatch {
     parts: Vec<Bytes>,
     payloads: Vec<u64>,
-    /// Events so far.
+    /// Number of events so far.
     pub events: u64,
-    /// Bytes so far.
+    /// Number of bytes so far.
     pub bytes: u64,
 }
 
@@ -47,7 +48,7 @@ impl OpenBatch {
         self.bytes += bytes;
     }
 
-    /// Returns whether it has no payloads.
+    /// Returns whether the batch has no payloads.
     pub fn is_empty(&self) -> bool {
         self.payloads.is_empty()
     }
@@ -65,7 +66,7 @@ pub struct FrameEncoder {
     level: Option<u32>,
     has_batches: bool,
     has_numbers: bool,
-    /// `None` while in use.
+    /// `None` while it is in use.
     compressor: Mutex<Option<Compressor>>,
 }
 

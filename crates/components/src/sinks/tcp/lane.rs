@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until};
 /// Interval between warnings about refusals.
 const WARN_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The lane.
+/// The state of the lane.
 pub struct TcpLane {
     config: Arc<TcpConfig>,
     tls: Option<Arc<Tls>>,
@@ -32,7 +32,7 @@ pub struct TcpLane {
     session: [u8; 16],
     targets: Targets,
     connection: Option<Connection>,
-    /// The open batch, and when its first and its last payload were added.
+    /// The open batch. `added` has the times of its first and last payload.
     open_batch: OpenBatch,
     added: Option<(Instant, Instant)>,
     stall: Stall,
@@ -42,11 +42,11 @@ pub struct TcpLane {
     bytes: u64,
     /// Number of the last frame built.
     last: u64,
-    /// Number of the last frame passed to a connection: an endpoint may have it.
+    /// Number of the last frame passed to a connection. An endpoint may have it.
     last_sent: u64,
-    /// Settled payloads that were not reported to the engine yet.
+    /// Settled payloads that have not been reported to the engine yet.
     settled: Vec<Settled>,
-    /// When a refusal was last logged.
+    /// Time when a refusal was last logged.
     warned_at: Option<Instant>,
 }
 
@@ -82,8 +82,8 @@ impl TcpLane {
         }
     }
 
-    /// Processes the status of the connection, and reconnects if it ended and frames are pending.
-    /// Returns the error that ended it.
+    /// Processes the status of the connection. Reconnects if the connection ended and frames are
+    /// pending. Returns the error that ended it.
     fn reconnect(&mut self) -> Result<(), DeliverError> {
         let failure = self.process_status();
         if let Some(failure) = failure {
@@ -130,7 +130,7 @@ impl TcpLane {
         Ok(())
     }
 
-    /// Processes the status of the connection; returns the error that ended it, if any.
+    /// Processes the status of the connection. Returns the error that ended it, if there is one.
     fn process_status(&mut self) -> Option<ConnectionError> {
         let status = self.connection.as_ref()?.take_status();
         for (number, reason) in &status.refused {
@@ -197,7 +197,8 @@ impl TcpLane {
 
     /// Returns when the open batch is due.
     fn due(&mut self) -> Option<Instant> {
-        // Frames in flight do not matter: several are sent without waiting for an answer.
+        // Frames in flight do not matter, because several frames are sent without waiting for a
+        // response.
         let stalled = self.stall.since(self.added.is_some(), Instant::now());
         let (first, last) = self.added?;
         Some(due(first + self.batch.timeout.0, last, stalled))
@@ -237,7 +238,7 @@ impl TcpLane {
             () = timer => {}
             () = status_changed => {}
         }
-        // It may be due later than when the wait began.
+        // The batch may be due later than when the wait began.
         if self.due().is_some_and(|due| due <= Instant::now()) {
             self.close_batch();
         }

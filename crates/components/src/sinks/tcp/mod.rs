@@ -1,10 +1,11 @@
 //! Sink `tcp`: sends events over TCP, as lines or frames, with TLS and acknowledgements.
 //!
-//! Workers encode; the lane numbers the frames and passes them to a connection driven by a task.
-//! Unsettled frames are kept in order and resent over the next connection after a failure.
+//! Workers encode. The lane numbers the frames and passes them to a connection, which a task
+//! drives. Unsettled frames are kept in order, and resent over the next connection after a failure.
 //!
-//! With acknowledgements, a frame is settled once the endpoint acknowledges it. Without them, it is
-//! settled once the endpoint's kernel has acknowledged its bytes, so that a reset cannot lose them.
+//! With acknowledgements, a frame is settled when the endpoint acknowledges it. Without them, a
+//! frame is settled when the endpoint's kernel has acknowledged its bytes, so that a reset cannot
+//! lose them.
 
 mod config;
 mod connection;
@@ -23,10 +24,10 @@ use millstream_model::{Encoder, Lane, LaneCx, Sink};
 use millstream_transport::tls::Tls;
 use std::sync::Arc;
 
-/// The sink.
+/// The state of the sink.
 struct TcpSink {
     config: Arc<TcpConfig>,
-    /// Shared by all lanes, so that the files are read once.
+    /// TLS of all lanes, so that the files are read once.
     tls: Option<Arc<Tls>>,
 }
 

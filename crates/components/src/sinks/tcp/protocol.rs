@@ -13,17 +13,17 @@ const DATA: u8 = b'D';
 const ACKNOWLEDGED: u8 = b'A';
 const REFUSED: u8 = b'R';
 
-/// Bytes of a number, and of a number with the type before it.
+/// Size of a number in bytes, and size of a number with the type before it.
 const NUMBER_BYTES: usize = 8;
 const HEAD_BYTES: usize = 1 + NUMBER_BYTES;
 
 /// The handshake that starts a connection.
 pub struct Hello {
-    /// Id of the lane's run, by which the endpoint detects duplicates.
+    /// Id of the lane's run, which lets the endpoint detect duplicates.
     pub session: [u8; 16],
-    /// Number of the compression, as documented.
+    /// Number of the compression, as in the specification.
     pub compression: u8,
-    /// Number of the codec, as documented.
+    /// Number of the codec, as in the specification.
     pub codec: u8,
     /// Number of the first frame that may follow.
     pub next: u64,
@@ -58,7 +58,7 @@ pub fn data_header(number: u64, events: u64, bytes: usize) -> Bytes {
 pub enum Response {
     /// Every frame up to this number is settled.
     Acknowledged(u64),
-    /// This frame is permanently refused, for this reason.
+    /// This frame is permanently refused for this reason.
     Refused(u64, String),
 }
 

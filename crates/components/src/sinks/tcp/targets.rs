@@ -1,11 +1,11 @@
-//! Selects the next address to connect to, and when.
+//! Selects the next address to connect to, and the time of the connect.
 
 use millstream_transport::tcp::Address;
 use millstream_transport::{Endpoints, Pause};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Minimum interval between a lane's connection attempts to any address: limits the load on an
+/// Minimum interval between a lane's connection attempts to any address. It limits the load on an
 /// endpoint that accepts connections and closes them at once.
 const CONNECT_EVERY: Duration = Duration::from_millis(100);
 
@@ -15,21 +15,21 @@ pub struct Targets {
     endpoints: Endpoints,
     /// Index of the address in use.
     current: usize,
-    /// Index of the address to try next, and when, if decided.
+    /// Index of the address to try next, and the time of the attempt, if they are decided.
     planned: Option<(usize, Instant)>,
     /// Time of the last attempt.
     tried: Option<Instant>,
 }
 
 impl Targets {
-    /// Uses the addresses round-robin, starting at index `first`, so that lanes are spread over
-    /// them.
+    /// Uses the addresses round-robin, starting at index `first`, so that lanes are distributed
+    /// over the addresses.
     pub fn new(addresses: Vec<Address>, first: usize) -> Targets {
         let endpoints = Endpoints::new(addresses.len(), first);
         Targets { addresses, endpoints, current: 0, planned: None, tried: None }
     }
 
-    /// Returns the next address, and when to connect to it. [`None`] if there are no addresses.
+    /// Returns the next address, and the time to connect to it; [`None`] if there are no addresses.
     pub fn next(&mut self, now: Instant) -> Option<(Address, Instant)> {
         let (index, when) = self.planned.take().unwrap_or_else(|| self.plan(now));
         let when = when.max(now);
@@ -37,7 +37,7 @@ impl Targets {
         Some((self.addresses.get(index)?.clone(), when))
     }
 
-    /// Selects a healthy address now, or else the first one that may be retried.
+    /// Selects an address that is healthy now, otherwise the first one that may be retried.
     fn plan(&mut self, now: Instant) -> (usize, Instant) {
         let soonest = self.tried.map_or(now, |tried| now.max(tried + CONNECT_EVERY));
         match self.endpoints.choose(soonest) {

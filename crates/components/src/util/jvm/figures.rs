@@ -1,7 +1,7 @@
-//! What JVMs use, read once a second while code runs in them.
+//! Statistics of JVMs, read once a second while code runs in them.
 //!
-//! A separate thread for each JVM reads it: a call into a JVM may wait for a collection, and a
-//! request for the figures must not.
+//! A separate thread reads the statistics of each JVM, because a call into a JVM may wait for a
+//! garbage collection, and a request for the statistics must not.
 
 use super::heap::{self, Collections};
 use super::java::Java;
@@ -11,45 +11,46 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How old the figures may be.
+/// Interval between two reads of the statistics.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The JVMs, as of the last look: that of the agent's process, and others by the name of theirs.
+/// The last statistics of each JVM; `None` is the JVM inside the agent, a separate process is
+/// identified by its name.
 static JVMS: Mutex<BTreeMap<Option<String>, JvmSnapshot>> = Mutex::new(BTreeMap::new());
 
-/// The JVMs that a thread looks at.
+/// The JVMs whose statistics a thread reads.
 static WATCHED: Mutex<Vec<Option<String>>> = Mutex::new(Vec::new());
 
-/// What is looked at once per interval.
+/// Additional functions that are called once per interval.
 static LOOKS: Mutex<Vec<Look>> = Mutex::new(Vec::new());
 
-/// Reads figures of code in a JVM; returns whether it has run since the last look.
+/// Reads statistics of code in a JVM. Returns whether the code has run since the last call.
 pub type Look = fn(&Java) -> bool;
 
-/// Returns what the JVM inside the agent's process uses; `None` if none runs.
+/// Returns the statistics of the JVM inside the agent; `None` if it does not run.
 pub fn jvm_snapshot() -> Option<JvmSnapshot> {
     known(&None)
 }
 
-/// Returns what a JVM uses, as of the last look.
+/// Returns the last statistics of a JVM.
 fn known(process: &Option<String>) -> Option<JvmSnapshot> {
     let Collections { requested, ignored } = heap::collections(process);
     let known = JVMS.lock().get(process).copied()?;
     Some(JvmSnapshot { requested_collections: requested, ignored_collections: ignored, ..known })
 }
 
-/// Returns the bytes that the heaps of all JVMs may still take from the system.
+/// Returns the number of bytes that the heaps of all JVMs may still take from the system.
 pub fn promised_bytes() -> u64 {
     let jvms = JVMS.lock();
     jvms.values().map(|jvm| jvm.heap_bytes_max.saturating_sub(jvm.heap_committed_bytes)).sum()
 }
 
-/// Notes what a JVM uses.
+/// Records the statistics of a JVM.
 fn note(process: &Option<String>, stats: JvmStats) {
     JVMS.lock().insert(process.clone(), snapshot(stats));
 }
 
-/// Returns how the separate processes do.
+/// Returns the state of the separate processes.
 pub fn jvm_process_snapshots() -> Vec<JvmProcessSnapshot> {
     let processes = JvmProcess::all();
     let snapshot = |process: JvmProcess| {
@@ -62,7 +63,7 @@ pub fn jvm_process_snapshots() -> Vec<JvmProcessSnapshot> {
     snapshots
 }
 
-/// Begins to look at something in a JVM once per interval; does nothing if it is looked at already.
+/// Starts to call a function for a JVM once per interval. Does nothing if it is already called.
 pub fn watch(java: &Java, look: Look) {
     let mut looks = LOOKS.lock();
     if !looks.iter().any(|of| std::ptr::fn_addr_eq(*of, look)) {
@@ -87,7 +88,7 @@ pub fn watch(java: &Java, look: Look) {
     }
 }
 
-/// Returns whether a thread looks at the JVM; from now on one does.
+/// Returns whether a thread already watches the JVM, and marks the JVM as watched.
 fn is_watched(java: &Java) -> bool {
     let process = java.process().map(str::to_owned);
     let mut watched = WATCHED.lock();
@@ -98,21 +99,21 @@ fn is_watched(java: &Java) -> bool {
     is_watched
 }
 
-/// Returns the JVM inside the agent, or that of a process while something uses it.
+/// Returns the JVM inside the agent, or the JVM of a separate process while the process is used.
 fn find(process: &Option<String>, inside: &Option<Jvm>) -> Option<Java> {
     let Some(name) = process else { return inside.clone().map(Java::Inside) };
     JvmProcess::all().into_iter().find(|of| of.name() == name).map(Java::Process)
 }
 
-/// Looks at a JVM, that of a process for as long as something uses that.
+/// Reads the statistics of a JVM until it is no longer used.
 fn look_while_used(process: Option<String>, inside: Option<Jvm>) {
     let find = || find(&process, &inside);
-    // Whether code has run since the last figures, or a collection may have ended since.
+    // Whether code has run since the last statistics, or a collection may have ended since then.
     let mut has_changed = true;
     loop {
         let Some(java) = find() else {
             let mut watched = WATCHED.lock();
-            // Another one with this name may have been started meanwhile.
+            // Another process with this name may have started meanwhile.
             if find().is_none() {
                 JVMS.lock().remove(&process);
                 return watched.retain(|watched| *watched != process);
@@ -125,14 +126,14 @@ fn look_while_used(process: Option<String>, inside: Option<Jvm>) {
             look_at(&java, &process);
         }
         has_changed = has_run;
-        // Nothing keeps the process during the pause.
+        // The process must not be kept during the pause.
         drop(java);
         std::thread::sleep(INTERVAL);
     }
 }
 
-/// Reads what the JVM uses, which records its collections. Without memory for the answer, the figures
-/// stay those of the last look.
+/// Reads the statistics of the JVM, which also records its collections. If there is no memory for
+/// the answer, the previous statistics stay.
 fn look_at(java: &Java, process: &Option<String>) {
     if let Ok(stats) = java.stats() {
         note(process, stats);

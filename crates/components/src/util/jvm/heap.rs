@@ -1,8 +1,9 @@
-//! The heaps of the JVMs under memory pressure.
+//! Adapts the heaps of the JVMs to the memory pressure.
 //!
-//! While the pressure is high, a JVM collects and returns memory to the system; once it is low, its
-//! heap may keep more again, which costs less CPU. A separate thread for each JVM asks for that: a
-//! collection takes time, and the governor must not wait for it.
+//! While the pressure is high, a JVM collects garbage and returns memory to the system. When the
+//! pressure is low again, its heap may keep more memory, which costs less CPU time. A separate
+//! thread for each JVM makes these requests, because a collection takes time and the governor must
+//! not wait for it.
 
 use super::java::Java;
 use millstream_jvm::{CallError, JvmStats};
@@ -15,38 +16,39 @@ use std::time::{Duration, Instant};
 /// Shortest time between two collections.
 const PAUSE_MIN: Duration = Duration::from_secs(2);
 
-/// Longest time between two collections, while they return nothing.
+/// Longest time between two collections, used while they return no memory.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// Collections take at most one part in so many of the time.
+/// Inverse of the maximum share of time that collections may take.
 const TIME_PART: u32 = 20;
 
-/// How often a thread looks whether its JVM is still used.
+/// Interval at which a thread checks whether its JVM is still used.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// The memory pressure at the last look of the governor.
 static PRESSURE: MemoryPressure = MemoryPressure::new();
 
-/// The JVMs that follow the pressure: that of the agent's process, and others by the name of theirs.
+/// The JVMs that follow the pressure; `None` is the JVM inside the agent, a separate process is
+/// identified by its name.
 static FOLLOWERS: Mutex<BTreeMap<Option<String>, Follower>> = Mutex::new(BTreeMap::new());
 
-/// How a JVM follows the memory pressure.
+/// The state of a JVM that follows the memory pressure.
 #[derive(Clone, Default)]
 struct Follower {
     thread: Option<Thread>,
     collections: Collections,
 }
 
-/// The collections that a JVM was asked for.
+/// Numbers of collections that were requested from a JVM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collections {
-    /// All of them.
+    /// Number of all requested collections.
     pub requested: u64,
-    /// Those after which the heap kept memory that it did not use.
+    /// Number of requested collections after which the heap kept memory that it did not use.
     pub ignored: u64,
 }
 
-/// Notes the memory pressure. Returns at once.
+/// Records the memory pressure. Returns at once.
 pub fn note_pressure(level: Pressure) {
     let before = PRESSURE.level();
     PRESSURE.set(level);
@@ -56,13 +58,14 @@ pub fn note_pressure(level: Pressure) {
     }
 }
 
-/// Returns the collections that a JVM was asked for, that of a process by its name.
+/// Returns the numbers of requested collections of a JVM; a separate process is identified by its
+/// name.
 pub fn collections(process: &Option<String>) -> Collections {
     FOLLOWERS.lock().get(process).map_or(Collections::default(), |of| of.collections)
 }
 
-/// Begins to follow the memory pressure with a JVM, unless it does already. `find` returns it while it
-/// is used, and `note` gets what it uses after each collection.
+/// Lets a JVM follow the memory pressure, unless it already does. `find` returns the JVM while it
+/// is used, and `note` receives its statistics after each collection.
 pub fn follow_pressure(
     process: Option<String>,
     find: impl Fn() -> Option<Java> + Send + 'static,
@@ -92,7 +95,7 @@ fn follow(
         thread::park_timeout(LOOK);
         let Some(java) = find() else {
             let mut followers = FOLLOWERS.lock();
-            // Another one with this name may have been started meanwhile.
+            // Another process with this name may have started meanwhile.
             if find().is_none() {
                 followers.remove(process);
                 return;
@@ -104,7 +107,7 @@ fn follow(
             Err(error) if process.is_none() => {
                 log::warn!("the JVM cannot follow the memory pressure: {error}");
             }
-            // One that is being started again has little to collect.
+            // A process that is restarting has little to collect.
             Err(error) => log::debug!("a JVM cannot follow the memory pressure: {error}"),
         }
         if let Some(follower) = FOLLOWERS.lock().get_mut(process) {
@@ -113,18 +116,18 @@ fn follow(
     }
 }
 
-/// What the heap was asked for.
+/// The requests to the heap.
 #[derive(Default)]
 struct Heap {
     collections: Collections,
     is_tight: bool,
-    /// When it may be asked to collect again.
+    /// Earliest time of the next request to collect.
     next: Option<Instant>,
     pause: Duration,
     has_warned: bool,
 }
 
-/// What to ask for.
+/// A request to the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
     Tighten,
@@ -132,7 +135,8 @@ enum Request {
 }
 
 impl Heap {
-    /// Asks for what the level needs; returns what the JVM uses after a collection.
+    /// Makes the request that the level requires. Returns the statistics of the JVM after a
+    /// collection.
     fn follow(
         &mut self,
         jvm: &Java,
@@ -167,7 +171,8 @@ impl Heap {
         }
     }
 
-    /// Notes a collection, and decides when the next one may be: later, if it has returned nothing.
+    /// Records a collection, and sets the earliest time of the next one, which is later if the
+    /// collection returned no memory.
     fn collected(&mut self, before: JvmStats, after: JvmStats, took: Duration) {
         self.collections.requested += 1;
         let has_returned = after.heap_committed < before.heap_committed / 20 * 19;
@@ -200,7 +205,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Notes a collection; returns the pause after it in seconds, and whether it was warned.
+    /// Records a collection. Returns the pause after it in seconds, and whether there was a
+    /// warning.
     fn collect(heap: &mut Heap, committed: u64, after: [u64; 2], seconds: u64) -> (u64, bool) {
         let stats = |used: u64, committed: u64, collections| JvmStats {
             heap_used: used * MIB,

@@ -1,4 +1,4 @@
-//! Where code runs: in the JVM of the agent's process, or in that of a separate one.
+//! The JVM in which code runs: inside the agent, or in a separate process.
 
 use millstream_jvm::{
     CallError, Collector, CollectorSpec, CollectorsStats, Deliver, HeapSize, Jvm, JvmInfo,
@@ -9,22 +9,22 @@ use std::sync::Arc;
 
 /// A JVM in which code runs.
 pub enum Java {
-    /// In the agent's process.
+    /// The JVM inside the agent.
     Inside(Jvm),
-    /// In a separate process.
+    /// A JVM in a separate process.
     Process(JvmProcess),
 }
 
-/// Where code is to run.
+/// The JVM in which code must run, which may not have started yet.
 pub enum Place<'a> {
-    /// In the JVM of the agent's process.
+    /// The JVM inside the agent.
     Inside(&'a JvmOptions),
-    /// In the process with this name.
+    /// The separate process with this name.
     Process(&'a str, &'a ProcessOptions),
 }
 
 impl Place<'_> {
-    /// Returns the options of its JVM.
+    /// Returns the options of the JVM.
     pub fn jvm(&self) -> &JvmOptions {
         match self {
             Place::Inside(jvm) => jvm,
@@ -32,10 +32,10 @@ impl Place<'_> {
         }
     }
 
-    /// Starts its JVM unless it runs.
+    /// Starts the JVM unless it runs.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The JVM cannot start.
     pub fn start(&self) -> Result<Java, StartError> {
         match self {
             Place::Inside(jvm) => Jvm::start(jvm).map(Java::Inside),
@@ -45,7 +45,7 @@ impl Place<'_> {
 }
 
 impl Java {
-    /// Returns the name of its process, unless that is the agent's.
+    /// Returns the name of the separate process; `None` for the JVM inside the agent.
     pub fn process(&self) -> Option<&str> {
         match self {
             Java::Inside(_) => None,
@@ -53,7 +53,7 @@ impl Java {
         }
     }
 
-    /// Returns what runs; `None` while nothing does.
+    /// Returns information about the running JVM; `None` while it does not run.
     pub fn info(&self) -> Option<JvmInfo> {
         match self {
             Java::Inside(jvm) => Some(jvm.info().clone()),
@@ -64,7 +64,7 @@ impl Java {
     /// Compiles an operator.
     ///
     /// # Errors
-    /// As of [`Jvm::register`].
+    /// See [`Jvm::register`].
     pub fn register(&self, spec: &OperatorSpec) -> Result<Operator, RegisterError> {
         match self {
             Java::Inside(jvm) => jvm.register(spec),
@@ -75,7 +75,7 @@ impl Java {
     /// Compiles a collector.
     ///
     /// # Errors
-    /// As of [`Jvm::register`].
+    /// See [`Jvm::register`].
     pub fn collector(
         &self,
         spec: &CollectorSpec,
@@ -87,10 +87,10 @@ impl Java {
         }
     }
 
-    /// Returns what the collectors did.
+    /// Returns the statistics of the collectors.
     ///
     /// # Errors
-    /// As of [`Jvm::stats`].
+    /// See [`Jvm::stats`].
     pub fn collector_stats(&self) -> Result<CollectorsStats, CallError> {
         match self {
             Java::Inside(jvm) => jvm.collector_stats(),
@@ -98,10 +98,11 @@ impl Java {
         }
     }
 
-    /// Collects and returns memory to the system, or lets the heap keep what its options say.
+    /// Collects garbage and returns memory to the system, or lets the heap keep as much memory as
+    /// its options allow.
     ///
     /// # Errors
-    /// As of [`Jvm::stats`].
+    /// See [`Jvm::tighten_heap`].
     pub fn set_heap_tight(&self, is_tight: bool) -> Result<HeapSize, CallError> {
         match (self, is_tight) {
             (Java::Inside(jvm), true) => jvm.tighten_heap(),
@@ -111,10 +112,10 @@ impl Java {
         }
     }
 
-    /// Returns numbers about the JVM.
+    /// Returns the statistics of the JVM.
     ///
     /// # Errors
-    /// As of [`Jvm::stats`].
+    /// See [`Jvm::stats`].
     pub fn stats(&self) -> Result<JvmStats, CallError> {
         match self {
             Java::Inside(jvm) => jvm.stats(),

@@ -1,5 +1,5 @@
-//! Code that is kept while a configuration is loaded: every check and every reload builds all
-//! components again, and drops them again where nothing has changed.
+//! Keeps compiled code while a configuration is loaded: every check and every reload builds all
+//! components again, and drops them if nothing has changed.
 
 use parking_lot::Mutex;
 use std::any::Any;
@@ -10,16 +10,16 @@ static LOADS: Mutex<Loads> = Mutex::new(Loads { count: 0, kept: Vec::new() });
 struct Loads {
     /// Number of loads in progress.
     count: usize,
-    /// What they have compiled.
+    /// Code that was compiled during these loads.
     kept: Vec<Box<dyn Any + Send>>,
 }
 
-/// Keeps every operator and collector that is registered while it exists: a configuration is
-/// checked and then built, and its code is compiled once.
+/// Guard that keeps every operator and collector registered while it exists. A configuration is
+/// first checked and then built, and its code is compiled only once.
 pub struct KeptOperators(());
 
 impl KeptOperators {
-    /// Begins to keep operators and collectors.
+    /// Starts to keep operators and collectors.
     pub fn begin() -> KeptOperators {
         LOADS.lock().count += 1;
         KeptOperators(())
@@ -39,7 +39,7 @@ impl Drop for KeptOperators {
     }
 }
 
-/// Keeps something until no configuration is being loaded.
+/// Keeps a value until no configuration is being loaded.
 pub fn keep(code: impl Any + Send) {
     let mut loads = LOADS.lock();
     if loads.count > 0 {

@@ -1,4 +1,4 @@
-//! The scripts of an operator, and the files they come from.
+//! The scripts of an operator, and the files that contain them.
 
 use millstream_jvm::RuleSource;
 use std::io;
@@ -10,7 +10,7 @@ const INLINE: &str = "script";
 /// Maximum number of scripts in a folder.
 const RULES_MAX: usize = 10_000;
 
-/// Why the scripts of an operator cannot be read.
+/// The reason why the scripts of an operator cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleFault {
     /// A file or folder cannot be read.
@@ -18,7 +18,7 @@ pub enum RuleFault {
     Unreadable {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The error.
         #[source]
         error: io::Error,
     },
@@ -27,13 +27,13 @@ pub enum RuleFault {
     Empty {
         /// The folder.
         path: PathBuf,
-        /// The ending of the language.
+        /// File extension of the language.
         extension: &'static str,
     },
-    /// A script does nothing.
+    /// A script contains no statement.
     #[error("{name} is empty; write at least one statement")]
     Blank {
-        /// The script.
+        /// Name of the script.
         name: String,
     },
     /// A folder has too many scripts.
@@ -44,19 +44,19 @@ pub enum RuleFault {
     },
 }
 
-/// Where the scripts of an operator are.
+/// The location of the scripts of an operator.
 #[derive(Clone, Copy, Debug)]
 pub enum ScriptPlace<'a> {
     /// A script in the configuration.
     Inline(&'a str),
     /// A file.
     File(&'a Path),
-    /// A folder: the files with this ending.
+    /// A folder: all files with this extension.
     Folder(&'a Path, &'static str),
 }
 
 impl ScriptPlace<'_> {
-    /// Returns the files, in the order in which their scripts run.
+    /// Returns the files, in the order in which the scripts run.
     pub fn files(self) -> Result<Vec<PathBuf>, RuleFault> {
         match self {
             ScriptPlace::Inline(_) => Ok(Vec::new()),
@@ -76,8 +76,8 @@ impl ScriptPlace<'_> {
     }
 }
 
-/// Returns whether a script has only blanks and comments: of Groovy, which begin with `//` or `/*`,
-/// or of AviatorScript, which begin with `##`.
+/// Returns whether a script contains only blanks and comments. Comments begin with `//` or `/*` in
+/// Groovy, and with `##` in AviatorScript.
 pub fn is_blank(script: &str) -> bool {
     let mut rest = script.trim_start();
     loop {

@@ -1,4 +1,4 @@
-//! Classes of errors, as counted.
+//! Types of Kafka errors, for counters.
 
 use millstream_kafka::ErrorCode;
 
@@ -13,12 +13,12 @@ pub fn concerns_topic(code: ErrorCode) -> bool {
     is_about_topic(code) || code == ErrorCode::TopicAuthorizationFailed
 }
 
-/// Returns whether the error is over once a broker answers.
+/// Returns whether the error ends as soon as a broker answers.
 pub fn concerns_connection(code: ErrorCode) -> bool {
     matches!(of(code), "unreachable" | "authentication" | "tls")
 }
 
-/// Returns the type of an error in counters.
+/// Returns the type of an error, for counters.
 pub fn of(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::Authentication | ErrorCode::SaslAuthenticationFailed => "authentication",

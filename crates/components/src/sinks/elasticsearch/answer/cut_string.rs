@@ -1,24 +1,24 @@
-//! Strings of an answer, of which the beginning is kept.
+//! Strings in a response, of which only the beginning is kept.
 
 /// Maximum bytes of a string that are kept: more than a name, a status or a shown reason needs.
 pub const STRING_BYTES_MAX: usize = 4 << 10;
 
-/// A string of JSON that arrives in pieces. The rest of a long one is checked, and not kept.
+/// A JSON string that arrives in pieces. The rest of a long string is checked but not kept.
 #[derive(Default)]
 pub struct CutString {
-    /// Bytes that are kept so far.
+    /// Number of bytes that are kept so far.
     kept: usize,
-    /// Checks what is not kept; `None` while all of it is.
+    /// Checks the part that is not kept; `None` while the whole string is kept.
     characters: Option<Characters>,
 }
 
 impl CutString {
-    /// Takes the next bytes between the quotes, and appends to `part` what is kept of them. The kept
-    /// beginning ends with a whole character.
+    /// Processes the next bytes between the quotes, and appends the part to keep to `part`. The
+    /// kept beginning ends with a whole character.
     ///
     /// # Errors
     ///
-    /// What is wrong with the rest, if it is not the inside of a string.
+    /// The error in the rest, if it is not the content of a string.
     pub fn take(&mut self, bytes: &[u8], part: &mut Vec<u8>) -> Result<(), String> {
         if let Some(characters) = &mut self.characters {
             return characters.take(bytes).map(|_| ());
@@ -42,7 +42,7 @@ impl CutString {
     ///
     /// # Errors
     ///
-    /// What is wrong, if the rest ends within a character.
+    /// The error, if the rest ends within a character.
     pub fn close(self) -> Result<(), String> {
         match self.characters {
             Some(characters) if !characters.is_whole() => Err(invalid()),
@@ -51,21 +51,21 @@ impl CutString {
     }
 }
 
-/// Checks the characters of a string: that they are UTF-8, no control characters, and that each
-/// backslash begins an escape.
+/// Checks the characters of a string: they must be UTF-8 and not control characters, and each
+/// backslash must begin an escape.
 #[derive(Default)]
 struct Characters {
     /// The bytes of the current character or escape.
     current: [u8; ESCAPE_BYTES_MAX],
-    /// How many of them there are.
+    /// Number of these bytes.
     len: usize,
 }
 
-/// Bytes of the longest escape: `\u00e9`.
+/// Length of the longest escape in bytes, such as `\u00e9`.
 const ESCAPE_BYTES_MAX: usize = 6;
 
 impl Characters {
-    /// Takes the next bytes; returns where the last whole character in them ends.
+    /// Processes the next bytes. Returns the offset where the last whole character in them ends.
     fn take(&mut self, bytes: &[u8]) -> Result<usize, String> {
         let mut whole = 0;
         for (at, byte) in bytes.iter().enumerate() {
@@ -88,7 +88,7 @@ impl Characters {
     }
 }
 
-/// Returns how many bytes a character has that begins with these.
+/// Returns the length of the character that begins with these bytes.
 fn width(current: &[u8]) -> usize {
     match current {
         [b'\\', b'u', ..] => ESCAPE_BYTES_MAX,
@@ -100,7 +100,7 @@ fn width(current: &[u8]) -> usize {
     }
 }
 
-/// Returns whether these bytes are a character, or its beginning.
+/// Returns whether these bytes are a character or the beginning of one.
 fn is_begun(current: &[u8]) -> bool {
     match current {
         [b'\\', b'u', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),

@@ -1,11 +1,12 @@
-//! Objects of JSON.
+//! JSON objects.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A struct read from an object only: derived code also takes an array of the values of its fields.
+/// A struct that is read only from an object. Derived code would also accept an array of the values
+/// of its fields.
 pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {

@@ -3,7 +3,7 @@ use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use serde_json::json;
 
-/// Reads an answer in pieces of `step` bytes.
+/// Reads a response in pieces of `step` bytes.
 fn read(body: &[u8], events: u64, step: usize) -> Result<Vec<Failure>, String> {
     let mut answer = BulkAnswer::new(events);
     for piece in body.chunks(step.max(1)) {
@@ -14,17 +14,17 @@ fn read(body: &[u8], events: u64, step: usize) -> Result<Vec<Failure>, String> {
     Box::new(answer).judge(true).map_err(|unusable| unusable.text)
 }
 
-/// What became of an answer that a server sends without an end.
+/// The result of a response that a server sends without an end.
 struct Hostile {
-    /// Bytes read until the agent took no more, or all that were offered.
+    /// Number of bytes read until the agent stopped, or of all offered bytes.
     read: usize,
     /// Maximum bytes of buffers at any time.
     kept: usize,
-    /// Why it does not count.
+    /// Reason why the response does not count.
     error: Option<String>,
 }
 
-/// Reads `begin`, then `repeated` up to so many bytes in all.
+/// Reads `begin`, then `repeated`, up to this total number of bytes.
 fn hostile(begin: &str, repeated: &str, bytes: usize, events: u64) -> Hostile {
     let mut answer = BulkAnswer::new(events);
     let piece = repeated.repeat((16 << 10) / repeated.len());
@@ -91,7 +91,7 @@ fn a_reason_names_status_type_and_causes_on_one_line() {
     assert!(reason(400, Some(&long)).len() <= REASON_BYTES_MAX);
 }
 
-/// The answer of OpenSearch 2.19 to a request with `filter_path`.
+/// The response of OpenSearch 2.19 to a request with `filter_path`.
 const REAL: &str = r#"{"errors":true,"items":[{"create":{"status":201}},{"create":{"status":409,"error":{"type":"version_conflict_engine_exception","reason":"[1]: version conflict","index":"a","shard":"0"}}},{"create":{"status":400,"error":{"type":"mapper_parsing_exception","reason":"failed to parse field [n] of type [long] in document with id '2'. Preview of field's value: 'x'","caused_by":{"type":"illegal_argument_exception","reason":"For input string: \"x\""}}}}]}"#;
 
 #[test]
@@ -137,12 +137,12 @@ fn what_is_no_whole_answer_to_the_request_does_not_count() {
 fn an_answer_without_an_end_takes_little_memory_and_names_the_bound() {
     const ITEM: &str = r#"{"errors":true,"items":[{"create":"#;
     let cases = [
-        // One string: of the answer, of an item, of characters that are escaped.
+        // One string: in the response, in an item, of escaped characters.
         ("{\"took\":\"".to_owned(), "x", "16384 KiB"),
         (format!("{ITEM}{{\"error\":\""), "x", "16384 KiB"),
         (format!("{ITEM}{{\"error\":\""), "é", "16384 KiB"),
         (format!("{ITEM}{{\"error\":\""), "\\u00e9", "16384 KiB"),
-        // A name of a member, white space, numbers, nesting, members, items of another array.
+        // A member name, white space, numbers, nesting, members, items of another array.
         (format!("{ITEM}{{\""), "x", "16384 KiB"),
         (ITEM.to_owned(), " ", "16384 KiB"),
         ("{\"took\":".to_owned(), "1", "64 KiB"),
@@ -200,16 +200,16 @@ fn what_is_cut_from_a_string_must_be_text() {
 fn an_answer_that_is_no_json_as_a_whole_does_not_count() {
     const DONE: &str = r#"{"create":{"status":201}}"#;
     let bodies = [
-        // What is beside an item must not join with what replaces it.
+        // Text beside an item must not join with the placeholder that replaces the item.
         format!(r#"{{"errors":false,"items":[1{DONE}]}}"#),
         format!(r#"{{"errors":false,"items":[-{DONE}]}}"#),
         format!(r#"{{"errors":false,"items":[1.{DONE}]}}"#),
         format!(r#"{{"errors":false,"items":[{DONE}1]}}"#),
-        // Brackets that match nothing.
+        // Unmatched brackets.
         format!(r#"{{"errors":false,"items":[{DONE}[]}}"#),
         format!(r#"{{"errors":false,"items":[{DONE}]]}}"#),
         format!(r#"{{"errors":false,"items":[[{DONE}}}"#),
-        // Arrays in place of objects, and another name that ends like that of the items.
+        // Arrays in place of objects, and another name that ends like `items`.
         r#"{"errors":false,"items":[[null,{"status":201}]]}"#.to_owned(),
         r#"{"errors":false,"items":[{"create":[201]}]}"#.to_owned(),
         format!(r#"{{"errors":false,"x\"items":[{DONE}],"items":[1]}}"#),
@@ -225,7 +225,7 @@ fn an_answer_that_is_no_json_as_a_whole_does_not_count() {
     assert!(read(not_utf8, 1, 7).is_err());
 }
 
-/// An item, and what is expected of it.
+/// An item, and the expected judgement.
 fn item() -> impl Strategy<Value = (Value, Option<Judgement>)> {
     let text = "[ -~é\\n]{0,12}";
     (0usize..5, text).prop_map(|(kind, text)| match kind {
@@ -248,7 +248,8 @@ const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// A whole answer gives every failure, in whatever pieces it arrives; no part of it counts.
+    /// A whole response yields every failure, in whatever pieces it arrives. A part of it does not
+    /// count.
     #[test]
     fn only_a_whole_answer_counts(
         items in prop::collection::vec(item(), 0..12),

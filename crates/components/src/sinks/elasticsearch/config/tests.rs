@@ -1,7 +1,7 @@
 use super::*;
 use serde_json::{Value, json};
 
-/// Returns the errors of options, with those that every configuration needs.
+/// Returns the errors of options, to which the required options are added.
 fn errors(options: Value) -> Vec<OptionError> {
     let mut all = json!({ "endpoints": ["http://h:9200"], "index": "logs" });
     all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());

@@ -38,7 +38,7 @@ fn any_events_of_a_request_are_selected_over_all_parts() {
         let expected: String = positions.iter().map(|at| event(*at as usize)).collect();
         assert_eq!(text(&selected), expected);
         assert_eq!(selected.events.iter().collect::<Vec<_>>(), positions);
-        // And of what was selected.
+        // The same for a selection of a selection.
         let odd: Vec<u32> = (0..positions.len() as u32).filter(|at| at % 2 == 1).collect();
         let again = packer.select(&selected, &odd);
         let expected: String =

@@ -18,7 +18,7 @@ const PLAIN: Settings = Settings {
     idle_timeout: Duration::from_secs(300),
 };
 
-/// The storage behind a [`Keep`]: what a restart would find.
+/// The storage behind a [`Keep`], which a restart would read.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<(Vec<u8>, usize)>>);
 
@@ -204,7 +204,8 @@ fn a_renamed_or_truncated_compressed_file_stays_readable() {
     assert_eq!(texts(dir.path()), [("a.gz".into(), "3\n".into()), ("b.gz".into(), "1\n".into())]);
 }
 
-/// Neither the end of a member nor a failed write goes into a file that was truncated meanwhile.
+/// Neither the end of a member nor a failed write is written to a file that was truncated
+/// meanwhile.
 #[test]
 fn a_write_after_a_truncation_does_not_continue_a_lost_member() {
     for (compression, name) in [(Compression::Gzip, "a.gz"), (Compression::Zstd, "a.zst")] {
@@ -237,7 +238,7 @@ fn a_symbolic_link_is_rejected_if_the_path_contains_fields() {
     fs::remove_file(&link).unwrap();
     append(&mut files, &link, "2\n");
     assert_eq!((read(&path), read(&link)), ("1\n".into(), "2\n".into()));
-    // A constant path may be a symbolic link created by an operator.
+    // A constant path may be a symbolic link that an operator created.
     fs::remove_file(&link).unwrap();
     std::os::unix::fs::symlink("a.log", &link).unwrap();
     append(&mut Kept::default().files(Settings { follow_links: true, ..PLAIN }), &link, "3\n");
@@ -254,7 +255,7 @@ fn a_file_is_not_written_under_two_names() {
         fs::hard_link(&path, &other).unwrap();
         let error = try_append(&mut files, &other, "2\n").unwrap_err().to_string();
         assert!(error.contains("a.log, which this sink also writes; remove one"), "{error}");
-        // After the removal it has one name.
+        // After the removal, the file has one name.
         fs::remove_file(&path).unwrap();
         append(&mut files, &other, "2\n");
         assert_eq!(read(&other), "1\n2\n");
@@ -409,7 +410,8 @@ fn the_members_in_progress_fit_into_the_available_memory() {
     assert_eq!(with(Compression::Gzip).within(4 << 20).members_max, 8);
 }
 
-/// After a crash at any point of a rotation, every settled line exists once, and no unsettled line.
+/// After a crash at any point of a rotation, every settled line exists once, and no unsettled line
+/// exists.
 #[test]
 fn a_rotated_file_is_settled_and_never_modified_again() {
     for (ending, compression) in

@@ -93,7 +93,7 @@ fn slices_of_the_block_are_split_too() {
     );
 }
 
-/// Creates a sink of texts with this path below a folder.
+/// Creates a sink of texts whose path is below a folder.
 fn sink(folder: &Path, path: &str, compression: &str) -> Arc<dyn Sink> {
     let path = format!("{}/{path}", folder.display());
     let options =
@@ -101,7 +101,7 @@ fn sink(folder: &Path, path: &str, compression: &str) -> Arc<dyn Sink> {
     serde_json::from_value::<FileConfig>(options).unwrap().build().unwrap()
 }
 
-/// Delivers a payload; returns the files of the folder by name, and removes them.
+/// Delivers a payload. Returns the files in the folder by name, and removes them.
 async fn written(sink: &dyn Sink, payload: &Payload, folder: &Path) -> BTreeMap<String, String> {
     let mut lane = sink.lane(LaneCx::outside("out", 0, Arc::default()));
     assert_eq!(lane.deliver(payload).await.unwrap(), Delivery::Taken);

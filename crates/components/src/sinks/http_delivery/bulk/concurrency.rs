@@ -1,26 +1,28 @@
-//! How many requests may be in flight: as many as the endpoint takes without slowing down.
+//! The number of requests that may be in flight: as many as the endpoint accepts without slowing
+//! down.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A response that takes this many times as long as the fastest one ends the growth.
+/// Ratio to the fastest response time at which a response ends the growth of the limit.
 const SLOW: u32 = 2;
 
-/// A response that takes this many times as long as the fastest one lowers the limit.
+/// Ratio to the fastest response time at which a response reduces the limit.
 const SLOWER: u32 = 4;
 
-/// Delays up to this count as no delay: the scheduling of a busy host.
+/// Maximum delay that counts as no delay, because of scheduling on a busy host.
 const NOISE: Duration = Duration::from_millis(20);
 
-/// The fastest response is forgotten by this fraction of the difference per response.
+/// Inverse of the fraction of the difference by which each response adapts the fastest response
+/// time.
 const FORGET: u32 = 64;
 
-/// The limit of requests in flight: grows by one with each window of responses, and is halved when
-/// the endpoint is overloaded (AIMD, as in TCP). Time is an argument.
+/// The limit of requests in flight. It grows by one with each window of responses, and is halved
+/// when the endpoint is overloaded (AIMD, as in TCP). Time is an argument.
 pub struct Concurrency {
     max: f64,
     limit: f64,
-    /// When it was last halved.
+    /// Time when the limit was last halved.
     halved_at: Option<Instant>,
     fastest: Option<Duration>,
 }
@@ -36,7 +38,8 @@ impl Concurrency {
         self.limit as usize
     }
 
-    /// Notes a response after `latency`. That of a small request says little about the endpoint.
+    /// Records a response after `latency`. The latency of a small request says little about the
+    /// endpoint.
     pub fn responded(&mut self, latency: Duration, is_large: bool) {
         let step = 1.0 / self.limit;
         if !is_large {
@@ -52,8 +55,8 @@ impl Concurrency {
         self.fastest = Some(fastest + (latency - fastest) / FORGET);
     }
 
-    /// Notes that the endpoint is overloaded, by a request sent at `started`: halves the limit,
-    /// once for all requests that were in flight together.
+    /// Records that the endpoint was overloaded when it processed a request sent at `started`.
+    /// Halves the limit, but only once for all requests that were in flight together.
     pub fn overloaded(&mut self, started: Instant, now: Instant) {
         if self.halved_at.is_none_or(|halved_at| started >= halved_at) {
             self.limit = (self.limit / 2.0).max(1.0);

@@ -1,4 +1,4 @@
-//! What the packer does for a lane without order, on a blocking thread.
+//! The work of the packer for a lane without order, on a blocking thread.
 
 use super::BulkPacker;
 use super::queue::{Action, Division, Repaired};
@@ -9,24 +9,24 @@ use tokio::time::Instant;
 pub enum Packed {
     /// The requests of a batch with this number, and the events that the packer refused.
     Batch(u64, Vec<Request>, Vec<PackRefusal>),
-    /// Requests in place of one that was not taken as it was.
+    /// Requests that replace one that was not taken as a whole.
     Repaired {
-        /// What was repaired.
+        /// The repaired request.
         repaired: Repaired,
         /// The requests, each with the end of its pause.
         requests: Vec<(Request, Option<Instant>)>,
-        /// Refused events for the component that reads them.
+        /// Refused events for the component that reads refused events.
         refused: Vec<RefusedEvent>,
-        /// Refused events that nothing reads.
+        /// Number of refused events that no component reads.
         dropped: u64,
     },
 }
 
 /// A refused event.
 pub struct RefusedEvent {
-    /// Its index in the batch.
+    /// Index of the event in the batch.
     pub event: u32,
-    /// Why.
+    /// Reason of the refusal.
     pub reason: String,
     /// The event as it was encoded.
     pub record: Record,
@@ -38,7 +38,7 @@ pub fn pack(packer: &mut impl BulkPacker, payloads: Vec<EncodedPayload>, number:
     Packed::Batch(number, requests, packer.take_refused())
 }
 
-/// Repairs a request; `is_read` says whether a component reads what is refused.
+/// Repairs a request. `is_read` says whether a component reads refused events.
 pub fn repair<P: BulkPacker>(
     packer: &mut P,
     request: Request,
@@ -52,7 +52,7 @@ pub fn repair<P: BulkPacker>(
     }
 }
 
-/// Splits a request, or refuses the event of one that cannot be split.
+/// Splits a request, or refuses the event of a request that cannot be split.
 fn split<P: BulkPacker>(
     packer: &mut P,
     request: Request,
@@ -87,7 +87,7 @@ fn split<P: BulkPacker>(
     Packed::Repaired { repaired, requests, refused, dropped }
 }
 
-/// Builds requests of events that are sent again, and returns those that were refused.
+/// Builds requests of events that are sent again, and returns the refused events.
 fn divide<P: BulkPacker>(
     packer: &mut P,
     request: &Request,

@@ -1,5 +1,5 @@
-//! The open requests of a lane without order: what is sent next, and when each batch is done.
-//! Deterministic in the times passed in.
+//! The open requests of a lane without order. The queue determines the next request to send, and
+//! the end of each batch. Deterministic in the times passed in.
 
 use super::{Failure, Judgement};
 use crate::sinks::http_delivery::dispatcher::RequestIds;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 pub struct Queue {
     /// Batches that are not settled, oldest first.
     batches: VecDeque<OpenBatch>,
-    /// Number of the first of them.
+    /// Number of the oldest batch.
     first: u64,
     numbering: Numbering,
     settlement: Settlement,
@@ -25,74 +25,74 @@ pub struct Queue {
     last: u64,
 }
 
-/// A batch of which something is still to be done.
+/// A batch with unfinished requests or repairs.
 struct OpenBatch {
     shares: Shares,
-    /// Events, and bytes before compression.
+    /// Number of events, and number of bytes before compression.
     size: (u64, u64),
-    /// Requests and repairs of it; it is packed while this is `None`.
+    /// Number of open requests and repairs; `None` while the batch is packed.
     open: Option<usize>,
 }
 
 /// A request and its history.
 pub struct QueuedRequest {
-    /// Its id in a header, the same for each attempt.
+    /// Id in a header, the same for each attempt.
     pub id: String,
-    /// Number of its batch.
+    /// Number of the batch.
     batch: u64,
     /// The request.
     pub request: Request,
-    /// Its pauses; a smaller request for some of its events inherits them.
+    /// Pauses of the request. A smaller request with some of its events inherits them.
     backoff: Backoff,
-    /// End of its pause.
+    /// End of the current pause.
     not_before: Option<Instant>,
 }
 
-/// What remains to be done for events of a request, on the packer.
+/// Work for the packer on some events of a request.
 pub struct Repair {
     /// Number of the batch.
     pub batch: u64,
-    /// The request that the endpoint did not take as it is.
+    /// The request that the endpoint did not take as a whole.
     pub request: Request,
-    /// What to do.
+    /// The work to do.
     pub action: Action,
     backoff: Backoff,
 }
 
-/// What a repair does.
+/// The work of a repair.
 pub enum Action {
-    /// Splits the request, whose content or size was refused for this reason.
+    /// Splits the request. Its content or size was refused for this reason.
     Split(String),
-    /// Sends some events again after their pause, and returns others.
+    /// Sends some events again after a pause, and returns others.
     Divide(Division),
 }
 
-/// The events of a request that the endpoint did not take, by their positions.
+/// The events of a request that the endpoint did not take, by position.
 pub struct Division {
-    /// Those that are sent again, with the end of their pause.
+    /// Events to send again, with the end of their pause.
     pub again: Vec<(Vec<u32>, Instant)>,
-    /// Those that were refused, with the reason, if a component reads them.
+    /// Refused events with the reason, if a component reads them.
     pub refused: Vec<(u32, String)>,
 }
 
 /// The pauses before events are sent again.
 #[derive(Clone, Copy)]
 pub struct Pauses {
-    /// The time now.
+    /// Current time.
     pub now: Instant,
-    /// End of the pause of events that wait for an operator.
+    /// End of the pause of events that need a change by an operator.
     pub blocked_until: Instant,
-    /// Determines the jitter of other pauses.
+    /// Random number that determines the jitter of the other pauses.
     pub random: u32,
 }
 
 impl Queue {
-    /// Returns the number of batches that are not settled.
+    /// Returns the number of unsettled batches.
     pub fn batches(&self) -> usize {
         self.batches.len()
     }
 
-    /// Opens a batch of these payloads, to be packed next.
+    /// Opens a batch of these payloads, which must be packed next.
     pub fn open(&mut self, payloads: &[EncodedPayload]) -> u64 {
         let events = payloads.iter().map(|payload| payload.events).sum();
         let bytes = payloads.iter().map(|payload| payload.bytes).sum();
@@ -105,7 +105,7 @@ impl Queue {
         self.batches.get_mut(number.checked_sub(self.first)? as usize)
     }
 
-    /// Queues the requests of a packed batch; returns the events that the packer refused.
+    /// Queues the requests of a packed batch. Returns the events that the packer refused.
     pub fn packed(
         &mut self,
         number: u64,
@@ -128,7 +128,7 @@ impl Queue {
         refused.into_iter().filter_map(of).collect()
     }
 
-    /// Returns whether a request waits that could be sent now.
+    /// Returns whether a waiting request could be sent now.
     pub fn has_ready(&self, now: Instant) -> bool {
         self.waiting.iter().any(|queued| queued.is_ready(now))
     }
@@ -138,8 +138,8 @@ impl Queue {
         self.waiting.iter().filter_map(|queued| queued.not_before.filter(|at| *at > now)).min()
     }
 
-    /// Passes the oldest request that could be sent to `send`, with its number. It is in flight if
-    /// that succeeds.
+    /// Passes the oldest request that could be sent to `send`, with its number. If `send` succeeds,
+    /// the request is in flight.
     ///
     /// # Errors
     ///
@@ -160,24 +160,25 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns about how many bytes a request has before compression: its share of the batch.
+    /// Returns the approximate number of bytes of a request before compression: its share of the
+    /// batch.
     pub fn bytes(&mut self, queued: &QueuedRequest) -> u64 {
         let (events, bytes) = self.batch(queued.batch).map_or((0, 0), |batch| batch.size);
         bytes * queued.events() / events.max(1)
     }
 
-    /// Takes a request out that is no longer in flight.
+    /// Removes a request that is no longer in flight.
     pub fn take(&mut self, number: u64) -> Option<QueuedRequest> {
         self.in_flight.remove(&number)
     }
 
-    /// Queues a request again, before all others.
+    /// Queues a request again, ahead of all others.
     pub fn put_back(&mut self, queued: QueuedRequest) {
         self.waiting.push_front(queued);
     }
 
-    /// Ends a request that the endpoint took, except for the `failures`. Returns what is left to do.
-    /// Refused events are dropped unless a component reads them (`is_read`).
+    /// Ends a request that the endpoint took, except for the `failures`. Returns the remaining
+    /// work. Refused events are dropped unless a component reads them (`is_read`).
     pub fn judged(
         &mut self,
         mut queued: QueuedRequest,
@@ -209,7 +210,7 @@ impl Queue {
         Some(queued.repair(Action::Divide(Division { again, refused })))
     }
 
-    /// Notes that the endpoint has the events of a request, except for the failures.
+    /// Records that the endpoint has the events of a request, except for the failures.
     fn deliver(&mut self, number: u64, events: &EventSet, failures: &[Failure]) {
         let Some(batch) = self.batch(number) else { return };
         if failures.is_empty() {
@@ -225,7 +226,7 @@ impl Queue {
         batch.shares.deliver(&delivered);
     }
 
-    /// Replaces a repaired request by others, each with the end of its pause.
+    /// Replaces a repaired request with other requests, each with the end of its pause.
     pub fn repaired(
         &mut self,
         repair: Repaired,
@@ -244,7 +245,7 @@ impl Queue {
         self.close(number);
     }
 
-    /// Returns a refused event as the engine takes it.
+    /// Returns a refused event in the form that the engine expects.
     pub fn refused(
         &mut self,
         batch: u64,
@@ -255,14 +256,14 @@ impl Queue {
         self.batch(batch)?.shares.refused(event, reason, record)
     }
 
-    /// Notes the end of one request or repair of a batch.
+    /// Records the end of one request or repair of a batch.
     fn close(&mut self, number: u64) {
         if let Some(open) = self.batch(number).and_then(|batch| batch.open.as_mut()) {
             *open -= 1;
         }
     }
 
-    /// Settles the oldest batches, as far as they are done.
+    /// Settles the oldest batches that are done.
     pub fn settle(&mut self, done: &mut Vec<Settled>) {
         while self.batches.front().is_some_and(|batch| batch.open == Some(0)) {
             let Some(batch) = self.batches.pop_front() else { return };
@@ -272,7 +273,7 @@ impl Queue {
     }
 }
 
-/// A repair that was done.
+/// A repair that is done.
 pub struct Repaired {
     /// Number of the batch.
     pub batch: u64,
@@ -280,7 +281,7 @@ pub struct Repaired {
 }
 
 impl Repair {
-    /// Returns the request and the action, which go to the packer, and what remains here.
+    /// Returns the request and the action for the packer, and the rest of the repair.
     pub fn begin(self) -> (Request, Action, Repaired) {
         (self.request, self.action, Repaired { batch: self.batch, backoff: self.backoff })
     }
@@ -291,13 +292,13 @@ impl QueuedRequest {
         self.not_before.is_none_or(|not_before| not_before <= now)
     }
 
-    /// Makes it a repair.
+    /// Turns the request into a repair.
     pub fn repair(self, action: Action) -> Repair {
         let QueuedRequest { batch, request, backoff, .. } = self;
         Repair { batch, request, action, backoff }
     }
 
-    /// Returns the number of its events.
+    /// Returns the number of events.
     pub fn events(&self) -> u64 {
         self.request.events.len()
     }

@@ -1,4 +1,4 @@
-//! Runs a lane against a real server and plays the engine's part.
+//! Runs a lane against a real server, in the role of the engine.
 
 use super::*;
 use crate::sinks::http_delivery::{
@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A packer whose events are letters. The endpoint answers each with a digit: 0 delivered, 1 later,
-/// 2 refused; and a full stop.
+/// A packer whose events are letters. The endpoint answers each letter with a digit: 0 for
+/// delivered, 1 for later, 2 for refused. A full stop ends the response.
 struct Letters;
 
 fn letters(text: Vec<u8>, events: EventSet) -> Request {
@@ -102,7 +102,7 @@ impl Answer for Digits {
     }
 }
 
-/// A lane and what it has settled.
+/// A lane, and the payloads that it has settled.
 struct Rig {
     lane: LaneLoop<BulkLane<Letters>>,
     counters: Arc<Counters>,

@@ -1,5 +1,5 @@
-//! Simulates many hosts during and after an endpoint outage: when they retry, and when they send
-//! their backlog. Uses the building blocks of a lane on a simulated clock.
+//! Simulates many hosts during and after an outage of the endpoint: the times of their retries, and
+//! of their backlog. Uses the building blocks of a lane on a simulated clock.
 
 use fastrand::Rng;
 use millstream_testkit_random::{Seed, TestSize};
@@ -68,7 +68,8 @@ fn check_outage(seed: u64) {
     let begun = Instant::now();
     let hosts: Vec<_> = (0..200).map(|_| host(&mut random, begun, 5.0)).collect();
     let sent: Vec<Duration> = hosts.iter().flat_map(|(_, sent)| sent).copied().collect();
-    // From when the first hosts are done to when only the last ones start: a pause is at most 30 s.
+    // From the time when the first hosts are done until only the last ones start: a pause is at
+    // most 30 s.
     let (most, mean) =
         slots(&sent, OUTAGE + Duration::from_secs(3), OUTAGE + Duration::from_secs(15));
     assert!(
@@ -79,7 +80,8 @@ fn check_outage(seed: u64) {
     for (_, sent) in &hosts {
         assert!(sent.windows(2).all(|pair| pair[1] - pair[0] >= 2 * SLOT));
     }
-    // Two hundred hosts retry too rarely for a meaningful mean; two thousand are a harder test too.
+    // Two hundred hosts retry too rarely for a meaningful mean; two thousand are also a harder
+    // test.
     let attempts: Vec<Duration> = (0..2000).flat_map(|_| host(&mut random, begun, 5.0).0).collect();
     let (most, mean) = slots(&attempts, STEADY, OUTAGE);
     assert!(

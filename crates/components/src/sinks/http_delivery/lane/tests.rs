@@ -1,4 +1,4 @@
-//! Runs a lane against a real server and plays the engine's part.
+//! Runs a lane against a real server, in the role of the engine.
 
 use super::*;
 use crate::sinks::http_delivery::{BatchOptions, Capacity, Hold, LaneLoop, RequestOptions};
@@ -23,13 +23,14 @@ const MS: Duration = Duration::from_millis(1);
 struct Letters {
     packed: Arc<AtomicUsize>,
     unsupported_format: bool,
-    /// Refuses the events of a request instead of splitting it.
+    /// Whether to refuse the events of a request instead of splitting it.
     no_memory: bool,
-    /// Refuses requests with more letters than this as a whole, instead of splitting them.
+    /// Maximum number of letters in a request that is split. Larger requests are refused as a
+    /// whole.
     split_max: Option<u64>,
-    /// What the endpoint refused.
+    /// Requests that the endpoint refused.
     refusals: Arc<Mutex<Vec<(String, Refusal)>>>,
-    /// Returns what it refuses.
+    /// Whether the packer returns refused events.
     reads_refused: bool,
     refused: Vec<PackRefusal>,
     headers_seen: Arc<Mutex<Vec<String>>>,
@@ -64,7 +65,7 @@ impl Packer for Letters {
         self.packed.fetch_add(1, Ordering::Relaxed);
         let text: Vec<u8> = payloads.iter().flat_map(|payload| payload.parts.concat()).collect();
         assert!(!text.contains(&b'!'), "the packer panics");
-        // Refuses everything but letters.
+        // Refuse all characters except letters.
         let (mut kept, mut events) = (Vec::new(), EventSet::default());
         for (event, letter) in (0..).zip(text) {
             if letter.is_ascii_alphabetic() {
@@ -148,14 +149,14 @@ impl Packer for Letters {
     }
 }
 
-/// A lane, and the state that the engine would keep for it.
+/// A lane, and the state that the engine would keep for the lane.
 struct Rig {
     lane: LaneLoop<RequestLane<Letters>>,
     counters: Arc<Counters>,
     feed: Arc<Feed>,
     backpressure: Arc<Backpressure>,
     settled: Vec<Settled>,
-    /// Refused events, with the number of payloads that were settled before.
+    /// Refused events, each with the number of payloads that were settled before it.
     refusals: Vec<(usize, Refused)>,
     errors: Vec<DeliverError>,
 }
@@ -168,7 +169,7 @@ struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        // On a busy machine it does not elapse between the payloads of a batch.
+        // On a busy machine, the timeout does not elapse between the payloads of a batch.
         let timeout = Interval(200 * MS);
         let batch = BatchOptions { bytes: Size(8), events: 8, timeout };
         Options { batch, request: RequestOptions::default(), packer: Letters::default() }
@@ -236,7 +237,7 @@ impl Rig {
 
     /// Drives the lane for some milliseconds.
     async fn progress(&mut self) {
-        // The engine drops the future on any other event, and starts again.
+        // The engine drops the future on any other event, and starts it again.
         let progress = tokio::time::timeout(3 * MS, self.lane.progress()).await;
         let settled = self.settled.len();
         self.refusals.extend(self.lane.refused().into_iter().map(|of| (settled, of)));
@@ -263,7 +264,7 @@ impl Rig {
         self.settled.iter().map(|settled| settled.refused).sum()
     }
 
-    /// Returns payload, index, record and reason of the refused events, which were all reported
+    /// Returns payload, index, record and reason of the refused events. All of them were reported
     /// before their payloads were settled.
     fn refusals(&self) -> Vec<(u64, u32, String, &str)> {
         let of = |(settled, refused): &'_ (usize, Refused)| {
@@ -400,7 +401,7 @@ async fn transient_failures_are_retried_with_the_same_id_and_in_order() {
         Reply::status(204),
         Reply::status(500),
     ]);
-    // Short, but on a busy machine only the answer that never comes takes longer.
+    // The timeout is short, but on a busy machine it only affects the response that never comes.
     let request = RequestOptions { timeout: Interval(3000 * MS), ..Options::default().request };
     let mut rig = Rig::with(&[server.uri("/in")], Options { request, ..Options::default() });
     rig.bring(&["abcdefgh", "ijklmnop"]).await;
@@ -530,7 +531,7 @@ fn refusing() -> HttpServer {
 async fn a_refused_event_is_attributed_to_its_payload_over_split_batches_and_pieces() {
     let server = refusing();
     let mut rig = Rig::with_reader(&server, Letters::default());
-    // The batches: abcdeFgh, ijKlmnop, qrstuvwX, yZAbC. The second payload has three pieces.
+    // The batches are abcdeFgh, ijKlmnop, qrstuvwX, yZAbC. The second payload has three pieces.
     for text in ["abcde", "FghijKlmnopqrst", "uv", "wXyZ", "AbC"] {
         rig.deliver_cuttable(text).await;
     }
@@ -605,7 +606,7 @@ async fn a_request_that_the_packer_does_not_split_is_refused_as_a_whole_and_sett
     let server = refusing();
     let packer = Letters { split_max: Some(2), ..Letters::default() };
     let mut rig = Rig::with_reader(&server, packer);
-    // The batches: abCdef, gHi.
+    // The batches are abCdef and gHi.
     rig.bring(&["ab", "Cdef", "gHi"]).await;
     assert_eq!(bodies(&server.requests()), ["abCdef", "gHi"]);
     let of = |payload, event, record: &str| (payload, event, record.to_owned(), "unpacked");
@@ -657,7 +658,7 @@ async fn a_rejected_probe_does_not_block_the_lane() {
     for status in [400, 406, 413, 415, 500, 501] {
         let server = script(vec![Reply::status(status)]);
         let mut rig = Rig::to(&server);
-        // Without letters there are no events.
+        // A payload without letters has no events.
         rig.bring(&["12345678", "abc"]).await;
         assert_eq!(
             (bodies(&server.requests()), rig.errors.len()),

@@ -1,4 +1,4 @@
-//! Refused records, without a broker: the tests play the client's part.
+//! Refused records without a broker: the tests act as the client.
 
 use super::*;
 use crate::sinks::kafka::KafkaSink;
@@ -11,7 +11,7 @@ use millstream_model::{
 use millstream_testkit::{Rows, batch, damaged, reread, stored, written_routing};
 use serde_json::{Value, json};
 
-/// A lane, with the topics `logs-x` and `logs-y`.
+/// A lane with the topics `logs-x` and `logs-y`.
 struct Rig {
     lane: KafkaLane,
     encoder: KafkaEncoder,
@@ -27,7 +27,8 @@ impl Rig {
     fn of(codec: &str, more: Value, has_reader: bool) -> Rig {
         let mut options = json!({
             "brokers": ["127.0.0.1:1"], "topic": "logs-{{ app }}", "topics_max": 2,
-            // The lane takes payloads for half of it: longer than a test waits for a core.
+            // The lane accepts payloads for half of this time, which is longer than a test waits
+            // for a core.
             "options": { "linger.ms": 600_000 },
             "encoding": { "codec": codec, "metadata": [] }
         });
@@ -46,7 +47,7 @@ impl Rig {
         Rig { lane, encoder, counters, sink: KafkaSink { config } }
     }
 
-    /// Encodes a batch and hands it over.
+    /// Encodes a batch and delivers it to the lane.
     async fn deliver(&mut self, batch: &Batch) {
         let payload = self.encode(batch, None);
         assert_eq!(self.lane.deliver(&payload).await.unwrap(), Delivery::Sent);
@@ -66,7 +67,7 @@ impl Rig {
         payload
     }
 
-    /// Reports a payload, of which the broker refuses these records: (run, record).
+    /// Reports a payload. The broker refuses these records of it: (run, record).
     fn report(&self, tag: u64, refused: &[(u32, u32)]) {
         let failure = |(run, record): &(u32, u32)| Failure {
             record: RecordId { run: *run, record: *record },
@@ -76,7 +77,7 @@ impl Rig {
         self.lane.receipts.put(Receipt { tag, failures: refused.iter().map(failure).collect() });
     }
 
-    /// Returns payload, index and record of what was refused since the last call.
+    /// Returns payload, index and record of the events that were refused since the last call.
     fn refused(&mut self) -> Vec<(u64, u32, String)> {
         let of = |refused: Refused| {
             let record = String::from_utf8(refused.record.to_vec()).unwrap();
@@ -96,8 +97,8 @@ impl Rig {
     }
 }
 
-/// Builds a batch of a gauge with the value 7 per line, in two files: name and line are the text,
-/// `apps` has the letter of each app.
+/// Builds a batch with a gauge of value 7 per line, in two files. Name and line are the text;
+/// `apps` has a letter for the app of each line.
 fn events(one: &str, other: &str, apps: &str) -> Batch {
     let parts =
         [Rows { name: "f", text: one.as_bytes() }, Rows { name: "g", text: other.as_bytes() }];
@@ -121,7 +122,7 @@ fn found(expected: &[(u64, u32, &str)]) -> Vec<(u64, u32, String)> {
 async fn a_refused_record_is_attributed_to_its_payload_and_event() {
     let mut rig = Rig::with("text", true);
     let mut batch = events("a\nb\nc\nd\n", "e\nf\n", "xxyxyy");
-    // Runs: ab, c, d, ef; then, without the first row: b, c, d, ef.
+    // The runs are ab, c, d, ef; without the first row they are b, c, d, ef.
     rig.deliver(&batch).await;
     batch.select_range(1, 6);
     rig.deliver(&batch).await;
@@ -249,7 +250,7 @@ fn the_events_of_a_block_that_cannot_be_decoded_are_empty() {
     assert_eq!(refused, [of(5), of(6)]);
 }
 
-/// Returns every record of a payload with its destination, as the client gets it.
+/// Returns every record of a payload with its destination, as the client receives it.
 fn shown(payload: &Payload) -> Vec<String> {
     let EncodedShipment { shipment, codec, .. } = payload.routing_as().unwrap();
     let of_run = |(number, run): (u32, &Run)| {
@@ -271,7 +272,7 @@ fn shown(payload: &Payload) -> Vec<String> {
     (0..).zip(&shipment.runs).flat_map(of_run).collect()
 }
 
-/// Sinks whose records have keys, headers and ids, or none of them.
+/// Creates lanes of sinks whose records have keys, headers and ids, or none of these.
 fn rigs() -> Vec<Rig> {
     let all = json!({ "key": "{{ message }}", "headers": { "app": "a {{ app }}", "b": "" } });
     let same = json!({ "key": "k", "id_header": "" });
@@ -292,7 +293,8 @@ fn records_are_read_from_disk_as_they_were_encoded() {
     }
 }
 
-/// A lane with another codec tells the events of a record by how they were encoded.
+/// A lane with another codec determines the events of a record by the codec with which they were
+/// encoded.
 #[tokio::test]
 async fn refused_records_from_disk_are_attributed_as_they_were_encoded() {
     for codec in ["text", "json", "msgpack"] {

@@ -48,7 +48,7 @@ fn packer_for(
     (RemotePacker::new(options, limits, sink, counters.clone(), feed, Arc::default()), counters)
 }
 
-/// Builds a payload with a counter of 1 for each name, at this second.
+/// Builds a payload with a counter of value 1 for each name, at this second.
 fn payload(names: &[&str], second: i64) -> EncodedPayload {
     let time_ns = (now_ms() / 1000 + second) * 1_000_000_000;
     let metric = |name: &'_ &'static str| Metric {
@@ -217,7 +217,7 @@ fn a_probe_detects_version_2() {
     packer.on_success(&|name| (name == WRITTEN).then(|| "0".to_owned()));
     let second = packer.pack(vec![payload(&["a"], 2)]);
     assert_eq!(version(&second), ["2.0.0"]);
-    // The endpoint no longer supports it.
+    // The endpoint no longer supports version 2.
     let converted = packer.convert(&second[0]).unwrap();
     assert_eq!(header(&converted, "x-prometheus-remote-write-version"), "0.1.0");
     assert_eq!(header(&converted, "content-type"), "application/x-protobuf");
@@ -255,7 +255,8 @@ fn metrics() -> [Metric<'static>; 2] {
     ]
 }
 
-/// Encodes metrics as a payload, and returns it with what a process reads of it from disk.
+/// Encodes metrics as a payload. Returns the payload, and the payload that a process reads from
+/// disk.
 fn with_reread(distributions: &Distributions) -> (EncodedPayload, EncodedPayload) {
     let (routing, text) = encoded(&metrics(), distributions);
     let encoding = Encoding::new(distributions.clone(), None);
@@ -332,8 +333,8 @@ fn refusal(reason: &str) -> Refusal {
     Refusal { reason: reason.to_owned(), is_duplicate: false }
 }
 
-/// Sends requests to an endpoint that refuses those with the series `bad`, and splits these.
-/// Returns the number of requests, and the names whose samples were accepted.
+/// Sends requests to an endpoint that refuses requests with the series `bad`, and splits these
+/// requests. Returns the number of requests, and the names whose samples were accepted.
 fn sent(packer: &mut RemotePacker, requests: Vec<Request>, bad: &[&str]) -> (usize, Vec<String>) {
     let (mut left, mut count, mut accepted) = (requests, 0, Vec::new());
     left.reverse();
@@ -362,7 +363,7 @@ fn samples_of_a_refused_series_are_left_out_and_its_sum_goes_on() {
     assert_eq!((events(&requests), requests[0].events.ranges()), (vec![3], &[0..1, 2..4][..]));
     assert_eq!(refused(&mut packer), [(1, "400: bad label".into(), "b".to_owned())]);
     assert_eq!(sent(&mut packer, requests, &["b_total"]).0, 1);
-    // Long ago.
+    // As after a long time.
     packer.refused_series = RefusedSeries::default();
     let again = packer.pack(vec![payload(&["b"], 0)]);
     let three = 3.0_f64.to_le_bytes();
@@ -414,14 +415,14 @@ fn a_request_that_is_too_late_to_be_split_is_refused_as_a_whole() {
     let (mut packer, counters) = packer(Protocol::One, 10);
     let names = ["a", "b", "c"];
     let mut late = packer.pack(vec![payload(&names, -60)]).remove(0);
-    // The turn of late requests is over.
+    // The turn of late requests has ended.
     assert!(packer.on_refusal(&late, &refusal("400: bad")));
     packer.split_time = SplitTime::since(now_ms() - 6000);
     assert!(!packer.on_refusal(&late, &refusal("400: bad")));
     assert_eq!(counters.snapshot().dropped_events, [("refused", 3)].into());
     let requests = packer.pack(vec![payload(&["a", "b", "c", "d"], 0)]);
     assert_eq!((events(&requests), &requests[0].events), (vec![1, 3], &EventSet::of(3..4)));
-    // A single event is refused by the lane, and a reader gets all of them.
+    // The lane refuses a single event, and a reader gets all refused events.
     late = packer.pack(vec![payload(&["e"], -60)]).remove(0);
     assert!(packer.on_refusal(&late, &refusal("400: bad")));
     let (mut packer, counters) = packer_with_reader(Protocol::One, 10);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Maximum length of a logged refusal reason. Characters.
+/// Maximum number of characters of a refusal reason in the log.
 const REASON_CHARS_MAX: usize = 200;
 
 /// State shared by the lane and the task.
@@ -19,7 +19,7 @@ pub struct Shared {
     pub changed: Notify,
     /// Wakes the writer: a frame is queued.
     work: Notify,
-    /// Wakes the watcher: something was written.
+    /// Wakes the watcher after a write.
     pub work_to_watch: Notify,
 }
 
@@ -35,9 +35,9 @@ struct State {
     last_sent: u64,
     /// All frames up to this number are settled.
     settled: u64,
-    /// Responses so far.
+    /// Number of responses so far.
     responses: u64,
-    /// Refused frames above `settled`, and why, until the lane takes them.
+    /// Refused frames above `settled` with the reasons, until the lane takes them.
     refused: BTreeMap<u64, String>,
     is_connected: bool,
     is_finishing: bool,
@@ -49,11 +49,11 @@ struct State {
 pub struct Status {
     /// All frames up to this number are settled.
     pub settled: u64,
-    /// Refused frames, and why.
+    /// Refused frames with the reasons.
     pub refused: BTreeMap<u64, String>,
     /// Whether the connection was ever established.
     pub is_connected: bool,
-    /// Why it ended, if it did.
+    /// Reason why the connection ended, if it did.
     pub failure: Option<ConnectionError>,
 }
 
@@ -66,7 +66,8 @@ impl State {
 }
 
 impl Shared {
-    /// Creates the state with `frames` to send; those up to number `last` may have been sent before.
+    /// Creates the state with `frames` to send. Frames up to number `last` may have been sent
+    /// before.
     pub fn new(frames: Vec<Arc<Frame>>, last: u64) -> Shared {
         let last_sent = frames.last().map_or(0, |frame| frame.number);
         let settled = frames.first().map_or(last, |frame| frame.number - 1);
@@ -93,7 +94,7 @@ impl Shared {
         self.work.notify_one();
     }
 
-    /// Waits for the next frame to send; [`None`] if the connection is to be shut down.
+    /// Waits for the next frame to send; returns [`None`] if the connection must be shut down.
     pub async fn next(&self) -> Option<Arc<Frame>> {
         loop {
             {
@@ -167,7 +168,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Marks all frames up to this number as settled, including refused ones.
+    /// Marks all frames up to this number as settled, including refused frames.
     pub fn settle(&self, number: u64) {
         self.lock().settle(number);
     }
@@ -195,7 +196,7 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    /// Shuts the connection down once everything is written.
+    /// Shuts the connection down after all frames are written.
     pub fn finish(&self) {
         self.lock().is_finishing = true;
         self.work.notify_one();

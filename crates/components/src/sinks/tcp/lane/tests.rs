@@ -39,7 +39,7 @@ fn payload(begin: usize, end: usize) -> Payload {
     payload
 }
 
-/// Drives a lane like the engine: delivers payloads in order, and records errors.
+/// Drives a lane like the engine does: delivers payloads in order, and records errors.
 struct Engine {
     lane: TcpLane,
     errors: Vec<String>,
@@ -92,7 +92,7 @@ fn all(count: usize) -> Vec<String> {
     (0..count).map(|number| line(number).trim_end().to_owned()).collect()
 }
 
-/// Options of a lane with acknowledgements. On a busy machine its timeout does not elapse.
+/// Options of a lane with acknowledgements. The timeout does not elapse on a busy machine.
 fn acks(server: &TestServer, more: serde_json::Value) -> serde_json::Value {
     let mut options = json!({
         "address": server.address, "framing": "length", "acknowledgements": true, "timeout": "30s",
@@ -150,7 +150,7 @@ async fn a_reset_loses_only_data_that_the_peers_kernel_had_acknowledged() {
     let conversation = async {
         assert!(engine.lane.start().await.is_ok());
         let first = server.accept().await;
-        // Fill its buffers.
+        // Fill the buffers of the endpoint.
         while timeout(Duration::from_secs(1), engine.deliver(1000)).await.is_ok() {}
         engine.settled.extend(engine.lane.settled());
         let settled = engine.settled.len() * 1000;
@@ -279,7 +279,7 @@ async fn frames_that_the_endpoint_already_has_are_not_resent() {
         drop(frames);
         let mut frames = server.accept_frames(2).await;
         let (number, _) = frames.next().await.unwrap();
-        // A late acknowledgement, then the right one, then one ahead of what was sent.
+        // A late acknowledgement, then the correct one, then one for a frame that was not sent yet.
         for acknowledged in [1, 2, number] {
             frames.acknowledge(acknowledged).await;
         }
@@ -317,7 +317,7 @@ async fn a_refused_frame_is_counted_and_the_others_arrive() {
             engine.deliver(20).await;
         }
         engine.settle(4).await;
-        // Nothing is in flight: silence is not an error.
+        // No frame is in flight, so silence is not an error.
         assert!(timeout(Duration::from_millis(4500), engine.lane.progress()).await.is_err());
     };
     let (_frames, ()) = timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.unwrap();
@@ -425,7 +425,7 @@ async fn batches_end_by_events_by_bytes_by_timeout_and_by_flush() {
     assert_eq!(sizes, [40, 6, 100, 5]);
 }
 
-/// The open batch fills the window: it is sent, since nothing else can free space.
+/// An open batch that fills the window is sent, because no other event can free space.
 #[tokio::test]
 async fn a_batch_that_fills_the_window_is_sent_at_once() {
     let server = TestServer::start().await;

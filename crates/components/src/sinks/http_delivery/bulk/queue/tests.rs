@@ -1,5 +1,5 @@
 //! Simulates an endpoint that answers in any order, refuses and delays any events, and loses
-//! answers.
+//! responses.
 
 use super::*;
 use fastrand::Rng;
@@ -39,7 +39,7 @@ struct Simulation {
     /// Events of each payload, in order.
     payloads: Vec<u64>,
     settled: Vec<Settled>,
-    /// How often the endpoint took each event: by batch and index.
+    /// Number of times that the endpoint took each event, by batch and index.
     taken: BTreeMap<(u64, u32), u32>,
     refused: BTreeMap<(u64, u32), u32>,
     passed_on: Vec<(u64, u32)>,
@@ -168,7 +168,7 @@ impl Simulation {
         self.queue.settle(&mut self.settled);
     }
 
-    /// Runs until everything is settled, and checks it.
+    /// Runs until all payloads are settled, and checks the outcome.
     fn run(mut self) {
         (0..200).for_each(|_| self.step(true));
         let mut steps = 0;

@@ -9,7 +9,7 @@ use tokio_rustls::TlsAcceptor;
 /// A server whose connections the test accepts.
 pub struct TestServer {
     listener: TcpListener,
-    /// The address it listens on.
+    /// Address on which the server listens.
     pub address: String,
 }
 
@@ -24,13 +24,13 @@ impl TestServer {
         Peer(Box::new(self.listener.accept().await.unwrap().0))
     }
 
-    /// Accepts with TLS; fails if the TLS handshake fails.
+    /// Accepts a connection with TLS. Fails if the TLS handshake fails.
     pub async fn encrypted(&self, acceptor: TlsAcceptor) -> io::Result<Peer> {
         let (stream, _) = self.listener.accept().await?;
         Ok(Peer(Box::new(acceptor.accept(stream).await?)))
     }
 
-    /// Accepts, reads the handshake, and acknowledges the frames up to `has`.
+    /// Accepts a connection, reads the handshake, and acknowledges the frames up to `has`.
     pub async fn accept_frames(&self, has: u64) -> Frames {
         let mut frames = Frames { peer: self.accept().await, session: [0; 16], gzip: false };
         let hello = frames.frame().await.expect("a handshake");
@@ -77,7 +77,7 @@ impl Peer {
         loop {
             let count = self.0.read(&mut bytes).await.unwrap();
             assert!(count > 0, "the connection ended before the line {last:?}");
-            // Two reads may split it.
+            // The line may be split between two reads.
             let from = text.len().saturating_sub(end.len());
             text.extend_from_slice(&bytes[..count]);
             if text[from..].windows(end.len()).any(|found| found == end) {
