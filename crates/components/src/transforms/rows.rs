@@ -2,8 +2,8 @@
 
 use millstream_model::{Batch, Segment, Selection};
 
-/// Keeps the selected rows for which `keep` returns true, called in row order; returns the number
-/// of rows removed.
+/// Keeps the selected rows for which `keep` returns true, and returns the number of removed rows.
+/// `keep` is called in row order.
 pub fn keep_rows(batch: &mut Batch, mut keep: impl FnMut(&Batch, &Segment, usize) -> bool) -> u64 {
     let mut kept = vec![false; batch.rows()];
     for segment in batch.segments.iter() {

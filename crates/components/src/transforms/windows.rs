@@ -1,9 +1,9 @@
-//! Groups events by window: what the transforms `rules` and `aggregate` share.
+//! Groups events by window: the shared code of the transforms `rules` and `aggregate`.
 //!
-//! Both are merge transforms: a worker evaluates all tasks over a batch and adds up each one's
-//! groups (`encoder`), the lane merges these partial results in order (`lane`, `tasks`), and what
-//! changed is appended to a snapshot (`snapshot`), which is committed with the checkpoints of the
-//! events in it. So an event counts once, whatever happens.
+//! Both are merge transforms. A worker evaluates all tasks over a batch and aggregates the groups
+//! of each task (`encoder`). The lane merges these partial results in order (`lane`, `tasks`), and
+//! appends the changes to a snapshot (`snapshot`), which is committed with the checkpoints of the
+//! events in it. Each event therefore counts exactly once, also after a crash.
 
 mod definition;
 mod delay;
@@ -34,14 +34,14 @@ use millstream_rules::Plan;
 use stats::Stats;
 use std::sync::Arc;
 
-/// Minimum bytes that a payload may take.
+/// Minimum number of bytes that is declared for a payload.
 const PAYLOAD_BYTES_MIN: u64 = 64 << 10;
 
 /// Tasks over the same events.
 pub struct Windows {
     plan: Arc<Plan>,
     definitions: Arc<[Arc<Definition>]>,
-    /// Names of the fields of events that the tasks read.
+    /// Names of the event fields that the tasks read.
     names: Arc<[String]>,
     memory_bytes_max: u64,
     stats: Arc<Stats>,
@@ -75,14 +75,15 @@ impl Sink for Windows {
         Box::new(TaskEncoder::new(self.plan.clone(), self.names.clone(), self.stats.clone()))
     }
 
-    /// Never written: only sinks have a disk buffer, and partial results belong to this plan.
+    /// Returns a name that is never stored, because only sinks have a disk buffer, and partial
+    /// results belong to this plan.
     fn payload_format(&self) -> String {
         "windows".to_owned()
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
-        // What exceeds it is a debt that the next read waits for: thousands of tasks may match a
-        // line, and mostly few do.
+        // If a payload exceeds this size, the next read waits for the difference: thousands of
+        // tasks may match a line, but usually few do.
         PAYLOAD_BYTES_MIN.max(block_bytes) + rows * 32
     }
 

@@ -1,6 +1,6 @@
 //! Transform `aggregate`: counts events and adds up their fields, by group and window.
 //!
-//! It is one task of what the transform `rules` does.
+//! It is a transform `rules` with a single task.
 
 mod config;
 

@@ -1,4 +1,4 @@
-//! Results of aggregates, and what restarts and damage leave of them.
+//! Results of aggregates, also after restarts and damage.
 
 use super::AggregateConfig;
 use crate::component::Component;
@@ -105,7 +105,7 @@ async fn a_crash_takes_back_what_was_not_committed() {
     rig.commit();
     rig.add(&[("200", "1")]).await;
     rig.sync().await;
-    // Its events are read again.
+    // The events of the window are read again.
     rig.start(0);
     rig.add(&[("200", "1")]).await;
     rig.sync().await;
@@ -131,7 +131,7 @@ async fn results_stay_until_every_sink_has_them() {
         rig.advance(10);
         rig.settle().await;
     }
-    // The first is settled, and so is not in the next snapshot.
+    // The first result is settled, so it is not in the next snapshot.
     rig.feed.settle(1);
     rig.sync().await;
     rig.commit();

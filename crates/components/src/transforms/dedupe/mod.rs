@@ -1,7 +1,7 @@
-//! Transform `dedupe`: drops events that repeat an event of the recent past.
+//! Transform `dedupe`: drops events that repeat a recent event.
 //!
-//! It remembers a hash of an event's key, and the event's id. An event that is read again because a
-//! sink did not get it has the remembered id, so it is not a duplicate.
+//! The transform remembers a hash of the event's key, and the event's id. An event that is read
+//! again because a sink did not get it has the remembered id, so it is not a duplicate.
 
 mod config;
 
@@ -18,11 +18,11 @@ use xxhash_rust::xxh3::xxh3_128;
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct First {
     id: EventId,
-    /// When it was seen.
+    /// Time when the event was seen.
     at: EngineTime,
 }
 
-/// The transform.
+/// The state of the transform.
 struct Dedupe {
     key: Option<Template>,
     window: Duration,
@@ -53,8 +53,8 @@ impl Dedupe {
         xxh3_128(&self.text)
     }
 
-    /// Remembers an event. Returns whether it is the first with its key within the window, or that
-    /// event read again.
+    /// Remembers an event. Returns true if it is the first event with its key within the window, or
+    /// if this event is read again.
     fn insert_if_new(&mut self, hash: u128, event: First) -> bool {
         if let Some(first) = self.seen.get(&hash) {
             return first.id == event.id;

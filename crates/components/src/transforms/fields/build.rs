@@ -32,7 +32,7 @@ fn edits(edit: Edit, fields: &[String]) -> Box<dyn Step> {
     Box::new(Edits { edit, fields: fields.iter().map(|name| name.as_str().into()).collect() })
 }
 
-/// Returns the field a step writes: the one it reads by default.
+/// Returns the field that a step writes; by default the field that it reads.
 fn target(to: Option<&String>, field: &str) -> Arc<str> {
     to.map_or(field, String::as_str).into()
 }
@@ -80,7 +80,7 @@ impl StepConfig {
 }
 
 impl StepConfig {
-    /// Returns the fields that it changes or removes.
+    /// Returns the fields that the step changes or removes.
     fn changed(&self) -> Vec<&String> {
         match self {
             StepConfig::Copy(names) => names.values().collect(),
@@ -94,7 +94,7 @@ impl StepConfig {
         }
     }
 
-    /// Returns the fields it names.
+    /// Returns the fields that the step names.
     fn names(&self) -> Vec<&String> {
         match self {
             StepConfig::Rename(names) | StepConfig::Copy(names) => {

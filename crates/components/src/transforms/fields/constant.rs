@@ -62,7 +62,7 @@ impl Step for Keep {
     }
 }
 
-/// Computes fields by expressions, one after the other.
+/// Computes fields from expressions, one after the other.
 pub struct Compute(pub Vec<(Arc<str>, Formula)>);
 
 impl Step for Compute {
@@ -89,7 +89,7 @@ impl Step for Copy {
 
 /// The value of a set field.
 pub enum Value {
-    /// A constant: its kind and its text.
+    /// A constant, as kind and text.
     Same(CellKind, Vec<u8>),
     /// A template rendered per event.
     Template(Template),
@@ -165,7 +165,7 @@ pub fn constant(made: &mut ColumnBuilder, kind: CellKind, text: &[u8]) -> Cell {
     }
 }
 
-/// Sets constants and templates, which all see the event before this step.
+/// Sets fields to constants and templates. All templates see the event as it was before this step.
 pub struct Set(pub Vec<(Arc<str>, Value)>);
 
 impl Step for Set {

@@ -6,15 +6,15 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Replaces dots in the names of fields and of members of objects, at any depth. A name that would be
-/// that of another one in the same object keeps its dots.
+/// Replaces dots in the names of fields and of members of objects, at any depth. A name keeps its
+/// dots if the new name already exists in the same object.
 pub(super) struct ReplaceDots(pub String);
 
 /// The name of a member in the text of an object.
 struct Name<'t> {
-    /// The object that it is in.
+    /// Number of the object that contains the name.
     object: usize,
-    /// Its place in the text, without the quotation marks.
+    /// Range of the name in the text, without the quotation marks.
     range: Range<usize>,
     text: Cow<'t, [u8]>,
 }
@@ -31,7 +31,8 @@ impl Step for ReplaceDots {
 }
 
 impl ReplaceDots {
-    /// Renames a field where no other one has the new name; returns the rows where one has.
+    /// Renames a field in rows where no other field has the new name. Returns the number of rows
+    /// where one has.
     fn rename(&self, batch: &mut Batch, name: &str) -> u64 {
         let Some(column) = batch.fields.remove(name) else { return 0 };
         let new = name.replace('.', &self.0);
@@ -53,7 +54,7 @@ impl ReplaceDots {
         clashes
     }
 
-    /// Renames the members of objects in fields; returns how many names clash.
+    /// Renames the members of objects in fields. Returns the number of names that clash.
     fn rename_members(&self, batch: &mut Batch) -> u64 {
         let has_members = |column: &&Column| column.cells().iter().any(|cell| is_nested(*cell));
         let columns: Vec<Column> = batch.fields.iter().filter(has_members).cloned().collect();
@@ -83,13 +84,14 @@ impl ReplaceDots {
     }
 }
 
-/// Returns whether a value has members, or may contain values that have.
+/// Returns whether a value has members, or may contain values with members.
 fn is_nested(cell: Cell) -> bool {
     matches!(cell.kind(), CellKind::Object | CellKind::Array | CellKind::Members)
 }
 
-/// Returns JSON with other names, [`None`] if they are as before, and how many names clash. The text is
-/// an object, an array or members without braces, for which `is_taken` tells the names of other fields.
+/// Returns JSON with the new names, or [`None`] if no name changes, and the number of names that
+/// clash. The text is an object, an array, or members without braces. For such members, `is_taken`
+/// tells whether another field has a name.
 fn replaced(json: &[u8], with: &str, is_taken: impl Fn(&str) -> bool) -> (Option<Vec<u8>>, u64) {
     let names = names(json);
     let is_outer = |name: &Name<'_>| name.object == 0 && json.first() == Some(&b'"');
@@ -98,7 +100,7 @@ fn replaced(json: &[u8], with: &str, is_taken: impl Fn(&str) -> bool) -> (Option
     if !names.iter().any(|name| has_dots(&name)) {
         return (None, 0);
     }
-    // The names that each object has, and those that it gets.
+    // The current and the new names of each object.
     let mut all: HashSet<(usize, Cow<'_, [u8]>)> =
         names.iter().map(|name| (name.object, name.text.clone())).collect();
     for name in names.iter().filter(has_dots) {
@@ -119,7 +121,7 @@ fn replaced(json: &[u8], with: &str, is_taken: impl Fn(&str) -> bool) -> (Option
     (Some(out), clashes)
 }
 
-/// Returns the names of all members in JSON, which is valid.
+/// Returns the names of all members in valid JSON.
 fn names(json: &[u8]) -> Vec<Name<'_>> {
     let (mut found, mut open, mut objects, mut at) = (Vec::new(), vec![0], 0, 0);
     while at < json.len() {
@@ -149,7 +151,7 @@ fn names(json: &[u8]) -> Vec<Name<'_>> {
     found
 }
 
-/// Returns the length of a string up to its closing quotation mark.
+/// Returns the length of a string up to the closing quotation mark.
 fn string_bytes(text: &[u8]) -> usize {
     let mut at = 0;
     while at < text.len() && text[at] != b'"' {

@@ -36,15 +36,15 @@ trait Step: Send + Sync {
 #[derive(Default)]
 struct Noted {
     failed: Failed,
-    /// URL parameters beyond the limits.
+    /// Number of URL parameters beyond the limits.
     left_out: u64,
     counters: Arc<Counters>,
 }
 
-/// The transform.
+/// The state of the transform.
 struct Fields {
     steps: Arc<[Box<dyn Step>]>,
-    /// All fields that the steps name.
+    /// Names of all fields in the steps.
     names: Arc<[String]>,
     on_error: OnError,
 }
@@ -60,7 +60,7 @@ impl Map for Fields {
     }
 }
 
-// Columns by name; the message is one of them.
+// Columns by name; the message is one of these columns.
 
 fn column(batch: &Batch, name: &str) -> Option<Column> {
     match name {
@@ -88,7 +88,7 @@ fn put(batch: &mut Batch, column: Column) {
     }
 }
 
-/// Replaces lines by the values of a column, where it has one.
+/// Replaces lines with the values of a column, in rows where the column has a value.
 fn set_lines(batch: &mut Batch, column: &Column) {
     let mut edit = batch.message.edit();
     for row in (0..batch.rows()).filter(|row| column.cells()[*row].is_present()) {
@@ -97,7 +97,7 @@ fn set_lines(batch: &mut Batch, column: &Column) {
     batch.message = edit.finish(batch.message.name.clone());
 }
 
-/// Replaces messages by other ones: fields by fields, and lines by lines.
+/// Replaces messages: a field with a field, and a line with a line.
 fn change_messages(batch: &mut Batch, made: &Column) {
     let (of_fields, of_lines) = split_messages(batch, made);
     match of_fields {
@@ -109,8 +109,8 @@ fn change_messages(batch: &mut Batch, made: &Column) {
     }
 }
 
-/// Splits a column of messages in those of rows with a field `message`, if there are any, and those of
-/// the other rows, whose message is their line.
+/// Splits a column of messages into the column of the rows with a field `message`, if there are
+/// any, and the column of the other rows, whose message is the line.
 fn split_messages(batch: &Batch, column: &Column) -> (Option<Column>, Column) {
     let Some(field) = batch.fields.get(MESSAGE) else { return (None, column.clone()) };
     let (mut of_fields, mut of_lines) = (column.edit(), column.edit());
@@ -138,8 +138,8 @@ fn rows(batch: &Batch) -> impl Iterator<Item = usize> + '_ {
     batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end)
 }
 
-/// Computes field `to` from field `from`: `make` returns the cell for each value, which may refer
-/// to the old bytes or be pushed into the builder. Copies nothing if nothing changes.
+/// Computes field `to` from field `from`. `make` returns the cell for each value; the cell may
+/// refer to the old bytes or be pushed into the builder. Copies nothing if nothing changes.
 fn change(
     batch: &mut Batch,
     from: &str,
@@ -169,8 +169,8 @@ fn change(
     }
 }
 
-/// Returns the text of a value without escapes, and a cell that refers to exactly that text. `None`
-/// for no value and `null`.
+/// Returns the text of a value without escapes, and a cell that refers to exactly this text.
+/// Returns `None` for no value and for `null`.
 fn plain<'a>(
     made: &mut ColumnBuilder,
     cell: Cell,

@@ -5,7 +5,7 @@ use memchr::memmem;
 use millstream_model::{Batch, CellKind, Column, ColumnBuilder};
 use std::sync::Arc;
 
-/// Splits a text into fields; the last gets the rest.
+/// Splits a text into fields. The last field gets the rest.
 pub struct Split {
     pub field: String,
     pub delimiter: String,
@@ -15,7 +15,7 @@ pub struct Split {
 impl Step for Split {
     fn apply(&self, batch: &mut Batch, _: &mut Noted) {
         let Some(source) = column(batch, &self.field) else { return };
-        // The first piece may replace the field itself, so compute all of them first.
+        // The first piece may replace the field that is split, so compute all pieces first.
         let made: Vec<Column> =
             (0..self.to.len()).map(|index| self.piece(batch, &source, index)).collect();
         made.into_iter().for_each(|column| put(batch, column));

@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Maximum size of a table file, which stays in memory while the agent runs. Bytes.
+/// Maximum size of a table file in bytes. The table stays in memory while the agent runs.
 const FILE_BYTES_MAX: u64 = 32 << 20;
 
 /// Looks values up in a table.
@@ -35,13 +35,13 @@ impl Table {
         self.keys.insert(key.to_vec(), index);
     }
 
-    /// Adds a value without a key; returns its index.
+    /// Adds a value without a key, and returns its index.
     pub fn value(&mut self, value: &Constant) -> usize {
         self.values.push(written(value));
         self.values.len() - 1
     }
 
-    /// Adds the lines of a CSV file, `key,value` each. The error names the invalid line.
+    /// Adds the lines of a CSV file; each line is `key,value`. The error names the invalid line.
     pub fn read(&mut self, path: &Path) -> Result<(), String> {
         let shown = path.display();
         let mut text = Vec::new();
@@ -73,7 +73,7 @@ fn parse_pair(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     rest.is_empty().then_some((key, value))
 }
 
-/// Parses the first value of a line; returns it and the rest of the line.
+/// Parses the first value of a line. Returns the value and the rest of the line.
 fn unquote(line: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let Some(mut rest) = line.strip_prefix(b"\"") else {
         let end = line.iter().position(|byte| *byte == b',').unwrap_or(line.len());

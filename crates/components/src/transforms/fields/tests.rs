@@ -15,7 +15,7 @@ fn map(options: Json) -> Box<dyn Map> {
     }
 }
 
-/// A batch of one row per line, with the same fields (name, kind, text) in each row.
+/// Returns a batch of one row per line, with the same fields (name, kind, text) in each row.
 fn of(text: &str, fields: &[(&str, CellKind, &str)]) -> Batch {
     let rows = [Rows { name: "/a.log", text: text.as_bytes() }];
     let mut batch = batch(&rows, 1000, &Grant::new(1 << 30), &Ledger::new());
@@ -41,7 +41,7 @@ fn stepped(steps: Json, batch: Batch) -> Batch {
     batch.clone()
 }
 
-/// Formats the fields of a row as `name=value`, with the kind of those that are not text.
+/// Formats the fields of a row as `name=value`, with the kind of fields that are not text.
 fn shown(batch: &Batch, row: usize) -> Vec<String> {
     let field = |column: &Column| {
         let cell = column.cells()[row];
@@ -433,7 +433,7 @@ fn dots_in_names_of_fields_are_replaced() {
         &fields,
         &[r#"p=Object {"q":{"r_s":2}}"#, "a_b_c=Int 1", r#"o_x=Object {"k_v":1}"#],
     );
-    // A name that exists is kept, and nothing is lost.
+    // A name that already exists is kept, and no value is lost.
     let fields = [("a_b", Int, "1"), ("a.b", Int, "2"), (MEMBERS, Members, r#""a.b":3,"c.d":4"#)];
     let (batches, counters) = applied(json!({ "steps": steps }), of("line\n", &fields));
     let members = "=Members \"a.b\":3,\"c_d\":4";

@@ -76,7 +76,7 @@ impl Edit {
 pub struct Substring {
     pub field: String,
     pub to: Arc<str>,
-    /// Counts from the end if negative.
+    /// First character; a negative number counts from the end.
     pub from: i64,
     pub length: Option<u64>,
 }
@@ -89,7 +89,7 @@ impl Step for Substring {
             if (start, end) == (0, bytes.len()) && text.len() == bytes.len() {
                 return cell;
             }
-            // The part is plain text: its bytes must not be unescaped again.
+            // The part is plain text, so its bytes must not be unescaped again.
             whole.part(CellKind::Text, start, end - start)
         });
     }

@@ -22,9 +22,10 @@ impl Step for Cast {
 }
 
 fn cast(batch: &mut Batch, name: &Arc<str>, kind: &Type, noted: &mut Noted) {
-    // The line is always text; a field copied from it can be cast.
+    // The line is always text. A field that was copied from it can be cast.
     let Some(source) = column(batch, name).filter(|_| &**name != MESSAGE) else { return };
-    // Unescapes the text first, into its own column, because cast values are in a different buffer.
+    // Unescape the text into a separate column first, because cast values are in a different
+    // buffer.
     let mut texts = source.edit();
     for row in rows(batch) {
         let cell = source.cells()[row];
@@ -65,7 +66,7 @@ pub struct Hash {
     pub field: String,
     pub to: Arc<str>,
     pub algorithm: Algorithm,
-    /// Turns the hash into an HMAC.
+    /// Key of an HMAC; `None` for a plain hash.
     pub key: Option<Vec<u8>>,
 }
 

@@ -11,7 +11,7 @@ const PARAMETERS_MAX: usize = 64;
 /// Maximum bytes of a parameter's name.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Names of the parts, in the order of [`parts`].
+/// Names of the parts, in the order of the result of [`parts`].
 const PARTS: [&str; 6] = ["scheme", "host", "port", "path", "query", "fragment"];
 
 const QUERY: usize = 4;
@@ -20,7 +20,7 @@ const QUERY: usize = 4;
 pub struct Url {
     pub field: String,
     pub prefix: String,
-    /// Whether to store each parameter as a field, instead of the query.
+    /// Whether to store each parameter as a field instead of the query.
     pub parameters: bool,
 }
 
@@ -76,7 +76,7 @@ impl Url {
     }
 }
 
-/// Returns the ranges of the parts; all are `None` for text that is not a URL.
+/// Returns the ranges of the parts. All are `None` for text that is not a URL.
 fn parts(text: &[u8]) -> [Option<(usize, usize)>; PARTS.len()] {
     let mut found = [None; PARTS.len()];
     let find = |from: usize, end: usize, byte| {
@@ -115,7 +115,8 @@ fn parts(text: &[u8]) -> [Option<(usize, usize)>; PARTS.len()] {
     found
 }
 
-/// Stores the parameters of a query in their columns; returns how many exceeded the limits.
+/// Stores the parameters of a query in their columns. Returns the number of parameters beyond the
+/// limits.
 fn take_parameters(
     query: &[u8],
     row: usize,

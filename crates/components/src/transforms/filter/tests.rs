@@ -10,7 +10,7 @@ use millstream_testkit::{Rows, batch};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Lines of two files, of which only the first has the attribute `pod`; the source has `env`.
+/// Returns lines of two files. Only the first file has the attribute `pod`; the source has `env`.
 fn of(first: &str, second: &str) -> Batch {
     let rows = [
         Rows { name: "/a.log", text: first.as_bytes() },
@@ -78,7 +78,7 @@ fn rows_without_a_result_are_dropped_and_counted_by_reason() {
     assert_eq!((rows, counters.snapshot().noted_events["arithmetic_error"]), (vec![], 3));
 }
 
-/// Rows removed before stay removed, and the condition is not evaluated for them.
+/// Rows that were removed before stay removed, and the condition is not evaluated for them.
 #[test]
 fn a_filter_narrows_the_selection() {
     let mut batch = of("1\n2\n3\n", "4\n");

@@ -1,4 +1,4 @@
-//! What an operator changed, applied to its batch.
+//! Applies the changes of an operator to its batch.
 
 use crate::util::message::MESSAGE;
 use millstream_jvm::{Answer, ChangedColumn, ColumnPlace, RowFailure};
@@ -11,19 +11,19 @@ use std::sync::{Arc, LazyLock};
 /// The field with the time of an event.
 const TIMESTAMP: &str = "timestamp";
 
-/// Times as operators write them.
+/// Format of the times that operators write.
 static RFC_3339: LazyLock<Option<Format>> = LazyLock::new(|| Format::new("rfc3339", None).ok());
 
-/// A batch as an operator left it.
+/// A batch after the changes of an operator.
 pub struct Changed {
     /// The batch.
     pub batch: Batch,
-    /// The failures, each with the place of its row in the batch.
+    /// Failures, each with the index of its row in the batch.
     pub failed: Vec<(usize, RowFailure)>,
 }
 
-/// Applies what an operator changed in the rows of `batch`. `names` are the fields that the operator
-/// got, by column; the first one is the message.
+/// Applies the changes of an operator to the rows of `batch`. `names` are the fields that the
+/// operator received, by column; the first one is the message.
 pub fn apply(mut batch: Batch, names: &[Arc<str>], answer: Answer) -> Changed {
     let places = Places::new(&batch, &answer);
     let dropped = Selection::collect_bool(batch.rows(), is_listed(&answer.dropped));
@@ -54,26 +54,27 @@ pub fn apply(mut batch: Batch, names: &[Arc<str>], answer: Answer) -> Changed {
     Changed { batch, failed }
 }
 
-/// Returns whether a row is in an ascending list, for rows asked in ascending order.
+/// Returns a function that tells whether a row is in an ascending list. It must be called with
+/// ascending rows.
 fn is_listed(list: &[u32]) -> impl FnMut(usize) -> bool + '_ {
     let mut rest = list.iter().peekable();
     move |row| rest.next_if(|listed| **listed as usize == row).is_some()
 }
 
-/// Where the rows of a batch with emitted events come from.
+/// The origins of the rows in a batch with emitted events.
 struct Places {
     /// Number of events that each row becomes.
     counts: Vec<u32>,
-    /// Place of the first of them.
+    /// Index of the first event of each row.
     firsts: Vec<u32>,
-    /// Position of each event in the cells of an answer.
+    /// Index of each event in the cells of an answer.
     cells: Vec<u32>,
     /// Number of rows before the operator.
     rows: u32,
 }
 
 impl Places {
-    /// Returns `None` if no event was emitted: then every row stays in its place.
+    /// Returns the places; `None` if no event was emitted, so that every row keeps its index.
     fn new(batch: &Batch, answer: &Answer) -> Option<Places> {
         if answer.emitted.is_empty() {
             return None;
@@ -111,18 +112,18 @@ impl Places {
         made
     }
 
-    /// Brings the cells of an answer into the order of the events.
+    /// Returns the cells of an answer in the order of the events.
     fn order(&self, cells: &[Cell]) -> Vec<Cell> {
         self.cells.iter().map(|from| cells[*from as usize]).collect()
     }
 
-    /// Returns the place of a row that was not dropped.
+    /// Returns the index of a row that was not dropped.
     fn of_row(&self, row: u32) -> usize {
         self.firsts[row as usize] as usize
     }
 }
 
-/// Adds a column to the batch. Rows without a value keep that among the members.
+/// Adds a column to the batch. Rows without a value in the column keep the value in their members.
 fn add(batch: &mut Batch, column: Column) {
     let name = column.name.clone();
     batch.fields.lift([&*name], &batch.block);
@@ -141,7 +142,8 @@ fn remove(batch: &mut Batch, name: &Arc<str>, rows: impl Iterator<Item = usize>)
     batch.fields.set(edit.finish(name.clone()));
 }
 
-/// Sets the messages: fields where events have that field, and lines elsewhere.
+/// Sets the messages: the field `message` of events that have this field, and the line of other
+/// events.
 fn set_messages(batch: &mut Batch, column: Column) {
     let Some(field) = batch.fields.get(MESSAGE).cloned() else {
         return set_message(batch, column);
@@ -154,7 +156,7 @@ fn set_messages(batch: &mut Batch, column: Column) {
             false => of_fields.set(row, Cell::ABSENT),
         }
     }
-    // The line does not take the place of a field that is removed.
+    // A removed field is not replaced by the line.
     let stays = |row| batch.is_shown(row) && column.cells()[row].is_present();
     let shown = Selection::collect_bool(batch.rows(), |row| !has_field(row) || stays(row));
     batch.fields.set(of_fields.finish(field.name.clone()));
@@ -165,7 +167,7 @@ fn set_messages(batch: &mut Batch, column: Column) {
     });
 }
 
-/// Sets the lines. Where there is none, the event keeps its text and no longer shows it.
+/// Sets the lines. If there is no line, the event keeps its text but no longer shows it.
 fn set_message(batch: &mut Batch, column: Column) {
     let kept = |row: usize| column.cells()[row].is_present();
     if !(0..batch.rows()).all(kept) {
@@ -179,7 +181,8 @@ fn set_message(batch: &mut Batch, column: Column) {
     batch.message = texts(batch, column);
 }
 
-/// Returns the column with the text of every value, and the text of the event where there is none.
+/// Returns the column with the text of every value, or with the text of the event if there is no
+/// value.
 fn texts(batch: &Batch, column: Column) -> Column {
     if column.cells().iter().all(|cell| cell.kind() == CellKind::Text) {
         return column;
@@ -203,7 +206,7 @@ fn keep_text(batch: &Batch, row: usize, edit: &mut ColumnBuilder) {
     }
 }
 
-/// Sets the times of the rows that have one in the column.
+/// Sets the times of the rows that have a time in the column.
 fn set_times(batch: &mut Batch, column: &Column) {
     let mut times: Vec<i64> = match &batch.time {
         Some(times) => times.to_vec(),

@@ -1,4 +1,4 @@
-//! What operators cost: read once a second while operators run.
+//! Statistics of operators, read once a second while operators run.
 
 use millstream_jvm::{Operator, RuleStats};
 use millstream_model::snapshot::TaskSnapshot;
@@ -6,14 +6,14 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An operator with its figures.
+/// An operator with its statistics.
 pub type Counted = (Operator, Arc<Figures>);
 
-/// What an operator did, as of the last look.
+/// The last statistics of an operator.
 #[derive(Default)]
 pub struct Figures {
     calls: AtomicU64,
-    /// Calls at the last look.
+    /// Number of calls at the last read.
     seen: AtomicU64,
     rules: Mutex<Vec<RuleStats>>,
 }
@@ -24,7 +24,7 @@ impl Figures {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the scripts with their costs.
+    /// Returns the scripts with their statistics.
     pub fn tasks(&self) -> Vec<TaskSnapshot> {
         let rules = self.rules.lock();
         let all_ns: u64 = rules.iter().map(|rule| rule.ns).sum();
@@ -40,7 +40,7 @@ impl Figures {
         rules.iter().map(task).collect()
     }
 
-    /// Reads what the operator did, if it was called since the last look; returns whether it was.
+    /// Reads the statistics if the operator was called since the last read. Returns whether it was.
     pub fn look(&self, operator: &Operator) -> bool {
         let calls = self.calls.load(Ordering::Relaxed);
         if self.seen.swap(calls, Ordering::Relaxed) == calls {

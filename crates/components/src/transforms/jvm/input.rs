@@ -1,4 +1,4 @@
-//! A batch as an operator gets it.
+//! A batch as the input of an operator.
 
 use super::Limits;
 use crate::util::message::{MESSAGE, note_message_field};
@@ -7,7 +7,7 @@ use millstream_model::{Batch, Column, Columns, LINE, Segment};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A batch with the rows that go to the operator.
+/// A batch, and the rows for the operator.
 pub struct Input<'b> {
     batch: &'b Batch,
     rows: &'b [u32],
@@ -17,7 +17,7 @@ pub struct Input<'b> {
 }
 
 impl<'b> Input<'b> {
-    /// Lists the columns; with that of the lines if the operator `reads_lines`.
+    /// Lists the columns, including the lines if the operator `reads_lines`.
     pub fn new(batch: &'b Batch, rows: &'b [u32], reads_lines: bool) -> Input<'b> {
         note_message_field(batch, "transform jvm");
         let others = batch.fields.iter().filter(|column| *column.name != *MESSAGE);

@@ -1,8 +1,8 @@
 //! Transform `jvm`: runs operators written in Groovy, AviatorScript or Java.
 //!
-//! A batch goes to Java by address, in one call; what the operator changes comes back as cells and
-//! one buffer. The engine calls it on its pool of threads, since an operator may be slow or hang. In
-//! a separate process the addresses are those of a copy in shared memory.
+//! A batch is passed to Java by address, in one call. The changes of the operator are returned as
+//! cells and one buffer. The engine calls the operator on its pool of threads, because an operator
+//! may be slow or hang. In a separate process, the addresses refer to a copy in shared memory.
 
 mod answer;
 mod config;
@@ -28,41 +28,41 @@ use millstream_recorder::{record, recorder};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many calls may hang before no more are made.
+/// Number of hanging calls after which no more calls are made.
 const HANGING_MAX: usize = 2;
 
-/// The outcome of a call that was answered, whatever the operator has done with each event.
+/// Outcome of a call that returned an answer, whatever the operator did with each event.
 const ANSWERED: &str = "answered";
 
-/// Reason under which events of a call that failed as a whole are counted.
+/// Drop reason of events in a call that failed as a whole.
 const CALL_FAILED: &str = "call_failed";
 
-/// Reason under which events of a call are counted whose process ended in every attempt, or does not
-/// run and is no longer waited for.
+/// Drop reason of events in a call whose process ended in every attempt, or does not run and the
+/// call stopped waiting.
 const PROCESS_ENDED: &str = "process_ended";
 
-/// Reason under which events of a call that took too long are counted.
+/// Drop reason of events in a call that took too long.
 const DEADLINE: &str = "deadline";
 
-/// Reason under which dropped events are counted.
+/// Drop reason of events that the operator dropped.
 const DROPPED: &str = "filtered";
 
-/// What an operator may use.
+/// Limits of an operator.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Calls at once.
+    /// Maximum number of concurrent calls.
     concurrency: usize,
-    /// How long a call may take.
+    /// Maximum time of a call.
     deadline: Duration,
-    /// Maximum bytes of its output.
+    /// Maximum bytes of the output of a call.
     output_bytes_max: u64,
-    /// The operator runs in a separate process, which ends a call that takes too long.
+    /// Whether the operator runs in a separate process, which is ended if a call takes too long.
     runs_in_child: bool,
-    /// The operator reads the lines of events as `meta.line`.
+    /// Whether the operator reads the lines of events as `meta.line`.
     reads_lines: bool,
 }
 
-/// The transform.
+/// The state of the transform.
 struct JvmOperator {
     operator: Operator,
     figures: Arc<Figures>,
@@ -115,7 +115,7 @@ impl JvmOperator {
         selected.filter(is_chosen).collect()
     }
 
-    /// Applies the answer of a call with so many events.
+    /// Applies the answer of a call with this many events.
     fn take(
         &self,
         batch: Batch,
@@ -144,13 +144,13 @@ impl JvmOperator {
     }
 }
 
-/// Returns the bytes of text of some rows.
+/// Returns the number of bytes of text in these rows.
 fn text_bytes(batch: &Batch, rows: &[u32]) -> usize {
     let cells = batch.message.cells();
     rows.iter().map(|row| cells[*row as usize].len()).sum()
 }
 
-/// Returns the reason under which the events of a call that failed as a whole are counted.
+/// Returns the drop reason of events in a call that failed as a whole.
 fn reason_of_call(error: &CallError) -> &'static str {
     match error {
         CallError::ProcessEnded(_) => PROCESS_ENDED,
@@ -159,7 +159,7 @@ fn reason_of_call(error: &CallError) -> &'static str {
     }
 }
 
-/// Returns the reason under which a failure is counted.
+/// Returns the counter key of a failure.
 fn reason(reason: FailureReason) -> &'static str {
     match reason {
         FailureReason::Exception => "exception",

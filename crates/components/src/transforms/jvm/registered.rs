@@ -1,7 +1,7 @@
-//! The operators in use, so that the same operator is compiled once.
+//! The operators in use, so that the same operator is compiled only once.
 //!
-//! Every check and every reload of a configuration builds its components again, and drops them
-//! again where nothing has changed.
+//! Every check and every reload of a configuration builds all components again, and drops them if
+//! nothing has changed.
 
 use super::figures::{Counted, Figures};
 use crate::util::jvm::{self, JarState, Java, Place, advised, has_log, keep, placed};
@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 static OPERATORS: Mutex<Operators> = Mutex::new(Operators::new());
 
-/// Operators that are in use, or were.
+/// Operators that are or were in use.
 struct Operators {
     known: Vec<Registered>,
 }
 
 struct Registered {
-    /// Name of its process.
+    /// Name of the separate process, if the operator runs in one.
     process: Option<String>,
     spec: OperatorSpec,
     jar: Option<JarState>,
@@ -26,10 +26,11 @@ struct Registered {
     is_reported: bool,
 }
 
-/// Returns the operator of a spec; starts the JVM and registers the operator if necessary.
+/// Returns the operator for a specification. Starts the JVM and registers the operator if
+/// necessary.
 ///
 /// # Errors
-/// There is no suitable JVM, or the operator is invalid: what is wrong, and where.
+/// There is no suitable JVM, or the operator is invalid. The error says what is wrong and where.
 pub fn registered(place: &Place<'_>, spec: OperatorSpec) -> Result<Counted, String> {
     let java = place.start().map_err(|error| advised(error.to_string()))?;
     let process = java.process().map(str::to_owned);
@@ -50,14 +51,16 @@ pub fn registered(place: &Place<'_>, spec: OperatorSpec) -> Result<Counted, Stri
     Ok((operator, figures))
 }
 
-/// Reads the figures of the operators in use in a JVM; returns whether one was called since the last look.
+/// Reads the statistics of the operators in use in a JVM. Returns whether one was called since the
+/// last read.
 fn look(java: &Java) -> bool {
     let looks =
         in_use(java.process()).into_iter().map(|(operator, figures)| figures.look(&operator));
     looks.fold(false, |any, was_called| any | was_called)
 }
 
-/// Returns the operators that are in use at a place: a process by its name.
+/// Returns the operators in use in the JVM inside the agent, or in the separate process with this
+/// name.
 fn in_use(process: Option<&str>) -> Vec<Counted> {
     let operators = OPERATORS.lock();
     let used = |of: &Registered| Some((of.operator.upgrade()?, of.figures.clone()));
@@ -70,7 +73,7 @@ impl Operators {
         Operators { known: Vec::new() }
     }
 
-    /// Returns a registered operator, and forgets those that are gone.
+    /// Returns a registered operator, and removes operators that are no longer used.
     fn find(
         &mut self,
         process: Option<&str>,
@@ -92,7 +95,7 @@ impl Operators {
     }
 }
 
-/// Logs what is worth knowing about a script; returns whether there is a log.
+/// Logs information about a script. Returns whether logging has started.
 fn report(spec: &OperatorSpec, operator: &Operator) -> bool {
     let (id, registered) = (&spec.component, operator.registered());
     if registered.removed_calls > 0 {

@@ -1,5 +1,5 @@
-//! Answers applied to batches, and the checks of the options. Operators run in the end-to-end
-//! tests.
+//! Tests of the answers that are applied to batches, and of the checks of the options. The
+//! end-to-end tests run operators.
 
 use super::answer::{Changed, apply};
 use super::config::JvmConfig;
@@ -15,7 +15,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A batch of lines with the fields `a` and `b`, each the line behind a prefix.
+/// Returns a batch of lines with the fields `a` and `b`; each is the line after a prefix.
 fn lines(text: &str) -> Batch {
     let rows = [Rows { name: "/a.log", text: text.as_bytes() }];
     let mut batch = batch(&rows, 1 << 20, &Grant::new(1 << 30), &Ledger::new());
@@ -52,7 +52,7 @@ impl Builder {
         Builder { answer, buffer: Vec::new() }
     }
 
-    /// Adds a column with these values; no value is an absent cell.
+    /// Adds a column with these values; `None` is an absent cell.
     fn column(mut self, place: ColumnPlace, values: &[Option<(CellKind, &str)>]) -> Builder {
         let mut cells = Vec::new();
         for value in values {
@@ -85,7 +85,7 @@ fn new(name: &str) -> ColumnPlace {
     ColumnPlace::New(name.into())
 }
 
-/// Returns each selected event as its message and the values of some fields.
+/// Returns the message and the values of some fields of each selected event.
 fn events(batch: &Batch, fields: &[&str]) -> Vec<String> {
     let value = |name: &&str, row: usize| {
         let column = batch.fields.get(name);

@@ -113,8 +113,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the fields of the formats with columns, with their types; empty if all columns of a
-    /// header become fields.
+    /// Returns the fields of the formats with columns, with their types. The list is empty if all
+    /// columns of a header become fields.
     fn columns(&self) -> Result<Vec<NamedField>, OptionError> {
         let mut fields = self.fields()?;
         let has_header = self.0.header.is_some_and(|header| header != Header::None);
@@ -142,7 +142,7 @@ impl Builder<'_> {
         Ok(fields)
     }
 
-    /// Returns which lines of its source this format asks for.
+    /// Returns the header lines that this format requires from its source.
     pub fn header_lines(&self) -> Option<HeaderLines> {
         if !matches!(self.0.format, Format::Delimited | Format::Csv | Format::Tsv) {
             return None;
@@ -231,7 +231,7 @@ impl Builder<'_> {
         Leef::new(config).map_err(|message| error("/delimiter", message))
     }
 
-    /// Returns how to treat values of CEF and LEEF; `escapes` applies if it is not configured.
+    /// Returns how to treat values of CEF and LEEF. `escapes` is the default of the option.
     fn event_config(&self, escapes: bool) -> Result<EventConfig, OptionError> {
         let escapes = self.0.escapes.unwrap_or(escapes);
         Ok(EventConfig { escapes, null_values: self.null_values(), types: self.types()? })
@@ -258,7 +258,7 @@ impl Builder<'_> {
         Access::new(&config).map_err(|message| error("/log_format", message))
     }
 
-    /// Rejects types that would be ignored.
+    /// Rejects types that would have no effect.
     fn check_types(&self) -> Result<(), OptionError> {
         let message = match self.0.format {
             _ if self.0.types.is_empty() => return Ok(()),
@@ -271,7 +271,7 @@ impl Builder<'_> {
         Err(error("/types", message))
     }
 
-    /// Rejects options that the format does not have.
+    /// Rejects options that do not apply to the format.
     fn check_keys(&self) -> Result<(), OptionError> {
         use Format::{
             Apache, Cef, Csv, Delimited, Grok, Json, KeyValue, Leef, Logfmt, Ltsv, Nginx, Regex,
@@ -316,7 +316,7 @@ impl Builder<'_> {
         self.0.types.iter().map(of).collect()
     }
 
-    /// Returns the fields in order, with their types.
+    /// Returns the fields, in order, with their types.
     fn fields(&self) -> Result<Vec<NamedField>, OptionError> {
         let of = |(index, field): (usize, &FieldConfig)| match field {
             FieldConfig::Name(name) => Ok((name.as_str().into(), None)),
@@ -330,7 +330,7 @@ impl Builder<'_> {
     }
 }
 
-/// Converts a configured type at JSON pointer `pointer`.
+/// Converts a configured type. `pointer` is its JSON pointer, for errors.
 pub fn of_config(kind: &TypeConfig, pointer: &str) -> Result<Type, OptionError> {
     let (kind, format) = match kind {
         TypeConfig::Name(kind) => (*kind, None),
@@ -362,7 +362,7 @@ fn of_name(kind: TypeName, format: Option<&str>, pointer: &str) -> Result<Type, 
 }
 
 impl ParseConfig {
-    /// Returns the formats in the order they are tried, each with its JSON pointer.
+    /// Returns the formats in the order in which they are tried, each with its JSON pointer.
     fn format_configs(&self) -> Vec<(String, FormatConfig)> {
         match &self.formats {
             None => vec![(String::new(), self.format_config())],
@@ -370,7 +370,7 @@ impl ParseConfig {
                 let pointer = |(index, config): (usize, &FormatConfig)| {
                     (format!("/formats/{index}"), config.clone())
                 };
-                // Options beside `formats` apply to none of them.
+                // Options beside `formats` apply to none of the formats.
                 let beside =
                     (String::new(), FormatConfig { format: Format::None, ..self.format_config() });
                 std::iter::once(beside).chain(list.iter().enumerate().map(pointer)).collect()
@@ -389,13 +389,14 @@ impl ParseConfig {
         (parsers, errors)
     }
 
-    /// Returns the names of the formats, in the order they are tried.
+    /// Returns the names of the formats, in the order in which they are tried.
     fn names(&self) -> Vec<String> {
         let configs = self.format_configs().into_iter().map(|(_, config)| config.format);
         configs.filter(|format| *format != Format::None).map(|format| format.to_string()).collect()
     }
 
-    /// Returns the time of each format: that of its entry, its own, or else the configured one.
+    /// Returns the timestamp field of each format: from its entry in `formats`, from the format
+    /// itself, or from the option `time`.
     fn times(&self, parsers: &[Box<dyn Parser>]) -> Result<Vec<TimeField>, OptionError> {
         let beside = self.time.as_ref();
         if self.formats.is_none() && (beside.is_some() || parsers.is_empty()) {
@@ -444,7 +445,7 @@ fn errors_of_time(time: &TimeConfig, pointer: &str) -> Vec<OptionError> {
     errors
 }
 
-/// Returns a configured time, of lines that these formats have parsed.
+/// Returns a configured timestamp field, for lines that these formats have parsed.
 fn time_field(
     time: &TimeConfig,
     pointer: &str,
@@ -457,7 +458,7 @@ fn time_field(
     Ok(TimeField { field, reader, keep: time.keep, is_required: true, formats })
 }
 
-/// Returns the time that a format has by itself, of lines that these formats have parsed.
+/// Returns the timestamp field that a format defines, for lines that these formats have parsed.
 fn own_time_field(
     own: &TimeOfFormat,
     formats: Option<Vec<usize>>,
@@ -473,7 +474,8 @@ fn reader(spec: TimeSpec, pointer: &str) -> Result<TimeReader, OptionError> {
 }
 
 impl ParseConfig {
-    /// Returns the error of a header with a field that is not the line: only a line has a header.
+    /// Returns the error of a header together with a field other than the line, because only a line
+    /// has a header.
     fn header_of_field(&self) -> Option<OptionError> {
         let is_line = matches!(Source::of(&self.field), Source::Message | Source::Line);
         let configs = self.format_configs();
@@ -485,7 +487,7 @@ impl ParseConfig {
         Some(OptionError::new(format!("{pointer}/header"), message))
     }
 
-    /// Returns the errors of options that require `format` when it is absent.
+    /// Returns the errors of options that require `format` if it is missing.
     fn without_format(&self) -> Vec<OptionError> {
         let keys = [("/keep", self.keep.is_some()), ("/field", self.field != "message")];
         let message = "needs a format; remove it, or write for example format: json";

@@ -8,7 +8,7 @@ use millstream_testkit::{Rows, batch};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// When the batches were read: 2026-11-21 20:29:46.123.
+/// Time when the batches were read: 2026-11-21 20:29:46.123.
 const READ_NS: i64 = 1_795_292_986_123_000_000;
 
 fn map(options: Value) -> Box<dyn Map> {
@@ -25,7 +25,7 @@ fn of(text: &str) -> Batch {
     batch(&rows, 1000, &Grant::new(1 << 30), &Ledger::new())
 }
 
-/// The transformed batch, the counters and the log message.
+/// Returns the transformed batch, the counters and the log message.
 fn applied(map: &mut dyn Map, batch: Batch) -> (Batch, Arc<Counters>, Option<String>) {
     let mut out = Outputs::default();
     map.apply(batch, &mut out).unwrap();
@@ -251,7 +251,7 @@ fn an_unparsable_line_stays_whole_and_is_rejected_with_the_reason() {
     assert_eq!(noted, [("bad_quotes", 1), ("bad_type", 1), ("no_pairs", 1)]);
 }
 
-/// The fields before the invalid part stay, and the event is handled by `on_error`.
+/// The fields before the invalid part stay, and `on_error` handles the event.
 #[test]
 fn an_invalid_syslog_header_is_rejected_with_its_valid_fields() {
     let options = json!({ "format": "syslog", "on_error": "reject" });
@@ -265,7 +265,7 @@ fn an_invalid_syslog_header_is_rejected_with_its_valid_fields() {
     assert_eq!(noted, [("bad_structured_data", 1), ("bad_time", 1)]);
 }
 
-/// Escapes are decoded by default in CEF, not in LEEF, and text without a key keeps the line.
+/// Escapes are decoded by default in CEF, but not in LEEF, and text without a key keeps the line.
 #[test]
 fn events_of_security_devices_are_parsed() {
     let formats = json!([
@@ -321,8 +321,8 @@ fn formats_are_tried_in_order_and_a_field_can_be_parsed() {
     assert_eq!(counters.snapshot().noted_events["missing_field"], 1);
 }
 
-/// Other errors in a line do not prevent parsing its time, and a bad time is an error like any
-/// other.
+/// Other errors in a line do not prevent that its time is parsed, and a bad time is an error like
+/// any other.
 #[test]
 fn a_bad_type_does_not_lose_the_time_and_a_bad_time_keeps_the_line() {
     let options = json!({ "format": "logfmt", "types": { "n": "int" }, "time": { "field": "t", "format": "epoch_s" } });
@@ -334,7 +334,7 @@ fn a_bad_type_does_not_lose_the_time_and_a_bad_time_keeps_the_line() {
     assert_eq!(events, ["t=1 n=x|n=", "t=x n=2|t=x|n=2", "n=3|n=3", "|n=4", "rubbish"]);
 }
 
-/// Each format has its time in its own field, which is removed after parsing.
+/// Each format has its timestamp in a different field, which is removed after it is parsed.
 #[test]
 fn every_format_provides_its_own_time() {
     let docker = r#"{"log":"b\n","stream":"stdout","time":"2024-02-29T00:00:01Z"}"#;
@@ -350,7 +350,7 @@ fn every_format_provides_its_own_time() {
     assert_eq!(batch.segments[0].origin.state.newest(), 1_709_164_801_000_000_000);
 }
 
-/// With more names than columns, the remaining members stay together and nothing is lost.
+/// If there are more names than columns, the remaining members stay together and no value is lost.
 #[test]
 fn duplicate_names_are_counted_and_members_without_a_column_stay() {
     let lines: String = (0..300).map(|n| format!("k{n}=v\n")).collect();
@@ -376,7 +376,7 @@ fn duplicate_names_are_counted_and_members_without_a_column_stay() {
     );
 }
 
-/// The newest time and the disorder reach the origin, once per range.
+/// The newest time and the number of events out of order reach the origin, once per range.
 #[test]
 fn times_reach_the_state_of_their_origin() {
     let batch = of("100\n200\nno time\n150\n");

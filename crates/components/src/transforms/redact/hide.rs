@@ -1,27 +1,27 @@
 //! Replacements of hidden parts. They are ASCII or a configured text, without quotes and
-//! backslashes, and so are valid anywhere in a JSON string.
+//! backslashes, so they are valid anywhere in a JSON string.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes of the hash that are shown, as two digits each.
+/// Number of bytes of the hash that are shown, as two digits each.
 const HASH_BYTES: usize = 16;
 
-/// What replaces a hidden part.
+/// The replacement of a hidden part.
 #[derive(Clone)]
 pub enum Hide {
-    /// The name of the detector or pattern.
+    /// Name of the detector or pattern.
     Mask,
-    /// The name, and a hash with this key.
+    /// Name, and a hash with this key.
     Hash(Arc<[u8]>),
     /// This text.
     Text(Arc<[u8]>),
 }
 
 impl Hide {
-    /// Appends the replacement of `hidden`, which `name` found.
+    /// Appends the replacement of `hidden`. `name` is the detector or pattern that found it.
     pub fn write(&self, name: &str, hidden: &[u8], out: &mut Vec<u8>) {
         let key = match self {
             Hide::Text(text) => return out.extend_from_slice(text),

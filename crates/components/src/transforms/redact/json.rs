@@ -6,13 +6,13 @@ use std::ops::Range;
 /// A string without its quotes, or a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Its position.
+    /// Range of the token in the text.
     pub range: Range<usize>,
-    /// Whether it is a string.
+    /// Whether the token is a string.
     pub is_string: bool,
-    /// Whether it is the name of a member.
+    /// Whether the token is the name of a member.
     pub is_name: bool,
-    /// Whether it is the value, or within the value, of a member with a secret name.
+    /// Whether the token is the value, or in the value, of a member with a secret name.
     pub is_secret: bool,
 }
 
@@ -23,7 +23,7 @@ pub fn is_json(text: &[u8]) -> bool {
 }
 
 /// Returns the strings and numbers of a JSON object or array, or of an object's members, in order.
-/// For other text, returns ranges within its bounds.
+/// For any other text, returns ranges within its bounds.
 pub fn tokens(text: &[u8], is_secret: impl Fn(&[u8]) -> bool) -> Vec<Token> {
     let mut walk =
         Walk { text, at: 0, depth: 0, secret_from: None, pending: false, tokens: Vec::new() };
@@ -37,7 +37,7 @@ struct Walk<'a> {
     text: &'a [u8],
     at: usize,
     depth: usize,
-    /// The depth of the object or array that is the value of a secret name.
+    /// Depth of the object or array that is the value of a secret name.
     secret_from: Option<usize>,
     /// Whether the next value belongs to a secret name.
     pending: bool,
@@ -96,21 +96,22 @@ impl Walk<'_> {
     }
 
     fn push(&mut self, range: Range<usize>, is_string: bool, is_name: bool) {
-        // A name itself is not a secret.
+        // A name is not a secret.
         let is_secret = !is_name && (self.pending || self.secret_from.is_some());
         self.tokens.push(Token { range, is_string, is_name, is_secret });
     }
 }
 
-/// The unescaped inside of a JSON string.
+/// The content of a JSON string, without escapes.
 pub struct Unescaped {
     pub text: Vec<u8>,
-    /// Where each byte of the text is from, and the end of the inside.
+    /// For each byte of the text, its offset in the content, followed by the length of the content.
     places: Vec<u32>,
 }
 
 impl Unescaped {
-    /// Returns the part of the inside that a part of the text is from, with whole escapes.
+    /// Returns the range of the content that corresponds to a range of the text, with whole
+    /// escapes.
     pub fn range(&self, part: Range<usize>) -> Range<usize> {
         let start = self.places[part.start] as usize;
         let Some(last) = part.end.checked_sub(1).filter(|_| !part.is_empty()) else {
@@ -121,14 +122,14 @@ impl Unescaped {
         start..next.map_or(last as usize + 1, |place| *place as usize)
     }
 
-    /// Returns the position in the text of the first byte that is from this position of the inside or
-    /// from behind it.
+    /// Returns the position in the text of the first byte that comes from this offset of the
+    /// content or from a later one.
     pub fn at(&self, place: usize) -> usize {
         self.places.partition_point(|from| (*from as usize) < place).min(self.text.len())
     }
 }
 
-/// Unescapes the inside of a JSON string.
+/// Unescapes the content of a JSON string.
 pub fn unescape(inside: &[u8]) -> Unescaped {
     let (mut text, mut places) =
         (Vec::with_capacity(inside.len()), Vec::with_capacity(inside.len() + 1));
@@ -150,7 +151,7 @@ pub fn unescape(inside: &[u8]) -> Unescaped {
     Unescaped { text, places }
 }
 
-/// Escapes a text without control characters for the inside of a JSON string.
+/// Escapes a text without control characters for the content of a JSON string.
 pub fn escape(text: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(text.len() + 2);
     for byte in text {
@@ -162,7 +163,7 @@ pub fn escape(text: &[u8]) -> Vec<u8> {
     escaped
 }
 
-/// Returns the length of the first character or escape of a string's inside. Bytes.
+/// Returns the length of the first character or escape in a string's content, in bytes.
 fn unit(inside: &[u8]) -> usize {
     let len = match inside {
         [b'\\', b'u', rest @ ..] => {

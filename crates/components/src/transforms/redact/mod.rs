@@ -1,7 +1,7 @@
 //! Transform `redact`: hides data that must not leave the host.
 //!
 //! One scan of the block skips most rows. A match is a range of the block: every field that
-//! overlaps the range is redacted, the message included, wherever the match was found.
+//! overlaps the range is redacted, including the message, whichever field the match was found in.
 
 mod config;
 mod hide;
@@ -22,7 +22,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Counters of hidden parts: the detectors in order, and patterns.
+/// Counter keys of hidden parts: the detectors in order, then patterns.
 const COUNTED: [&str; PATTERN + 1] = [
     "redacted_card",
     "redacted_email",
@@ -33,11 +33,11 @@ const COUNTED: [&str; PATTERN + 1] = [
     "redacted_pattern",
 ];
 
-/// The transform.
+/// The state of the transform.
 #[derive(Clone)]
 struct Redact {
     detectors: Detectors,
-    /// The only fields to search; all if `None`.
+    /// Fields to search; `None` for all fields.
     fields: Option<Vec<String>>,
     hide: Hide,
     /// Name of each detector and pattern.
@@ -85,7 +85,7 @@ impl Redact {
         message.into_iter().chain(fields.collect::<Vec<_>>())
     }
 
-    /// Counts the events with a match, in total and by detector.
+    /// Counts the events with a match, as a total and by detector.
     fn count(&self, found: &[Found], out: &Outputs) {
         let (mut events, mut by_name) = (0, [0; PATTERN + 1]);
         for row in found.chunk_by(|one, other| one.row == other.row) {
@@ -116,7 +116,7 @@ impl Redact {
         out.counters.noted("redacted_names", count as u64);
     }
 
-    /// Returns the redacted name of a field; `None` if nothing matches.
+    /// Returns the redacted name of a field; `None` if there is no match.
     fn hidden_name(&self, name: &str) -> Option<Vec<u8>> {
         if name == MEMBERS {
             return None;
@@ -160,7 +160,8 @@ impl Redact {
         dropped
     }
 
-    /// Appends the redacted value; returns its kind, or `None` if nothing changes.
+    /// Appends the redacted value, and returns its kind; returns `None` if the value does not
+    /// change.
     fn write(
         &self,
         kind: CellKind,
@@ -192,7 +193,7 @@ impl Redact {
         Some(changed)
     }
 
-    /// Redacts strings, turns redacted numbers into strings, and keeps everything else.
+    /// Redacts strings, turns redacted numbers into strings, and keeps all other values.
     fn edit_json(&self, text: &[u8], hits: &[Hit], edits: &mut Vec<Edit>) {
         for token in tokens(text, |_| false) {
             let overlaps = |hit: &&Hit| hit.start < token.range.end && token.range.start < hit.end;
@@ -213,7 +214,7 @@ impl Redact {
         }
     }
 
-    /// Redacts the inside of a JSON string, `text[range]`, without cutting an escape. JSON that is
+    /// Redacts the content of a JSON string, `text[range]`, without cutting an escape. JSON that is
     /// written as a string stays JSON.
     fn edit_inside(&self, text: &[u8], range: Range<usize>, hits: &[Hit], edits: &mut Vec<Edit>) {
         let inside = &text[range.clone()];
@@ -234,7 +235,8 @@ impl Redact {
         edits.extend(parts.into_iter().map(|edit| edit.shifted(range.start)));
     }
 
-    /// Redacts JSON that is the unescaped inside of a string. The hits and edits are in the string.
+    /// Redacts JSON that is the unescaped content of a string. The ranges of hits and edits refer
+    /// to the string.
     fn edit_inner(&self, inner: &Unescaped, hits: &[Hit], edits: &mut Vec<Edit>) {
         let within = |hit: &Hit| Hit { start: inner.at(hit.start), end: inner.at(hit.end), ..*hit };
         let hits: Vec<Hit> = hits.iter().map(within).collect();
@@ -258,25 +260,25 @@ impl Redact {
     }
 }
 
-/// A part of a text, and what replaces it.
+/// A part of a text, and its replacement.
 struct Edit {
     range: Range<usize>,
     text: Vec<u8>,
 }
 
 impl Edit {
-    /// Returns the edit in a text that begins `by` bytes before.
+    /// Returns the edit for a text that begins `by` bytes earlier.
     fn shifted(self, by: usize) -> Edit {
         Edit { range: self.range.start + by..self.range.end + by, text: self.text }
     }
 }
 
-/// Appends a text with its edits, which are in order.
+/// Appends a text with its edits. The edits must be in order.
 fn apply(edits: &[Edit], text: &[u8], out: &mut Vec<u8>) {
     apply_to(edits, text, 0..text.len(), out);
 }
 
-/// Appends `text[range]` with its edits, which are in order.
+/// Appends `text[range]` with its edits. The edits must be in order.
 fn apply_to(edits: &[Edit], text: &[u8], range: Range<usize>, out: &mut Vec<u8>) {
     let mut done = range.start;
     for edit in edits {
@@ -315,7 +317,7 @@ fn hits_of(cell: Cell, column: usize, row: &[Found]) -> Vec<Hit> {
     hits
 }
 
-/// Index of detector `key`, which secret names count as.
+/// Index of detector `key`, under which secret names are counted.
 const SECRET: usize = Detector::Key as usize;
 
 #[cfg(test)]

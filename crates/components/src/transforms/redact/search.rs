@@ -9,11 +9,11 @@ use millstream_model::{Batch, Cell, CellKind, Column};
 /// A match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
-    /// Its row.
+    /// Row of the match.
     pub row: usize,
-    /// The column whose own buffer contains it; `None` for the block.
+    /// Index of the column whose separate buffer contains the match; `None` for the block.
     pub own: Option<usize>,
-    /// Its range there.
+    /// Range of the match in the buffer or block.
     pub hit: Hit,
 }
 
@@ -117,7 +117,7 @@ impl<'b> Search<'b> {
         self.found.extend(self.hits.iter().map(|hit| Found { row, own, hit: place(hit) }));
     }
 
-    /// Searches a text, and its unescaped form.
+    /// Searches a text and its unescaped form.
     fn plain(&mut self, text: &[u8], mask: u8) {
         self.detectors.find(text, mask, &mut self.hits);
         if mask != 0 && memchr::memmem::find(text, ESCAPE).is_some() {
@@ -133,7 +133,7 @@ impl<'b> Search<'b> {
         self.scratch.iter().fold(0, |mask, candidate| mask | candidate.mask)
     }
 
-    /// Searches a text that has no escapes; JSON by its strings and numbers.
+    /// Searches a text without escapes. JSON is searched by its strings and numbers.
     fn text(&mut self, text: &[u8]) {
         let mask = self.mask_of(text);
         if mask == 0 && !self.detectors.has_patterns() {
@@ -145,7 +145,7 @@ impl<'b> Search<'b> {
         }
     }
 
-    /// Searches the inside of a JSON string that starts at `offset`.
+    /// Searches the content of a JSON string that starts at `offset`.
     fn inside(&mut self, inside: &[u8], offset: usize) {
         let before = self.hits.len();
         if !inside.contains(&b'\\') {
@@ -162,7 +162,7 @@ impl<'b> Search<'b> {
         }
     }
 
-    /// Searches the strings and numbers of JSON; all of them are secret if `is_secret`.
+    /// Searches the strings and numbers of JSON. If `is_secret`, all of them are secret.
     fn json(&mut self, text: &[u8], is_secret: bool) {
         let detectors = self.detectors;
         for Token { range, is_string, is_name, is_secret: of_secret } in

@@ -39,8 +39,8 @@ fn redacted(options: serde_json::Value, text: &str) -> Vec<String> {
     lines(&applied(&mut *map(options), of(text.as_bytes())).0)
 }
 
-/// Adds a column that refers to parts of the block: `(row, kind, text)`, where the text occurs in
-/// the row.
+/// Adds a column that refers to parts of the block. Each cell is `(row, kind, text)`; the text must
+/// occur in the row.
 fn column(batch: &mut Batch, name: &str, cells: &[(usize, CellKind, &str)]) {
     let mut made = millstream_model::ColumnBuilder::new(batch.rows());
     for (row, kind, text) in cells {
@@ -217,7 +217,7 @@ fn escaped(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Checks that two values differ in redacted strings and numbers alone.
+/// Checks that two values differ only in redacted strings and numbers.
 fn assert_same_shape(before: &serde_json::Value, after: &serde_json::Value) {
     use serde_json::Value;
     match (before, after) {
@@ -374,7 +374,7 @@ const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// Planted secrets disappear; the text around them stays, byte by byte.
+    /// Planted secrets disappear, and the text around them stays unchanged.
     #[test]
     fn planted_secrets_disappear(
         before in "[a-zA-Z ,;äö]{0,30}",

@@ -1,4 +1,4 @@
-//! Transform `rules`: counts and measures events by thousands of tasks at once.
+//! Transform `rules`: counts and measures events with thousands of tasks at the same time.
 
 mod config;
 mod task;
@@ -9,11 +9,11 @@ use crate::transforms::windows::{TaskDefinition, field_names};
 use millstream_rules::{InvalidField, Plan};
 use std::sync::Arc;
 
-/// The plan of tasks, outside of an agent.
+/// The plan of tasks, for use outside of an agent.
 pub struct Planned {
     /// The plan.
     pub plan: Plan,
-    /// Names of the fields of events that the tasks read.
+    /// Names of the event fields that the tasks read.
     pub names: Vec<String>,
 }
 

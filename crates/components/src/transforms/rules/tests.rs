@@ -1,4 +1,4 @@
-//! Tasks, their windows, and what bounds them.
+//! Tests of tasks, their windows, and their limits.
 
 use super::RulesConfig;
 use crate::component::Component;
@@ -12,12 +12,12 @@ fn sink(options: Value) -> Arc<dyn Sink> {
     merge::<RulesConfig>(&serde_json::from_value(options).unwrap())
 }
 
-/// A lane of tasks over the fields `status` and `bytes`.
+/// Returns a lane of tasks over the fields `status` and `bytes`.
 fn rig(tasks: Value) -> Rig {
     Rig::new(sink, json!({ "tasks": tasks }))
 }
 
-/// Events with times in seconds since the start.
+/// Returns events with times in seconds since the start.
 fn timed(rows: &[(&str, &str, i64)]) -> Batch {
     let fields: Vec<(&str, &str)> =
         rows.iter().map(|(status, bytes, _)| (*status, *bytes)).collect();
@@ -28,7 +28,7 @@ fn timed(rows: &[(&str, &str, i64)]) -> Batch {
     batch
 }
 
-/// Returns results without their numbers.
+/// Returns the results without their numbers.
 fn results(rig: &Rig) -> Vec<String> {
     let text = |result: &String| result.split_once(": ").unwrap().1.to_owned();
     rig.results().iter().map(text).collect()
@@ -226,7 +226,7 @@ async fn results_wait_while_no_sink_settles_them() {
     assert!(rig.feed.is_finished());
 }
 
-/// Settles results as a sink does until there are no more; returns all of them.
+/// Settles results like a sink does until there are no more, and returns all of them.
 async fn all_results(rig: &mut Rig) -> Vec<String> {
     let mut all = Vec::new();
     loop {

@@ -1,7 +1,6 @@
 //! Transform `sample`: keeps one event in `one_in`.
 //!
-//! A hash of the event's id, or of its key, decides, so an event that is read again is sampled the
-//! same way.
+//! A hash of the event's id or key decides, so an event that is read again is sampled the same way.
 
 mod config;
 
@@ -12,7 +11,7 @@ use crate::util::template::Template;
 use millstream_model::{Batch, ComponentError, EventId, Map, Outputs, Segment};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// The transform.
+/// The state of the transform.
 struct Sample {
     one_in: u64,
     key: Option<Template>,

@@ -32,7 +32,7 @@ fn about_one_in_n_is_kept_and_the_choice_repeats() {
     assert!((850..1150).contains(&rows.len()), "{}", rows.len());
     assert_eq!(counters.snapshot().dropped_events["sampled"], 10_000 - rows.len() as u64);
     assert_eq!(kept(json!({ "one_in": 10 }), of(&lines(10_000))).0, rows);
-    // Independent of how rows are divided into batches.
+    // The result does not depend on how rows are divided into batches.
     let mut second = of(&lines(10_000));
     second.select_range(5000, 10_000);
     let of_second: Vec<usize> = rows.into_iter().filter(|row| *row >= 5000).collect();

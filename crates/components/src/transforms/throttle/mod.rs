@@ -14,18 +14,18 @@ use std::collections::HashMap;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The key shared by all events whose key is beyond `keys_max`.
+/// Key that all events share whose key is beyond `keys_max`.
 const OVERFLOW: u64 = 0;
 
-/// The transform.
+/// The state of the transform.
 struct Throttle {
-    /// One event's share of the window. Nanoseconds.
+    /// One event's share of the window, in nanoseconds.
     share_ns: u64,
     window_ns: u64,
     key: Option<Template>,
     on_excess: OnExcess,
     keys_max: usize,
-    /// Theoretical arrival time by hash of the key, in engine time. Nanoseconds.
+    /// Theoretical arrival time by hash of the key, in nanoseconds of engine time.
     filled_ns: HashMap<u64, u64>,
     /// Buffer for rendered keys.
     text: Vec<u8>,
@@ -45,7 +45,7 @@ impl Throttle {
         }
     }
 
-    /// Records an event; returns whether it may pass.
+    /// Records an event. Returns whether it may pass.
     fn allow(&mut self, hash: u64, now_ns: u64) -> bool {
         let hash = self.tracked_key(hash, now_ns);
         let filled = self.filled_ns.entry(hash).or_insert(0);
@@ -57,7 +57,8 @@ impl Throttle {
         passes
     }
 
-    /// Returns the key under which an event is counted: its own, if capacity allows.
+    /// Returns the key under which an event is counted: the key of the event if capacity allows,
+    /// otherwise [`OVERFLOW`].
     fn tracked_key(&mut self, hash: u64, now_ns: u64) -> u64 {
         if self.filled_ns.len() >= self.keys_max && !self.filled_ns.contains_key(&hash) {
             self.filled_ns.retain(|_, filled| *filled > now_ns);
@@ -73,7 +74,7 @@ impl Throttle {
         xxh3_64(&self.text)
     }
 
-    /// Returns how long the source must pause for the passed events to be within the rate.
+    /// Returns how long the source must pause so that the passed events stay within the rate.
     fn pause(&self, now_ns: u64) -> Option<Duration> {
         let filled = *self.filled_ns.get(&OVERFLOW)?;
         let ahead = filled.saturating_sub(now_ns + self.window_ns);

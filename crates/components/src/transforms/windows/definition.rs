@@ -1,4 +1,4 @@
-//! What decides the results of a task.
+//! The properties of a task that determine its results.
 
 use super::emit::Emit;
 use millstream_groups::{Accumulator, Layout};
@@ -7,50 +7,50 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest window in seconds: its nanoseconds fit into the integers of times.
+/// Longest window in seconds, chosen so that its nanoseconds fit into the integers of times.
 pub const WINDOW_S_MAX: u64 = i64::MAX as u64 / 1_000_000_000;
 
-/// The field that samples are taken from.
+/// Field that the samples are taken from.
 const SAMPLED: &str = "message";
 
-/// A task, and what decides its results.
+/// A task with its definition.
 pub struct TaskDefinition {
-    /// What is added up.
+    /// The task that aggregates events.
     pub task: Task,
-    /// What is made of it.
+    /// The definition of its results.
     pub definition: Definition,
 }
 
-/// What decides the results of a task. Part of every snapshot: a window that began under another
-/// definition ends under that.
+/// The definition of a task's results. It is part of every snapshot: a window that began with
+/// another definition also ends with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Definition {
-    /// Name of the task; empty for that of the transform.
+    /// Name of the task; empty to use the name of the transform.
     pub name: String,
-    /// Everything else that decides which events it takes, as text: two definitions with the same
-    /// text are the same.
+    /// All other properties that select events, as text. Two definitions with the same text select
+    /// the same events.
     pub selection: String,
-    /// The fields whose values make a group.
+    /// Fields whose values form a group.
     pub group_by: Vec<String>,
-    /// The functions, with their names.
+    /// Functions with their names.
     pub emit: Vec<(String, Emit)>,
     /// Number of sample lines per group; 0 for none.
     pub samples: u16,
     /// Length of the windows in seconds.
     pub window_s: u64,
-    /// How long a window by the time of events is kept open for late ones, in nanoseconds; `None`
-    /// for windows by arrival.
+    /// Time that a window by event time waits for late events, in nanoseconds; `None` for windows
+    /// by arrival.
     pub lateness_ns: Option<i64>,
     /// Time after the end of a window at which its results are due, in nanoseconds.
     pub due_ns: Option<i64>,
-    /// Importance of the task under overload; a higher one comes first.
+    /// Priority of the task under overload. Higher numbers come first.
     pub priority: i32,
     /// Maximum number of groups of a window.
     pub groups_max: usize,
 }
 
 impl Definition {
-    /// Returns the inputs of its functions, each once.
+    /// Returns the inputs of the functions, without duplicates.
     pub fn inputs(&self) -> Vec<Input> {
         let mut inputs: Vec<Input> = Vec::new();
         let sampled = (self.samples > 0).then(|| Input {
@@ -72,12 +72,12 @@ impl Definition {
         Arc::new(Layout::new(&accumulators))
     }
 
-    /// Returns the length of its windows.
+    /// Returns the length of the windows.
     pub fn window(&self) -> Duration {
         Duration::from_secs(self.window_s)
     }
 
-    /// Returns the length of its windows in nanoseconds.
+    /// Returns the length of the windows in nanoseconds.
     pub fn window_ns(&self) -> i64 {
         window_ns(self.window_s)
     }

@@ -1,40 +1,42 @@
-//! How long after the end of a window its results are there.
+//! Measures the delay from the end of a window until its results are in the feed.
 
 use super::definition::Definition;
 use millstream_model::{EngineTime, Now};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Time that a window by the time of events has for its results, if it ended because they were due.
+/// Time that a window by event time has for its results if it ended because they were due, in
+/// nanoseconds.
 const GRACE_NS: i64 = 1_000_000_000;
 
-/// A window that has ended, until its last result is in the feed.
+/// A window that has ended, but whose last result is not in the feed yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Delay {
-    /// Index of its task; `None` if that has changed or is gone.
+    /// Index of the task; `None` if the task has changed or no longer exists.
     pub task: Option<usize>,
-    /// When the lane ended it.
+    /// Time when the lane ended the window.
     ended: EngineTime,
-    /// How long the end of the window was past by then.
+    /// Time that had passed since the end of the window by the clock when the lane ended it.
     behind: Duration,
-    /// How long after `ended` its results are due, in nanoseconds; less than 0 if they were before.
+    /// Time after `ended` at which the results are due, in nanoseconds; negative if they were due
+    /// before.
     due_ns: Option<i64>,
 }
 
-/// What is known of a window when it ends.
+/// Properties of a window when it ends.
 pub struct Ending {
-    /// Its end by the clock, in nanoseconds since 1970.
+    /// End of the window by the clock, in nanoseconds since 1970.
     pub end_ns: i64,
-    /// Whether it began before its end by the clock, in this run of the agent.
+    /// Whether the window began before its end by the clock, in this run of the agent.
     pub is_live: bool,
-    /// When the last event came.
+    /// Time when the last event came.
     pub updated: EngineTime,
 }
 
 impl Delay {
-    /// Begins when a window ends. The delay of a window by arrival is counted from its end by the
-    /// clock. That of a window by the time of events is counted from now: its end may be long past
-    /// when its events come.
+    /// Creates the delay when a window ends. The delay of a window by arrival is counted from its
+    /// end by the clock. The delay of a window by event time is counted from now, because its end
+    /// may be long past when its events come.
     pub fn begin(task: Option<usize>, definition: &Definition, of: &Ending, now: Now) -> Delay {
         let is_logged = definition.lateness_ns.is_some();
         let behind_ns = now.unix_ns.saturating_sub(of.end_ns).max(0);
@@ -42,7 +44,7 @@ impl Delay {
         if is_logged {
             behind = Duration::ZERO;
         } else if of.is_live {
-            // Events came until then: the clock was set forward.
+            // Events came until this time, so the clock was set forward.
             behind = behind.min(now.since_start - of.updated);
         }
         let can_be_due = of.is_live || !is_logged;
@@ -53,29 +55,30 @@ impl Delay {
         Delay { task, ended: now.since_start, behind, due_ns }
     }
 
-    /// Returns the delay of results that are there now.
+    /// Returns the delay of results that are complete now.
     pub fn until(&self, now: Now) -> Duration {
         (now.since_start - self.ended) + self.behind
     }
 
-    /// Returns whether results that are there now are later than they are due.
+    /// Returns whether results that are complete now are later than they are due.
     pub fn is_overdue(&self, now: Now) -> bool {
         let since_ns = (now.since_start - self.ended).as_nanos() as i64;
         self.due_ns.is_some_and(|due_ns| since_ns > due_ns)
     }
 }
 
-/// Windows whose results are made, and not yet all in the feed.
+/// Windows whose results were made but are not all in the feed.
 #[derive(Default)]
 pub struct Delays(VecDeque<(u64, Delay)>);
 
 impl Delays {
-    /// Adds a window whose last result is the one before `next`.
+    /// Adds a window. Its last result has the number before `next`.
     pub fn push(&mut self, next: u64, delay: Delay) {
         self.0.push_back((next, delay));
     }
 
-    /// Takes the next window of which the feed has all results: those before `passed`.
+    /// Takes the next window whose results are all in the feed, that is, have numbers below
+    /// `passed`.
     pub fn take(&mut self, passed: u64) -> Option<Delay> {
         self.0.pop_front_if(|(next, _)| *next <= passed).map(|(_, delay)| delay)
     }
@@ -88,7 +91,7 @@ mod tests {
     const BEGIN_NS: i64 = 1_795_291_200_000_000_000;
     const END_NS: i64 = BEGIN_NS + 10_000_000_000;
 
-    /// Returns the time so many milliseconds after the start by both clocks.
+    /// Returns the time that is this many milliseconds after the start by each clock.
     fn at(engine_ms: u64, clock_ms: i64) -> Now {
         let since_start = EngineTime::at(Duration::from_millis(engine_ms));
         Now { since_start, unix_ns: BEGIN_NS + clock_ms * 1_000_000 }

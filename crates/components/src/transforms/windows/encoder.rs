@@ -1,4 +1,5 @@
-//! The worker's part: evaluates the tasks over a batch, so that the lane gets one entry per group.
+//! The part of the workers: evaluates the tasks over a batch, so that the lane gets one entry per
+//! group.
 
 use super::definition::TaskDefinition;
 use super::stats::Stats;
@@ -14,13 +15,13 @@ use std::cell::OnceCell;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-/// One batch in this many is measured: two readings of the clock per task take up to 50 ns.
+/// One batch in this many is measured, because two readings of the clock per task take up to 50 ns.
 const BATCHES_PER_MEASURED: u64 = 16;
 
-/// Bytes of an origin behind a partial result: its id and its latest time.
+/// Number of bytes per origin after a partial result: its id and its latest time.
 const ORIGIN_BYTES: usize = 16;
 
-/// Adds up the events of batches.
+/// Aggregates the events of batches.
 pub struct TaskEncoder {
     plan: Arc<Plan>,
     names: Arc<[String]>,
@@ -29,7 +30,7 @@ pub struct TaskEncoder {
     times: Vec<i64>,
 }
 
-/// Returns the names of the fields of events that tasks read, with those that lead to them.
+/// Returns the names of the event fields that tasks read, including the fields that contain them.
 pub fn names(tasks: &[TaskDefinition]) -> Vec<String> {
     let mut names = Vec::new();
     for TaskDefinition { task, .. } in tasks {
@@ -37,7 +38,7 @@ pub fn names(tasks: &[TaskDefinition]) -> Vec<String> {
         let of_condition = task.condition.iter().flat_map(|condition| condition.fields());
         let of_inputs = task.inputs.iter().filter_map(|input| input.field.as_deref());
         let of_keys = task.keys.iter().map(String::as_str);
-        // `f` and `f.member` are a field of the task, if it has one of this name.
+        // If the task has a field `f`, then `f` and `f.member` refer to this field.
         let is_own = |path: &&str| {
             let mut rests = task.fields.iter().filter_map(|(name, _)| path.strip_prefix(&**name));
             rests.any(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -54,14 +55,14 @@ pub fn names(tasks: &[TaskDefinition]) -> Vec<String> {
 }
 
 impl TaskEncoder {
-    /// Creates an encoder for a plan whose tasks read the fields of these names.
+    /// Creates an encoder for a plan. The tasks read the fields in `names`.
     pub fn new(plan: Arc<Plan>, names: Arc<[String]>, stats: Arc<Stats>) -> TaskEncoder {
         let sampling = Sampling { now: monotonic_ns, every: BATCHES_PER_MEASURED };
         let evaluator = Evaluator::with_sampling(sampling);
         TaskEncoder { plan, names, stats, evaluator, times: Vec::new() }
     }
 
-    /// Evaluates the tasks over a batch; returns the partial results, written to `buffer`.
+    /// Evaluates the tasks over a batch. Returns the partial results, written to `buffer`.
     fn add_up(&mut self, batch: &Batch, buffer: Vec<u8>) -> Vec<u8> {
         let others: Vec<Column> =
             self.names.iter().filter_map(|name| other_column(name, batch)).collect();
@@ -115,8 +116,7 @@ fn segment_of(batch: &Batch, row: usize) -> &Segment {
     &batch.segments[after.saturating_sub(1)]
 }
 
-/// Returns a column for a name that is an attribute or metadata of the events; `None` if it is
-/// neither.
+/// Returns a column for the name of an attribute or of metadata; `None` for any other name.
 fn other_column(name: &str, batch: &Batch) -> Option<Column> {
     let is_known =
         batch.fields.get(name).is_some() || matches!(name, "message" | "timestamp" | LINE);
@@ -177,7 +177,7 @@ impl Encoder for TaskEncoder {
     }
 }
 
-/// Appends the latest time of each origin, and their number.
+/// Appends the latest time of each origin, and the number of origins.
 fn push_origins(batch: &Batch, out: &mut Vec<u8>) {
     for segment in batch.segments.iter() {
         let rows = segment.first_row..segment.first_row + segment.rows;
@@ -188,8 +188,8 @@ fn push_origins(batch: &Batch, out: &mut Vec<u8>) {
     out.extend_from_slice(&(batch.segments.len() as u32).to_le_bytes());
 }
 
-/// Splits a part of a payload into partial results and the latest time of each origin; `None` if it
-/// is no such part.
+/// Splits a part of a payload into partial results and the latest time of each origin; returns
+/// `None` if the part is invalid.
 pub fn split(part: &[u8]) -> Option<(&[u8], impl Iterator<Item = (u64, i64)>)> {
     let (rest, origins) = part.split_last_chunk::<4>()?;
     let origins = u32::from_le_bytes(*origins) as usize;
@@ -200,7 +200,7 @@ pub fn split(part: &[u8]) -> Option<(&[u8], impl Iterator<Item = (u64, i64)>)> {
     Some((partial, origins.map(origin)))
 }
 
-/// Returns monotonic nanoseconds, for the cost of tasks only: no result depends on it.
+/// Returns monotonic nanoseconds. They are only used for the cost of tasks and affect no result.
 fn monotonic_ns() -> u64 {
     static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
     BEGUN.elapsed().as_nanos() as u64

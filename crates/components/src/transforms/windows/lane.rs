@@ -1,4 +1,4 @@
-//! The lane of windows: merges partial results, ends windows, and saves what changed.
+//! The lane of windows: merges partial results, ends windows, and saves changes.
 
 use super::definition::Definition;
 use super::delay::Delays;
@@ -19,34 +19,36 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause before the next look at whether a snapshot is committed.
+/// Pause before the next check whether a snapshot is committed.
 const COMMIT_LOOK: Duration = Duration::from_millis(10);
 
-/// Pause before the next results are made: events come in between.
+/// Pause before the next results are made, so that events can be merged in between.
 pub const EMIT_PAUSE: Duration = Duration::from_millis(1);
 
-/// Groups whose results are made at a time, so that events and other tasks do not wait for a large
-/// window: a few milliseconds.
+/// Number of groups whose results are made at a time, so that events and other tasks do not wait
+/// for a large window. It takes a few milliseconds.
 const GROUPS_AT_ONCE: u64 = 2_000;
 
-/// Fewest and most unsettled results from which no more are made: what they are made of takes less
-/// memory, and is in the snapshot. They are not part of `memory`.
+/// Lower and upper bound of the number of unsettled results at which no more are made. The groups
+/// from which results are made take less memory, and are in the snapshot. Results are not part of
+/// `memory`.
 const RESULTS_MAX: RangeInclusive<usize> = 10_000..=131_072;
 
-/// Bytes of `memory` per unsettled result. A sink that settles once a second, as `file` does, gets
-/// as many results per second as there may be.
+/// Number of bytes of `memory` per unsettled result. A sink that settles once a second, such as
+/// `file`, gets at most the maximum number of unsettled results per second.
 const RESULT_BYTES: usize = 512;
 
-/// Longest time between two looks at which windows have ended, when events come all the time.
+/// Maximum time between two checks for windows to end, if events arrive continuously.
 const END_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Minimum memory of a window that ends early because the process has little left.
+/// Minimum memory of a window, in bytes, that ends early because the process has little memory
+/// left.
 const EARLY_BYTES_MIN: usize = 1 << 20;
 
-/// Time between two windows that end early for that reason.
+/// Pause between two windows that end early for this reason.
 const EARLY_PAUSE: Duration = Duration::from_secs(5);
 
-/// The lane.
+/// The state of the lane.
 pub struct WindowLane {
     id: Arc<str>,
     plan: Arc<Plan>,
@@ -56,26 +58,26 @@ pub struct WindowLane {
     is_committed: Arc<dyn Fn() -> bool + Send + Sync>,
     feed: Arc<Feed>,
     counters: Arc<Counters>,
-    /// `None` in a unit test of a configuration, and while a thread writes.
+    /// The snapshot; `None` in a unit test of a configuration, and while a thread writes it.
     segments: Option<Segments>,
     results: Results<Outcome>,
-    /// Unsettled results from which no more are made.
+    /// Number of unsettled results at which no more are made.
     results_max: usize,
     /// Windows whose results are not all in the feed.
     delays: Delays,
-    /// When to look next at which windows have ended.
+    /// Time of the next check for windows to end.
     next_end: EngineTime,
     pressure: Arc<MemoryPressure>,
-    /// When a window may end early next.
+    /// Time when the next window may end early.
     next_early: EngineTime,
-    /// Whether the next snapshot says everything, not only what changed.
+    /// Whether the next snapshot contains the whole state, not only the changes.
     is_whole: bool,
-    /// Whether older segments may be left.
+    /// Whether older segments may exist.
     has_old_segments: bool,
 }
 
 impl WindowLane {
-    /// Opens the lane with what the last committed snapshot says.
+    /// Opens the lane with the state in the last committed snapshot.
     pub fn open(
         (plan, definitions, stats): (Arc<Plan>, Arc<[Arc<Definition>]>, Arc<Stats>),
         memory_bytes_max: usize,
@@ -149,8 +151,8 @@ impl WindowLane {
         }
     }
 
-    /// Ends the largest window while the process has little memory, if sinks have taken all results
-    /// so far: only then it returns memory.
+    /// Ends the largest window while the process has little memory. It does so only if sinks have
+    /// taken all results so far, because otherwise it would not free memory.
     fn end_early(&mut self, now: Now) {
         let are_settled = self.results.next() == self.results.first();
         if now.since_start < self.next_early || self.tasks.has_ended() || !are_settled {
@@ -160,13 +162,13 @@ impl WindowLane {
         self.tasks.end_largest(EARLY_BYTES_MIN, &self.counters, now);
     }
 
-    /// Returns whether more results are made soon.
+    /// Returns whether more results will be made soon.
     fn makes_more(&self) -> bool {
         let waiting = self.results.next() - self.results.first();
         self.tasks.has_ended() && waiting < self.results_max as u64
     }
 
-    /// Returns the next frame of the snapshot: what changed, or everything.
+    /// Returns the next frame of the snapshot: the changes, or the whole state.
     fn frame(&mut self, is_whole: bool) -> Vec<u8> {
         let mut frame = Frame::default();
         self.tasks.write(is_whole, &mut frame);
@@ -188,7 +190,7 @@ impl WindowLane {
         };
         let begins = self.is_whole || segments.begins_segment();
         let frame = self.frame(begins);
-        // Until it is written, the tables say that there is nothing to write.
+        // Until the frame is written, the tables assume that nothing has changed.
         self.is_whole = true;
         let next = self.results.next();
         let (timer, bytes) = (recorder::start(EventKind::Snapshot), frame.len());
@@ -211,7 +213,7 @@ impl WindowLane {
         state.map(Some).map_err(|error| DeliverError::retry("snapshot", error.to_string()))
     }
 
-    /// Notes the windows whose results are all in the feed by now.
+    /// Records the delay of windows whose results are now all in the feed.
     fn note_delays(&mut self) {
         let now = (self.now)();
         while let Some(delay) = self.delays.take(self.results.passed()) {
@@ -219,7 +221,7 @@ impl WindowLane {
         }
     }
 
-    /// Removes older segments once nothing committed refers to them.
+    /// Removes older segments when no committed state refers to them.
     fn remove_old_segments(&mut self) {
         if self.has_old_segments && (self.is_committed)() {
             self.segments.iter().for_each(Segments::remove_others);
@@ -228,8 +230,8 @@ impl WindowLane {
     }
 }
 
-/// Opens the segments of a lane, if it has a folder; returns them and what the last committed snapshot
-/// says.
+/// Opens the segments of a lane if it has a folder. Returns the segments, and the state in the last
+/// committed snapshot.
 fn open_segments(cx: &LaneCx) -> (Option<Segments>, Saved) {
     let place: Option<Place> =
         cx.state.as_ref().and_then(|state| serde_json::from_slice(state).ok());
@@ -247,12 +249,12 @@ fn open_segments(cx: &LaneCx) -> (Option<Segments>, Saved) {
     (Some(segments), saved)
 }
 
-/// Returns the number of unsettled results from which no more are made.
+/// Returns the number of unsettled results at which no more are made.
 pub fn results_max(memory_bytes_max: usize) -> usize {
     (memory_bytes_max / RESULT_BYTES).clamp(*RESULTS_MAX.start(), *RESULTS_MAX.end())
 }
 
-/// Makes the results of up to `groups_max` groups of a window; returns their number.
+/// Makes the results of up to `groups_max` groups of a window, and returns their number.
 fn emit(id: &str, ended: &mut EndedWindow, groups_max: u64, results: &mut Results<Outcome>) -> u64 {
     let definition = &ended.definition;
     let inputs = definition.inputs();
@@ -309,13 +311,14 @@ impl Lane for WindowLane {
             true => Some(COMMIT_LOOK),
             false => None,
         };
-        // Memory may become short while no events come.
+        // Memory may become short while no events arrive.
         let early = self.tasks.has_open().then_some(EARLY_PAUSE);
         left.into_iter().chain(pause).chain(early).min()
     }
 
     fn wants_sync(&self) -> bool {
-        // Thousands of tasks end at the same time: one snapshot has the results of all of them.
+        // Thousands of tasks end at the same time; one snapshot contains the results of all of
+        // them.
         self.results.are_unsaved() && !self.makes_more()
     }
 

@@ -34,13 +34,13 @@ pub fn check_names(emit: &IndexMap<String, Emit>, group_by: &[String]) -> Vec<Op
     errors
 }
 
-/// Returns whether a text is the name of a task or a function.
+/// Returns whether a text is a valid name of a task or a function.
 pub fn is_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     !name.is_empty() && name.chars().all(is_plain)
 }
 
-/// Returns a key as a part of a JSON pointer.
+/// Returns a key as a part of a JSON pointer, with escapes.
 pub fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

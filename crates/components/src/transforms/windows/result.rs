@@ -24,25 +24,25 @@ static NAMES: LazyLock<[Arc<str>; 8]> = LazyLock::new(|| {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     time_ns: i64,
-    /// Whether results of several windows add up.
+    /// Whether the results of several windows can be added.
     is_delta: bool,
-    /// The name, the tags as an object, the value, the interval, the completeness and the samples
-    /// as a list or nothing, separated by spaces.
+    /// Name, tags as an object, value, interval, completeness, and samples as a list or empty,
+    /// separated by spaces.
     text: Vec<u8>,
-    /// Lengths of these.
+    /// Lengths of these parts.
     lengths: [u32; PARTS],
 }
 
 const PARTS: usize = 6;
 
-/// What the results of a window have in common.
+/// Values that the results of a window share.
 pub struct WindowResults<'w> {
     /// Name of the task.
     pub task: &'w str,
     pub definition: &'w Definition,
     pub inputs: &'w [Input],
     pub end_ns: i64,
-    /// Share of the origins whose events of the window were all read, from 0 to 1.
+    /// Share of the origins whose events in the window were all read, from 0 to 1.
     pub completeness: f64,
 }
 
@@ -51,7 +51,7 @@ pub struct WindowResults<'w> {
 pub struct Group<'w> {
     pub groups: &'w Groups,
     pub group: u32,
-    /// Whether it holds the events beyond the limit of groups.
+    /// Whether the group holds the events beyond the limit of groups.
     pub is_overflow: bool,
 }
 
@@ -60,7 +60,7 @@ impl WindowResults<'_> {
     /// of `top`.
     pub fn of_group(&self, group: Group<'_>, mut push: impl FnMut(Outcome)) {
         let mut tags = self.tags(group);
-        // Once per group: they are long.
+        // Rendered once per group, because samples are long.
         let mut samples = self.samples(group);
         for (name, emit) in &self.definition.emit {
             if let Function::Top(field, texts) = emit.function() {
@@ -75,7 +75,7 @@ impl WindowResults<'_> {
         }
     }
 
-    /// Returns the tags of a group. A field that the events lack is no tag.
+    /// Returns the tags of a group. A field that the events lack makes no tag.
     fn tags(&self, group: Group<'_>) -> Map<String, Value> {
         let mut tags = Map::new();
         if group.is_overflow {
@@ -90,7 +90,7 @@ impl WindowResults<'_> {
         tags
     }
 
-    /// Returns the word and the side of an accumulator of a group.
+    /// Returns the state of an accumulator of a group: its word and its side data.
     fn kept<'g>(
         &self,
         group: Group<'g>,
@@ -105,7 +105,7 @@ impl WindowResults<'_> {
         Some((word, group.groups.side(group.group, at)))
     }
 
-    /// Returns the value of a function; `None` if it has none, such as the least of no number.
+    /// Returns the value of a function; `None` if it has none, such as the minimum of no numbers.
     fn value(&self, group: Group<'_>, emit: &Emit) -> Option<f64> {
         let kept = |accumulator| self.kept(group, accumulator, emit.field());
         let count = || kept(Accumulator::Count).map(|(word, _)| word as f64);
@@ -133,7 +133,7 @@ impl WindowResults<'_> {
         value.filter(|value| value.is_finite())
     }
 
-    /// Returns the most frequent texts of a field and their counts.
+    /// Returns the most frequent texts of a field with their counts.
     fn top(&self, group: Group<'_>, emit: &Emit, texts: usize) -> Vec<(String, f64)> {
         let [Input { accumulator, .. }] = emit.inputs()[..] else { return Vec::new() };
         let kept = self.kept(group, accumulator, emit.field());
@@ -144,7 +144,7 @@ impl WindowResults<'_> {
         top.texts().iter().take(texts).map(text).collect()
     }
 
-    /// Returns the sample lines of a group as a JSON list; nothing without any.
+    /// Returns the sample lines of a group as a JSON list, or an empty text if there are none.
     fn samples(&self, group: Group<'_>) -> String {
         let size = self.definition.samples;
         let field = self.inputs.last().and_then(|input| input.field.as_deref());
@@ -191,7 +191,7 @@ impl WindowResults<'_> {
 }
 
 impl Outcome {
-    /// Returns the places of the parts of the text.
+    /// Returns the ranges of the parts in the text.
     fn places(&self) -> [Range<usize>; PARTS] {
         let mut end = 0;
         self.lengths.map(|length| {
@@ -239,7 +239,7 @@ impl Outcome {
         }
     }
 
-    /// Appends it: time, kind, lengths and text, little endian.
+    /// Appends the result: time, kind, lengths and text, little-endian.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.time_ns.to_le_bytes());
         out.push(u8::from(self.is_delta));
@@ -247,8 +247,8 @@ impl Outcome {
         out.extend_from_slice(&self.text);
     }
 
-    /// Reads one from the front of `bytes`; `None` if they end before it does, or its text does not
-    /// have the parts that its lengths say.
+    /// Reads a result from the front of `bytes`; returns `None` if the bytes end too early, or if
+    /// the text does not have the parts with these lengths.
     pub fn read(bytes: &mut &[u8]) -> Option<Outcome> {
         let time_ns = i64::from_le_bytes(array(bytes)?);
         let [is_delta @ (0 | 1)] = array::<1>(bytes)? else { return None };
@@ -264,7 +264,7 @@ impl Outcome {
         outcome.has_its_parts().then_some(outcome)
     }
 
-    /// Returns whether each part of the text is what its place says, with a space behind it.
+    /// Returns whether each part of the text is valid and followed by a space.
     fn has_its_parts(&self) -> bool {
         let Ok(text) = std::str::from_utf8(&self.text) else { return false };
         let places = self.places();

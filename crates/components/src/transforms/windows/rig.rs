@@ -1,4 +1,4 @@
-//! Drives the lane of a merge transform as the engine does, for tests.
+//! Drives the lane of a merge transform like the engine does, for tests.
 
 use super::lane::EMIT_PAUSE;
 use crate::component::{BuildCx, TransformComponent};
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 /// A second within an hour, in nanoseconds since 1970.
 pub const BEGIN_NS: i64 = 1_795_291_200_000_000_000;
 
-/// Events with the fields `status` and `bytes`; `-` is an absent field.
+/// Returns events with the fields `status` and `bytes`; `-` is an absent field.
 pub fn events(rows: &[(&str, &str)]) -> Batch {
     let text = "x\n".repeat(rows.len());
     let parts = [Rows { name: "/a.log", text: text.as_bytes() }];
@@ -42,7 +42,7 @@ pub fn events(rows: &[(&str, &str)]) -> Batch {
 /// Builds a merge transform from its options.
 pub type Build = fn(Value) -> Arc<dyn Sink>;
 
-/// Returns the merge transform of options that are valid.
+/// Returns the merge transform of valid options.
 pub fn merge<C: TransformComponent>(config: &C) -> Arc<dyn Sink> {
     assert_eq!(config.check(), []);
     let Transform::Merge(sink) = config.build(&BuildCx::default()).unwrap() else {
@@ -51,12 +51,12 @@ pub fn merge<C: TransformComponent>(config: &C) -> Arc<dyn Sink> {
     sink
 }
 
-/// The engine's side of a lane, over restarts.
+/// The engine's part of a lane, over restarts.
 pub struct Rig {
     build: Build,
     pub options: Value,
     folder: TempDir,
-    /// What the store has, and what a commit would add.
+    /// The content of the store, and the content that a commit would add.
     committed: Option<Vec<u8>>,
     noted: Option<Vec<u8>>,
     is_committed: Arc<AtomicBool>,
@@ -89,7 +89,8 @@ impl Rig {
         rig
     }
 
-    /// Opens the lane again with what is committed; `number_min` is how far a sink has settled.
+    /// Opens the lane again with the committed state. `number_min` is the number before which a
+    /// sink has settled.
     pub fn start(&mut self, number_min: u64) {
         self.lane = None;
         self.noted = None;
@@ -175,7 +176,7 @@ impl Rig {
         self.is_committed.store(true, Ordering::Relaxed);
     }
 
-    /// Lets the lane work until it needs no sync, and commits each time.
+    /// Lets the lane work until it needs no sync, and commits after each sync.
     pub async fn settle(&mut self) {
         self.tick();
         while self.lane().wants_sync() {
@@ -185,13 +186,13 @@ impl Rig {
         }
     }
 
-    /// Lets the lane work until it can wait.
+    /// Lets the lane work until it may wait.
     fn tick(&mut self) {
         let is_soon = |pause: Option<Duration>| pause.is_some_and(|pause| pause <= EMIT_PAUSE);
         while is_soon(self.lane().tick()) {}
     }
 
-    /// Returns the events in the feed, each with its number.
+    /// Returns the events in the feed with their numbers.
     pub fn results(&self) -> Vec<String> {
         let mut results = Vec::new();
         self.feed.visit(0, |number, event| {

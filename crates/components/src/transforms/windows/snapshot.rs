@@ -1,4 +1,4 @@
-//! What a snapshot of windows says: a list of changes, each with a letter before it.
+//! The content of a snapshot of windows: a list of changes, each with a letter before it.
 //!
 //! | letter | change |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `S` | every sink has settled the results before this number (`u64`) |
 //! | `R` | another result |
 //!
-//! All little endian.
+//! All numbers are little-endian.
 
 use super::definition::{Definition, WINDOW_S_MAX};
 use super::result::Outcome;
@@ -20,35 +20,35 @@ use millstream_groups::{Groups, Layout};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What a snapshot says.
+/// The state in a snapshot.
 #[derive(Default)]
 pub struct Saved {
-    /// Definitions by their number.
+    /// Definitions by number.
     pub definitions: BTreeMap<u32, Arc<Definition>>,
-    /// Open windows by their number.
+    /// Open windows by number.
     pub windows: BTreeMap<u64, SavedWindow>,
-    /// The results that some sink had not settled.
+    /// Results that some sink has not settled.
     pub results: VecDeque<Outcome>,
-    /// Number of the first of them.
+    /// Number of the first of these results.
     pub first: u64,
 }
 
 /// A window in a snapshot.
 pub struct SavedWindow {
-    /// Number of its definition.
+    /// Number of the definition.
     pub definition: u32,
     pub end_ns: i64,
     pub groups: Groups,
-    /// Maximum number of groups, by the definition.
+    /// Maximum number of groups, from the definition.
     groups_max: usize,
     pub overflow: Groups,
-    /// Groups whose results are there.
+    /// Number of groups whose results were made.
     pub emitted: u64,
 }
 
 impl Saved {
-    /// Applies the body of a frame; `None` if it is not one, or contradicts itself or the frames
-    /// before.
+    /// Applies the body of a frame; returns `None` if it is invalid, or contradicts itself or the
+    /// previous frames.
     pub fn apply(&mut self, mut body: &[u8]) -> Option<()> {
         let body = &mut body;
         while let Some((letter, rest)) = body.split_first() {
@@ -77,7 +77,7 @@ impl Saved {
         Some(())
     }
 
-    /// Takes a definition, whose number no other may have.
+    /// Adds a definition. Its number must be new.
     fn define(&mut self, body: &mut &[u8]) -> Option<()> {
         let number = u32::from_le_bytes(array(body)?);
         let definition: Definition = serde_json::from_slice(sized(body)?).ok()?;
@@ -87,7 +87,8 @@ impl Saved {
         (is_possible && is_new).then_some(())
     }
 
-    /// Drops the results before the number `first`. The first frame says where numbers begin.
+    /// Drops the results with numbers below `first`. The first frame determines where the numbers
+    /// begin.
     fn settle(&mut self, first: u64) -> Option<()> {
         let begins = self.first == 0 && self.results.is_empty();
         (begins || first <= self.next()?).then_some(())?;
@@ -97,7 +98,7 @@ impl Saved {
         Some(())
     }
 
-    /// Returns the number of the next result; `None` if there is none.
+    /// Returns the number of the next result; `None` if it would overflow.
     fn next(&self) -> Option<u64> {
         self.first.checked_add(self.results.len() as u64)
     }
@@ -120,7 +121,8 @@ impl Saved {
 }
 
 impl SavedWindow {
-    /// Notes how many groups have their results: no more than there are, and no fewer than before.
+    /// Records the number of groups whose results were made. It must not exceed the number of
+    /// groups, and must not decrease.
     fn emit(&mut self, emitted: u64) -> Option<()> {
         let groups = (self.groups.len() + self.overflow.len()) as u64;
         (self.emitted..=groups).contains(&emitted).then_some(())?;
@@ -129,14 +131,14 @@ impl SavedWindow {
     }
 }
 
-/// Applies changes to a table of up to `groups_max` groups; they are all of `bytes`.
+/// Applies changes to a table of up to `groups_max` groups. The changes must fill `bytes`.
 fn change(groups: &mut Groups, groups_max: usize, mut bytes: &[u8]) -> Option<()> {
     groups.apply(&mut bytes)?;
     (bytes.is_empty() && groups.len() <= groups_max).then_some(())
 }
 
-/// Reads the frames of a snapshot and writes what they say as one; `None` if they are damaged or
-/// contradict each other.
+/// Reads the frames of a snapshot and writes their state as one frame; returns `None` if they are
+/// damaged or contradict each other.
 pub fn rewrite_snapshot(frames: &[u8]) -> Option<Vec<u8>> {
     let mut saved = Saved::default();
     saved.apply(frames)?;
@@ -155,13 +157,14 @@ pub fn rewrite_snapshot(frames: &[u8]) -> Option<Vec<u8>> {
     Some(frame.0)
 }
 
-/// Returns empty tables of a window: one for its groups, one for the events beyond their limit.
+/// Returns the empty tables of a window: one for its groups, and one for the events beyond their
+/// limit.
 pub fn tables(definition: &Definition, layout: &Arc<Layout>) -> (Groups, Groups) {
     let groups = Groups::new(layout.clone(), definition.group_by.len(), definition.groups_max);
     (groups, Groups::new(layout.clone(), 0, 1))
 }
 
-/// Takes bytes behind their length from the front of `body`.
+/// Takes bytes with a length prefix from the front of `body`.
 fn sized<'b>(body: &mut &'b [u8]) -> Option<&'b [u8]> {
     let length = u32::from_le_bytes(array(body)?);
     let (bytes, rest) = body.split_at_checked(length as usize)?;
@@ -169,7 +172,7 @@ fn sized<'b>(body: &mut &'b [u8]) -> Option<&'b [u8]> {
     Some(bytes)
 }
 
-/// The body of a frame under construction.
+/// A frame body under construction.
 #[derive(Default)]
 pub struct Frame(pub Vec<u8>);
 
@@ -188,7 +191,7 @@ impl Frame {
         self.0.extend_from_slice(&end_ns.to_le_bytes());
     }
 
-    /// Appends the changes that `write` appends, if there are any.
+    /// Appends the changes from `write`, if there are any.
     pub fn groups(&mut self, letter: u8, number: u64, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.0.len();
         self.numbered(letter, number);

@@ -1,4 +1,4 @@
-//! What each task costs.
+//! Statistics of each task.
 
 use super::definition::Definition;
 use super::delay::Delay;
@@ -8,7 +8,7 @@ use millstream_rules::TaskCounts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The counts of all tasks, from all workers.
+/// The statistics of all tasks, over all workers.
 pub struct Stats(Vec<TaskStats>);
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl Stats {
         Stats((0..tasks).map(|_| TaskStats::default()).collect())
     }
 
-    /// Adds the counts of a task in a batch.
+    /// Adds the counts of a task in one batch.
     pub fn add(&self, task: usize, counts: &TaskCounts) {
         let Some(stats) = self.0.get(task) else { return };
         stats.examined.fetch_add(counts.examined, Relaxed);
@@ -37,14 +37,14 @@ impl Stats {
         }
     }
 
-    /// Notes the groups of a task's open windows, and their memory.
+    /// Sets the number of groups in a task's open windows, and their memory.
     pub fn note_groups(&self, task: usize, groups: usize, memory_bytes: usize) {
         let Some(stats) = self.0.get(task) else { return };
         stats.groups.store(groups as u64, Relaxed);
         stats.memory_bytes.store(memory_bytes as u64, Relaxed);
     }
 
-    /// Notes a window whose results are in the feed now.
+    /// Records the delay of a window whose results are now in the feed.
     pub fn note_delay(&self, delay: &Delay, now: Now, counters: &Counters) {
         let time = delay.until(now);
         let is_overdue = delay.is_overdue(now);
@@ -55,7 +55,7 @@ impl Stats {
         stats.overdue_windows.fetch_add(is_overdue.into(), Relaxed);
     }
 
-    /// Returns the tasks, named by their definitions.
+    /// Returns the statistics of the tasks, with the names from their definitions.
     pub fn snapshot(&self, definitions: &[Arc<Definition>]) -> Vec<TaskSnapshot> {
         let all_ns: u64 = self.0.iter().map(|stats| stats.measured_ns.load(Relaxed)).sum();
         let of_task = |(stats, definition): (&TaskStats, &Arc<Definition>)| TaskSnapshot {

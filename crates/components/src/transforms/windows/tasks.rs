@@ -13,40 +13,40 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An origin without events for this long does not hold up the windows of the others.
+/// Time without events after which an origin no longer delays the windows of other origins.
 const ORIGIN_IDLE: Duration = Duration::from_secs(10);
 
-/// An origin without events for this long is forgotten.
+/// Time without events after which an origin is removed.
 const ORIGIN_FORGOTTEN: Duration = Duration::from_secs(3600);
 
-/// Shortest time without events after which a window by the time of events may end.
+/// Minimum time without events before a window by event time may end.
 const QUIET_MIN: Duration = Duration::from_secs(1);
 
-/// Pause between two looks at which windows by the time of events have ended.
+/// Pause between two checks for windows by event time to end.
 const LOGGED_LOOK: Duration = Duration::from_millis(100);
 
-/// Groups that are merged between two looks at the memory.
+/// Number of groups that are merged between two checks of the memory.
 const GROUPS_PER_LOOK: usize = 128;
 
-/// Percentage of the memory from which only tasks of the highest priority get new groups.
+/// Percentage of the memory above which only tasks of the highest priority get new groups.
 const MEMORY_HIGH_PERCENT: usize = 80;
 
 /// The windows of all tasks.
 pub struct Tasks {
-    /// In the order of the plan.
+    /// Tasks, in the order of the plan.
     list: Vec<Task>,
-    /// The periods of windows by arrival, by their length in seconds.
+    /// Periods of windows by arrival, by length in seconds.
     periods: BTreeMap<u64, Periods>,
     origins: HashMap<u64, Origin>,
-    /// Windows that have ended and whose results are not all there, the most urgent first.
+    /// Ended windows whose results are not complete, the most urgent first.
     ended: VecDeque<EndedWindow>,
-    /// Windows that ended since the last snapshot, with all results.
+    /// Numbers of windows that ended since the last snapshot, with all results.
     gone: Vec<u64>,
     next_window: u64,
     next_definition: u32,
     memory: Memory,
     layouts: HashMap<Vec<Accumulator>, Arc<Layout>>,
-    /// The numbers of frequent keys, and the bytes that they take.
+    /// Numbers of frequent keys, and their memory.
     frequent: FrequentKeys,
     frequent_bytes: usize,
     buffers: MergeBuffers,
@@ -55,33 +55,33 @@ pub struct Tasks {
 /// A task and its open windows.
 struct Task {
     definition: Arc<Definition>,
-    /// Of the definition: every batch needs it.
+    /// Length of the windows from the definition, copied because every batch needs it.
     window_s: u64,
     priority: i32,
     layout: Arc<Layout>,
     /// Number of the definition in snapshots.
     number: u32,
     is_saved: bool,
-    /// Open windows by their end.
+    /// Open windows by end.
     windows: BTreeMap<i64, Window>,
-    /// Latest end of a window by the time of events that has ended.
+    /// Latest end of a window by event time that has ended.
     ended_ns: i64,
 }
 
 /// A window and its groups.
 pub struct Window {
-    /// Its number in snapshots.
+    /// Number of the window in snapshots.
     number: u64,
     pub end_ns: i64,
     pub groups: Groups,
     pub overflow: Groups,
     of_keys: KeyGroups,
     is_saved: bool,
-    /// Whether it changed since the last snapshot.
+    /// Whether the window changed since the last snapshot.
     is_changed: bool,
-    /// When the last event came.
+    /// Time when the last event came.
     updated: EngineTime,
-    /// Whether it began before its end by the clock: its results can be due.
+    /// Whether the window began before its end by the clock, so that its results can be due.
     is_live: bool,
     memory_bytes: usize,
 }
@@ -92,7 +92,7 @@ pub struct EndedWindow {
     /// Number of the definition in snapshots.
     task: u32,
     pub window: Window,
-    /// Groups whose results are there; those beyond the limit come last.
+    /// Number of groups whose results were made. The group beyond the limit comes last.
     pub emitted: u64,
     pub completeness: f64,
     pub delay: Delay,
@@ -103,9 +103,9 @@ struct Origin {
     seen: EngineTime,
 }
 
-/// How far the origins are, by the times of their events.
+/// The progress of the origins, by the times of their events.
 struct Latest {
-    /// The time that all origins with recent events have passed; `None` without any.
+    /// Time that all origins with recent events have passed; `None` if there are none.
     passed_ns: Option<i64>,
     /// The latest time of each origin, ascending.
     all_ns: Vec<i64>,
@@ -129,7 +129,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// Returns whether a task of this priority gets new groups.
+    /// Returns whether a task of this priority may get new groups.
     fn has_place(&self, priority: i32) -> bool {
         let percent = if priority < self.priority_max { MEMORY_HIGH_PERCENT } else { 100 };
         self.used < self.max / 100 * percent && !self.pressure.is_high()
@@ -152,7 +152,7 @@ impl Window {
         }
     }
 
-    /// Appends the window if the snapshot does not have it, and what changed in it.
+    /// Appends the window if the snapshot lacks it, and the changes in it.
     fn write(&mut self, definition: u32, is_whole: bool, frame: &mut Frame) {
         let is_whole = is_whole || !self.is_saved;
         if is_whole {
@@ -171,20 +171,20 @@ impl Window {
 }
 
 impl Window {
-    /// Returns what decides the delay of its results.
+    /// Returns the properties that determine the delay of the results.
     fn ending(&self) -> Ending {
         Ending { end_ns: self.end_ns, is_live: self.is_live, updated: self.updated }
     }
 }
 
 impl EndedWindow {
-    /// Returns the number of groups, with those beyond the limit.
+    /// Returns the number of groups, including the group beyond the limit.
     pub fn len(&self) -> u64 {
         (self.window.groups.len() + self.window.overflow.len()) as u64
     }
 
-    /// Returns what decides when its results come: the earliest due first, then by priority, then
-    /// in the order of the tasks.
+    /// Returns the order of results: earliest due time first, then priority, then the order of the
+    /// tasks.
     fn urgency(&self) -> (i64, Reverse<i32>, u32, u64) {
         let due_ns = self.definition.due_ns.unwrap_or(self.definition.window_ns());
         let due = self.window.end_ns.saturating_add(due_ns);
@@ -193,8 +193,8 @@ impl EndedWindow {
 }
 
 impl Tasks {
-    /// Opens the windows of tasks with what a snapshot says of them. Those of other definitions end
-    /// at once: no more events come for them.
+    /// Opens the windows of tasks with the state in a snapshot. Windows with other definitions end
+    /// at once, because they get no more events.
     pub fn open(
         definitions: &[Arc<Definition>],
         (frequent, memory_bytes_max): (FrequentKeys, usize),
@@ -260,7 +260,7 @@ impl Tasks {
         }
     }
 
-    /// Continues the windows of a snapshot.
+    /// Continues the windows in a snapshot.
     fn take_up(&mut self, saved: &mut Saved, numbers: &HashMap<u32, usize>, now: Now) {
         for (number, of) in std::mem::take(&mut saved.windows) {
             let Some(definition) = saved.definitions.get(&of.definition) else { continue };
@@ -271,7 +271,8 @@ impl Tasks {
             self.memory.used += window.update_memory();
             let open = numbers.get(&of.definition).filter(|_| of.emitted == 0);
             let ended = match open {
-                // Of two with the same end the earlier one had ended, and events came late.
+                // Of two windows with the same end, the earlier one had ended, and events came
+                // late.
                 Some(task) => self.list[*task].windows.insert(of.end_ns, window),
                 None => Some(window),
             };
@@ -280,7 +281,7 @@ impl Tasks {
         }
     }
 
-    /// Ends a window of a snapshot.
+    /// Ends a window from a snapshot.
     fn end_saved(
         &mut self,
         (definition, number, task): (&Arc<Definition>, u32, Option<usize>),
@@ -295,7 +296,7 @@ impl Tasks {
         self.push_ended(EndedWindow { definition, task, window, emitted, completeness, delay });
     }
 
-    /// Notes the latest time of an origin's events.
+    /// Records the latest time of an origin's events.
     pub fn note_origin(&mut self, origin: u64, latest_ns: i64, now: Now) {
         let fresh = Origin { latest_ns, seen: now.since_start };
         let origin = self.origins.entry(origin).or_insert(fresh);
@@ -358,8 +359,9 @@ impl Tasks {
         }
     }
 
-    /// Ends the earliest window of a task that needs another one, as there is no memory for it:
-    /// events of any number of times may come. Events that come for it later are another result.
+    /// Ends the earliest window of a task that needs another window but has no memory for it,
+    /// because events with any number of times may arrive. Events that arrive for it later make a
+    /// separate result.
     fn make_place(&mut self, task: usize, end_ns: i64, counters: &Counters, now: Now) {
         let windows = &self.list[task].windows;
         let is_there = windows.contains_key(&end_ns);
@@ -374,8 +376,8 @@ impl Tasks {
         self.list.iter().any(|task| !task.windows.is_empty())
     }
 
-    /// Ends the open window with the most memory, if it has at least `bytes_min`: the process has
-    /// little memory left. Events that come for it later are another result.
+    /// Ends the open window with the most memory, if it has at least `bytes_min`, because the
+    /// process has little memory left. Events that arrive for it later make a separate result.
     pub fn end_largest(&mut self, bytes_min: usize, counters: &Counters, now: Now) {
         let windows = self.list.iter().enumerate().flat_map(|(task, of)| {
             of.windows.iter().map(move |(end_ns, window)| (window.memory_bytes, task, *end_ns))
@@ -395,7 +397,7 @@ impl Tasks {
         }
     }
 
-    /// Ends the windows that are due, or all of them at the end of the input.
+    /// Ends the windows that are due. At the end of the input, ends all windows.
     pub fn end_due(&mut self, now: Now, has_input_ended: bool) {
         let mut ends = BTreeMap::new();
         for (window_s, periods) in &mut self.periods {
@@ -420,8 +422,8 @@ impl Tasks {
         self.origins.retain(|_, origin| now.since_start - origin.seen < ORIGIN_FORGOTTEN);
     }
 
-    /// Ends windows by arrival: the one that ended now, and those that ended while the agent was
-    /// down.
+    /// Ends windows by arrival: the window that ended now, and windows that ended while the agent
+    /// was down.
     fn end_arrived(
         &mut self,
         task: usize,
@@ -447,8 +449,8 @@ impl Tasks {
         }
     }
 
-    /// Ends windows by the time of events: when all origins have passed the end and the lateness,
-    /// when no events have come for that long, or when the results are due.
+    /// Ends windows by event time: when all origins have passed the end and the lateness, when no
+    /// events have arrived for this long, or when the results are due.
     fn end_logged(
         &mut self,
         (task, lateness_ns): (usize, i64),
@@ -478,7 +480,7 @@ impl Tasks {
         }
     }
 
-    /// Ends a window by the time of events.
+    /// Ends a window by event time.
     fn end_window_of(&mut self, task: usize, end_ns: i64, completeness: f64, now: Now) {
         self.list[task].ended_ns = self.list[task].ended_ns.max(end_ns);
         if let Some(window) = self.list[task].windows.remove(&end_ns) {
@@ -486,7 +488,7 @@ impl Tasks {
         }
     }
 
-    /// Returns how far the origins are.
+    /// Returns the progress of the origins.
     fn latest(&self, now: Now) -> Latest {
         let recent = self.origins.values().filter(|of| now.since_start - of.seen < ORIGIN_IDLE);
         let passed_ns = recent.map(|origin| origin.latest_ns).min();
@@ -508,17 +510,17 @@ impl Tasks {
         self.ended.insert(at, ended);
     }
 
-    /// Returns the most urgent window that has ended; [`Tasks::drop_ended`] drops it.
+    /// Returns the most urgent ended window. [`Tasks::drop_ended`] drops it.
     pub fn first_ended(&mut self) -> Option<&mut EndedWindow> {
         self.ended.front_mut()
     }
 
-    /// Returns whether a window has ended whose results are not all there.
+    /// Returns whether an ended window has incomplete results.
     pub fn has_ended(&self) -> bool {
         !self.ended.is_empty()
     }
 
-    /// Drops the most urgent window that has ended: all its results are there.
+    /// Drops the most urgent ended window after all its results were made.
     pub fn drop_ended(&mut self) {
         let Some(ended) = self.ended.pop_front() else { return };
         self.memory.used -= ended.window.memory_bytes;
@@ -527,7 +529,7 @@ impl Tasks {
         }
     }
 
-    /// Notes the groups of each task.
+    /// Updates the number of groups of each task.
     pub fn note_groups(&self, stats: &Stats) {
         for (at, task) in self.list.iter().enumerate() {
             let groups = task.windows.values().map(|window| window.groups.len()).sum();
@@ -536,8 +538,8 @@ impl Tasks {
         }
     }
 
-    /// Returns the time until the next look at which windows have ended; `None` if no time decides
-    /// that: no task has windows by arrival, and no window is open.
+    /// Returns the time until the next check for windows to end; `None` if the end of no window
+    /// depends on time: no task has windows by arrival, and no window is open.
     pub fn left(&self, now: Now) -> Option<Duration> {
         let has_logged = self
             .list
@@ -547,12 +549,12 @@ impl Tasks {
         self.periods.values().map(|periods| periods.left(now)).chain(logged).min()
     }
 
-    /// Returns whether a window by arrival is over.
+    /// Returns whether a window by arrival has ended.
     pub fn has_period_ended(&self, now: Now) -> bool {
         self.periods.values().any(|periods| periods.left(now).is_zero())
     }
 
-    /// Appends what changed since the last snapshot, or everything.
+    /// Appends the changes since the last snapshot, or the whole state.
     pub fn write(&mut self, is_whole: bool, frame: &mut Frame) {
         for number in self.gone.drain(..).filter(|_| !is_whole) {
             frame.ended(number);
@@ -586,7 +588,7 @@ impl Tasks {
 }
 
 impl Window {
-    /// Measures its memory; returns it.
+    /// Measures the memory, and returns it.
     fn update_memory(&mut self) -> usize {
         self.memory_bytes = size_of::<Window>()
             + self.groups.memory_bytes()

@@ -1,4 +1,4 @@
-//! Which windows are open, and when the lane looks at them.
+//! Tests of which windows are open, and when the lane checks them.
 
 use super::definition::Definition;
 use super::emit::Emit;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const NOW: Now = Now { since_start: EngineTime::ZERO, unix_ns: 1_795_291_200_000_000_000 };
 
-/// A task whose windows follow the time of events.
+/// Returns a task whose windows follow event time.
 fn logged() -> Arc<Definition> {
     let count: Emit = "count()".parse().unwrap();
     Arc::new(Definition {
@@ -44,7 +44,7 @@ fn without_open_windows_by_the_time_of_events_there_is_nothing_to_wait_for() {
 fn a_window_of_late_events_does_not_replace_the_ended_one_with_the_same_end() {
     let mut frame = Frame::default();
     frame.definition(0, &logged());
-    // The first has ended, and waits for its results to be made.
+    // The first window has ended, and waits for its results to be made.
     frame.window(0, 0, NOW.unix_ns);
     frame.window(1, 0, NOW.unix_ns);
     let mut saved = Saved::default();
@@ -59,7 +59,7 @@ fn a_window_of_late_events_does_not_replace_the_ended_one_with_the_same_end() {
     assert_eq!(ended, 2);
 }
 
-/// A window with one group, and a snapshot of it.
+/// Adds a window with one group to a frame, with a snapshot of the group.
 fn of_one_group(frame: &mut Frame) {
     frame.definition(3, &logged());
     frame.window(5, 3, NOW.unix_ns);
@@ -73,20 +73,21 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
     let other = Definition { emit: Vec::new(), ..(*logged()).clone() };
     let none = Definition { window_s: 0, ..other.clone() };
     let contradictions: [&dyn Fn(&mut Frame); 10] = [
-        // Definitions: two with one number, windows without length, no number for the next one.
+        // Definitions: two with the same number, windows without length, no number for the next
+        // one.
         &|frame| frame.definition(3, &other),
         &|frame| frame.definition(4, &none),
         &|frame| frame.definition(u32::MAX, &other),
-        // Windows: begun twice, of no definition, no number for the next one.
+        // Windows: begun twice, without a definition, no number for the next one.
         &|frame| frame.window(5, 3, 0),
         &|frame| frame.window(6, 4, 0),
         &|frame| frame.window(u64::MAX, 3, 0),
-        // Results of more groups than there are, then of fewer than before.
+        // Results of more groups than exist, then of fewer than before.
         &|frame| frame.emitted(5, 2),
         &|frame| [1, 0].iter().for_each(|groups| frame.emitted(5, *groups)),
-        // Settled results that there are not.
+        // Settled results that do not exist.
         &|frame| [7, 8].iter().for_each(|first| frame.settled(*first)),
-        // Bytes behind the changes of the groups.
+        // Bytes after the changes of the groups.
         &|frame| {
             let (mut groups, _) = tables(&logged(), &logged().layout());
             frame.groups(b'O', 5, |out| {
