@@ -2,7 +2,7 @@
 
 use crate::util::formats::{civil, push_decimal};
 
-/// Smallest average line length in bytes, for the fixed parts.
+/// Smallest average line length in bytes, which the fixed parts need.
 pub const LINE_BYTES_MIN: usize = 120;
 
 const MONTHS: [&str; 12] =
@@ -29,12 +29,12 @@ const AGENTS: [&str; 4] =
 pub struct WebLog {
     seed: u64,
     size: usize,
-    /// The last rendered time in seconds, and its text.
+    /// The last rendered time in seconds, with its text.
     time: (i64, String),
 }
 
 impl WebLog {
-    /// Creates a generator of lines of `size` bytes on average, line end included.
+    /// Creates a generator of lines of `size` bytes on average, including the line end.
     pub fn new(seed: u64, size: usize) -> WebLog {
         WebLog { seed, size, time: (i64::MIN, String::new()) }
     }

@@ -11,10 +11,10 @@ use millstream_model::{Polled, Source, SourceCx};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Maximum number of errors logged per collection, as every process may have one.
+/// Maximum number of errors that are logged per collection, because every process may have one.
 const LOGGED_MAX: usize = 10;
 
-/// The source.
+/// The state of the source.
 struct HostMetrics {
     host: Host,
     /// The period that is being collected.

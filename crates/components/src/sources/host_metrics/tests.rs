@@ -1,4 +1,4 @@
-//! Tests of the source with a tree of files in place of `/proc` and `/sys`.
+//! Tests of the source with a tree of files instead of `/proc` and `/sys`.
 
 use super::*;
 use crate::component::{Component, SourceComponent};
@@ -13,7 +13,7 @@ fn config(options: serde_json::Value) -> HostMetricsConfig {
     serde_json::from_value(options).unwrap()
 }
 
-/// Configures load and pressure of a host with this `/proc/loadavg`.
+/// Returns options that collect load and pressure of a host with this `/proc/loadavg`.
 fn host(base: &Path, loadavg: &str) -> HostMetricsConfig {
     std::fs::create_dir_all(base.join("proc")).unwrap();
     std::fs::write(base.join("proc/loadavg"), loadavg).unwrap();

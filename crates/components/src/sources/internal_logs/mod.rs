@@ -1,7 +1,7 @@
-//! Source `internal_logs`: emits the records of the agent's own log as events.
+//! Source `internal_logs`: emits the records of the agent's log as events.
 //!
-//! The log limits the records of one call site before it passes them on, so that a sink which fails
-//! with these events cannot cause ever more of them.
+//! The log limits the records of a call site before it passes them on, so that a sink that fails
+//! because of these events cannot cause an endless loop.
 
 mod config;
 
@@ -16,22 +16,23 @@ use millstream_model::{
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Pause between two looks for new records. Nothing wakes the source: a wake would take locks while
-/// any part of the program writes to the log.
+/// Pause between two checks for new records. No wake-up is used, because a wake-up would take locks
+/// while any part of the program writes to the log.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The source.
+/// The state of the source.
 struct InternalLogsSource {
     id: String,
-    /// Until the first poll the source with this id that this one replaces gets the records. `None`
-    /// once the agent stops.
+    /// Reader of the log; `None` after the agent stops. Until the first poll, the predecessor with
+    /// the same id receives the records.
     reader: Option<LogReader>,
     rows: LogEventRows,
-    /// Records in `rows`.
+    /// Number of records in `rows`.
     waiting: u64,
     emitter: MetricEmitter,
     counters: Arc<Counters>,
-    /// Whether it takes no more records. The agent logs while it stops: the source would not end.
+    /// Whether the source takes no more records. The agent logs while it stops, so the source would
+    /// otherwise never end.
     is_closing: bool,
 }
 
@@ -50,13 +51,13 @@ impl InternalLogsSource {
         })
     }
 
-    /// Counts the records that found the queue full.
+    /// Counts the records that were dropped because the queue was full.
     fn count_dropped(&mut self) {
         let dropped = self.reader.as_mut().map_or(0, LogReader::take_dropped);
         self.counters.dropped("queue_full", dropped);
     }
 
-    /// Takes the records that wait in the queue.
+    /// Takes the waiting records from the queue.
     fn take(&mut self) {
         let records = self.reader.as_mut().map(LogReader::take).unwrap_or_default();
         let events: Vec<LogEvent> = records.into_iter().map(event).collect();
@@ -66,7 +67,7 @@ impl InternalLogsSource {
         self.rows.add(events);
     }
 
-    /// Counts the records taken and not emitted: they are lost.
+    /// Counts the records that were taken but not emitted as lost.
     fn give_up(&mut self) {
         let lost = std::mem::take(&mut self.waiting);
         if lost > 0 {
@@ -114,7 +115,7 @@ impl Source for InternalLogsSource {
         if for_good {
             self.reader = None;
         }
-        // After a reload the source that replaces this one has the records from here on.
+        // After a reload, the successor receives the records from here on.
         !self.rows.is_empty()
     }
 
@@ -122,7 +123,8 @@ impl Source for InternalLogsSource {
         self.is_closing = false;
     }
 
-    /// Takes what waits if the source could not be closed in time, so that it is counted.
+    /// Takes the waiting records if the source could not be closed in time, so that they are
+    /// counted.
     fn hold(&mut self, _: Instant) {
         if !self.is_closing {
             self.count_dropped();
@@ -150,8 +152,8 @@ fn event(record: LogRecord) -> LogEvent {
         .set("component", component.as_bytes())
 }
 
-/// Returns the id of the component that a message is about, which is at its beginning, as in
-/// `sink out: ...`; empty for other messages.
+/// Returns the id of the component that a message concerns. The id is at the beginning of the
+/// message, as in `sink out: ...`; returns an empty text for other messages.
 fn component(message: &str) -> &str {
     let rest =
         ["source ", "transform ", "sink "].iter().find_map(|kind| message.strip_prefix(kind));

@@ -12,14 +12,14 @@ fn source(rig: &SourceRig, level: EmittedLevel) -> InternalLogsSource {
     InternalLogsSource::open(rig.open(), level).unwrap()
 }
 
-/// Returns a source that reads.
+/// Returns a source that has started to read.
 fn reading(rig: &SourceRig) -> InternalLogsSource {
     let mut source = source(rig, EmittedLevel::Info);
     assert!(matches!(rig.poll(&mut source), Polled::Wait(PAUSE)));
     source
 }
 
-/// Delivers until no batch comes; returns the messages, and whether the source has ended.
+/// Delivers batches until no more come. Returns the messages, and whether the source has ended.
 fn emitted(rig: &SourceRig, source: &mut InternalLogsSource) -> (Vec<String>, bool) {
     let mut messages = Vec::new();
     loop {

@@ -1,4 +1,5 @@
-//! Source `internal_metrics`: emits the agent's own metrics, as on `/metrics`, as metric events.
+//! Source `internal_metrics`: emits the agent's metrics, which are also on `/metrics`, as metric
+//! events.
 
 mod config;
 
@@ -9,7 +10,7 @@ use crate::sources::points::numbers::{Number, Numbers};
 use millstream_model::{InternalMetric, InternalMetrics, Polled, Source, SourceCx};
 use std::time::Duration;
 
-/// The source.
+/// The state of the source.
 struct InternalMetricsSource {
     metrics: InternalMetrics,
     numbers: Numbers<String>,
@@ -24,7 +25,7 @@ impl InternalMetricsSource {
         InternalMetricsSource { metrics, numbers: Numbers::new(length, metric_emitter) }
     }
 
-    /// Reads the current value of all metrics.
+    /// Reads the current values of all metrics.
     fn read(&self) -> Vec<Number<String>> {
         let mut numbers = Vec::new();
         self.metrics.each(|metric: &InternalMetric<'_>| {

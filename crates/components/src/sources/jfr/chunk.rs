@@ -1,4 +1,4 @@
-//! A chunk of a recording: its cursors, and what is read of it.
+//! A chunk of a recording: its cursors, and the data that was read from it.
 
 use super::config::Settings;
 use super::decoder::{DecodeCx, Decoder};
@@ -18,24 +18,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time between looks at the header of a chunk that grows. A JVM writes it once a second.
+/// Time between two reads of the header of a growing chunk. A JVM writes the header once a second.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Bytes that are decoded in one poll.
+/// Number of bytes that are decoded in one poll.
 const STEP_BYTES: u64 = 4 << 20;
 
-/// How often the events that describe the process are looked for: a JVM may write them late, and some
-/// recordings have none.
+/// Number of times that the events that describe the process are searched for: a JVM may write them
+/// late, and some recordings have none.
 const PROCESS_LOOKS: u8 = 5;
 
-/// How often a range is read again before it is given up.
+/// Number of times that a range is read again before it is given up.
 const ATTEMPTS_MAX: u8 = 40;
 
 /// The bytes of a file from a position on.
 pub struct FileFrom<'f> {
     /// The file.
     pub file: &'f RecordedFile,
-    /// The position.
+    /// Position of the first byte.
     pub base: u64,
 }
 
@@ -48,7 +48,7 @@ impl ReadAt for FileFrom<'_> {
                 Ok(0) => break,
                 Ok(bytes) => read += bytes,
                 Err(Errno::INTR) => {}
-                // Beyond the largest file.
+                // The position is beyond the largest possible file.
                 Err(Errno::INVAL | Errno::OVERFLOW) => break,
                 Err(error) => return Err(error.into()),
             }
@@ -57,11 +57,11 @@ impl ReadAt for FileFrom<'_> {
     }
 }
 
-/// Returns the id of the origin of a chunk. It follows from when the chunk was begun, so that a chunk
-/// has one id in the repository of its JVM and in every copy.
+/// Returns the id of the origin of a chunk. The id depends on the start time of the chunk, so that
+/// a chunk has the same id in the repository of its JVM and in every copy.
 pub fn id_of(header: &ChunkHeader) -> OriginId {
     let numbers = [header.start_unix_ns, header.start_ticks, header.ticks_per_second.get()];
-    // The finalizer of splitmix64, by Vigna, after each number.
+    // Mix with the finalizer of splitmix64, by Vigna, after each number.
     let mix = |hash: u64, number: u64| {
         let mut mixed = (hash ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -73,43 +73,43 @@ pub fn id_of(header: &ChunkHeader) -> OriginId {
 
 /// The result of a read.
 pub enum Step {
-    /// A range was read, and what it became is in the fill, which is due.
+    /// A range was read, and its fill is due.
     Due(Choice),
-    /// Some was read, but nothing is due.
+    /// A part was read, but no fill is due.
     Progress,
     /// A sink has no capacity.
     Backpressure,
-    /// There is nothing to read now.
+    /// Currently there is nothing to read.
     Nothing,
 }
 
-/// What all chunks share.
+/// State that all chunks share.
 pub struct Shared<'a> {
     /// Settings of the source.
     pub settings: &'a Settings,
-    /// Bounds of the tags of all processes.
+    /// Limits on the tags of all processes.
     pub bounds: &'a mut Bounds,
-    /// The memory that is read into.
+    /// Memory that data is read into.
     pub window: &'a mut Vec<u8>,
-    /// Whether no more is awaited.
+    /// Whether no more data is expected.
     pub is_ending: bool,
 }
 
-/// A chunk that is read.
+/// The tail of a chunk, which is being read.
 pub struct ChunkTail {
-    /// Its origin.
+    /// Origin of the chunk.
     pub origin: Arc<Origin>,
-    /// Positions of the sinks.
+    /// Read positions of the sinks.
     pub cursors: Cursors,
-    /// Where a new sink begins.
+    /// Offset at which a new sink starts.
     pub start: u64,
-    /// What its events become, not emitted yet.
+    /// Metrics and log events that are not emitted yet.
     pub fill: Option<Fill>,
     /// The sets of tags.
     pub tag_sets: TagSets,
-    /// The tags of its process.
+    /// Tags of the process that made the recording.
     pub process_tags: Vec<(&'static str, String)>,
-    /// Its file.
+    /// File that contains the chunk.
     pub file: Arc<RecordedFile>,
     path: PathBuf,
     base: u64,
@@ -117,17 +117,17 @@ pub struct ChunkTail {
     decoder: Option<Decoder>,
     process: Process,
     process_key: String,
-    /// How often the process may still be looked for.
+    /// Remaining number of searches for the events that describe the process.
     process_looks: u8,
-    /// How far it was readable when it was found. What follows is new.
+    /// Readable length when the chunk was found. Events after it are new.
     live_from: u64,
     is_broken: bool,
-    /// Whether the chunk that follows in its file was looked for.
+    /// Whether the next chunk in the file was searched for.
     pub is_followed: bool,
-    /// Whether its file was overwritten.
+    /// Whether the file was overwritten.
     is_replaced: bool,
     looked: EngineTime,
-    /// When it was last seen to grow.
+    /// Time when the chunk last grew.
     grown: EngineTime,
 }
 
@@ -166,69 +166,69 @@ impl ChunkTail {
         }
     }
 
-    /// Returns the id of its origin.
+    /// Returns the id of the origin.
     pub fn id(&self) -> OriginId {
         self.origin.id
     }
 
-    /// Returns where it begins in its file.
+    /// Returns the offset of the chunk in its file.
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    /// Returns how far it is readable.
+    /// Returns the readable length of the chunk.
     pub fn end(&self) -> u64 {
         self.header.chunk_bytes
     }
 
-    /// Returns where the next chunk begins, once this one is complete.
+    /// Returns the offset of the next chunk in the file, if this chunk is complete.
     pub fn next_at(&self) -> Option<u64> {
         let end = self.base.saturating_add(self.header.chunk_bytes);
         self.is_complete().then_some(end)
     }
 
-    /// Returns whether nothing is added any more.
+    /// Returns whether the chunk no longer grows.
     pub fn is_complete(&self) -> bool {
         self.header.state == ChunkState::Complete || self.is_replaced
     }
 
-    /// Returns whether its file has another recording now.
+    /// Returns whether the file now contains another recording.
     pub fn is_replaced(&self) -> bool {
         self.is_replaced
     }
 
-    /// Returns since when it has not grown.
+    /// Returns the time when the chunk last grew.
     pub fn grown(&self) -> EngineTime {
         self.grown
     }
 
-    /// Returns whether its header should be read again: if it is time, or `at_once`.
+    /// Returns whether the header must be read again: if it is time, or if `at_once` is set.
     pub fn is_due(&self, now: EngineTime, at_once: bool) -> bool {
         !self.is_complete() && (at_once || now >= self.looked + LOOK_INTERVAL)
     }
 
-    /// Returns whether some sink has read all of it.
+    /// Returns whether at least one sink has read the whole chunk.
     pub fn is_passed(&self) -> bool {
         self.is_complete() && self.cursors.head() >= self.end()
     }
 
-    /// Returns whether a sink has something to read. In a copy that is shorter than the one that
-    /// was read before, positions may be beyond the end.
+    /// Returns whether a sink has data to read. In a copy that is shorter than the file that was
+    /// read before, positions may be beyond the end.
     fn is_behind(&self) -> bool {
         self.cursors.list().iter().any(|cursor| cursor.position < self.end())
     }
 
-    /// Returns whether every sink has read all of it.
+    /// Returns whether every sink has read the whole chunk.
     pub fn is_read(&self) -> bool {
         !self.is_behind() && self.fill.is_none()
     }
 
-    /// Returns the bytes of its types and constant pools in memory.
+    /// Returns the memory of the types and constant pools in bytes.
     pub fn held_bytes(&self) -> usize {
         self.decoder.as_ref().map_or(0, |decoder| decoder.reader().held_bytes())
     }
 
-    /// Frees its types and constant pools, which are read again when they are needed.
+    /// Frees the types and constant pools. They are read again when they are needed.
     pub fn free(&mut self) {
         self.decoder = None;
         self.tag_sets.forget_bytes();
@@ -244,7 +244,7 @@ impl ChunkTail {
         FileFrom { file: &self.file, base: self.base }
     }
 
-    /// Reads the header again, and what was added to the chunk.
+    /// Reads the header again, and the data that was added to the chunk.
     pub fn look(&mut self, cx: &SourceCx<'_>) {
         self.looked = cx.now.since_start;
         let header = match read_header(&self.from()) {
@@ -266,15 +266,15 @@ impl ChunkTail {
         if let Some(mut decoder) = self.decoder.take() {
             match decoder.update(&self.from(), &header) {
                 Ok(false) => self.decoder = Some(decoder),
-                // The types have changed: it is opened again.
+                // The types have changed, so the chunk is opened again.
                 Ok(true) => self.tag_sets.forget_bytes(),
                 Err(error) => self.fail(self.end(), &error, cx),
             }
         }
     }
 
-    /// Counts and logs why the rest of the chunk cannot be read. Without an error of the system it is
-    /// skipped.
+    /// Counts and logs the reason why the rest of the chunk cannot be read. The rest is skipped,
+    /// unless the error is a system error.
     fn fail(&mut self, at: u64, error: &ChunkError, cx: &SourceCx<'_>) {
         let is_final = matches!(error, ChunkError::Format(_));
         if self.is_broken {
@@ -291,7 +291,7 @@ impl ChunkTail {
         );
     }
 
-    /// Reads on for one of the cursors.
+    /// Reads more data for one of the cursors.
     pub fn read(&mut self, shared: &mut Shared<'_>, cx: &SourceCx<'_>) -> Step {
         let end = self.end();
         if !self.is_behind() {
@@ -315,8 +315,8 @@ impl ChunkTail {
         self.step(choice, limit, shared, cx)
     }
 
-    /// Returns how far a fill may reach: new events are not in one with old ones, and what was
-    /// abandoned repeatedly is halved.
+    /// Returns the end of a fill: new events are never in one fill with old ones, and a range that
+    /// was abandoned repeatedly is halved.
     fn limit(&self, choice: &Choice) -> u64 {
         let position = choice.cursor.position;
         let mut limit = choice.limit.map_or(self.end(), |limit| limit.min(self.end()));
@@ -348,8 +348,8 @@ impl ChunkTail {
         }
     }
 
-    /// Decodes the next part into the fill; returns whether the fill may be due, which it also is if
-    /// the rest is invalid.
+    /// Decodes the next part into the fill. Returns whether the fill may be due, which is also the
+    /// case if the rest is invalid.
     fn decode(
         &mut self,
         choice: &Choice,
@@ -393,7 +393,7 @@ impl ChunkTail {
         self.is_broken
     }
 
-    /// Opens the decoder, and reads which process it is.
+    /// Opens the decoder, and identifies the process.
     fn open(&mut self, shared: &mut Shared<'_>, cx: &SourceCx<'_>) {
         if self.decoder.is_none() {
             self.tag_sets.forget_bytes();
@@ -415,7 +415,7 @@ impl ChunkTail {
         }
     }
 
-    /// Settles what a cursor cannot read.
+    /// Settles a range that a cursor cannot read.
     fn skip(&mut self, choice: Choice, cx: &SourceCx<'_>) {
         let cursor = choice.cursor;
         let to = choice.limit.map_or(self.end(), |limit| limit.min(self.end()));
@@ -435,7 +435,7 @@ impl ChunkTail {
     }
 }
 
-/// Returns whether the period in which the fill was begun is over.
+/// Returns whether the period in which the fill was started has ended.
 fn is_over(fill: &Fill, period: Duration, now: Now) -> bool {
     let number = |ns: i64| ns.div_euclid(period.as_nanos() as i64);
     number(now.unix_ns) != number(fill.begun.unix_ns)

@@ -19,45 +19,45 @@ use std::ops::{ControlFlow, Range};
 /// Maximum number of frames of a stack in a log event.
 const FRAMES_MAX: usize = 32;
 
-/// Maximum bytes of a message or path in a log event; the rest is cut off.
+/// Maximum bytes of a message or path in a log event; longer ones are cut off.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// How the events of a type are read.
+/// The plan for reading events of a type.
 struct Plan {
-    /// Index in [`KINDS`].
+    /// Index of the type in [`KINDS`].
     kind: usize,
     fields: EventPlan,
     /// The type of each slot's value.
     types: [u64; SLOTS],
 }
 
-/// Decodes the events of a chunk, as far as it was readable at the last look.
+/// Decodes the events of a chunk up to the readable length at the last check.
 pub struct Decoder {
     reader: ChunkReader,
-    /// Plans by the number of the type.
+    /// Plans by type number.
     plans: Vec<Option<Box<Plan>>>,
 }
 
-/// What events are decoded with.
+/// Input for the decoding of events.
 pub struct DecodeCx<'a> {
     /// Settings of the source.
     pub settings: &'a Settings,
-    /// The tags of the process.
+    /// Tags of the process.
     pub process_tags: &'a [(&'static str, String)],
-    /// What tells processes apart.
+    /// Text that identifies the process.
     pub process_key: &'a str,
-    /// The sets of tags of the chunk.
+    /// Tag sets of the chunk.
     pub tag_sets: &'a mut TagSets,
-    /// Bounds of all processes.
+    /// Limits on the tags of all processes.
     pub bounds: &'a mut Bounds,
     /// Whether all events belong to one window, because they are new.
     pub is_live: bool,
-    /// Events whose fields could not be read.
+    /// Number of events whose fields could not be read.
     pub invalid: u64,
 }
 
 impl Decoder {
-    /// Reads what the events of a chunk refer to.
+    /// Reads the data that the events of a chunk refer to.
     ///
     /// # Errors
     /// The chunk is invalid, exceeds a limit, or cannot be read.
@@ -75,7 +75,8 @@ impl Decoder {
         Ok(Decoder { reader, plans })
     }
 
-    /// Reads what was added since; returns whether the chunk must be opened again.
+    /// Reads the data that was added since the last call. Returns whether the chunk must be opened
+    /// again.
     ///
     /// # Errors
     /// The new part is invalid, exceeds a limit, or cannot be read.
@@ -113,7 +114,7 @@ impl Decoder {
         });
         fill.end = match &read {
             Ok(end) => *end,
-            // What precedes an invalid event is good.
+            // The events before an invalid event are valid.
             Err((at, _)) => fill.end.max(*at),
         };
         read.map(drop)
@@ -146,7 +147,7 @@ impl Decoder {
     }
 }
 
-/// Returns the plans of the events that the settings want.
+/// Returns the plans for the events that the settings select.
 fn plans(lookup: &Lookup<'_>, settings: &Settings) -> Vec<Option<Box<Plan>>> {
     let mut plans = Vec::new();
     for (index, kind) in KINDS.iter().enumerate() {
@@ -170,7 +171,7 @@ fn plan(lookup: &Lookup<'_>, index: usize, kind: &Kind) -> Option<(usize, Plan)>
             types[slot] = field.type_id;
         }
     }
-    // Types of events are numbered from 0, and a chunk has a limited number of them.
+    // Types of events are numbered from 0, and a chunk has a limited number of types.
     let id = usize::try_from(id).ok().filter(|id| *id < 1 << 16)?;
     Some((id, Plan { kind: index, fields, types }))
 }
@@ -193,7 +194,7 @@ impl Decoded<'_> {
         self.duration_ns() as f64 / 1e6
     }
 
-    /// Returns when it began, which may be before the chunk did.
+    /// Returns the start time of the event, which may be before the start of the chunk.
     fn start_ns(&self) -> u64 {
         let (start, clock) = (self.raw[START].integer(), self.clock);
         let before = clock.ns(clock.start_ticks.saturating_sub(start));
@@ -201,12 +202,12 @@ impl Decoded<'_> {
     }
 
     fn amount(&self) -> f64 {
-        // Negative at the end of a stream.
+        // The amount is negative at the end of a stream.
         let amount = |(_, slot): (&str, usize)| self.raw[slot].integer().cast_signed().max(0);
         self.kind.amount.map_or(0, amount) as f64
     }
 
-    /// Adds the values of its metrics.
+    /// Adds the metric values of the event.
     fn add(&self, index: usize, tags: TagSetId, fill: &mut Fill, cx: &DecodeCx<'_>) {
         let end_ns = self.start_ns().saturating_add(self.duration_ns());
         let mut gauges = [None; 3];
@@ -229,7 +230,7 @@ impl Decoded<'_> {
         if cx.is_live { 0 } else { end_ns.div_euclid(length) }
     }
 
-    /// Returns the log event, if it is long enough for one.
+    /// Returns the log event, if the event is long enough.
     fn log(&self, tags: TagSetId, cx: &DecodeCx<'_>) -> Option<LogEvent> {
         let log = self.kind.log?;
         let threshold = cx.settings.log_threshold?;
@@ -313,15 +314,15 @@ impl Decoded<'_> {
     }
 }
 
-/// Returns the name of the file of a class, which recordings do not have: usually that of its outermost
-/// class.
+/// Returns the file name of a class, which recordings do not contain: usually the name of the
+/// outermost class.
 fn file_of(class: &str) -> &str {
     let simple = class.rsplit('.').next().unwrap_or(class);
     let end = simple.char_indices().skip(1).find(|(_, character)| *character == '$');
     end.map_or(simple, |(at, _)| &simple[..at])
 }
 
-/// Returns the tags of a log event as JSON: those of the metric and of the process.
+/// Returns the tags of a log event as JSON: the tags of the metric and of the process.
 fn tags_object(tags: TagSetId, cx: &DecodeCx<'_>) -> Vec<u8> {
     let all = cx.tag_sets.get(tags).iter().chain(cx.process_tags);
     let mut all: Vec<(&[u8], Option<&[u8]>)> =

@@ -1,4 +1,4 @@
-//! Makes a batch of a fill.
+//! Builds a batch from a fill.
 
 use super::catalog::KINDS;
 use super::chunk::ChunkTail;
@@ -12,15 +12,15 @@ use millstream_series::{Kind, Output, Suffix, Summaries, Temporality};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// Bytes of a block in addition to what a fill counts.
+/// Number of bytes in a block beyond the bytes that a fill counts.
 const SPARE_BYTES: usize = 4096;
 
-/// The numbers of a distribution: those of a timer of the metric server.
+/// The aggregates of a distribution, which are the same as for a timer of the metric server.
 static SUMMARIES: LazyLock<Summaries> =
     LazyLock::new(|| Summaries::of_pairs(&Summaries::PAIRS_PARTS));
 
-/// Emits the fill of a chunk, and moves its cursor. Returns `None` if there was nothing to emit, and
-/// keeps the fill if there is no memory.
+/// Emits the fill of a chunk, and moves its cursor. Returns `None` if there is nothing to emit.
+/// Keeps the fill if there is no memory.
 pub fn emit(
     chunk: &mut ChunkTail,
     choice: &Choice,
@@ -58,7 +58,7 @@ pub fn emit(
         rows.segment(chunk.origin.clone(), range.start, issue());
         rows.finish(block, cx.info.clone(), cursor.sinks, cx.now.unix_ns)
     });
-    // All metrics have one offset; a log event is the only one at its offset.
+    // All metrics have the same offset. A log event is the only row at its offset.
     let metrics = 0..(batch.rows() - log_events) as u32;
     batch.ordinals = Some(std::iter::repeat_n(0, log_events).chain(metrics).collect());
     chunk.cursors.advance(choice.index, end);
@@ -67,11 +67,11 @@ pub fn emit(
     Some(Polled::Batch(Box::new(batch), permit))
 }
 
-/// A difference of seconds from a whole period that comes from the times of polls.
+/// Maximum difference in seconds from a whole period that comes from the times of polls.
 const JITTER_SECONDS: f64 = 1.0;
 
-/// Returns the period of values that are new: it ends at the last boundary, unless there was none
-/// since the fill was begun.
+/// Returns the period of new values. It ends at the last boundary, unless there was none since the
+/// fill was started.
 fn live_period(fill: &Fill, length: Duration, now: Now) -> Period {
     let length_ns = length.as_nanos() as i64;
     let boundary = now.unix_ns.div_euclid(length_ns) * length_ns;
@@ -85,9 +85,9 @@ fn live_period(fill: &Fill, length: Duration, now: Now) -> Period {
 /// The rows of a batch.
 struct Rows {
     metrics: MetricRows,
-    /// Offset of metrics: the end of the range, as they come after its log events.
+    /// Offset of metrics: the end of the range, because metrics come after its log events.
     offset: u64,
-    /// Beginning of the ids of metrics.
+    /// Prefix of the ids of metrics.
     id_prefix: String,
     log_events: usize,
     count: u64,
@@ -157,7 +157,7 @@ impl Rows {
     }
 }
 
-/// Returns a window as a period. The last one of a chunk that grows is not over yet.
+/// Returns a window as a period. The last window of a growing chunk has not ended yet.
 fn period(window: Window, length: Duration, now: Now) -> Period {
     let end_ns = window.saturating_add(1).saturating_mul(length.as_nanos() as i64);
     Period { end_ns: end_ns.min(now.unix_ns), seconds: length.as_secs_f64() }

@@ -1,4 +1,4 @@
-//! The files of recordings: which exist, and which of their chunks are read.
+//! The files of recordings, and the choice of the chunks to read.
 
 use super::chunk::{FileFrom, id_of};
 use super::config::Settings;
@@ -13,35 +13,35 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of recordings that are open at the same time. Further ones wait.
+/// Maximum number of recordings that are open at the same time. More recordings wait.
 const OPEN_MAX: usize = 512;
 
-/// Part of the files that a source may have open.
+/// Divisor of the limit on open files that gives the share of a source.
 const OPEN_PART: usize = 4;
 
-/// What tells files apart: device and inode.
+/// Identity of a file: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileKey(u64, u64);
 
 /// A file of a recording.
 pub struct Recording {
-    /// Where it was found last.
+    /// Last known path.
     pub path: PathBuf,
-    /// `None` while no chunk of it is read.
+    /// The open file; `None` while no chunk of the file is read.
     pub file: Option<Arc<RecordedFile>>,
-    /// Where the chunk begins that is opened next.
+    /// Offset of the chunk to open next.
     pub next_at: u64,
-    /// Its length at the very first start, if what it had is skipped.
+    /// Length of the file at the very first start, if this part is skipped.
     pub skip_until: u64,
-    /// Length and time of the last change when it was closed or found to be invalid: until they
-    /// change it is not opened again.
+    /// Length and modification time when the file was closed or found to be invalid. The file is
+    /// not opened again until they change.
     seen: Option<(u64, i64, i64)>,
-    /// Whether a path leads to it.
+    /// Whether a path leads to the file.
     pub is_there: bool,
 }
 
 impl Recording {
-    /// Closes the file; it is opened again once it has changed, from the chunk at `next_at` on.
+    /// Closes the file. It is opened again after it has changed, from the chunk at `next_at` on.
     pub fn close(&mut self, next_at: u64) {
         let file = self.file.take();
         self.seen = file.and_then(|file| signature(file.file()));
@@ -54,42 +54,42 @@ fn signature(file: &File) -> Option<(u64, i64, i64)> {
     Some((of.len(), of.mtime(), of.mtime_nsec()))
 }
 
-/// All files.
+/// All files of recordings.
 #[derive(Default)]
 pub struct Recordings {
     files: BTreeMap<FileKey, Recording>,
-    /// Why files cannot be read.
+    /// Files that cannot be read, with the reasons.
     invalid: BTreeMap<PathBuf, String>,
 }
 
-/// What a look at a path found.
+/// The result of a check of a path.
 enum Looked {
-    /// Nothing new.
+    /// The path has nothing new.
     Known,
-    /// A chunk, and its file is open now.
+    /// The path has a chunk, and its file is now open.
     Opened(Box<Candidate>),
-    /// A file that may not be opened yet.
+    /// The path has a file that may not be opened yet.
     Waits,
 }
 
 /// A chunk that can be opened.
 pub struct Candidate {
-    /// Its file.
+    /// Identity of the file.
     pub key: FileKey,
-    /// The path.
+    /// Path of the file.
     pub path: PathBuf,
     /// The opened file.
     pub file: Arc<RecordedFile>,
-    /// Where it begins.
+    /// Offset of the chunk in the file.
     pub base: u64,
-    /// Its header.
+    /// Header of the chunk.
     pub header: ChunkHeader,
-    /// Whether it existed at the very first start, and is skipped.
+    /// Whether the chunk existed at the very first start and is skipped.
     pub is_skipped: bool,
 }
 
 impl Candidate {
-    /// Reads the header again, which may be old by now.
+    /// Reads the header again, because it may be outdated.
     pub fn refreshed(self) -> Candidate {
         let from = FileFrom { file: &self.file, base: self.base };
         let new = read_header(&from).ok().flatten();
@@ -103,8 +103,8 @@ impl Candidate {
 }
 
 impl Recordings {
-    /// Walks the file system. Returns the next chunk of each file of which no chunk is read, and what
-    /// cannot be read.
+    /// Walks the file system. Returns the next chunk of each file of which no chunk is being read,
+    /// and the paths that cannot be read.
     pub fn discover(
         &mut self,
         settings: &Settings,
@@ -173,7 +173,7 @@ impl Recordings {
         let opened = open_regular(path, &Symlinks::SameOwner)?;
         let Some((file, _)) = opened else { return Ok(Looked::Known) };
         if recording.next_at > of.len() {
-            // It was truncated, and is another recording now.
+            // The file was truncated, and now contains another recording.
             (recording.next_at, recording.skip_until) = (0, 0);
         }
         let candidate = self.first_of(key, &Arc::new(RecordedFile::new(file, path)));
@@ -185,7 +185,7 @@ impl Recordings {
         Ok(candidate?.map_or(Looked::Known, |candidate| Looked::Opened(Box::new(candidate))))
     }
 
-    /// Returns the next chunk of a file that was opened; of one that was overwritten, the first.
+    /// Returns the next chunk of an opened file; for an overwritten file, the first chunk.
     fn first_of(
         &mut self,
         key: FileKey,
@@ -196,14 +196,14 @@ impl Recordings {
             && let Some(recording) = self.files.get_mut(&key)
             && recording.next_at > 0
         {
-            // Chunks that were read are passed over.
+            // Chunks that were already read are passed over.
             (recording.next_at, recording.skip_until) = (0, 0);
             return self.next_of(key, file);
         }
         candidate
     }
 
-    /// Returns the next chunk of a file; `None` if it is not there yet.
+    /// Returns the next chunk of a file; `None` if it does not exist yet.
     pub fn next_of(
         &mut self,
         key: FileKey,
@@ -224,12 +224,12 @@ impl Recordings {
         Ok(Some(Candidate { key, path, file, base, header, is_skipped }))
     }
 
-    /// Returns a file.
+    /// Returns the file with this identity.
     pub fn get_mut(&mut self, key: FileKey) -> Option<&mut Recording> {
         self.files.get_mut(&key)
     }
 
-    /// Returns the reason why a file cannot be read, unless it was known; `None` if it can.
+    /// Records why a file cannot be read. Returns whether the file had no such record before.
     pub fn note_invalid(&mut self, path: &Path, error: &ChunkError) -> bool {
         self.invalid.insert(path.to_owned(), error.to_string()).is_none()
     }

@@ -1,4 +1,4 @@
-//! What the events of a range become: metrics and log events that are not emitted yet.
+//! Metrics and log events of a range that are not emitted yet.
 
 use super::catalog::{ERROR_THROW, EXCEPTION_THROW, Kind};
 use super::tags::TagSetId;
@@ -11,13 +11,13 @@ use std::collections::HashMap;
 /// Maximum number of rows of a distribution: minimum, maximum, average, sum, count, percentiles.
 const DISTRIBUTION_ROWS: usize = 16;
 
-/// Maximum bytes of a row apart from its tags: name, value, id.
+/// Maximum bytes of a row without its tags: name, value, id.
 const ROW_BYTES: usize = 192;
 
-/// Bytes at which a fill is full. The last event may exceed it.
+/// Size in bytes at which a fill is full. The last event may exceed it.
 const BYTES_MAX: usize = 4 * BLOCK_BYTES;
 
-/// Rows at which a fill is full, with space for those of the last event.
+/// Number of rows at which a fill is full, with space for the rows of the last event.
 const ROWS_MAX: usize = BATCH_ROWS_MAX - 4 * DISTRIBUTION_ROWS;
 
 /// Number of a window of time: its start divided by its length.
@@ -36,21 +36,21 @@ pub struct Values {
     pub gauges: [Option<(u64, f64)>; 3],
 }
 
-/// What one event adds.
+/// The values that one event adds.
 pub struct Added<'a> {
-    /// When it ended, in nanoseconds since 1970.
+    /// End time of the event, in nanoseconds since 1970.
     pub end_ns: u64,
-    /// Its duration, if it has one that counts.
+    /// Duration of the event, if it has a relevant one.
     pub duration_ms: Option<f64>,
-    /// Its amount.
+    /// Amount of the event.
     pub amount: f64,
-    /// Its values.
+    /// Gauge values of the event.
     pub gauges: &'a [Option<f64>],
-    /// Maximum bytes of its tags in JSON.
+    /// Maximum bytes of the tags in JSON.
     pub tag_bytes: usize,
 }
 
-/// Returns the most bytes that tags take in JSON: quotes and backslashes are escaped, and values have
+/// Returns the maximum bytes of tags in JSON. Quotes and backslashes are escaped, and values have
 /// no control characters.
 pub fn tag_bytes<'t>(tags: impl Iterator<Item = &'t (&'static str, String)>) -> usize {
     tags.map(|(key, value)| key.len() + 2 * value.len() + 6).sum()
@@ -58,25 +58,25 @@ pub fn tag_bytes<'t>(tags: impl Iterator<Item = &'t (&'static str, String)>) -> 
 
 /// The metrics and log events of a range.
 pub struct Fill {
-    /// The cursor that it reads for. Once it is emitted, the cursor moves to `end`.
+    /// Cursor that the fill is for. After the fill is emitted, the cursor moves to `end`.
     pub cursor: Cursor,
     /// Offset of the next event to read.
     pub end: u64,
-    /// When it was begun.
+    /// Time when the fill was started.
     pub begun: Now,
-    /// Whether its events are new, and all belong to one window.
+    /// Whether the events are new, and all belong to one window.
     pub is_live: bool,
-    /// Log events, with their offsets.
+    /// Log events with their offsets.
     pub logs: Vec<(u64, LogEvent)>,
     values: HashMap<(Window, usize, TagSetId), Values>,
-    /// Events that were added.
+    /// Number of events that were added.
     pub events: u64,
     bytes: usize,
     rows: usize,
 }
 
 impl Fill {
-    /// Begins where a cursor is.
+    /// Starts a fill at the position of a cursor.
     pub fn new(cursor: Cursor, begun: Now, is_live: bool) -> Fill {
         Fill {
             cursor,
@@ -126,28 +126,28 @@ impl Fill {
         self.logs.push((offset, log_event));
     }
 
-    /// Returns whether it must be emitted before more is added.
+    /// Returns whether the fill must be emitted before more events are added.
     pub fn is_full(&self) -> bool {
         self.bytes >= BYTES_MAX || self.rows >= ROWS_MAX
     }
 
-    /// Returns whether nothing would be emitted.
+    /// Returns whether the fill has nothing to emit.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// Returns the bytes of a block for it, at most.
+    /// Returns the maximum bytes of a block for the fill.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns whether the events have others beside them that count the same: an error has an
-    /// event `jdk.JavaErrorThrow`, and events `jdk.JavaExceptionThrow`.
+    /// Returns whether other events count the same occurrence: an error has both an event
+    /// `jdk.JavaErrorThrow` and events `jdk.JavaExceptionThrow`.
     pub fn is_counted_twice(&self, (window, kind, tags): (Window, usize, TagSetId)) -> bool {
         kind == EXCEPTION_THROW && self.values.contains_key(&(window, ERROR_THROW, tags))
     }
 
-    /// Returns all values, in the order of time.
+    /// Returns all values in order of time.
     pub fn values(&self) -> Vec<((Window, usize, TagSetId), &Values)> {
         let mut all: Vec<_> = self.values.iter().map(|(key, values)| (*key, values)).collect();
         all.sort_unstable_by_key(|(key, _)| *key);

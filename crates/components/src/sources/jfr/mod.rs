@@ -1,9 +1,9 @@
 //! Source `jfr`: metrics and log events of the flight recordings of JVMs.
 //!
-//! Each chunk of a recording is an origin. Its id follows from when it was begun, so that a chunk is
-//! read once, whether in the repository of its JVM or in a copy. A chunk that a JVM still writes is
-//! read as far as its header says. Offsets are positions in the chunk, and a range of it becomes one
-//! batch: the log events of the range, and the metrics of all its events.
+//! Each chunk of a recording is an origin. Its id depends on the start time of the chunk, so that a
+//! chunk is read once, whether in the repository of its JVM or in a copy. A chunk that a JVM still
+//! writes is read up to the length in its header. Offsets are positions in the chunk. A range of
+//! the chunk becomes one batch: the log events of the range, and the metrics of all its events.
 
 mod catalog;
 mod chunk;
@@ -44,30 +44,30 @@ const CLOSED_AFTER: Duration = Duration::from_secs(60);
 /// Time between polls while chunks grow.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Maximum bytes of types and constant pools of all chunks; what one chunk takes may exceed it.
+/// Maximum bytes of types and constant pools of all chunks. A single chunk may exceed it.
 const HELD_BYTES_MAX: usize = 32 << 20;
 
-/// Maximum number of chunks whose positions are kept in the store. The oldest are forgotten.
+/// Maximum number of chunks whose positions are kept in the store. The oldest are removed.
 const KNOWN_MAX: usize = 10_000;
 
-/// How many more there may be until some are forgotten.
+/// Number of additional chunks before some are removed.
 const KNOWN_SPARE: usize = 256;
 
 /// Reason label of data whose file was deleted before it was delivered.
 const DELETED_UNDELIVERED: &str = "deleted_undelivered";
 
-/// The source.
+/// The state of the source.
 struct JfrSource {
     settings: Settings,
     open: SourceOpen,
     recordings: Recordings,
     /// Chunks that are read, with their files.
     chunks: Vec<(FileKey, ChunkTail)>,
-    /// Which chunk is read next.
+    /// Index of the chunk to read next.
     turn: usize,
-    /// Chunks that were read, or are.
+    /// Chunks that are or were read.
     known: HashMap<OriginId, Known>,
-    /// Copies of chunks that are read from another file.
+    /// Copies of chunks that are currently read from another file.
     copies: Vec<Candidate>,
     /// Whether the source never ran before.
     is_first: bool,
@@ -77,12 +77,12 @@ struct JfrSource {
     is_closing: bool,
 }
 
-/// What is remembered of a chunk.
+/// Remembered state of a chunk.
 #[derive(Debug, Default)]
 struct Known {
-    /// When it was begun, in nanoseconds since 1970.
+    /// Start time of the chunk, in nanoseconds since 1970.
     start_unix_ns: u64,
-    /// Where it is resumed, by the id of the sink.
+    /// Offset at which each sink resumes, by sink id.
     positions: Vec<(String, u64)>,
 }
 
@@ -142,16 +142,16 @@ impl JfrSource {
             log::warn!("source {}: cannot read {}: {reason}", cx.info.id, path.display());
         }
         self.open.unreadable.set(reasons);
-        // A copy is read once the chunk is not read from the other file any more.
+        // A copy is read after the chunk is no longer read from the other file.
         let copies = std::mem::take(&mut self.copies).into_iter().map(Candidate::refreshed);
         let candidates = copies.chain(candidates).collect();
         self.adopt(candidates, cx);
     }
 
-    /// Begins to read chunks. Their ids are saved first.
+    /// Starts to read chunks. Their ids are saved first.
     fn adopt(&mut self, mut candidates: Vec<Candidate>, cx: &SourceCx<'_>) {
         let mut open: HashSet<OriginId> = self.chunks.iter().map(|(_, c)| c.id()).collect();
-        // Of several copies of a chunk one is read.
+        // Only one of several copies of a chunk is read.
         let is_copy = |candidate: &mut Candidate| !open.insert(id_of(&candidate.header));
         self.copies.extend(candidates.extract_if(.., is_copy));
         let saved = |candidate: &Candidate| {
@@ -197,8 +197,8 @@ impl JfrSource {
         self.chunks.push((key, chunk));
     }
 
-    /// Reads from the chunks in turn: first from those that have grown, then one by one from the
-    /// others, so that the pools of few are in memory.
+    /// Reads from the chunks in turn: first from chunks that have grown, then from the others one
+    /// by one, so that the constant pools of only a few chunks are in memory.
     fn read(&mut self, cx: &SourceCx<'_>) -> Polled {
         let mut waits = false;
         let mut progress = false;
@@ -233,7 +233,7 @@ impl JfrSource {
         }
     }
 
-    /// Reads from a chunk; `None` if there is nothing to read.
+    /// Reads from a chunk; returns `None` if there is nothing to read.
     fn step(&mut self, index: usize, cx: &SourceCx<'_>) -> Option<Polled> {
         let mut shared = Shared {
             settings: &self.settings,
@@ -256,7 +256,7 @@ impl JfrSource {
         polled
     }
 
-    /// Frees what other chunks hold if all together take too much.
+    /// Frees the data of other chunks if all chunks together hold too much.
     fn bound_held(&mut self, index: usize) {
         let total: usize = self.chunks.iter().map(|(_, chunk)| chunk.held_bytes()).sum();
         if total > HELD_BYTES_MAX {
@@ -265,7 +265,7 @@ impl JfrSource {
         }
     }
 
-    /// Returns whether a deleted file has data that was not read.
+    /// Returns whether a deleted file has unread data.
     fn owes_deleted(&self) -> bool {
         let is_owed =
             |chunk: &ChunkTail| !chunk.is_read() && is_deleted(&chunk.file).unwrap_or(false);
@@ -284,8 +284,8 @@ impl JfrSource {
         );
     }
 
-    /// Opens what follows chunks that are read, and closes those that are settled, too.
-    /// Returns whether there are further chunks now.
+    /// Opens the chunks that follow chunks that were read, and closes chunks that are also settled.
+    /// Returns whether there are new chunks.
     fn retire(&mut self, cx: &SourceCx<'_>) -> bool {
         let mut candidates = Vec::new();
         for index in 0..self.chunks.len() {
@@ -324,13 +324,13 @@ impl JfrSource {
         is_over && owed.is_none_or(|owed| owed.in_flight == 0 && owed.oldest.is_none())
     }
 
-    /// Closes the origin of a chunk, and keeps where its sinks are. Closes its file, too, if the chunk
-    /// is not complete.
+    /// Closes the origin of a chunk, and remembers the positions of its sinks. Also closes the file
+    /// if the chunk is not complete.
     fn leave_chunk(&mut self, key: FileKey, chunk: &ChunkTail, cx: &SourceCx<'_>) {
         let known = self.known.entry(chunk.id()).or_default();
         let position = |(index, sink): &(SinkIndex, String)| {
             let at = cx.ledger.checkpoint(chunk.id(), *index)?;
-            // A shorter copy does not take back what was read of a longer one.
+            // A shorter copy does not move a position back that was reached in a longer one.
             Some((sink.clone(), at.max(known.position(sink).unwrap_or(0))))
         };
         known.positions = self.open.sinks.iter().filter_map(position).collect();
@@ -343,7 +343,7 @@ impl JfrSource {
         }
     }
 
-    /// Returns the chunk that follows in the file; without one, closes the file.
+    /// Returns the next chunk in the file. If there is none, closes the file.
     fn follow(&mut self, index: usize, cx: &SourceCx<'_>) -> Option<Candidate> {
         let (key, chunk) = &self.chunks[index];
         let recording = self.recordings.get_mut(*key)?;
@@ -372,7 +372,7 @@ impl JfrSource {
         None
     }
 
-    /// Forgets the chunks that were begun first, once there are too many.
+    /// Removes the chunks with the oldest start times, if there are too many.
     fn forget(&mut self, cx: &SourceCx<'_>) {
         if self.known.len() <= KNOWN_MAX + KNOWN_SPARE + self.chunks.len() {
             return;
@@ -420,7 +420,7 @@ impl Source for JfrSource {
 
     fn close(&mut self, for_good: bool) -> bool {
         self.is_closing = true;
-        // What the next start cannot read is read now.
+        // Data that the next start cannot read must be read now.
         for_good && self.owes_deleted()
     }
 

@@ -1,4 +1,4 @@
-//! The process that made a recording: tags of all its metrics and log events.
+//! The process that made a recording, which provides tags of all its metrics and log events.
 
 use millstream_jfr::read::{ChunkReader, Event, EventPlan, Lookup, Raw, ReadAt, SLOTS};
 use std::fs::File;
@@ -6,14 +6,15 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How far the events that describe the process are looked for. They are the first of a chunk.
+/// Maximum offset of the events that describe the process, in bytes. They are the first events of a
+/// chunk.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// Names of the service, the first that is set is taken: in the environment, and as a property.
+/// Names of the service in the environment and as a property. The first name that is set is used.
 const ENVIRONMENT: [&str; 2] = ["OTEL_SERVICE_NAME", "DD_SERVICE"];
 const PROPERTIES: [&str; 2] = ["otel.service.name", "dd.service"];
 
-/// The types of events that describe the process, with the fields that are read.
+/// The types of events that describe the process, with the fields to read.
 const EVENTS: [(&str, [&str; 2]); 3] = [
     ("jdk.JVMInformation", ["pid", "javaArguments"]),
     ("jdk.InitialEnvironmentVariable", ["key", "value"]),
@@ -23,11 +24,11 @@ const EVENTS: [(&str, [&str; 2]); 3] = [
 /// The process of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Its id, in its own namespace.
+    /// Process id in the namespace of the process.
     pub pid: Option<u64>,
-    /// The name of the service.
+    /// Name of the service.
     pub service: Option<String>,
-    /// The id of its container.
+    /// Id of the container.
     pub container: Option<String>,
 }
 
@@ -41,7 +42,7 @@ impl Process {
         all.map(|(key, value)| (key, super::tags::cut(&value))).collect()
     }
 
-    /// Returns a text that tells processes apart.
+    /// Returns a text that identifies the process.
     pub fn key(&self) -> String {
         let pid = self.pid.unwrap_or_default();
         let [service, container] =
@@ -49,8 +50,8 @@ impl Process {
         format!("{pid} {service} {container}")
     }
 
-    /// Returns what the path of a chunk in the repository of a JVM says: its folder ends with the
-    /// id of the process.
+    /// Returns the process according to the path of a chunk in the repository of a JVM, whose
+    /// folder name ends with the process id.
     pub fn of_path(path: &Path) -> Process {
         let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
         let pid = folder
@@ -59,7 +60,7 @@ impl Process {
         Process { pid, ..Process::default() }
     }
 
-    /// Adds what the first events of a chunk say; returns whether they are there.
+    /// Adds the properties in the first events of a chunk. Returns whether these events exist.
     pub fn read(&mut self, reader: &ChunkReader, from: &impl ReadAt, window: &mut Vec<u8>) -> bool {
         let lookup = reader.lookup();
         let plans = EVENTS.map(|(event, fields)| {
@@ -79,7 +80,7 @@ impl Process {
             }
             ControlFlow::Continue(())
         };
-        // What cannot be read is found again when the events themselves are.
+        // An error is found again when the events themselves are read.
         let _ = reader.events(from, 0..BYTES_MAX, window, &mut each);
         let is_there = found.pid.is_some();
         self.pid = found.pid.or(self.pid);
@@ -87,8 +88,8 @@ impl Process {
         is_there
     }
 
-    /// Looks for the container of the process: below `/proc/PID/root` if that is where the recording
-    /// is, else by its id, if it is that of a process which has the recording open.
+    /// Finds the container of the process: below `/proc/PID/root` if the recording is there,
+    /// otherwise by the process id if that process has the recording open.
     pub fn find_container(&mut self, path: &Path, file: &File) {
         let of_root = path.strip_prefix("/proc").ok().and_then(|rest| {
             let mut parts = rest.iter();
@@ -111,11 +112,11 @@ fn has_open(pid: u64, file: &File) -> bool {
     entries.flatten().any(|entry| is_it(entry.path()))
 }
 
-/// What the events say.
+/// The values found in the events.
 #[derive(Default)]
 struct Found {
     pid: Option<u64>,
-    /// Names in the environment, then properties, each in the order of preference.
+    /// Names from the environment, then from properties, each in the order of precedence.
     names: [Option<String>; ENVIRONMENT.len() + PROPERTIES.len()],
     arguments: String,
 }
@@ -138,18 +139,18 @@ impl Found {
         }
     }
 
-    /// Returns the name of the service, or else that of the main class or jar.
+    /// Returns the name of the service, or the name of the main class or jar.
     fn service(self) -> Option<String> {
         let named = self.names.into_iter().flatten().next();
         named.or_else(|| main_name(&self.arguments)).filter(|name| !name.is_empty())
     }
 }
 
-/// Returns the simple name of the main class, or of the jar or source file that is run.
+/// Returns the simple name of the main class, or of the jar or source file that runs.
 fn main_name(arguments: &str) -> Option<String> {
     let mut words = arguments.split_ascii_whitespace();
     let first = words.next()?;
-    // A source file is run by the compiler.
+    // The compiler runs a source file.
     let is_launcher = first.starts_with("jdk.compiler/com.sun.tools.javac.launcher.");
     let main = if is_launcher { words.next()? } else { first };
     let file = main.rsplit('/').next().unwrap_or(main);

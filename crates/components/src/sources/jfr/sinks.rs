@@ -1,11 +1,11 @@
-//! Changes of the sinks at a reload.
+//! Changes of the sinks after a reload.
 
 use super::{JfrSource, Known};
 use millstream_model::{SinkIndex, SinkSet};
 
 impl JfrSource {
-    /// Replaces the sinks. A new sink starts each chunk where it would after a restart: at its
-    /// checkpoint, or where reading of the chunk began. The others keep their positions.
+    /// Replaces the sinks. A new sink starts each chunk at the same position as after a restart: at
+    /// its checkpoint, or where reading of the chunk began. The other sinks keep their positions.
     pub(super) fn change_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
         let stays = |sink: &&(SinkIndex, String)| self.open.sinks.contains(sink);
         let kept: SinkSet = sinks.iter().filter(stays).map(|(index, _)| *index).collect();

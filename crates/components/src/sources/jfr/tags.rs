@@ -1,44 +1,44 @@
-//! Tags of metrics: their values, of which each process has a bounded number.
+//! Tags of metrics. Each process has a limited number of tag values.
 
 use super::catalog::{Kind, Tag};
 use millstream_jfr::read::{Lookup, Raw, SLOTS, Text};
 use std::collections::{HashMap, HashSet};
 
-/// Value of the tags of what exceeds the bound.
+/// Value of the tags beyond the limit.
 const OTHER: &str = "other";
 
-/// First port that a system may give to the client of a connection, by default. Such a port says
-/// nothing and differs for each connection.
+/// First port that systems assign to the client of a connection, by default. Such a port carries no
+/// information and differs for each connection.
 const EPHEMERAL_PORT_MIN: u64 = 32_768;
 
-/// Folders of a path that a tag has.
+/// Number of folders of a path in a tag.
 const FOLDERS: usize = 2;
 
-/// Maximum bytes of a value; the rest is cut off.
+/// Maximum bytes of a value; longer values are cut off.
 const VALUE_BYTES_MAX: usize = 256;
 
-/// Maximum number of values of raw fields that are remembered with their tags.
+/// Maximum number of raw field values that are cached with their tags.
 const CACHE_MAX: usize = 16_384;
 
-/// The tags of a metric, without those of the process.
+/// The tags of a metric, without the tags of the process.
 pub type TagSet = Vec<(&'static str, String)>;
 
 /// Number of a set of tags of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TagSetId(pub u32);
 
-/// The sets of tags of the processes, bounded by group of values.
+/// Tag sets of the processes, with a limit per type of event.
 #[derive(Debug, Default)]
 pub struct Bounds {
     seen: HashMap<(String, &'static str), HashSet<TagSet>>,
 }
 
-/// Maximum number of processes that are remembered. Beyond it all are forgotten, and count from
-/// zero.
+/// Maximum number of remembered processes. Beyond it, all are removed and counted from zero.
 const PROCESSES_MAX: usize = 10_000;
 
 impl Bounds {
-    /// Returns the tags, or `other` in all of them once the process has `max` others for this kind.
+    /// Returns the tags, or `other` in all of them if the process already has `max` other sets of
+    /// this kind.
     fn bounded(&mut self, process: &str, event: &'static str, tags: TagSet, max: usize) -> TagSet {
         if self.seen.len() > PROCESSES_MAX {
             self.seen.clear();
@@ -55,28 +55,28 @@ impl Bounds {
     }
 }
 
-/// The sets of tags of a chunk, each once.
+/// The tag sets of a chunk, without duplicates.
 #[derive(Debug, Default)]
 pub struct TagSets {
     sets: Vec<TagSet>,
     ids: HashMap<TagSet, TagSetId>,
-    /// The sets by the bytes of the fields that they are made of.
+    /// Tag sets by the bytes of the fields from which they are made.
     cache: HashMap<Vec<u8>, TagSetId>,
     key: Vec<u8>,
 }
 
-/// What tags are made of.
+/// The input for making tags.
 pub struct TagCx<'a> {
     /// Types and pools of the chunk.
     pub lookup: Lookup<'a>,
-    /// The process, as in [`Bounds`].
+    /// The process, with the same key as in [`Bounds`].
     pub process: &'a str,
     /// Maximum number of sets of tags of a process and a type of event.
     pub max: usize,
 }
 
 impl TagSets {
-    /// Returns the tags of an event, whose types are those of the slots.
+    /// Returns the tags of an event. `types` are the types of its slots.
     pub fn of(
         &mut self,
         kind: &'static Kind,
@@ -103,7 +103,7 @@ impl TagSets {
         id
     }
 
-    /// Fills the key of the cache: the type of event, and the bytes of the fields.
+    /// Builds the key of the cache from the type of event and the bytes of the fields.
     fn fill_key(&mut self, kind: &Kind, raw: &[Raw<'_>; SLOTS]) {
         let key = &mut self.key;
         key.clear();
@@ -124,18 +124,18 @@ impl TagSets {
         }
     }
 
-    /// Returns a set.
+    /// Returns the tag set with this number.
     pub fn get(&self, id: TagSetId) -> &TagSet {
         &self.sets[id.0 as usize]
     }
 
-    /// Forgets which bytes make which tags: keys of pools have other meanings from now on.
+    /// Clears the cache, because the keys of pools have other meanings from now on.
     pub fn forget_bytes(&mut self) {
         self.cache.clear();
     }
 }
 
-/// Returns a tag, or several.
+/// Returns the tag with its key and value. A peer yields several tags.
 fn values<'a>(
     tag: Tag,
     raw: &[Raw<'a>; SLOTS],
@@ -151,8 +151,8 @@ fn values<'a>(
     }
 }
 
-/// Returns the host at the other end of a connection, or its address if it has no name. The address of
-/// a Unix socket is its path in brackets, and its host is the same for all.
+/// Returns the host at the other end of a connection, or its address if it has no name. The address
+/// of a Unix socket is the path in brackets, and the host is the same for all Unix sockets.
 pub fn peer<'a>(
     raw: &[Raw<'a>; SLOTS],
     types: &[u64; SLOTS],
@@ -188,8 +188,8 @@ fn directory(path: &str) -> String {
     }
 }
 
-/// Cuts a value, and replaces what the protocol of the Java agent cannot send, so that both have the
-/// same tags.
+/// Cuts a value, and replaces characters that the protocol of the Java agent cannot send, so that
+/// both produce the same tags.
 pub fn cut(text: &str) -> String {
     let text = &text[..text.floor_char_boundary(VALUE_BYTES_MAX)];
     text.replace(|of: char| of.is_control() || matches!(of, ' ' | '|' | '='), "_")

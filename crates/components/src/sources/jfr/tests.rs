@@ -8,7 +8,7 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// When recordings begin: a boundary of every period.
+/// Start time of the recordings: a boundary of every period.
 const START_NS: u64 = 1_700_000_000_000_000_000;
 
 struct Jvm {
@@ -52,7 +52,7 @@ fn texts(batch: &Batch) -> Vec<String> {
     (0..batch.rows()).map(|row| String::from_utf8_lossy(batch.text(row)).into_owned()).collect()
 }
 
-/// Polls for so many seconds, and returns all events. What they owe is settled.
+/// Polls for this many seconds, settles the events, and returns all of them.
 fn events(rig: &mut SourceRig, source: &mut dyn Source, seconds: u32) -> Vec<String> {
     let mut all = Vec::new();
     let mut left = Duration::from_secs(u64::from(seconds));
@@ -73,7 +73,7 @@ fn events(rig: &mut SourceRig, source: &mut dyn Source, seconds: u32) -> Vec<Str
     }
 }
 
-/// Returns the sum of the bytes written, by what they were tagged with.
+/// Returns the sum of the written bytes by tags.
 fn bytes_written(events: &[String]) -> BTreeMap<String, f64> {
     let mut sums = BTreeMap::new();
     for event in events {
@@ -206,7 +206,7 @@ fn a_recording_that_is_being_copied_is_waited_for() {
 fn a_stale_copy_hides_no_growing_recording() {
     let (mut jvm, mut rig) = (Jvm::start(), SourceRig::new(&["out"]));
     jvm.recording.write(1_000, 5, "db", 1);
-    // The copy comes first by its name.
+    // The name of the copy sorts first.
     let early = jvm.recording.flush().to_vec();
     fs::write(jvm.path("a.jfr"), &early).unwrap();
     fs::write(jvm.path("b.jfr"), &early).unwrap();
@@ -239,7 +239,7 @@ fn a_cut_last_chunk_is_waited_for_and_ends_with_until_eof() {
     let (mut jvm, mut rig) = (Jvm::start(), SourceRig::new(&["out"]));
     jvm.recording.write(1_000, 5, "db", 1);
     jvm.flush();
-    // What a JVM wrote after its last flush, before it was killed.
+    // The data that a JVM wrote after its last flush, before it was killed.
     let cut = [jvm.recording.flush(), b"\x20\x64\x00\x00"].concat();
     fs::write(jvm.path("a.jfr"), cut).unwrap();
     rig.until_eof = true;
@@ -346,7 +346,7 @@ fn an_abandoned_range_is_read_again() {
     while batches.is_empty() {
         if let Polled::Batch(batch, _) = rig.poll(&mut *source) {
             batches.push(texts(&batch));
-            // Dropped unsettled.
+            // The batch is dropped unsettled.
         }
     }
     let again = events(&mut rig, &mut *source, 1);

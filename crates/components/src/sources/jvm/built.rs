@@ -1,4 +1,4 @@
-//! The collectors that were compiled, so that the same collector is compiled once.
+//! The compiled collectors, so that the same collector is compiled only once.
 
 use super::figures::{Figures, look};
 use super::queue::Queue;
@@ -8,49 +8,50 @@ use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-/// Those that are in use, or were.
+/// Collectors that are or were in use.
 static KNOWN: Mutex<Vec<Weak<Built>>> = Mutex::new(Vec::new());
 
-/// A collector that was compiled. It is known as long as its source has it, so that a reload need
-/// not compile it again to find it unchanged.
+/// A compiled collector. It is known as long as its source keeps it, so that a reload need not
+/// compile it again to find that it is unchanged.
 pub struct Built {
     spec: CollectorSpec,
     jars: Vec<Option<JarState>>,
     java: Java,
-    /// `None` once a source has taken it.
+    /// The collector; `None` after a source has taken it.
     ready: Mutex<Option<Ready>>,
 }
 
 /// A collector that is not called yet, and its queue.
 pub struct Ready {
-    /// Stops when it drops.
+    /// The collector, which stops when it drops.
     pub collector: Collector,
-    /// Where its events go.
+    /// Queue for its events.
     pub queue: Arc<Queue>,
-    /// What it did.
+    /// Statistics of the collector.
     pub figures: Arc<Figures>,
 }
 
 impl Built {
-    /// Returns whether it is called at intervals.
+    /// Returns whether the collector is called at intervals.
     pub fn has_interval(&self) -> bool {
         self.spec.interval_ms > 0
     }
 
-    /// Takes the collector; compiles another one if a source has taken it.
+    /// Takes the collector. Compiles another one if a source has already taken it.
     ///
     /// # Errors
-    /// It does not compile any more.
+    /// The collector no longer compiles.
     pub fn take(&self) -> Result<Ready, String> {
         let ready = self.ready.lock().take();
         ready.map_or_else(|| ready_of(&self.java, &self.spec), Ok)
     }
 }
 
-/// Returns the collector of a spec; starts the JVM and compiles the collector if necessary.
+/// Returns the collector for a specification. Starts the JVM and compiles the collector if
+/// necessary.
 ///
 /// # Errors
-/// There is no suitable JVM, or the collector is invalid: what is wrong, and where.
+/// There is no suitable JVM, or the collector is invalid. The error says what is wrong and where.
 pub fn built(place: &Place<'_>, spec: CollectorSpec) -> Result<Arc<Built>, String> {
     let java = place.start().map_err(|error| advised(error.to_string()))?;
     let jars: Vec<Option<JarState>> = jars_of(&spec).map(|path| JarState::of(path)).collect();

@@ -1,4 +1,4 @@
-//! What collectors did: read once a second while there are some.
+//! Statistics of collectors, read once a second while collectors are open.
 
 use super::report::Report;
 use crate::util::jvm::Java;
@@ -11,23 +11,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How long a collector waits for a thread until the log says so.
+/// Time that a collector may wait for a thread before this is logged.
 const QUEUED_MAX: Duration = Duration::from_secs(5);
 
-/// How long a collector that fails with ever new messages is silent in the log.
+/// Pause between two log messages of a collector that fails with different messages each time.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// The collectors of open sources.
 static OPEN: Mutex<Vec<Weak<Figures>>> = Mutex::new(Vec::new());
 
-/// Threads of the collectors in each JVM, by the name of its process, and most of them, as of the
-/// last look.
+/// Number of collector threads in each JVM, and their maximum, at the last read. A separate process
+/// is identified by its name.
 static THREADS: Mutex<BTreeMap<Option<String>, (u64, u64)>> = Mutex::new(BTreeMap::new());
 
-/// A collector, as of the last look.
+/// The last statistics of a collector.
 pub struct Figures {
     component: String,
-    /// Name of its process.
+    /// Name of the separate process, if the collector runs in one.
     process: Option<String>,
     number: CollectorNumber,
     seen: Mutex<Seen>,
@@ -35,17 +35,17 @@ pub struct Figures {
 
 #[derive(Default)]
 struct Seen {
-    /// Since it was opened, also in processes that have ended.
+    /// Statistics since the collector was opened, including processes that have ended.
     stats: Option<CollectorStats>,
-    /// The last start of the process, and what was counted in those before.
+    /// The last start of the process, and the counts of the starts before.
     start: Option<(u32, Counts)>,
-    /// Since when its next call has waited for a thread.
+    /// Time since when the next call waits for a thread.
     queued: Option<Instant>,
-    /// The failure that was logged last, and when.
+    /// The failure that was logged last, and the time.
     logged: Option<(String, Instant)>,
 }
 
-/// What a collector has counted.
+/// Counters of a collector.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     calls: u64,
@@ -72,24 +72,25 @@ impl Counts {
 }
 
 impl Figures {
-    /// Creates the figures of a collector with this number in a JVM, that of a process by its name.
+    /// Creates the statistics of a collector with this number in a JVM; a separate process is
+    /// identified by its name.
     pub fn new(component: String, process: Option<String>, number: CollectorNumber) -> Figures {
         Figures { component, process, number, seen: Mutex::default() }
     }
 
-    /// Returns whether a call has ended and none runs.
+    /// Returns whether a call has ended and no call is running.
     pub fn has_collected(&self) -> bool {
         let seen = self.seen.lock();
         let has = |of: &CollectorStats| of.calls > 0 && of.state == CollectorState::Waiting;
         seen.stats.as_ref().is_some_and(has)
     }
 
-    /// Returns the start of the process in which the collector has this number, if it has.
+    /// Returns the start of the process in which the collector has this number, if there is one.
     fn start_of(&self, id: i32) -> Option<u32> {
         self.number.get().filter(|of| of.id == id).map(|of| of.start)
     }
 
-    /// Takes what the JVM says in a start of its process; logs a failure, and reports what else has changed.
+    /// Adds statistics from a start of the process. Logs a failure, and reports all other changes.
     fn take(&self, start: u32, stats: CollectorStats, report: &mut Report) {
         let mut seen = self.seen.lock();
         let stats = seen.since_open(start, stats);
@@ -114,7 +115,7 @@ impl Figures {
         seen.stats = Some(stats);
     }
 
-    /// Returns what it did; `running` are the processes that run.
+    /// Returns the state of the collector. `running` are the running processes.
     fn snapshot(&self, running: &BTreeSet<String>) -> Option<CollectorSnapshot> {
         let has_ended = |process: &String| !running.contains(process);
         let is_down = self.number.get().is_none() || self.process.as_ref().is_some_and(has_ended);
@@ -135,7 +136,7 @@ impl Figures {
 }
 
 impl Seen {
-    /// Adds what was counted in earlier starts of the process.
+    /// Adds the counts of earlier starts of the process.
     fn since_open(&mut self, start: u32, stats: CollectorStats) -> CollectorStats {
         let before = match self.start {
             Some((last, before)) if last == start => before,
@@ -145,7 +146,7 @@ impl Seen {
         before.add_to(stats)
     }
 
-    /// Notes since when the next call waits for a thread; returns whether that is too long.
+    /// Records since when the next call waits for a thread. Returns whether it waits too long.
     fn note_queued(&mut self, stats: &CollectorStats) -> bool {
         let calls = self.stats.as_ref().map_or(stats.calls, |of| of.calls);
         if stats.state != CollectorState::Queued || stats.calls != calls {
@@ -155,7 +156,7 @@ impl Seen {
         self.queued.get_or_insert_with(Instant::now).elapsed() >= QUEUED_MAX
     }
 
-    /// Logs a new failure, if it has another text than the one before.
+    /// Logs a new failure, if its text differs from the previous one.
     fn log_failure(&mut self, component: &str, stats: &CollectorStats) {
         let failures = self.stats.as_ref().map_or(0, |of| of.failures);
         let Some(failure) = stats.last_failure.as_ref().filter(|_| stats.failures > failures)
@@ -184,7 +185,7 @@ fn name(state: CollectorState) -> &'static str {
     }
 }
 
-/// Begins to look at a collector, until its figures are dropped.
+/// Starts to read statistics of a collector, until `figures` is dropped.
 pub fn add(figures: &Arc<Figures>) {
     OPEN.lock().push(Arc::downgrade(figures));
 }
@@ -195,7 +196,7 @@ fn open() -> Vec<Arc<Figures>> {
     open.iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Reads what the collectors of open sources in a JVM did; returns whether there are any.
+/// Reads the statistics of the collectors of open sources in a JVM. Returns whether there are any.
 pub fn look(java: &Java) -> bool {
     let process = java.process();
     let mut open = open();
@@ -211,14 +212,14 @@ pub fn look(java: &Java) -> bool {
     true
 }
 
-/// Takes what a JVM says of its collectors, and logs what has changed.
+/// Processes the statistics of a JVM's collectors, and logs the changes.
 fn take<'a>(open: &'a [Arc<Figures>], stats: CollectorsStats, process: Option<&str>) {
     let mut report = Report::default();
     for of in stats.collectors {
         let find = |figures: &'a Arc<Figures>| Some((figures.start_of(of.id)?, figures));
         match open.iter().find_map(find) {
             Some((start, figures)) => figures.take(start, of, &mut report),
-            // Stopped, but its call has not ended.
+            // The collector was stopped, but its call has not ended.
             None if has_thread(of.state) => report.busy.push(of.component),
             None => {}
         }
@@ -226,7 +227,7 @@ fn take<'a>(open: &'a [Arc<Figures>], stats: CollectorsStats, process: Option<&s
     report.log(process, stats.threads_max);
 }
 
-/// Returns what the collectors of open sources did; `None` without any.
+/// Returns the state of the collectors of open sources; `None` if there are none.
 pub fn collectors_snapshot() -> Option<CollectorsSnapshot> {
     let open = open();
     let processes: BTreeSet<&Option<String>> = open.iter().map(|of| &of.process).collect();
@@ -268,12 +269,12 @@ mod tests {
         Figures::new("a".to_owned(), None, number)
     }
 
-    /// Takes the statistics; returns what is reported.
+    /// Processes statistics, and returns the report.
     fn taken(figures: &Figures, stats: CollectorStats) -> Report {
         taken_in(1, figures, stats)
     }
 
-    /// The same in a start of the process.
+    /// Processes statistics from a start of the process, and returns the report.
     fn taken_in(start: u32, figures: &Figures, stats: CollectorStats) -> Report {
         let mut report = Report::default();
         figures.take(start, stats, &mut report);

@@ -1,8 +1,8 @@
-//! Source `jvm`: events that collectors written in Groovy or Java make.
+//! Source `jvm`: emits the events of collectors written in Groovy or Java.
 //!
 //! A collector runs on a thread of the JVM and puts its events into a queue of one block, from
-//! which the source takes them. While the queue is full the collector waits. Events cannot be
-//! collected again: data in flight is lost if the agent is killed.
+//! which the source takes them. While the queue is full, the collector waits. Events cannot be
+//! collected again, so data in flight is lost if the agent is killed.
 
 mod built;
 mod config;
@@ -25,24 +25,25 @@ use reading::Reading;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Time until the source is polled again while it waits for something that does not wake it.
+/// Pause between two polls while the source waits for a condition that does not wake it.
 const SHORT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a collector waits for the one that it replaces to stop.
+/// Maximum time that a collector waits for its predecessor to stop.
 const PREDECESSOR_WAIT: Duration = Duration::from_secs(10);
 
-/// Collectors that were told to stop, by source. Their queue is dropped once they have.
+/// Collectors that were told to stop, by source. A queue is dropped after its collector has
+/// stopped.
 static LEAVING: Mutex<Vec<(String, Weak<Queue>)>> = Mutex::new(Vec::new());
 
-/// The source.
+/// The state of the source.
 struct JvmSource {
     id: String,
     built: Arc<Built>,
-    /// `None` once it was stopped.
+    /// The collector; `None` after it was stopped.
     ready: Option<Ready>,
     queue: Arc<Queue>,
     reading: Reading,
-    /// When it was polled first.
+    /// Time of the first poll.
     begun: Option<EngineTime>,
     is_started: bool,
     is_closing: bool,
@@ -67,7 +68,7 @@ impl JvmSource {
         })
     }
 
-    /// Begins to call the collector, once the one that it replaces has stopped.
+    /// Starts to call the collector, after its predecessor has stopped.
     fn start(&mut self, now: EngineTime) -> bool {
         let begun = *self.begun.get_or_insert(now);
         let Some(ready) = self.ready.as_ref().filter(|_| !self.is_started) else { return true };
@@ -86,7 +87,7 @@ impl JvmSource {
         true
     }
 
-    /// Stops the collector; what it has delivered stays in the queue.
+    /// Stops the collector. Events that it has delivered stay in the queue.
     fn stop(&mut self) {
         self.queue.stop();
         if self.ready.take().is_some() && self.is_started {
@@ -113,7 +114,7 @@ impl Source for JvmSource {
         if !self.is_closing && !self.start(cx.now.since_start) {
             return Polled::Wait(SHORT_PAUSE);
         }
-        // Known before the queue is found empty.
+        // Check this before the queue is found empty.
         let has_ended = self.is_closing || (cx.until_eof && self.has_collected());
         match self.reading.batch(cx) {
             Polled::Wait(_) if has_ended => Polled::Ended,
@@ -126,7 +127,7 @@ impl Source for JvmSource {
         self.is_closing = true;
         match for_good {
             true => self.stop(),
-            // The reload may be refused.
+            // The reload may be refused, so the collector only pauses.
             false => self.queue.pause(true),
         }
         !self.queue.is_empty()

@@ -18,25 +18,26 @@ pub struct Queue {
 pub struct Reader {
     /// Id of the source.
     pub id: String,
-    /// Wakes it.
+    /// Function that wakes the source.
     pub wake: Wake,
-    /// Its counters.
+    /// Counters of the source.
     pub counters: Arc<Counters>,
 }
 
 #[derive(Default)]
 struct State {
     chunks: VecDeque<Chunk>,
-    /// Bytes of these chunks, and of the one that the source is reading.
+    /// Number of bytes of these chunks and of the chunk that the source is reading.
     bytes: usize,
-    /// The chunk for which there is no room yet.
+    /// The chunk for which there is no space yet.
     waiting: Option<(Chunk, Taken)>,
     is_paused: bool,
     is_stopped: bool,
 }
 
 impl State {
-    /// Returns whether the chunk that waits may come: one that exceeds a block alone.
+    /// Returns whether there is space for the waiting chunk. A chunk that exceeds a block must be
+    /// alone.
     fn has_room(&self) -> bool {
         let bytes = self.waiting.as_ref().map_or(0, |(chunk, _)| chunk.bytes());
         !self.is_paused && (self.bytes == 0 || self.bytes.saturating_add(bytes) <= BLOCK_BYTES)
@@ -51,44 +52,44 @@ impl State {
 }
 
 impl Queue {
-    /// Sets the source, before the collector is called.
+    /// Sets the source. Must be called before the collector is called.
     pub fn set_reader(&self, reader: Reader) {
         // A queue has one source.
         _ = self.reader.set(reader);
     }
 
-    /// Lets the collector wait, or continue.
+    /// Pauses or resumes the collector.
     pub fn pause(&self, is_paused: bool) {
         let mut state = self.state.lock();
         state.is_paused = is_paused;
         self.settle(state);
     }
 
-    /// Makes the collector stop: nothing more comes.
+    /// Makes the collector stop, so that no more chunks come.
     pub fn stop(&self) {
         let mut state = self.state.lock();
         state.is_stopped = true;
         self.settle(state);
     }
 
-    /// Returns whether everything that came was read.
+    /// Returns whether all received chunks were read.
     pub fn is_empty(&self) -> bool {
         self.state.lock().bytes == 0
     }
 
-    /// Returns the next chunk, which keeps its room until [`Queue::give_back`].
+    /// Returns the next chunk. It keeps its space until [`Queue::give_back`].
     fn next(&self) -> Option<Chunk> {
         self.state.lock().chunks.pop_front()
     }
 
-    /// Gives the room of a chunk back.
+    /// Frees the space of a chunk.
     fn give_back(&self, bytes: usize) {
         let mut state = self.state.lock();
         state.bytes -= bytes;
         self.settle(state);
     }
 
-    /// Takes the chunk that waits, if there is room, or refuses it, if the collector is to stop.
+    /// Takes the waiting chunk if there is space, or refuses it if the collector must stop.
     fn settle(&self, mut state: MutexGuard<'_, State>) {
         let is_taken = !state.is_stopped;
         if is_taken && !state.has_room() {
@@ -130,7 +131,7 @@ impl Deliver for Queue {
 /// The reading end of a queue.
 pub struct Inbox {
     queue: Arc<Queue>,
-    /// The chunk that is read, and the offset of the next event in it.
+    /// The chunk that is being read, and the offset of the next event in the chunk.
     current: Option<(Chunk, usize)>,
 }
 
@@ -149,7 +150,7 @@ impl Inbox {
         chunk.event_at(*at).map(|(event, _)| event)
     }
 
-    /// Goes to the next event.
+    /// Moves to the next event.
     pub fn advance(&mut self) {
         let Some((chunk, at)) = &mut self.current else { return };
         match chunk.event_at(*at) {

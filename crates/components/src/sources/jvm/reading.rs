@@ -1,4 +1,4 @@
-//! Makes batches of the events in a queue.
+//! Builds batches from the events in a queue.
 
 use super::queue::{Inbox, Queue};
 use millstream_jvm::CollectedEvent;
@@ -10,7 +10,7 @@ use millstream_model::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time until the source is polled again unless it is woken.
+/// Pause between two polls of the source unless it is woken.
 const PAUSE: Duration = Duration::from_secs(3600);
 
 /// The reader of a queue. Offsets count events.
@@ -42,7 +42,7 @@ impl Reading {
         }
     }
 
-    /// Builds the next batch once there are events, every sink is ready and a block is available.
+    /// Builds the next batch when there are events, every sink is ready, and a block is available.
     pub fn batch(&mut self, cx: &SourceCx<'_>) -> Polled {
         let Some(event) = self.inbox.peek() else { return Polled::Wait(PAUSE) };
         let need = bytes_of(&event);

@@ -1,4 +1,4 @@
-//! What the log says about all collectors after a look: one line for any number of them.
+//! Log messages about the state of all collectors: one line for any number of collectors.
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -6,26 +6,26 @@ use std::collections::BTreeSet;
 /// Maximum number of names in a line.
 const NAMES_MAX: usize = 20;
 
-/// The JVMs of which the log says that collectors wait for a thread, by the names of their processes.
+/// JVMs for which a shortage of threads was logged; a separate process is identified by its name.
 static CROWDED: Mutex<BTreeSet<Option<String>>> = Mutex::new(BTreeSet::new());
 
-/// Ids of sources, by what their collectors do.
+/// Ids of sources by the state of their collectors.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// They hang since this look.
+    /// Sources whose call started to hang since the last report.
     pub hanging: Vec<String>,
-    /// They hung at the last look.
+    /// Sources whose hanging call has returned.
     pub returned: Vec<String>,
-    /// Their next call waits for a thread.
+    /// Sources whose next call waits for a thread.
     pub queued: Vec<String>,
-    /// Whether one of these calls has waited for too long.
+    /// Whether one of these calls has waited too long.
     pub is_crowded: bool,
-    /// They have a thread.
+    /// Sources that have a thread.
     pub busy: Vec<String>,
 }
 
 impl Report {
-    /// Logs what has changed in a JVM, which has so many threads.
+    /// Logs the changes in a JVM with this maximum number of threads.
     pub fn log(&self, process: Option<&str>, threads_max: u64) {
         if !self.hanging.is_empty() {
             log::warn!(
@@ -60,7 +60,7 @@ impl Report {
     }
 }
 
-/// Returns the first names, and how many more there are.
+/// Returns the first names, and the number of the others.
 fn names(of: &[String]) -> String {
     let (shown, rest) = of.split_at(of.len().min(NAMES_MAX));
     let shown = shown.join(", ");

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How records become events.
+/// The conversion of records to events.
 pub struct Layout {
     /// The fields, by name.
     fields: Vec<(Arc<str>, RecordPart)>,
@@ -43,12 +43,12 @@ impl Layout {
     }
 }
 
-/// What one record adds to its text.
+/// The additional data of an event: id and fields.
 #[derive(Default)]
 pub struct Extras {
     /// The bytes of id and fields.
     bytes: Vec<u8>,
-    /// Length of the id; 0 without one.
+    /// Length of the id; 0 without an id.
     id_len: usize,
     /// Kind and length of each field.
     fields: Vec<(Kind, usize)>,
@@ -87,7 +87,7 @@ fn id<'a>(layout: &Layout, record: FetchedRecord<'a>, text: &'a [u8]) -> Option<
     }
 }
 
-/// Returns the value of the last header of a name.
+/// Returns the value of the last header with this name.
 fn header<'a>(record: FetchedRecord<'a>, name: &[u8]) -> Option<&'a [u8]> {
     let mut found = None;
     record.headers(|of, value| {
@@ -99,7 +99,7 @@ fn header<'a>(record: FetchedRecord<'a>, name: &[u8]) -> Option<&'a [u8]> {
     found
 }
 
-/// Appends a part of a record; returns its kind.
+/// Appends a part of a record, and returns its kind.
 fn push(bytes: &mut Vec<u8>, record: FetchedRecord<'_>, part: &RecordPart) -> Kind {
     let text = match part {
         RecordPart::Topic => Some(record.topic().as_bytes()),
@@ -128,21 +128,21 @@ fn push(bytes: &mut Vec<u8>, record: FetchedRecord<'_>, part: &RecordPart) -> Ki
 pub struct Fill {
     block: Block,
     permit: Permit,
-    /// The sinks that get its records.
+    /// The sinks that receive the records.
     pub sinks: SinkSet,
     builder: BatchBuilder,
     used: usize,
-    /// Records and bytes that are in segments.
+    /// Number of records and bytes that are in segments.
     closed: (usize, usize),
-    /// Bytes of the last segment.
+    /// Number of bytes in the last segment.
     last_bytes: u64,
-    /// Newest time of the records since then.
+    /// Newest time of the records after the last segment.
     newest: i64,
     columns: Vec<Vec<Cell>>,
 }
 
 impl Fill {
-    /// Takes a block for at least `bytes`, if there is memory.
+    /// Takes a block for at least `bytes`; returns `None` if there is no memory.
     pub fn new(cx: &SourceCx<'_>, bytes: usize, sinks: SinkSet, layout: &Layout) -> Option<Fill> {
         let (block, permit) = cx.block(bytes)?;
         let columns = layout.fields.iter().map(|_| Vec::new()).collect();
@@ -159,7 +159,7 @@ impl Fill {
         })
     }
 
-    /// Returns the bytes that a record needs.
+    /// Returns the number of bytes that a record needs.
     pub fn need(text: &[u8], extras: &Extras) -> usize {
         text.len() + extras.len()
     }
@@ -169,7 +169,7 @@ impl Fill {
         self.builder.rows()
     }
 
-    /// Returns whether it takes another record of `bytes`.
+    /// Returns whether another record of `bytes` fits.
     #[inline]
     pub fn fits(&self, bytes: usize) -> bool {
         self.used + bytes <= self.block.capacity() && !self.builder.is_full()
@@ -199,7 +199,7 @@ impl Fill {
         }
     }
 
-    /// Closes a segment over the records since the last one.
+    /// Closes a segment over the records since the last segment.
     pub fn segment(&mut self, partition: &Partition, range: Range<u64>, ack: Ack) {
         partition.origin.state.record_times(range, &[self.newest]);
         self.newest = TIME_UNKNOWN;
@@ -208,12 +208,12 @@ impl Fill {
         self.closed = (self.rows(), self.used);
     }
 
-    /// Returns whether records are in no segment yet.
+    /// Returns whether some records are in no segment yet.
     pub fn has_open_rows(&self) -> bool {
         self.rows() > self.closed.0
     }
 
-    /// Returns the bytes of the last segment.
+    /// Returns the number of bytes in the last segment.
     pub fn last_bytes(&self) -> u64 {
         self.last_bytes
     }

@@ -1,7 +1,8 @@
-//! The thread that is a member of the consumer group: rebalances, offsets, lag, and records.
+//! The thread that is the member of the consumer group. It handles rebalances, offsets, lag and
+//! records.
 //!
-//! It never waits for the sinks. While its inbox is full it takes no records, and continues to
-//! serve the group.
+//! The thread never waits for the sinks. While its inbox is full, it takes no records, but
+//! continues to serve the group.
 
 mod assign;
 mod offsets;
@@ -25,48 +26,49 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a thread waits for records, and so how late it notices other events.
+/// Maximum time that the thread waits for records, and so the delay until it notices other events.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Maximum number of records of a chunk.
 const CHUNK_RECORDS: usize = 1024;
 
-/// How long a request to the brokers may take before it is repeated.
+/// Maximum time of a request to the brokers before it is repeated.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often the lag is noted.
+/// Interval at which the lag is updated.
 const LAG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the group may take to assign partitions before the log says so.
+/// Time that the group may take to assign partitions before this is logged.
 const SILENT_WAIT: Duration = Duration::from_secs(5);
 
-/// How long the last commit may take at a stop.
+/// Maximum time of the last commit at a stop.
 const LAST_COMMIT: Duration = Duration::from_secs(3);
 
-/// A partition with what only the thread knows.
+/// A partition, with state that only this thread needs.
 struct Owned {
     partition: Arc<Partition>,
-    /// Offset behind the last record taken.
+    /// Offset after the last record that was taken.
     position: u64,
 }
 
 /// The member of the group.
 struct Member {
     shared: Arc<Shared>,
-    /// Under which rebalances are recorded.
+    /// Subject under which rebalances are recorded.
     subject: Subject,
     consumer: Consumer,
     owned: HashMap<TopicPartition, Owned>,
-    /// Rebalances that are not answered yet, since they came.
+    /// Rebalances that are not answered yet, with timers since their arrival.
     pending: VecDeque<(Event, Timer)>,
     revoking: Option<Revoking>,
     offsets: Offsets,
     cluster: Option<String>,
     topic_ids: HashMap<Arc<str>, Option<[u8; 16]>>,
-    /// Topics that were created again: what the group has of them is of those before.
+    /// Topics that were created again. The group's offsets belong to the previous topics.
     recreated: HashSet<Arc<str>>,
     topics_at: Instant,
-    /// When to say that the group assigns no partitions; `None` once it did, or it was said.
+    /// Time to log that the group assigns no partitions; `None` after it assigned some, or after it
+    /// was logged.
     waits_at: Option<Instant>,
     backoff: Backoff,
     retry_at: Instant,
@@ -150,7 +152,8 @@ impl Member {
                     self.wait_for_answer(event);
                 }
                 Event::Committed(answer) => self.committed(answer),
-                // Other members are waited for, and a stop of all brokers follows their errors.
+                // Other members may still be connecting, and an error about all brokers follows the
+                // errors of the brokers.
                 Event::Error(error) if error.code == ErrorCode::AllBrokersDown => {}
                 Event::Error(error) => self.shared.report(&error),
             }
@@ -192,7 +195,7 @@ impl Member {
         }
     }
 
-    /// Says once that the group takes long to assign partitions.
+    /// Logs once that the group takes long to assign partitions.
     fn say_waiting(&mut self, now: Instant) {
         if self.waits_at.is_some_and(|at| now >= at) {
             self.waits_at = None;
@@ -205,7 +208,7 @@ impl Member {
         }
     }
 
-    /// Passes records on to the source.
+    /// Passes records to the source.
     fn pass_on(&mut self, fetched: Fetched) {
         let (mut parts, mut bytes, mut first) = (VecDeque::new(), 0, 0);
         let key = |index: usize| {
@@ -231,12 +234,13 @@ impl Member {
         }
     }
 
-    /// Returns whether an error is over, now that partitions are assigned, and these records have
-    /// come: one of a topic may be about another than theirs.
+    /// Returns whether an error has ended, given that partitions are assigned and these records
+    /// have arrived. An error about a topic ends only with records of that topic.
     fn is_over(&self, error: &Reported, records: &[Part]) -> bool {
         let is_owned = |topic: &String| self.owned.keys().any(|at| *at.topic == **topic);
         match &error.topic {
-            // What another member reads now is its error.
+            // The error of a partition that another member reads now is no longer an error of this
+            // agent.
             Some(topic) if !is_owned(topic) => true,
             Some(topic) => records.iter().any(|part| *part.partition().at.topic == **topic),
             None if error_type::concerns_topic(error.code) => {
@@ -258,7 +262,7 @@ impl Member {
         self.owned.get_mut(&at)
     }
 
-    /// Handles what a partition reports instead of a record.
+    /// Handles an error that a partition reports instead of a record.
     fn error(&mut self, fetched: &Fetched, index: usize) -> Option<Part> {
         let record = fetched.get(index);
         let code = record.error()?;
@@ -282,7 +286,7 @@ impl Member {
     }
 
     /// Continues in a partition whose position the client has lost: at the same record, or at the
-    /// first one if that was deleted.
+    /// first record if that one was deleted.
     fn reposition(&mut self, at: &TopicPartition) -> Option<Part> {
         let find = |place| {
             let found = self.consumer.find(std::slice::from_ref(at), place, REQUEST_TIMEOUT);
@@ -321,10 +325,10 @@ impl Member {
         self.consumer.assign(&positions.collect::<Vec<_>>())
     }
 
-    /// Notes how far each partition extends.
+    /// Updates the end of each partition.
     fn note_lag(&self) {
         for (at, owned) in &self.owned {
-            // One that was restarted may have lost its forwarding.
+            // A partition that was restarted may have lost its forwarding.
             self.consumer.forward(at);
             let Some(end) = self.consumer.known_end(at) else { continue };
             let Partition { origin, .. } = &*owned.partition;
@@ -333,11 +337,12 @@ impl Member {
         }
     }
 
-    /// Commits what is settled, and leaves the group.
+    /// Commits the settled offsets, and leaves the group.
     fn end(mut self) {
         let deadline = Instant::now() + LAST_COMMIT;
         while Instant::now() < deadline {
-            // Does nothing while an earlier commit is on its way, or if there is nothing to commit.
+            // This does nothing while an earlier commit is in flight, or if there is nothing to
+            // commit.
             self.commit_settled();
             if !self.offsets.is_waiting() {
                 break;

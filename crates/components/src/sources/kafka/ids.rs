@@ -1,21 +1,22 @@
-//! Ids that came with a record.
+//! Ids in the header or the text of a record.
 
-/// Longest id that is taken over, in bytes.
+/// Maximum length of an id that is used, in bytes.
 const ID_BYTES_MAX: usize = 128;
 
-/// How far from its end an event's metadata is looked for, in bytes.
+/// Maximum distance of an event's metadata from its end, in bytes.
 const METADATA_BYTES_MAX: usize = 1024;
 
-/// Returns the id of a header: printable ASCII without quotes and backslashes, so that it is one
-/// text in every format.
+/// Returns the id in a header. It must be printable ASCII without quotes and backslashes, so that
+/// it is the same text in every format.
 pub fn of_header(value: &[u8]) -> Option<&[u8]> {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
     let is_id = !value.is_empty() && value.len() <= ID_BYTES_MAX && value.iter().all(is_plain);
     is_id.then_some(value)
 }
 
-/// Returns the id in the metadata of a JSON event that Millstream encoded: the member `id` of the
-/// last member `meta` of the object. Its form is checked, since the text may be anything.
+/// Returns the id in the metadata of a JSON event that Millstream encoded: the member `id` in the
+/// last member `meta` of the object. The form of the id is checked, because the text may be
+/// anything.
 pub fn of_metadata(event: &[u8]) -> Option<&[u8]> {
     const META: &[u8] = b"\"meta\":{";
     let event = event.trim_ascii_end();
@@ -24,12 +25,13 @@ pub fn of_metadata(event: &[u8]) -> Option<&[u8]> {
     }
     let tail = &event[event.len().saturating_sub(METADATA_BYTES_MAX)..];
     let at = memchr::memmem::rfind(tail, META)?;
-    // A quote within a text is escaped, so this one begins a key.
+    // A quote within a text is escaped, so this quote begins a key.
     let members = &tail[at + META.len()..tail.len() - 1];
     member(members.strip_suffix(b"}")?, b"id").filter(|id| is_own(id))
 }
 
-/// Returns a text of flat members, such as `"a":"b","c":1`; `None` if they are not flat.
+/// Returns the text member `key` of flat members such as `"a":"b","c":1`; `None` if they are not
+/// flat.
 fn member<'a>(members: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let (mut rest, mut found) = (members, None);
     while !rest.is_empty() {
@@ -55,7 +57,7 @@ fn member<'a>(members: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     found
 }
 
-/// Splits a JSON string off, without its quotes.
+/// Splits a JSON string off the front. The string is returned without its quotes.
 fn text(json: &[u8]) -> Option<(&[u8], &[u8])> {
     let json = json.strip_prefix(b"\"")?;
     let mut at = 0;
@@ -68,7 +70,8 @@ fn text(json: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// Returns whether it is an id that Millstream gave: `FILE_ID-OFFSET`, perhaps with ordinals.
+/// Returns whether this is an id that Millstream assigned: `FILE_ID-OFFSET`, possibly with
+/// ordinals.
 fn is_own(id: &[u8]) -> bool {
     let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
     let mut parts = id.split(|byte| *byte == b'-');

@@ -1,4 +1,4 @@
-//! What the threads pass to the source, bounded in bytes.
+//! The queue from the threads to the source, with a limit in bytes.
 
 use super::partition::Partition;
 use millstream_kafka::Fetched;
@@ -8,17 +8,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes that wait for the source before its thread takes no more records. A few blocks, so that
-/// workers need not wait for the thread.
+/// Number of bytes that wait for the source before its thread takes no more records. A few blocks,
+/// so that workers need not wait for the thread.
 const WAITING_BYTES_MAX: u64 = 1 << 20;
 
 /// Records that were fetched together.
 pub struct Chunk {
-    /// The records.
+    /// Records of the chunk.
     pub fetched: Fetched,
-    /// What they are, in order.
+    /// Parts of the chunk, in order.
     pub parts: VecDeque<Part>,
-    /// Bytes of their values and keys.
+    /// Number of bytes of the values and keys.
     pub bytes: u64,
 }
 
@@ -33,7 +33,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Returns its partition.
+    /// Returns the partition of the part.
     pub fn partition(&self) -> &Arc<Partition> {
         match self {
             Part::Records(partition, _) | Part::End(partition, _) | Part::Lost(partition, _) => {
@@ -51,7 +51,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Waits up to `timeout` for room; returns whether there is any.
+    /// Waits up to `timeout` for space. Returns whether there is space.
     pub fn wait_for_room(&self, timeout: Duration) -> bool {
         let mut state = self.state.lock();
         if state.1 >= WAITING_BYTES_MAX {
@@ -76,14 +76,14 @@ impl Inbox {
         Some(chunk)
     }
 
-    /// Returns whether nothing waits.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.state.lock().0.is_empty()
     }
 
-    /// Drops everything.
+    /// Drops all chunks.
     pub fn clear(&self) {
-        // Dropped without the lock: it frees memory of the library.
+        // Drop the chunks without the lock, because this frees memory of the library.
         let chunks = std::mem::take(&mut *self.state.lock());
         drop(chunks);
         self.has_room.notify_one();

@@ -1,8 +1,8 @@
-//! Source `kafka`: records of topics, as a member of a consumer group.
+//! Source `kafka`: reads records of topics as a member of a consumer group.
 //!
 //! A thread is the member: it answers rebalances, commits offsets and fetches records. A poll
-//! copies what was fetched into blocks. An offset is committed to Kafka once every sink has settled
-//! what is before it, and the store has committed that.
+//! copies fetched records into blocks. An offset is committed to Kafka after every sink has settled
+//! all records before it and the store has committed these checkpoints.
 
 mod config;
 mod fill;
@@ -35,17 +35,17 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Time until the source is polled again unless it is woken.
+/// Pause between two polls of the source unless it is woken.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long the end of the input waits for partitions that the group may still assign.
+/// Time that the end of the input waits for partitions that the group may still assign.
 const ASSIGNMENT_WAIT: Duration = Duration::from_secs(10);
 
-/// How long a stop waits for the last commit.
+/// Time that a stop waits for the last commit.
 const STOP_WAIT: Duration = Duration::from_secs(6);
 
-/// Bytes that a full fetch queue may exceed its limit by, as a factor: a response on its way, and
-/// what librdkafka needs per record.
+/// Factor by which a full fetch queue may exceed its limit, because of a response in flight and the
+/// memory of librdkafka per record.
 const QUEUE_FACTOR: u64 = 2;
 
 impl Component for KafkaConfig {
@@ -81,11 +81,11 @@ impl SourceComponent for KafkaConfig {
     }
 }
 
-/// The source.
+/// The state of the source.
 struct KafkaSource {
     shared: Arc<Shared>,
     layout: Layout,
-    /// What is used up from front to back.
+    /// The current chunk, which is used up from the front.
     chunk: Option<Chunk>,
     extras: Extras,
     again: Again,
@@ -125,7 +125,7 @@ impl KafkaSource {
             && partitions.iter().all(|partition| partition.state.lock().was_at_end)
     }
 
-    /// Ends the threads; the member commits what is settled.
+    /// Ends the threads. The member commits the settled offsets.
     fn stop(&mut self) {
         self.shared.is_stopping.store(true, Ordering::Release);
         self.chunk = None;
@@ -201,7 +201,7 @@ impl Source for KafkaSource {
 }
 
 impl Drop for KafkaSource {
-    /// The threads end on their own: leaving the group may take a while.
+    /// Does not wait for the threads, because leaving the group may take some time.
     fn drop(&mut self) {
         self.stop();
     }

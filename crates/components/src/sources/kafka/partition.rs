@@ -1,4 +1,4 @@
-//! A partition that is assigned to the source, and where its sinks start.
+//! A partition that is assigned to the source, and the positions where its sinks start.
 
 use millstream_kafka::TopicPartition;
 use millstream_model::{Origin, OriginId, SinkIndex, SinkSet};
@@ -8,62 +8,63 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// A partition, from its assignment until it is revoked.
 pub struct Partition {
-    /// Topic and number.
+    /// Topic and partition number.
     pub at: TopicPartition,
-    /// Its origin.
+    /// Origin of the partition.
     pub origin: Arc<Origin>,
-    /// How far it is read.
+    /// Progress of reading.
     pub state: Mutex<State>,
 }
 
-/// How far a partition is read.
+/// The progress of reading a partition.
 pub struct State {
     /// Offset of the next record to issue.
     pub next: u64,
-    /// The first record that each sink gets.
+    /// The first record for each sink.
     pub starts: Vec<(SinkIndex, u64)>,
     /// Whether records are issued.
     pub phase: Phase,
-    /// Whether it was read to its end once.
+    /// Whether the partition was once read to its end.
     pub was_at_end: bool,
 }
 
-/// What may be done with a partition.
+/// The phase of a partition, which determines what may be done with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It is read.
+    /// The partition is read.
     Open,
-    /// It is about to be revoked: only what was issued before is settled.
+    /// The partition will be revoked. Only records that were already issued are settled.
     Draining,
-    /// It belongs to another member.
+    /// The partition belongs to another member.
     Closed,
 }
 
 impl State {
-    /// Returns the sinks that get the next record, and the offset from which on they are others.
+    /// Returns the sinks that receive the next record, and the offset from which on other sinks
+    /// receive records.
     pub fn turn(&self) -> (SinkSet, Option<u64>) {
         let now = self.starts.iter().filter(|(_, start)| *start <= self.next);
         let later = self.starts.iter().map(|(_, start)| *start).filter(|start| *start > self.next);
         (now.map(|(sink, _)| *sink).collect(), later.min())
     }
 
-    /// Keeps the sinks in `kept` and adds those in `new`, each with its first record.
+    /// Keeps the sinks in `kept`, and adds the sinks in `new`, each with its first record.
     pub fn set_sinks(&mut self, kept: SinkSet, new: impl IntoIterator<Item = (SinkIndex, u64)>) {
         self.starts.retain(|(sink, _)| kept.contains(*sink));
         self.starts.extend(new);
     }
 }
 
-/// What the agent remembers of a partition.
+/// The state of a partition that the agent remembers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Where reading began.
+    /// Offset where reading began.
     pub start: u64,
-    /// The offset last committed to Kafka.
+    /// Offset that was last committed to Kafka.
     pub committed: Option<u64>,
 }
 
-/// Length of a descriptor.
+/// Length of a descriptor in bytes.
 const DESCRIPTOR_BYTES: usize = 17;
 
 impl Memory {
@@ -84,36 +85,36 @@ impl Memory {
     }
 }
 
-/// What is known of a partition when it is assigned.
+/// The known offsets of a partition when it is assigned.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// The offset that the group committed.
+    /// Offset that the group committed.
     pub group: Option<u64>,
-    /// What the agent remembers, with the checkpoints of its sinks.
+    /// State that the agent remembers, with the checkpoints of the sinks.
     pub own: Option<(Memory, Vec<(String, u64)>)>,
-    /// Where `read_from` points to.
+    /// Offset according to `read_from`.
     pub read_from: u64,
-    /// The first record.
+    /// Offset of the first record.
     pub first: u64,
-    /// Behind the last record.
+    /// Offset after the last record.
     pub end: u64,
 }
 
-/// Where a partition starts.
+/// The positions where a partition starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Starts {
-    /// The first record to read.
+    /// Offset of the first record to read.
     pub base: u64,
-    /// The first record that each sink gets.
+    /// Offset of the first record for each sink.
     pub sinks: Vec<(SinkIndex, u64)>,
-    /// Records that were deleted before they were read.
+    /// Number of records that were deleted before they were read.
     pub lost: u64,
-    /// Whether the checkpoints of the sinks are void: an operator moved the group back.
+    /// Whether the checkpoints of the sinks are void because an operator moved the group back.
     pub was_reset: bool,
 }
 
 impl Known {
-    /// Adds what the sinks settled since the store was last written.
+    /// Adds the offsets that the sinks have settled since the store was last written.
     pub fn add(&mut self, settled: Option<&Vec<(String, u64)>>) {
         let Some((_, checkpoints)) = &mut self.own else { return };
         for (sink, offset) in settled.into_iter().flatten() {
@@ -124,7 +125,7 @@ impl Known {
         }
     }
 
-    /// Returns where to start. A sink that is ahead of the group continues at its own checkpoint.
+    /// Returns the start positions. A sink that is ahead of the group continues at its checkpoint.
     pub fn starts(&self, sinks: &[(SinkIndex, String)]) -> Starts {
         let memory = self.own.as_ref().map(|(memory, _)| *memory);
         let resumed = memory.map(|memory| memory.committed.unwrap_or(memory.start));
@@ -132,7 +133,8 @@ impl Known {
         let wanted = resumed.unwrap_or(self.read_from);
         let was_reset = self.group < memory.and_then(|memory| memory.committed);
         let was_reset = self.group.is_some() && was_reset;
-        // Behind the end: the records were truncated, and others got their offsets.
+        // The offset is beyond the end: the records were truncated, and other records got their
+        // offsets.
         let base = if wanted > self.end { self.first } else { wanted.max(self.first) };
         let is_known = !was_reset && wanted <= self.end;
         let checkpoints = self.own.as_ref().filter(|_| is_known).map(|(_, of)| &of[..]);
@@ -147,7 +149,7 @@ impl Known {
     }
 }
 
-/// Returns the id of a partition's origin, the same on every agent.
+/// Returns the id of a partition's origin, which is the same on every agent.
 pub fn origin_id(cluster: &str, topic_id: Option<[u8; 16]>, at: &TopicPartition) -> OriginId {
     let mut hash = Xxh3::new();
     hash.update(&(cluster.len() as u32).to_be_bytes());
@@ -195,12 +197,12 @@ mod tests {
     #[test]
     fn a_sink_that_is_ahead_continues_at_its_checkpoint() {
         assert_eq!(starts(&known(Some(100), Some(100), &[("a", 100), ("b", 300)])), (100, 300));
-        // Another member went on meanwhile.
+        // Another member continued meanwhile.
         assert_eq!(starts(&known(Some(200), Some(100), &[("a", 100), ("b", 300)])), (200, 300));
         assert_eq!(starts(&known(Some(400), Some(100), &[("a", 100), ("b", 300)])), (400, 400));
-        // A sink that is new starts with the group.
+        // A new sink starts at the offset of the group.
         assert_eq!(starts(&known(Some(100), Some(100), &[("b", 300)])), (100, 300));
-        // All are ahead: nothing before is read.
+        // All sinks are ahead, so no record before is read.
         assert_eq!(starts(&known(Some(100), Some(100), &[("a", 200), ("b", 300)])), (200, 300));
     }
 

@@ -1,4 +1,4 @@
-//! Polls: from fetched records to batches.
+//! Polls: the conversion of fetched records to batches.
 
 use super::fill::Fill;
 use super::inbox::{Chunk, Part};
@@ -12,10 +12,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// From this attempt on, a range that is read again is halved.
+/// Number of the attempt from which on a range that is read again is halved.
 const HALVED_FROM: u8 = 3;
 
-/// What is read again.
+/// The ranges to read again.
 #[derive(Default)]
 pub struct Again {
     waiting: VecDeque<Reread>,
@@ -32,40 +32,40 @@ struct Active {
 }
 
 impl Again {
-    /// Returns whether nothing is to be read again.
+    /// Returns whether no range must be read again.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.active.is_none()
     }
 
-    /// Drops what is for other sinks.
+    /// Drops the ranges for other sinks.
     pub fn keep_sinks(&mut self, kept: SinkSet) {
         self.waiting.retain(|again| kept.contains(again.sink));
     }
 }
 
-/// How far a run of records was copied.
+/// The progress of copying a run of records.
 struct Copied {
-    /// Number of the next record of the chunk.
+    /// Number of the next record in the chunk.
     at: usize,
     /// Offset of the next record.
     next: u64,
-    /// Records without a value.
+    /// Number of records without a value.
     tombstones: u64,
     /// Whether the batch must be sent first.
     is_full: bool,
 }
 
-/// Which records of a run are copied.
+/// The records of a run to copy.
 struct Window {
     records: Range<usize>,
-    /// The offsets.
+    /// Offsets of the records.
     offsets: Range<u64>,
     rows_max: usize,
 }
 
 // Reading the partitions.
 impl KafkaSource {
-    /// Fills a block with what was fetched.
+    /// Fills a block with fetched records.
     pub(super) fn read(&mut self, cx: &SourceCx<'_>) -> Polled {
         let mut fill: Option<Fill> = None;
         let is_ready = cx.sinks.is_subset(cx.ready);
@@ -99,7 +99,7 @@ impl KafkaSource {
         }
     }
 
-    /// Handles a part of a chunk. Returns what is left of it once the batch must be sent.
+    /// Handles a part of a chunk. Returns the rest of the part if the batch must be sent first.
     fn part(
         &mut self,
         chunk: &Chunk,
@@ -125,7 +125,7 @@ impl KafkaSource {
         }
     }
 
-    /// Copies records; returns the number of the next one if not all fit.
+    /// Copies records. Returns the number of the next record if not all fit.
     fn records(
         &mut self,
         chunk: &Chunk,
@@ -136,7 +136,7 @@ impl KafkaSource {
     ) -> Option<usize> {
         let mut state = partition.state.lock();
         while !records.is_empty() {
-            // Behind the end, a run that ends there reads nothing.
+            // A run that ends at the end of the input reads no records after the end.
             if state.phase != Phase::Open || (cx.until_eof && state.was_at_end) {
                 return None;
             }
@@ -160,7 +160,7 @@ impl KafkaSource {
         None
     }
 
-    /// Copies the records within a window. It ends at the end of the window's offsets, too.
+    /// Copies the records within a window. The copy also ends at the end of the window's offsets.
     fn copy(
         &mut self,
         chunk: &Chunk,
@@ -198,8 +198,8 @@ impl KafkaSource {
         copied
     }
 
-    /// Adds a record to the block of these sinks, taking one if there is none; returns whether it
-    /// fits.
+    /// Adds a record to the block of these sinks, and takes a block if there is none. Returns
+    /// whether the record fits.
     #[inline]
     fn push(
         &mut self,
@@ -224,7 +224,7 @@ impl KafkaSource {
 
 // Reading again.
 impl KafkaSource {
-    /// Takes the ranges to read again, and asks for the next one.
+    /// Takes the ranges to read again, and requests the next one.
     pub(super) fn take_rereads(&mut self, cx: &SourceCx<'_>) {
         self.again.waiting.extend(cx.ledger.take_rereads());
         let is_dead = |active: &Active| !is_live(active.partition.state.lock().phase);
@@ -232,7 +232,8 @@ impl KafkaSource {
             self.again.active = None;
             self.shared.rereads.clear();
         }
-        // The lowest first: a merge transform returns all behind one that it misses.
+        // Read the lowest range first, because a merge transform returns all ranges after one that
+        // it misses.
         self.again.waiting.make_contiguous().sort_by_key(|again| again.range.start);
         while self.again.active.is_none()
             && let Some(again) = self.again.waiting.pop_front()
@@ -247,7 +248,7 @@ impl KafkaSource {
         }
     }
 
-    /// Fills a block with records that are read again. `None` if there are none yet.
+    /// Fills a block with records that are read again; returns `None` if there are none yet.
     pub(super) fn read_again(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
         let mut active = self.again.active.take()?;
         let sinks = SinkSet::one(active.again.sink);
@@ -268,7 +269,7 @@ impl KafkaSource {
         }
     }
 
-    /// Fills a block; returns whether it cannot take the next record.
+    /// Fills a block. Returns whether the block cannot take the next record.
     fn fill_again(
         &mut self,
         active: &mut Active,
@@ -281,7 +282,7 @@ impl KafkaSource {
             let next = active.chunk.take().filter(|chunk| !chunk.parts.is_empty());
             let Some(mut chunk) = next.or_else(|| self.shared.rereads.pop()) else { return false };
             while let Some(part) = chunk.parts.pop_front() {
-                // What is left of a range that was given up.
+                // This is the rest of a range that was given up.
                 if !Arc::ptr_eq(part.partition(), &active.partition) {
                     continue;
                 }
@@ -333,8 +334,8 @@ impl KafkaSource {
     }
 }
 
-/// Issues a range: as a segment with the records copied since the last one, or settled at once if
-/// there are none.
+/// Issues a range: as a segment with the records that were copied since the last segment, or
+/// settled at once if there are none.
 fn issue(
     partition: &Partition,
     range: Range<u64>,
@@ -351,7 +352,7 @@ fn issue(
     }
 }
 
-/// Settles the offsets before `end`, which hold no record; returns their number.
+/// Settles the offsets before `end` that have no record, and returns their number.
 fn settle_until(partition: &Partition, end: u64, cx: &SourceCx<'_>) -> u64 {
     let mut state = partition.state.lock();
     let begin = state.next;

@@ -1,4 +1,4 @@
-//! The thread that reads abandoned ranges again, by a consumer outside of the group.
+//! The thread that reads abandoned ranges again, with a consumer outside of the group.
 
 use super::inbox::{Chunk, Part};
 use super::partition::{Partition, Phase};
@@ -11,33 +11,33 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// How long the thread waits for records, and so how late it notices a stop.
+/// Maximum time that the thread waits for records, and so the delay until it notices a stop.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Maximum number of records of a chunk.
 const CHUNK_RECORDS: usize = 256;
 
-/// How long a request to the brokers may take before it is repeated.
+/// Maximum time of a request to the brokers before it is repeated.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the client stays connected without a range to read.
+/// Time that the client stays connected without a range to read.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// A range to read again.
 pub struct Request {
-    /// Its partition.
+    /// Partition of the range.
     pub partition: Arc<Partition>,
-    /// The offsets.
+    /// Offsets of the range.
     pub range: Range<u64>,
 }
 
-/// The side of the source.
+/// The side of the source, which requests ranges.
 #[derive(Default)]
 pub struct Rereader(Option<Sender<Request>>);
 
 impl Rereader {
-    /// Asks for a range, whose records come through [`Shared::rereads`]. Returns whether there is a
-    /// thread that reads it.
+    /// Requests a range, whose records arrive through [`Shared::rereads`]. Returns whether a thread
+    /// exists that reads the range.
     pub fn ask(&mut self, shared: &Arc<Shared>, request: Request) -> bool {
         let rejected = match &self.0 {
             Some(requests) => requests.send(request).err().map(|rejected| rejected.0),
@@ -58,7 +58,7 @@ impl Rereader {
     }
 }
 
-/// Reads ranges until none has come for a while.
+/// Reads ranges until no request has come for some time.
 fn run(shared: &Shared, requests: &Receiver<Request>) {
     let settings = super::settings::of_rereads(&shared.config);
     let token_file = token_file(shared.config.sasl.as_ref());
@@ -83,7 +83,7 @@ fn run(shared: &Shared, requests: &Receiver<Request>) {
     consumer.close();
 }
 
-/// One range that is being read.
+/// The range that is being read.
 struct Reading<'a> {
     shared: &'a Shared,
     consumer: &'a Consumer,
@@ -111,7 +111,7 @@ impl<'a> Reading<'a> {
             if self.shared.rereads.wait_for_room(PAUSE) {
                 let fetched = self.consumer.fetch(CHUNK_RECORDS, PAUSE);
                 if fetched.is_empty() {
-                    // The range before may have been of the same partition.
+                    // The previous range may have belonged to the same partition.
                     self.consumer.forward(&self.partition.at);
                 } else {
                     self.pass_on(fetched);
@@ -122,7 +122,7 @@ impl<'a> Reading<'a> {
         none.unwrap_or_else(|error| log::debug!("reading again: {}", error.message));
     }
 
-    /// Returns whether the range is still this agent's to read.
+    /// Returns whether this agent must still read the range.
     fn is_wanted(&self) -> bool {
         !self.shared.is_stopping() && self.partition.state.lock().phase != Phase::Closed
     }
@@ -168,9 +168,9 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The partition has nothing more before `end`.
+    /// Handles the end of a partition that has no more records before `end`.
     fn reach(&mut self, parts: &mut VecDeque<Part>, end: u64) {
-        // Fewer records than were read before: they were truncated by the broker.
+        // There are fewer records than were read before, so the broker has truncated them.
         let lost = self.end.saturating_sub(end);
         if lost > 0 {
             parts.push_back(Part::Lost(self.partition.clone(), self.end));
@@ -178,7 +178,7 @@ impl<'a> Reading<'a> {
         self.next = self.end;
     }
 
-    /// The next record was deleted: continues at the first one.
+    /// Continues at the first record, because the next record was deleted.
     fn skip_lost(&mut self, parts: &mut VecDeque<Part>) {
         let at = std::slice::from_ref(&self.partition.at);
         match self.consumer.find(at, Place::First, REQUEST_TIMEOUT) {

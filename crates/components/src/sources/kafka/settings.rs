@@ -6,14 +6,14 @@ use crate::util::kafka::{OptionValue, connection};
 use millstream_model::OptionError;
 use std::collections::BTreeMap;
 
-/// Bytes of records from which on their number would not bound the fetch queue: a record costs
-/// librdkafka about that much in addition.
+/// Assumed minimum size of a record in bytes. For smaller records, the number of records would not
+/// limit the fetch queue, because librdkafka needs about as much memory in addition per record.
 const RECORD_BYTES: u64 = 256;
 
-/// Bytes that the consumer for rereads fetches ahead.
+/// Number of bytes that the consumer for rereads fetches ahead.
 const REREAD_QUEUE_BYTES: u64 = 1 << 20;
 
-/// Settings derived from the source's own options.
+/// Settings that the source derives from its options.
 const OWN: &[(&str, &str)] = &[
     ("group.id", "group"),
     ("auto.offset.reset", "read_from"),
@@ -38,41 +38,41 @@ const REFUSED: &[&str] = &[
     "consume.callback.max.messages",
 ];
 
-/// Returns the settings of the group's member.
+/// Returns the settings of the member of the group.
 ///
-/// The end of a partition is reported only for a run that ends there: librdkafka (2.12) counts the
-/// report as a record, and would skip the next one after a rebalance.
+/// The end of a partition is reported only for a run that ends there. librdkafka (2.12) counts the
+/// report as a record, and would skip the next record after a rebalance.
 pub fn of(config: &KafkaConfig, until_eof: bool) -> Vec<(String, String)> {
     let mut settings = BTreeMap::new();
     put(&mut settings, config, config.fetch_queue.0);
     let mut set = |key: &str, value: &str| drop(settings.insert(key.to_owned(), value.to_owned()));
     set("enable.partition.eof", if until_eof { "true" } else { "false" });
     set("partition.assignment.strategy", "cooperative-sticky");
-    // A topic that is created later and matches a pattern is found that soon.
+    // A new topic that matches a pattern is found within this time.
     set("topic.metadata.refresh.interval.ms", "30000");
     for (key, value) in &config.options {
         set(key, &value.to_string());
     }
-    // A member whose heartbeats are further apart than its session lasts is lost at once.
+    // A member whose heartbeat interval exceeds its session timeout would be lost at once.
     let session = config.options.get("session.timeout.ms").map(|value| value.to_string().parse());
     if let (Some(Ok(session_ms)), false) =
         (session, config.options.contains_key("heartbeat.interval.ms"))
     {
         set("heartbeat.interval.ms", &heartbeat_ms(session_ms).to_string());
     }
-    // The new protocol assigns partitions on the broker.
+    // With the new protocol, the broker assigns partitions.
     if config.options.get("group.protocol").is_some_and(|value| value.to_string() == "consumer") {
         settings.remove("partition.assignment.strategy");
     }
     settings.into_iter().collect()
 }
 
-/// Returns the time between two heartbeats: a third of the session, but not more than by default.
+/// Returns the heartbeat interval: a third of the session timeout, but at most the default.
 fn heartbeat_ms(session_ms: u64) -> u64 {
     (session_ms / 3).clamp(1, 3000)
 }
 
-/// Returns the settings of the consumer for rereads, which is no member of the group.
+/// Returns the settings of the consumer for rereads, which is not a member of the group.
 pub fn of_rereads(config: &KafkaConfig) -> Vec<(String, String)> {
     let mut settings = BTreeMap::new();
     put(&mut settings, config, REREAD_QUEUE_BYTES);
@@ -91,7 +91,7 @@ fn put(settings: &mut BTreeMap<String, String>, config: &KafkaConfig, queue_byte
     set("group.id", config.group.clone());
     set("enable.auto.commit", "false".into());
     set("enable.auto.offset.store", "false".into());
-    // Where reading starts is decided here; a lost position is reported.
+    // The source decides where reading starts; a lost position is reported.
     set("auto.offset.reset", "error".into());
     set("enable.partition.eof", "true".into());
     set("queued.max.messages.kbytes", (queue_bytes >> 10).to_string());
@@ -100,7 +100,7 @@ fn put(settings: &mut BTreeMap<String, String>, config: &KafkaConfig, queue_byte
     let fetch_bytes = (queue_bytes / 2).max(1 << 20);
     set("fetch.max.bytes", fetch_bytes.to_string());
     set("fetch.message.max.bytes", fetch_bytes.min(1 << 20).to_string());
-    // The queue is full when the sinks are slow; fetching continues as soon as they are not.
+    // The queue is full while the sinks are slow. Fetching must continue as soon as they are not.
     set("fetch.queue.backoff.ms", "20".into());
     set("fetch.wait.max.ms", "100".into());
 }

@@ -1,4 +1,4 @@
-//! What the source and its threads share.
+//! State that the source and its threads share.
 
 use super::config::KafkaConfig;
 use super::inbox::Inbox;
@@ -11,32 +11,32 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the source and its threads share.
+/// State that the source and its threads share.
 pub struct Shared {
     /// The options.
     pub config: KafkaConfig,
-    /// What the engine gave.
+    /// Input from the engine.
     pub open: SourceOpen,
-    /// The sinks, with their ids, and the partitions assigned now.
+    /// The sinks with their ids, and the currently assigned partitions.
     pub assigned: Mutex<Assigned>,
     /// Records for the source.
     pub inbox: Inbox,
     /// Records that are read again.
     pub rereads: Inbox,
-    /// Whether the threads end.
+    /// Whether the threads must end.
     pub is_stopping: AtomicBool,
-    /// Whether no rebalance is under way, and there was one.
+    /// Whether a rebalance has happened and none is in progress.
     pub is_settled: AtomicBool,
-    /// What was reported last.
+    /// The error that was reported last.
     reported: Mutex<Option<Reported>>,
 }
 
-/// An error that was reported and is not over.
+/// An error that was reported and has not ended.
 #[derive(PartialEq)]
 pub struct Reported {
-    /// Its code.
+    /// Code of the error.
     pub code: ErrorCode,
-    /// The topic whose partition has it, if that is known.
+    /// Topic of the partition with the error, if it is known.
     pub topic: Option<String>,
     what: String,
 }
@@ -47,7 +47,7 @@ pub struct Assigned {
     pub sinks: Vec<(SinkIndex, String)>,
     /// The partitions.
     pub partitions: Vec<Arc<Partition>>,
-    /// What the sinks had settled of partitions that were taken away, which the store may not have
+    /// Offsets that the sinks had settled in revoked partitions, which the store may not have
     /// committed yet.
     pub settled: HashMap<OriginId, Vec<(String, u64)>>,
 }
@@ -69,22 +69,22 @@ impl Shared {
         })
     }
 
-    /// Returns whether the threads end.
+    /// Returns whether the threads must end.
     pub fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Acquire)
     }
 
-    /// Returns the partitions assigned now.
+    /// Returns the currently assigned partitions.
     pub fn partitions(&self) -> Vec<Arc<Partition>> {
         self.assigned.lock().partitions.clone()
     }
 
-    /// Returns a partition by its origin.
+    /// Returns the partition with this origin.
     pub fn partition(&self, origin: OriginId) -> Option<Arc<Partition>> {
         self.assigned.lock().partitions.iter().find(|p| p.origin.id == origin).cloned()
     }
 
-    /// Removes partitions that belong to another member; what is in flight settles nothing more.
+    /// Removes partitions that belong to another member. Data in flight settles no more offsets.
     pub fn remove(&self, gone: &[Arc<Partition>]) {
         let mut assigned = self.assigned.lock();
         for partition in gone {
@@ -101,12 +101,12 @@ impl Shared {
         assigned.partitions.retain(|partition| !is_gone(partition));
     }
 
-    /// Counts an error, logs it if it is another one than before, and shows it in the API.
+    /// Counts an error, logs it if it differs from the previous one, and shows it in the API.
     pub fn report(&self, error: &ClientError) {
         self.report_about(None, error);
     }
 
-    /// Does the same for an error of a partition of `topic`.
+    /// Reports an error of a partition of `topic` in the same way.
     pub fn report_about(&self, topic: Option<&str>, error: &ClientError) {
         let kind = error_type::of(error.code);
         self.open.counters.error(kind);
@@ -122,12 +122,12 @@ impl Shared {
         }
     }
 
-    /// Returns whether an error is reported that is not over.
+    /// Returns whether a reported error has not ended.
     pub fn is_failing(&self) -> bool {
         self.reported.lock().is_some()
     }
 
-    /// Says that reading works again, if what has happened ends the error that is reported.
+    /// Logs that reading works again, if the event ends the reported error.
     pub fn recovered(&self, is_over: impl FnOnce(&Reported) -> bool) {
         let mut reported = self.reported.lock();
         if reported.take_if(|error| is_over(error)).is_some() {

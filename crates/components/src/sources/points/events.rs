@@ -2,7 +2,7 @@
 //! `type`, `value`, `temporality` and `interval`.
 //!
 //! The text of an event is its name, its tags as JSON, and its value, separated by spaces. The
-//! fields are slices of the text.
+//! fields are slices of this text.
 
 use super::log_events::{LogColumns, LogEvent};
 use super::metric_emitter::MetricEmitter;
@@ -47,13 +47,13 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| Names {
     interval: "interval".into(),
 });
 
-/// Events of a series that did not fit into the block.
+/// The remaining events of a series that did not fit into the block.
 pub struct Rest {
     key: SeriesKey,
     outputs: Vec<Output>,
-    /// The distribution, as JSON.
+    /// Distribution as JSON.
     sketch: Option<Vec<u8>>,
-    /// Bytes of the event with the distribution.
+    /// Size of the event with the distribution, in bytes.
     bytes: usize,
 }
 
@@ -82,13 +82,13 @@ pub struct MetricRows {
     values: Vec<Cell>,
     temporalities: Vec<Cell>,
     intervals: Vec<Cell>,
-    /// The texts of the intervals.
+    /// Texts of the intervals.
     interval_text: Vec<u8>,
-    /// The cell of the current period.
+    /// Cell of the current period.
     interval: Cell,
-    /// Further fields of log events among the rows.
+    /// Columns of additional fields of the log events.
     log_columns: LogColumns,
-    /// The rows that are log events.
+    /// Rows that are log events.
     log_rows: Vec<usize>,
     period: Period,
     tags_text: TagsText,
@@ -130,8 +130,9 @@ impl MetricRows {
         self.period = period;
     }
 
-    /// Adds the events of a series. A distribution is added as the aggregates in `summaries`, or
-    /// whole without them. If the block is full, stores the remaining events in `rest` and breaks.
+    /// Adds the events of a series. A distribution is added as the aggregates in `summaries`, or as
+    /// a whole if there are none. If the block is full, stores the remaining events in `rest` and
+    /// breaks.
     pub fn reading(
         &mut self,
         reading: &Reading<'_>,
@@ -157,7 +158,7 @@ impl MetricRows {
         ControlFlow::Break(())
     }
 
-    /// Adds the distribution of a series, if there is one. The tags must be rendered.
+    /// Adds the distribution of a series, if there is one. The tags must already be rendered.
     fn distribution(&mut self, reading: &Reading<'_>, rest: &mut Option<Rest>) -> ControlFlow<()> {
         let Some(sketch) = reading.sketch() else { return ControlFlow::Continue(()) };
         let mut object = Vec::new();
@@ -171,7 +172,7 @@ impl MetricRows {
         ControlFlow::Break(())
     }
 
-    /// Adds the remaining events of a series, as far as they fit.
+    /// Adds the remaining events of a series as far as they fit.
     pub fn rest(&mut self, rest: &mut Option<Rest>) -> ControlFlow<()> {
         let Some(Rest { key, outputs, sketch, .. }) = rest else {
             return ControlFlow::Continue(());
@@ -193,7 +194,7 @@ impl MetricRows {
         ControlFlow::Continue(())
     }
 
-    /// Adds a number with these tags; returns whether it fits.
+    /// Adds a number with these tags. Returns whether it fits.
     pub fn number<'t>(
         &mut self,
         name: &str,
@@ -206,7 +207,7 @@ impl MetricRows {
         self.event(&one_line(name.as_bytes()), &Item::Number(output))
     }
 
-    /// Adds an event with the rendered tags; returns whether it fits. The name must be one line.
+    /// Adds an event with the rendered tags. Returns whether it fits. The name must be one line.
     fn event(&mut self, name: &[u8], item: &Item<'_>) -> bool {
         let text = &mut self.text;
         text.clear();
@@ -261,7 +262,7 @@ impl MetricRows {
         self.names.is_empty()
     }
 
-    /// Adds a log event, at this offset of its origin; returns whether it fits.
+    /// Adds a log event at this offset of its origin. Returns whether it fits.
     pub fn log_event(&mut self, mut log_event: LogEvent, offset: u64) -> bool {
         let row = self.names.len();
         let fits = self.used + log_event.bytes() <= self.block.capacity();
@@ -293,12 +294,12 @@ impl MetricRows {
         true
     }
 
-    /// Sets where the last event is in its origin.
+    /// Sets the offset of the last event in its origin.
     pub fn offset(&mut self, offset: u64) {
         self.rows.offset(offset);
     }
 
-    /// Sets the id of the last event; returns whether it fits.
+    /// Sets the id of the last event. Returns whether it fits.
     pub fn id(&mut self, id: &[u8]) -> bool {
         let (start, end) = (self.used, self.used + id.len());
         let fits = end <= self.block.capacity();
@@ -315,7 +316,7 @@ impl MetricRows {
         self.finish_with(|rows, block| metric_emitter.batch(rows, block, cx))
     }
 
-    /// Builds the batch, whose segments `batch` adds.
+    /// Builds the batch. `batch` adds its segments.
     pub fn finish_with(self, batch: impl FnOnce(BatchBuilder, Bytes) -> Batch) -> Batch {
         let rows = self.names.len();
         let column = |name: &Arc<str>, cells| Column::new(name.clone(), cells, Bytes::new());
@@ -331,7 +332,7 @@ impl MetricRows {
         columns.extend(self.log_columns.finish(rows));
         let mut batch = batch(self.rows, self.block.freeze(self.used));
         batch.fields = Columns::from(columns);
-        // The text of a metric contains nothing but the fields.
+        // The text of a metric contains only the fields.
         let mut shown = vec![false; rows];
         self.log_rows.iter().for_each(|row| shown[*row] = true);
         batch.shown = Some(Selection::from(shown));
@@ -341,7 +342,7 @@ impl MetricRows {
 
 /// Replaces control characters in a name, so that the text stays one line.
 fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
-    // Without an early exit the loop is vectorized.
+    // The loop has no early exit, so that it is vectorized.
     match name.iter().fold(false, |found, byte| found | byte.is_ascii_control()) {
         true => {
             name.iter().map(|byte| if byte.is_ascii_control() { b'_' } else { *byte }).collect()
@@ -383,13 +384,13 @@ fn push_numbers(numbers: impl Iterator<Item = f64>, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the value of a tag in which an empty value means that there is none.
+/// Returns the value of a tag; `None` if the value is empty.
 pub fn some_value(value: &[u8]) -> Option<&[u8]> {
     Some(value).filter(|value| !value.is_empty())
 }
 
-/// Renders tags as a JSON object. A key with several values has an array, one without a value
-/// `true`.
+/// Renders tags as a JSON object. A key with several values has an array, and a key without a value
+/// has `true`.
 #[derive(Default)]
 pub struct TagsText {
     /// The last rendered object.

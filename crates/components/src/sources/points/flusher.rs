@@ -1,10 +1,10 @@
 //! The flusher: at the end of every period it swaps the generations of all receivers, merges them,
 //! and emits metric events.
 //!
-//! It is polled like every source, and each poll is short: merging and emitting many series takes
-//! many polls. Points that arrive meanwhile belong to the next period. If a period ends before the
-//! previous one is emitted, nothing is swapped: the current period becomes longer, which is logged
-//! and counted.
+//! The flusher is polled like every source, and each poll is short: merging and emitting many
+//! series takes many polls. Points that arrive meanwhile belong to the next period. If a period
+//! ends before the previous one is emitted, no generation is swapped. The current period becomes
+//! longer, which is logged and counted.
 
 use super::events::{MetricRows, Rest};
 use super::log_events::LogEventRows;
@@ -37,14 +37,14 @@ const PAUSE_POLL: Duration = Duration::from_millis(1);
 /// Interval of notifications to receivers that evict series without traffic.
 const EVICT_POLL: Duration = Duration::from_millis(10);
 
-/// Series drained per poll; takes well below a millisecond.
+/// Number of series that are drained per poll, which takes well below a millisecond.
 const STEP_SERIES: usize = 16 * 1024;
 
-/// Series merged between two readings of the clock. Growing a table may take as long as merging
-/// many series.
+/// Number of series that are merged between two readings of the clock. Growing a table may take as
+/// long as merging many series.
 const MERGE_SERIES: usize = 1024;
 
-/// Time limit of merging in one poll, as the receiver may share the core.
+/// Time limit of merging in one poll, because the receiver may share the core.
 const MERGE_TIME: Duration = Duration::from_micros(500);
 
 /// Stage of a flush.
@@ -57,7 +57,7 @@ enum Stage {
     Swapping(EngineTime),
     /// The generation of the receiver with this index is being merged.
     Merging(usize, Box<Merging>),
-    /// Series are being emitted; the last one may have a remainder.
+    /// Series are being emitted. The last one may have a remainder.
     Draining(Drain, Option<Rest>),
 }
 
@@ -71,13 +71,13 @@ enum Ending {
     Done,
 }
 
-/// A flush as a recorded event.
+/// A flush, for recording as an event.
 #[derive(Default)]
 struct Flush {
     timer: Option<Timer>,
-    /// How long the end of the period was past when it was started.
+    /// Time since the end of the period when the flush was started.
     late: Duration,
-    /// Events so far.
+    /// Number of events so far.
     emitted: usize,
 }
 
@@ -114,11 +114,11 @@ pub struct Flusher {
     store: Store,
     periods: Option<Periods>,
     length: Duration,
-    /// Aggregates of distributions; `None` if distributions are emitted whole.
+    /// Aggregates of distributions; `None` if distributions are emitted as a whole.
     summaries: Option<Summaries>,
     stage: Stage,
     period: Period,
-    /// Whether the overrun of this period was logged.
+    /// Whether the overrun of this period was already logged.
     is_late: bool,
     ending: Ending,
     metric_emitter: MetricEmitter,
@@ -130,7 +130,7 @@ pub struct Flusher {
 
 impl Flusher {
     /// Creates a source that flushes the receivers in periods of `length`, a whole number of
-    /// seconds. Distributions are emitted as `summaries`, or whole without them.
+    /// seconds. Distributions are emitted as `summaries`, or as a whole if there are none.
     pub fn new(
         id: String,
         receiving: Receiving,
@@ -168,7 +168,7 @@ impl Flusher {
             self.ending = Ending::Requested;
         }
         let periods = self.periods.get_or_insert_with(|| {
-            // A source may be dropped before its first poll, so it receives nothing until then.
+            // A source may be dropped before its first poll, so it receives no data until then.
             self.receiving.resume();
             self.receiving.sockets().iter().for_each(|socket| report(&self.id, socket));
             Periods::new(self.length, cx.now)
@@ -189,7 +189,7 @@ impl Flusher {
         self.request_swaps(cx)
     }
 
-    /// Ends the period: requests a swap from every receiver.
+    /// Ends the period, and requests a swap from every receiver.
     fn request_swaps(&mut self, cx: &SourceCx<'_>) -> Polled {
         let periods = self.periods.get_or_insert_with(|| Periods::new(self.length, cx.now));
         self.period = periods.end(cx.now);
@@ -203,7 +203,7 @@ impl Flusher {
         Polled::Wait(SWAP_POLL)
     }
 
-    /// Returns the time until the next check within a period; notifies receivers that evict series.
+    /// Returns the time until the next check within a period. Notifies receivers that evict series.
     fn idle_wait(&self) -> Duration {
         let is_evicting = self.receivers.iter().any(|receiver| receiver.swap_slot.is_evicting());
         if !is_evicting {
@@ -213,7 +213,7 @@ impl Flusher {
         EVICT_POLL
     }
 
-    /// Takes swapped generations; starts merging once all receivers have swapped.
+    /// Takes swapped generations. Starts to merge after all receivers have swapped.
     fn collect_generations(&mut self, cx: &SourceCx<'_>, asked: EngineTime) -> Polled {
         for receiver in self.receivers.iter_mut().filter(|receiver| receiver.generation.is_none()) {
             receiver.generation = receiver.swap_slot.take_generation();
@@ -235,7 +235,7 @@ impl Flusher {
         Polled::Wait(Duration::ZERO)
     }
 
-    /// Starts merging the next generation, or draining once all are merged.
+    /// Starts to merge the next generation, or to drain after all are merged.
     fn next_stage(&mut self) -> Stage {
         let next = self
             .receivers
@@ -250,7 +250,7 @@ impl Flusher {
         }
     }
 
-    /// Logs and counts, once per period, that the previous one is not emitted yet.
+    /// Logs and counts, once per period, that the previous period is not emitted yet.
     fn check_overrun(&mut self, cx: &SourceCx<'_>) {
         let is_due = self.periods.as_ref().is_some_and(|periods| periods.left(cx.now).is_zero());
         // No period follows the last one.
@@ -267,7 +267,7 @@ impl Flusher {
         );
     }
 
-    /// Adds the increments of the receivers' counters to those of the component.
+    /// Adds the increments of the receivers' counters to the counters of the component.
     fn count_stats(&mut self, cx: &SourceCx<'_>) {
         if cx.now.since_start - self.stats_read < STATS_INTERVAL && self.ending == Ending::No {
             return;
@@ -303,12 +303,12 @@ impl Flusher {
         }
     }
 
-    /// Emits events and service checks, if any are queued and the sinks are ready.
+    /// Emits events and service checks, if some are queued and the sinks are ready.
     fn emit_log_events(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
         if !cx.sinks.is_subset(cx.ready) {
             return None;
         }
-        // While the sinks are not ready they stay in the slots, which are bounded.
+        // While the sinks are not ready, they stay in the slots, which are limited.
         for receiver in &self.receivers {
             if self.log_events.is_empty() {
                 self.log_events.add(receiver.swap_slot.take_log_events());
@@ -427,7 +427,7 @@ impl Source for Flusher {
         self.metric_emitter.count_lost(cx);
         self.count_stats(cx);
         self.check_overrun(cx);
-        // Alternates between log events and metrics, so that neither starves the other.
+        // Alternate between log events and metrics, so that neither starves the other.
         let emitted_before = std::mem::take(&mut self.emitted_log_events);
         if !emitted_before && let Some(batch) = self.emit_log_events(cx) {
             self.emitted_log_events = true;

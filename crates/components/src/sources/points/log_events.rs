@@ -21,12 +21,12 @@ const DOGSTATSD_FIELDS: [&str; 10] = [
     "tags",
 ];
 
-/// Maximum number of fields of the log events of a batch. Senders choose their names.
+/// Maximum number of fields in the log events of a batch, because senders choose the names.
 const FIELDS_MAX: usize = 128;
 
 /// A log event.
 pub struct LogEvent {
-    /// Its time in nanoseconds since 1970.
+    /// Time of the event, in nanoseconds since 1970.
     pub unix_ns: i64,
     message: Vec<u8>,
     fields: Vec<LogField>,
@@ -45,7 +45,7 @@ impl LogEvent {
         LogEvent { unix_ns, message, fields: Vec::new() }
     }
 
-    /// Sets a text. An empty one omits the field.
+    /// Sets a text field. An empty text omits the field.
     pub fn set(self, name: &str, value: &[u8]) -> LogEvent {
         self.set_kind(name, CellKind::Text, value)
     }
@@ -55,7 +55,7 @@ impl LogEvent {
         self.set_kind("tags", CellKind::Object, object)
     }
 
-    /// Sets a number. The text must be one in JSON.
+    /// Sets a number. The text must be a JSON number.
     pub fn set_number(self, name: &str, (kind, text): (CellKind, &[u8])) -> LogEvent {
         self.set_kind(name, kind, text)
     }
@@ -67,41 +67,41 @@ impl LogEvent {
         self
     }
 
-    /// Takes a field out.
+    /// Removes a field, and returns it.
     pub fn take(&mut self, name: &str) -> Option<(CellKind, Vec<u8>)> {
         let index = self.fields.iter().position(|field| *field.name == *name)?;
         let field = self.fields.remove(index);
         Some((field.kind, field.value))
     }
 
-    /// Returns the text.
+    /// Returns the message.
     pub fn message(&self) -> &[u8] {
         &self.message
     }
 
-    /// Returns the size of its texts in bytes.
+    /// Returns the size of the texts in bytes.
     pub fn bytes(&self) -> usize {
         self.message.len() + self.fields.iter().map(|field| field.value.len()).sum::<usize>()
     }
 }
 
-/// The columns of log events, some of whose rows may be other events.
+/// The columns of log events. Some rows may be other events.
 #[derive(Default)]
 pub struct LogColumns(Vec<(Arc<str>, Vec<Cell>)>);
 
 impl LogColumns {
-    /// Creates columns that come in this order.
+    /// Creates columns in this order.
     pub fn in_order(names: &[&str]) -> LogColumns {
         LogColumns(names.iter().map(|name| (Arc::from(*name), Vec::new())).collect())
     }
 
-    /// Returns whether another log event has no more fields than a batch can have.
+    /// Returns whether the fields of another log event fit into the limit of a batch.
     pub fn fits(&self, log_event: &LogEvent) -> bool {
         let is_new = |field: &&LogField| !self.0.iter().any(|(name, _)| *name == field.name);
         self.0.len() + log_event.fields.iter().filter(is_new).count() <= FIELDS_MAX
     }
 
-    /// Adds the fields of a log event as row `row`; `put` copies a value and returns where it is.
+    /// Adds the fields of a log event as row `row`. `put` copies a value and returns its offset.
     pub fn push(&mut self, row: usize, log_event: &LogEvent, mut put: impl FnMut(&[u8]) -> usize) {
         for field in &log_event.fields {
             let known = self.0.iter().position(|(name, _)| *name == field.name);
@@ -115,7 +115,7 @@ impl LogColumns {
         }
     }
 
-    /// Returns the columns that have values, with so many rows.
+    /// Returns the columns with values, for this number of rows.
     pub fn finish(self, rows: usize) -> Vec<Column> {
         let present = self.0.into_iter().filter(|(_, cells)| !cells.is_empty());
         let column = |(name, mut cells): (Arc<str>, Vec<Cell>)| {
@@ -148,8 +148,8 @@ impl LogEventRows {
         self.waiting.front().map_or(0, LogEvent::bytes)
     }
 
-    /// Returns the bytes of a block for the queue: at most as many as a block usually has, unless the
-    /// next log event has more.
+    /// Returns the size of a block for the queue in bytes: at most the usual size of a block,
+    /// unless the next log event is larger.
     pub fn bytes(&self) -> usize {
         let all = self.waiting.iter().map(LogEvent::bytes).sum::<usize>();
         all.min(BLOCK_BYTES).max(self.next_bytes())

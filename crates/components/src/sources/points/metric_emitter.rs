@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Assigns batches consecutive offsets in the single origin of the source.
 pub struct MetricEmitter {
     origin: Arc<Origin>,
-    /// Bytes of text emitted so far.
+    /// Number of bytes of text emitted so far.
     offset: u64,
 }
 
@@ -26,7 +26,7 @@ impl MetricEmitter {
         Ok(MetricEmitter { origin, offset: 0 })
     }
 
-    /// Finishes a batch of these rows, whose text is `block`.
+    /// Finishes a batch of these rows. `block` is their text.
     pub fn batch(&mut self, mut rows: BatchBuilder, block: Bytes, cx: &SourceCx<'_>) -> Batch {
         let end = self.offset + block.len() as u64;
         let ack =
@@ -38,7 +38,7 @@ impl MetricEmitter {
         batch
     }
 
-    /// Counts and settles ranges that a sink abandoned, as they cannot be read again.
+    /// Counts and settles ranges that a sink abandoned, because they cannot be read again.
     pub fn count_lost(&self, cx: &SourceCx<'_>) {
         for lost in cx.ledger.take_rereads() {
             let (bytes, sink) = (lost.range.end - lost.range.start, SinkSet::one(lost.sink));

@@ -10,13 +10,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A number with its name and labels, whose keys are of type `N`.
+/// A number with its name and labels. Names and label keys have type `N`.
 pub struct Number<N> {
-    /// Its name.
+    /// Name of the number.
     pub name: N,
-    /// Its labels, in any order.
+    /// Labels in any order.
     pub labels: Arc<[(N, String)]>,
-    /// The number. Not emitted unless finite, as JSON cannot express it.
+    /// The number. It is not emitted unless it is finite, because JSON cannot represent other
+    /// values.
     pub value: f64,
     /// Whether it is a counter; otherwise it is a gauge.
     pub is_counter: bool,
@@ -25,11 +26,11 @@ pub struct Number<N> {
 /// Collects numbers in aligned periods, and emits them.
 pub struct Numbers<N> {
     waiting: VecDeque<Number<N>>,
-    /// The period of the waiting numbers.
+    /// Period of the waiting numbers.
     period: Period,
     metric_emitter: MetricEmitter,
     length: Duration,
-    /// The periods; they start at the first poll.
+    /// Periods, which start at the first poll.
     periods: Option<Periods>,
     has_ended: bool,
 }
@@ -54,12 +55,12 @@ impl<N: AsRef<str>> Numbers<N> {
         self.waiting.extend(numbers.filter(|number| number.value.is_finite()));
     }
 
-    /// Counts ranges that a sink abandoned. [`Numbers::poll`] does so, too.
+    /// Counts ranges that a sink abandoned. [`Numbers::poll`] also counts them.
     pub fn count_lost(&self, cx: &SourceCx<'_>) {
         self.metric_emitter.count_lost(cx);
     }
 
-    /// Returns the period that has ended, whose numbers the caller must collect. Until then, and
+    /// Returns the period that has ended; the caller must collect its numbers. Until the end, and
     /// while numbers are queued, returns the result of the poll as `Err`.
     pub fn poll(&mut self, cx: &SourceCx<'_>) -> Result<Period, Polled> {
         self.count_lost(cx);
@@ -100,7 +101,7 @@ impl<N: AsRef<str>> Numbers<N> {
             self.waiting.pop_front();
         }
         if rows.is_empty() {
-            // The number does not fit into an empty block. The agent's own labels always do.
+            // The number does not fit into an empty block. The agent's labels always fit.
             self.waiting.pop_front();
             cx.counters.dropped("too_long", 1);
             return Polled::Wait(Duration::ZERO);

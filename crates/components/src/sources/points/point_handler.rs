@@ -16,27 +16,28 @@ use millstream_series::{Idle, Point, Shard, TagStyle, Values};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Maximum number of series evicted per round of messages; each takes a few hundred nanoseconds.
+/// Maximum number of series that are evicted per round of messages. Each takes a few hundred
+/// nanoseconds.
 const EVICT_PER_ROUND: usize = 256;
 
-/// The same per notification without messages.
+/// Maximum number of series that are evicted per notification without messages.
 const EVICT_WHEN_IDLE: usize = 4096;
 
-/// Bytes that a series takes, at most, once it has been emitted, in addition to what it takes when it
-/// is created: in the store, and in the other generation. Measured with counts.
+/// Maximum memory that a series takes after it has been emitted, in addition to its memory after
+/// creation, in bytes: in the store, and in the other generation. Measured with counts.
 const EMITTED_SERIES_BYTES: u64 = 128;
 
 /// Protocol of the messages.
 #[derive(Clone, Copy, Debug)]
 pub enum Protocol {
-    /// DogStatsD's text.
+    /// The text protocol of DogStatsD.
     DogStatsd(dogstatsd::Options),
-    /// The metric server's msgpack.
+    /// The msgpack protocol of the metric server.
     MetricServer,
 }
 
 impl Protocol {
-    /// Returns the syntax of its tags.
+    /// Returns the tag syntax of the protocol.
     pub fn tag_style(self) -> TagStyle {
         match self {
             Protocol::DogStatsd(_) => TagStyle::DogStatsd,
@@ -54,14 +55,14 @@ pub struct PointHandler {
     round_counts: RoundCounts,
     tags_text: TagsText,
     idle: Option<Idle>,
-    /// What the series of this period and the last one will take once they are emitted.
+    /// Memory that the series of this period and the last one will take after they are emitted.
     expected: ExpectedMemory,
-    /// Series created in the last period.
+    /// Number of series created in the last period.
     created_before: usize,
 }
 
 impl PointHandler {
-    /// Creates a handler of messages in `protocol`; `source` is the id of the component.
+    /// Creates a handler of messages in `protocol`. `source` is the id of the component.
     pub fn new(
         protocol: Protocol,
         shard: Shard,
@@ -98,7 +99,7 @@ impl PointHandler {
         }
     }
 
-    /// Says what the series created lately will take.
+    /// Updates the memory that recently created series are expected to take.
     fn expect(&mut self) {
         let created = self.shard.created() + self.created_before;
         self.expected.set(created as u64 * EMITTED_SERIES_BYTES);
@@ -137,7 +138,7 @@ impl millstream_receiver::MessageHandler for PointHandler {
 
     fn notified(&mut self) {
         self.swap_and_evict(EVICT_WHEN_IDLE);
-        // Without traffic, too, periods end.
+        // Periods also end without traffic.
         self.expect();
     }
 }
@@ -245,8 +246,8 @@ impl Visitor<'_, '_> {
 const RESERVED: [&str; 8] =
     ["message", "timestamp", "name", "level", "tags", "host", "meta", "attributes"];
 
-/// Sets a field of a log event: a number if its key ends with a unit of numbers. One with the name of
-/// another part of the event becomes `fields.NAME`.
+/// Sets a field of a log event. It is a number if its key ends with a numeric unit. A field with
+/// the name of another part of the event becomes `fields.NAME`.
 fn set_field(log_event: LogEvent, key: &str, value: &str) -> LogEvent {
     if RESERVED.contains(&key) {
         return log_event.set(&format!("fields.{key}"), value.as_bytes());
@@ -263,14 +264,14 @@ fn set_field(log_event: LogEvent, key: &str, value: &str) -> LogEvent {
     }
 }
 
-/// Returns nanoseconds on a monotonic clock. They order last values of different receivers
+/// Returns nanoseconds of a monotonic clock. They order the last values of different receivers
 /// independently of the wall clock.
 fn order() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// Returns the client's timestamp, or else the arrival, in nanoseconds since 1970.
+/// Returns the timestamp of the client, otherwise the arrival time, in nanoseconds since 1970.
 fn time(timestamp: Option<i64>, arrived: u64) -> i64 {
     timestamp.map_or(arrived as i64, |seconds| seconds.saturating_mul(1_000_000_000))
 }

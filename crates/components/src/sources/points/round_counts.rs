@@ -5,20 +5,20 @@ use millstream_points::{Fault, Note};
 use millstream_profiler::Entered;
 use std::sync::Arc;
 
-/// Shortest time in nanoseconds between two log lines about rejected points with the same reason.
-/// Measured on the wall clock, whose steps in either direction allow the next line.
+/// Minimum time in nanoseconds between two log lines about rejected points with the same reason. It
+/// is measured on the wall clock, whose steps in either direction allow the next line.
 const LOG_INTERVAL_NS: u64 = 1_000_000_000;
 
-/// Maximum number of bytes logged of a rejected line.
+/// Maximum bytes of a rejected line that are logged.
 const LOGGED_BYTES_MAX: usize = 100;
 
 /// The counts of one round of receives.
 pub struct RoundCounts {
     source: String,
     counters: Arc<Counters>,
-    /// Points, events and service checks.
+    /// Number of points, events and service checks.
     pub points: u64,
-    /// Events and service checks dropped because too many wait.
+    /// Number of events and service checks that were dropped because too many wait.
     pub log_events_lost: u64,
     rejected: [u64; Fault::ALL.len()],
     notes: [u64; Note::ALL.len()],
@@ -26,13 +26,13 @@ pub struct RoundCounts {
     has_some: bool,
     /// Errors of the round to log.
     logged: Vec<(Fault, String)>,
-    /// By error, the arrival of the last one that was logged.
+    /// By error: arrival time of the last message that was logged.
     logged_at: [Option<u64>; Fault::ALL.len()],
     arrived: u64,
 }
 
 impl RoundCounts {
-    /// Creates zero counts; `source` is the id of the component.
+    /// Creates zero counts. `source` is the id of the component.
     pub fn new(source: String, counters: Arc<Counters>) -> RoundCounts {
         RoundCounts {
             source,
@@ -108,8 +108,8 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// Returns how many of the invalid lines that arrive one by one, at these times in seconds, are
-    /// logged.
+    /// Returns how many invalid lines are logged if they arrive individually at these times in
+    /// seconds.
     fn logged(arrivals: &[u64]) -> usize {
         let mut round_counts = RoundCounts::new("dogs".into(), Arc::default());
         let mut logged = 0;

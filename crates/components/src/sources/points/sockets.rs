@@ -2,10 +2,10 @@
 
 use millstream_receiver::{Address, Bound};
 
-/// Queue length, in datagrams, below which a Unix socket is reported.
+/// Queue length in datagrams below which a Unix socket is reported.
 const QUEUE_DATAGRAMS: u32 = 512;
 
-/// Logs that a socket is open; warns if its receive buffer or queue is small.
+/// Logs that a socket is open. Warns if its receive buffer or queue is small.
 pub fn report(source: &str, socket: &Bound) {
     let Bound { address, requested, granted } = socket;
     match address {

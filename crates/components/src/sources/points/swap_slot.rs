@@ -1,7 +1,7 @@
 //! Exchange of generations between a receiver thread and the flusher.
 //!
-//! The lock is taken a few times per period instead of per point: a round of messages costs one
-//! load of a flag.
+//! The lock is taken a few times per period instead of once per point: a round of messages only
+//! loads a flag.
 
 use super::log_events::LogEvent;
 use millstream_model::Wake;
@@ -17,7 +17,8 @@ const LOG_EVENT_BYTES_MAX: usize = 4 << 20;
 
 /// State shared by one receiver thread and the flusher.
 pub struct SwapSlot {
-    /// Whether the receiver must take the lock: a swap is requested, or there are series to evict.
+    /// Whether the receiver must take the lock, because a swap is requested or there are series to
+    /// evict.
     is_due: AtomicBool,
     /// Whether the receiver is evicting series.
     is_evicting: AtomicBool,
@@ -38,7 +39,7 @@ struct State {
 }
 
 impl SwapSlot {
-    /// Creates an empty slot; `wake` wakes the flusher.
+    /// Creates an empty slot. `wake` wakes the flusher.
     pub fn new(wake: Wake) -> SwapSlot {
         SwapSlot {
             is_due: AtomicBool::default(),
@@ -72,8 +73,8 @@ impl SwapSlot {
         }
     }
 
-    /// Flusher: whether the receiver is evicting series. Without traffic it needs notifications to
-    /// continue.
+    /// Flusher: returns whether the receiver is evicting series. Without traffic, the receiver
+    /// needs notifications to continue.
     pub fn is_evicting(&self) -> bool {
         self.is_evicting.load(Ordering::Relaxed)
     }
@@ -90,8 +91,8 @@ impl SwapSlot {
         std::mem::take(&mut state.log_events)
     }
 
-    /// Receiver: swaps the shard's generation if requested; moves series to evict into `idle`. Returns
-    /// whether it was swapped.
+    /// Receiver: swaps the shard's generation if requested, and moves series to evict into `idle`.
+    /// Returns whether it swapped the generation.
     #[inline]
     pub fn swap(&self, shard: &mut Shard, idle: &mut Option<Idle>) -> bool {
         self.is_due.load(Ordering::Relaxed) && self.swap_now(shard, idle)
@@ -109,12 +110,12 @@ impl SwapSlot {
         true
     }
 
-    /// Flusher: whether events or service checks are queued.
+    /// Flusher: returns whether events or service checks are queued.
     pub fn has_log_events(&self) -> bool {
         !self.state().log_events.is_empty()
     }
 
-    /// Receiver: queues an event or service check; returns false if the queue is full.
+    /// Receiver: queues an event or service check. Returns false if the queue is full.
     pub fn log_event(&self, log_event: LogEvent) -> bool {
         let mut state = self.state();
         let is_first = state.log_events.is_empty();

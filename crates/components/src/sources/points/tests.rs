@@ -55,7 +55,7 @@ impl Bench {
         }
     }
 
-    /// Polls until the period is over and the source is under backpressure.
+    /// Polls until the period has ended and the source is under backpressure.
     fn wait_for_backpressure(&mut self) {
         let begun = Instant::now();
         while !matches!(self.rig.poll(&mut *self.source), Polled::Backpressure) {
@@ -64,7 +64,8 @@ impl Bench {
         }
     }
 
-    /// Polls until there is a batch; `None` if the period is fully emitted or the source has ended.
+    /// Polls until there is a batch; returns `None` if the period is fully emitted or the source
+    /// has ended.
     fn batch(&mut self) -> Option<Batch> {
         let begun = Instant::now();
         loop {
@@ -94,7 +95,7 @@ impl Bench {
         all
     }
 
-    /// Returns what is emitted for the period, as texts with their interval.
+    /// Returns the texts that are emitted for the period, with their interval.
     fn flush(&mut self) -> BTreeMap<String, String> {
         let mut all = BTreeMap::new();
         while let Some(batch) = self.batch() {
@@ -153,7 +154,7 @@ fn an_undelivered_period_extends_the_next() {
     bench.send(&["a:1|c"], 1);
     bench.rig.advance(10 * S);
     bench.rig.ready = SinkSet::EMPTY;
-    // The sink is not ready: the period waits, and new points are still received.
+    // The sink is not ready, so the period waits, and new points are still received.
     bench.wait_for_backpressure();
     bench.send(&["a:2|c"], 1);
     bench.rig.advance(12 * S);
@@ -162,7 +163,7 @@ fn an_undelivered_period_extends_the_next() {
     bench.rig.advance(13 * S);
     assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Backpressure));
     bench.rig.ready = bench.rig.all();
-    // The waiting period, and one long period for the time since.
+    // The waiting period, and one long period for the time since then.
     assert_eq!(bench.flush(), texts(&[("a {} 1", "10"), ("a {} 2", "25")]));
     assert_eq!(bench.rig.counters.snapshot().errors.get("flush_late"), Some(&1));
 }
@@ -171,7 +172,7 @@ fn an_undelivered_period_extends_the_next() {
 fn a_closed_source_drains_and_can_be_reopened() {
     let mut bench = Bench::new("");
     bench.send(&["a:1|c"], 1);
-    // Data still in the socket is received, too.
+    // Data that is still in the socket is also received.
     bench.client.send(b"a:2|c").unwrap();
     assert!(bench.source.close(false));
     assert_eq!(bench.flush().into_keys().collect::<Vec<_>>(), ["a {} 3"]);
@@ -272,7 +273,7 @@ fn a_source_dropped_with_unsent_data_logs_an_error() {
     bench.flush();
     assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Ended));
     assert_eq!(errors_logged_on_drop(bench), [""; 0]);
-    // Dropped before the first poll, and so before it received anything.
+    // Dropped before the first poll, so before it received any data.
     assert_eq!(errors_logged_on_drop(Bench::opened("")), [""; 0]);
 }
 

@@ -1,7 +1,7 @@
-//! Source `stdin`: lines from standard input.
+//! Source `stdin`: reads lines from standard input.
 //!
-//! Standard input cannot be read again: data in flight is lost if the agent is killed. While a sink
-//! is down the source stops reading. At a stop it emits what it has read.
+//! Standard input cannot be read again, so data in flight is lost if the agent is killed. While a
+//! sink is down, the source stops reading. At a stop, it emits the data that it has read.
 
 mod config;
 mod reader;
@@ -20,27 +20,27 @@ use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
-/// Bytes buffered in the source before it stops reading.
+/// Maximum number of bytes that the source buffers before it stops reading.
 const WAITING_BYTES_MAX: usize = millstream_model::limits::BLOCK_BYTES;
 
-/// Ends the thread that a source left behind when a reload removed it. Returns the number of bytes
-/// that it has read, which are lost. Called when the agent stops: until then, another reload may add
-/// a source that reads on.
+/// Ends the thread that a source left when a reload removed it. Returns the number of bytes that
+/// the thread has read, which are lost. Called when the agent stops: until then, another reload may
+/// add a source that continues to read.
 pub fn abandon() -> u64 {
     let rest = Reader::left().into_iter().flat_map(Reader::into_rest);
     rest.map(|chunk| chunk.len() as u64).sum()
 }
 
-/// The source.
+/// The state of the source.
 struct Stdin {
-    /// Set at the first poll; until then the source that this one replaces may own it.
+    /// The reader, which is set at the first poll. Until then, the predecessor may own it.
     reader: Option<Reader>,
     origin: OriginId,
     lines: StreamLines,
     sinks: SinkSet,
-    /// Whether the agent stops.
+    /// Whether the agent is stopping.
     is_stopping: bool,
-    /// What a stop could not emit.
+    /// Data that a stop could not emit.
     lost: Option<Ack>,
     line_max: usize,
     ledger: Arc<Ledger>,
@@ -117,7 +117,7 @@ impl Source for Stdin {
         self.lines.batch(cx)
     }
 
-    /// After a reload the source that replaces this one reads on.
+    /// Leaves the reader to the successor after a reload.
     fn close(&mut self, for_good: bool) -> bool {
         self.is_stopping = for_good;
         let reader = self.reader.as_ref().filter(|_| for_good);
@@ -139,7 +139,7 @@ impl Source for Stdin {
 }
 
 impl Drop for Stdin {
-    /// Leaves unread data to the source that replaces this one.
+    /// Leaves unread data to the successor.
     fn drop(&mut self) {
         if let Some(reader) = self.reader.take() {
             reader.put_back(self.lines.take_rest());

@@ -1,7 +1,7 @@
 //! The thread that reads standard input.
 //!
-//! A source that replaces another at a reload inherits the thread and its unread data. The thread
-//! ends with the input, or when the agent stops.
+//! A source that replaces another one at a reload takes over the thread and its unread data. The
+//! thread ends with the input, or when the agent stops.
 
 use millstream_model::Wake;
 use parking_lot::Mutex;
@@ -13,30 +13,31 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
-/// Bytes per read.
+/// Maximum number of bytes per read.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Chunks buffered between the thread and the source.
+/// Number of chunks that are buffered between the thread and the source.
 const CHUNKS_MAX: usize = 4;
 
-/// How long the thread may take to end. Another process that reads the same pipe may keep it.
+/// Maximum time for the thread to end. It may be blocked by another process that reads the same
+/// pipe.
 const END_TIME: Duration = Duration::from_millis(200);
 
-/// The reader between two sources.
+/// The reader while no source owns it.
 static WAITING: Mutex<Option<Reader>> = Mutex::new(None);
 
 /// The receiving end of the thread's chunks.
 pub struct Reader {
     chunks: Receiver<io::Result<Vec<u8>>>,
-    /// Bytes that the previous source received and did not use.
+    /// Bytes that the previous source received but did not use.
     rest: Option<Vec<u8>>,
     wake: Arc<Mutex<Wake>>,
-    /// Readable once the thread is to end.
+    /// Descriptor that is readable when the thread must end.
     stop: Arc<OwnedFd>,
 }
 
 impl Reader {
-    /// Returns the reader of the process, which calls `wake` when data arrives. The first call
+    /// Returns the reader of the process. The reader calls `wake` when data arrives. The first call
     /// starts the thread.
     pub fn take(wake: &Wake) -> io::Result<Reader> {
         if let Some(reader) = WAITING.lock().take() {
@@ -60,7 +61,7 @@ impl Reader {
         Ok(Reader { chunks, rest: None, wake, stop })
     }
 
-    /// Returns the reader that a removed source has left.
+    /// Returns the reader that a removed source has left, if there is one.
     pub fn left() -> Option<Reader> {
         WAITING.lock().take()
     }
@@ -72,13 +73,13 @@ impl Reader {
         *WAITING.lock() = Some(self);
     }
 
-    /// Ends the thread. What it has read so far is still returned; the rest stays in the pipe.
+    /// Ends the thread. Data that it has read so far is still returned; the rest stays in the pipe.
     pub fn stop(&self) {
-        // Fails only if the counter is full, which stops the thread, too.
+        // The write fails only if the counter is full, which also stops the thread.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
     }
 
-    /// Ends the thread, and returns the chunks that it has read and the source has not taken.
+    /// Ends the thread, and returns the chunks that it has read but the source has not taken.
     pub fn into_rest(self) -> impl Iterator<Item = Vec<u8>> {
         self.stop();
         let read = std::iter::from_fn(move || self.chunks.recv_timeout(END_TIME).ok());
@@ -105,7 +106,7 @@ fn read_chunks(
                 chunk.truncate(n);
                 Ok(chunk)
             }
-            // Another process has made the input non-blocking, and was faster.
+            // Another process has made the input non-blocking, and has read the data first.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => Err(error),
@@ -118,11 +119,11 @@ fn read_chunks(
     }
 }
 
-/// Waits for input; returns `false` if the thread is to end.
+/// Waits for input. Returns `false` if the thread must end.
 fn waits_for_input(stop: &OwnedFd) -> bool {
     let stdin = io::stdin();
     let mut poll = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
-    // Another error is ignored: the next read reports it.
+    // Any other error is ignored, because the next read reports it.
     while rustix::event::poll(&mut poll, None) == Err(Errno::INTR) {}
     poll[1].revents().is_empty()
 }

@@ -13,11 +13,11 @@ pub struct StreamLines {
     line_max: usize,
     long: LongLine,
     chunks: VecDeque<Vec<u8>>,
-    /// Bytes of the first chunk that are already consumed.
+    /// Number of bytes of the first chunk that are already consumed.
     used: usize,
     /// Stream offset of the first byte that is not consumed.
     offset: u64,
-    /// Whether the next line needs its own block.
+    /// Whether the next line needs a separate block.
     large: bool,
     /// Whether the rest of a truncated or dropped line is being skipped.
     skipping: bool,
@@ -58,7 +58,7 @@ impl StreamLines {
         rest
     }
 
-    /// Drops the buffered bytes; returns their range in the stream.
+    /// Drops the buffered bytes, and returns their range in the stream.
     pub fn give_up(&mut self) -> Range<u64> {
         let begin = self.offset;
         self.consume(self.waiting());
@@ -70,7 +70,8 @@ impl StreamLines {
         self.chunks.iter().map(Vec::len).sum::<usize>() - self.used
     }
 
-    /// Builds the next batch once a line is complete, every sink is ready and a block is available.
+    /// Builds the next batch when a line is complete, every sink is ready, and a block is
+    /// available.
     pub fn batch(&mut self, cx: &SourceCx<'_>) -> Polled {
         if !cx.sinks.is_subset(cx.ready) {
             return Polled::Backpressure;
@@ -96,7 +97,7 @@ impl StreamLines {
         }
     }
 
-    /// Copies buffered bytes to the start of `block`; returns how many.
+    /// Copies buffered bytes to the start of `block`, and returns their number.
     fn peek(&self, block: &mut [u8]) -> usize {
         let (mut filled, mut skip) = (0, self.used);
         for chunk in &self.chunks {

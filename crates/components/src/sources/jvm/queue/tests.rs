@@ -4,10 +4,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How long a thread gets for something that should happen at once.
+/// Time that a thread has for an action that should happen at once.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a thread is watched that should wait.
+/// Time for which a thread that should wait is watched.
 const WATCH: Duration = Duration::from_millis(50);
 
 /// Returns a chunk of events with texts of these lengths.
@@ -22,14 +22,14 @@ fn chunk(lengths: &[usize]) -> Chunk {
     Chunk::new(bytes, lengths.len() as i64).unwrap()
 }
 
-/// Delivers a chunk, and waits until it is taken; returns whether it was.
+/// Delivers a chunk, and waits for the result. Returns whether it was taken.
 fn deliver(queue: &Queue, chunk: Chunk) -> bool {
     let (answer, taken) = channel();
     queue.offer(chunk, Box::new(move |is_taken| answer.send(is_taken).unwrap()));
     taken.recv().unwrap()
 }
 
-/// Delivers chunks on another thread; the receiver gets each result.
+/// Delivers chunks on another thread. The receiver gets each result.
 fn delivering(queue: &Arc<Queue>, chunks: Vec<Chunk>) -> std::sync::mpsc::Receiver<bool> {
     let (results, received) = channel();
     let queue = Arc::clone(queue);

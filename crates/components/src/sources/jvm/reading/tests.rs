@@ -34,7 +34,7 @@ fn chunk(events: &[(i64, &str, &str)]) -> Chunk {
     Chunk::new(bytes, events.len() as i64).unwrap()
 }
 
-/// Delivers a chunk for which there is room.
+/// Delivers a chunk for which there is space.
 fn deliver(queue: &Queue, chunk: Chunk) {
     queue.offer(chunk, Box::new(|is_taken| assert!(is_taken)));
 }

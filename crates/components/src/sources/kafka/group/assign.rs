@@ -10,17 +10,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Member {
-    /// Opens partitions and begins to read them.
+    /// Opens partitions and starts to read them.
     ///
     /// # Errors
-    /// A broker or the store cannot be asked; nothing has changed then.
+    /// A broker or the store cannot be queried. Nothing has changed in this case.
     pub(super) fn assign(&mut self, of: &[TopicPartition]) -> Result<(), ClientError> {
         let ids = self.origin_ids(of)?;
         let mut known = self.known(of, &ids)?;
         for (known, _) in known.iter_mut().zip(of).filter(|(_, at)| self.is_recreated(at)) {
             known.group = None;
         }
-        // Held until they are listed: a reload must not miss one.
+        // Hold the lock until the partitions are listed, because a reload must not miss one.
         let shared = self.shared.clone();
         let mut assigned = shared.assigned.lock();
         for (known, id) in known.iter_mut().zip(&ids) {
@@ -35,11 +35,11 @@ impl Member {
             assigned.partitions.push(self.open(at, id, &known, starts));
         }
         drop(assigned);
-        // An eager assignment replaces the one before.
+        // An eager assignment replaces the previous one.
         let is_new = |at: &TopicPartition| !self.consumer.is_cooperative() || of.contains(at);
         let to = self.owned.iter().filter(|(at, _)| is_new(at));
         let to: Vec<_> = to.map(|(at, owned)| (at.clone(), owned.position)).collect();
-        // If the group has moved on meanwhile, it takes the partitions away next.
+        // If the group has changed meanwhile, it revokes the partitions next.
         self.consumer.assign(&to).unwrap_or_else(|error| self.shared.report(&error));
         self.recreated.retain(|topic| of.iter().all(|at| at.topic != *topic));
         Ok(())
@@ -88,7 +88,7 @@ impl Member {
         let mut topics: Vec<Arc<str>> = of.iter().map(|at| at.topic.clone()).collect();
         topics.sort_unstable();
         topics.dedup();
-        // Asked at each assignment: a topic of this name may be another one.
+        // The ids are requested at each assignment, because a topic of this name may be a new one.
         let states = if topics.is_empty() {
             Vec::new()
         } else {
@@ -101,7 +101,7 @@ impl Member {
         Ok(of.iter().map(id).collect())
     }
 
-    /// Returns what the brokers and the store know of partitions.
+    /// Returns the state of partitions according to the brokers and the store.
     fn known(&self, of: &[TopicPartition], ids: &[OriginId]) -> Result<Vec<Known>, ClientError> {
         if of.is_empty() {
             return Ok(Vec::new());
@@ -136,7 +136,7 @@ impl Member {
         Ok((0..of.len()).map(known).collect())
     }
 
-    /// Makes durable where reading begins, before the first record is sent.
+    /// Saves durably where reading begins, before the first record is sent.
     fn keep(
         &self,
         ids: &[OriginId],

@@ -7,13 +7,13 @@ use millstream_model::SinkIndex;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// What was committed, and what is on its way.
+/// The committed offsets, and the offsets of the commit in flight.
 pub struct Offsets {
     interval: Duration,
     due_at: Instant,
-    /// By partition: where reading began, and what the group has.
+    /// By partition: the offset where reading began, and the offset that the group has.
     committed: HashMap<TopicPartition, (u64, Option<u64>)>,
-    /// What is on its way.
+    /// Offsets of the commit in flight.
     asked: Vec<(TopicPartition, u64)>,
     /// Whether the last commit failed.
     has_failed: bool,
@@ -25,29 +25,29 @@ impl Offsets {
         Offsets { interval, due_at: now + interval, committed, asked, has_failed: false }
     }
 
-    /// Notes what the group has of an assigned partition, which is read from `start` on.
+    /// Records the group's offset of an assigned partition, which is read from `start` on.
     pub fn begin(&mut self, at: &TopicPartition, group: Option<u64>, start: u64) {
         self.committed.insert(at.clone(), (start, group));
     }
 
-    /// Forgets a partition.
+    /// Removes a partition.
     pub fn end(&mut self, at: &TopicPartition) {
         self.committed.remove(at);
     }
 
-    /// Returns what the group has of a partition.
+    /// Returns the group's offset of a partition.
     pub fn group(&self, at: &TopicPartition) -> Option<u64> {
         self.committed.get(at).and_then(|(_, group)| *group)
     }
 
-    /// Returns whether a commit is on its way.
+    /// Returns whether a commit is in flight.
     pub fn is_waiting(&self) -> bool {
         !self.asked.is_empty()
     }
 }
 
 impl Member {
-    /// Commits at the interval.
+    /// Starts a commit if the interval has passed.
     pub(super) fn commit_due(&mut self, now: Instant) {
         if now >= self.offsets.due_at {
             self.offsets.due_at = now + self.offsets.interval;
@@ -55,8 +55,8 @@ impl Member {
         }
     }
 
-    /// Starts a commit of what every sink has settled, and the store has committed. One is on its
-    /// way at a time.
+    /// Starts a commit of the offsets that every sink has settled and the store has committed. Only
+    /// one commit is in flight at a time.
     pub(super) fn commit_settled(&mut self) {
         if self.offsets.is_waiting() {
             return;
@@ -75,7 +75,8 @@ impl Member {
         }
     }
 
-    /// Returns the offset before which a crash takes nothing back: the smallest one of the sinks.
+    /// Returns the offset before which a crash repeats no record: the smallest durable offset of
+    /// the sinks.
     pub(super) fn durable(&self, at: &TopicPartition) -> Option<u64> {
         let owned = self.owned.get(at)?;
         let open = &self.shared.open;
@@ -83,7 +84,7 @@ impl Member {
         let starts = owned.partition.state.lock().starts.clone();
         let settled = |sink: SinkIndex| open.ledger.checkpoint(id, sink);
         let (_, group) = *self.offsets.committed.get(at)?;
-        // The store is asked only if there may be something to commit.
+        // Query the store only if there may be an offset to commit.
         let least = starts.iter().filter_map(|(sink, _)| settled(*sink)).min()?;
         if Some(least) <= group {
             return Some(least);
@@ -106,7 +107,7 @@ impl Member {
                 self.offsets.has_failed = false;
                 asked.iter().for_each(|(at, offset)| self.note_committed(at, *offset));
             }
-            // The group rebalances: the next commit has its new generation.
+            // The group is rebalancing. The next commit has the new generation.
             Err(error) if is_transient(error.code) => log::debug!("commit: {}", error.message),
             Err(error) => self.commit_failed(&error),
         }
@@ -123,7 +124,7 @@ impl Member {
         self.shared.open.store.note(owned.partition.origin.id, memory.to_bytes());
     }
 
-    /// Saves what the group has, as no commit of checkpoints follows.
+    /// Saves the group's offsets, because no commit of checkpoints follows.
     pub(super) fn keep_committed(&self) {
         let of = |(at, owned): (&TopicPartition, &Owned)| {
             let (start, committed) = *self.offsets.committed.get(at)?;

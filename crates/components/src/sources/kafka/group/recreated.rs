@@ -1,7 +1,7 @@
 //! Topics that are deleted and created again while they are read.
 //!
-//! The new topic has the name, and after a while also the offsets, of the old one. The client
-//! continues at its position, and so would skip the records before it.
+//! The new topic has the name of the old one, and after some time also the same offsets. The client
+//! would continue at its position, and so skip the records before it.
 
 use super::Member;
 use crate::util::kafka::error_type;
@@ -9,15 +9,15 @@ use millstream_kafka::{ClientError, Place, TopicPartition, TopicState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often the ids of the topics are compared.
+/// Interval at which the ids of the topics are compared.
 const INTERVAL: Duration = Duration::from_secs(3);
 
-/// How long the question for the ids may take. Records wait meanwhile.
+/// Maximum time of the request for the ids. Records wait meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Member {
-    /// Reads topics that were created again from where a new partition starts, and notices that an
-    /// error is over when no records come.
+    /// Reads topics that were created again from where a new partition starts. Also notices the end
+    /// of an error if no records arrive.
     pub(super) fn check_topics(&mut self, now: Instant) {
         let is_settled = self.pending.is_empty() && self.revoking.is_none();
         let is_failing = self.shared.is_failing();
@@ -37,7 +37,7 @@ impl Member {
             }
             return;
         }
-        // A topic without an answer is being deleted, or its broker is away.
+        // A topic without an answer is being deleted, or its broker is unreachable.
         let Ok(states) = self.consumer.describe(&topics, TIMEOUT) else { return };
         if is_failing {
             self.answered(states.iter().all(|state| state.exists));
@@ -56,8 +56,8 @@ impl Member {
         }
     }
 
-    /// Ends an error once the brokers answer again, also those that lead the partitions, and for an
-    /// error about a topic, once all topics exist.
+    /// Ends an error when all brokers answer again, including the leaders of the partitions. An
+    /// error about a topic also requires that all topics exist.
     fn answered(&self, all_exist: bool) {
         let owned: Vec<TopicPartition> = self.owned.keys().cloned().collect();
         let are_led = owned.is_empty() || self.consumer.find(&owned, Place::End, TIMEOUT).is_ok();
@@ -67,8 +67,8 @@ impl Member {
         });
     }
 
-    /// Opens the partitions of a topic that was created again. What the group has of it is of the
-    /// topic before.
+    /// Opens the partitions of a topic that was created again. The group's offsets belong to the
+    /// previous topic.
     fn begin_again(&mut self, topic: &Arc<str>) -> Result<(), ClientError> {
         let is_of = |at: &&TopicPartition| at.topic == *topic;
         let of: Vec<TopicPartition> = self.owned.keys().filter(is_of).cloned().collect();
@@ -88,7 +88,7 @@ impl Member {
             self.owned.remove(at);
             self.offsets.end(at);
         }
-        // Answered like an assignment by the group, which repeats it after a failure.
+        // The event is answered like an assignment by the group, which is repeated after a failure.
         self.wait_for_answer(millstream_kafka::Event::Assign(of));
         Ok(())
     }

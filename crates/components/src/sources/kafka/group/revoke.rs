@@ -1,4 +1,4 @@
-//! Partitions that the group takes away.
+//! Partitions that the group revokes.
 
 use super::super::partition::{Partition, Phase};
 use super::Member;
@@ -8,10 +8,10 @@ use millstream_recorder::recorder::Timer;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A revocation that waits for its partitions.
+/// A revocation that waits until its partitions are drained.
 pub struct Revoking {
     of: Vec<TopicPartition>,
-    /// When the group asked for it.
+    /// Timer since the revocation.
     begun: Timer,
     deadline: Instant,
     /// Whether the last commit was started.
@@ -19,7 +19,8 @@ pub struct Revoking {
 }
 
 impl Member {
-    /// Begins to drain partitions. Those that another member may own already are given up at once.
+    /// Starts to drain partitions. Partitions that another member may already own are given up at
+    /// once.
     pub(super) fn revoke(
         &mut self,
         of: Vec<TopicPartition>,
@@ -44,7 +45,7 @@ impl Member {
         self.advance_revoke(now);
     }
 
-    /// Continues a revocation: commits what was drained, then answers.
+    /// Continues a revocation: commits the offsets of drained partitions, then answers.
     pub(super) fn advance_revoke(&mut self, now: Instant) {
         let Some(Revoking { of, begun, deadline, is_committing }) = &mut self.revoking else {
             return;
@@ -61,7 +62,7 @@ impl Member {
             }
         } else if is_late || !self.offsets.is_waiting() {
             let (of, begun) = (of.clone(), *begun);
-            // The commit may have failed, as for a generation that has just ended.
+            // The commit may have failed, for example because its generation has just ended.
             if !is_late && of.iter().any(|at| self.has_to_commit(at)) {
                 return self.commit_settled();
             }
@@ -70,7 +71,7 @@ impl Member {
         }
     }
 
-    /// Returns whether everything that was issued of a partition is settled, and will stay so.
+    /// Returns whether all issued records of a partition are settled, and no more will be issued.
     fn is_drained(&self, at: &TopicPartition) -> bool {
         let Some(owned) = self.owned.get(at) else { return true };
         let id = owned.partition.origin.id;

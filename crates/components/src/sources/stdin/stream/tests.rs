@@ -31,7 +31,7 @@ impl Run {
         Run { rig, stream: Stream(StreamLines::new(origin, line_max, long)), got: Vec::new() }
     }
 
-    /// Takes all batches; returns whether the stream has ended.
+    /// Takes all batches. Returns whether the stream has ended.
     fn drain(&mut self) -> bool {
         loop {
             match self.rig.poll(&mut self.stream) {
@@ -67,7 +67,7 @@ fn backpressure_stops_the_stream_without_loss() {
     assert_eq!(run.got, [(0, b"a".to_vec()), (2, b"b".to_vec())]);
 }
 
-/// A stream of more empty lines than a batch may have rows loses none.
+/// A stream with more empty lines than a batch may have rows loses no line.
 #[test]
 fn empty_lines_fill_batches_up_to_their_limit() {
     let mut run = Run::new(100, LongLine::Truncate);
@@ -101,8 +101,8 @@ const CASES: TestSize = TestSize { gate: 128, long: 2500 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// For any chunks and poll times, every line is emitted once, in order, with the right offset.
-    /// Finally everything is settled and all memory is returned.
+    /// For any chunks and poll times, every line is emitted once, in order, with the correct
+    /// offset. At the end, all data is settled and all memory is returned.
     #[test]
     fn chunks_are_split_like_their_whole_content(
         content in content(),
