@@ -18,7 +18,7 @@ pub const DONE: u8 = 0;
 pub const FAILED: u8 = 1;
 /// Invalid configuration or command line.
 pub const USAGE: u8 = 2;
-/// With `--until-eof`: everything is settled, but some events were dropped.
+/// With `--until-eof`: all events are settled, but some were dropped.
 pub const DROPPED: u8 = 3;
 
 /// Host agent for logs, metrics and runtime events.
@@ -73,7 +73,7 @@ enum Command {
     Test {
         #[command(flatten)]
         files: ConfigFiles,
-        /// Additional files with tests; they may contain components, too
+        /// Additional files with tests; they may also contain components
         #[arg(value_name = "FILE")]
         tests: Vec<PathBuf>,
     },
@@ -91,13 +91,13 @@ enum Command {
     /// Watch a running agent: rates, lag, files, series, rules and memory
     #[command(after_help = top::HELP)]
     Top(top::TopArgs),
-    /// Collect what a maintainer needs to help, in one archive without secrets
+    /// Collect the information that a maintainer needs, in one archive without secrets
     #[command(after_help = support::HELP)]
     Support(support::SupportArgs),
-    /// Record what an agent does, or read what it recorded before it died
+    /// Record events of a running agent, or read the recording of an agent that died
     #[command(after_help = record::HELP)]
     Record(record::RecordArgs),
-    /// Show in a flame graph what an agent's CPU time is used for
+    /// Show what an agent uses its CPU time for, as a flame graph
     #[command(after_help = profile::HELP)]
     Profile(profile::ProfileArgs),
     /// Say why the events of a running agent are late, lost or wrong
@@ -136,7 +136,7 @@ pub struct ConfigFiles {
 
 #[derive(Subcommand)]
 enum Rules {
-    /// Show what the tasks of files share, how each finds its events, and what each costs
+    /// Show what tasks share, how each finds its events, and what each costs
     #[command(after_help = "Example:\n  millstream rules explain tasks/*.yaml\n  \
         millstream rules explain tasks/*.yaml --input app.log\n\n\
         Exit status: 0 done; 1 the input cannot be read; 2 errors in task files.")]
@@ -148,7 +148,7 @@ enum Spool {
     /// List the disk buffers: entries, events, bytes, age of the oldest entry, format, damage
     #[command(after_help = spool::LS_HELP)]
     Ls(spool::LsArgs),
-    /// Write the payloads of a sink's disk buffer to standard output
+    /// Write the payloads in a sink's disk buffer to standard output
     #[command(after_help = spool::CAT_HELP)]
     Cat(spool::CatArgs),
 }
@@ -172,7 +172,7 @@ enum Generate {
     Metrics(generate::MetricsArgs),
 }
 
-/// Returns the files of the configuration in the command line of an agent; `None` if it is of
+/// Returns the configuration files in the command line of an agent; `None` for the command line of
 /// another command.
 pub fn configuration_of(arguments: &[OsString]) -> Option<Vec<PathBuf>> {
     match Cli::try_parse_from(arguments).ok()?.command {
@@ -226,8 +226,8 @@ fn run_command(command: Command) -> u8 {
 /// A configuration, or its errors.
 type Loaded = Result<config::Config, Vec<config::Fault>>;
 
-/// Loads a configuration and checks that it could run in an agent that has reserved so much memory
-/// for a JVM. The task files in use replace those that are invalid.
+/// Loads a configuration and checks that it can run in an agent that has reserved this much memory
+/// for JVMs. The task files in use replace invalid task files.
 pub fn check(files: &[PathBuf], previous: &config::TaskFiles, reserved_bytes: u64) -> Loaded {
     let env = |name: &str| std::env::var(name).ok();
     secrets::remember(secrets::Origin::Configuration, config::secrets(files, &env));
@@ -251,12 +251,12 @@ fn runnable(loaded: Loaded, check: impl Fn(&config::Config) -> Option<config::Fa
 /// Loads a configuration, and prints its errors and warnings; `None` if there are errors.
 pub fn load(files: &[PathBuf]) -> Option<config::Config> {
     let env = |name: &str| std::env::var(name).ok();
-    // Before anything is said of it.
+    // Remember the secrets before any message about the configuration.
     secrets::remember(secrets::Origin::Configuration, config::secrets(files, &env));
     accept(config::load(files, &Registry, &env))
 }
 
-/// The same for a loaded configuration, of which more is checked.
+/// Performs further checks of a loaded configuration, and prints its errors and warnings.
 pub fn accept(loaded: Loaded) -> Option<config::Config> {
     match runnable(loaded, |_| None) {
         Ok(config) => {
@@ -270,7 +270,7 @@ pub fn accept(loaded: Loaded) -> Option<config::Config> {
     }
 }
 
-/// Returns what is wrong with a configuration, without its secrets.
+/// Returns the message of an error, without the secrets of the configuration.
 fn shown(fault: &config::Fault) -> String {
     secrets::mask(&fault.to_string()).into_owned()
 }
@@ -296,7 +296,7 @@ fn schema() -> u8 {
     }
 }
 
-/// Prints a line. Unlike with `println!`, a closed pipe is an error and not a panic.
+/// Prints a line. Unlike with `println!`, a closed pipe is an error, not a panic.
 fn print(text: &str) -> std::io::Result<()> {
     use std::io::Write;
     writeln!(std::io::stdout(), "{text}")

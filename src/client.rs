@@ -22,13 +22,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-/// How long a request may take: as long as the agent serves a connection.
+/// Maximum time of a request: as long as the agent serves a connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum bytes of an answer: the state of thousands of files and rules.
+/// Maximum bytes of a response, which may have the state of thousands of files and rules.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
 
-/// Maximum bytes of what an agent has recorded or sampled: the largest `recorder.size`, and what is
+/// Maximum bytes of a recording or profile of an agent: the largest `recorder.size`, and the data
 /// beside the events.
 const DOWNLOAD_BYTES_MAX: usize = (1 << 30) + (64 << 20);
 
@@ -38,12 +38,12 @@ const ERROR_BYTES_MAX: usize = 64 << 10;
 /// Maximum bytes of a file with a token.
 const TOKEN_BYTES_MAX: u64 = 4 << 10;
 
-/// Why a response that lasts ends early. The time is that after which an agent closes a connection
-/// that takes no data.
+/// Reason for the early end of a lasting response. The time is the one after which an agent closes
+/// a connection that takes no data.
 pub const ENDED: &str =
     "the agent ended the connection: it stopped, or this command read nothing for 30 s";
 
-/// Which agent is meant: that of a configuration, or one at a place.
+/// The agent to use: the agent of a configuration, or one at a place.
 #[derive(clap::Args)]
 pub struct AgentArgs {
     /// Configuration file or folder; repeatable
@@ -59,16 +59,16 @@ pub struct AgentArgs {
     place: PlaceArgs,
 }
 
-/// Where an agent answers that is found without its configuration.
+/// The place of an agent that is found without its configuration.
 #[derive(clap::Args)]
 pub struct PlaceArgs {
-    /// The agent's data_dir, instead of that in the configuration
+    /// The agent's data_dir, instead of the data_dir in the configuration
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Address of the agent's API, such as http://127.0.0.1:7878, instead of its control socket
     #[arg(long, value_name = "URL", conflicts_with = "data_dir")]
     url: Option<String>,
-    /// Token for the API, which is in the file `token` of its data_dir
+    /// Token for the API; the agent stores it in the file `token` of its data_dir
     #[arg(long, requires = "url", conflicts_with = "token_file")]
     token: Option<String>,
     /// File with the token
@@ -76,7 +76,7 @@ pub struct PlaceArgs {
     token_file: Option<PathBuf>,
 }
 
-/// Where an agent answers.
+/// The place where an agent answers.
 #[derive(Debug)]
 enum Place {
     DataDir(PathBuf),
@@ -89,14 +89,14 @@ pub struct Client {
     place: Place,
 }
 
-/// Why there is no answer.
+/// The reason why there is no response.
 #[derive(Debug)]
 pub enum ClientError {
     /// No agent runs in this data folder.
     NotRunning(PathBuf),
-    /// The agent refuses the request.
+    /// The agent refused the request.
     Refused(StatusCode, String),
-    /// The request failed, as the message says.
+    /// The request failed with this message.
     Failed(String),
 }
 
@@ -111,7 +111,7 @@ impl std::fmt::Display for ClientError {
             }
             ClientError::Failed(message) => message.clone(),
         };
-        // It may quote what a server has answered.
+        // The message may quote the response of a server.
         f.write_str(&escaped(message, MESSAGE_BYTES_MAX))
     }
 }
@@ -119,7 +119,7 @@ impl std::fmt::Display for ClientError {
 impl std::error::Error for ClientError {}
 
 impl AgentArgs {
-    /// Returns a client; or the exit status after an error, which is printed.
+    /// Returns a client, or the exit status after an error, which is printed.
     pub fn client(&self) -> Result<Client, u8> {
         match self.place.client()? {
             Some(client) => Ok(client),
@@ -127,8 +127,8 @@ impl AgentArgs {
         }
     }
 
-    /// Returns the data folder of the configuration. Its components are not built: operators would have
-    /// to be compiled.
+    /// Returns the data folder of the configuration. Does not build the components, because
+    /// operators would have to be compiled.
     fn data_dir(&self) -> Result<PathBuf, u8> {
         let env = |name: &str| std::env::var(name).ok();
         let loaded = config::load(&self.config, &Registry, &env);
@@ -140,7 +140,7 @@ impl AgentArgs {
 }
 
 impl PlaceArgs {
-    /// Returns a client of the agent at the place, if one is given; or the exit status after an
+    /// Returns a client of the agent at the place, if one is given, or the exit status after an
     /// error, which is printed.
     pub fn client(&self) -> Result<Option<Client>, u8> {
         if let Some(data_dir) = &self.data_dir {
@@ -208,7 +208,7 @@ impl Client {
         }
     }
 
-    /// Returns the token, if the agent is asked over TCP.
+    /// Returns the token, if requests go over TCP.
     pub fn token(&self) -> Option<&str> {
         match &self.place {
             Place::DataDir(_) => None,
@@ -216,7 +216,7 @@ impl Client {
         }
     }
 
-    /// Returns the process of the agent, if it answers at its control socket.
+    /// Returns the process of the agent, if it answers on its control socket.
     pub fn pid(&self) -> Option<Pid> {
         let data_dir = self.data_dir()?;
         let folder = reach(data_dir).ok()?;
@@ -225,11 +225,12 @@ impl Client {
         rustix::net::sockopt::socket_peercred(&stream).ok().map(|peer| peer.pid)
     }
 
-    /// Sends a request; returns the body of the response, at most 32 MiB.
+    /// Sends a request, and returns the body of the response, at most 32 MiB.
     ///
     /// # Errors
     ///
-    /// No agent runs there, it refuses the request, the answer is too long, or the request fails.
+    /// No agent runs at the place, it refuses the request, the response is too long, or the request
+    /// fails.
     pub async fn request(
         &self,
         method: Method,
@@ -239,12 +240,12 @@ impl Client {
         self.exchange(method, path, body, ANSWER_BYTES_MAX).await
     }
 
-    /// Sends a request like [`Client::request`], whose answer may be a recording or a profile: at most
-    /// 1088 MiB.
+    /// Sends a request like [`Client::request`]. The response may be a recording or a profile, of
+    /// at most 1088 MiB.
     ///
     /// # Errors
     ///
-    /// Those of [`Client::request`].
+    /// See [`Client::request`].
     pub async fn download(
         &self,
         method: Method,
@@ -254,12 +255,12 @@ impl Client {
         self.exchange(method, path, body, DOWNLOAD_BYTES_MAX).await
     }
 
-    /// Gets a response that lasts; passes each piece of its body to `take` until that breaks. An agent
-    /// that runs sends one every ten seconds.
+    /// Gets a lasting response, and passes each piece of its body to `take` until `take` breaks. A
+    /// running agent sends a piece every ten seconds.
     ///
     /// # Errors
     ///
-    /// No agent runs there, it refuses the request, or the connection fails.
+    /// No agent runs at the place, it refuses the request, or the connection fails.
     pub async fn stream(
         &self,
         path: &str,
@@ -326,7 +327,7 @@ impl Client {
                 let failed =
                     |error: io::Error| ClientError::Failed(format!("{authority}: {error}"));
                 let stream = TcpStream::connect(authority).await.map_err(failed)?;
-                // The agent knows itself by its addresses only.
+                // The agent accepts only its addresses as host.
                 let host = stream.peer_addr().map_err(failed)?.to_string();
                 let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
                     .map_err(|_| ClientError::Failed("the token is no text of a header".into()))?;
@@ -337,14 +338,14 @@ impl Client {
     }
 }
 
-/// Opens a folder of which the files are to be reached by name: one that may not be listed, too.
+/// Opens a folder to reach its files by name. The folder need not be listable.
 fn reach(folder: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(folder, flags, Mode::empty())?)
 }
 
-/// Connects to the control socket: through the open folder, because the path of a socket address is
-/// short.
+/// Connects to the control socket through the open folder, because the path of a socket address
+/// must be short.
 async fn connect(data_dir: &Path) -> Result<UnixStream, ClientError> {
     let failed = |error: io::Error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
@@ -362,7 +363,7 @@ trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 
-/// A connection that sends requests, and what makes it progress.
+/// A connection that sends requests, and the future that drives it.
 type Started =
     (http1::SendRequest<Full<Bytes>>, http1::Connection<TokioIo<Box<dyn Io>>, Full<Bytes>>);
 
@@ -391,12 +392,12 @@ async fn send(
     let exchange = async {
         let response = sender.send_request(request).await.map_err(failed)?;
         let status = response.status();
-        // The answer of an agent that is not ready is as long as another one.
+        // An agent that is not ready sends an equally long response.
         let body = collect(response.into_body(), bytes_max, path).await?;
         if status.is_success() { Ok(body) } else { Err(refusal(status, &body)) }
     };
-    // The connection makes progress only while it is polled; its errors are those of the exchange. It
-    // would go on with an answer that is too long.
+    // The connection makes progress only while it is polled, and its errors are also errors of the
+    // exchange. It must end before a response that is too long.
     let connected = async {
         let _ = connection.await;
         std::future::pending().await
@@ -419,7 +420,7 @@ where
     }
 }
 
-/// Describes why a request failed, without its parameters, which may be long.
+/// Describes the failure of a request, without its parameters, which may be long.
 fn failure(path: &str, error: impl std::fmt::Display) -> ClientError {
     let route = path.split_once('?').map_or(path, |(route, _)| route);
     ClientError::Failed(format!("{route}: {error}"))
@@ -454,15 +455,15 @@ mod tests {
         }
     }
 
-    /// Serves one request with this head and an endless body. Returns the address, and how many bytes
-    /// of the body were taken.
+    /// Serves one request with this head and an endless body. Returns the address, and the number
+    /// of bytes of the body that were taken.
     fn endless(head: &'static str) -> (String, std::thread::JoinHandle<usize>) {
         use std::io::Write;
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            // The client drops an answer that precedes its request.
+            // The client drops a response that precedes its request.
             let mut request = Vec::new();
             while !request.ends_with(b"\r\n\r\n") {
                 let mut byte = [0];
@@ -481,7 +482,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn an_answer_without_an_end_is_read_up_to_its_bound() {
-        /// What both sockets may buffer.
+        /// Number of bytes that both sockets may buffer.
         const BUFFERS: usize = 16 << 20;
         let client =
             |authority: String| Client { place: Place::Tcp { authority, token: "t".to_owned() } };

@@ -26,23 +26,22 @@ pub const HELP: &str = "Example:\n  millstream diagnose\n  \
 /// Maximum bytes of a text in the output.
 const TEXT_BYTES_MAX: usize = 400;
 
-/// Seconds of observation from which a verdict is complete.
+/// Observation time in seconds after which a diagnosis is complete.
 const COMPLETE_SECONDS: f64 = 24.0;
 
-/// How long to wait for the first diagnosis of an agent that starts, which comes in about a second.
+/// Maximum time to wait for the first diagnosis of a starting agent, which takes about a second.
 const FIRST_DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often to look for it.
+/// Interval of the requests for the first diagnosis.
 const FIRST_DIAGNOSIS_LOOK: Duration = Duration::from_millis(100);
 
-/// Why there is nothing to print.
+/// Message while the agent has no diagnosis.
 const STARTING: &str = "the agent is starting: it has no diagnosis yet";
 
 /// The arguments of `diagnose`.
 #[derive(clap::Args)]
 pub struct DiagnoseArgs {
-    /// Sources to diagnose, and transforms and sinks, of which it is the sources before them
-    /// [default: all]
+    /// Sources to diagnose, or transforms and sinks whose sources to diagnose [default: all]
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Write JSON
@@ -67,7 +66,7 @@ pub fn diagnose(args: &DiagnoseArgs) -> u8 {
     }
 }
 
-/// Returns the diagnosis, and whether a source is late; or the exit status and a message.
+/// Returns the diagnosis, and whether a source is late, or the exit status and a message.
 fn report(args: &DiagnoseArgs, client: &Client) -> Result<(String, bool), (u8, String)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| (FAILED, error.to_string()))?;
@@ -83,10 +82,11 @@ fn report(args: &DiagnoseArgs, client: &Client) -> Result<(String, bool), (u8, S
     Ok((text, is_late))
 }
 
-/// Ids of the transforms and sinks behind each source.
+/// Ids of the transforms and sinks downstream of each source.
 type Behind = BTreeMap<String, BTreeSet<String>>;
 
-/// Asks for the diagnosis and the bottleneck; and for the flow, if there are ids to look up in it.
+/// Requests the diagnosis and the bottleneck. Also requests the flow if there are ids to look up in
+/// it.
 async fn ask(client: &Client, has_ids: bool) -> Result<(Value, Bottleneck, Behind), ClientError> {
     let diagnosis = first_diagnosis(client).await?;
     let snapshot = match has_ids {
@@ -97,7 +97,7 @@ async fn ask(client: &Client, has_ids: bool) -> Result<(Value, Bottleneck, Behin
     Ok((diagnosis, get(client, "/api/bottleneck").await?, behind))
 }
 
-/// Waits until an agent that starts has a diagnosis. A running agent has sources.
+/// Waits until a starting agent has a diagnosis. A running agent has sources.
 async fn first_diagnosis(client: &Client) -> Result<Value, ClientError> {
     let begun = Instant::now();
     loop {
@@ -117,8 +117,8 @@ async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Clie
     serde_json::from_slice(&body).map_err(|error| ClientError::Failed(format!("{path}: {error}")))
 }
 
-/// Returns what is behind each source: its sinks as the diagnosis has them, and the readers in a
-/// snapshot, which an older agent does not tell.
+/// Returns the components downstream of each source: its sinks from the diagnosis, and the readers
+/// from a snapshot, which an older agent does not provide.
 fn behind(snapshot: &Value, diagnosis: &Value) -> Behind {
     let ids = |of: &Value| list(of).iter().map(text).map(str::to_owned).collect::<Vec<_>>();
     let components = list(&snapshot["components"]).iter();
@@ -140,8 +140,8 @@ fn behind(snapshot: &Value, diagnosis: &Value) -> Behind {
     list(&diagnosis["sources"]).iter().map(of_source).collect()
 }
 
-/// Leaves out all sources but those with one of these ids, or before a transform or sink with one.
-/// Without ids all are kept.
+/// Removes all sources except sources with one of these ids, or upstream of a transform or sink
+/// with one. Without ids, keeps all sources.
 fn keep(diagnosis: &mut Value, ids: &[String], behind: &Behind) -> Result<(), String> {
     let is_of = |source: &Value, id: &str| {
         let source = text(&source["source"]);
@@ -157,7 +157,7 @@ fn keep(diagnosis: &mut Value, ids: &[String], behind: &Behind) -> Result<(), St
     Ok(())
 }
 
-/// Describes an id that does not exist, with those that do.
+/// Describes an unknown id, with the ids that exist.
 fn unknown_id(diagnosis: &Value, behind: &Behind, id: &str) -> String {
     let all = list(&diagnosis["sources"]);
     let sources: BTreeSet<&str> = all.iter().map(|of| text(&of["source"])).collect();
@@ -173,10 +173,10 @@ fn unknown_id(diagnosis: &Value, behind: &Behind, id: &str) -> String {
     format!("no source, transform or sink is named `{id}`{like} ({known})")
 }
 
-/// The statuses, the worst first.
+/// Statuses, the worst first.
 const WORST_FIRST: [&str; 5] = ["late", "degraded", "starting", "idle", "healthy"];
 
-/// Sorts the sources, the worst first, and those with the same status by id.
+/// Sorts the sources by status, the worst first, and by id.
 fn sort(diagnosis: &mut Value) {
     let rank = |of: &Value| WORST_FIRST.iter().position(|status| of["status"] == *status);
     if let Some(sources) = diagnosis["sources"].as_array_mut() {
@@ -237,8 +237,8 @@ fn add_source(out: &mut String, source: &Value) {
     }
 }
 
-/// Units by the end of a name, which is left out before its unit. Other names have theirs in them,
-/// such as `attempts`.
+/// Suffixes of names with their units. The suffix is removed from the name. Other names, such as
+/// `attempts`, contain no unit.
 const UNITS: [(&str, &str); 6] = [
     ("_events_per_second", " events/s"),
     ("_seconds", " s"),
@@ -248,7 +248,7 @@ const UNITS: [(&str, &str); 6] = [
     ("refused", " events"),
 ];
 
-/// Returns what to call a number, and the number with its unit.
+/// Returns the display name of a number, and the number with its unit.
 fn with_unit<'n>(name: &'n str, value: &Value, lag_unit: &str) -> (&'n str, String) {
     match (name, name.ends_with("_share"), value.as_f64()) {
         ("lag", ..) => return (name, format!("{} {lag_unit}", shown(value)).trim_end().to_owned()),
@@ -319,7 +319,7 @@ mod tests {
         assert!(!text.contains('\u{1b}'), "{text}");
     }
 
-    /// Returns the ids of the sources that are left with these ids.
+    /// Returns the ids of the sources that these ids keep.
     fn kept(ids: &[&str]) -> Result<Vec<String>, String> {
         let mut diagnosis = diagnosis();
         let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();

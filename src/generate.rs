@@ -26,8 +26,8 @@ struct Progress {
 }
 
 impl Progress {
-    /// Creates the display for `count` events called `unit`; `is_seen` if they go to the terminal
-    /// themselves.
+    /// Creates the display for `count` events called `unit`. `is_seen` says whether the events go
+    /// to the terminal.
     fn new(unit: &'static str, count: Option<u64>, is_seen: bool) -> Progress {
         Progress { unit, count, shown: None, wanted: io::stderr().is_terminal() && !is_seen }
     }

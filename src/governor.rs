@@ -1,4 +1,4 @@
-//! What the memory governor of the engine measures, and whom it tells.
+//! The measurements of the engine's memory governor, and its effects on other parts.
 
 use millstream_components::transforms::jvm::{note_pressure, promised_bytes};
 use millstream_engine::{MemoryHost, MemoryLook};
@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 /// Shortest time between two returns of free memory: each may take a tenth of a second.
 const TRIM_PAUSE_MIN: Duration = Duration::from_secs(5);
 
-/// Longest time between two of them, while they return little.
+/// Longest time between two of these returns, if they return little memory.
 const TRIM_PAUSE_MAX: Duration = Duration::from_secs(120);
 
-/// Longest time between two of them while the pressure is high: it ends only by what returns.
+/// Longest time between two of these returns while the pressure is high, because only returned
+/// memory reduces it.
 const TRIM_PAUSE_HIGH: Duration = Duration::from_secs(10);
 
-/// A return of less than one part in so many of the limit is little.
+/// Inverse of the share of the limit below which a return counts as little.
 const LITTLE_PART: u64 = 50;
 
 /// The memory of the agent, which is read several times a second.
@@ -39,8 +40,8 @@ pub fn memory_host() -> MemoryHost {
     }
 }
 
-/// Returns the resident memory of the agent and of the JVMs in separate processes in bytes. What both
-/// have mapped counts twice.
+/// Returns the resident memory of the agent and of the JVMs in separate processes in bytes. Memory
+/// that several of them have mapped counts for each.
 fn resident() -> Option<u64> {
     let own = OWN.as_ref().ok()?.bytes()?;
     let children = JvmProcess::all().into_iter().filter_map(|process| process.state().pid);
@@ -49,8 +50,9 @@ fn resident() -> Option<u64> {
     Some(of_children.fold(own, u64::saturating_add))
 }
 
-/// Passes the pressure on to the JVM, and returns what the allocator keeps unless memory is
-/// plentiful. After high pressure, too: otherwise the memory would stay where it was freed.
+/// Passes the pressure on to the JVM, and returns free memory of the allocator unless memory is
+/// plentiful. Does so after high pressure as well, because the memory would otherwise stay in the
+/// allocator.
 fn act(look: MemoryLook, trims: &mut Trims) {
     note_pressure(look.pressure);
     if look.pressure != Pressure::Low && trims.is_due(look.pressure, Instant::now()) {
@@ -62,7 +64,8 @@ fn act(look: MemoryLook, trims: &mut Trims) {
     }
 }
 
-/// When the allocator returns what it keeps: often while that is much, as it takes time.
+/// The schedule of returning free memory of the allocator: often while there is much, because a
+/// return takes time.
 #[derive(Default)]
 struct Trims {
     pause: Duration,

@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP of commands that end their work in order.
+//! SIGINT, SIGTERM and SIGHUP for commands that end their work in an orderly way.
 
 use crate::cli::FAILED;
 use std::io;
@@ -25,12 +25,13 @@ pub fn count() -> io::Result<Arc<AtomicUsize>> {
         }
     };
     std::thread::Builder::new().name("signals".into()).spawn(move || runtime.block_on(listen))?;
-    // A thread that could not listen has dropped its end.
+    // A thread that could not listen has dropped its end of the channel.
     is_ready.recv().map_err(io::Error::other)?;
     Ok(count)
 }
 
-/// Ends the process at the second signal: a pipe that is not read keeps the first one waiting.
+/// Ends the process at the second signal, because a pipe that is not read may block the reaction to
+/// the first.
 pub async fn end_at_second_signal(mut signals: Signals) {
     signals.stop().await;
     signals.stop().await;
@@ -41,12 +42,12 @@ pub async fn end_at_second_signal(mut signals: Signals) {
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// The end of the terminal; `None` if it is ignored, as by `nohup`.
+    /// SIGHUP; `None` if it is ignored, as under `nohup`.
     hangup: Option<Signal>,
 }
 
 impl Signals {
-    /// Receives them from now on; they no longer end the process.
+    /// Receives the signals from now on. They no longer end the process.
     pub fn receive() -> io::Result<Signals> {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
@@ -55,7 +56,7 @@ impl Signals {
         Ok(Signals { terminate, interrupt, hangup })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub async fn stop(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

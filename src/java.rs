@@ -66,7 +66,7 @@ pub fn attach(args: &AttachArgs) -> u8 {
 const OPTIONS: [&str; 8] =
     ["socket", "udp", "service", "threshold", "log_threshold", "stack", "max_tag_values", "events"];
 
-/// Where the agent sends by default.
+/// Socket that the agent sends to by default.
 const SOCKET: &str = "/run/millstream/metric.stream.sock";
 
 /// Checks the names of the options. A part without a value continues `events`.
@@ -89,7 +89,7 @@ fn check(options: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Says that there is no receiver yet.
+/// Notes on standard error that no receiver exists yet.
 fn note_socket(target: &Target, options: &str) {
     let value = |key: &str| {
         let of = |part: &'_ str| part.strip_prefix(key)?.strip_prefix('=').map(str::to_owned);
@@ -103,7 +103,7 @@ fn note_socket(target: &Target, options: &str) {
     }
 }
 
-/// Returns the given jar, else the one that comes with this program.
+/// Returns the given jar, otherwise the jar installed with this program.
 fn jar(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(jar) = given {
         return match jar.is_absolute() {

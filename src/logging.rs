@@ -1,8 +1,8 @@
-//! The agent's own log, behind the `log` facade.
+//! The log of the agent, behind the `log` facade.
 //!
 //! A caller formats its line and puts it into a bounded queue; one thread writes. Logging never
-//! blocks: a line that finds the queue full is dropped and counted. Messages of one call site are
-//! written a few times per window and counted after that.
+//! blocks: if the queue is full, a line is dropped and counted. Messages of one call site are
+//! written a few times per window, and further ones are only counted.
 
 mod line;
 #[cfg(test)]
@@ -31,17 +31,17 @@ const QUEUE_LINES_MAX: usize = 1024;
 const MESSAGE_BYTES_MAX: usize = 4096;
 /// Maximum bytes of a message before its secrets are masked.
 const RAW_BYTES_MAX: usize = 4 * MESSAGE_BYTES_MAX;
-/// Bytes of the writer's buffer that stay allocated.
+/// Size of the writer's buffer that stays allocated, in bytes.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
-/// Bytes of a message kept to name it when its repeats are counted.
+/// Number of bytes of a message that are kept to identify it when its repeats are reported.
 const SAMPLE_BYTES_MAX: usize = 200;
 /// Length of the window in which a call site's lines are counted.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Lines of one call site written per window.
+/// Number of lines of a call site that are written per window.
 const WINDOW_LINES_MAX: u32 = 5;
 /// Maximum number of call sites with an open window; the others share one.
 const WINDOWS_MAX: usize = 1024;
-/// How long a flush waits for a writer that may be stuck.
+/// Maximum time that a flush waits for a writer, which may be stuck.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Destination of the log.
@@ -53,7 +53,7 @@ pub enum Target {
     File(PathBuf),
 }
 
-/// The running log. Dropping it writes everything queued, including counts of repeats.
+/// The running log. Dropping it writes all queued lines, including counts of repeats.
 pub struct Handle {
     shared: Arc<Shared>,
 }
@@ -75,10 +75,10 @@ pub fn init(level: LevelFilter, to: Target) -> io::Result<Handle> {
     Ok(handle)
 }
 
-/// What the process's logger writes.
+/// State of the process's logger.
 static SHARED: OnceLock<Arc<Shared>> = OnceLock::new();
 
-/// Logs now how often messages were repeated, so that the next message may be the last line.
+/// Logs the number of repeated messages now, so that the next message may be the last line.
 pub fn report_repeats() {
     if let Some(shared) = SHARED.get() {
         shared.lock().close_all_windows();
@@ -88,7 +88,7 @@ pub fn report_repeats() {
 /// The records of the process's logger.
 static RECORDS: OnceLock<InternalLogs> = OnceLock::new();
 
-/// Returns the records of the process's logger, as they are written; none without one.
+/// Returns the records of the process's logger as they are written; empty if there is no logger.
 pub fn internal_logs() -> InternalLogs {
     RECORDS.get().cloned().unwrap_or_default()
 }
@@ -98,21 +98,21 @@ pub fn set_level(level: LevelFilter) {
     log::set_max_level(level);
 }
 
-/// Logs each of several messages from one call site: the rate limit applies per text, so that none
-/// of a long list is only counted.
+/// Logs several messages from one call site. The rate limit applies per text, so that no message of
+/// a long list is only counted.
 pub fn each(level: Level, target: &str, messages: impl IntoIterator<Item = String>) {
     messages.into_iter().for_each(|message| log_as_itself(log::logger(), level, target, &message));
 }
 
-/// The text replaces the call site, so that each text has its own window.
+/// Logs a message with its text as the call site, so that each text has a separate window.
 fn log_as_itself(logger: &dyn Log, level: Level, target: &str, message: &str) {
     let mut record = Record::builder();
     record.level(level).target(target).file(Some(message));
     logger.log(&record.args(format_args!("{message}")).build());
 }
 
-/// Logs panics as rate-limited errors with their location, instead of printing them.
-/// Without a logger they are printed as before.
+/// Logs panics as rate-limited errors with their location instead of printing them. Without a
+/// logger, they are printed as before.
 pub fn install_panic_hook() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| match log::max_level() {
@@ -203,18 +203,18 @@ struct Shared {
 #[derive(Default)]
 struct State {
     lines: VecDeque<String>,
-    /// Lines ever queued, and lines the writer has finished.
+    /// Number of lines ever queued, and number of lines that the writer has finished.
     queued: u64,
     written: u64,
     dropped: u64,
     /// Dropped lines that the log has reported.
     dropped_reported: u64,
-    /// The last write failed; reporting it would fail too.
+    /// Whether the last write failed, in which case reporting it would fail too.
     failing: bool,
     windows: HashMap<u64, Window>,
-    /// Passes what is logged to sources.
+    /// Passes log records to sources.
     records: InternalLogs,
-    /// The agent ends: repeats are reported without waiting for the end of their windows.
+    /// Whether the agent is ending, so that repeats are reported before the end of their windows.
     closing: bool,
 }
 
@@ -235,10 +235,10 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Formats outside the lock, and only what would be written.
+    /// Formats outside of the lock, and only messages that will be written.
     fn log(&self, record: &Record, now: Instant) {
         let Some(site) = self.lock().admit(record, now) else { return };
-        // A secret that is cut is not recognized: it is masked before.
+        // A secret that is cut off would not be recognized, so it is masked before.
         let message = escaped(record.args(), RAW_BYTES_MAX);
         let message = escaped(mask(&message), MESSAGE_BYTES_MAX);
         let now = SystemTime::now();
@@ -253,8 +253,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Runs the writer thread. It lives as long as the process: lines may arrive until the very
-    /// end.
+    /// Runs the writer thread, which lives as long as the process, because lines may arrive until
+    /// the very end.
     fn write_all(&self, mut to: Box<dyn Write + Send>) {
         let mut buffer = String::new();
         loop {
@@ -335,7 +335,7 @@ impl State {
         self.records.publish(|| record(now, level, target, message));
     }
 
-    /// Queues the log's own messages, as far as they are due and fit.
+    /// Queues the log's messages about itself as far as they are due and fit.
     fn queue_own_messages(&mut self, now: Instant) {
         self.close_windows(now);
         let unreported = self.dropped - self.dropped_reported;
@@ -366,8 +366,8 @@ impl State {
         }
     }
 
-    /// Returns when the next window closes that may have repeats to report: one that is full, since
-    /// counted messages wake no thread.
+    /// Returns when the next window closes that may have repeats to report. Only a full window may
+    /// have some, because counted messages wake no thread.
     fn next_close(&self) -> Option<Instant> {
         let full = self.windows.values().filter(|window| window.lines >= WINDOW_LINES_MAX);
         full.map(|window| window.opened + WINDOW).min()
@@ -399,7 +399,7 @@ fn record(time: SystemTime, level: Level, target: &str, message: &str) -> LogRec
     LogRecord { unix_ns: since_1970.as_nanos() as i64, level, target, message }
 }
 
-/// What distinguishes call sites.
+/// Returns a hash that identifies a call site.
 fn call_site(record: &Record) -> u64 {
     let mut hasher = DefaultHasher::new();
     (record.file(), record.line(), record.target()).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! The output of a command: a file that has its name only when it is complete, or standard output.
+//! The output of a command: standard output, or a file that gets its name only when it is complete.
 
 use crate::cli::FAILED;
 use crate::logging::escaped;
@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 /// Maximum bytes of a message on standard error.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 10;
 
-/// Prints a message on standard error: as one line without control characters, because it may quote
-/// what an agent or the user has written. Unlike `eprintln!` it does not panic.
+/// Prints a message on standard error. It is one line without control characters, because it may
+/// quote text from an agent or the user. Unlike `eprintln!`, it does not panic.
 pub fn print_error(message: impl Display) {
     let _ = writeln!(io::stderr(), "{}", escaped(message, MESSAGE_BYTES_MAX));
 }
 
-/// Prints a text on standard output. Returns `status`, also if its reader is gone; after another
-/// error, which is printed, the status of a failure.
+/// Prints a text on standard output. Returns `status`, even if the reader is gone. After another
+/// error, which is printed, returns the status of a failure.
 pub fn print(text: &str, status: u8) -> u8 {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
@@ -31,16 +31,17 @@ pub fn print(text: &str, status: u8) -> u8 {
     }
 }
 
-/// Describes an error of standard output; `None` if its reader is gone, which ends a command quietly.
+/// Describes an error of standard output; returns `None` if the reader is gone, which ends a
+/// command quietly.
 pub fn stdout_error(error: &io::Error) -> Option<String> {
     (error.kind() != ErrorKind::BrokenPipe).then(|| format!("standard output: {error}"))
 }
 
-/// An open output. A file has its name only when it is complete.
+/// An open output. A file gets its name only when it is complete.
 pub struct Output {
     writer: BufWriter<Box<dyn Write>>,
     bytes: u64,
-    /// The name until it is complete, and the one it gets.
+    /// Temporary name, and final name.
     names: Option<(PathBuf, PathBuf)>,
     is_unnamed: bool,
 }
@@ -76,8 +77,8 @@ impl<W: Write> Write for UntilClosed<W> {
 }
 
 impl Output {
-    /// Returns an output to standard output. Once its reader is gone, as behind `head`, the
-    /// rest is discarded without an error.
+    /// Returns an output to standard output. After its reader is gone, as with `head`, the rest is
+    /// discarded without an error.
     pub fn stdout() -> Output {
         Output::new(Box::new(UntilClosed(Some(io::stdout()))))
     }
@@ -86,7 +87,8 @@ impl Output {
         Output { writer: BufWriter::new(writer), bytes: 0, names: None, is_unnamed: false }
     }
 
-    /// Creates a file; `is_unnamed` if the user does not know its name, which is printed then.
+    /// Creates a file. `is_unnamed` says that the user does not know its name, so that it is
+    /// printed.
     pub fn create(path: &Path, is_unnamed: bool) -> io::Result<Output> {
         Output::with_mode(path, is_unnamed, 0o666)
     }
@@ -97,7 +99,7 @@ impl Output {
     }
 
     fn with_mode(path: &Path, is_unnamed: bool, mode: u32) -> io::Result<Output> {
-        // A device or a pipe stays what it is.
+        // A device or a pipe must not be replaced.
         if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
             return Ok(Output::new(Box::new(File::options().write(true).open(path)?)));
         }
@@ -112,7 +114,7 @@ impl Output {
         Ok(output)
     }
 
-    /// Gives the file its name; returns how many bytes were written.
+    /// Gives the file its final name. Returns the number of written bytes.
     pub fn finish(mut self) -> io::Result<u64> {
         self.writer.flush()?;
         if let Some((new, path)) = &self.names {

@@ -36,7 +36,7 @@ pub const HELP: &str = "Example:\n  millstream profile -c millstream.yaml -d 15s
     Exit status: 0 done; 1 no agent runs, another profile runs, or the output cannot be written;\n\
     2 invalid configuration or usage.";
 
-/// Maximum bytes of a profile that is compared.
+/// Maximum bytes of a profile for a comparison.
 const PPROF_BYTES_MAX: u64 = 64 << 20;
 
 /// The arguments of `profile`.
@@ -44,33 +44,33 @@ const PPROF_BYTES_MAX: u64 = 64 << 20;
 pub struct ProfileArgs {
     #[command(flatten)]
     agent: AgentArgs,
-    /// How long [default: 15s]
+    /// Duration of the profile [default: 15s]
     #[arg(short, long, value_name = "DURATION", conflicts_with = "diff")]
     duration: Option<Interval>,
     /// Time between two samples of a thread, from 1ms to 1s [default: 10ms]
     #[arg(short, long, value_name = "DURATION", conflicts_with = "diff")]
     interval: Option<Interval>,
-    /// Get what continuous profiling has sampled in the last time, see profiler.continuous
+    /// Get the samples of continuous profiling from this time until now, see profiler.continuous
     #[arg(long, value_name = "DURATION", conflicts_with_all = ["duration", "interval", "event", "diff"])]
     last: Option<Interval>,
-    /// What is sampled: cpu, wall or alloc
+    /// Event to sample: cpu, wall or alloc
     #[arg(short, long, value_name = "EVENT", default_value = "cpu")]
     event: Event,
     /// Output file, or - for standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Format of the output, instead of that of its name
+    /// Format of the output, instead of the format of its name
     #[arg(long, value_name = "FORMAT")]
     format: Option<ProfileFormat>,
     /// Start each stack with the name of its thread
     #[arg(long)]
     threads: bool,
-    /// Compare two profiles, *.pb.gz: widths are those of AFTER, colors show what changed
+    /// Compare two profiles, *.pb.gz: widths are those of AFTER, colors show the changes
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
     diff: Option<Vec<PathBuf>>,
 }
 
-/// Why the command ends early: its exit status, and the message unless it is printed already.
+/// The reason for an early end: the exit status, and the message unless it is already printed.
 #[derive(Debug)]
 struct Failure(u8, Option<String>);
 
@@ -146,13 +146,13 @@ fn read(path: &Path) -> Result<Profile, Failure> {
 /// The path of profiles in the API.
 const PATH: &str = "/api/profile";
 
-/// How long is sampled unless something else is asked for.
+/// Default duration of a profile.
 const DURATION_DEFAULT: Interval = Interval(Duration::from_secs(15));
 
-/// Time between two samples unless something else is asked for.
+/// Default time between two samples.
 const INTERVAL_DEFAULT: Interval = Interval(Duration::from_millis(10));
 
-/// Returns what continuous profiling has sampled in the last time.
+/// Returns the samples of continuous profiling from this time until now.
 async fn sampled(last: Interval, client: &Client) -> Result<RawProfile, Failure> {
     let path = format!("{PATH}?last={last}");
     let raw = client.download(Method::GET, &path, Vec::new()).await?;
@@ -163,7 +163,7 @@ fn unreadable(error: &serde_json::Error) -> Failure {
     Failure::failed(format!("{PATH}: {error}; is the agent another release?"))
 }
 
-/// Lets the agent sample its threads, for the time that is asked for or until a signal.
+/// Lets the agent sample its threads for the requested time, or until a signal.
 async fn sample(args: &ProfileArgs, client: &Client) -> Result<RawProfile, Failure> {
     let receive = || Signals::receive().map_err(|error| Failure::failed(error.to_string()));
     let mut signals = receive()?;
@@ -192,7 +192,7 @@ async fn sample(args: &ProfileArgs, client: &Client) -> Result<RawProfile, Failu
     serde_json::from_slice(&raw).map_err(|error| unreadable(&error))
 }
 
-/// Looks up the symbols of what was sampled, and writes it.
+/// Looks up the symbols of the samples, and writes the profile.
 fn write(
     args: &ProfileArgs,
     raw: &RawProfile,

@@ -1,5 +1,5 @@
-//! Rates while the agent runs: on a terminal a block that is redrawn in place every second,
-//! elsewhere a line every five seconds.
+//! Rates while the agent runs. On a terminal, a block is redrawn in place every second; elsewhere,
+//! a line is written every five seconds.
 
 use crate::logging::escaped;
 use crate::top::text::{cut, width};
@@ -28,13 +28,14 @@ const LINE_BYTES_MAX: usize = 400;
 /// Maximum number of lines of rates in the block; further components share the last one.
 const LINES_MAX: usize = 8;
 
-/// Columns of a terminal that does not tell.
+/// Assumed width of a terminal that does not report it.
 const COLUMNS: u16 = 80;
 
-/// The block on standard error; empty until [`Progress`] draws it, and always without a terminal.
+/// The block on standard error. It is empty until [`Progress`] draws it, and always without a
+/// terminal.
 static BLOCK: Mutex<Block> = Mutex::new(Block { lines: Vec::new() });
 
-/// Standard error above the block: what is written removes the block and redraws it below.
+/// A writer to standard error above the block. A write removes the block and redraws it below.
 pub struct AboveBlock;
 
 impl Write for AboveBlock {
@@ -61,9 +62,9 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts to show the rates of the snapshots that `observe` returns. It runs on its own thread:
-    /// a terminal that is stopped with Ctrl-S blocks only that.
-    /// `bottleneck` returns the last line.
+    /// Starts to show the rates of the snapshots that `observe` returns. It runs on a separate
+    /// thread, because a terminal that is stopped with Ctrl-S blocks the thread. `bottleneck`
+    /// returns the last line.
     pub fn start(
         observe: impl Fn() -> Snapshot + Send + 'static,
         bottleneck: impl Fn() -> String + Send + 'static,
@@ -109,14 +110,14 @@ fn show(observe: &impl Fn() -> Snapshot, bottleneck: &impl Fn() -> String, stops
     BLOCK.lock().draw(&[]);
 }
 
-/// The lines of the block, as they are on the terminal. The cursor is in the row below, at its
-/// begin, where the terminal shows what is typed, such as `^C`.
+/// The lines of the block as they are on the terminal. The cursor is at the beginning of the row
+/// below, where the terminal shows typed keys such as `^C`.
 struct Block {
     lines: Vec<String>,
 }
 
 impl Block {
-    /// Replaces the lines, of which each gets one row.
+    /// Replaces the lines. Each line gets one row.
     fn draw(&mut self, lines: &[String]) {
         let erased = self.erased();
         let columns = usize::from(columns());

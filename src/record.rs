@@ -1,4 +1,4 @@
-//! `millstream record`: what an agent has recorded, or records from now on.
+//! `millstream record`: writes events that an agent has recorded, or records from now on.
 
 mod crash;
 mod events;
@@ -20,7 +20,7 @@ use output::{Format, Target};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// How long is recorded unless something else is asked for.
+/// Default duration of a recording in seconds.
 const SECONDS_DEFAULT: u64 = 30;
 
 /// The help of `record`.
@@ -42,16 +42,16 @@ pub const HELP: &str = "Example:\n  millstream record -c millstream.yaml -d 1m -
 pub struct RecordArgs {
     #[command(flatten)]
     agent: AgentArgs,
-    /// Record from now on for so long [default: 30s]
+    /// Record from now on for this time [default: 30s]
     #[arg(short, long, value_name = "DURATION", conflicts_with_all = ["dump", "from_crash"])]
     duration: Option<Interval>,
     /// Write what the agent has recorded so far
     #[arg(long, conflicts_with = "from_crash")]
     dump: bool,
-    /// Only events that ended in this time before the end
+    /// Only events that ended within this time before the end
     #[arg(long, value_name = "DURATION", conflicts_with = "duration")]
     last: Option<Interval>,
-    /// Write what a run recorded before it died, of this data_dir or file; needs no agent
+    /// Write the recording of a run that died, of this data_dir or file; needs no agent
     #[arg(long, value_name = "DATA_DIR|FILE")]
     #[arg(conflicts_with_all = ["enable", "disable", "settings", "url", "config", "data_dir"])]
     from_crash: Option<PathBuf>,
@@ -61,27 +61,27 @@ pub struct RecordArgs {
     /// Output file, or - for standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Format of the output, instead of that of its name
+    /// Format of the output, instead of the format of its name
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// Record this type of event, or all types; repeatable
     #[arg(long, value_name = "EVENT", value_parser = kinds)]
     enable: Vec<Kinds>,
-    /// Do not record this type of event, or any; repeatable
+    /// Do not record this type of event, or all types; repeatable
     #[arg(long, value_name = "EVENT", value_parser = kinds)]
     disable: Vec<Kinds>,
-    /// Record enabled events from this duration on, or none for all
+    /// Record enabled events from this duration on; none to record all
     #[arg(long, value_name = "DURATION", requires = "enable")]
     threshold: Option<Limit<Interval>>,
-    /// Record so many enabled events in a second, such as 100/s, or none for all
+    /// Record this number of enabled events per second, such as 100/s; none to record all
     #[arg(long, value_name = "RATE", requires = "enable")]
     rate: Option<Limit<PerSecond>>,
-    /// Print when events are recorded
+    /// Print the conditions for recording events
     #[arg(long)]
     settings: bool,
 }
 
-/// A type of event, or all of them.
+/// A type of event, or all types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kinds(Vec<EventKind>);
 
@@ -94,7 +94,7 @@ fn kinds(text: &str) -> Result<Kinds, String> {
     kind.ok_or_else(|| format!("no such event; {}", suggest::advice(text, &names, "there are")))
 }
 
-/// What the command does.
+/// The task of the command.
 enum Task {
     /// Only prints or changes settings.
     Settings,
@@ -126,13 +126,13 @@ impl RecordArgs {
         Ok(task)
     }
 
-    /// Returns where the output goes. A recording from now on becomes a file if nothing else is said.
+    /// Returns the destination of the output. A recording from now on goes to a file by default.
     fn target(&self, is_live: bool) -> Result<Target, String> {
         Target::new(self.output.as_deref(), self.format, is_live)
     }
 }
 
-/// Why the command ends early: its exit status, and the message unless it is printed already.
+/// The reason for an early end: the exit status, and the message unless it is already printed.
 #[derive(Debug)]
 struct Failure(u8, Option<String>);
 
@@ -159,11 +159,11 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// Writes what an agent has recorded so far to a JFR file.
+/// Writes the events that an agent has recorded so far to a JFR file.
 ///
 /// # Errors
 ///
-/// Why that is not possible.
+/// The reason why this is not possible.
 pub async fn dump(client: &Client, path: &Path) -> Result<(), String> {
     let said = |failure: Failure| failure.1.unwrap_or_default();
     let target = Target::new(Some(path), Some(Format::Jfr), true)?;
@@ -171,11 +171,11 @@ pub async fn dump(client: &Client, path: &Path) -> Result<(), String> {
     events::write_silently(&bytes, End::Running, None, &target).map(drop).map_err(said)
 }
 
-/// Writes what the newest run of a data folder has recorded before it died to a JFR file.
+/// Writes the events that the newest run of a data folder recorded before it died to a JFR file.
 ///
 /// # Errors
 ///
-/// Why that is not possible.
+/// The reason why this is not possible.
 pub fn dump_crash(data_dir: &Path, path: &Path) -> Result<(), String> {
     let said = |failure: Failure| failure.1.unwrap_or_default();
     let target = Target::new(Some(path), Some(Format::Jfr), true)?;
@@ -205,7 +205,7 @@ fn run(args: &RecordArgs) -> Result<(), Failure> {
     }
     let target = args.target(matches!(task, Task::Live(_))).map_err(Failure::usage)?;
     let client = args.agent.client().map_err(|status| Failure(status, None))?;
-    // Signals are received on the thread of the runtime while this one writes.
+    // The thread of the runtime receives signals while this one writes.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime =
@@ -244,7 +244,7 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Says on standard error what was written and what is missing.
+/// Prints on standard error what was written and what is missing.
 fn summarize(name: &Path, events: u64, seconds: f64, bytes: u64, missing: &Missing) {
     eprintln!("{}: {events} events in {seconds:.1} s, {bytes} bytes", name.display());
     missing.lines().iter().for_each(|line| eprintln!("missing: {line}"));

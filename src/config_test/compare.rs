@@ -7,7 +7,7 @@ use serde_json::{Number, Value as Json};
 /// Maximum number of differences of an expectation to show; the rest is counted.
 const SHOWN_MAX: usize = 20;
 
-/// Largest table of pairs for aligning events; beyond it they are compared by index.
+/// Largest table of pairs for the alignment of events. Larger lists are compared by index.
 const PAIRS_MAX: usize = 1 << 20;
 
 /// A difference.
@@ -27,7 +27,7 @@ pub fn compare(found: &[Event], expected: &Expectation) -> Vec<Block> {
     }
     if let Some(count) = expected.count.filter(|count| *count != found.len()) {
         let what = format!("{} expected, {} found", counted(count), found.len());
-        // A differing list of events has shown them already.
+        // A list of differing events has already shown these events.
         let shown = if blocks.is_empty() { found } else { &[] };
         blocks.push(Block { what, lines: all_found(shown) });
     }
@@ -90,8 +90,8 @@ enum Pair {
     Surplus(usize),
 }
 
-/// Aligns expected and found events at minimal cost: one missing event must not make all later ones
-/// differ.
+/// Aligns expected and found events at minimal cost, so that one missing event does not make all
+/// later ones differ.
 fn align(expected: usize, found: usize, is_same: impl Fn(usize, usize) -> bool) -> Vec<Pair> {
     let least = expected.min(found);
     let front = (0..least).take_while(|at| is_same(*at, *at)).count();
@@ -121,8 +121,8 @@ fn align(expected: usize, found: usize, is_same: impl Fn(usize, usize) -> bool) 
 
 /// Cost of an unpaired event; two of them cost more than a differing pair.
 const ALONE: u32 = 2;
-/// Cost of a differing pair; higher than that of an unpaired event, so that equal events find each
-/// other.
+/// Cost of a differing pair. It is higher than the cost of an unpaired event, so that equal events
+/// are paired.
 const CHANGED: u32 = 3;
 
 /// Minimal cost of aligning the ends of two lists.

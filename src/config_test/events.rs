@@ -104,7 +104,7 @@ struct Group<'l> {
     rows: Vec<&'l str>,
 }
 
-/// Splits lines, which are those of one file, at the header lines, as source `file` does.
+/// Splits the lines of one file at the header lines, like source `file` does.
 fn groups<'l>(lines: &'l [String], headers: Option<&HeaderLines>) -> Vec<Group<'l>> {
     let mut groups = Vec::new();
     let mut group = Group::default();
@@ -200,7 +200,7 @@ mod tests {
             .collect()
     }
 
-    /// Header lines are no events, and name the columns of the lines after them.
+    /// Header lines are not events; they name the columns of the lines after them.
     #[test]
     fn lines_are_grouped_by_their_header() {
         let delimiter = || ",".to_owned();

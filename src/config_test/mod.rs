@@ -1,9 +1,9 @@
 //! `millstream test`: unit tests of a configuration. The transforms run as functions, on one thread
 //! and at a given time; sources and sinks are never opened.
 //!
-//! `plan` resolves what a test refers to, `events` makes batches of its input, `network` passes
-//! them through the transforms, and `compare` reports how the output differs from what was
-//! expected.
+//! `plan` resolves the names in a test, `events` makes batches from its input, `network` passes
+//! them through the transforms, and `compare` reports the differences between the output and the
+//! expectation.
 
 mod compare;
 mod events;
@@ -30,10 +30,10 @@ pub const HELP: &str = "Example:\n  millstream test -c millstream.yaml\n  \
     Sources and sinks are not opened. Variables must be set as for a run.\n\
     Exit status: 0 all passed; 1 some failed; 2 errors in the configuration or in a test.";
 
-/// Runs every test of a configuration and of `files`; returns the exit status.
+/// Runs every test in a configuration and in `files`. Returns the exit status.
 pub fn run(paths: &[PathBuf], files: &[PathBuf]) -> u8 {
     let loaded = config::load_with_tests(paths, files, &Registry, &|name| std::env::var(name).ok());
-    // Each test builds the transforms again.
+    // Keep compiled operators, because each test builds the transforms again.
     let _operators = KeptOperators::begin();
     let Some(config) = cli::accept(loaded) else { return USAGE };
     let network = Network::new(&config);
@@ -50,7 +50,8 @@ pub fn run(paths: &[PathBuf], files: &[PathBuf]) -> u8 {
     }
 }
 
-/// Passing without a test would hide that the tests were not found.
+/// Returns the error of a configuration without tests. Passing would hide that the tests were not
+/// found.
 fn no_tests() -> Fault {
     Fault::anywhere("no tests found", "add a list `tests`, or name a file that has one")
 }
@@ -73,7 +74,8 @@ fn report(network: &Network<'_>, plans: &[Plan<'_>], out: &mut impl Write) -> io
     Ok(if failed == 0 { DONE } else { FAILED })
 }
 
-/// Returns everything that is not as the test expects, and what may explain it; empty if it passes.
+/// Returns all differences from the expectations of a test, and possible explanations; empty if the
+/// test passes.
 fn differences(network: &Network<'_>, plan: &Plan<'_>) -> Vec<String> {
     let mut play = match Play::new(network) {
         Ok(play) => play,
@@ -95,7 +97,7 @@ fn differences(network: &Network<'_>, plan: &Plan<'_>) -> Vec<String> {
     lines
 }
 
-/// Returns what one expectation misses, each line with the component's name.
+/// Returns the differences from one expectation, each line with the component's name.
 fn missed(maker: &Maker, play: &Play<'_>, wanted: &Wanted<'_>) -> Vec<String> {
     let found = match maker.read(play.made(wanted.component, wanted.output)) {
         Ok(found) => found,

@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// How the components of a configuration are connected.
+/// The connections between the components of a configuration.
 pub struct Network<'c> {
     components: &'c [Component],
-    /// How the JVM is started, for transforms that need it.
+    /// Options of the JVM, for transforms that need it.
     jvm: JvmOptions,
     processes: JvmProcesses,
-    /// For each component its readers: the output, and the reader's index.
+    /// For each component its readers: the output, and the index of the reader.
     readers: Vec<Vec<(usize, usize)>>,
     /// Every component, in topological order.
     order: Vec<usize>,
@@ -66,9 +66,9 @@ impl<'c> Network<'c> {
     }
 }
 
-/// What a component does with a batch.
+/// The operation of a component on a batch.
 enum Op {
-    /// Sources and sinks: the batch is recorded as it is.
+    /// Sources and sinks record the batch unchanged.
     Pass,
     Map(Box<dyn Map>),
     Serial(Box<dyn Serial>),
@@ -108,7 +108,7 @@ impl Op {
         }
     }
 
-    /// Returns the results that are due; all at the end of the input.
+    /// Returns the results that are due; at the end of the input, returns all results.
     fn results(&mut self, now: Now, has_ended: bool) -> Vec<Batch> {
         match self {
             Op::Merge(trial) => trial.results(now, has_ended),
@@ -122,9 +122,9 @@ pub struct Play<'n> {
     network: &'n Network<'n>,
     ops: Vec<Op>,
     counters: Vec<Arc<Counters>>,
-    /// By component: its output batches, each with its output.
+    /// By component: its output batches, each with the index of the output.
     made: Vec<Vec<(usize, Batch)>>,
-    /// What the components would log.
+    /// Messages that the components would log.
     said: Vec<String>,
     has_panicked: bool,
 }
@@ -151,8 +151,8 @@ impl<'n> Play<'n> {
         self.pass_on(now, waiting, None);
     }
 
-    /// Passes on what aggregates hold back: what is due at this time, or all at the end of the
-    /// input.
+    /// Passes on results that aggregates hold back: the results that are due at this time, or all
+    /// at the end of the input.
     pub fn advance(&mut self, now: Now, has_ended: bool) {
         let waiting = vec![Vec::new(); self.network.components.len()];
         self.pass_on(now, waiting, Some(has_ended));
@@ -175,7 +175,8 @@ impl<'n> Play<'n> {
         }
     }
 
-    /// Applies a component as the engine does: rejected events are counted, panics are contained.
+    /// Applies a component like the engine does: rejected events are counted, and panics are
+    /// caught.
     fn apply(&mut self, index: usize, now: Now, batch: Batch) -> Vec<(usize, Batch)> {
         let (op, counters) = (&mut self.ops[index], &self.counters[index]);
         let (id, events) = (&self.network.components[index].id, batch.events() as u64);

@@ -1,4 +1,4 @@
-//! Resolves what the tests refer to, before any of them runs.
+//! Resolves the names in the tests before any test runs.
 
 use super::network::Network;
 use super::{Config, Fault, Place};
@@ -21,13 +21,13 @@ pub struct Plan<'c> {
 
 /// An input.
 pub struct Step<'c> {
-    /// Index of its component.
+    /// Index of the component.
     pub component: usize,
-    /// What its events share.
+    /// Metadata that the events share.
     pub source: Arc<SourceInfo>,
-    /// Which of its lines name the columns of the others.
+    /// Lines of the input that name the columns of the others.
     pub headers: Option<HeaderLines>,
-    /// When it is read.
+    /// Time when the input is read.
     pub now: Now,
     /// The events.
     pub input: &'c TestInput,
@@ -37,7 +37,7 @@ pub struct Step<'c> {
 pub struct Wanted<'c> {
     /// Index of the component.
     pub component: usize,
-    /// Index of its output.
+    /// Index of the output.
     pub output: usize,
     /// Position of the expectation.
     pub place: &'c Place,
@@ -45,7 +45,7 @@ pub struct Wanted<'c> {
     pub expected: &'c Expectation,
 }
 
-/// Resolves what every test refers to.
+/// Resolves the names in every test.
 ///
 /// # Errors Every unknown name, with its position and a suggestion.
 pub fn all<'c>(config: &'c Config, network: &Network<'_>) -> Result<Vec<Plan<'c>>, Vec<Fault>> {
@@ -154,7 +154,7 @@ impl<'c> Planner<'c, '_> {
         all
     }
 
-    /// Reports an expectation, even of nothing, for an output that can have no events.
+    /// Reports an expectation for an output that can have no events, even if it expects none.
     fn unreached(&mut self, network: &Network<'_>, steps: &[Step<'_>], expect: &[Wanted<'_>]) {
         let reached: Vec<Vec<bool>> =
             steps.iter().map(|step| network.reached(step.component)).collect();
@@ -181,7 +181,7 @@ fn find(config: &Config, name: &str) -> Option<(usize, usize)> {
     Some((index, at + 1))
 }
 
-/// Returns everything that has events: `id` and `id.output`.
+/// Returns the names of all outputs: `id` and `id.output`.
 fn outputs(config: &Config) -> Vec<String> {
     let of = |component: &Component| {
         let side =
@@ -191,7 +191,8 @@ fn outputs(config: &Config) -> Vec<String> {
     config.components.iter().flat_map(of).collect()
 }
 
-/// A sink's events are its input; its side outputs have none, as it delivers nothing in a test.
+/// Returns no side outputs for a sink, because it delivers nothing in a test. The events of a sink
+/// are its input.
 fn side_outputs(component: &Component) -> Vec<String> {
     match component.kind {
         Kind::Sink => Vec::new(),
@@ -199,7 +200,8 @@ fn side_outputs(component: &Component) -> Vec<String> {
     }
 }
 
-/// Returns what the events of an input share: the settings of the source it goes to, if any.
+/// Returns the metadata that the events of an input share: the settings of the source that receives
+/// it, if it is a source.
 fn source_info(component: &Component) -> Arc<SourceInfo> {
     Arc::new(match component.kind {
         Kind::Source => wiring::source_info(component),
@@ -207,8 +209,8 @@ fn source_info(component: &Component) -> Arc<SourceInfo> {
     })
 }
 
-/// Returns which lines of an input name columns: those that the source it goes to finds, or those that
-/// the transform it goes to expects.
+/// Returns the header lines of an input: the lines that the receiving source finds, or that the
+/// receiving transform expects.
 fn header_lines(config: &Config, component: &Component) -> Option<HeaderLines> {
     match component.kind {
         Kind::Source if component.type_name == "file" => wiring::headers::of(config, component),

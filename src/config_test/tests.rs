@@ -48,7 +48,7 @@ fn faults(tests: &str) -> Vec<String> {
     faults.iter().map(shorten).collect()
 }
 
-/// Lines for a source pass through all of its readers, with the source's attributes.
+/// Lines for a source pass through all readers of the source, with its attributes.
 #[test]
 fn a_source_sends_its_events_to_every_reader() {
     let (status, text) = played(
@@ -107,7 +107,7 @@ fn tests_run_at_the_given_time() {
     );
 }
 
-/// A failure says what is wrong with which event, and what was counted.
+/// A failure names the event and the difference, and shows the counters.
 #[test]
 fn failures_are_explained() {
     let (status, text) = played(

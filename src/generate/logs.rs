@@ -48,7 +48,7 @@ pub fn logs(args: &LogsArgs) -> u8 {
     };
     match result {
         Ok(()) => DONE,
-        // The reader has seen enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => DONE,
         Err(error) => {
             let target = args
@@ -65,7 +65,7 @@ fn write(args: &LogsArgs, out: impl Write) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(256 * 1024, out);
     let (mut log, mut line, mut made) =
         (WebLog::new(args.seed, args.size.0 as usize), Vec::new(), 0);
-    // Lines on a terminal show progress themselves.
+    // Lines on a terminal already show the progress.
     let is_seen = args.output.is_none() && io::stdout().is_terminal();
     let (begun, mut progress) = (Instant::now(), Progress::new("lines", args.count, is_seen));
     let count = args.count.unwrap_or(u64::MAX);

@@ -107,7 +107,7 @@ pub fn metrics(args: &MetricsArgs) -> u8 {
     }
     match result {
         Ok(()) => DONE,
-        // The reader has seen enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe && args.to.is_none() => DONE,
         Err(error) => {
             let advice =
@@ -118,7 +118,8 @@ pub fn metrics(args: &MetricsArgs) -> u8 {
     }
 }
 
-/// Returns what the options request, or what is wrong with them and what to write instead.
+/// Returns the requested load. The error says what is wrong with the options and what to write
+/// instead.
 fn shape(args: &MetricsArgs) -> Result<Shape, String> {
     if !(64..=PACKET_BYTES_MAX).contains(&args.packet_size.0) {
         return Err(format!(
@@ -243,8 +244,8 @@ impl Sent {
     }
 }
 
-/// Generates packets until enough points are due; the last one may exceed that, so that the content of
-/// packets does not depend on timing.
+/// Generates packets until enough points are due. The last packet may exceed the number, so that
+/// the content of packets does not depend on timing.
 fn fill(load: &mut Load, due: u64, count: u64, batch: &mut Batch, contents: &mut Vec<Content>) {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     batch.bytes.clear();

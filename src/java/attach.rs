@@ -1,10 +1,10 @@
 //! The attach mechanism of HotSpot: a command to a JVM over the socket that it listens on.
 //!
-//! A JVM listens once it has received SIGQUIT while there is a file `.attach_pidPID` in its working
-//! directory or in `/tmp`. Its socket is `/tmp/.java_pidPID`, in its own mount namespace and with its
-//! id in its own process namespace. A command is the version of the protocol, the name, and three
-//! arguments, each ended by a zero; the answer is a number in a line, and a text. The source of
-//! the protocol is `attachListener_posix.cpp` of OpenJDK.
+//! A JVM starts to listen after it receives SIGQUIT while a file `.attach_pidPID` is in its working
+//! directory or in `/tmp`. Its socket is `/tmp/.java_pidPID`, in the mount namespace of the JVM and
+//! with its process id in its process namespace. A command consists of the version of the protocol,
+//! the name, and three arguments, each ended by a zero byte. The response is a number on a line,
+//! followed by a text. The source of the protocol is `attachListener_posix.cpp` of OpenJDK.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt;
@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long a JVM may take to listen, and to load the agent.
+/// Maximum time for a JVM to listen, and to load the agent.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time between looks for the socket.
+/// Interval of the checks for the socket.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maximum bytes of an argument that a JVM takes.
@@ -34,14 +34,14 @@ const STARTED: &str = "millstream.javaagent.started=true";
 /// Version of the protocol.
 const PROTOCOL: &str = "1";
 
-/// Why an agent was not loaded.
+/// The reason why an agent was not loaded.
 #[derive(Debug)]
 pub enum AttachError {
-    /// There is no such process, or it is no JVM.
+    /// The process does not exist, or is not a JVM.
     NotAJvm(&'static str),
     /// A file of the process may not be read or written.
     Permission(PathBuf),
-    /// The JVM has the agent already.
+    /// The JVM already has the agent.
     Loaded,
     /// The process does not see the jar.
     NoJar(PathBuf),
@@ -49,11 +49,11 @@ pub enum AttachError {
     Usage(String),
     /// The JVM does not listen.
     Refused,
-    /// The JVM listens, and does not answer.
+    /// The JVM listens, but does not answer.
     Silent,
     /// The process ended meanwhile.
     Ended,
-    /// The JVM did not load the agent: its answer.
+    /// The JVM did not load the agent and gave this answer.
     Answer(String),
     /// The system returned an error.
     Io(io::Error),
@@ -117,7 +117,7 @@ pub struct Target {
     pid: Pid,
     /// Its folder in `/proc`.
     proc: PathBuf,
-    /// Its id in its own namespace.
+    /// Process id in the namespace of the process.
     own_pid: String,
 }
 
@@ -125,8 +125,8 @@ impl Target {
     /// Finds a JVM.
     ///
     /// # Errors
-    /// There is no such process, it is no JVM, or it belongs to another user. A process that is no
-    /// JVM would be ended by the signal.
+    /// The process does not exist, is not a JVM, or belongs to another user. The signal would end a
+    /// process that is not a JVM.
     pub fn open(pid: i32) -> Result<Target, AttachError> {
         let no_process = AttachError::NotAJvm("there is no such process");
         let Some(pid) = Pid::from_raw(pid) else { return Err(no_process) };
@@ -179,7 +179,7 @@ impl Target {
         self.below_root(path).exists()
     }
 
-    /// Returns a path of the process as this one sees it.
+    /// Converts a path of the process to a path for this process.
     fn below_root(&self, path: &Path) -> PathBuf {
         self.proc.join("root").join(path.strip_prefix("/").unwrap_or(path))
     }
@@ -204,8 +204,8 @@ impl Target {
         Ok(String::from_utf8_lossy(&answer).into_owned())
     }
 
-    /// Connects to the JVM, and makes it listen before, unless it does. The socket may be that of an
-    /// earlier process with the same id.
+    /// Connects to the JVM, and makes it listen first, unless it already does. The socket may
+    /// belong to an earlier process with the same id.
     fn connect(&self) -> Result<UnixStream, AttachError> {
         let socket = self.socket();
         if let Some(stream) = try_connect(&socket)? {
@@ -226,7 +226,8 @@ impl Target {
         stream.ok_or(if is_there { AttachError::Refused } else { AttachError::Ended })
     }
 
-    /// Creates the file that tells the JVM to listen, in its working directory, else in `/tmp`.
+    /// Creates the file that tells the JVM to listen, in its working directory, otherwise in
+    /// `/tmp`.
     fn request(&self) -> Result<PathBuf, AttachError> {
         let name = format!(".attach_pid{}", self.own_pid);
         let in_cwd = self.proc.join("cwd").join(&name);
@@ -237,7 +238,7 @@ impl Target {
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
         };
         match create(&in_cwd) {
-            // The JVM ignores one that belongs to another user but root.
+            // The JVM ignores a file that belongs to another user, except root.
             Ok(file) if file.metadata()?.uid() == rustix::process::geteuid().as_raw() => Ok(in_cwd),
             _ => match create(&in_tmp) {
                 Ok(_) => Ok(in_tmp),
@@ -247,14 +248,15 @@ impl Target {
     }
 }
 
-/// Whether a process handles SIGQUIT, by its status. A JVM that starts does not yet, and would be ended.
+/// Returns whether a process handles SIGQUIT, according to its status. A starting JVM does not
+/// handle it yet, and would be ended by it.
 fn catches_quit(status: &str) -> bool {
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let mask = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (Signal::QUIT.as_raw() - 1) & 1 == 1)
 }
 
-/// Connects to a socket; `None` if there is none, or no process listens on it.
+/// Connects to a socket; returns `None` if it does not exist or no process listens on it.
 fn try_connect(socket: &Path) -> Result<Option<UnixStream>, AttachError> {
     match UnixStream::connect(socket) {
         Ok(stream) => Ok(Some(stream)),
@@ -265,7 +267,7 @@ fn try_connect(socket: &Path) -> Result<Option<UnixStream>, AttachError> {
     }
 }
 
-/// Judges the answer to `load`.
+/// Checks the answer to `load`.
 fn judge(answer: &str) -> Result<(), AttachError> {
     let mut lines = answer.lines();
     let status = lines.next().unwrap_or_default().trim();
@@ -282,7 +284,7 @@ fn judge(answer: &str) -> Result<(), AttachError> {
     }
 }
 
-/// Returns what a code of the library `instrument` means.
+/// Returns the meaning of an error code of the library `instrument`.
 fn meaning(code: &str) -> String {
     match code {
         "100" => "the jar cannot be read, or is not that of an agent".to_owned(),

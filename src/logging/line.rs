@@ -13,12 +13,13 @@ pub fn format_line(time: SystemTime, level: Level, target: &str, message: &str) 
     format!("{} {level:<5} {target}  {message}\n", Rfc3339(time))
 }
 
-/// Text with escaped control characters, so that no message starts a second line or moves a
-/// terminal's cursor, of at most `bytes_max` bytes, with a mark where it is cut.
+/// Returns a text with escaped control characters, so that no message starts a second line or moves
+/// the cursor of a terminal. The text has at most `bytes_max` bytes, with a mark if it is cut.
 pub fn escaped(text: impl fmt::Display, bytes_max: usize) -> String {
     let mut escaper = Escaper { out: String::new(), bytes_max };
     if write!(escaper, "{text}").is_err() {
-        // Full, or a value that cannot be formatted: either way there is more than is written.
+        // The text is full, or a value cannot be formatted. In both cases, more text exists than is
+        // written.
         escaper.out.push('…');
     }
     escaper.out
@@ -48,7 +49,7 @@ impl fmt::Write for Escaper {
     }
 }
 
-/// Returns the beginning of a text, cut between characters.
+/// Returns the beginning of a text, cut between two characters.
 pub fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }

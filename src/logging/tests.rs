@@ -1,4 +1,4 @@
-//! The log with a writer in memory.
+//! Tests of the log with a writer in memory.
 
 use super::line::date;
 use super::*;
@@ -120,7 +120,7 @@ fn a_list_is_written_whole_and_its_repeats_are_counted() {
 #[test]
 fn repeats_are_reported_without_another_message() {
     let (memory, handle, _) = Memory::started(LevelFilter::Info);
-    // Long enough for what comes before on a busy machine.
+    // Long enough for the steps before it on a busy machine.
     let almost_over = Instant::now() - WINDOW + Duration::from_secs(3);
     (0..5).for_each(|_| log_at(&handle.shared, almost_over, 1, "again"));
     // The writer is asleep when a message arrives that is only counted.
@@ -198,7 +198,7 @@ fn unwritten_lines_count_as_dropped() {
     let handle = start(LevelFilter::Info, Box::new(full)).unwrap();
     log_at(&handle.shared, Instant::now(), 1, "x");
     (0..3).for_each(|_| assert!(handle.flush()));
-    // Reporting it is not retried over and over.
+    // Reporting the error is not retried endlessly.
     assert_eq!(handle.dropped_lines(), 1);
 }
 

@@ -3,16 +3,16 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
-/// What a kernel without readable symbols is.
+/// Frame name for a kernel without readable symbols.
 pub const UNKNOWN: &str = "[kernel]";
 
-/// The functions of the kernel, in the order of their addresses.
+/// The functions of the kernel, in order of their addresses.
 #[derive(Default)]
 pub struct KernelSymbols(Vec<(u64, String)>);
 
 impl KernelSymbols {
-    /// Reads the functions of this machine's kernel. There are none where `kernel.kptr_restrict` hides
-    /// their addresses.
+    /// Reads the functions of this machine's kernel. The list is empty if `kernel.kptr_restrict`
+    /// hides their addresses.
     pub fn read() -> KernelSymbols {
         let file = File::open("/proc/kallsyms");
         let symbols = file.and_then(|file| parse(BufReader::new(file)));

@@ -6,10 +6,10 @@ use millstream_profiles::{About, Frame, FrameId, FrameKind, Profile};
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The function of the standard library below which a thread's own code begins.
+/// The function of the standard library that calls a thread's code.
 const THREAD_BEGINS: &str = "std::sys::backtrace::__rust_begin_short_backtrace";
 
-/// Returns what a reader must know of the samples.
+/// Returns notes about the samples for the reader.
 pub fn notes(raw: &RawProfile, missing: &[&str]) -> Vec<String> {
     let mut notes = Vec::new();
     if raw.event == Event::Alloc {
@@ -39,7 +39,7 @@ pub fn notes(raw: &RawProfile, missing: &[&str]) -> Vec<String> {
     notes
 }
 
-/// Returns the profile with named frames. Its roots are components, or else threads.
+/// Returns the profile with named frames. Its roots are components, or threads.
 pub fn profile(
     raw: &RawProfile,
     symbols: &Symbols,
@@ -68,7 +68,7 @@ pub fn profile(
 struct Builder<'a> {
     profile: Profile,
     symbols: &'a Symbols,
-    /// The frames at addresses that were looked up, from the outermost to the innermost.
+    /// The frames at addresses that were already looked up, from the outermost to the innermost.
     known: HashMap<u64, Vec<FrameId>>,
 }
 
@@ -89,8 +89,8 @@ impl Builder<'_> {
         roots
     }
 
-    /// Returns the frames of a stack from the outermost to the innermost, without those that start
-    /// every thread.
+    /// Returns the frames of a stack from the outermost to the innermost, without the frames that
+    /// start every thread.
     fn frames(&mut self, stack: &Stack) -> Vec<FrameId> {
         let mut frames = Vec::new();
         for address in stack.addresses.iter().rev() {

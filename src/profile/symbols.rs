@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 /// The symbols of the files that an agent has mapped.
 pub struct Symbols {
-    /// In the order of their addresses.
+    /// Modules in order of their addresses.
     modules: Vec<LoadedModule>,
     kernel: KernelSymbols,
-    /// Methods of a JVM, by what is in stacks in place of their addresses.
+    /// Methods of a JVM, by the value that represents them in stacks.
     methods: HashMap<u64, Frame>,
 }
 
@@ -31,7 +31,7 @@ struct Image {
     segments: Vec<FileSegment>,
 }
 
-/// Where a part of a file is in memory, apart from where the file is loaded.
+/// The address range of a part of a file, relative to the load address of the file.
 struct FileSegment {
     offset: u64,
     end: u64,
@@ -39,8 +39,8 @@ struct FileSegment {
 }
 
 impl Symbols {
-    /// Opens the files that an agent has mapped, on this machine (`is_local`), or those of this program
-    /// and of this machine that have the same build id.
+    /// Opens the files that an agent has mapped. If the agent is not on this machine (`is_local`),
+    /// opens files of this program and of this machine with the same build id.
     pub fn open(profile: &RawProfile, is_local: bool) -> Symbols {
         let used = |module: &&Module| {
             let range = module.start..module.end;
@@ -70,7 +70,7 @@ impl Symbols {
         paths
     }
 
-    /// Returns the function at an address, and before it those that it is inlined into.
+    /// Returns the function at an address, after the functions into which it is inlined.
     pub fn frames(&self, address: u64) -> Vec<Frame> {
         if let Some(method) = self.methods.get(&address) {
             return vec![method.clone()];
@@ -109,7 +109,8 @@ impl LoadedModule {
 }
 
 impl Image {
-    /// Returns the image of a module: of the process with this id, or one with the same build id.
+    /// Returns the image of a module: from the process with this id, or from a file with the same
+    /// build id.
     fn of(module: &Module, pid: Option<u32>) -> Option<Image> {
         candidates(&module.path, pid).iter().find_map(|path| Image::open(path, module, pid))
     }
@@ -118,7 +119,7 @@ impl Image {
         let cache = ReadCache::new(File::open(path).ok()?);
         let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
         let build_id = file.build_id().ok().flatten().map(hex);
-        // Without an id only a file of the same process is sure to be the one that runs.
+        // Without a build id, only a file of the same process is certain to be the one that runs.
         let is_same = match &module.build_id {
             Some(expected) => build_id.as_ref() == Some(expected),
             None => pid.is_some(),
@@ -138,7 +139,7 @@ impl Image {
         let segment = self.segments.iter().find(range)?;
         let probe = in_file - segment.offset + segment.address;
         let mut frames = self.lines(probe);
-        // Tables of lines have short names: that of the symbol has its path.
+        // Line tables have short names; the symbol has the path.
         if let Some(symbol) = self.loader.find_symbol(probe) {
             let (name, kind) = function(symbol);
             match frames.first_mut() {
@@ -157,7 +158,7 @@ impl Image {
         Some(frames)
     }
 
-    /// Returns what the tables of lines have: functions from the outermost to the innermost.
+    /// Returns the functions in the line tables from the outermost to the innermost.
     fn lines(&self, probe: u64) -> Vec<Frame> {
         let mut frames = Vec::new();
         let Ok(mut found) = self.loader.find_frames(probe) else { return frames };
@@ -175,8 +176,8 @@ impl Image {
     }
 }
 
-/// Source files whose functions only call a closure, between a caller and a panic's catcher, or note where
-/// a call of Java is.
+/// Source files whose functions only call a closure, between a caller and the catcher of a panic,
+/// or record where a call of Java is.
 const PLUMBING: [&str; 6] = [
     "library/core/src/ops/function.rs",
     "library/core/src/panic/unwind_safe.rs",
@@ -191,7 +192,7 @@ fn is_plumbing(frame: &Frame) -> bool {
     PLUMBING.iter().any(|plumbing| file.ends_with(plumbing))
 }
 
-/// Returns the name of an inlined function with its file: the tables have no path of modules.
+/// Returns the name of an inlined function with its file, because the tables have no module path.
 fn with_file(inlined: &Frame) -> String {
     let file = inlined.file.as_deref().and_then(|file| file.rsplit('/').next());
     match file {
@@ -200,7 +201,7 @@ fn with_file(inlined: &Frame) -> String {
     }
 }
 
-/// Returns the files that may have the symbols of a path, the likeliest first.
+/// Returns the files that may have the symbols of a path, the most likely first.
 fn candidates(path: &str, pid: Option<u32>) -> Vec<PathBuf> {
     let own = PathBuf::from("/proc/self/exe");
     let Some(pid) = pid else { return vec![own, PathBuf::from(path)] };
@@ -209,7 +210,7 @@ fn candidates(path: &str, pid: Option<u32>) -> Vec<PathBuf> {
     let is_exe = fs::read_link(&exe).is_ok_and(|target| target == Path::new(path));
     let root = process.join("root").join(path.trim_start_matches('/'));
     match is_exe {
-        // Also while an update has replaced the file.
+        // This works even after an update has replaced the file.
         true => vec![exe, own],
         false => vec![root, PathBuf::from(path)],
     }

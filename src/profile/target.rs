@@ -1,4 +1,4 @@
-//! Where a profile is written to, and how.
+//! The destination and the format of a profile.
 
 use super::Failure;
 use crate::cli::USAGE;
@@ -16,7 +16,7 @@ pub enum ProfileFormat {
     Html,
     /// A picture of the flame graph
     Svg,
-    /// A stack in each line, with its samples
+    /// A stack per line, with its number of samples
     Collapsed,
     /// For go tool pprof
     Pprof,
@@ -24,7 +24,7 @@ pub enum ProfileFormat {
     Jfr,
 }
 
-/// The ends of file names, and their formats.
+/// File name suffixes with their formats.
 const NAMES: [(&str, ProfileFormat); 7] = [
     (".html", ProfileFormat::Html),
     (".svg", ProfileFormat::Svg),
@@ -35,7 +35,7 @@ const NAMES: [(&str, ProfileFormat); 7] = [
     (".jfr", ProfileFormat::Jfr),
 ];
 
-/// Where a profile is written to.
+/// The destination of a profile.
 #[derive(Debug)]
 pub struct Target {
     format: ProfileFormat,
@@ -50,7 +50,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// What to write instead.
+    /// Advice on what to write instead.
     pub fn new(output: Option<&Path>, format: Option<ProfileFormat>) -> Result<Target, String> {
         let Some(path) = output else {
             return Ok(Target::unnamed(format.unwrap_or(ProfileFormat::Html)));
@@ -101,7 +101,7 @@ impl Target {
         })
     }
 
-    /// Writes what changed from one profile to another.
+    /// Writes the difference between two profiles.
     pub fn write_difference(&self, before: &Profile, after: &Profile) -> Result<(), Failure> {
         match self.format {
             ProfileFormat::Html => {

@@ -1,4 +1,4 @@
-//! Runs of an agent that no longer runs.
+//! Recordings of agents that no longer run.
 
 use super::events;
 use super::output::Target;
@@ -10,13 +10,13 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes what a run has recorded.
+/// Writes the recorded events of a run.
 pub fn write(path: &Path, last: Option<Interval>, target: &Target) -> Result<(), Failure> {
     let (bytes, end) = read(path)?;
     events::write(&bytes, end, last, target)
 }
 
-/// Reads the newest run of a folder, or a file: a snapshot as bytes, and how it ended.
+/// Reads the newest run of a folder, or a file. Returns a snapshot as bytes, and how the run ended.
 pub fn read(path: &Path) -> Result<(Vec<u8>, End), Failure> {
     let run = if path.is_dir() { choose(path)? } else { open(path)? };
     let shown = run.path.display();
@@ -57,7 +57,7 @@ fn runs(path: &Path) -> Result<Vec<RunFile>, Failure> {
     Ok(runs)
 }
 
-/// Returns the newest run that died, or else the newest that has ended.
+/// Returns the newest run that died, otherwise the newest run that has ended.
 fn choose(path: &Path) -> Result<RunFile, Failure> {
     let mut runs = runs(path)?;
     let newest = |runs: &[RunFile], end: End| {

@@ -1,4 +1,4 @@
-//! The events of a snapshot, written in any format.
+//! Writes the events of a snapshot in any format.
 
 use super::output::{Format, Target};
 use super::story::{self, Head};
@@ -17,18 +17,18 @@ use std::io::{self, Write};
 pub struct Missing {
     /// Chunks that were overwritten before they were read.
     pub lost_chunks: u64,
-    /// Events that no chunk had space for.
+    /// Number of events that found no space in any chunk.
     pub without_space: u64,
     /// Events beyond the rate of their type.
     pub over_rate: Vec<(EventKind, u64)>,
-    /// Events that do not say which file, connection or component they are about.
+    /// Number of events without the name of their file, connection or component.
     pub without_name: u64,
-    /// Bytes that the file should have behind its end.
+    /// Number of bytes that are missing at the end of the file.
     pub cut_bytes: u64,
 }
 
 impl Missing {
-    /// Returns what is missing since the start of a run.
+    /// Returns the events that are missing since the start of a run.
     pub fn of(snapshot: &Snapshot, reader: &Reader) -> Missing {
         let over = |kind: EventKind| Some((kind, snapshot.over_rate(kind))).filter(|of| of.1 > 0);
         Missing {
@@ -40,7 +40,7 @@ impl Missing {
         }
     }
 
-    /// Returns what is missing since a snapshot of the same run.
+    /// Returns the events that are missing since a snapshot of the same run.
     pub fn since(snapshot: &Snapshot, before: &Snapshot, reader: &Reader) -> Missing {
         let mut missing = Missing::of(snapshot, reader);
         missing.without_space = missing.without_space.saturating_sub(before.without_space());
@@ -52,7 +52,7 @@ impl Missing {
         missing
     }
 
-    /// Describes what is missing, a line each.
+    /// Describes the missing events, one line each.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.lost_chunks > 0 {
@@ -98,16 +98,16 @@ pub fn clock_from(clock: Clock, start_ticks: u64) -> Clock {
 
 /// Writes events in the format of the target.
 pub struct EventWriter {
-    /// The clock of the whole run.
+    /// Clock of the whole run.
     clock: Clock,
     format: FormatWriter,
-    /// How many events were written.
+    /// Number of written events.
     pub events: u64,
 }
 
 enum FormatWriter {
     Jfr(JfrWriter<Output>),
-    /// Events that others may come before.
+    /// Events that wait, because earlier ones may still arrive.
     Jsonl(Output, Vec<Event>),
     Text(Output, Vec<Event>),
 }
@@ -144,7 +144,7 @@ impl EventWriter {
         }
     }
 
-    /// Writes what may be written once no further event ends before this time.
+    /// Writes the events that may be written if no further event ends before this time.
     pub fn advance(&mut self, ticks: u64, tables: &Reader) -> io::Result<()> {
         let FormatWriter::Jsonl(output, events) = &mut self.format else { return Ok(()) };
         events.sort_by_key(end_of);
@@ -152,7 +152,7 @@ impl EventWriter {
         write_lines(output, events.drain(..count), &self.clock, tables)
     }
 
-    /// Completes the output; returns its bytes.
+    /// Completes the output, and returns its number of bytes.
     pub fn finish(mut self, head: &Head, end_ticks: u64, tables: &Reader) -> io::Result<u64> {
         self.advance(u64::MAX, tables)?;
         let mut output = match self.format {
@@ -189,7 +189,7 @@ fn write_lines(
     Ok(())
 }
 
-/// Writes the events of a snapshot, which these bytes are, and says how many.
+/// Writes the events of a snapshot, given as bytes, and prints their number.
 pub fn write(
     bytes: &[u8],
     end: End,
@@ -203,7 +203,7 @@ pub fn write(
     Ok(())
 }
 
-/// What was written.
+/// Summary of the written events.
 pub struct Written {
     events: u64,
     seconds: f64,

@@ -6,8 +6,8 @@ use millstream_recorder::jfr::Clock;
 use millstream_recorder::schema::{FieldKind, Value};
 use serde_json::{Map, Value as Json, json};
 
-/// Returns an event as an object: type, start, duration, thread, and the fields of its type. Periods are
-/// in nanoseconds and have `Ns` behind their names; what is not known is `null`.
+/// Returns an event as an object: type, start, duration, thread, and the fields of its type.
+/// Periods are in nanoseconds, and their names end with `Ns`. Unknown values are `null`.
 pub fn object(event: &Event, clock: &Clock, tables: &impl Tables) -> Json {
     let spec = event.kind.spec();
     let mut object = Map::new();

@@ -1,4 +1,4 @@
-//! Recording from now on: once in a second, what is new.
+//! Recording from now on: writes new events once a second.
 
 use super::Failure;
 use super::events::{EventWriter, Missing, end_of};
@@ -16,17 +16,17 @@ use std::io;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// How often new events are fetched: the agent must not overwrite them in between.
+/// Interval at which new events are fetched. The agent must not overwrite them in between.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 const PATH: &str = "/api/recorder/rings";
 
-/// Returns what the agent has recorded and is not known, as bytes of a snapshot.
+/// Returns the chunks of the recording that are not known yet, as bytes of a snapshot.
 pub async fn copy(client: &Client, known: Vec<u8>) -> Result<Bytes, ClientError> {
     client.download(Method::POST, PATH, known).await
 }
 
-/// Returns what is known as the body of a request.
+/// Returns the list of known chunks as the body of a request.
 fn body(known: &Known) -> Vec<u8> {
     known
         .iter()
@@ -35,7 +35,7 @@ fn body(known: &Known) -> Vec<u8> {
         .collect()
 }
 
-/// Records for so long, or until a signal or the end of the agent.
+/// Records for this time, or until a signal or the end of the agent.
 pub async fn record(client: &Client, duration: Interval, target: &Target) -> Result<(), Failure> {
     let receive = || Signals::receive().map_err(|error| Failure::failed(error.to_string()));
     let mut signals = receive()?;
@@ -67,7 +67,7 @@ pub async fn record(client: &Client, duration: Interval, target: &Target) -> Res
     gone.map_or(Ok(()), |why| Err(ended(client, &why)))
 }
 
-/// Returns the message for an agent that ended meanwhile.
+/// Returns the message about an agent that ended meanwhile.
 fn ended(client: &Client, why: &str) -> Failure {
     let advice = client.data_dir().map_or(String::new(), |data_dir| {
         let data_dir = data_dir.display();
@@ -81,7 +81,7 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
     Snapshot::parse(bytes).map_err(failed)
 }
 
-/// Why there are no new events.
+/// The reason why there are no new events.
 enum Poll {
     /// The agent has ended.
     Gone(String),
@@ -110,7 +110,7 @@ impl Live {
         Live { first, latest, reader, writer, start_ticks, end_ticks }
     }
 
-    /// Fetches and writes what is new.
+    /// Fetches and writes new events.
     async fn poll(&mut self, client: &Client) -> Result<(), Poll> {
         let gone = |why: String| Poll::Gone(why);
         let bytes = copy(client, body(self.reader.known())).await;
@@ -127,7 +127,7 @@ impl Live {
                 written = writer.push(event, reader);
             }
         });
-        // What ended before the snapshot before this one has been read.
+        // Events that ended before the previous snapshot have been read.
         let before = self.latest.latest_ticks();
         written.and_then(|()| writer.advance(before, &self.reader)).map_err(Poll::Output)?;
         self.end_ticks = self.end_ticks.max(snapshot.latest_ticks());

@@ -1,4 +1,4 @@
-//! Where a recording is written to, and how.
+//! The destination and the format of a recording.
 
 use super::Failure;
 use crate::output::Output;
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 pub enum Format {
     /// For the tools of the JDK
     Jfr,
-    /// An event in each line, as JSON
+    /// One event per line, as JSON
     Jsonl,
     /// What happened, for people
     Text,
 }
 
-/// Where a recording is written to.
+/// The destination of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The format.
@@ -33,7 +33,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// What to write instead.
+    /// Advice on what to write instead.
     pub fn new(
         output: Option<&Path>,
         format: Option<Format>,

@@ -1,4 +1,4 @@
-//! When events are recorded: shown, and changed in the running agent.
+//! The conditions for recording events: shows them, and changes them in the running agent.
 
 use super::{Failure, RecordArgs};
 use crate::client::Client;
@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 const PATH: &str = "/api/recorder";
 
-/// The recorder, as the agent describes it.
+/// The state of the recorder in the agent's response.
 #[derive(Deserialize)]
 struct Recorder {
     enabled: bool,
@@ -33,7 +33,7 @@ struct EventState {
     over_rate: u64,
 }
 
-/// Changes what the arguments say; returns a table of all settings.
+/// Makes the changes in the arguments. Returns a table of all settings.
 pub async fn change(args: &RecordArgs, client: &Client) -> Result<String, Failure> {
     let changes = changes(args);
     let answer = match changes.is_empty() {
@@ -51,7 +51,8 @@ fn parse(answer: &Bytes) -> Result<Recorder, Failure> {
     serde_json::from_slice(answer).map_err(|error| Failure::failed(format!("{text} {error}")))
 }
 
-/// Returns the changes by event. What is both enabled and disabled, as with `all`, is enabled.
+/// Returns the changes by event. An event that is both enabled and disabled, as with `all`, is
+/// enabled.
 fn changes(args: &RecordArgs) -> BTreeMap<&'static str, EventChange> {
     let mut changes = BTreeMap::new();
     for kind in args.disable.iter().flat_map(|kinds| &kinds.0) {

@@ -1,4 +1,4 @@
-//! A recording as text: what a person wants to know who asks what an agent did before it died.
+//! A recording as text, for a person who asks what an agent did before it died.
 
 mod table;
 mod tallies;
@@ -15,28 +15,28 @@ use std::time::Duration;
 use table::Table;
 use tallies::{Components, Files, Peers, Waits};
 
-/// How long the last seconds are, unless something else is asked for.
+/// Default length of the last part that is shown in detail.
 const LAST: Duration = Duration::from_secs(10);
 
 /// Maximum number of rows of a table, and maximum number of errors.
 const ROWS_MAX: usize = 20;
 
-/// How many events are shown one by one.
+/// Number of events that are shown individually.
 const EVENTS_SHOWN: usize = 20;
 
-/// Outcomes that are no errors: of checkpoints, of calls of a JVM, of reloads.
+/// Outcomes that are not errors: of checkpoints, of calls of a JVM, of reloads.
 const SUCCESS: &[&str] = &["committed", "answered", "done", "stopped", "applied", "unchanged"];
 
-/// What is known about a run beside its events.
+/// Information about a run besides its events.
 #[derive(Clone, Debug)]
 pub struct Head {
     /// Version of the agent.
     pub version: String,
     /// Number of the process.
     pub pid: u32,
-    /// How it has ended.
+    /// How the run ended.
     pub end: End,
-    /// Its start in ticks.
+    /// Start of the run in ticks.
     pub started_ticks: u64,
     /// Events that are missing.
     pub missing: Missing,
@@ -58,7 +58,8 @@ impl Head {
     }
 }
 
-/// Tells what happened. Events are sorted by their end, and `end_ticks` is the last sign of life.
+/// Describes what happened. The events must be sorted by their end; `end_ticks` is the last sign of
+/// life.
 pub fn story<T: Tables>(
     head: &Head,
     clock: &Clock,
@@ -86,7 +87,7 @@ pub fn story<T: Tables>(
     text + &missing(&head.missing)
 }
 
-/// What all parts of a story need.
+/// Data that all parts of a story need.
 struct Story<'s, T> {
     clock: &'s Clock,
     end_ticks: u64,
@@ -170,7 +171,7 @@ impl<T: Tables> Story<'_, T> {
         table.render(ROWS_MAX)
     }
 
-    /// Connections to which something was written after the last read from them.
+    /// Lists connections with a write after the last read.
     fn unanswered(&self, events: &[Event]) -> String {
         let mut table = Table::new(&["peer", "writes since the last read", "bytes", "begun"]);
         for request in tallies::requests(events) {
@@ -275,7 +276,8 @@ impl<T: Tables> Story<'_, T> {
         self.tables.text(id).map_or_else(|| "?".to_owned(), plain)
     }
 
-    /// Returns the name of the other end of a connection, with its address if that says more.
+    /// Returns the name of the other end of a connection, with the address if that adds
+    /// information.
     fn peer(&self, [host, address, port]: &[u64; 3]) -> String {
         let (host, address) = (self.text(*host), self.text(*address));
         let place = match (*port, address.contains(':')) {
@@ -290,7 +292,7 @@ impl<T: Tables> Story<'_, T> {
         time(self.clock, ticks)
     }
 
-    /// Returns how long before the end something was.
+    /// Returns the time between an event and the end.
     fn before_end(&self, ticks: u64) -> String {
         match self.end_ticks.saturating_sub(ticks) {
             0 => "at the end".to_owned(),
@@ -299,7 +301,7 @@ impl<T: Tables> Story<'_, T> {
     }
 }
 
-/// Returns a section with its title; nothing without content.
+/// Returns a section with its title; returns an empty text if there is no content.
 fn section(title: &str, content: &str) -> String {
     if content.is_empty() { String::new() } else { format!("\n{title}\n{content}") }
 }
@@ -321,7 +323,7 @@ pub fn time(clock: &Clock, ticks: u64) -> String {
     time.map_or("?".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%S%.3f").to_string())
 }
 
-/// Returns a period in the one or two units that say enough.
+/// Returns a period in one or two units.
 pub fn period(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     let of = |unit: u64, name: &str| {
@@ -343,7 +345,7 @@ pub fn period(ns: u64) -> String {
     }
 }
 
-/// Returns a text whose control characters are escaped, so that a name cannot steer a terminal.
+/// Returns a text with escaped control characters, so that a name cannot control a terminal.
 pub fn plain(text: &str) -> String {
     let escaped = |c: char| {
         let as_is = (!c.is_control()).then_some(c);

@@ -4,9 +4,9 @@ use super::protocol::{Protocol, Type, Values};
 use crate::verify::mix;
 use millstream_components::util::formats::push_decimal;
 
-/// Counts every point, once per packet.
+/// Name of the counter that counts every point, sent once per packet.
 const COUNTED: &str = "millstream.generated";
-/// Number of the last point of a packet.
+/// Name of the metric with the number of the last point of a packet.
 const LAST: &str = "millstream.generated.last";
 
 /// Number of names; tags distinguish further series.
@@ -57,7 +57,7 @@ pub struct Content {
 /// The constant parts of a series' points.
 struct Series {
     of: Type,
-    /// Start of its texts in those of all series, and the place of the value.
+    /// Offset of the texts of this series in the texts of all series, and offset of the value.
     begin: usize,
     value: usize,
 }
@@ -114,8 +114,8 @@ impl Load {
         self.made
     }
 
-    /// Appends a packet of up to `most` points, at least one; `seconds` since 1970 is the time of
-    /// those with one.
+    /// Appends a packet of one to `most` points. `seconds` since 1970 is the time of points with a
+    /// timestamp.
     pub fn packet(&mut self, most: u64, seconds: u64, out: &mut Vec<u8>) -> Content {
         let (begin, protocol) = (out.len(), self.shape.protocol);
         let most = most.min(self.shape.packet_points_max as u64).max(1);
@@ -140,7 +140,7 @@ impl Load {
         content
     }
 
-    /// Generates the next point; returns what it adds to the sum of counters.
+    /// Generates the next point. Returns the value that it adds to the sum of counters.
     fn make_point(&mut self, seconds: u64) -> u64 {
         let index = (self.made % self.shape.series as u64) as usize;
         let of = self.series[index].of;

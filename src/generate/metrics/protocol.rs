@@ -82,7 +82,7 @@ impl Protocol {
         [self.types()[0], *state.unwrap_or(&self.types()[0])]
     }
 
-    /// Appends what precedes the value of a point.
+    /// Appends the part of a point before the value.
     pub fn head(self, of: Type, name: &str, out: &mut Vec<u8>) {
         match self {
             Protocol::Dogstatsd => {
@@ -97,7 +97,7 @@ impl Protocol {
         }
     }
 
-    /// Appends what follows the value, without the time of a timestamped point.
+    /// Appends the part of a point after the value, without the time of a timestamped point.
     pub fn tail(self, of: Type, tags: &[(String, String)], out: &mut Vec<u8>) {
         let (between, separator) = match self {
             Protocol::Dogstatsd => (':', ","),

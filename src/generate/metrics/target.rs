@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Longest wait in one call, after which an interrupt is noticed.
 const WAIT: Duration = Duration::from_millis(100);
-/// How long a Unix socket may be without a receiver, for example while an agent restarts.
+/// Maximum time that a Unix socket may be without a receiver, for example while an agent restarts.
 const ABSENT_MAX: Duration = Duration::from_secs(10);
 
 /// Packets in one buffer.
@@ -40,7 +40,7 @@ impl Batch {
 pub struct Target {
     sink: Sink,
     interrupts: Arc<AtomicUsize>,
-    /// How often the host reported that the UDP port is closed.
+    /// Number of times that the host reported that the UDP port is closed.
     pub refused: u64,
 }
 
@@ -96,7 +96,7 @@ impl Target {
         self.interrupts.load(Ordering::Relaxed) > 0
     }
 
-    /// Sends packets and waits for capacity; `sent` counts those that were sent: all of them unless
+    /// Sends packets and waits for capacity. `sent` counts the sent packets: all of them unless
     /// there is an error or an interrupt.
     pub fn send(&mut self, batch: &Batch, sent: &mut usize) -> io::Result<()> {
         if let Sink::Stream { has_lengths, .. } = self.sink {
@@ -139,7 +139,7 @@ impl Target {
                 std::thread::sleep(Duration::from_millis(1));
                 Ok(())
             }
-            // Concerns an earlier packet; this one is sent now.
+            // The error concerns an earlier packet, so send this one now.
             (Sink::Udp(_), Errno::CONNREFUSED) => {
                 self.refused += 1;
                 Ok(())

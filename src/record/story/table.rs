@@ -1,4 +1,4 @@
-//! Tables of a text: the first column is left, the others are right.
+//! Text tables. The first column is aligned left, the others are aligned right.
 
 /// A table.
 pub struct Table {
@@ -17,7 +17,8 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Returns up to so many rows after an empty line; nothing if there are none.
+    /// Returns at most this number of rows after an empty line; returns an empty text if there are
+    /// no rows.
     pub fn render(&self, rows_max: usize) -> String {
         if self.rows.is_empty() {
             return String::new();

@@ -1,4 +1,4 @@
-//! Events counted by component, file, peer and wait. Texts are numbers of the recording's table.
+//! Counts of events by component, file, peer and wait. Texts are numbers in the recording's table.
 
 use crate::record::events::end_of;
 use millstream_recorder::event::{Event, SubjectId};
@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Returns the entries with the largest weights first, and equal ones in the order of their keys.
+/// Returns the entries with the largest weights first, and equal ones in order of their keys.
 fn sorted<K: Copy + Ord + Hash, V: Clone>(
     map: &HashMap<K, V>,
     weight: impl Fn(&V) -> u64,
@@ -17,20 +17,20 @@ fn sorted<K: Copy + Ord + Hash, V: Clone>(
     entries
 }
 
-/// What a component has done.
+/// Work of a component.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ComponentTally {
-    /// Batches that it processed.
+    /// Number of batches that the component processed.
     pub batches: u64,
-    /// Their rows.
+    /// Number of rows in these batches.
     pub rows: u64,
-    /// Their bytes.
+    /// Number of bytes in these batches.
     pub bytes: u64,
-    /// How long that took.
+    /// Time of the processing in ticks.
     pub busy_ticks: u64,
 }
 
-/// What each component has done.
+/// Work of each component.
 pub struct Components(HashMap<u64, ComponentTally>);
 
 impl Components {
@@ -65,7 +65,7 @@ pub struct IoTally {
     pub writes: u64,
     /// Bytes that were written.
     pub bytes_written: u64,
-    /// End of the last one.
+    /// End of the last read or write.
     pub last_ticks: u64,
 }
 
@@ -104,7 +104,7 @@ impl Files {
         Files(map)
     }
 
-    /// Returns the files, those with the most bytes first.
+    /// Returns the files, sorted by number of bytes in descending order.
     pub fn sorted(&self) -> Vec<(u64, IoTally)> {
         sorted(&self.0, IoTally::bytes)
     }
@@ -113,22 +113,22 @@ impl Files {
 /// Reads from and writes to a peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PeerTally {
-    /// All of them.
+    /// All reads and writes.
     pub io: IoTally,
     /// The longest read or write.
     pub slowest_ticks: u64,
 }
 
-/// What was written to a connection after the last read from it.
+/// The writes to a connection after the last read from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// Host, address and port.
     pub peer: [u64; 3],
     /// How many writes.
     pub writes: u64,
-    /// Their bytes.
+    /// Number of bytes written.
     pub bytes: u64,
-    /// Start of the first one.
+    /// Start of the first write.
     pub start_ticks: u64,
 }
 
@@ -175,18 +175,18 @@ impl Peers {
         Peers(map)
     }
 
-    /// Returns the peers, those with the most bytes first.
+    /// Returns the peers, sorted by number of bytes in descending order.
     pub fn sorted(&self) -> Vec<([u64; 3], PeerTally)> {
         sorted(&self.0, |tally| tally.io.bytes())
     }
 }
 
-/// How long a component waited for another one.
+/// Waits of a component for another one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WaitTally {
-    /// How often.
+    /// Number of waits.
     pub times: u64,
-    /// How long in total.
+    /// Total time of the waits in ticks.
     pub total_ticks: u64,
     /// The longest wait.
     pub longest_ticks: u64,
@@ -194,7 +194,7 @@ pub struct WaitTally {
     pub last_ticks: u64,
 }
 
-/// Waits by the component that waits and what it waits for.
+/// Waits by waiting component and by the component that it waits for.
 pub struct Waits(HashMap<(u64, u64), WaitTally>);
 
 impl Waits {
