@@ -1,4 +1,4 @@
-//! The recording of a run of the agent: a file in memory or on the disk.
+//! The recording of a run of the agent, in a file in memory or on disk.
 
 pub mod files;
 mod memory;
@@ -14,19 +14,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A recording. Dropping it notes that the run has ended in order.
+/// A recording. Dropping it records that the run has ended in an orderly way.
 pub struct Recording {
-    /// Its state, for the API.
+    /// State of the recording, for the API.
     pub state: Arc<RecorderState>,
-    /// Its place in the data folder, and the locked file, which says that the agent runs.
+    /// Path in the data folder, and the locked file, whose lock says that the agent runs.
     file: Option<(PathBuf, File)>,
 }
 
 impl Recording {
-    /// Starts recording, as the settings say. The caller holds the lock of the data folder.
+    /// Starts recording according to the settings. The caller holds the lock of the data folder.
     ///
-    /// Without space for a file the recording ends with the process: an agent that delivers is worth
-    /// more than one that can be examined after a crash.
+    /// If there is no space for a file, the recording ends with the process: delivery is more
+    /// important than an examination after a crash.
     pub fn start(data_dir: &Path, globals: &Globals) -> Recording {
         let (settings, size) = (&globals.recorder, globals.recorder.size(globals.limits.memory));
         let folder = data_dir.join(FOLDER);
@@ -34,7 +34,7 @@ impl Recording {
         let file =
             settings.enabled.then(|| start_enabled(&folder, (settings, size), &earlier)).flatten();
         let path = file.as_ref().map(|(path, _)| path.clone());
-        // Freeing the pages of a file takes longer than everything else.
+        // Freeing the pages of a file takes longer than the other steps.
         tokio::task::spawn_blocking(move || earlier.clean());
         let state = RecorderState::new(path, size.0, settings.all_events());
         Recording { state: Arc::new(state), file }
@@ -59,7 +59,7 @@ fn start_enabled(
     let folder = folder.display();
     log::warn!("recorder: {folder}: {error}; what this run records does not survive a crash");
     let (bytes, events) = (size.0, settings.all_events());
-    // It records already if only the name of the file could not be given.
+    // If only the final name of the file could not be set, the recording has already started.
     if recorder::settings().is_none()
         && let Err(error) = recorder::start_run(&Destination::Memory, bytes, &events)
     {
@@ -68,7 +68,8 @@ fn start_enabled(
     None
 }
 
-/// Starts recording into a file in memory, or on the disk if there is no space or that is configured.
+/// Starts recording into a file in memory, or on disk if there is no space in memory or the
+/// settings ask for it.
 fn start_in_file(
     folder: &Path,
     settings: &RecorderSettings,
@@ -105,7 +106,7 @@ impl Drop for Recording {
     }
 }
 
-/// Leaves what was recorded on the disk, if its file is in memory, which the agent needs no more.
+/// Moves the recording to disk if its file is in memory, after the agent no longer needs it.
 fn leave_memory(path: &Path) {
     let Some(target) = memory::target(path) else { return };
     let recorded = recorder::copy(&Known::new()).unwrap_or_default();

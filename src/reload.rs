@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::Signal;
 
-/// How often the files are checked with `watch: true`.
+/// Interval of the checks of the files with `watch: true`.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long the files must stay unchanged, as several may be written one after another.
+/// Time that the files must stay unchanged, because several may be written one after another.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 /// Reloads the configuration of a running agent.
@@ -28,7 +28,7 @@ pub struct Reloader {
     /// The configuration in use.
     pub config: Arc<Config>,
     files: Vec<PathBuf>,
-    /// The files as they were at the last read.
+    /// Fingerprint of the files at the last read.
     seen: Fingerprint,
     hangup: Signal,
     settings: Settings,
@@ -46,7 +46,7 @@ struct Changes {
 }
 
 impl Reloader {
-    /// Starts with `config`, which was read from `files` when they were as `seen`, and runs with
+    /// Starts with `config`, which was read from `files` with the fingerprint `seen`, and runs with
     /// `settings`.
     pub fn new(
         config: Config,
@@ -59,7 +59,7 @@ impl Reloader {
         Reloader { config, files, seen, hangup, settings, state, recorder, taps }
     }
 
-    /// Waits until a reload is due; returns why.
+    /// Waits until a reload is due, and returns the reason.
     pub async fn wanted(&mut self) -> &'static str {
         let watched = (self.files.clone(), self.config.clone());
         let seen = self.seen.clone();
@@ -70,7 +70,7 @@ impl Reloader {
         }
     }
 
-    /// Reloads the configuration; an invalid one is rejected and the current one stays in use.
+    /// Reloads the configuration. An invalid one is rejected, and the current one stays in use.
     pub async fn reload(&mut self, running: &mut Running, why: &str) {
         if self.settings.until_eof {
             return log::warn!("{why}: a run with --until-eof does not reload");
@@ -112,7 +112,7 @@ impl Reloader {
         self.state.refuse();
     }
 
-    /// Returns how many components differ; `None` if nothing does.
+    /// Returns the number of components that differ; `None` if nothing differs.
     async fn apply(
         &mut self,
         running: &mut Running,
@@ -131,7 +131,7 @@ impl Reloader {
         if !is_same {
             self.replace_components(running, &next, &changes).await?;
         }
-        // Unless they have changed, settings that were made through the API stay.
+        // Settings that were made through the API stay unless the configuration changes them.
         if next.globals.recorder != self.config.globals.recorder {
             self.recorder.set(next.globals.recorder.all_events());
         }
@@ -162,7 +162,7 @@ impl Reloader {
     ) -> Result<(), Vec<Fault>> {
         let refused = |message: String| vec![Fault::anywhere(message, "")];
         let config = next.clone();
-        // Compiling operators takes time, and this thread delivers.
+        // Compiling operators takes time, and this thread also delivers payloads.
         let built = tokio::task::spawn_blocking(move || wiring::blueprint(&config)).await;
         let built = built.map_err(|error| refused(error.to_string()))?;
         let blueprint = built.map_err(|error| refused(error.to_string()))?;
@@ -179,7 +179,7 @@ impl Reloader {
     }
 }
 
-/// Resets settings that cannot change while the agent runs; returns the keys that differ.
+/// Resets settings that cannot change while the agent runs. Returns the keys that differ.
 fn keep_fixed(running: &Globals, next: &mut Globals) -> Vec<&'static str> {
     fn keep<T: PartialEq + Clone>(running: &T, next: &mut T) -> bool {
         let differs = running != next;
@@ -243,7 +243,7 @@ impl Changes {
         is_same && running.globals == next.globals && joined(running) == joined(next)
     }
 
-    /// Returns how many components are added, changed or removed.
+    /// Returns the number of components that are added, changed or removed.
     fn components(&self) -> usize {
         self.added.len() + self.changed.len() + self.removed.len()
     }
@@ -263,7 +263,7 @@ impl Changes {
 type Watched = (Vec<PathBuf>, Arc<Config>);
 
 async fn fingerprint_of_files(files: Vec<PathBuf>) -> Fingerprint {
-    // Disks may block. What cannot be read cannot be compared.
+    // Disk access may block. Files that cannot be read cannot be compared.
     tokio::task::spawn_blocking(move || fingerprint(&files)).await.unwrap_or_default()
 }
 
@@ -272,7 +272,7 @@ async fn fingerprint_of((files, config): Watched) -> Fingerprint {
     [fingerprint_of_files(files).await, of_config.await.unwrap_or_default()].concat()
 }
 
-/// Waits until the files differ from `seen` and have been unchanged for a moment.
+/// Waits until the files differ from `seen` and have been unchanged for some time.
 async fn changed(files: Watched, seen: Fingerprint) {
     let (mut last, mut since) = (seen.clone(), Instant::now());
     loop {

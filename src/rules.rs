@@ -1,4 +1,4 @@
-//! `millstream rules`: what task files compute, and what that costs.
+//! `millstream rules`: shows what task files compute, and its cost.
 
 use crate::cli::{DONE, FAILED, USAGE};
 use millstream_columns::{Cell, Column, ColumnBuilder, Kind as CellKind};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Instant;
 
-/// Bytes of lines that are evaluated at a time, as the file source reads them.
+/// Number of bytes of lines that are evaluated at a time, the same as in the file source.
 const BLOCK_BYTES: usize = 512 << 10;
 
 /// Maximum number of tasks whose cost is listed.
@@ -25,7 +25,7 @@ pub struct ExplainArgs {
     /// Task files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Lines to measure the tasks with: what each examines and matches, and its time
+    /// Lines to measure the tasks with: events examined and matched by each task, and its time
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
 }
@@ -48,7 +48,7 @@ pub fn explain(args: &ExplainArgs) -> u8 {
             return FAILED;
         }
     };
-    // A closed pipe.
+    // The pipe was closed.
     if printed.is_err() { FAILED } else { DONE }
 }
 
@@ -60,7 +60,7 @@ fn planned(files: &[PathBuf]) -> Result<Planned, Vec<config::Fault>> {
     config.plan().map_err(|error| fault(error.to_string()))
 }
 
-/// What the tasks cost over the lines of a file.
+/// Cost of the tasks over the lines of a file.
 #[derive(Default)]
 struct Cost {
     lines: u64,

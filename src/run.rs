@@ -38,7 +38,7 @@ pub struct Options {
 /// Runs the agent; returns the exit status.
 pub fn run(files: &[PathBuf], options: Options) -> u8 {
     millstream_allocator::fix_thresholds();
-    // Before they are read, so that later changes cause a reload.
+    // Take the fingerprint before the files are read, so that later changes cause a reload.
     let seen = config::fingerprint(files);
     let (runtime, hangup) = match receive_hangups() {
         Ok(received) => received,
@@ -60,7 +60,7 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
     raise_open_files();
     report_refused(&config);
     let served = runtime.block_on(serve(config, (files, seen), options, (operators, hangup)));
-    // Threads stuck in a system call must not delay the exit.
+    // Threads that are stuck in a system call must not delay the exit.
     runtime.shutdown_background();
     let status = served.unwrap_or_else(|(status, message)| {
         log::error!("{message}");
@@ -87,7 +87,8 @@ pub fn level(level: LogLevel) -> log::LevelFilter {
     }
 }
 
-/// Tailing needs a descriptor per file, so the limit is raised as far as the system allows.
+/// Raises the limit on open files as far as the system allows, because tailing needs a descriptor
+/// per file.
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -99,7 +100,7 @@ fn raise_open_files() {
 /// Returns the files of the configuration, and their fingerprint before they are read.
 type Files<'a> = (&'a [PathBuf], config::Fingerprint);
 
-/// Why the agent cannot continue: the exit status and the message.
+/// The reason why the agent cannot continue: the exit status and the message.
 type Refusal = (u8, String);
 
 fn open_log(config: &Config) -> std::io::Result<logging::Handle> {
@@ -115,8 +116,8 @@ fn open_log(config: &Config) -> std::io::Result<logging::Handle> {
     Ok(log)
 }
 
-/// Starts the runtime of the network, and receives SIGHUP from now on: until the configuration is
-/// loaded, which may compile operators, it would end the process.
+/// Starts the runtime of the network, and receives SIGHUP from now on. Without this, SIGHUP would
+/// end the process until the configuration is loaded, which may compile operators.
 fn receive_hangups() -> Result<(Runtime, Signal), Refusal> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -133,7 +134,7 @@ fn receive_hangups() -> Result<(Runtime, Signal), Refusal> {
     Ok((runtime, hangup))
 }
 
-/// Returns the number of worker threads: no more than the host allows.
+/// Returns the number of worker threads, at most the number that the host allows.
 pub fn threads(config: &Config) -> usize {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     config.globals.limits.threads.min(available)
@@ -157,7 +158,8 @@ fn settings(config: &Config, until_eof: bool, internal_metrics: InternalMetrics)
     }
 }
 
-/// Returns why a run of this configuration would be refused, without opening anything.
+/// Returns the reason why a run of this configuration would be refused, without opening any
+/// resource.
 pub fn refused(config: &Config) -> Option<String> {
     if let Some(reason) = wiring::oversized_jvm(config) {
         return Some(reason);
@@ -171,7 +173,7 @@ pub fn refused(config: &Config) -> Option<String> {
     }
 }
 
-/// Opens the folder, then the addresses, then the sources, so that nothing is read before it is
+/// Opens the folder, then the addresses, then the sources, so that no data is read before it is
 /// certain that the agent can run.
 async fn serve(
     config: Config,
@@ -182,7 +184,7 @@ async fn serve(
     let mut signals = Signals::receive()?;
     let store =
         Store::open(&config.globals.data_dir).map_err(|error| (FAILED, error.to_string()))?;
-    // Until the end of this function, so that the stop is recorded, too.
+    // Keep it until the end of this function, so that the stop is also recorded.
     let recording = Recording::start(&config.globals.data_dir, &config.globals);
     let console = Api::open(&config, options, &recording.state).await;
     let console = console.map_err(|message| (FAILED, message))?;
@@ -201,7 +203,7 @@ async fn serve(
     let late = work(&mut running, &mut reloader, &mut signals, options.until_eof).await;
     console.ready.store(false, Ordering::Release);
     let timeout = reloader.config.globals.shutdown_timeout;
-    // Components that had all the time there is get no more.
+    // Components that already had the whole timeout get no more time.
     let left = if late.is_empty() { timeout.0 } else { GIVEN_UP_TIME.min(timeout.0) };
     let mut stopped = tokio::select! {
         stopped = running.stop(left) => stopped,
@@ -229,8 +231,8 @@ pub fn report_refused(config: &Config) {
     }
 }
 
-/// Warns of files held for sources that are not configured: they are not read, and they use disk
-/// space.
+/// Warns about files that are held for sources that are not configured. They are not read, and they
+/// use disk space.
 pub fn warn_of_unowned(config: &Config) {
     for (id, files, bytes) in unowned(config) {
         let folder = config.globals.data_dir.join("held").join(&id);
@@ -242,7 +244,7 @@ pub fn warn_of_unowned(config: &Config) {
     }
 }
 
-/// Returns ids without a source that have held files, with their number and bytes.
+/// Returns ids without a source that have held files, with the number of files and bytes.
 fn unowned(config: &Config) -> Vec<(String, usize, u64)> {
     let mut unowned = Vec::new();
     for folder in
@@ -259,12 +261,12 @@ fn unowned(config: &Config) -> Vec<(String, usize, u64)> {
     unowned
 }
 
-/// How long a stop takes, at most, after `--until-eof` has given up on a component: what is left
-/// for the others is to close their files.
+/// Maximum time of a stop after `--until-eof` has given up on a component. The other components
+/// only have to close their files.
 const GIVEN_UP_TIME: Duration = Duration::from_secs(2);
 
-/// Waits for a signal to stop, or the end of all sources. Returns the components that `--until-eof`
-/// gives up on: they have made no progress for `shutdown_timeout`.
+/// Waits for a signal to stop, or for the end of all sources. Returns the components that
+/// `--until-eof` gives up on, because they have made no progress for `shutdown_timeout`.
 async fn work(
     running: &mut Running,
     reloader: &mut Reloader,
@@ -287,7 +289,7 @@ async fn work(
     Vec::new()
 }
 
-/// Logs how the run ended; returns the exit status.
+/// Logs how the run ended, and returns the exit status.
 fn ending(stopped: &Stopped, until_eof: bool, timeout: Interval) -> u8 {
     let summary = summary(stopped);
     logging::report_repeats();
@@ -307,7 +309,7 @@ fn ending(stopped: &Stopped, until_eof: bool, timeout: Interval) -> u8 {
     DONE
 }
 
-/// Returns why the run failed, if it did.
+/// Returns the reason why the run failed, if it did.
 fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<String> {
     if let Some(error) = &stopped.uncommitted {
         let seconds = stopped.snapshot.checkpoints.committed_seconds.ceil();
@@ -332,13 +334,14 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
     })
 }
 
-/// Whether something waits on disk for the next start.
+/// Returns whether data waits on disk for the next start.
 fn waits(stopped: &Stopped) -> bool {
     let waiting = stopped.left.waiting;
     waiting.bytes + waiting.events + stopped.snapshot.buffered_events() > 0
 }
 
-/// Names the components that kept events from being delivered, in parentheses, after a space.
+/// Returns the names of the components that prevented the delivery of events, in parentheses, after
+/// a space.
 fn late(stopped: &Stopped) -> String {
     let sinks = stopped.snapshot.undelivered_list();
     let sinks = (!sinks.is_empty()).then(|| format!("sink {sinks}"));
@@ -406,19 +409,19 @@ fn failed(message: &str) -> u8 {
     FAILED
 }
 
-/// Sent to a process that writes beyond its limit for files.
+/// The signal to a process that exceeds its file size limit.
 const SIGXFSZ: i32 = rustix::process::Signal::XFSZ.as_raw();
 
 /// The signals that the agent handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// Received so that a file that exceeds `ulimit -f` is an error of that file, and ends nothing.
+    /// Received so that exceeding `ulimit -f` is an error of the file and does not end the process.
     _file_size: Signal,
 }
 
-/// A second signal counts only after this long: `timeout` and shells signal the process and its
-/// group at once.
+/// Time after which a second signal counts, because `timeout` and shells signal the process and its
+/// group at the same time.
 const SECOND_SIGNAL_AFTER: Duration = Duration::from_millis(500);
 
 fn receive(kind: SignalKind) -> Result<Signal, Refusal> {
@@ -441,7 +444,7 @@ impl Signals {
         }
     }
 
-    /// Waits for a second signal that is meant as one.
+    /// Waits for a second signal after [`SECOND_SIGNAL_AFTER`].
     async fn second(&mut self) -> &'static str {
         let since = Instant::now();
         loop {
@@ -453,23 +456,24 @@ impl Signals {
     }
 }
 
-/// How long the end of the engine waits for a snapshot that is being taken.
+/// Maximum time that the end of the engine waits for a snapshot in progress.
 const SNAPSHOT_TIME: Duration = Duration::from_secs(1);
 
-/// Takes snapshots of the engine, which starts after the API and ends before it.
+/// Takes snapshots of the engine. The engine starts after the API and ends before it.
 #[derive(Clone, Default)]
 struct Observer(Arc<OnceLock<RwLock<Option<Box<TakeSnapshot>>>>>);
 
 impl Observer {
-    /// Begins to observe an engine.
+    /// Starts to observe an engine.
     fn begin(&self, take: Box<TakeSnapshot>) {
         let _ = self.0.set(RwLock::new(Some(take)));
     }
 
-    /// Lets go of the engine, and waits for a snapshot that is being taken: otherwise the task that
-    /// takes it could be the last to hold the engine, and the process exit before sockets are removed.
+    /// Releases the engine, and waits for a snapshot in progress. Otherwise the task that takes it
+    /// could be the last owner of the engine, and the process could exit before sockets are
+    /// removed.
     fn end(&self) {
-        // A snapshot that a stuck component blocks must not block the exit.
+        // A snapshot that is blocked by a stuck component must not block the exit.
         let engine = self.0.get().and_then(|engine| engine.try_write_for(SNAPSHOT_TIME));
         let take = engine.and_then(|mut engine| engine.take());
         drop(take);
@@ -479,13 +483,13 @@ impl Observer {
         engine.read().as_ref().map_or_else(Snapshot::default, |take| take())
     }
 
-    /// Returns a snapshot; empty before the engine is set, and after its end.
+    /// Returns a snapshot; returns an empty one before the engine is set, and after its end.
     fn now(&self) -> Snapshot {
         self.0.get().map_or_else(Snapshot::default, Observer::take)
     }
 
-    /// The same for the engine's own threads: they may run slightly before it is set, and wait for
-    /// that.
+    /// Returns a snapshot for the engine's threads. They may run slightly before the engine is set,
+    /// and wait for it.
     fn wait_now(&self) -> Snapshot {
         Observer::take(self.0.wait())
     }
@@ -502,7 +506,7 @@ struct Api {
 }
 
 impl Api {
-    /// Opens the API. A one-off run uses any free port if another agent uses the configured one.
+    /// Opens the API. A one-off run uses any free port if another agent uses the configured port.
     async fn open(
         config: &Config,
         options: Options,
@@ -559,7 +563,7 @@ impl Api {
         self.observer.end();
     }
 
-    /// Starts to show rates and the bottleneck, if that is wanted.
+    /// Starts to show rates and the bottleneck, if requested.
     fn progress(&self, running: &Running, options: Options) -> Result<Option<Progress>, Refusal> {
         let diagnosis = self.console.diagnosis.clone();
         let bottleneck = move || diagnosis.bottleneck().line();
@@ -582,7 +586,7 @@ impl Api {
     }
 }
 
-/// Logs what runs, and where it answers.
+/// Logs the running components, and the addresses of the API.
 fn announce(config: &Config, console: &Console) {
     log::info!(
         "millstream {} runs {} components; metrics and API at http://{}, control socket {}, token in {}",
@@ -595,14 +599,14 @@ fn announce(config: &Config, console: &Console) {
     announce_proxies(config);
 }
 
-/// Logs which endpoints are reached through proxies.
+/// Logs the endpoints that are reached through proxies.
 pub fn announce_proxies(config: &Config) {
     for (id, way) in proxies(config) {
         log::info!("{id}: sends to {way}");
     }
 }
 
-/// Returns the ids of components and what they send through proxies.
+/// Returns the ids of components with the endpoints that they reach through proxies.
 pub fn proxies(config: &Config) -> impl Iterator<Item = (&str, String)> {
     config.components.iter().flat_map(|component| {
         let ways = component.decoded.proxies().into_iter();

@@ -1,4 +1,4 @@
-//! `millstream spool`: what the disk buffers of the sinks contain.
+//! `millstream spool`: shows the contents of the sinks' disk buffers.
 
 use crate::cli::{self, ConfigFiles, DONE, FAILED, USAGE};
 use millstream_spool::inspect::{self, SegmentInfo};
@@ -26,12 +26,12 @@ pub const CAT_HELP: &str = "Example:\n  millstream spool cat out --limit 10\n  \
     their file is removed; damaged ones are left out.\n\n\
     Exit status: 0 done; 1 the disk buffer cannot be read; 2 invalid configuration or usage.";
 
-/// Where the disk buffers are.
+/// The location of the disk buffers.
 #[derive(clap::Args)]
 struct Place {
     #[command(flatten)]
     files: ConfigFiles,
-    /// The agent's data_dir; no configuration is read then
+    /// The agent's data_dir, instead of reading a configuration
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
     data_dir: Option<PathBuf>,
 }
@@ -41,7 +41,7 @@ struct Place {
 pub struct LsArgs {
     #[command(flatten)]
     place: Place,
-    /// Print JSON: an array with an object per sink
+    /// Print JSON: an array with one object per sink
     #[arg(long)]
     json: bool,
 }
@@ -66,8 +66,8 @@ pub struct CatArgs {
 }
 
 impl Place {
-    /// Returns the folder with the disk buffers; `None` if the configuration has errors, which are
-    /// printed.
+    /// Returns the folder with the disk buffers; returns `None` if the configuration has errors,
+    /// which are printed.
     fn folder(&self) -> Option<PathBuf> {
         let data_dir = match &self.data_dir {
             Some(data_dir) => data_dir.clone(),
@@ -77,7 +77,7 @@ impl Place {
     }
 }
 
-/// A disk buffer in numbers.
+/// Statistics of a disk buffer.
 struct Buffer {
     sink: String,
     segments: Vec<SegmentInfo>,
@@ -205,7 +205,7 @@ impl Buffer {
         self.segments.iter().flat_map(|segment| &segment.damage)
     }
 
-    /// Describes the damage in a few words; a dash if there is none.
+    /// Describes the damage in a few words; returns a dash if there is none.
     fn damage_text(&self) -> String {
         let bytes: u64 = self.damage().map(|damage| damage.bytes).sum();
         let lost: Option<u64> = self.damage().map(|damage| damage.entries).sum();

@@ -1,4 +1,5 @@
-//! `millstream support`: what a maintainer needs to help, in one archive without secrets.
+//! `millstream support`: writes an archive with the information that a maintainer needs, without
+//! secrets.
 
 mod bundle;
 mod collect;
@@ -57,7 +58,7 @@ pub fn support(args: &SupportArgs) -> u8 {
     }
 }
 
-/// Writes the archive; a file has its name only when it is complete.
+/// Writes the archive. The file gets its name only when it is complete.
 fn write(path: &Path, bundle: &mut Bundle) -> io::Result<u64> {
     bundle.finish();
     let mut output = Output::private(path)?;

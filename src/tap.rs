@@ -37,13 +37,13 @@ pub const HELP: &str = "Example:\n  millstream tap web -c millstream.yaml\n  \
 /// Maximum bytes of a request's path and parameters. The agent takes 16 KiB with all headers.
 const PATH_BYTES_MAX: usize = 15 << 10;
 
-/// How long a tap may take to end in order after a signal.
+/// Maximum time for a tap to end in an orderly way after a signal.
 const STOP_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The arguments of `tap`.
 #[derive(clap::Args)]
 pub struct TapArgs {
-    /// A component, or ID.OUTPUT for a named output
+    /// Id of a component, or ID.OUTPUT for a named output
     #[arg(value_name = "ID")]
     id: String,
     /// End after this many events
@@ -55,10 +55,10 @@ pub struct TapArgs {
     /// json: one event per line, as the codec writes it; text: the message, for people
     #[arg(short, long, value_name = "FORMAT", default_value = "json")]
     format: Format,
-    /// Show events as they are, without the redactions behind this output
+    /// Show events as they are, without the redactions downstream of this output
     #[arg(long)]
     raw: bool,
-    /// Show the way of single events: each component up to the endpoints, with the time in it
+    /// Show the path of single events: each component up to the endpoints, with its time
     #[arg(long)]
     follow: bool,
     #[command(flatten)]
@@ -100,7 +100,7 @@ fn run(args: &TapArgs, client: &Client) -> Result<u8, (u8, String)> {
     runtime.block_on(show(args, client, &path, stopped))
 }
 
-/// Ends the tap in order at a signal; ends the process if that takes too long.
+/// Ends the tap in an orderly way at a signal. Ends the process if that takes too long.
 async fn end_at_signal(mut signals: Signals, stop: oneshot::Sender<()>) {
     signals.stop().await;
     let _ = stop.send(());
@@ -135,7 +135,7 @@ async fn show(
     }
 }
 
-/// Says which argument makes a request too long.
+/// Says which argument makes the request too long.
 fn too_long(args: &TapArgs) -> String {
     let condition = args.condition.as_deref().map_or(0, |condition| encoded(condition).len());
     let name = if condition > encoded(&args.id).len() { "--where" } else { "ID" };
@@ -162,17 +162,17 @@ fn encoded(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
-/// How a tap ends.
+/// How a tap ended.
 enum End {
-    /// All that was asked for is shown, or the reader of the output is gone.
+    /// All requested events were shown, or the reader of the output is gone.
     Done,
     Failed(String),
 }
 
-/// Writes events to standard output and notes to standard error.
+/// Writes events to standard output, and notes to standard error.
 struct Output {
     format: Format,
-    /// The beginning of a line.
+    /// Beginning of an incomplete line.
     rest: Vec<u8>,
     end: Option<End>,
     has_hinted: bool,
@@ -183,7 +183,7 @@ impl Output {
         Output { format, rest: Vec::new(), end: None, has_hinted: false }
     }
 
-    /// Takes a piece of the answer.
+    /// Processes a piece of the response.
     fn take(&mut self, chunk: &[u8]) -> ControlFlow<()> {
         self.rest.extend_from_slice(chunk);
         let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else {
@@ -209,7 +209,7 @@ impl Output {
         out.flush()
     }
 
-    /// Returns the note in a line, if it is one.
+    /// Returns the note in a line, if the line is a note.
     fn note(&self, line: &[u8]) -> Option<Value> {
         let line = match self.format {
             Format::Json => line,
@@ -236,9 +236,9 @@ impl Output {
     }
 }
 
-/// Says why a tap that runs has shown nothing yet.
+/// Returns the reason why a running tap has shown no event yet.
 fn hint(note: &Value) -> Option<String> {
-    // Events that are followed are shown at the end of their way.
+    // Followed events are shown at the end of their path.
     let is_pending = note["pending"].as_u64().is_some_and(|pending| pending > 0);
     let is_running = note["ended"].is_null() && note["shown"] == 0 && !is_pending;
     match note["passed"].as_u64().filter(|_| is_running)? {

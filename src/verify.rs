@@ -1,7 +1,7 @@
-//! `millstream verify`: proves on a host that nothing is lost.
+//! `millstream verify`: proves on a host that no data is lost.
 //!
-//! An agent runs as a child over log files that are written and rotated in every way, is killed
-//! again and again, and what it delivered is compared with what was written.
+//! An agent runs as a child over log files that are written and rotated in different ways. It is
+//! killed repeatedly, and the delivered lines are compared with the written lines.
 
 mod agent;
 mod drive;
@@ -74,10 +74,10 @@ pub struct VerifyArgs {
     /// Hide lines from the verifier, to test that it notices: lose=N
     #[arg(long, value_name = "lose=N", value_parser = injected)]
     inject: Option<u64>,
-    /// Parent of the temporary folder, whose file system is tested [default: the system's]
+    /// Parent of the temporary folder; its file system is tested [default: the system's]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Keep the temporary folder with every rotated file; after a failure it is kept anyway
+    /// Keep the temporary folder with every rotated file; it is always kept after a failure
     #[arg(long)]
     keep: bool,
     /// Replay the random choices of a run, though not its timing [default: random]
@@ -118,7 +118,7 @@ fn prepare(args: &VerifyArgs) -> Result<(Scratch, Sink), (u8, String)> {
     Ok((scratch, sink))
 }
 
-/// Whether nothing was lost, torn, or under the id of another line.
+/// Returns whether no line was lost, torn, or delivered with the id of another line.
 fn prove(args: &VerifyArgs, scratch: &Scratch, sink: Sink) -> Result<bool, String> {
     let seed = args.seed.unwrap_or_else(|| mix(logfile::now().as_nanos() as u64) % 1_000_000);
     eprintln!("seed {seed}, folder {}", scratch.path.display());

@@ -1,4 +1,4 @@
-//! From a checked configuration to a blueprint, through the registry.
+//! Builds a blueprint from a checked configuration, through the registry.
 
 pub mod headers;
 mod metrics;
@@ -73,8 +73,8 @@ fn is_same_claim(one: &str, other: &str) -> bool {
     a.port() == b.port() && (a.ip() == b.ip() || takes(a, b) || takes(b, a))
 }
 
-/// Checks that two components do not write the same file: after a crash each would truncate the
-/// other's data. Messages omit paths: they may come from a variable with a secret.
+/// Checks that two components do not write the same file, because after a crash each would truncate
+/// the other's data. Messages omit paths, which may come from a variable with a secret.
 fn shared_file(
     first: &Component,
     files: &[PathBuf],
@@ -92,10 +92,11 @@ fn shared_file(
     Some(Fault::new(&second.place, format!("`{}` and `{}` {what}", first.id, second.id), advice))
 }
 
-/// Whether two paths with `*` for fields can match the same file. No value is empty or has a `/`.
+/// Returns whether two paths with `*` for fields can match the same file. No value is empty or
+/// contains a `/`.
 fn paths_may_match(one: &Path, other: &Path) -> bool {
     let (one, other) = (one.as_os_str().as_bytes(), other.as_os_str().as_bytes());
-    // For each prefix of `other`: whether it can match the prefix of `one` so far.
+    // For each prefix of `other`: whether it can match the current prefix of `one`.
     let mut fits = vec![false; other.len() + 1];
     fits[0] = true;
     // A star matches one or more bytes.
@@ -115,7 +116,7 @@ fn paths_may_match(one: &Path, other: &Path) -> bool {
 }
 
 /// Checks that a sink does not write to `data_dir`: a field's value could name one of the agent's
-/// own files, or a rotation could move it.
+/// files, or a rotation could move one.
 fn in_data_dir(config: &Config, sink: &Component, file: &Path) -> Option<Fault> {
     let data_dir = &config.globals.data_dir;
     let data_dir = canonical(&std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone()));
@@ -151,7 +152,8 @@ fn canonical(path: &Path) -> PathBuf {
     }
 }
 
-/// Checks that a source does not read a file that the agent writes: it would grow forever.
+/// Checks that a source does not read a file that the agent writes, because the file would grow
+/// forever.
 fn loops(config: &Config, source: &Component) -> Vec<Fault> {
     let log = match &config.globals.log.to {
         LogTarget::File(path) => {
@@ -164,7 +166,7 @@ fn loops(config: &Config, source: &Component) -> Vec<Fault> {
         .iter()
         .flat_map(|c| writes(c).into_iter().map(|path| (format!("what `{}` writes", c.id), path)));
     let read = written.chain(log).filter(|(_, path)| source.decoded.reads(path));
-    // The message omits the path: it may come from a variable with a secret.
+    // The message omits the path, which may come from a variable with a secret.
     let fault = |(what, _): (String, PathBuf)| {
         Fault::new(
             &source.place,
@@ -187,19 +189,19 @@ fn hidden_attributes(component: &Component) -> Vec<Fault> {
     component.attributes.keys().filter(own).map(fault).collect()
 }
 
-/// Returns how the agent's JVM is started.
+/// Returns the options of the agent's JVM.
 pub fn jvm_options(config: &Config) -> JvmOptions {
     config.globals.jvm_options(run::threads(config))
 }
 
-/// Returns how JVMs in separate processes are started.
+/// Returns the options of JVMs in separate processes.
 pub fn jvm_processes(config: &Config) -> JvmProcesses {
     config.globals.jvm_processes(run::threads(config))
 }
 
-/// Returns the memory that JVMs may take: that inside the agent if a component runs in it, or if the
-/// configuration has the key `jvm` and no component runs in a separate process; and those in
-/// processes that components use.
+/// Returns the maximum memory of the JVMs: of the JVM inside the agent if a component runs in it,
+/// or if the configuration has the key `jvm` and no component runs in a separate process; and of
+/// the JVMs in processes that components use.
 pub fn jvm_bytes(config: &Config) -> u64 {
     reserved_jvms(config).bytes()
 }
@@ -222,7 +224,7 @@ impl Jvms {
         self.0.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
     }
 
-    /// Returns the sum in words, and of what.
+    /// Describes the sum and its parts.
     fn describe(&self) -> String {
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         let parts: Vec<String> =
@@ -259,8 +261,8 @@ pub fn needs_jvm(config: &Config) -> bool {
     config.components.iter().any(|component| component.decoded.needs_jvm())
 }
 
-/// Returns why a configuration cannot run in an agent that has reserved so much memory for the JVM
-/// at its start.
+/// Returns an error if a configuration cannot run in an agent that has reserved this much memory
+/// for JVMs at its start.
 pub fn unreserved(config: &Config, reserved_bytes: u64) -> Option<Fault> {
     let needed = needed_jvms(config);
     let (what, advice) = match reserved_bytes {
@@ -280,7 +282,8 @@ pub fn unreserved(config: &Config, reserved_bytes: u64) -> Option<Fault> {
     (needed.bytes() > reserved_bytes).then(|| Fault::anywhere(what, advice))
 }
 
-/// Returns why the memory limit has no room for the JVM, which is known before it is started.
+/// Returns an error if the memory limit has no space for the JVM. This is known before the JVM is
+/// started.
 pub fn oversized_jvm(config: &Config) -> Option<String> {
     let limit = config.globals.limits.memory.0;
     (jvm_bytes(config) >= limit).then(|| {

@@ -1,9 +1,9 @@
 //! The files of runs in the data folder.
 //!
-//! Each run has a file `run-TIME.rings`, or a link to one in memory while it runs, see
-//! [`super::memory`]. A run holds a lock on its file, so that others can tell whether it still runs. The
-//! next run removes the file of a run that has ended in order, and all but the newest two of runs that
-//! died; what of these is in memory becomes a file.
+//! Each run has a file `run-TIME.rings`, or, while it runs, a link to a file in memory, see
+//! [`super::memory`]. A run holds a lock on its file, so that others can tell whether it still
+//! runs. The next run removes the file of a run that ended in an orderly way, and all but the
+//! newest two files of runs that died. If such a file is in memory, it moves to disk.
 
 use super::memory;
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Folder of the files in `data_dir`.
 pub const FOLDER: &str = "recorder";
 
-/// How many runs that died are kept: the latest, and one before it to compare with.
+/// Number of files of runs that died to keep: the latest, and the one before it for comparison.
 const DIED_MAX: usize = 2;
 
 /// Bytes of a header.
@@ -25,28 +25,28 @@ const HEADER_BYTES: u64 = 4096;
 
 const PREFIX: &str = "run-";
 const SUFFIX: &str = ".rings";
-/// What a name ends in before the file is complete.
+/// Suffix of the name of an incomplete file.
 const NEW: &str = ".new";
 
-/// How a run has ended.
+/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It runs.
+    /// The run has not ended.
     Running,
-    /// In order.
+    /// The run ended in an orderly way.
     Ended,
-    /// By a crash, a kill or a power loss.
+    /// The run ended by a crash, a kill or a power loss.
     Died,
 }
 
 /// The file of a run.
 #[derive(Debug)]
 pub struct RunFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// How the run has ended.
+    /// How the run ended.
     pub end: End,
-    /// The header; or why it cannot be read.
+    /// The header, or the reason why it cannot be read.
     pub header: Result<Snapshot, NoRecording>,
 }
 
@@ -65,15 +65,15 @@ impl RunFile {
         let end = match &header {
             _ if is_running => End::Running,
             Ok(header) if header.has_ended() => End::Ended,
-            // It was made while the agent ran.
+            // The copy was made while the agent ran.
             Ok(header) if header.is_copy() => End::Running,
             _ => End::Died,
         };
         Ok(RunFile { path: path.to_owned(), end, header })
     }
 
-    /// Whether it may be asked for: its run died and has recorded something. A file of another
-    /// release may say more to that.
+    /// Returns whether someone may ask for the file: its run died and has recorded events. A file
+    /// of another release counts as well, because that release may be able to read it.
     fn is_worth_keeping(&self) -> bool {
         let has_events = matches!(self.header, Ok(_) | Err(NoRecording::OtherVersion));
         has_events && self.end != End::Ended
@@ -105,15 +105,15 @@ fn named_files(folder: &Path, is_named: impl Fn(&str) -> bool) -> io::Result<Vec
 /// The files of earlier runs.
 #[derive(Debug, Default)]
 pub struct Earlier {
-    /// Of runs that died.
+    /// Files of runs that died.
     pub kept: Vec<PathBuf>,
-    /// Those that no one needs.
+    /// Files that are no longer needed.
     pub useless: Vec<PathBuf>,
 }
 
 impl Earlier {
-    /// Removes the useless ones, and moves the others to the disk, with those of data folders that
-    /// no agent uses anymore.
+    /// Removes the files that are no longer needed, and moves the others to disk, including files
+    /// of data folders that no agent uses anymore.
     pub fn clean(&self) {
         remove(&self.useless);
         self.kept.iter().for_each(|path| leave_memory(path));
@@ -138,7 +138,7 @@ pub fn earlier(folder: &Path) -> Earlier {
     Earlier { kept, useless }
 }
 
-/// Removes files, and what they link to.
+/// Removes files and the files that they link to.
 pub fn remove(paths: &[PathBuf]) {
     for path in paths {
         let target = memory::owned_target(path).map_or(Ok(()), fs::remove_file);
@@ -157,17 +157,17 @@ fn leave_memory(path: &Path) {
     }
 }
 
-/// Replaces a link to a file in memory by that file, so that it survives a reboot.
+/// Replaces a link to a file in memory with this file, so that it survives a reboot.
 fn to_disk(path: &Path) -> io::Result<()> {
     let Some(target) = memory::owned_target(path) else { return Ok(()) };
     replace(path, &mut memory::open(&target)?)
 }
 
-/// Replaces a link to a file in memory by a file with other content, and removes what it linked to.
+/// Replaces a link to a file in memory with a file with other content, and removes the linked file.
 ///
 /// # Errors
 ///
-/// It cannot be written; then the link is as it was.
+/// The file cannot be written. The link is then unchanged.
 pub fn replace(path: &Path, content: &mut dyn Read) -> io::Result<()> {
     let target = memory::target(path);
     let new = new_path(path);
@@ -193,7 +193,7 @@ fn create_file(path: &Path) -> io::Result<File> {
     options.read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// A file that is not complete, or a link to it. Dropping it removes it.
+/// An incomplete file, or a link to it. Dropping it removes it.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
@@ -201,7 +201,7 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Creates an empty file of a run that starts now, which no other user may read.
+    /// Creates an empty file for a run that starts now. No other user may read it.
     ///
     /// # Errors
     ///
@@ -218,7 +218,7 @@ impl NewFile {
             RecorderStorage::Memory => linked(&path, &start.to_string())?,
         };
         let new = NewFile { file: Some(file), path };
-        // A file system without locks has none to misunderstand, either.
+        // On a file system without locks, no lock can be misinterpreted.
         let _ = new.file().try_lock();
         Ok(new)
     }
@@ -228,7 +228,7 @@ impl NewFile {
         self.file.as_ref().expect("taken only when it is kept")
     }
 
-    /// Gives the file its final name; returns that and the file.
+    /// Gives the file its final name. Returns the name and the file.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Files of runs in `/dev/shm`, which are in memory and outlive their process.
 //!
-//! The data folder has a link to the file, and the file has the path of the link. Without its link a
-//! file cannot be found, and the next agent removes it. With a link in a data folder that no agent
-//! has used since, the next agent moves the file there.
+//! The data folder has a link to the file, and the file contains the path of the link. A file
+//! without a link cannot be found, so the next agent removes it. If the link is in a data folder
+//! that no agent has used since, the next agent moves the file there.
 
 use millstream_recorder::snapshot::Snapshot;
 use rustix::fs::{OFlags, statfs};
@@ -14,34 +14,34 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where POSIX shared memory is on Linux.
+/// Folder of POSIX shared memory on Linux.
 const FOLDER: &str = "/dev/shm";
 
 const PREFIX: &str = "millstream-";
 const SUFFIX: &str = ".rings";
 
-/// How old a file is, at least, that is removed because its link is gone.
+/// Minimum age of a file that is removed because its link is gone.
 const ABANDONED_AFTER: Duration =
     if cfg!(test) { Duration::ZERO } else { Duration::from_secs(600) };
 
-/// How old a file is, at least, whose data folder counts as unused.
+/// Minimum age of a file whose data folder counts as unused.
 const UNUSED_AFTER: Duration = if cfg!(test) { Duration::MAX } else { ABANDONED_AFTER };
 
 /// Bytes of a header.
 const HEADER_BYTES: usize = 4096;
 
-/// Type of a file system in memory, as `statfs` tells it.
+/// Type of a file system in memory, as reported by `statfs`.
 const TMPFS: i64 = 0x0102_1994;
 
-/// Where a file has the path of its link: in the unused part of its header.
+/// Offset of the path of the link in a file, in the unused part of the header.
 const LINK_AT: u64 = 2048;
 const LINK_BYTES_MAX: usize = 2048;
 
-/// Creates an empty file, which no other user may read.
+/// Creates an empty file that no other user may read.
 ///
 /// # Errors
 ///
-/// There is no file system in memory, or it refuses the file.
+/// No file system in memory exists, or it refuses the file.
 pub fn create(start: &str) -> io::Result<(PathBuf, File)> {
     if statfs(FOLDER)?.f_type != TMPFS {
         return Err(io::Error::other(format!("{FOLDER} is not in memory")));
@@ -58,7 +58,7 @@ pub fn create(start: &str) -> io::Result<(PathBuf, File)> {
 ///
 /// # Errors
 ///
-/// The path is too long, or those of the system.
+/// The path is too long, or a system error.
 pub fn note_link(file: &File, link: &Path) -> io::Result<()> {
     let link = std::path::absolute(link)?;
     let bytes = link.as_os_str().as_bytes();
@@ -68,7 +68,7 @@ pub fn note_link(file: &File, link: &Path) -> io::Result<()> {
     file.write_all_at(bytes, LINK_AT)
 }
 
-/// Returns the file that a link of the data folder leads to, if it is one of these.
+/// Returns the file in memory that a link in the data folder refers to, if it does.
 pub fn target(link: &Path) -> Option<PathBuf> {
     fs::read_link(link).ok().filter(|target| is_ours(target))
 }
@@ -79,11 +79,11 @@ fn is_ours(path: &Path) -> bool {
     path.parent() == Some(Path::new(FOLDER)) && name.is_some_and(is_named)
 }
 
-/// Opens a file for reading, and nothing else: a pipe of that name would make others wait.
+/// Opens a regular file for reading. A pipe with this name would block.
 ///
 /// # Errors
 ///
-/// It is no file, or those of the system.
+/// The path is not a regular file, or a system error.
 pub fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let flags = OFlags::NONBLOCK.bits().cast_signed();
@@ -94,14 +94,14 @@ pub fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns the file that a link leads to, if it is that of a run that has ended, and the file has the
-/// path of this link: that of a copied data folder leads to the file of another agent.
+/// Returns the file that a link refers to, if its run has ended and the file contains the path of
+/// this link. A link in a copied data folder refers to the file of another agent.
 pub fn owned_target(link: &Path) -> Option<PathBuf> {
     let target = target(link)?;
     let file = open(&target).ok()?;
     let is_unlocked = file.try_lock_shared().is_ok();
     let noted = noted_link(&file);
-    // A file without a path is that of a run that has just begun, and failed.
+    // A file without a path belongs to a run that has just begun, and failed.
     let is_this = noted.as_os_str().is_empty() || Some(noted) == std::path::absolute(link).ok();
     (is_unlocked && is_this).then_some(target)
 }
@@ -113,16 +113,16 @@ fn noted_link(file: &File) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&bytes[..end]))
 }
 
-/// Removes the files of runs that have ended and whose link is gone, with the data folder of a test or
-/// of an agent that was removed.
+/// Removes the files of runs that have ended and whose link is gone, for example with the data
+/// folder of a test or of an agent that was removed.
 pub fn remove_abandoned() {
     for path in files().filter(|path| is_abandoned(path)) {
-        // That of another user cannot be opened, either.
+        // A file of another user cannot be opened either.
         let _ = fs::remove_file(path);
     }
 }
 
-/// Returns the links of the files whose run died a while ago and whose data folder no agent has used
+/// Returns the links of files whose run died some time ago and whose data folder no agent has used
 /// since.
 pub fn unused_links() -> Vec<PathBuf> {
     files().filter_map(|path| unused_link(&path, UNUSED_AFTER)).collect()
@@ -144,12 +144,12 @@ fn files() -> impl Iterator<Item = PathBuf> {
 
 fn is_abandoned(path: &Path) -> bool {
     let Ok(file) = open(path) else { return false };
-    // Its run holds the lock.
+    // The run of the file holds the lock.
     if file.try_lock_shared().is_err() {
         return false;
     }
     let is_linked = target(&noted_link(&file)).as_deref() == Some(path);
-    // The link may be where this process cannot see it.
+    // The link may be in a place that this process cannot see.
     !is_linked && has_ended_for(&file, ABANDONED_AFTER)
 }
 
@@ -159,7 +159,8 @@ fn has_ended_for(file: &File, age: Duration) -> bool {
     lived.is_some_and(|time| time.elapsed().is_ok_and(|elapsed| elapsed >= age))
 }
 
-/// Returns when the run of a file was known to live, at last; `None` if the file does not tell.
+/// Returns the last time when the run of a file was known to live; `None` if the file does not
+/// contain it.
 fn last_sign_of_life(file: &File) -> Option<SystemTime> {
     let mut header = [0; HEADER_BYTES];
     file.read_exact_at(&mut header, 0).ok()?;

@@ -1,12 +1,12 @@
-//! What sources see of their agent.
+//! Tests of what sources see of their agent.
 
 use super::*;
 use millstream_config::Registry;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// The engine's threads run slightly before it is set: a source that reads the agent's metrics at
-/// once still gets those of all components.
+/// The engine's threads run slightly before the engine is set. A source that reads the agent's
+/// metrics at once still gets the metrics of all components.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn internal_metrics_have_all_components_from_the_start() {
     let dir = tempfile::tempdir().unwrap();
@@ -30,8 +30,8 @@ async fn internal_metrics_have_all_components_from_the_start() {
         });
         components
     });
-    // Long enough for the thread to ask first; if it is slower, the test proves nothing but does
-    // not fail.
+    // Long enough for the thread to ask first. If the thread is slower, the test proves nothing but
+    // does not fail.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let built = wiring::blueprint(&config)
         .unwrap()
@@ -78,7 +78,7 @@ fn a_stop_reports_delivered_waiting_and_lost_events() {
     assert_eq!(ending(&stopped, false, timeout()), FAILED);
 }
 
-/// No sink has anything to deliver if a transform or a source hangs.
+/// No sink has payloads to deliver if a transform or a source hangs.
 #[test]
 fn a_slow_stop_names_the_sinks_it_waits_for() {
     let mut stopped = stopped();

@@ -1,4 +1,4 @@
-//! The contents of the archive, from which what is secret is removed at the end.
+//! The contents of the archive. Secrets are removed at the end.
 
 use crate::logging::escaped;
 use flate2::Compression;
@@ -16,10 +16,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The folder in the archive.
 const FOLDER: &str = "millstream-support";
 
-/// Where the configuration is, in which options are hidden by their names.
+/// Folder of the configuration, in which options are hidden by their names.
 const CONFIG_FOLDER: &str = "config/";
 
-/// Minimum bytes of a line of a hidden value that is searched for by itself.
+/// Minimum bytes of a line of a hidden value that is searched for separately.
 const LINE_BYTES_MIN: usize = 12;
 
 /// Maximum bytes of the archive's path in the listing.
@@ -28,12 +28,12 @@ const PATH_BYTES_MAX: usize = 4 << 10;
 /// Maximum bytes of a user and a password in an address.
 const USER_BYTES_MAX: usize = 512;
 
-/// What the archive has, and what it lacks.
+/// The contents of the archive, and the missing parts.
 #[derive(Default)]
 pub struct Bundle {
-    /// Names and contents.
+    /// Names and contents of files.
     entries: Vec<(String, Vec<u8>)>,
-    /// What is missing, and why.
+    /// Names of missing files, with the reasons.
     missing: Vec<(String, String)>,
     /// Values that must not be in the archive.
     secrets: BTreeSet<String>,
@@ -45,7 +45,7 @@ impl Bundle {
         self.entries.push((name.to_owned(), content.into()));
     }
 
-    /// Adds a file, or says why there is none.
+    /// Adds a file, or the reason why it is missing.
     pub fn add_if(&mut self, name: &str, content: Result<Vec<u8>, String>) {
         match content {
             Ok(content) => self.add(name, content),
@@ -53,17 +53,17 @@ impl Bundle {
         }
     }
 
-    /// Says why there is no such file.
+    /// Records the reason why a file is missing.
     pub fn miss(&mut self, name: &str, why: impl Into<String>) {
         self.missing.push((name.to_owned(), why.into()));
     }
 
-    /// Removes these values from all files; a binary file that has one is left out.
+    /// Removes these values from all files. A binary file that contains one is omitted.
     pub fn hide(&mut self, secrets: impl IntoIterator<Item = String>) {
         self.secrets.extend(secrets.into_iter().filter(|secret| !secret.is_empty()));
     }
 
-    /// Removes secrets from all files, and adds the one that says what there is.
+    /// Removes secrets from all files, and adds the file that lists the contents.
     pub fn finish(&mut self) {
         let forms = forms(&self.secrets);
         for (name, content) in std::mem::take(&mut self.entries) {
@@ -89,7 +89,7 @@ impl Bundle {
         archive.into_inner()?.finish()?.flush()
     }
 
-    /// Returns what was written, for the user.
+    /// Returns a list of the written files, for the user.
     pub fn listing(&self, path: &Path, bytes: u64) -> String {
         let mut text = format!("{}: {bytes} bytes\n", escaped(path.display(), PATH_BYTES_MAX));
         for (name, content) in &self.entries {
@@ -124,7 +124,7 @@ impl Bundle {
     }
 }
 
-/// Returns a file without secrets; or why it is left out.
+/// Returns a file without secrets, or the reason why it is omitted.
 fn clean(name: &str, mut content: Vec<u8>, forms: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     if name.ends_with(".jfr") {
         let has_secret = forms.iter().any(|form| find(&content, form).is_some());
@@ -149,7 +149,7 @@ fn clean(name: &str, mut content: Vec<u8>, forms: &[Vec<u8>]) -> Result<Vec<u8>,
     Ok(content)
 }
 
-/// Replaces secrets, and users and passwords of addresses, by as many asterisks.
+/// Replaces secrets, and users and passwords in addresses, with as many asterisks.
 fn mask_all(content: &mut [u8], forms: &[Vec<u8>]) {
     forms.iter().for_each(|form| mask(content, form));
     let users = url_credentials(content).into_iter().chain(address_credentials(content));
@@ -158,8 +158,9 @@ fn mask_all(content: &mut [u8], forms: &[Vec<u8>]) {
     }
 }
 
-/// Replaces what looks like a secret by as many asterisks: tokens of a known shape, and values behind
-/// names such as `password`. An exception of a script may quote a secret that no option has.
+/// Replaces text that looks like a secret with as many asterisks: tokens of a known form, and
+/// values after names such as `password`. An exception of a script may quote a secret that is not
+/// an option.
 fn mask_detected(content: &mut [u8]) {
     let detectors = Detectors::new(&[Detector::Token, Detector::Key], Vec::new());
     let mut hits = Vec::new();
@@ -167,7 +168,8 @@ fn mask_detected(content: &mut [u8]) {
     hits.iter().for_each(|hit| content[hit.start..hit.end].fill(b'*'));
 }
 
-/// Returns the forms in which secrets may occur, the longest first: as they are, and as in JSON.
+/// Returns the forms in which secrets may occur, the longest first: unchanged, and escaped as in
+/// JSON.
 fn forms(secrets: &BTreeSet<String>) -> Vec<Vec<u8>> {
     let in_json = |secret: &String| {
         let quoted = serde_json::to_string(secret).unwrap_or_default();
@@ -182,7 +184,7 @@ fn forms(secrets: &BTreeSet<String>) -> Vec<Vec<u8>> {
     all
 }
 
-/// Replaces a value by as many asterisks.
+/// Replaces a value with as many asterisks.
 fn mask(content: &mut [u8], secret: &[u8]) {
     let mut from = 0;
     while let Some(found) = find(&content[from..], secret) {
@@ -201,7 +203,7 @@ fn ends_address(byte: &u8) -> bool {
     !byte.is_ascii_graphic() || b"/\"'\\<>,;".contains(byte)
 }
 
-/// Returns where users and passwords of URLs are.
+/// Returns the ranges of users and passwords in URLs.
 fn url_credentials(content: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for scheme in memchr::memmem::find_iter(content, b"://") {
@@ -219,7 +221,7 @@ fn url_credentials(content: &[u8]) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns where users and passwords of addresses without a scheme are: `user:password@host`.
+/// Returns the ranges of users and passwords in addresses without a scheme: `user:password@host`.
 fn address_credentials(content: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for at in memchr::memchr_iter(b'@', content) {

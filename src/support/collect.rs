@@ -1,4 +1,4 @@
-//! Collects everything; what cannot be had is said and stops nothing.
+//! Collects the information. Missing information is listed and stops nothing.
 
 use super::bundle::Bundle;
 use super::host;
@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
-/// What the agent is asked for.
+/// Routes of the agent to request.
 const ROUTES: &[(&str, &str)] = &[
     ("metrics.txt", "/metrics"),
     ("health.json", "/health"),
@@ -30,16 +30,16 @@ const ROUTES: &[(&str, &str)] = &[
     ("bottleneck.json", "/api/bottleneck"),
 ];
 
-/// How long an answer, and a recording, may take.
+/// Maximum time of a response, and of a recording.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long another program may run.
+/// Maximum time of another program.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum bytes of the end of the log.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
-/// Why an agent cannot be found.
+/// Message if no agent can be found.
 const UNKNOWN: &str =
     "the agent is not known: the configuration does not tell its data_dir; add --data-dir";
 
@@ -106,8 +106,8 @@ fn configuration(target: &Target, bundle: &mut Bundle) {
     }
 }
 
-/// Checks the configuration with the variables of the agent. No operator is compiled, so that
-/// nothing is run that the agent's user could choose.
+/// Checks the configuration with the variables of the agent. Compiles no operator, so that no code
+/// runs that the agent's user could choose.
 fn checked(target: &Target, paths: &[PathBuf]) -> String {
     let loaded = config::load(paths, &Registry, &|name| target.variable(name));
     let faults = match &loaded {
@@ -153,7 +153,7 @@ fn output_of(program: &Path, arguments: &[OsString]) -> Result<Vec<u8>, String> 
     command.args(arguments).stdin(Stdio::null());
     command.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
     let mut child = command.spawn().map_err(failed)?;
-    // The command has the other ends of the pipe.
+    // The command owns the other ends of the pipe.
     drop(command);
     let read = std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -191,7 +191,7 @@ fn answers(client: &Client, bundle: &mut Bundle) {
         let answer = runtime.block_on(asked);
         let answer = answer.and_then(|answer| match answer {
             Ok(body) => Ok(body.to_vec()),
-            // An agent that is not ready says why.
+            // An agent that is not ready includes the reason.
             Err(ClientError::Refused(StatusCode::SERVICE_UNAVAILABLE, body)) => Ok(body.into()),
             Err(error) => Err(error.to_string()),
         });
@@ -199,7 +199,7 @@ fn answers(client: &Client, bundle: &mut Bundle) {
     }
 }
 
-/// Adds what the agent has recorded; or what its last run has, if none runs.
+/// Adds the recording of the agent, or the recording of its last run if none runs.
 fn recording(client: Option<&Client>, is_live: bool, bundle: &mut Bundle) {
     let Some(client) = client else {
         return bundle.miss("recording.jfr", "the agent is not known");
@@ -211,8 +211,8 @@ fn recording(client: Option<&Client>, is_live: bool, bundle: &mut Bundle) {
     bundle.add_if("recording.jfr", written);
 }
 
-/// Returns what is written to a path. It is that of a pipe: no file is left if a signal ends the
-/// command.
+/// Returns the bytes that `write` writes to a path. The path is a pipe, so that no file is left if
+/// a signal ends the command.
 fn written_to(write: impl FnOnce(&Path) -> Result<(), String>) -> Result<Vec<u8>, String> {
     let (mut reader, writer) = std::io::pipe().map_err(|error| error.to_string())?;
     let path = PathBuf::from(format!("/proc/self/fd/{}", writer.as_raw_fd()));
@@ -221,7 +221,7 @@ fn written_to(write: impl FnOnce(&Path) -> Result<(), String>) -> Result<Vec<u8>
         reader.read_to_end(&mut bytes).map(|_| bytes)
     });
     let written = write(&path);
-    // The thread reads until both ends to write to are closed.
+    // The thread reads until both write ends are closed.
     drop(writer);
     let bytes = read.join().map_err(|_| "the recording cannot be read".to_owned())?;
     written?;
@@ -237,8 +237,8 @@ fn dump(client: &Client, path: &Path) -> Result<(), String> {
     })
 }
 
-/// Adds the end of the agent's log: of the file that the configuration names, or to which its standard
-/// error goes; otherwise from the journal.
+/// Adds the end of the agent's log: from the file in the configuration, from the file of its
+/// standard error, or from the journal.
 fn log(target: &Target, bundle: &mut Bundle) {
     let pid = target.pid;
     let paths = target.configuration.as_ref().ok();
@@ -260,12 +260,12 @@ fn log(target: &Target, bundle: &mut Bundle) {
     bundle.add_if("log.txt", text);
 }
 
-/// Returns the end of a file, from the beginning of a line: the rest of a secret that is cut would
-/// not be found.
+/// Returns the end of a file, starting at the beginning of a line. The rest of a secret that is cut
+/// would not be found.
 fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let skipped = file.metadata()?.len().saturating_sub(LOG_BYTES_MAX);
-    // The byte before tells whether a line begins there.
+    // The byte before shows whether a line begins there.
     file.seek(SeekFrom::Start(skipped.saturating_sub(1)))?;
     let mut bytes = Vec::new();
     file.take(LOG_BYTES_MAX + 1).read_to_end(&mut bytes)?;
@@ -278,7 +278,7 @@ fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Removes the last line if it is incomplete: the beginning of a secret would not be found.
+/// Removes the last line if it is incomplete, because the beginning of a secret would not be found.
 fn keep_whole_lines(bytes: &mut Vec<u8>) {
     let end = memchr::memrchr(b'\n', bytes).map_or(0, |last| last + 1);
     bytes.truncate(end);

@@ -1,13 +1,13 @@
-//! Facts of the host that help to understand how an agent behaves.
+//! Facts about the host that help to understand the behavior of an agent.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lines of `/proc/meminfo` that matter.
+/// Relevant lines of `/proc/meminfo`.
 const MEMORY: &[&str] = &["MemTotal", "MemAvailable", "SwapTotal", "SwapFree", "Dirty"];
 
-/// Files of a control group with its limits and how often they were reached.
+/// Files of a control group with its limits, and with the number of times they were reached.
 const CGROUP: &[&str] = &[
     "cpu.max",
     "cpu.stat",
@@ -19,7 +19,7 @@ const CGROUP: &[&str] = &[
     "io.max",
 ];
 
-/// Returns the facts as text: of the host, of the disk of a data folder, and of an agent's process.
+/// Returns the facts as text: about the host, the disk of a data folder, and an agent's process.
 pub fn facts(data_dir: Option<&Path>, pid: Option<i32>) -> String {
     let mut out = String::new();
     let name = rustix::system::uname();
@@ -40,7 +40,7 @@ pub fn facts(data_dir: Option<&Path>, pid: Option<i32>) -> String {
     out
 }
 
-/// Adds the first line that starts with `start`, without that.
+/// Adds the first line that starts with `start`, without this prefix.
 fn line(out: &mut String, name: &str, path: &Path, start: &str) {
     let text = fs::read_to_string(path).unwrap_or_default();
     if let Some(rest) = text.lines().find_map(|line| line.strip_prefix(start)) {

@@ -1,4 +1,4 @@
-//! The agent that the archive is about, and the configuration that it runs with.
+//! The agent that the archive describes, and its configuration.
 
 use super::SupportArgs;
 use crate::cli::{self, USAGE};
@@ -13,15 +13,16 @@ use std::path::{Path, PathBuf};
 
 /// The agent, its process and its configuration.
 pub struct Target {
-    /// Asks the agent; `None` if the data folder is not known.
+    /// Client of the agent; `None` if the data folder is not known.
     pub client: Option<Client>,
-    /// The process that answers at the control socket.
+    /// Process that answers on the control socket.
     pub pid: Option<i32>,
-    /// The files of the configuration; empty for the default file; or why they are not known.
+    /// Files of the configuration (empty for the default file), or the reason why they are not
+    /// known.
     pub configuration: Result<Vec<PathBuf>, String>,
-    /// The folder that relative paths of the agent start from, if it can be read.
+    /// Folder to which the agent's relative paths refer, if it can be read.
     pub folder: Option<PathBuf>,
-    /// The variables of the agent; or why they cannot be read.
+    /// Variables of the agent, or the reason why they cannot be read.
     variables: Result<BTreeMap<String, String>, String>,
 }
 
@@ -54,7 +55,8 @@ impl Target {
         Ok(Target { client, pid, configuration, folder, variables })
     }
 
-    /// Returns the value of a variable: in the agent, or here if its environment is not known.
+    /// Returns the value of a variable in the agent, or in this process if the agent's environment
+    /// is not known.
     pub fn variable(&self, name: &str) -> Option<String> {
         match &self.variables {
             Ok(variables) if self.pid.is_some() => variables.get(name).cloned(),
@@ -62,12 +64,12 @@ impl Target {
         }
     }
 
-    /// Returns why the variables of the agent are not known.
+    /// Returns the reason why the variables of the agent are not known.
     pub fn without_variables(&self) -> Option<&str> {
         self.variables.as_ref().err().map(String::as_str)
     }
 
-    /// Returns a path of the agent as one from here.
+    /// Converts a path of the agent to a path for this process.
     pub fn path(&self, path: PathBuf) -> PathBuf {
         self.folder.as_ref().map_or_else(|| path.clone(), |folder| folder.join(&path))
     }
@@ -77,7 +79,7 @@ fn of_process(pid: i32, name: &str) -> PathBuf {
     Path::new("/proc").join(pid.to_string()).join(name)
 }
 
-/// Returns the texts of a file of a process that end with a zero.
+/// Returns the zero-terminated texts in a file of a process.
 fn texts(pid: i32, name: &str) -> Result<Vec<OsString>, String> {
     let path = of_process(pid, name);
     let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -1,5 +1,5 @@
-//! Events as lines that are harmless on a terminal: control characters, and those that change the
-//! direction of text, are escaped.
+//! Writes events as lines that are safe on a terminal: control characters, and characters that
+//! change the direction of text, are escaped.
 
 use millstream_model::char_boundary;
 
@@ -19,7 +19,7 @@ fn is_harmful(char: char) -> bool {
         )
 }
 
-/// Appends a line of JSON, with harmful characters as `\u00XX`. It stays the same JSON.
+/// Appends a line of JSON, with harmful characters as `\u00XX`. The JSON value stays the same.
 ///
 /// Printable ASCII, which is most of a line, is copied in runs instead of character by character.
 pub fn push_json(line: &[u8], out: &mut Vec<u8>) {
@@ -42,7 +42,7 @@ fn is_plain(byte: u8) -> bool {
 fn push_json_chars(bytes: &[u8], out: &mut Vec<u8>) {
     for char in String::from_utf8_lossy(bytes).chars() {
         match char {
-            // Outside of strings; inside they are escaped already.
+            // The character is outside of strings; inside they are already escaped.
             '\0'..' ' => out.push(b' '),
             char if is_harmful(char) => {
                 out.extend_from_slice(format!("\\u{:04x}", u32::from(char)).as_bytes());
@@ -52,8 +52,8 @@ fn push_json_chars(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a message as text, up to [`TEXT_BYTES_MAX`] of it, and says how many bytes follow: the
-/// rest of it and `more`.
+/// Appends a message as text, up to [`TEXT_BYTES_MAX`] bytes, and the number of bytes that are
+/// omitted: the rest of the message, and `more`.
 pub fn push_text(message: &[u8], more: u64, out: &mut Vec<u8>) {
     let shown = char_boundary(message, TEXT_BYTES_MAX);
     for chunk in message[..shown].utf8_chunks() {
@@ -77,7 +77,7 @@ pub fn push_text(message: &[u8], more: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Says that bytes were cut off.
+/// Returns a note that bytes were cut off.
 pub fn cut_note(bytes: u64) -> String {
     format!("… (+{bytes} bytes)")
 }

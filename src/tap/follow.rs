@@ -1,4 +1,4 @@
-//! A tap that follows events: each line is one event with its way through the topology.
+//! A tap that follows events: each line is one event with its path through the topology.
 
 use super::place::{self, Point};
 use super::route::{Followed, Route};
@@ -20,13 +20,13 @@ const TRACES_MAX: usize = 256;
 /// Maximum bytes of the events of traces; the last one may exceed it.
 const BYTES_MAX: usize = 2 << 20;
 
-/// How often is looked whether traces are complete.
+/// Interval of the checks whether traces are complete.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// After this time an event is shown as far as it has come.
+/// Time after which an event is shown with the path that it has taken so far.
 const SHOWN_AFTER: Duration = Duration::from_secs(10);
 
-/// What a follower needs of a configuration.
+/// The properties of a configuration that a follower needs.
 pub struct Plan {
     /// Sources whose batches are traced.
     sources: Vec<String>,
@@ -50,10 +50,10 @@ impl Plan {
     }
 }
 
-/// Takes the traces that begin.
+/// Collects new traces.
 struct Queue {
     sender: mpsc::Sender<Arc<Trace>>,
-    /// Bytes of their events. Each trace has a clone: these are counted to limit their number.
+    /// Total bytes of the events. Each trace holds a clone, so that the number is limited.
     bytes: Arc<AtomicUsize>,
 }
 
@@ -75,7 +75,7 @@ pub struct Follower {
     request: TapRequest,
     taps: Taps,
     queue: Arc<dyn TraceListener>,
-    /// `None` while traces would be of another topology.
+    /// `None` while traces could belong to a different topology.
     tracing: Option<Tracing>,
     /// `None` while it is in use.
     plan: Option<Plan>,
@@ -151,7 +151,7 @@ impl Follower {
     /// Continues with a topology that has changed.
     async fn replan(&mut self) -> Result<(), End> {
         let state = self.topology.borrow_and_update().clone();
-        // What is on its way may be of either topology.
+        // Traces in progress may belong to either topology.
         self.tracing = None;
         self.give_up();
         let config = match state {
@@ -170,7 +170,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Ends all traces: payloads that wait at a sink keep theirs, and their events need room until then.
+    /// Ends all traces. Payloads that wait at a sink keep their traces, and their events need
+    /// memory until then.
     fn give_up(&mut self) {
         let begun = std::iter::from_fn(|| self.traces.try_recv().ok());
         for trace in self.open.drain(..).chain(begun) {
@@ -178,7 +179,7 @@ impl Follower {
         }
     }
 
-    /// Shows the events whose way has ended, or takes long.
+    /// Shows the events whose path has ended or takes long.
     async fn look(&mut self) -> Result<(), End> {
         self.next_look = Instant::now() + LOOK_INTERVAL;
         let Some(mut plan) = self.plan.take() else { return Err(Some("no plan".to_owned())) };
@@ -192,7 +193,7 @@ impl Follower {
             return Ok(());
         }
         let format = self.request.format;
-        // The thread of the network delivers; a condition may be costly.
+        // Do not block the network thread, which delivers payloads: a condition may be costly.
         let show = move || {
             let lines: Vec<_> =
                 due.iter().map(|trace| plan.route.line(trace, &mut plan.view, format)).collect();

@@ -1,5 +1,5 @@
-//! The place of a tap in a configuration: its point, and the redactions on the way from there to the
-//! sinks.
+//! The place of a tap in a configuration: its point, and the redactions on the path from the point
+//! to the sinks.
 
 use crate::wiring;
 use millstream_components::component::{AnyComponent, BuildCx};
@@ -15,11 +15,11 @@ use std::collections::BTreeSet;
 /// The type of transforms that redact.
 const REDACT: &str = "redact";
 
-/// Types of transforms that leave the fields of events as they are: what a redaction finds behind
-/// one, it finds before it.
+/// Types of transforms that do not change the fields of events. A redaction downstream of them
+/// finds the same data upstream of them.
 const KEEP_FIELDS: [&str; 6] = ["dedupe", "filter", "route", "sample", "throttle", REDACT];
 
-/// A point: the side of a component, its id in the engine, and its output.
+/// A point: side of a component, its id in the engine, and index of its output.
 pub type Point = (Side, String, usize);
 
 /// Returns the point with an id: that of a component, or `ID.OUTPUT`.
@@ -35,7 +35,7 @@ pub fn point(config: &Config, name: &str) -> Result<Point, TapRefusal> {
     match (component.kind, index) {
         (_, Some(None)) => Err(unknown(config, name)),
         (Kind::Sink, None) => Ok((Side::Input, id.to_owned(), 0)),
-        // The engine makes these events only for a component that reads them.
+        // The engine makes these events only if a component reads them.
         (Kind::Sink, Some(_)) if readers(config, name).next().is_none() => {
             let text = format!("no component reads `{name}`, so there are no events to show");
             Err(TapRefusal::Unknown(text))
@@ -58,7 +58,8 @@ fn unknown(config: &Config, name: &str) -> TapRefusal {
     TapRefusal::Unknown(text.replace("` There", "`; there"))
 }
 
-/// Returns the names of a component's outputs, the main one first; a sink has its id, too.
+/// Returns the names of a component's outputs, the main one first. The names of a sink include its
+/// id.
 pub fn names(component: &Component) -> Vec<String> {
     let others = component.decoded.outputs().into_iter();
     let others = others.map(|output| format!("{}.{output}", component.id));
@@ -70,8 +71,8 @@ fn readers<'c>(config: &'c Config, name: &'c str) -> impl Iterator<Item = &'c Co
     config.components.iter().filter(move |c| c.inputs.iter().any(|input| input == name))
 }
 
-/// Returns the ids of what may issue the events of an output, and of everything on the way: a transform
-/// issues batches if it makes them of many events.
+/// Returns the ids of the components that may issue the events of an output, and of all components
+/// on the path. A transform issues batches if it makes them from many events.
 pub fn upstream(config: &Config, name: &str) -> Vec<String> {
     let mut found = BTreeSet::new();
     let mut names = vec![name];
@@ -89,11 +90,11 @@ pub fn upstream(config: &Config, name: &str) -> Vec<String> {
     found.into_iter().collect()
 }
 
-/// Returns every redaction between a point and any sink, ready to be applied in the order of the flow.
+/// Returns every redaction between a point and any sink, in the order of the flow.
 ///
 /// # Errors
 ///
-/// One of them cannot be built.
+/// A redaction cannot be built.
 pub fn redactions(config: &Config, name: &str) -> Result<Vec<Box<dyn Map>>, String> {
     let is_sink = |c: &Component| c.kind == Kind::Sink && c.id == name;
     if config.components.iter().any(is_sink) {
@@ -114,11 +115,11 @@ pub fn redactions(config: &Config, name: &str) -> Result<Vec<Box<dyn Map>>, Stri
         .collect()
 }
 
-/// Components behind an output, and whether the events have the same fields there.
+/// The components downstream of an output, and whether the events have the same fields there.
 #[derive(Default)]
 struct Found {
     seen: BTreeSet<(String, bool)>,
-    /// Each one after all that are behind it.
+    /// Components in an order in which each follows all components downstream of it.
     order: Vec<(String, bool)>,
 }
 
@@ -135,8 +136,9 @@ fn follow(config: &Config, name: &str, as_is: bool, found: &mut Found) {
     }
 }
 
-/// Builds a redaction. One that is limited to some fields searches everything, unless the events have
-/// these fields `as_is`: elsewhere their values may be in other fields, or in the message.
+/// Builds a redaction. A redaction that is limited to some fields searches all data, unless the
+/// events have these fields `as_is`. Otherwise their values may be in other fields or in the
+/// message.
 fn redaction(config: &Config, component: &Component, as_is: bool) -> Result<Box<dyn Map>, String> {
     let (jvm, processes) = (wiring::jvm_options(config), wiring::jvm_processes(config));
     let cx = BuildCx { id: &component.id, jvm: &jvm, processes: &processes, header: None };

@@ -1,4 +1,4 @@
-//! The way of an event as a line: the steps of its trace, each with its time.
+//! Formats the path of an event as a line: the steps of its trace, each with its time.
 
 use super::escape::{push_json, push_text};
 use super::place::names;
@@ -12,18 +12,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Shorter waits are not shown: every batch waits for some microseconds.
+/// Shorter waits are not shown, because every batch waits for some microseconds.
 const WAIT_SHOWN: Duration = Duration::from_micros(100);
 
-/// The note of a component that did not get an event with this batch.
+/// Note on a component that did not receive an event together with this batch.
 const SKIPPED: &str =
     "read for it at another time: it has no capacity now, or has the event already";
 
-/// The components of a configuration, as far as they say what an event waits for.
+/// The connections between the components of a configuration, to explain what an event waits for.
 pub struct Route {
-    /// The ids of what each component reads.
+    /// Ids of the inputs of each component.
     inputs: HashMap<String, Vec<String>>,
-    /// The outputs of each component, in the order of their indexes.
+    /// Outputs of each component, in the order of their indexes.
     outputs: HashMap<String, Vec<RouteOutput>>,
 }
 
@@ -33,24 +33,24 @@ struct RouteOutput {
     readers: Vec<String>,
 }
 
-/// What a trace shows.
+/// The visible part of a trace.
 #[derive(Default)]
 pub struct Followed {
-    /// Events that passed the point of the tap, of those that were looked at.
+    /// Number of examined events that passed the point of the tap.
     pub passed: u64,
-    /// The line, or lines, of the first one that is selected.
+    /// Line or lines of the first selected event.
     pub line: Option<Vec<u8>>,
-    /// Why the condition has no result.
+    /// Reason why the condition has no result.
     pub warning: Option<String>,
 }
 
-/// A part of the way.
+/// A step of the path.
 struct Step {
     component: String,
     what: &'static str,
-    /// How long it took, or takes.
+    /// Time that the step took, or has taken so far.
     time: Duration,
-    /// What is to be said about it.
+    /// Note about the step.
     note: String,
 }
 
@@ -76,8 +76,8 @@ impl Route {
         }
     }
 
-    /// Whether nothing more will become of the events of a trace that were at the point of the tap:
-    /// other events of the batch may still be on their way.
+    /// Returns whether the path of the traced events that were at the point of the tap is complete.
+    /// Other events of the batch may still be in progress.
     pub fn is_done(&self, trace: &Trace) -> bool {
         trace.read(|progress| {
             let sampled = progress.sampled();
@@ -86,7 +86,7 @@ impl Route {
         })
     }
 
-    /// Returns the events that are on their way, as far as is known of them.
+    /// Returns the events that are in progress, as far as known.
     fn open(&self, source: &str, stages: &[Stage]) -> Rows {
         let mut open = self.owed(source, 0, Rows::ALL, stages);
         for stage in stages {
@@ -109,7 +109,7 @@ impl Route {
         open
     }
 
-    /// Returns the events that left by an output and have not been in all of its readers.
+    /// Returns the events that left through an output but have not reached all of its readers.
     fn owed(&self, component: &str, output: usize, left: Rows, stages: &[Stage]) -> Rows {
         let outputs = self.outputs.get(component);
         let readers = outputs.and_then(|outputs| outputs.get(output)).map(|of| &of.readers);
@@ -133,7 +133,7 @@ impl Route {
     ) -> Result<Followed, String> {
         let is_over = Arc::strong_count(trace) == 1;
         let Progress { stages, sample, .. } = trace.end();
-        // None of the events came to the point.
+        // No event reached the point.
         let Some((sample, events)) = sample else { return Ok(Followed::default()) };
         let (passed, times) = (sample.batch.events() as u64, event_times(&sample));
         let (row, Shown { lines, warning, .. }) = view.first(sample)?;
@@ -180,7 +180,8 @@ impl Route {
         steps
     }
 
-    /// Returns when the event left the component before a stage; the beginning if that is the source.
+    /// Returns when the event left the component before a stage; the start of the trace if that is
+    /// the source.
     fn before(&self, stage: &Stage, earlier: &[&Stage], event: usize) -> Duration {
         let inputs = self.inputs.get(&*stage.component);
         let is_input = |before: &&&Stage| {
@@ -190,7 +191,8 @@ impl Route {
         earlier.iter().rev().find(is_input).map_or(Duration::ZERO, |before| before.times.1)
     }
 
-    /// Says by which outputs an event left a transform, unless by the main one, to a reader.
+    /// Says through which outputs an event left a transform, unless it was the main output, to a
+    /// reader.
     fn left(&self, stage: &Stage, event: usize) -> String {
         let by = stage.outputs.iter().filter(|(_, rows)| rows.contains(event));
         let mut notes = Vec::new();
@@ -278,7 +280,7 @@ fn delivery_note(delivery: &DeliveryStage) -> String {
     note
 }
 
-/// Returns the time from the reading to the last settlement, or to now.
+/// Returns the time from the read to the last settlement, or to now.
 fn total(trace: &Trace, of_event: &[&Stage], is_complete: bool) -> Duration {
     let read = (trace.begun_ns - trace.read_ns).max(0) as u64;
     let end = |stage: &&Stage| match &stage.kind {

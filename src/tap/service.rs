@@ -1,4 +1,5 @@
-//! The taps of a running agent: each is a task that gets samples, and sends lines to its client.
+//! The taps of a running agent. Each tap is a task that receives samples and sends lines to its
+//! client.
 
 use super::follow::{self, Follower};
 use super::place::{self, Point};
@@ -28,27 +29,28 @@ const QUEUE_BYTES_MAX: usize = 2 << 20;
 /// Maximum number of chunks of lines that wait for the client.
 const CHUNKS_MAX: usize = 1;
 
-/// How often a tap says how many events passed.
+/// Interval at which a tap reports the number of passed events.
 const NOTE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Before a note in text: no event has it, as control characters are escaped.
+/// Prefix of a note in text format. No event contains it, because control characters are escaped.
 pub const TEXT_NOTE: char = '\x1E';
 
-/// The topology as taps see it.
+/// The topology as seen by taps.
 #[derive(Clone)]
 pub enum Topology {
     /// No events flow yet.
     Starting,
-    /// That of this configuration.
+    /// The topology of this configuration is running.
     Running(Arc<Config>),
-    /// It is being replaced. What comes meanwhile is not shown: it may be of either.
+    /// The topology is being replaced. Events that arrive meanwhile are not shown, because they may
+    /// belong to either topology.
     Changing,
     /// No more events flow.
     Ended,
 }
 
 impl Topology {
-    /// Returns the configuration that runs, or why none does.
+    /// Returns the running configuration, or the reason why none runs.
     fn config(&self) -> Result<Arc<Config>, TapRefusal> {
         let why = match self {
             Topology::Running(config) => return Ok(config.clone()),
@@ -75,7 +77,7 @@ impl TapService {
         })
     }
 
-    /// Returns what opens its taps.
+    /// Returns the function that opens taps.
     pub fn opener(self: &Arc<TapService>) -> Arc<OpenTap> {
         let service = self.clone();
         Arc::new(move |request| service.open(request))
@@ -86,7 +88,7 @@ impl TapService {
         self.taps.clone()
     }
 
-    /// Shows nothing from now on, while the topology may be replaced.
+    /// Stops showing events while the topology may be replaced.
     pub fn pause(&self) {
         self.topology.send_replace(Topology::Changing);
     }
@@ -101,7 +103,7 @@ impl TapService {
         self.topology.send_replace(Topology::Ended);
     }
 
-    /// Opens a tap; returns its lines in chunks.
+    /// Opens a tap, and returns its lines in chunks.
     ///
     /// # Errors
     ///
@@ -146,7 +148,7 @@ fn log_raw(request: &TapRequest) {
     }
 }
 
-/// Returns where a tap listens, and what it shows.
+/// Returns the point of a tap, and its view.
 ///
 /// # Errors
 ///
@@ -189,21 +191,21 @@ impl Listener for Queue {
     }
 }
 
-/// The client of a tap, and what it has got.
+/// The client of a tap, and what was sent to it.
 pub struct Client {
     lines: mpsc::Sender<Bytes>,
     format: TapFormat,
-    /// Events to show.
+    /// Number of events still to show.
     left: u64,
-    /// Events shown.
+    /// Number of events shown.
     shown: u64,
-    /// Events that passed, or are traced.
+    /// Number of events that passed, or are traced.
     passed: u64,
     has_warned: bool,
     next_note: Instant,
 }
 
-/// Why a tap ends; `None` if its client is gone.
+/// Reason for the end of a tap; `None` if its client is gone.
 pub type End = Option<String>;
 
 impl Client {
@@ -224,7 +226,7 @@ impl Client {
         self.lines.closed().await;
     }
 
-    /// Returns when [`Client::tell`] is due.
+    /// Returns the time when [`Client::tell`] is due.
     pub fn next_note(&self) -> Instant {
         self.next_note
     }
@@ -256,8 +258,8 @@ impl Client {
         self.send(self.note(&json!({ "warning": warning }))).await
     }
 
-    /// Says how many events passed, and that some of as many batches are on their way and shown later;
-    /// also finds out whether the client is still there.
+    /// Sends a note with the number of passed events, and with the number of batches in progress
+    /// whose events may be shown later. Also detects whether the client is still connected.
     ///
     /// # Errors
     ///
@@ -268,7 +270,7 @@ impl Client {
         self.send(self.note(&note)).await
     }
 
-    /// Says why the tap ends.
+    /// Sends the reason for the end of the tap.
     pub async fn end(self, end: End) {
         let Some(why) = end else { return };
         let note = json!({ "ended": why, "passed": self.passed, "shown": self.shown });
@@ -279,7 +281,7 @@ impl Client {
         self.lines.send(lines).await.map_err(|_| None)
     }
 
-    /// Returns a line about the tap itself.
+    /// Returns a line about the tap.
     fn note(&self, what: &serde_json::Value) -> Bytes {
         let mark = if self.format == TapFormat::Text { "\x1E" } else { "" };
         format!("{mark}{NOTE}{what}}}\n").into()
@@ -357,7 +359,7 @@ impl Session {
             self.listening = self.queue.listen(&self.taps, &point);
             self.point = point;
         }
-        // These may be of the topology before, for which this view is not meant.
+        // These samples may belong to the previous topology, to which this view does not apply.
         while let Ok(sample) = self.samples.try_recv() {
             self.queue.bytes.fetch_sub(sample.bytes, Ordering::Relaxed);
         }
@@ -365,7 +367,7 @@ impl Session {
         Ok(())
     }
 
-    /// Shows samples, unless the topology may be another than that of the view.
+    /// Shows samples, unless the topology may differ from the topology of the view.
     async fn show(&mut self, samples: Vec<EventSample>) -> Result<(), End> {
         let bytes = samples.iter().map(|sample| sample.bytes).sum();
         self.queue.bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -374,7 +376,7 @@ impl Session {
         }
         let Some(mut view) = self.view.take() else { return Err(Some("no view".to_owned())) };
         let left = self.client.left;
-        // The thread of the network delivers; a condition may be costly.
+        // Do not block the network thread, which delivers payloads: a condition may be costly.
         let show = move || (view.show_all(samples, left), view);
         let shown = tokio::task::spawn_blocking(show).await;
         let (shown, view) = shown.map_err(|error| Some(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! What a tap shows of a sample: the events that its condition selects, redacted, as lines.
+//! The lines that a tap shows for a sample: the events that its condition selects, redacted.
 
 use super::escape::{cut_note, push_json, push_text};
 use millstream_components::codec::Encoding;
@@ -10,8 +10,8 @@ use millstream_model::{
 };
 use std::sync::Arc;
 
-/// What is not shown at the end of a message that was cut: a secret across the cut is not found. Longer
-/// than tokens and keys are.
+/// Number of bytes that are omitted at the end of a cut message, because a secret across the cut is
+/// not found. It is longer than tokens and keys.
 const CUT_MARGIN_BYTES: usize = 8 << 10;
 
 /// The beginning of a line of JSON about the tap itself.
@@ -31,11 +31,11 @@ pub struct View {
 /// The lines of a sample.
 #[derive(Default)]
 pub struct Shown {
-    /// One per event.
+    /// Lines, one per event.
     pub lines: Vec<u8>,
-    /// Their number.
+    /// Number of events.
     pub events: u64,
-    /// Why the condition has no result for some events.
+    /// Reason why the condition has no result for some events.
     pub warning: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl View {
             condition,
             format,
             encoder: Encoding::default().encoder(),
-            // Samples are small: what they take does not count.
+            // Samples are small, so their memory is not counted.
             pool: BlockPool::new(),
             grant: Grant::new(u64::MAX),
             counters: Arc::default(),
@@ -62,7 +62,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// As for one.
+    /// See [`View::show`].
     pub fn show_all(&mut self, samples: Vec<EventSample>, limit: u64) -> Result<Shown, String> {
         let mut all = Shown::default();
         for sample in samples {
@@ -77,7 +77,8 @@ impl View {
         Ok(all)
     }
 
-    /// Selects the events that satisfy the condition; returns why it has no result for some.
+    /// Selects the events that satisfy the condition. Returns the reason why it has no result for
+    /// some of them.
     fn select(&self, batch: &mut Batch) -> Option<String> {
         let mut out = Outputs { counters: self.counters.clone(), ..Outputs::default() };
         let kept = self.condition.as_ref()?.holds(batch, &mut out);
@@ -85,11 +86,11 @@ impl View {
         out.warning
     }
 
-    /// Returns the row and the line of the first event, if any satisfies the condition.
+    /// Returns the row and the line of the first event that satisfies the condition, if any.
     ///
     /// # Errors
     ///
-    /// As for all.
+    /// See [`View::show`].
     pub fn first(&mut self, sample: EventSample) -> Result<(Option<usize>, Shown), String> {
         let mut batch = sample.batch.clone();
         let warning = self.select(&mut batch);
@@ -105,7 +106,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// The events cannot be redacted or encoded; none of them is shown.
+    /// The events cannot be redacted or encoded. No event is shown.
     pub fn show(&mut self, sample: EventSample, limit: u64) -> Result<Shown, String> {
         let EventSample { mut batch, cut, .. } = sample;
         let warning = self.select(&mut batch);
@@ -148,7 +149,7 @@ impl View {
         let (encoded, mut lines) = (payload.parts.concat(), Vec::new());
         for line in encoded.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             match line.strip_prefix(b"{") {
-                // An event whose first member has the name of a note is none.
+                // An event whose first member has the name of a note must not look like one.
                 Some(rest) if line.starts_with(NOTE.as_bytes()) => {
                     lines.extend_from_slice(b"{ ");
                     push_json(rest, &mut lines);
@@ -161,12 +162,13 @@ impl View {
     }
 }
 
-/// Returns what is shown of a message of which `cut` bytes are missing, and how many are missing then.
+/// Returns the shown part of a message of which `cut` bytes are missing, and the total number of
+/// missing bytes.
 fn shortened(message: &[u8], cut: u64) -> (&[u8], u64) {
     if cut == 0 {
         return (message, 0);
     }
-    // Redactions may have made it shorter.
+    // Redactions may have made the message shorter.
     let len =
         message.len().saturating_sub(CUT_MARGIN_BYTES).min(VALUE_BYTES_MAX - CUT_MARGIN_BYTES);
     let len = char_boundary(message, len);
@@ -183,7 +185,7 @@ fn text(batch: &Batch, cut: &[u64]) -> Vec<u8> {
     lines
 }
 
-/// Says in each message that was cut how much is missing.
+/// Adds the number of missing bytes to each cut message.
 fn with_cuts(mut batch: Batch, cut: &[u64]) -> Batch {
     if cut.iter().all(|cut| *cut == 0) {
         return batch;

@@ -1,11 +1,11 @@
-//! What an agent answers, as far as the views use it. Everything is optional, so that an older or
-//! a newer agent is shown, too.
+//! The parts of an agent's responses that the views use. All fields are optional, so that older and
+//! newer agents can be shown.
 
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The answer of `/api/snapshot`.
+/// The response of `/api/snapshot`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Snapshot {
@@ -17,7 +17,7 @@ pub struct Snapshot {
     pub uptime_seconds: f64,
     /// Memory of the process.
     pub memory: Memory,
-    /// Sources, transforms in the order of the flow, sinks.
+    /// Components: sources, transforms in the order of the flow, sinks.
     pub components: Vec<Component>,
     /// The JVM inside the process.
     pub jvm: Option<Jvm>,
@@ -31,21 +31,21 @@ pub struct Snapshot {
 pub struct Memory {
     /// `limits.memory`.
     pub limit_bytes: u64,
-    /// Resident memory, child processes included.
+    /// Resident memory, including child processes.
     pub resident_bytes: u64,
     /// `low`, `normal` or `high`.
     pub pressure: String,
-    /// How many times the pressure became high.
+    /// Number of times that the pressure became high.
     pub times_high: u64,
     /// Bytes of data in flight.
     pub granted_bytes: u64,
-    /// Bytes of data in flight that are allowed now.
+    /// Current limit of data in flight in bytes.
     pub grant_limit_bytes: u64,
-    /// Bytes of data in flight that are allowed at most.
+    /// Maximum limit of data in flight in bytes.
     pub grant_bytes_max: u64,
 }
 
-/// What a JVM uses.
+/// Statistics of a JVM.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Jvm {
@@ -63,11 +63,11 @@ pub struct Jvm {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct JvmProcess {
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// Why it does not run.
+    /// Reason why the process does not run.
     pub error: Option<String>,
-    /// What it uses.
+    /// Statistics of its JVM.
     pub jvm: Option<Jvm>,
 }
 
@@ -75,9 +75,9 @@ pub struct JvmProcess {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Component {
-    /// Its id.
+    /// Id of the component.
     pub id: String,
-    /// Its type.
+    /// Type of the component.
     #[serde(rename = "type")]
     pub type_name: String,
     /// `source`, `transform` or `sink`.
@@ -100,31 +100,31 @@ pub struct Component {
     pub errors: BTreeMap<String, u64>,
     /// Deleted files that a source holds.
     pub held: Option<Held>,
-    /// Of a source: how far behind each sink is.
+    /// For a source: the lag of each sink.
     pub sinks: Vec<SinkLag>,
-    /// Of a sink: bytes that wait.
+    /// For a sink: number of waiting bytes.
     pub buffer_bytes: Option<u64>,
-    /// Of a sink: its disk buffer.
+    /// For a sink: its disk buffer.
     pub disk_buffer: Option<DiskBuffer>,
-    /// Why it makes no progress.
+    /// Reason why the component makes no progress.
     pub error: Option<String>,
-    /// Of a sink: the failure since which nothing was delivered.
+    /// For a sink: the failure since which no payload was delivered.
     pub failure: Option<Failure>,
-    /// What a source cannot read, and why.
+    /// Paths that a source cannot read, with the reasons.
     pub unreadable: BTreeMap<String, String>,
 }
 
-/// Why a sink cannot deliver.
+/// The failure of a sink.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Failure {
     /// Type of the last error.
     pub kind: String,
-    /// What happened.
+    /// Message of the last error.
     pub message: String,
     /// Seconds since the first failure.
     pub seconds: f64,
-    /// Failures since then.
+    /// Number of failures since then.
     pub attempts: u64,
 }
 
@@ -134,21 +134,21 @@ pub struct Failure {
 pub struct Held {
     /// Number of files.
     pub files: u64,
-    /// Their size on disk.
+    /// Disk space of the files.
     pub bytes: u64,
-    /// Limit of that size.
+    /// Limit of this disk space.
     pub bytes_max: u64,
 }
 
-/// How far behind a sink is with a source.
+/// The lag of a sink behind a source.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SinkLag {
     /// Id of the sink.
     pub sink: String,
-    /// Bytes, or records, that are not settled.
+    /// Bytes or records that are not settled.
     pub lag: u64,
-    /// The same in seconds of log time.
+    /// Lag in seconds of log time.
     pub lag_seconds: Option<f64>,
 }
 
@@ -156,27 +156,27 @@ pub struct SinkLag {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct DiskBuffer {
-    /// Bytes of its files.
+    /// Size of the files in bytes.
     pub bytes: u64,
     /// Maximum bytes.
     pub bytes_max: u64,
-    /// Events in it.
+    /// Number of events in the buffer.
     pub events: u64,
-    /// Seconds until it is full.
+    /// Seconds until the buffer is full.
     pub full_in_seconds: Option<f64>,
-    /// Why it cannot write or read.
+    /// Reason why the buffer cannot be written or read.
     pub error: Option<String>,
 }
 
-/// The answer of `/api/files`.
+/// The response of `/api/files`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Files {
-    /// Number of files, listed or not.
+    /// Number of all files, including files that are not listed.
     pub total: usize,
     /// The files with the most lag.
     pub files: Vec<File>,
-    /// What cannot be read.
+    /// Paths that cannot be read.
     pub unreadable: Vec<Unreadable>,
 }
 
@@ -188,7 +188,7 @@ pub struct Unreadable {
     pub source: String,
     /// The path or pattern.
     pub path: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
@@ -196,11 +196,11 @@ pub struct Unreadable {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct File {
-    /// Id of its source.
+    /// Id of the source.
     pub source: String,
-    /// Its id.
+    /// Id of the file.
     pub file_id: String,
-    /// Where it was last seen.
+    /// Last known path.
     pub path: String,
     /// `active`, `waiting`, `finished`, `gone` or `deleted`.
     pub status: String,
@@ -210,19 +210,19 @@ pub struct File {
     pub lag_bytes: u64,
     /// Records that are not settled, of a partition.
     pub lag_records: Option<u64>,
-    /// Seconds since its newest log time.
+    /// Seconds since the newest log time of the file.
     pub log_delay_seconds: Option<f64>,
     /// Bytes read per second.
     pub rate_bytes_per_second: Option<f64>,
 }
 
-/// A transform with tasks, of `/api/rules`.
+/// A transform with tasks, from `/api/rules`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Transform {
-    /// Its id.
+    /// Id of the transform.
     pub transform: String,
-    /// Its tasks.
+    /// Tasks of the transform.
     pub tasks: Vec<Task>,
 }
 
@@ -230,25 +230,25 @@ pub struct Transform {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Task {
-    /// Its name.
+    /// Name of the task.
     pub task: String,
-    /// Events that it looked at.
+    /// Number of events that the task examined.
     pub examined: u64,
-    /// Events that matched.
+    /// Number of events that matched.
     pub matched: u64,
     /// Share of the time of the transform's tasks.
     pub time_share: Option<f64>,
-    /// Events for which it failed.
+    /// Number of events for which the task failed.
     pub failed: Option<u64>,
     /// Groups of open windows.
     pub groups: u64,
-    /// Memory of these in bytes.
+    /// Memory of the groups in bytes.
     pub memory_bytes: u64,
     /// Longest delay of results in seconds.
     pub emit_delay_seconds_max: Option<f64>,
 }
 
-/// The answer of `/api/diagnosis`.
+/// The response of `/api/diagnosis`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Diagnosis {
@@ -256,7 +256,7 @@ pub struct Diagnosis {
     pub sources: Vec<Finding>,
 }
 
-/// What is known about a source.
+/// The diagnosis of a source.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Finding {
@@ -266,36 +266,36 @@ pub struct Finding {
     pub status: String,
     /// Id of the cause.
     pub cause: Option<String>,
-    /// Id of the component that has it.
+    /// Id of the component that has the cause.
     pub component: Option<String>,
-    /// Since when.
+    /// Time since when the cause holds.
     pub since: Option<String>,
-    /// What to do.
+    /// Advice for the operator.
     pub advice: Option<String>,
     /// Further causes.
     pub also: Vec<Finding>,
 }
 
-/// The answer of `/api/bottleneck`.
+/// The response of `/api/bottleneck`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Bottleneck {
     /// Id of the component, if one limits the rate.
     pub component: Option<String>,
-    /// Why.
+    /// Reason for the bottleneck.
     pub reason: Option<String>,
-    /// How sure that is, from 0 to 1.
+    /// Confidence from 0 to 1.
     pub confidence: Option<f64>,
-    /// What to do.
+    /// Advice for the operator.
     pub advice: Option<String>,
 }
 
-/// An answer, and its JSON as it came, which the details show.
+/// A response, and its unchanged JSON, which the details show.
 #[derive(Clone, Debug, Default)]
 pub struct Answer<T> {
-    /// What the views use of it.
+    /// Parsed value for the views.
     pub value: T,
-    /// All of it.
+    /// The whole response.
     pub json: Value,
 }
 
@@ -309,20 +309,20 @@ impl<T: serde::de::DeserializeOwned> Answer<T> {
     }
 }
 
-/// A part that older agents do not have.
+/// A part that older agents do not provide.
 #[derive(Clone, Debug, Default)]
 pub enum Part<T> {
-    /// Not asked for yet.
+    /// Not requested yet.
     #[default]
     Unknown,
-    /// The agent has no such route.
+    /// The agent does not have the route.
     Missing,
-    /// What it answered.
+    /// The response.
     Known(T),
 }
 
 impl<T> Part<T> {
-    /// Returns what is known.
+    /// Returns the response, if there is one.
     pub fn known(&self) -> Option<&T> {
         match self {
             Part::Known(value) => Some(value),

@@ -1,4 +1,4 @@
-//! The values of an agent: the latest answers, and rates since the answers before.
+//! The values of an agent: the latest responses, and rates since the previous responses.
 
 use super::api::{
     Answer, Bottleneck, Component, Diagnosis, Files, Finding, Part, Snapshot, Transform,
@@ -6,17 +6,17 @@ use super::api::{
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// The cause of a source whose sink's endpoint refuses events.
+/// Cause of a source whose sink's endpoint refuses events.
 const REFUSES: &str = "endpoint_refuses";
 
-/// By how much uptime and time here may differ between two answers of one run, in seconds, and as a
-/// share: an answer may come late.
+/// Maximum difference between the uptime and the local time between two responses of the same run,
+/// in seconds and as a share, because a response may arrive late.
 const SLACK: (f64, f64) = (2.0, 0.1);
 
-/// What was asked for in one interval; `None` for what no view shows.
+/// Responses of one interval; `None` for data that no view shows.
 #[derive(Debug, Default)]
 pub struct Polled {
-    /// The snapshot; its error is that of the connection.
+    /// The snapshot. Its error is the error of the connection.
     pub snapshot: Option<Result<Answer<Snapshot>, String>>,
     /// The diagnosis.
     pub diagnosis: Option<Part<Diagnosis>>,
@@ -28,14 +28,15 @@ pub struct Polled {
     pub rules: Option<Answer<Vec<Transform>>>,
 }
 
-/// Rates of a component per second; `None` until two answers of one run of the agent are known.
+/// Rates of a component per second; `None` until two responses of the same run of the agent are
+/// known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// Events received.
     pub received: Option<f64>,
     /// Events sent.
     pub sent: Option<f64>,
-    /// Bytes sent, or received where none are sent.
+    /// Bytes sent, or bytes received if none are sent.
     pub bytes: Option<f64>,
     /// Errors.
     pub errors: Option<f64>,
@@ -48,9 +49,9 @@ pub struct Rates {
 pub struct Data {
     /// The latest snapshot; `None` before the first one.
     pub snapshot: Option<Answer<Snapshot>>,
-    /// When it was taken.
+    /// Time of the snapshot.
     taken: Option<Instant>,
-    /// Why the last attempt has failed.
+    /// Reason why the last attempt failed.
     pub failure: Option<String>,
     /// Rates by kind and id.
     rates: BTreeMap<(String, String), Rates>,
@@ -67,8 +68,8 @@ pub struct Data {
 }
 
 impl Data {
-    /// Takes what was answered. After a failure there are no rates until two answers are known: the
-    /// agent may have been restarted.
+    /// Processes responses. After a failure there are no rates until two responses are known,
+    /// because the agent may have been restarted.
     pub fn take(&mut self, polled: Polled) {
         self.take_at(polled, Instant::now());
     }
@@ -89,7 +90,7 @@ impl Data {
         let has_failed = self.failure.take().is_some();
         let before = self.snapshot.take().filter(|_| !has_failed);
         let elapsed = self.taken.replace(now).map(|then| (now - then).as_secs_f64());
-        // An agent that was restarted may be up for longer than the one before was.
+        // A restarted agent may have a longer uptime than the previous one had.
         let is_same_run = |seconds: &f64| {
             let difference = (elapsed.unwrap_or_default() - seconds).abs();
             *seconds > 0.0 && difference <= SLACK.0 + SLACK.1 * seconds
@@ -120,13 +121,13 @@ impl Data {
         self.snapshot.as_ref().map_or(&[], |snapshot| &snapshot.value.components)
     }
 
-    /// Returns what is known about a source.
+    /// Returns the diagnosis of a source.
     pub fn finding(&self, source: &str) -> Option<&Finding> {
         let diagnosis = self.diagnosis.known()?;
         diagnosis.sources.iter().find(|finding| finding.source == source)
     }
 
-    /// Returns what is known about a sink whose endpoint refuses events: it answers, so that the
+    /// Returns the diagnosis of a sink whose endpoint refuses events. The endpoint responds, so the
     /// sink has no failure.
     pub fn refusal(&self, sink: &str) -> Option<&Finding> {
         let sources = self.diagnosis.known()?.sources.iter();
@@ -137,7 +138,7 @@ impl Data {
         causes.find(is_meant)
     }
 
-    /// Returns the number of late sources, if the agent knows it.
+    /// Returns the number of late sources, if the agent reports it.
     pub fn late_sources(&self) -> Option<usize> {
         let diagnosis = self.diagnosis.known()?;
         Some(diagnosis.sources.iter().filter(|finding| finding.status == "late").count())
@@ -151,7 +152,7 @@ fn rates(before: &Snapshot, next: &Snapshot, seconds: f64) -> BTreeMap<(String, 
     pairs.map(|(before, next)| (key(next), rates_of(before, next, seconds))).collect()
 }
 
-/// A counter that is lower than before was reset, as that of a component that a reload replaced.
+/// Computes rates. A lower counter was reset, for example because a reload replaced the component.
 fn rates_of(before: &Component, next: &Component, seconds: f64) -> Rates {
     let rate = |of: fn(&Component) -> u64| {
         let more = of(next).checked_sub(of(before))?;
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!((sent(&data), data.cpu), (None, None));
         data.take_at(polled(12.0, 1500), after(2.1));
         assert_eq!((sent(&data), data.cpu), (Some(250.0), Some(0.5)));
-        // A restart that no request has noticed, and then one that was away for long.
+        // A restart that no request has noticed, followed by one with a long downtime.
         data.take_at(polled(0.5, 9000), after(3.0));
         assert_eq!((sent(&data), data.cpu), (None, None));
         data.take_at(polled(1.5, 9001), after(4.0));
@@ -207,7 +208,8 @@ mod tests {
         assert_eq!((data.failure.as_deref(), sent(&data)), (Some("refused"), Some(1.0)));
         data.take_at(polled(500.0, 100_000), after(6.0));
         assert_eq!((data.failure.as_deref(), sent(&data)), (None, None));
-        // A restart while nothing was asked for: the new run is up for longer than the one before.
+        // A restart while no request was made: the new run has a longer uptime than the previous
+        // one.
         data.take_at(polled(900.0, 200_000), after(1006.0));
         assert_eq!((sent(&data), data.cpu), (None, None));
     }

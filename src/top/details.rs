@@ -1,4 +1,4 @@
-//! The details of a row: what is wrong and what to do, then everything that the agent says about it.
+//! The details of a row: the problem and the advice, then all data that the agent reports about it.
 
 use super::api::{Component, Failure, Finding};
 use super::data::Data;
@@ -10,9 +10,9 @@ use serde_json::Value;
 /// A line of the details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The text, which is escaped.
+    /// Escaped text.
     pub text: String,
-    /// How good it is.
+    /// State of the line.
     pub level: Level,
 }
 
@@ -66,7 +66,7 @@ fn bad(lines: &mut Vec<Line>, text: &str) {
     lines.push(Line { text: text::plain(text), level: Level::Bad });
 }
 
-/// Adds why a sink fails, or why the sinks of a source do.
+/// Adds why a sink fails, or why the sinks of a source fail.
 fn failures(data: &Data, component: &Component, lines: &mut Vec<Line>) {
     let found = data.finding(&component.id).filter(|_| component.kind == "source");
     let causes = found.into_iter().flat_map(|found| std::iter::once(found).chain(&found.also));

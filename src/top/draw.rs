@@ -18,7 +18,7 @@ const WINDOW_MIN: (u16, u16) = (30, 8);
 /// Lines above the heading of the table: the agent, the bottleneck, the views.
 const HEAD_LINES: u16 = 3;
 
-/// Draws the screen. `has_color` is false where the user wants none.
+/// Draws the screen. `has_color` is false if the user wants no color.
 pub fn draw(frame: &mut Frame<'_>, model: &mut Model, has_color: bool) {
     let area = frame.area();
     let buffer = frame.buffer_mut();
@@ -35,7 +35,7 @@ pub fn draw(frame: &mut Frame<'_>, model: &mut Model, has_color: bool) {
     canvas.foot(model, area.height - 1);
 }
 
-/// Says that there is no table, in as many lines as it takes.
+/// Draws a message that there is no space for a table, on as many lines as necessary.
 fn too_small(buffer: &mut Buffer, area: Rect) {
     let columns = usize::from(area.width);
     let fits = |text: &&str| text::wrap(text, columns).len() <= usize::from(area.height);
@@ -53,7 +53,7 @@ struct Canvas<'a> {
 }
 
 impl Canvas<'_> {
-    /// Writes a text, cut at the right border, and blanks up to there.
+    /// Writes a text, cut at the right border, and fills the rest with blanks.
     fn line(&mut self, y: u16, text: &str, style: Style) {
         let columns = usize::from(self.width);
         let text = text::cut(text, columns);
@@ -127,7 +127,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// Says how many rows are off the screen, at the right end of the line above the table.
+    /// Writes how many rows are off the screen, at the right end of the line above the table.
     fn hint(&mut self, above: usize, below: usize) {
         let text = match (above, below) {
             (0, 0) => return,
@@ -158,7 +158,8 @@ impl Canvas<'_> {
         self.cells(y, fitted, texts, bold);
     }
 
-    /// Writes the cells of a row, each at its place whatever the width of the texts is.
+    /// Writes the cells of a row. The position of a cell does not depend on the width of other
+    /// texts.
     fn cells(
         &mut self,
         y: u16,
@@ -238,7 +239,7 @@ fn contents(model: &mut Model) -> (String, Vec<Line>) {
     }
 }
 
-/// Returns what is known about the agent as a whole.
+/// Returns a summary of the agent.
 fn agent(model: &Model) -> String {
     let mut parts = Vec::new();
     if model.is_paused {

@@ -1,10 +1,10 @@
-//! What the keys mean.
+//! The meaning of the keys.
 
 use super::model::{Action, Model};
 use super::views::View;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// The help, line by line.
+/// Help text, line by line.
 pub const HELP: &[&str] = &[
     "Tab, Shift-Tab or 1 to 5   the view",
     "arrows, j k                the row",
@@ -32,7 +32,7 @@ pub const HELP: &[&str] = &[
     "- is a value that the agent does not have, or not yet: a rate needs two answers.",
 ];
 
-/// Returns what a key means.
+/// Returns the action of a key.
 pub fn action(model: &Model, key: KeyEvent) -> Option<Action> {
     if key.kind == KeyEventKind::Release {
         return None;

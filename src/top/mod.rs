@@ -36,10 +36,10 @@ pub const HELP: &str = "Example:\n  millstream top -c millstream.yaml\n  \
 pub struct TopArgs {
     #[command(flatten)]
     agent: AgentArgs,
-    /// How often the agent is asked, from 100ms to 1h
+    /// Interval between two requests to the agent, from 100ms to 1h
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     interval: Interval,
-    /// Print the components of one interval as a table of plain text, and exit
+    /// Print the components of one interval as a plain text table, and exit
     #[arg(long)]
     once: bool,
 }

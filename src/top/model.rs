@@ -1,13 +1,14 @@
-//! What is on the screen: the view, its selection, filter and order. Nothing here knows a terminal.
+//! The state of the screen: view, selection, filter and order. This module does not depend on a
+//! terminal.
 
 use super::data::{Data, Polled};
 use super::table::{Sort, Table};
 use super::views::View;
 
-/// What a user asks for.
+/// An action of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// End.
+    /// End the program.
     Quit,
     /// Stop the process until the shell continues it.
     Suspend,
@@ -15,27 +16,27 @@ pub enum Action {
     Show(View),
     /// Show the next view, or the previous one.
     Turn(isize),
-    /// Move the selection by so many rows.
+    /// Move the selection by this many rows.
     Move(isize),
-    /// Move it by so many screens.
+    /// Move the selection by this many screens.
     Page(isize),
     /// Select the first row.
     First,
     /// Select the last row.
     Last,
-    /// Sort by the column so many to the right.
+    /// Sort by the column this many positions to the right.
     SortBy(isize),
     /// Sort in the other direction.
     Reverse,
-    /// Begin to type a filter.
+    /// Start to type a filter.
     Filter,
     /// Add a character to the filter.
     Type(char),
-    /// Remove its last character.
+    /// Remove the last character of the filter.
     Erase,
     /// Keep the filter, or show the details of the selected row.
     Enter,
-    /// Close what is open, or remove the filter.
+    /// Close the open pane, or remove the filter.
     Escape,
     /// Pause, or continue.
     Pause,
@@ -43,12 +44,12 @@ pub enum Action {
     Help,
 }
 
-/// How the table of a view is shown.
+/// The state of a view's table.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
-    /// The key of the selected row.
+    /// Key of the selected row.
     selected: Option<String>,
-    /// Its place at the last look, if the row is gone.
+    /// Index of the selected row at the last drawing, in case the row is gone.
     place: usize,
     /// The first visible row.
     pub offset: usize,
@@ -56,10 +57,10 @@ pub struct Shown {
     pub sort: Sort,
 }
 
-/// What lies over the table.
+/// The pane over the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pane {
-    /// Nothing.
+    /// No pane.
     #[default]
     None,
     /// The details of the selected row, from this line on.
@@ -71,7 +72,7 @@ pub enum Pane {
 /// Maximum characters of a filter.
 const FILTER_CHARS_MAX: usize = 100;
 
-/// All of it.
+/// The whole state.
 #[derive(Debug, Default)]
 pub struct Model {
     /// The values of the agent.
@@ -79,27 +80,27 @@ pub struct Model {
     /// The view.
     pub view: View,
     shown: [Shown; 5],
-    /// Rows that match are shown.
+    /// Text that visible rows contain.
     pub filter: String,
     /// Whether the filter is being typed.
     pub is_typing: bool,
-    /// What lies over the table.
+    /// Pane over the table.
     pub pane: Pane,
-    /// Whether the agent is not asked.
+    /// Whether the agent is not queried.
     pub is_paused: bool,
     /// Whether the user wants to leave.
     pub is_over: bool,
-    /// Rows of the table that fit on the screen, as of the last drawing.
+    /// Number of rows of the table that fit on the screen, at the last drawing.
     pub page: usize,
 }
 
 impl Model {
-    /// Takes what the agent answered.
+    /// Processes responses of the agent.
     pub fn take(&mut self, polled: Polled) {
         self.data.take(polled);
     }
 
-    /// Returns how the table of the view is shown.
+    /// Returns the state of the view's table.
     pub fn shown(&mut self) -> &mut Shown {
         &mut self.shown[self.view.index()]
     }
@@ -117,8 +118,8 @@ impl Model {
         table
     }
 
-    /// Returns the place of the selected row, and remembers it: a row keeps its selection when it
-    /// moves, and its neighbor gets it when it is gone.
+    /// Returns the index of the selected row, and remembers it. A row stays selected when it moves,
+    /// and its neighbor is selected when it is gone.
     pub fn select(&mut self, table: &Table) -> usize {
         let last = table.rows.len().saturating_sub(1);
         let shown = self.shown();
@@ -127,7 +128,7 @@ impl Model {
         shown.place
     }
 
-    /// Moves the visible part so that the selected row is in it; returns its first row.
+    /// Moves the visible part so that it contains the selected row. Returns its first row.
     pub fn scroll(&mut self, table: &Table, page: usize) -> usize {
         let place = self.select(table);
         self.page = page;
@@ -138,7 +139,7 @@ impl Model {
         shown.offset
     }
 
-    /// Does what a user asks for; what concerns the terminal is done by its owner.
+    /// Performs an action. The caller performs actions that concern the terminal.
     pub fn act(&mut self, action: Action) {
         match action {
             Action::Quit => self.is_over = true,
@@ -190,7 +191,7 @@ impl Model {
         shown.selected = table.rows.get(place).map(|row| row.key.clone());
     }
 
-    /// Goes through the columns, and the order of the agent before the first one.
+    /// Cycles through the columns, and the order of the agent before the first column.
     fn sort_by(&mut self, by: isize) {
         let places = self.view.table(&self.data).columns.len() as isize + 1;
         let shown = self.shown();

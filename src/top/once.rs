@@ -1,4 +1,4 @@
-//! `--once`: the components of one interval as plain text.
+//! `--once`: prints the components of one interval as plain text.
 
 use super::data::{Data, Polled};
 use super::poll;

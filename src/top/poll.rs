@@ -1,4 +1,4 @@
-//! Asks the agent once per interval, one request at a time.
+//! Queries the agent once per interval, one request at a time.
 
 use super::api::{Answer, Diagnosis, Part, Snapshot};
 use super::data::Polled;
@@ -10,19 +10,20 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long an answer may take, if that is more than the interval: a hanging agent is reported.
+/// Minimum timeout of a response, if the interval is shorter, so that a hanging agent is reported.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is wanted.
+/// The data to request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// The view that is shown: files and tasks may be thousands and are asked for where they are.
+    /// The visible view. Files and tasks are requested only for their views, because there may be
+    /// thousands.
     pub view: View,
-    /// Whether nothing is asked for.
+    /// Whether no data is requested.
     pub is_paused: bool,
 }
 
-/// Asks until the receiver of `answers` is gone.
+/// Sends requests until the receiver of `answers` is gone.
 pub async fn poll(
     client: Client,
     interval: Duration,
@@ -38,7 +39,7 @@ pub async fn poll(
                 if !now.is_paused && !answers(all(&client, interval, now.view).await) {
                     return;
                 }
-                // After a slow answer the agent has a pause as long as the interval.
+                // After a slow response, the agent has a pause of half the interval.
                 next = next.max(Instant::now() + interval / 2);
             }
             changed = wanted.changed() => {
@@ -56,7 +57,7 @@ pub async fn poll(
     }
 }
 
-/// Asks for everything that a view shows.
+/// Requests all data that a view shows.
 async fn all(client: &Client, interval: Duration, view: View) -> Polled {
     let mut polled = Polled::default();
     if let Err(failure) = fill(client, interval, view, &mut polled).await {
@@ -111,7 +112,7 @@ async fn answer<T: DeserializeOwned>(
     Answer::parse(&body)
 }
 
-/// Asks for what older agents do not have.
+/// Requests data that older agents do not provide.
 async fn part<T: DeserializeOwned>(
     client: &Client,
     interval: Duration,
@@ -124,7 +125,7 @@ async fn part<T: DeserializeOwned>(
     }
 }
 
-/// The outer error is a timeout.
+/// Sends a request. The outer error is a timeout.
 async fn get(
     client: &Client,
     interval: Duration,

@@ -1,4 +1,4 @@
-//! The terminal: drawn on, read from, and restored however the command ends.
+//! The terminal: draws on it, reads from it, and restores it however the command ends.
 
 use super::data::Polled;
 use super::model::{Action, Model};
@@ -24,15 +24,15 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Maximum number of messages that wait for the screen: a terminal that is stopped takes none.
+/// Maximum number of messages that wait for the screen, because a stopped terminal takes none.
 const MESSAGES_MAX: usize = 64;
 
-/// What changes the screen.
+/// An event that changes the screen.
 enum Message {
     Key(KeyEvent),
-    /// The window has another size.
+    /// The size of the window has changed.
     Resized,
-    /// The agent has answered, or has not.
+    /// The agent has responded, or has failed to.
     Polled(Box<Polled>),
     /// The shell has continued the process.
     Continued,
@@ -46,18 +46,19 @@ pub fn show(client: Client, interval: Duration, has_color: bool) -> io::Result<(
     let (messages, received) = sync_channel(MESSAGES_MAX);
     let (wants, wanted) = watch::channel(Wanted::default());
     start(client, interval, wanted, messages.clone())?;
-    // It restores the terminal before a panic is printed.
+    // This restores the terminal before a panic is printed.
     let mut terminal = ratatui::try_init()?;
     let of_keys = messages;
     thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&of_keys))?;
     let shown = run(&mut terminal, &received, &wants, has_color);
     let restored = restore();
-    // Dropped, it would panic if the terminal is gone: it prints why it cannot show the cursor.
+    // Dropping it would panic if the terminal is gone, because it prints why it cannot show the
+    // cursor.
     let _ = ManuallyDrop::new(terminal);
     shown.and(restored)
 }
 
-/// Starts the thread that asks the agent and receives signals.
+/// Starts the thread that queries the agent and receives signals.
 fn start(
     client: Client,
     interval: Duration,
@@ -74,7 +75,7 @@ fn start(
     runtime.spawn(async move {
         signals.stop().await;
         let _ = of_signals.try_send(Message::Quit);
-        // The first one waits as long as the terminal is stopped.
+        // The first signal may be blocked as long as the terminal is stopped.
         signals.stop().await;
         let _ = disable_raw_mode();
         std::process::exit(i32::from(FAILED));
@@ -116,7 +117,7 @@ fn run(
     while !model.is_over {
         terminal.draw(|frame| draw::draw(frame, &mut model, has_color))?;
         let Ok(first) = messages.recv() else { return Ok(()) };
-        // Keys that came meanwhile are one drawing.
+        // Keys that arrived meanwhile cause a single drawing.
         let more = messages.try_iter().take(MESSAGES_MAX);
         for message in std::iter::once(first).chain(more) {
             take(terminal, &mut model, message)?;
@@ -151,7 +152,7 @@ fn take(terminal: &mut DefaultTerminal, model: &mut Model, message: Message) -> 
     }
 }
 
-/// Gives the terminal to the shell until that continues the process.
+/// Leaves the terminal to the shell until the shell continues the process.
 fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
     restore()?;
     kill_process(getpid(), Signal::TSTP)?;
@@ -161,8 +162,8 @@ fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
 fn set_up(terminal: &mut DefaultTerminal) -> io::Result<()> {
     enable_raw_mode()?;
     execute!(stdout(), EnterAlternateScreen)?;
-    // It draws everything again. `clear` would ask the terminal for its cursor, and the thread of
-    // the keys would read the answer.
+    // Resizing draws the whole screen again. `clear` would query the terminal for its cursor, and
+    // the thread of the keys would read the response.
     let size = terminal.size()?;
     terminal.resize(Rect::new(0, 0, size.width, size.height))
 }

@@ -3,18 +3,18 @@
 use super::text;
 use std::cmp::Ordering;
 
-/// A value of a cell, which is sorted by what it is and shown by its unit.
+/// A value of a cell. Its type determines how it is sorted and shown.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Not known, or not applicable.
+    /// Unknown or not applicable.
     None,
     /// A name or a note.
     Text(String),
-    /// A path, of which the end is shown.
+    /// A path. If it is too long, its end is shown.
     Path(String),
-    /// A word with its place in the order, the lowest first.
+    /// A word with its rank in the order, lowest first.
     Ranked(u8, String),
-    /// A count, or a rate of one.
+    /// A count or a rate.
     Count(f64),
     /// Bytes.
     Bytes(f64),
@@ -27,7 +27,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Returns a value, or none.
+    /// Returns a value in this unit, or [`Value::None`].
     pub fn of(number: Option<f64>, unit: fn(f64) -> Value) -> Value {
         number.filter(|number| number.is_finite()).map_or(Value::None, unit)
     }
@@ -67,8 +67,8 @@ impl Value {
         }
     }
 
-    /// Compares what is first when sorted in descending order by number, or ascending by text;
-    /// values that are not known come last.
+    /// Compares values by their position in the order: numbers descending, texts ascending, unknown
+    /// values last.
     fn order(&self, other: &Value) -> Ordering {
         match (self, other) {
             (Value::None, Value::None) => Ordering::Equal,
@@ -89,11 +89,11 @@ impl Value {
 /// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Its heading.
+    /// Heading of the column.
     pub name: &'static str,
-    /// Which columns are left out first where the width is short: those with the highest number.
+    /// Rank of the column. Columns with the highest rank are omitted first if the width is small.
     pub rank: u8,
-    /// Whether its values are numbers, which are aligned on the right.
+    /// Whether the values are numbers, which are aligned on the right.
     pub is_number: bool,
 }
 
@@ -107,46 +107,46 @@ pub const fn numbers(name: &'static str, rank: u8) -> Column {
     Column { name, rank, is_number: true }
 }
 
-/// How good what a row shows is.
+/// The state of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
-    /// As usual.
+    /// Normal.
     #[default]
     Good,
-    /// Worth a look.
+    /// Needs attention.
     Warning,
-    /// It does not work.
+    /// Does not work.
     Bad,
 }
 
 /// A row.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What it is about, over all intervals.
+    /// Identity of the row over all intervals.
     pub key: String,
-    /// A value for each column.
+    /// One value per column.
     pub cells: Vec<Value>,
-    /// How good it is.
+    /// State of the row.
     pub level: Level,
 }
 
 /// Columns and rows.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// The columns; the first one takes the width that the others leave.
+    /// Columns. The first column takes the remaining width.
     pub columns: &'static [Column],
     /// The rows.
     pub rows: Vec<Row>,
-    /// What is to be said about the table, such as that it is not complete.
+    /// Note about the table, such as that it is incomplete.
     pub note: Option<String>,
 }
 
-/// How a table is sorted.
+/// The order of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sort {
-    /// The column; `None` for the order of the agent.
+    /// Index of the column; `None` for the order of the agent.
     pub column: Option<usize>,
-    /// Whether in the other direction.
+    /// Whether the order is reversed.
     pub is_reversed: bool,
 }
 
@@ -169,7 +169,7 @@ impl Table {
         self.rows.retain(|row| filter.is_empty() || row.cells.iter().any(has));
     }
 
-    /// Sorts the rows; equal ones keep the order of the agent.
+    /// Sorts the rows. Equal rows keep the order of the agent.
     pub fn sort(&mut self, sort: Sort) {
         if let Some(column) = sort.column.filter(|column| *column < self.columns.len()) {
             self.rows.sort_by(|a, b| {
@@ -181,8 +181,8 @@ impl Table {
         }
     }
 
-    /// Chooses the columns that fit into `width`, and their widths; there is a space between two.
-    /// The column that is sorted by stays.
+    /// Chooses the columns that fit into `width`, and their widths, with a space between two
+    /// columns. The sorted column always stays.
     pub fn fit(&self, width: usize, sorted: Option<usize>) -> Vec<(usize, usize)> {
         let mut shown: Vec<(usize, usize)> =
             (0..self.columns.len()).map(|column| (column, self.natural(column))).collect();
@@ -205,9 +205,9 @@ impl Table {
         shown
     }
 
-    /// Returns the width of a column with all of its values.
+    /// Returns the width that a column needs for all its values.
     fn natural(&self, column: usize) -> usize {
-        // The mark of the sorted column has a place.
+        // Reserve space for the mark of the sorted column.
         let heading = text::width(self.columns[column].name) + 1;
         let values = self.rows.iter().map(|row| text::width(&row.cells[column].shown()));
         let widest = values.max().unwrap_or(0).max(heading);
@@ -215,7 +215,7 @@ impl Table {
     }
 }
 
-/// Returns the text of a cell in so many columns.
+/// Returns the text of a cell with this width.
 pub fn cell(value: &Value, columns: usize, is_number: bool) -> String {
     let text = match value {
         Value::Path(_) => text::cut_start(&value.shown(), columns),
@@ -265,7 +265,8 @@ mod tests {
         assert_eq!(sorted(Some(7), false), "b c a");
     }
 
-    /// An order that is none, such as that of texts equal to what is not known, may panic.
+    /// An inconsistent order, for example with texts that are equal to unknown values, may cause a
+    /// panic.
     #[test]
     fn texts_and_statuses_come_before_what_is_not_known() {
         let values = [

@@ -1,4 +1,4 @@
-//! The model and the screen, without a terminal and without an agent.
+//! Tests of the model and the screen, without a terminal and an agent.
 
 use super::api::{Answer, Bottleneck, Diagnosis, Files, Part, Transform};
 use super::data::Polled;
@@ -96,7 +96,7 @@ fn components_show_rates_and_the_worst_sink() {
     assert_eq!(cells, [&expected[..], &["-", "-"]].concat(), "{lines:#?}");
     assert!(lines[0].starts_with("millstream 1.2.3  up 1m2s  CPU 100%  memory 256MiB/512MiB low"));
     assert!(row(&lines, "out").unwrap().contains("2KiB"));
-    // The columns of the highest rank are left out first.
+    // The columns of the highest rank are omitted first.
     let lines = draw_on(&mut model, 80, 24);
     assert!(lines[3].contains("lag") && lines[3].contains("out/s"), "{lines:#?}");
     assert!(lines.iter().all(|line| line.chars().count() == 80));
@@ -177,7 +177,7 @@ fn late_sources_and_failing_sinks_are_first_by_status() {
     press(&mut model, "<<");
     let keys: Vec<String> = model.table().rows.into_iter().map(|row| row.key).collect();
     assert_eq!(keys, ["source statsd", "sink out", "source app"]);
-    // The details of the sink, and of the source that waits for it.
+    // The details of the sink, and of the source that waits for the sink.
     for key in ["g", "j"] {
         press(&mut model, &format!("{key}\n"));
         let text = draw_on(&mut model, 100, 40).join("\n");

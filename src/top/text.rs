@@ -1,16 +1,16 @@
-//! Text from an agent on a terminal: escaped, and cut by the columns that it takes.
+//! Prepares text from an agent for a terminal: escapes it, and cuts it by its width.
 
 use std::fmt::Write;
 use unicode_width::UnicodeWidthChar;
 
-/// Maximum characters without width that may follow each other: marks above and below a letter.
+/// Maximum number of consecutive characters without width: marks above and below a letter.
 const MARKS_MAX: usize = 3;
 
-/// Returns a text in which nothing can steer a terminal: control characters, line separators, and
-/// characters that change the direction of text or are invisible are escaped.
+/// Returns a text that cannot control a terminal: control characters, line separators, invisible
+/// characters, and characters that change the direction of text are escaped.
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    // A mark needs a letter: alone it would move everything behind it by a column.
+    // A mark needs a letter. Without one it would move the rest of the line by a column.
     let mut marks = MARKS_MAX;
     for c in text.chars() {
         marks = match c.width() {
@@ -41,7 +41,7 @@ pub fn counted(number: u64, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Returns the columns that a text takes.
+/// Returns the width of a text in columns.
 pub fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
@@ -58,7 +58,8 @@ pub fn cut(text: &str, columns: usize) -> String {
     out
 }
 
-/// Returns the same with the mark at the start: the end of a path says more.
+/// Returns a text of at most `columns` columns, with a mark at the start if it is cut, because the
+/// end of a path is more informative.
 pub fn cut_start(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -74,7 +75,7 @@ pub fn cut_start(text: &str, columns: usize) -> String {
     format!("{mark}{}", &text[start..])
 }
 
-/// Returns the longest beginning that takes at most `columns` columns.
+/// Returns the longest prefix that takes at most `columns` columns.
 fn prefix(text: &str, columns: usize) -> &str {
     let mut taken = 0;
     for (at, c) in text.char_indices() {
@@ -86,7 +87,7 @@ fn prefix(text: &str, columns: usize) -> &str {
     text
 }
 
-/// Breaks a text into lines of at most `columns` columns, between words where that is possible.
+/// Breaks a text into lines of at most `columns` columns, between words if possible.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut rest = text;
     let mut lines = Vec::new();
@@ -95,7 +96,7 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
         let end = match fits.rfind(' ') {
             _ if rest[fits.len()..].starts_with(' ') => fits.len(),
             Some(space) if space > 0 => space,
-            // A character that is wider than the line is a line.
+            // A character that is wider than the line becomes a line.
             _ => fits.len().max(rest.chars().next().map_or(0, char::len_utf8)),
         };
         lines.push(rest[..end].to_owned());
@@ -140,7 +141,7 @@ fn scaled(rest: f64, unit: &str) -> String {
     }
 }
 
-/// Returns seconds as people read them: `0.4s`, `12s`, `5m20s`, `3h10m`, `4d2h`.
+/// Returns a readable duration: `0.4s`, `12s`, `5m20s`, `3h10m`, `4d2h`.
 pub fn seconds(number: f64) -> String {
     let whole = number.abs() as u64;
     let sign = if number <= -0.05 { "-" } else { "" };

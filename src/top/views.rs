@@ -38,12 +38,12 @@ impl View {
         }
     }
 
-    /// Returns the place in the order of keys.
+    /// Returns the index in the order of keys.
     pub fn index(self) -> usize {
         View::ALL.iter().position(|view| *view == self).unwrap_or(0)
     }
 
-    /// Returns what the view shows.
+    /// Returns the table of the view.
     pub fn table(self, data: &Data) -> Table {
         match self {
             View::Components => components(data),
@@ -120,7 +120,7 @@ fn of_component(data: &Data, of: &Component) -> Row {
     }
 }
 
-/// Returns what the diagnosis says of a source, and whether a sink fails, each with its cause.
+/// Returns the status of a source from the diagnosis, or whether a sink fails, with the cause.
 fn status(data: &Data, of: &Component) -> (Value, Value) {
     let ranked = |status: &str| {
         let rank = STATUSES.iter().position(|of| *of == status).unwrap_or(STATUSES.len());
@@ -166,13 +166,14 @@ const FILES: &[Column] = &[
     words("held_by", 4),
 ];
 
-/// From this share of its source's rate on, of more than one file, a file floods.
+/// Minimum share of its source's rate at which a file counts as flooding, if the source has several
+/// files.
 const FLOOD_SHARE: f64 = 0.8;
 
-/// Share of its bound from which a disk buffer that does not grow is worth a warning.
+/// Minimum share of its limit at which a disk buffer that does not grow deserves a warning.
 const NEARLY_FULL: f64 = 0.7;
 
-/// From this rate on, in bytes per second.
+/// Minimum rate at which a file counts as flooding, in bytes per second.
 const FLOOD_BYTES_MIN: f64 = 1e6;
 
 fn files(data: &Data) -> Table {
@@ -185,7 +186,7 @@ fn files(data: &Data) -> Table {
         total.0 += file.rate_bytes_per_second.unwrap_or(0.0);
         total.1 += 1;
     }
-    // The files that are not listed have a rate, too.
+    // Files that are not listed also have a rate.
     for source in data.components().iter().filter(|of| of.kind == "source") {
         if let (Some(total), Some(rate)) = (totals.get_mut(&*source.id), data.rates(source).bytes) {
             total.0 = total.0.max(rate);
@@ -217,12 +218,13 @@ fn of_unreadable(of: &Unreadable) -> Row {
     }
 }
 
-/// Returns the key of the row of what a source cannot read.
+/// Returns the key of the row for a path that a source cannot read.
 pub fn unreadable_key(source: &str, path: &str) -> String {
     format!("{source} unreadable {path}")
 }
 
-/// `total` is the rate of its source and the number of the source's files.
+/// Returns the row of a file. `total` is the rate of its source and the number of the source's
+/// files.
 fn of_file(file: &File, total: (f64, usize)) -> Row {
     let rate = file.rate_bytes_per_second;
     let share = rate.filter(|_| total.0 > 0.0).map(|rate| rate / total.0);
@@ -353,7 +355,7 @@ fn memory(data: &Data) -> Table {
     Table { columns: MEMORY, rows, note: None }
 }
 
-/// A row of what is used of a limit, in bytes.
+/// Returns a row with the used part of a limit, in bytes.
 fn amount(what: &str, (used, limit): (u64, u64), note: String) -> Row {
     let share = (limit > 0).then(|| used as f64 / limit as f64);
     Row {

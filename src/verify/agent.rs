@@ -20,7 +20,7 @@ const ANSWER_BYTES_MAX: u64 = 32 << 20;
 /// Timeout of a start, and of a response of the control socket.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// Timeout of a stop; the agent itself gives up after `shutdown_timeout` (20 s).
+/// Timeout of a stop. The agent gives up after `shutdown_timeout` (20 s).
 const STOP_MAX: Duration = Duration::from_secs(30);
 
 /// Poll interval while waiting.
@@ -29,14 +29,14 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Bytes from the end of the agent's log to show in an error.
 const LOG_TAIL_BYTES: usize = 2000;
 
-/// State of the agent; [`Agent::look`] restarts it after each ordered end.
+/// State of the agent. [`Agent::look`] restarts it after each orderly end.
 enum State {
     Up(Child),
     Stopping(Child, Instant),
     Down(Instant),
 }
 
-/// The parts of the response of `/api/files` used here.
+/// The used parts of the response of `/api/files`.
 #[derive(Deserialize)]
 struct Files {
     files: Vec<FileState>,
@@ -53,16 +53,16 @@ struct FileState {
 pub struct Agent {
     folder: PathBuf,
     state: State,
-    /// When it was last started.
+    /// Time of the last start.
     started: Instant,
     /// Number of starts.
     pub starts: u64,
 }
 
 impl Agent {
-    /// Writes the configuration, starts the agent in `folder` and waits until it responds. With
-    /// `slow` it has a further source for each [`Keep`], which delivers there. The error includes
-    /// the end of its log.
+    /// Writes the configuration, starts the agent in `folder`, and waits until it responds. With
+    /// `slow`, it has an additional source for each [`Keep`], which delivers there. The error
+    /// includes the end of its log.
     pub fn start(folder: &Path, sink: &Sink, slow: Option<&Endpoint>) -> Result<Agent, String> {
         fs::write(folder.join("millstream.yaml"), configuration(folder, sink, slow))
             .map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -120,7 +120,7 @@ impl Agent {
         let log = File::options().create(true).append(true).open(self.folder.join("agent.log"))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["run", "--with-parent", "-c"]).arg(self.folder.join("millstream.yaml"));
-        // Its own process group: Ctrl-C is meant for the verifier.
+        // The agent gets a separate process group, because Ctrl-C is meant for the verifier.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
         command.spawn()
     }
@@ -139,7 +139,7 @@ impl Agent {
         }
     }
 
-    /// Sends SIGTERM; the agent is restarted once it has exited.
+    /// Sends SIGTERM. The agent is restarted after it has exited.
     pub fn terminate(&mut self) {
         let state = std::mem::replace(&mut self.state, State::Down(Instant::now()));
         self.state = match state {
@@ -170,7 +170,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns the lag of the sink in bytes as the agent reports it; `None` if it does not respond.
+    /// Returns the lag of the sink in bytes as reported by the agent; `None` if it does not
+    /// respond.
     pub fn lag(&self) -> Option<u64> {
         let metrics = self.get("/metrics")?;
         let lines = metrics.lines().filter(|line| line.starts_with("millstream_source_lag_bytes{"));
@@ -247,8 +248,8 @@ fn configuration(folder: &Path, sink: &Sink, slow: Option<&Endpoint>) -> String 
     )
 }
 
-/// Ends this process when its parent exits, however that happens.
+/// Ends this process when its parent exits for any reason.
 pub fn end_with_parent() {
-    // An agent that outlives its verifier is only untidy: a kernel that refuses is no error.
+    // An agent that outlives its verifier is only untidy, so an error of the kernel is ignored.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
 }

@@ -1,4 +1,4 @@
-//! The run itself: writers, rotations, kills, and the waits that make deleting a file fair.
+//! The run: writers, rotations, kills, and the waits that make deleting a file fair.
 
 use super::agent::Agent;
 use super::endpoint::Endpoint;
@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(5);
 /// Shortest time between two rotations, and the random part added to it, in milliseconds.
 const ROTATE_MS: (u64, u64) = (150, 200);
 
-/// The same between two ends of the agent.
+/// Shortest time between two ends of the agent, and the random part added to it, in milliseconds.
 const END_MS: (u64, u64) = (500, 1500);
 
 /// One end in this many is a SIGTERM, the others are SIGKILL.
@@ -36,20 +36,20 @@ const REST_EVERY: Duration = Duration::from_secs(15);
 /// Longest time between two rounds of [`Rotation::Expire`]; a quarter of a short run.
 const EXPIRE_EVERY: Duration = Duration::from_secs(10);
 
-/// How long the lag must be zero until the agent knows every file for certain.
+/// Time that the lag must be zero until the agent certainly knows every file.
 const KNOWN_AFTER: Duration = Duration::from_secs(1);
 
-/// How long the lag must be zero until the checkpoints, which are committed once a second, are
-/// certain to say so.
+/// Time that the lag must be zero until the checkpoints, which are committed once a second,
+/// certainly include all lines.
 const SAVED_AFTER: Duration = Duration::from_millis(2500);
 
-/// Timeout for everything to be delivered.
+/// Timeout for the delivery of all lines.
 const REST_MAX: Duration = Duration::from_secs(60);
 
-/// At the end: how long nothing may move before the rest counts as lost.
+/// At the end: time without progress after which missing lines count as lost.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
 
-/// At the end: how long to wait for repeats when every line is there.
+/// At the end: time to wait for repeated lines after every line has arrived.
 const REPEATS_MAX: Duration = Duration::from_millis(1500);
 
 /// The plan of a run.
@@ -62,7 +62,7 @@ pub struct Plan {
     pub files: usize,
     /// Rotations to alternate.
     pub rotations: Vec<Rotation>,
-    /// Decides every random choice.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
@@ -73,9 +73,9 @@ impl Plan {
     }
 }
 
-/// What a run has written and done.
+/// The writes and actions of a run.
 pub struct Done {
-    /// What each writer has written; those of [`Rotation::Expire`] last.
+    /// Lines that each writer has written. The writers of [`Rotation::Expire`] are last.
     pub written: Vec<Written>,
     /// Other actions.
     pub deeds: Deeds,
@@ -94,7 +94,7 @@ pub struct Deeds {
     pub stops: u64,
     /// Ends of the agent while it held deleted files.
     pub rounds: Vec<End>,
-    /// How often not everything was delivered within a minute without writing.
+    /// Number of times that some lines were not delivered within a minute without writing.
     pub unrest: u64,
     /// Total duration of pauses.
     pub resting: Duration,
@@ -144,8 +144,8 @@ impl<'a> Drive<'a> {
         })
     }
 
-    /// Writes, rotates and kills until the time is over or Ctrl-C is pressed; returns what was
-    /// written and done.
+    /// Writes, rotates and kills until the time is over or Ctrl-C is pressed. Returns the writes
+    /// and actions.
     pub fn run(mut self) -> Result<Done, String> {
         let mut progress = Progress::new();
         let mut rotate_at = self.later(ROTATE_MS);
@@ -192,8 +192,8 @@ impl<'a> Drive<'a> {
         Instant::now() + EXPIRE_EVERY.min(self.plan.duration / 4)
     }
 
-    /// Lets files expire while the sink is behind, and ends the agent while it holds them, by
-    /// SIGKILL and by SIGTERM.
+    /// Lets files expire while the sink is behind, and ends the agent while it holds them, with
+    /// SIGKILL and with SIGTERM.
     fn expire(&mut self) -> Result<(), String> {
         [End::Kill, End::Stop].into_iter().try_for_each(|end| self.expire_and_end(end))
     }
@@ -229,8 +229,8 @@ impl<'a> Drive<'a> {
         )
     }
 
-    /// Alternates files and rotations so that each file meets each kind. Deletions are left to
-    /// [`Drive::rest`], and [`Rotation::Expire`] has its own logs.
+    /// Alternates files and rotations so that each file meets each kind. [`Drive::rest`] handles
+    /// deletions, and [`Rotation::Expire`] has separate logs.
     fn rotate(&mut self) -> Result<(), String> {
         let is_in_turn = |kind: &Rotation| !matches!(kind, Rotation::Delete | Rotation::Expire);
         let kinds: Vec<Rotation> = self.plan.rotations.iter().copied().filter(is_in_turn).collect();
@@ -245,7 +245,7 @@ impl<'a> Drive<'a> {
     }
 
     fn end_agent(&mut self) {
-        // The first end is a kill, so that a short run has one too.
+        // The first end is a kill, so that a short run also has one.
         if self.deeds.kills > 0 && self.random.below(TERM_ONE_IN) == 0 {
             self.stop_agent();
         } else {
@@ -264,8 +264,9 @@ impl<'a> Drive<'a> {
     }
 
     /// Deletes a file that the agent has not read to its end, and the rotated files. No agent can
-    /// deliver what is deleted while none runs, or before it knows the file: so everything is
-    /// delivered first, and there is no kill until the deleted data is delivered too.
+    /// deliver a file that is deleted while no agent runs or before the agent knows it. Therefore
+    /// all lines are delivered first, and there is no kill until the deleted data is also
+    /// delivered.
     fn rest(&mut self) -> Result<(), String> {
         let begun = Instant::now();
         self.writers.iter().try_for_each(Writer::pause).map_err(writing)?;
@@ -299,7 +300,7 @@ impl<'a> Drive<'a> {
     }
 }
 
-/// Reads back until every line is there or nothing moves any more, then stops the agent.
+/// Reads back until every line has arrived or there is no more progress, then stops the agent.
 pub fn drain(
     agent: &mut Agent,
     sinks: &mut [Sink],
@@ -309,7 +310,8 @@ pub fn drain(
     let reading = |error| format!("cannot read the delivered events: {error}");
     let (mut heard, before) = (Instant::now(), interrupts.load(Ordering::Relaxed));
     let mut progress = Progress::new();
-    // After a kill the next start truncates a file to what was synced: nothing is read before that.
+    // After a kill, the next start truncates a file to its synced length. No line is read before
+    // that.
     let mut has_started = false;
     loop {
         agent.look()?;

@@ -1,8 +1,8 @@
 //! A small HTTP endpoint with a configurable delay.
 //!
-//! It appends the body of each request to a file before it responds, so that what the agent counts
-//! as delivered is there. It supports what the sink `http` sends: requests with `Content-Length`,
-//! one after the other over a connection.
+//! The endpoint appends the body of each request to a file before it responds, so that lines that
+//! the agent counts as delivered are in the file. It supports the requests of sink `http`: with
+//! `Content-Length`, one after the other over a connection.
 
 use parking_lot::Mutex;
 use std::fs::File;
@@ -19,7 +19,7 @@ pub const ENCODING: &str = "{ metadata: [file, offset, id, file_id] }";
 /// Delay of a slow response. A request has up to 64 KiB, so this is 128 KiB per second.
 const SLOW_ANSWER: Duration = Duration::from_millis(500);
 
-/// Longest body; the sink sends no more than `batch.bytes` and one event.
+/// Longest body. The sink sends at most `batch.bytes` and one event.
 const BODY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Longest header line.
@@ -39,7 +39,7 @@ struct Shared {
 }
 
 impl Endpoint {
-    /// Listens on a free loopback port and appends what arrives to `path`.
+    /// Listens on a free loopback port, and appends received bodies to `path`.
     pub fn start(path: &Path) -> io::Result<Endpoint> {
         let taken = File::options().create(true).append(true).open(path)?;
         let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -51,7 +51,8 @@ impl Endpoint {
         Ok(Endpoint { port, shared })
     }
 
-    /// Returns the sink's configuration. It buffers little in memory; the rest stays in the files.
+    /// Returns the sink's configuration. The sink buffers little in memory, so that the rest stays
+    /// in the files.
     pub fn configuration(&self) -> String {
         format!(
             "  slow:\n    type: http\n    inputs: [linked, copied, counted]\n    uri: 'http://127.0.0.1:{}/'\n    \
@@ -96,7 +97,7 @@ fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the head of a request; returns the length of its body, or `None` at the end of the
+/// Reads the head of a request. Returns the length of its body, or `None` at the end of the
 /// connection.
 fn read_head(reader: &mut impl BufRead) -> io::Result<Option<u64>> {
     let mut length = None;

@@ -1,8 +1,8 @@
 //! Log files that are rotated and deleted while the sink is behind.
 //!
-//! Three separate sources read them, one for each way in which the agent can hold a deleted file,
-//! and deliver to a slow HTTP endpoint. No file is deleted before the agent had time to link or
-//! open it, so every line can be kept except for those in [`Deleted::is_at_risk`].
+//! Three separate sources read the files, one for each way in which the agent can hold a deleted
+//! file, and deliver to a slow HTTP endpoint. No file is deleted before the agent had time to link
+//! or open it, so every line can be kept, except for the files in [`Deleted::is_at_risk`].
 
 use super::agent::Agent;
 use super::endpoint::Endpoint;
@@ -28,8 +28,8 @@ const FILES_PER_ROUND: usize = 5;
 /// Rotated files that are not deleted.
 const FILES_KEPT: usize = 1;
 
-/// Timeout for the agent to link, open or deliver a file. After it the file is deleted anyway: an
-/// agent that needs longer is faulty.
+/// Timeout for the agent to link, open or deliver a file. After it, the file is deleted anyway,
+/// because an agent that needs longer is faulty.
 const SEEN_MAX: Duration = Duration::from_secs(20);
 
 /// Interval of these checks.
@@ -59,7 +59,7 @@ impl Keep {
         }
     }
 
-    /// Folder of its log, within that of the run.
+    /// Returns the folder of its log, within the folder of the run.
     pub fn folder(self, scratch: &Path) -> PathBuf {
         scratch.join(self.source())
     }
@@ -177,8 +177,8 @@ impl<'a> Expiry<'a> {
 
     fn expire_files(&mut self, agent: &mut Agent) -> Result<usize, String> {
         for log in &mut self.logs {
-            // Files of the previous round are left to the sweep: they may be delivered, and are not
-            // linked.
+            // The sweep handles files of the previous round, because they may be delivered and are
+            // not linked.
             log.rotated.clear();
         }
         for _ in 0..FILES_PER_ROUND {
@@ -192,8 +192,7 @@ impl<'a> Expiry<'a> {
         Ok(FILES_PER_ROUND * self.logs.len())
     }
 
-    /// Records how the agent ended that had the files open which were deleted since the previous
-    /// end.
+    /// Records how the agent ended that had the deleted files open since the previous end.
     pub fn ended(&mut self, end: End) {
         for deleted in self.deleted.iter_mut().rev().take_while(|deleted| deleted.end.is_none()) {
             deleted.end = Some(end);
@@ -244,7 +243,7 @@ impl Aging {
 fn can_link(folder: &Path) -> bool {
     let (file, link) = (folder.join("link-probe"), folder.join("link-probe.1"));
     let linked = fs::write(&file, "").and_then(|()| fs::hard_link(&file, &link));
-    // They are removed with the folder.
+    // The files are removed with the folder.
     let _ = [file, link].map(fs::remove_file);
     linked.is_ok()
 }
@@ -318,7 +317,7 @@ mod tests {
         assert!(
             is_at_risk(Keep::Count, Some(End::Kill)) && is_at_risk(Keep::Count, Some(End::Stop))
         );
-        // If links are impossible, the source that would make them copies.
+        // If links are impossible, the source copies instead.
         assert!(deleted(Keep::Link, false, Some(End::Kill)).is_at_risk());
         assert!(!deleted(Keep::Link, false, Some(End::Stop)).is_at_risk());
         assert!(!is_at_risk(Keep::Copy, None) && !is_at_risk(Keep::Count, None));

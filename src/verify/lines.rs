@@ -1,7 +1,7 @@
-//! The lines to write: each can be recreated from its number, so that delivered ones are compared
-//! byte by byte and none has to be kept.
+//! The lines to write. Each line can be recreated from its number, so that delivered lines are
+//! compared byte by byte and no line has to be kept.
 
-/// Bytes of text that lines are cut from.
+/// Number of bytes of text that lines are cut from.
 const POOL_BYTES: usize = 64 * 1024;
 
 /// Longest text of the few long lines.
@@ -15,7 +15,7 @@ const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLM 0123456789 \"
 pub struct Random(fastrand::Rng);
 
 impl Random {
-    /// Creates a generator; the same seed gives the same numbers.
+    /// Creates a generator. The same seed gives the same numbers.
     pub fn new(seed: u64) -> Random {
         Random(fastrand::Rng::with_seed(seed))
     }

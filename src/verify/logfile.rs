@@ -1,4 +1,4 @@
-//! A log file, written like an application does, and rotated.
+//! A log file that is written and rotated like the log file of an application.
 
 use super::lines::{Lines, Random};
 use super::rotation::Rotation;
@@ -25,7 +25,7 @@ const LINGER_MS_MAX: u64 = 200;
 /// Lines between two marks within a file.
 const MARK_EVERY: Duration = Duration::from_secs(1);
 
-/// Where and when a line was written; it covers the lines up to the next mark.
+/// Place and time of a written line. It covers the lines up to the next mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     /// Number of the line.
@@ -60,7 +60,7 @@ pub struct Log {
     file: File,
     offset: u64,
     buffer: Vec<u8>,
-    /// Until when the application still writes to the renamed file.
+    /// Time until which the application still writes to the renamed file.
     reopen_at: Option<Instant>,
     rotations: u64,
     /// What was written so far.
@@ -175,7 +175,7 @@ impl Log {
         Ok(())
     }
 
-    /// Returns the path of the file that the last [`Rotation::Expire`] renamed; the number in its
+    /// Returns the path of the file that the last [`Rotation::Expire`] renamed. The number in its
     /// name is never reused.
     pub fn newest_rotated(&self) -> PathBuf {
         numbered(&live(&self.folder, self.index), self.rotations)
@@ -188,7 +188,7 @@ impl Log {
         Ok(())
     }
 
-    /// Switches to the file with the log's own name, if it still writes to a renamed one.
+    /// Switches to the file with the log's name, if the application still writes to a renamed file.
     pub fn settle_down(&mut self) -> io::Result<()> {
         if self.reopen_at.is_some() { self.reopen() } else { Ok(()) }
     }

@@ -15,7 +15,7 @@ pub enum Rotation {
     Delete,
     /// The file is moved to another folder that is watched too.
     Move,
-    /// Renamed as by [`Rotation::Rename`] and compressed; the uncompressed file is deleted.
+    /// Renamed as in [`Rotation::Rename`] and compressed; the uncompressed file is deleted.
     Gzip,
     /// Renamed, and all but the newest rotated files are deleted while the sink is behind.
     Expire,
@@ -33,7 +33,7 @@ impl Rotation {
         Rotation::Expire,
     ];
 
-    /// Returns its name on the command line.
+    /// Returns the name of the rotation on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Rotation::Rename => "rename",

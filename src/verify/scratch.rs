@@ -7,14 +7,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// How long a rotated file is left alone at least.
+/// Minimum time for which a rotated file is left alone.
 const SWEEP_AFTER: Duration = Duration::from_secs(5);
 
-/// A folder that is removed on drop, unless it is to be kept.
+/// A folder that is removed on drop unless it must be kept.
 pub struct Scratch {
-    /// Its path.
+    /// Path of the folder.
     pub path: PathBuf,
-    /// Whether it is kept.
+    /// Whether the folder is kept.
     pub keep: bool,
 }
 
@@ -41,8 +41,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Removes rotated files that have not been written to for a while, unless the folder is to be
-    /// kept: lost lines are looked up in them.
+    /// Removes rotated files that have not been written to for some time, unless the folder must be
+    /// kept: lost lines are looked up in these files.
     pub fn sweep(&self) -> io::Result<()> {
         if self.keep {
             return Ok(());
@@ -69,12 +69,12 @@ impl Scratch {
         all.filter(|folder| folder.is_dir()).collect()
     }
 
-    /// Returns the type of its file system.
+    /// Returns the type of the folder's file system.
     pub fn file_system(&self) -> String {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let path = self.path.display().to_string();
-        // `36 35 98:0 /root /point options - type source`; of several on one point the last one
-        // counts.
+        // `36 35 98:0 /root /point options - type source`. If several mounts have the same point,
+        // the last one counts.
         let mount = |line: &str| {
             let point = line.split(' ').nth(4)?.to_owned();
             let kind = line.split_once(" - ")?.1.split(' ').next()?.to_owned();

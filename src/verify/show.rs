@@ -1,4 +1,4 @@
-//! Output of a run: its progress, and the report.
+//! The output of a run: its progress and the report.
 
 use super::drive::{Deeds, Done, Plan};
 use super::expire::{Deleted, End, Keep};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 /// Interval of progress: on a terminal, and elsewhere.
 const SHOW_EVERY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
-/// Progress on standard error: a line that changes on a terminal, a new line each time elsewhere.
+/// Progress on standard error: a line that changes on a terminal, otherwise a new line each time.
 pub struct Progress {
     is_terminal: bool,
     shown: Instant,
@@ -55,25 +55,25 @@ impl Drop for Progress {
 
 /// The result of a run.
 pub struct Report<'a> {
-    /// Its plan.
+    /// Plan of the run.
     pub plan: &'a Plan,
-    /// Its folder.
+    /// Folder of the run.
     pub scratch: &'a Scratch,
     /// Writes and other actions.
     pub done: &'a Done,
-    /// Starts of the agent.
+    /// Number of starts of the agent.
     pub starts: u64,
     /// Delivered events.
     pub tally: &'a Tally,
     /// All lines.
     pub lines: &'a Lines,
-    /// Whether it was interrupted.
+    /// Whether the run was interrupted.
     pub interrupted: bool,
 }
 
 impl Report<'_> {
-    /// Returns the lines of the report; the last one is `lost N repeated N torn N`, with the number
-    /// of lines that could not be kept behind it, if there are any.
+    /// Returns the lines of the report. The last line is `lost N repeated N torn N`, followed by
+    /// the number of lines that could not be kept, if there are any.
     pub fn text(&self) -> String {
         let mut text = self.load() + &self.result();
         if self.plan.expires() {
@@ -173,13 +173,13 @@ impl Report<'_> {
         self.missing_of(|file| file.is_at_risk() && file.end == Some(end))
     }
 
-    /// Counts missing lines of deleted files that are `wanted`.
+    /// Counts missing lines of deleted files that `wanted` selects.
     fn missing_of(&self, wanted: impl Fn(&Deleted) -> bool) -> u64 {
         let files = self.done.expired.deleted.iter().filter(|file| wanted(file));
         files.map(|file| self.tally.missing_of(file.writer, &file.lines)).sum()
     }
 
-    /// Returns sources whose stops counted another number of lost events than are missing, with
+    /// Returns sources whose stops counted a different number of lost events than are missing, with
     /// both numbers.
     pub fn disagreements(&self) -> Vec<(Keep, u64, u64)> {
         let missing =
@@ -200,7 +200,7 @@ impl Report<'_> {
         self.done.written.iter().map(of).sum()
     }
 
-    /// Returns where and when a line was written: the mark before it, and the lines from there.
+    /// Returns the place and time of a written line: the mark before it, and the lines from there.
     fn place(&self, writer: usize, number: u64) -> String {
         let marks = &self.done.written[writer].marks;
         let at = marks.partition_point(|mark| mark.number <= number).saturating_sub(1);

@@ -1,4 +1,4 @@
-//! The destination of the agent under test, and how it is read back.
+//! The destination of the agent under test, and reading it back.
 
 use millstream_kafka::Reader;
 use std::fs::File;
@@ -13,7 +13,7 @@ const READ_BYTES: usize = 1 << 20;
 /// Timeout of a broker's response.
 const BROKER_MAX: Duration = Duration::from_secs(10);
 
-/// How long a topic must be silent before it counts as read.
+/// Time that a topic must be silent before it counts as read.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// The destination that `--sink` names.
@@ -30,7 +30,7 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Target, String> {
         let wrong = || "not a sink; write file:///PATH or kafka://HOST:PORT/TOPIC".to_owned();
-        // Others would need escaping in the configuration.
+        // Other characters would need escaping in the configuration.
         let is_plain =
             |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-:[]".contains(c));
         if !is_plain(text) {
@@ -62,7 +62,7 @@ enum Delivered {
 }
 
 impl Sink {
-    /// Ensures that only what this run delivers is read back: a file must not exist yet.
+    /// Ensures that only lines delivered in this run are read back: a file must not exist yet.
     pub fn open(target: Target) -> Result<Sink, String> {
         let delivered = match &target {
             Target::File(path) if path.exists() => {
@@ -89,7 +89,7 @@ impl Sink {
         }
     }
 
-    /// Returns its options in the configuration.
+    /// Returns the sink's options in the configuration.
     pub fn options(&self) -> String {
         match &self.target {
             Target::File(path) => {
@@ -103,7 +103,8 @@ impl Sink {
         }
     }
 
-    /// Passes every event delivered since the last call to `take`; returns how many.
+    /// Passes every event that was delivered since the last call to `take`, and returns their
+    /// number.
     pub fn read(&mut self, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
         match (&mut self.delivered, &self.target) {
             (Delivered::Kafka(reader), _) => Ok(reader.read(QUIET, take)),
@@ -115,7 +116,7 @@ impl Sink {
     }
 }
 
-/// Reads on in a growing file; an incomplete line is kept in `rest`.
+/// Continues to read a growing file. An incomplete line is kept in `rest`.
 fn read_lines(
     path: &Path,
     file: &mut Option<File>,

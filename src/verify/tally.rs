@@ -9,13 +9,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Lines of each kind of error to show.
+/// Maximum number of lines to show for each kind of error.
 pub const SAMPLES_MAX: u64 = 5;
 
-/// Bytes of a line to show.
+/// Maximum bytes of a line to show.
 const SAMPLE_BYTES_MAX: usize = 160;
 
-/// The parts of a delivered event used here.
+/// The used parts of a delivered event.
 #[derive(Deserialize)]
 struct Event<'a> {
     #[serde(borrow)]
@@ -35,47 +35,47 @@ struct Meta<'a> {
     file_id: Cow<'a, str>,
 }
 
-/// The fate of all lines.
+/// The outcome of all lines.
 pub struct Tally {
     lines: Arc<Lines>,
-    /// Lines of each writer.
+    /// Number of lines of each writer.
     written: Vec<u64>,
-    /// For each writer and line, a hash of the first id it arrived under; 0 if it has not arrived.
-    /// A line costs eight bytes, so that long runs fit in memory.
+    /// For each writer and line, a hash of the first id with which it arrived; 0 if it has not
+    /// arrived. A line takes eight bytes, so that long runs fit in memory.
     ids: Vec<Vec<u64>>,
-    /// Hashes of ids that may denote two lines.
+    /// Hashes of ids that may identify two lines.
     suspects: HashSet<u64>,
-    /// Hashes of further ids of lines that had arrived under another.
+    /// Hashes of additional ids of lines that had already arrived with another id.
     other_ids: HashSet<u64>,
-    /// For each writer the lines whose loss is unavoidable.
+    /// For each writer, the lines whose loss is unavoidable.
     at_risk: Vec<Vec<Range<u64>>>,
-    /// The number of distinct ones that have arrived.
+    /// Number of distinct lines at risk that have arrived.
     found_at_risk: u64,
     /// Lines to hide, to test that this is noticed.
     hidden: HashSet<(usize, u64)>,
     /// Offset of the last first arrival of each file.
     last: HashMap<String, u64>,
     made: Vec<u8>,
-    /// Distinct lines that have arrived.
+    /// Number of distinct lines that have arrived.
     pub found: u64,
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Their bytes.
+    /// Number of bytes of the events.
     pub bytes: u64,
-    /// Lines that arrived again under a known id.
+    /// Number of lines that arrived again with a known id.
     pub repeated: u64,
-    /// Lines that arrived again under a new id.
+    /// Number of lines that arrived again with a new id.
     pub repeated_anew: u64,
-    /// Events that are not a written line.
+    /// Number of events that are not a written line.
     pub torn: u64,
-    /// Lines that arrived after a later one of their file.
+    /// Number of lines that arrived after a later line of their file.
     pub out_of_order: u64,
-    /// The first few torn, out-of-order or newly repeated ones.
+    /// The first few torn, out-of-order or repeated lines.
     pub samples: Vec<String>,
 }
 
 impl Tally {
-    /// Creates the tally of writers that have each written so many lines.
+    /// Creates the tally of writers that have each written this many lines.
     pub fn new(lines: Arc<Lines>, written: Vec<u64>) -> Tally {
         let ids = written.iter().map(|count| vec![0; *count as usize]).collect();
         Tally {
@@ -100,13 +100,13 @@ impl Tally {
         }
     }
 
-    /// Excuses lines of a writer, before any arrived: they do not count as lost if they are
-    /// missing. Ranges of one writer are given in ascending order.
+    /// Excuses lines of a writer before any line arrives: missing ones do not count as lost. The
+    /// ranges of a writer must be given in ascending order.
     pub fn excuse(&mut self, writer: usize, lines: Range<u64>) {
         self.at_risk[writer].push(lines);
     }
 
-    /// Hides `count` lines, none of them excused.
+    /// Hides `count` lines that are not excused.
     pub fn hide(&mut self, count: u64, random: &mut Random) {
         let count = count.min(self.written() - self.at_risk());
         while (self.hidden.len() as u64) < count {
@@ -133,7 +133,7 @@ impl Tally {
         self.written.iter().sum()
     }
 
-    /// Whether every line has arrived that is neither hidden nor excused.
+    /// Returns whether every line has arrived, except for hidden and excused ones.
     pub fn is_complete(&self) -> bool {
         self.lost() == self.hidden.len() as u64
     }
@@ -154,7 +154,8 @@ impl Tally {
         ids.iter().filter(|id| **id == 0).count() as u64
     }
 
-    /// Returns the number of lines that share an id with another line: deduplication loses them.
+    /// Returns the number of lines that share an id with another line, which deduplication would
+    /// lose.
     pub fn shadowed(&self) -> u64 {
         let suspects = || self.ids.iter().flatten().filter(|id| self.suspects.contains(id));
         let different: HashSet<&u64> = suspects().collect();
@@ -214,7 +215,7 @@ impl Tally {
         });
     }
 
-    /// Checks that first arrivals of a file are in the order of their offsets.
+    /// Checks that the first arrivals of a file's lines are in the order of their offsets.
     fn order(&mut self, meta: &Meta<'_>, hash: u64) {
         let Some(last) = self.last.get_mut(&*meta.file_id) else {
             self.last.insert(meta.file_id.clone().into_owned(), meta.offset);

@@ -1,4 +1,4 @@
-//! Threads that write log files, controlled by commands.
+//! Threads that write log files and are controlled by commands.
 
 use super::lines::Lines;
 use super::logfile::{Log, Written};
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Interval of writes; all lines due by then are one append.
+/// Interval of writes. All lines due by then are one append.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Lines written just before a file is deleted, so that some are still unread.
@@ -76,7 +76,7 @@ impl Writer {
         self.done.recv().map_err(|_| ended())?
     }
 
-    /// Stops after a complete line; returns a summary of the writes.
+    /// Stops after a complete line. Returns a summary of the writes.
     pub fn end(self) -> io::Result<Written> {
         drop(self.commands);
         self.thread.join().map_err(|_| io::Error::other("the writer has panicked"))?
@@ -97,7 +97,7 @@ fn work(
             Err(TryRecvError::Empty) => {}
             Ok(command) => {
                 let is_pause = matches!(command, Command::Pause);
-                // The caller may have gone; the next `try_recv` reports that.
+                // The caller may be gone; the next `try_recv` reports this.
                 let _ = replies.send(execute(&mut log, command));
                 if is_pause {
                     wait_for_resume(&mut log, commands, replies);

@@ -1,12 +1,12 @@
-//! Which lines of a source name the columns that its readers parse.
+//! The lines of a source that name the columns that its readers parse.
 
 pub use millstream_components::component::HeaderLines;
 use millstream_config::{Component, Config, Fault};
 use millstream_model::Kind;
 use std::collections::HashSet;
 
-/// Returns which lines of a source name the columns of the others; `None` if no component that gets
-/// its events asks for them.
+/// Returns the lines of a source that name the columns of the others; `None` if no component that
+/// receives its events requires them.
 pub fn of(config: &Config, source: &Component) -> Option<HeaderLines> {
     let wanted: Vec<HeaderLines> =
         readers(config, source).iter().flat_map(|reader| reader.decoded.header_lines()).collect();
@@ -15,7 +15,7 @@ pub fn of(config: &Config, source: &Component) -> Option<HeaderLines> {
 }
 
 /// Returns an error for each component that expects other header lines from a source than a
-/// component before it.
+/// component upstream.
 pub fn conflicts(config: &Config) -> Vec<Fault> {
     let sources = || config.components.iter().filter(|c| c.kind == Kind::Source);
     let found: HashSet<&str> = sources()
@@ -30,7 +30,7 @@ pub fn conflicts(config: &Config) -> Vec<Fault> {
     sources().flat_map(|source| conflicts_of(config, source)).chain(unread).collect()
 }
 
-/// Returns the error of a component that expects header lines, which no source finds for it.
+/// Returns the error of a component that expects header lines but has no source that finds them.
 fn without_files(component: &Component) -> Fault {
     let what = format!("`{}` expects header lines, which only source `file` finds", component.id);
     Fault::new(&component.place, what, "read a source `file`, or list `fields` without `header`")
@@ -64,7 +64,7 @@ fn is_certain(lines: &HeaderLines) -> bool {
     !matches!(lines, HeaderLines::IfPresent { .. })
 }
 
-/// Returns the transforms that get events of a source, directly or through others.
+/// Returns the transforms that receive events of a source, directly or through others.
 fn readers<'c>(config: &'c Config, source: &Component) -> Vec<&'c Component> {
     if source.kind != Kind::Source {
         return Vec::new();

@@ -3,8 +3,8 @@
 use millstream_config::{Component, Config, Fault};
 use std::collections::HashSet;
 
-/// Returns an error for each input of such a sink that cannot emit a metric: the sink would drop
-/// every event.
+/// Returns an error for each input of such a sink that cannot emit a metric, because the sink would
+/// drop every event.
 pub fn missing(config: &Config) -> Vec<Fault> {
     let (with_metrics, mut faults) = (with_metrics(config), Vec::new());
     for sink in config.components.iter().filter(|sink| accepts_only_metrics(sink)) {
@@ -35,7 +35,7 @@ fn with_metrics(config: &Config) -> HashSet<&str> {
     }
 }
 
-/// Returns the component's id of an input: `id`, or `id.output`.
+/// Returns the component id of an input: `id`, or `id.output`.
 fn id(input: &str) -> &str {
     input.split('.').next().unwrap_or(input)
 }

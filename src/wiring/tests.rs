@@ -4,7 +4,8 @@ use super::*;
 use millstream_config::Registry;
 use std::io::Write;
 
-/// Messages about sinks with these paths, with `DIR` for a folder that is there and has the data.
+/// Returns the messages about sinks with these paths. `DIR` is an existing folder that is also the
+/// data folder.
 fn messages(paths: &[&str]) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let mut text = "data_dir: DIR/data\nsources: { app: { type: generate } }\nsinks:\n".to_owned();
@@ -61,7 +62,7 @@ fn sinks_cannot_write_into_data_dir() {
     }
 }
 
-/// Returns the errors for a sink with these options that reads a chain: a source, and `more`.
+/// Returns the errors for a sink with these options that reads a chain of a source and `more`.
 fn of_sink(source: &str, more: &str, sink: &str) -> Vec<String> {
     let text = format!(
         "sources: {{ in: {{ type: {source} }} }}\ntransforms: {{ {more} }}\nsinks: {{ out: {{ {sink} }} }}\n"
@@ -188,7 +189,7 @@ fn compressors_that_exceed_the_memory_limit_are_rejected_with_the_amount_needed(
     assert_eq!(of("96MiB"), None);
 }
 
-/// A configuration with an operator and a JVM that cannot start.
+/// Returns a configuration with an operator and a JVM that cannot start.
 fn with_operator(memory: &str) -> String {
     format!(
         "limits: {{ memory: {memory} }}\njvm: {{ home: /no/java }}\nsources: {{ app: {{ type: generate }} }}\n\

@@ -2,7 +2,7 @@ use super::*;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-/// Bytes of a header of a run: magic, version, and whether it has ended.
+/// Returns the bytes of a run's header: magic, version, and whether the run has ended.
 fn header(version: u64, ended: bool) -> Vec<u8> {
     let mut words = [0_u64; 512];
     words[0] = u64::from_le_bytes(*b"MSRINGS\0");
@@ -78,7 +78,7 @@ fn a_file_in_memory_is_linked_and_becomes_a_file_once_its_run_has_died() {
     let target = memory::target(&path).unwrap();
     assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(RunFile::open(&path).unwrap().end, End::Running);
-    // Another agent finds it linked.
+    // Another agent finds the linked file.
     memory::remove_abandoned();
     assert!(target.exists());
     drop(file);

@@ -43,7 +43,7 @@ fn sample(lines: &[&[u8]]) -> EventSample {
     batch.sample(&(0..lines.len()).collect::<Vec<_>>())
 }
 
-/// Returns a line as a tap at an output shows it.
+/// Returns a line as a tap on an output shows it.
 fn shown(config: &Config, name: &str, line: &[u8], format: TapFormat) -> String {
     let mut view = View::new(redactions(config, name).unwrap(), None, format);
     let shown = view.show(sample(&[line]), 9).unwrap();
@@ -96,14 +96,15 @@ fn every_redaction_on_the_way_to_a_sink_is_applied() {
     }
 }
 
-/// Where the fields are those that the redaction gets, only these are searched, as for the sinks.
+/// If the fields are those that the redaction receives, only these fields are searched, as for the
+/// sinks.
 #[test]
 fn a_limited_redaction_is_limited_only_where_the_fields_are_the_same() {
     let config = config(CONFIG);
     let line = br#"{"mail":"a@example.com"}"#;
     let of = |name: &str| shown(&config, name, line, TapFormat::Text);
     assert_eq!(of("app"), "{\"mail\":\"[email]\"}\n");
-    // The message is no field that it searches.
+    // The message is not a field that the redaction searches.
     assert_eq!(of("parsed"), "{\"mail\":\"a@example.com\"}\n");
     assert_eq!(of("few"), of("parsed"));
 }
