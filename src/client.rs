@@ -330,7 +330,7 @@ impl Client {
                 // The agent accepts only its addresses as host.
                 let host = stream.peer_addr().map_err(failed)?.to_string();
                 let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
-                    .map_err(|_| ClientError::Failed("the token is no text of a header".into()))?;
+                    .map_err(|_| ClientError::Failed("the token has invalid characters".into()))?;
                 bearer.set_sensitive(true);
                 Ok((Box::new(stream), builder.header(HOST, host).header(AUTHORIZATION, bearer)))
             }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Tick of a rate-limited load; each tick is one append to the file, or one burst.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Returns the events due after `elapsed`, including those of the first tick.
+/// Returns the events due after `elapsed`, including the events of the first tick.
 fn due(rate: u64, elapsed: Duration) -> u64 {
     ((elapsed + TICK).as_secs_f64() * rate as f64) as u64
 }

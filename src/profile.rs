@@ -65,7 +65,7 @@ pub struct ProfileArgs {
     /// Start each stack with the name of its thread
     #[arg(long)]
     threads: bool,
-    /// Compare two profiles, *.pb.gz: widths are those of AFTER, colors show the changes
+    /// Compare two profiles, *.pb.gz: widths show AFTER, colors show the changes
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
     diff: Option<Vec<PathBuf>>,
 }

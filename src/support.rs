@@ -20,7 +20,7 @@ pub const HELP: &str = "Example:\n  millstream support -c millstream.yaml -o sup
     The archive has the version, facts of the host, the configuration without secrets, the output of\n\
     validate, the answers of the agent's API, its flight recorder and the end of its log. It is only\n\
     readable by you. Look into it before you send it: it has names of files, hosts and components.\n\
-    Configuration and variables are those of the running agent, unless -c names other files. Without\n\
+    Configuration and variables come from the running agent, unless -c names other files. Without\n\
     a running agent it has less, and says what is missing.\n\n\
     Exit status: 0 written; 1 the archive cannot be written; 2 invalid usage, or a file of -c cannot\n\
     be read.";

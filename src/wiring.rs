@@ -237,7 +237,7 @@ impl Jvms {
 }
 
 fn inside_jvm(config: &Config) -> (String, u64) {
-    ("that inside the agent".to_owned(), JvmMemory::of(&jvm_options(config)).total_bytes())
+    ("the JVM inside the agent".to_owned(), JvmMemory::of(&jvm_options(config)).total_bytes())
 }
 
 /// Returns the JVMs that components use.
@@ -246,7 +246,7 @@ fn needed_jvms(config: &Config) -> Jvms {
     let processes = jvm_processes(config);
     let names = processes_in_use(config).into_iter();
     let others = names.map(|name| {
-        (format!("that of process {name}"), processes.options(name).memory().total_bytes())
+        (format!("the JVM of process {name}"), processes.options(name).memory().total_bytes())
     });
     Jvms(inside.into_iter().chain(others).collect())
 }

@@ -26,10 +26,10 @@ pub const HELP: &str = "Example:\n  \
     Every packet ends with two points that number it: the counter `millstream.generated` counts its\n\
     points, the gauge `millstream.generated.last` has the number of the last one. The last line is:\n\
     sent N points in N packets, sum of counters N, N series; N points with the numbering ones\n\
-    The last N is how many points the agent counts in all. The sum is that of the type `counter`.\n\
+    The last N is how many points the agent counts in all. The sum includes only the type `counter`.\n\
     Types of dogstatsd: counter, gauge, timer, histogram, distribution, set; of metricserver: counter,\n\
     rate_counter, meter, delta_counter, store, ts_store, timer, histogram.\n\
-    Waits for a full Unix socket; over UDP what nobody receives is lost.";
+    Waits for a full Unix socket; over UDP, packets without a receiver are lost.";
 
 /// Packets per call.
 const BATCH_PACKETS: usize = 64;
@@ -200,7 +200,7 @@ impl Sent {
         };
         let refused = match self.refused {
             0 => String::new(),
-            times => format!("; nobody listened, at least {times} times"),
+            times => format!("; no receiver listened, at least {times} times"),
         };
         format!(
             "sent {points} points in {packets} packets, sum of counters {counters}, {series} series{all}{refused}"
@@ -282,7 +282,7 @@ fn socket_advice(error: &io::Error) -> &'static str {
         io::ErrorKind::NotFound => {
             "; there is no such file: is the agent running, with this path in `listen`?"
         }
-        io::ErrorKind::ConnectionRefused => "; nobody listens there: is the agent running?",
+        io::ErrorKind::ConnectionRefused => "; no receiver listens there: is the agent running?",
         io::ErrorKind::PermissionDenied => {
             "; this user may not write there: look at the source's `mode`"
         }

@@ -287,7 +287,7 @@ fn judge(answer: &str) -> Result<(), AttachError> {
 /// Returns the meaning of an error code of the library `instrument`.
 fn meaning(code: &str) -> String {
     match code {
-        "100" => "the jar cannot be read, or is not that of an agent".to_owned(),
+        "100" => "the jar cannot be read, or is not an agent jar".to_owned(),
         "101" => "the jar cannot be added to the class path".to_owned(),
         "102" => {
             "the agent did not start; its reason is on the standard error of the JVM".to_owned()

@@ -78,7 +78,7 @@ fn choose(path: &Path) -> Result<RunFile, Failure> {
         }
         None if runs.is_empty() => Err(Failure::failed(format!("{path}: no recording is left"))),
         None => Err(Failure::failed(format!(
-            "{path}: the only run is the one of the agent that runs; use --dump --data-dir {path}"
+            "{path}: the only run belongs to the running agent; use --dump --data-dir {path}"
         ))),
     }
 }

@@ -41,7 +41,7 @@ const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// Message if no agent can be found.
 const UNKNOWN: &str =
-    "the agent is not known: the configuration does not tell its data_dir; add --data-dir";
+    "the agent is not known: the configuration does not set data_dir; add --data-dir";
 
 /// Fills the bundle.
 pub fn collect(target: &Target, bundle: &mut Bundle) {

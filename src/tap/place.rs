@@ -22,7 +22,7 @@ const KEEP_FIELDS: [&str; 6] = ["dedupe", "filter", "route", "sample", "throttle
 /// A point: side of a component, its id in the engine, and index of its output.
 pub type Point = (Side, String, usize);
 
-/// Returns the point with an id: that of a component, or `ID.OUTPUT`.
+/// Returns the point with an id, which is a component id or `ID.OUTPUT`.
 pub fn point(config: &Config, name: &str) -> Result<Point, TapRefusal> {
     let (id, output) = match name.split_once('.') {
         Some((id, output)) => (id, Some(output)),

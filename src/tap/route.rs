@@ -229,7 +229,7 @@ fn event_times(sample: &EventSample) -> Vec<Option<i64>> {
 fn source_steps(trace: &Trace, time: Option<i64>) -> Vec<Step> {
     let between = |from: i64, to: i64| Duration::from_nanos(to.saturating_sub(from).max(0) as u64);
     let lag = time.map(|time| between(time, trace.read_ns));
-    let lag = lag.map(|lag| step(&trace.source, "lag", lag, "from its own time".to_owned()));
+    let lag = lag.map(|lag| step(&trace.source, "lag", lag, "since the event's time".to_owned()));
     let read = between(trace.read_ns, trace.begun_ns);
     let note = format!("in a batch of {}", trace.events);
     lag.into_iter().chain([step(&trace.source, "read", read, note)]).collect()

@@ -272,7 +272,7 @@ fn agent(model: &Model) -> String {
 fn bottleneck(model: &Model) -> String {
     let known = match &model.data.bottleneck {
         Part::Known(known) => known,
-        Part::Missing => return "bottleneck: this agent is older and does not tell".to_owned(),
+        Part::Missing => return "bottleneck: not available from this older agent".to_owned(),
         Part::Unknown => return String::new(),
     };
     let reason = known.reason.as_deref().unwrap_or("no reason given");

@@ -27,7 +27,7 @@ pub const HELP: &str = "Example:\n  millstream top -c millstream.yaml\n  \
     millstream top --url http://127.0.0.1:7878 --token-file /var/lib/millstream/token\n  \
     millstream top --once\n\n\
     Keys: 1 to 5 or Tab views, < > sort, / filter, Enter details, p pause, ? help, q quit.\n\
-    A variable NO_COLOR turns colors off; with TERM=dumb the output is that of --once.\n\n\
+    A variable NO_COLOR turns colors off; with TERM=dumb the output is as with --once.\n\n\
     Exit status: 0 done; 1 with --once: the agent does not answer; or the terminal cannot be used;\n\
     2 no terminal, invalid configuration or usage.";
 

@@ -208,7 +208,7 @@ fn a_jvm_without_enough_memory_is_refused_before_it_starts() {
     let config = with_operator("64MiB").replace("transforms: { ", other);
     let told = crate::run::refused(&load(&config)).unwrap();
     assert!(
-        told.contains("(that inside the agent ") && told.contains(", that of process team "),
+        told.contains("(the JVM inside the agent ") && told.contains(", the JVM of process team "),
         "{told}"
     );
 }

@@ -107,7 +107,7 @@ const TOTALS: [Total; 4] = [
     ),
     (
         "millstream_source_slice_errors_total",
-        "Events that start with a line which cannot start one.",
+        "Events whose first line cannot begin an event.",
         |totals| totals.misfits,
     ),
     ("millstream_source_rotations_total", "Files that were renamed.", |totals| totals.rotations),
@@ -127,7 +127,7 @@ const OF_SOURCE: [OfSource; 8] = [
     ),
     (
         "millstream_source_finished_files",
-        "Idle files beyond the limit, of which memory has only what tells that they are unchanged.",
+        "Idle files beyond the limit, for which memory holds only path, size and modification time.",
         |source| Some(source.counters.finished_files as f64),
     ),
     ("millstream_source_series", "Series that a metric source holds.", |source| {

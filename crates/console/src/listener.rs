@@ -176,7 +176,7 @@ async fn overdue(progress: &Progress, mut stopped: watch::Receiver<()>) -> &'sta
     };
     tokio::select! {
         () = ending => "the agent stops",
-        () = waiting => "its time is over, or its client does not read",
+        () = waiting => "its lifetime has ended, or its client does not read",
     }
 }
 

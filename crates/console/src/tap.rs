@@ -132,7 +132,7 @@ impl TapService {
             Err(text) => return error(StatusCode::BAD_REQUEST, &text),
         };
         let Ok(permit) = self.places.clone().try_acquire_owned() else {
-            let text = format!("{TAPS_MAX} taps are open, the most at a time; end one of them");
+            let text = format!("{TAPS_MAX} taps are open, which is the maximum; end one of them");
             return error(StatusCode::TOO_MANY_REQUESTS, &text);
         };
         let (open, format) = (self.open.clone(), request.format);

@@ -53,7 +53,7 @@ pub fn check(entry: &Entry) -> Vec<Fault> {
 }
 
 fn needs_disk(entry: &Entry) -> Fault {
-    let what = format!("`{}`: a buffer in memory has none", entry.key);
+    let what = format!("`{}`: applies only to a buffer on disk", entry.key);
     Fault::new(&entry.place, what, "add type: disk, or remove the key")
 }
 

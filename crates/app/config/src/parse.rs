@@ -127,7 +127,7 @@ impl Builder {
     fn document(&mut self, place: &Place) -> Result<(), Fault> {
         self.documents += 1;
         if self.documents > 1 {
-            let advice = "keep one document in a file and move the other into a file of its own";
+            let advice = "keep one document in a file and move the other into a separate file";
             return Err(Fault::new(place, "a second YAML document begins here", advice));
         }
         Ok(())
@@ -426,7 +426,7 @@ mod tests {
                 "a: 1\n---\nb: 1\n",
                 vec![
                     "f.yaml:2:1: a second YAML document begins here; keep one document in a file and move the other \
-                 into a file of its own",
+                 into a separate file",
                 ],
             ),
             (

@@ -53,7 +53,7 @@ fn syntax_advice(info: &str) -> &'static str {
         ),
         ("unexpected end of stream", "close the quotes"),
         ("recursion limit", "remove some levels of brackets"),
-        ("escape", "use single quotes, in which a backslash stands for itself"),
+        ("escape", "use single quotes, in which a backslash is a normal character"),
         ("trailing content", "put the whole text inside the quotes"),
         ("flow", "close the brackets [ ] or { }"),
         ("block", "give keys of one level the same indentation"),

@@ -110,7 +110,7 @@ impl<'a> Wiring<'a> {
         let advice = match names.as_slice() {
             [] => "add a source with this id".into(),
             _ if input.secret => format!("name {}", suggest::listed(&names, "or")),
-            _ => suggest::advice(&input.name, &names, "what can be read is"),
+            _ => suggest::advice(&input.name, &names, "the possible inputs are"),
         };
         Fault::new(&input.place, format!("the input `{}` does not exist", input.shown), advice)
     }

@@ -155,7 +155,7 @@ const ROWS: [Row; 34] = [
     row(Cause::OperatorFails, "operator_fails", 8.0, "mend the script of {}, or its `where`; the agent's log has the exceptions"),
     row(Cause::ConditionHasNoResult, "condition_has_no_result", 12.0, "compare the condition of {} with the events that it gets; test for a field with `has(event.NAME)`"),
     row(Cause::MultilineMismatch, "multiline_mismatch", 3.0, "correct `multiline` of {}: many events begin with a line that cannot begin one"),
-    row(Cause::WrongEncoding, "wrong_encoding", 3.0, "set `encoding` of {} to that of the writer"),
+    row(Cause::WrongEncoding, "wrong_encoding", 3.0, "set `encoding` of {} to the encoding of the writer"),
     row(Cause::LinesTooLong, "lines_too_long", 3.0, "raise `max_line` of {}, or shorten the lines"),
     row(Cause::TimesOutOfOrder, "times_out_of_order", 3.0, "let one process write each file of {}, or sort at the endpoint"),
     row(Cause::NothingWritten, "nothing_written", 8.0, "nothing, unless the application of {} should write"),

@@ -66,7 +66,7 @@ impl Bridge {
 
     pub fn start(&self, env: Env, settings: &[u8]) -> Result<Vec<u8>, Thrown> {
         let settings = env.bytes(settings)?;
-        // SAFETY: the argument is that of the signature in `load`, as in all calls below.
+        // SAFETY: the argument matches the signature in `load`, as in all calls below.
         unsafe { env.call_bytes(self.start, &[Argument::Local(&settings)]) }
     }
 

@@ -46,13 +46,13 @@ pub struct CollectedEvent<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidChunk {
     /// An event is longer than the rest of the chunk.
-    #[error("an event does not end in it")]
+    #[error("an event does not end in the chunk")]
     Cut,
     /// The number of events differs from the announced number.
-    #[error("it has another number of events")]
+    #[error("the number of events differs")]
     Events,
     /// The chunk, a message or members are too long.
-    #[error("it is too long")]
+    #[error("the chunk is too long")]
     TooLong,
     /// A message is not UTF-8.
     #[error("a message is not UTF-8")]

@@ -300,7 +300,7 @@ pub(crate) fn stop_later(control: &Control, id: i32) {
 
 fn stop(bridge: &Bridge, env: Env, id: i32) {
     if let Err(Thrown(reason)) = bridge.collector_stop(env, id) {
-        log::warn!("a collector did not stop well: {reason}");
+        log::warn!("a collector did not stop cleanly: {reason}");
     }
 }
 

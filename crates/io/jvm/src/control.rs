@@ -111,7 +111,7 @@ fn begin(blueprint: &Blueprint, env: Env) -> Result<(Bridge, JavaVersion), Start
     match java.layout_version {
         layout::VERSION => Ok((bridge, java)),
         other => Err(failed(format!(
-            "it has version {other} of the calls and the program {}: both must be of one build",
+            "its call interface has version {other}, the program has {}: use both from one build",
             layout::VERSION
         ))),
     }

@@ -64,8 +64,8 @@ fn load(java: &Java) -> Result<Library, StartError> {
         library: java.library.clone(),
         reason: error.to_string(),
     };
-    // SAFETY: the library is that of a JVM, made to be loaded by any program; its initializers need
-    // nothing.
+    // SAFETY: the library belongs to a JVM and is made to be loaded by any program; its
+    // initializers have no preconditions.
     let library = unsafe { libloading::Library::new(&java.library) }.map_err(failed)?;
     // A JVM cannot be unloaded.
     let library = ManuallyDrop::new(library);
@@ -148,7 +148,7 @@ extern "C" fn print(file: *mut c_void, format: *const c_char, list: *mut c_void)
 
 fn keep(output: &mut String, format: *const c_char, list: *mut c_void) -> c_int {
     let mut line = [0u8; LINE_BYTES_MAX];
-    // SAFETY: the format and its arguments are those of the JVM; at most `size` bytes are written.
+    // SAFETY: the JVM passes the format with matching arguments; at most `size` bytes are written.
     let len = unsafe { vsnprintf(line.as_mut_ptr().cast(), line.len(), format, list) };
     let printed = &line[..usize::try_from(len).unwrap_or(0).min(LINE_BYTES_MAX - 1)];
     if output.len() < OUTPUT_BYTES_MAX {

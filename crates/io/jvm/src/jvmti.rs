@@ -149,8 +149,8 @@ impl Jvmti {
         callbacks.0[at(CLASS_LOAD)] = class_loads as *const c_void;
         callbacks.0[at(CLASS_PREPARE)] = class_is_prepared as *const c_void;
         callbacks.0[at(SAMPLED_OBJECT_ALLOC)] = object_is_sampled as *const c_void;
-        // SAFETY: both structures are those of the functions, which copy them. Without the
-        // capabilities there are no lines.
+        // SAFETY: both structures have the types that the functions expect, and the functions copy
+        // them. Without the capabilities there are no lines.
         let code = unsafe {
             call!(jvmti, ADD_CAPABILITIES, Capabilities, &raw const wanted);
             let bytes = size_of::<Callbacks>() as jint;
@@ -168,7 +168,7 @@ impl Jvmti {
 
     fn set_mode(self, mode: jint, event: jint) -> Result<(), jint> {
         let thread: jobject = ptr::null_mut();
-        // SAFETY: the arguments are those of the function, with no thread for all.
+        // SAFETY: the arguments match the function; a null thread means all threads.
         checked(unsafe { call!(self, SET_EVENT_NOTIFICATION_MODE, SetMode, mode, event, thread) })
     }
 
@@ -176,9 +176,9 @@ impl Jvmti {
     pub fn sample_allocations(self, bytes: u64) -> Result<(), jint> {
         let wanted: [u32; 4] = [0, 1 << GENERATE_SAMPLED_OBJECT_ALLOC, 0, 0];
         let bytes = jint::try_from(bytes).unwrap_or(jint::MAX);
-        // SAFETY: the structure is that of the function, which copies it.
+        // SAFETY: the structure has the type that the function expects, and the function copies it.
         checked(unsafe { call!(self, ADD_CAPABILITIES, Capabilities, &raw const wanted) })?;
-        // SAFETY: the argument is that of the function.
+        // SAFETY: the argument matches the function.
         checked(unsafe { call!(self, SET_HEAP_SAMPLING_INTERVAL, SetInterval, bytes) })?;
         self.set_mode(ENABLE, SAMPLED_OBJECT_ALLOC)
     }

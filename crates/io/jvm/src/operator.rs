@@ -263,6 +263,6 @@ pub(crate) fn remove_later(control: &Control, id: i32) {
 
 fn remove(bridge: &Bridge, env: Env, id: i32) {
     if let Err(Thrown(reason)) = bridge.remove(env, id) {
-        log::warn!("an operator did not end well: {reason}");
+        log::warn!("an operator was not closed cleanly: {reason}");
     }
 }

@@ -186,7 +186,7 @@ fn malformed(option: &str) -> Option<&'static str> {
         (true, _) => {
             Some("write = instead of the space, as in --add-opens=MODULE/PACKAGE=ALL-UNNAMED")
         }
-        (_, true) => Some("each option is an entry of its own in the list"),
+        (_, true) => Some("write each option as a separate entry of the list"),
         _ => None,
     }
 }
@@ -233,7 +233,7 @@ mod tests {
             ("@file", "the options themselves"),
             ("Xint", "begins with -"),
             ("vfprintf", "begins with -"),
-            ("-Xint -Xcheck:jni", "an entry of its own"),
+            ("-Xint -Xcheck:jni", "a separate entry"),
             ("--add-opens java.base/java.lang=ALL-UNNAMED", "= instead of the space"),
             ("-Xlog:help", "prints a text"),
             ("-Da=b\0", "control character"),

@@ -265,7 +265,7 @@ pub fn taken(buffer: &mut Buffer, parsed: Parsed) -> Result<Answer, CallError> {
 impl Drop for Worker {
     fn drop(&mut self) {
         if let Err(thrown) = self.shared.bridge.worker_ends(self.env, self.context) {
-            log::warn!("an operator did not end well: {}", thrown.0);
+            log::warn!("an operator was not closed cleanly: {}", thrown.0);
         }
         // SAFETY: the worker is dropped, and its context was nowhere else.
         unsafe { self.env.delete(self.context) };

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// Maximum time between two changes of a file that leave the same timestamp. Kernel timestamps have
-/// steps of up to 10 ms, and those of network file systems have steps of whole seconds.
+/// steps of up to 10 ms, and timestamps of network file systems have steps of whole seconds.
 const TIMESTAMP_STEP: Duration = Duration::from_secs(2);
 
 /// Identifies one state of a file.

@@ -74,11 +74,11 @@ fn buffers() {
         ),
         (
             "{max: 1MiB, mode: always}",
-            "25: `mode`: a buffer in memory has none; add type: disk, or remove the key",
+            "25: `mode`: applies only to a buffer on disk; add type: disk, or remove the key",
         ),
         (
             "{type: memory, replay_rate: 1MiB}",
-            "28: `replay_rate`: a buffer in memory has none; add type: disk, or remove the key",
+            "28: `replay_rate`: applies only to a buffer on disk; add type: disk, or remove the key",
         ),
         ("{type: disk, max_size: 1GiB, max: 1GiB}", "26: unknown key `max_size`; write `max`"),
     ] {
@@ -359,7 +359,7 @@ fn inputs() {
              sinks: {out: {type: blackhole, inputs: [p, nowhere, p.rejectd, p.x, app.x]}}\n",
             &[
                 "m.yaml:2:54: the input `ap` does not exist; did you mean `app`?",
-                "m.yaml:3:44: the input `nowhere` does not exist; what can be read is `app`, `p` and `p.rejected`",
+                "m.yaml:3:44: the input `nowhere` does not exist; the possible inputs are `app`, `p` and `p.rejected`",
                 "m.yaml:3:53: the input `p.rejectd` does not exist; did you mean `p.rejected`?",
                 "m.yaml:3:64: the input `p.x` does not exist; only `p.rejected` is valid here",
                 "m.yaml:3:69: the input `app.x` does not exist; write `app`; it has no side outputs",

@@ -283,7 +283,7 @@ fn judge(item: &[u8], position: u32) -> Result<Option<Failure>, String> {
         object(item).map_err(|error| format!("an item of the answer: {error}"))?;
     let is_create = create.is_some();
     let Object(Operation { status, error }) =
-        create.or(index).ok_or("an item of the answer is of another operation")?;
+        create.or(index).ok_or("an item of the answer has another operation")?;
     if (200..300).contains(&status) || status == 409 && is_create {
         return Ok(None);
     }

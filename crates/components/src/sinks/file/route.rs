@@ -47,11 +47,11 @@ impl Routes {
         let routes = (0..reader.count().ok_or(invalid)?).map(|_| Route::read(&mut reader));
         let routes = routes.collect::<Option<Vec<Route>>>().ok_or(invalid)?;
         if !routes.iter().all(|route| is_path(&route.name)) {
-            return Err(RoutingError("a path is not that of a file"));
+            return Err(RoutingError("a path is not a file path"));
         }
         let sum = |sum: usize, route: &Route| sum.checked_add(route.parts);
         if !reader.is_at_end() || routes.iter().try_fold(0, sum) != Some(parts) {
-            return Err(RoutingError("the parts of the files are not those of the payload"));
+            return Err(RoutingError("the parts of the files do not match the payload"));
         }
         Ok(Routes(routes.into()))
     }

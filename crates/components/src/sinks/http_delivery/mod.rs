@@ -95,7 +95,7 @@ pub struct Capacity {
 pub struct Request {
     /// The body, in order. Several parts are not joined before they are sent.
     pub body: Vec<Bytes>,
-    /// Headers of this request in addition to those of the sink: lower-case names, and values.
+    /// Headers of this request besides the headers of the sink: lower-case names, and values.
     pub headers: Vec<(&'static str, String)>,
     /// Events of the request, by their index in the batch. A request without events is a probe,
     /// which any rejection ends.

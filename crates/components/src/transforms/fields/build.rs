@@ -137,10 +137,7 @@ fn replace_dots(with: &str) -> Result<Box<dyn Step>, OptionError> {
     let is_usable = |c: char| c.is_alphanumeric() || "_-:/@".contains(c);
     match !with.is_empty() && with.chars().all(is_usable) {
         true => Ok(Box::new(ReplaceDots(with.to_owned()))),
-        false => Err(error(
-            "/replace_dots",
-            "is not what can take the place of a dot in a name; write for example _",
-        )),
+        false => Err(error("/replace_dots", "cannot replace a dot in a name; write for example _")),
     }
 }
 

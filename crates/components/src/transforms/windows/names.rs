@@ -28,7 +28,7 @@ pub fn check_names(emit: &IndexMap<String, Emit>, group_by: &[String]) -> Vec<Op
         } else if name == "overflow" {
             error(key, "is the tag of the events beyond `groups_max`; rename the field");
         } else if group_by[..index].contains(name) {
-            error(key, "is there twice; remove one of them");
+            error(key, "is a duplicate; remove it");
         }
     }
     errors

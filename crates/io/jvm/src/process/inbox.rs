@@ -89,7 +89,7 @@ impl Inbox {
     }
 
     fn take(&self, frame: Frame) -> Result<(), &'static str> {
-        let id = i32::try_from(frame.subject).map_err(|_| "a collector that cannot be")?;
+        let id = i32::try_from(frame.subject).map_err(|_| "an invalid collector number")?;
         match frame.kind {
             Kind::Chunk => self.take_chunk(id, frame),
             Kind::Stopped => {

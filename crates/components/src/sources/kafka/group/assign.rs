@@ -82,7 +82,7 @@ impl Member {
         if self.cluster.is_none() {
             self.cluster = self.consumer.cluster_id(REQUEST_TIMEOUT);
         }
-        let message = "no broker tells the id of the cluster".to_owned();
+        let message = "no broker returned the id of the cluster".to_owned();
         let cluster = self.cluster.as_deref();
         let cluster = cluster.ok_or(ClientError { code: ErrorCode::OperationTimedOut, message })?;
         let mut topics: Vec<Arc<str>> = of.iter().map(|at| at.topic.clone()).collect();
