@@ -243,9 +243,9 @@ fn hint(note: &Value) -> Option<String> {
     let is_running = note["ended"].is_null() && note["shown"] == 0 && !is_pending;
     match note["passed"].as_u64().filter(|_| is_running)? {
         0 => Some("no event has passed here yet; `millstream diagnose` says if one is late".into()),
-        1 => Some("1 event has passed; it is not selected, or was not looked at".into()),
+        1 => Some("1 event has passed; it is not selected, or was not examined".into()),
         passed => Some(format!(
-            "{passed} events have passed; none of those that were looked at is selected"
+            "{passed} events have passed; no examined event is selected"
         )),
     }
 }

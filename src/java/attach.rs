@@ -135,7 +135,7 @@ impl Target {
         let maps = proc.join("maps");
         let maps = fs::read(&maps).map_err(|error| of_file(&maps, error))?;
         if !String::from_utf8_lossy(&maps).contains("/libjvm.so") {
-            return Err(AttachError::NotAJvm("it is no JVM: it has not loaded libjvm.so"));
+            return Err(AttachError::NotAJvm("it is not a JVM: it has not loaded libjvm.so"));
         }
         if !catches_quit(&status) {
             return Err(AttachError::NotAJvm(

@@ -17,7 +17,7 @@ pub fn notes(raw: &RawProfile, missing: &[&str]) -> Vec<String> {
         notes.push(format!("each sample is {kib} KiB of objects allocated in the JVM"));
     }
     if raw.lost > 0 {
-        notes.push(format!("{} samples were lost for lack of room", raw.lost));
+        notes.push(format!("{} samples were lost for lack of space", raw.lost));
     }
     let threads = [
         (raw.threads_without_timer, "threads could not be sampled"),

@@ -77,7 +77,7 @@ fn version() -> String {
 
 fn configuration(target: &Target, bundle: &mut Bundle) {
     if let Some(why) = target.without_variables() {
-        let text = "its values are not hidden where they are not known here";
+        let text = "values of variables that are unknown here are not hidden";
         bundle.miss("environment of the agent", format!("{why}; {text}"));
     }
     let paths = match &target.configuration {
@@ -288,7 +288,7 @@ fn journal(pid: i32) -> Result<Vec<u8>, String> {
     let unit = format!("_PID={pid}");
     let arguments = [unit.as_str(), "-n", "5000", "--no-pager", "-o", "cat"].map(OsString::from);
     let text = output_of(Path::new("journalctl"), &arguments).map_err(|error| {
-        format!("standard error of the agent is no file, and the journal cannot be read: {error}")
+        format!("standard error of the agent is not a file, and the journal cannot be read: {error}")
     })?;
     Ok(text)
 }

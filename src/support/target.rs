@@ -49,7 +49,7 @@ impl Target {
             _ if !given.is_empty() => Ok(given.clone()),
             Some(Err(_)) | None if names_files => Ok(Vec::new()),
             Some(of_agent) => of_agent,
-            None => Err("no agent answers at this place that tells its files; add -c".to_owned()),
+            None => Err("no agent here reports its files; add -c".to_owned()),
         };
         let variables = pid.map_or(Ok(BTreeMap::new()), variables);
         Ok(Target { client, pid, configuration, folder, variables })

@@ -149,7 +149,7 @@ fn redaction(config: &Config, component: &Component, as_is: bool) -> Result<Box<
         false => component.decoded.clone(),
     };
     let AnyComponent::Transform(transform) = decoded else {
-        return Err(format!("{} is no transform", component.id));
+        return Err(format!("{} is not a transform", component.id));
     };
     match transform.build(&cx).map_err(|error| error.to_string())? {
         Transform::Map(make) => Ok(make()),

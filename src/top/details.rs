@@ -92,7 +92,7 @@ fn diagnosis(data: &Data, source: &str, lines: &mut Vec<Line>) {
     match (&data.diagnosis, data.finding(source)) {
         (_, Some(found)) => finding(found, lines),
         (super::api::Part::Missing, _) => {
-            add(lines, "diagnosis", "this agent is older and has none");
+            add(lines, "diagnosis", "not available from this older agent");
         }
         _ => {}
     }

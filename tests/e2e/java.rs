@@ -243,7 +243,7 @@ fn an_attach_that_is_refused_says_why_and_harms_no_process() {
         Command::new(millstream()).args(["java", "attach"]).args(args).output().unwrap()
     };
     let no_jvm = attach(&[&sleep.id().to_string(), "--jar", "/a.jar"]);
-    assert!(text(&no_jvm).contains("it is no JVM"), "{}", text(&no_jvm));
+    assert!(text(&no_jvm).contains("it is not a JVM"), "{}", text(&no_jvm));
     assert!(sleep.try_wait().unwrap().is_none(), "the process got no signal");
     sleep.kill().unwrap();
     sleep.wait().unwrap();

@@ -159,7 +159,7 @@ fn invalid_certificates_are_logged_and_can_be_replaced_at_run_time() {
     let renamed = issue(&authority, "elsewhere.example", Validity::Good);
     let unknown = issue(&other, "127.0.0.1", Validity::Good);
     thread::scope(|scope| {
-        scope.spawn(|| mended(expired, good(), &authority, "has expired on 2020-02-01"));
+        scope.spawn(|| mended(expired, good(), &authority, "expired on 2020-02-01"));
         scope.spawn(|| mended(renamed, good(), &authority, "elsewhere.example"));
         scope.spawn(|| mended(unknown, good(), &authority, "ca_file"));
         scope.spawn(|| introduced(&authority, &other));

@@ -260,7 +260,7 @@ impl<'a> ColumnParser<'a> {
         let name = str::from_utf8(self.memory.bytes(offset, len)?);
         let name = name.map_err(|_| CallError::Invalid("the name of a column is not UTF-8"))?;
         let exists = name != TIMESTAMP && self.input.columns.iter().any(|old| old.name == name);
-        require(!name.is_empty() && !exists, "a new column has the name of another one, or none")?;
+        require(!name.is_empty() && !exists, "a new column has a duplicate name or no name")?;
         Ok(ColumnPlace::New(name.into()))
     }
 
@@ -322,7 +322,7 @@ impl<'a> ColumnParser<'a> {
             checked.push(cell);
         }
         let is_time = |cell: &Cell| matches!(cell.kind(), Kind::Time | Kind::Absent);
-        require(&*name != TIMESTAMP || checked.iter().all(is_time), "a timestamp is no time")?;
+        require(&*name != TIMESTAMP || checked.iter().all(is_time), "a timestamp is not a time")?;
         Ok(ChangedColumn { place: ColumnPlace::New(name), cells: checked, removed })
     }
 }

@@ -176,7 +176,7 @@ impl Splitter {
     fn check_size(&self) -> Result<(), UnusableAnswer> {
         let too_long = |part: &str, bytes: usize| {
             let bound = bytes >> 10;
-            let text = format!("{part} has more than {bound} KiB, the most that the agent reads");
+            let text = format!("{part} has more than the maximum of {bound} KiB");
             Err(UnusableAnswer { is_too_long: true, text })
         };
         if self.read > READ_BYTES_MAX {

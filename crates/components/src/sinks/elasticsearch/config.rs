@@ -242,7 +242,7 @@ impl ElasticsearchConfig {
         if self.timestamp_key.is_empty() || self.timestamp_key == "message" {
             errors.push(OptionError::new(
                 "/timestamp_key",
-                "is no key; write for example @timestamp",
+                "is not a key; write for example @timestamp",
             ));
         }
         if self.indexes_max == 0 {

@@ -183,7 +183,7 @@ impl TryFrom<String> for RecordPart {
                 Some(name) if !name.is_empty() => RecordPart::Header(name.to_owned()),
                 _ => {
                     return Err(format!(
-                        "{other:?} is no part of a record; write topic, partition, offset, timestamp, key or \
+                        "{other:?} is not a part of a record; write topic, partition, offset, timestamp, key or \
                          header.NAME"
                     ));
                 }

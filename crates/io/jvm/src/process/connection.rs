@@ -138,7 +138,7 @@ pub fn failure(answer: &Frame) -> Option<CallError> {
         Kind::Failed => Some(CallError::Failed(answer.text())),
         Kind::Exception => Some(CallError::Exception(answer.text())),
         Kind::NotAttached => Some(CallError::Attach(answer.text())),
-        _ => Some(CallError::Invalid("a frame that is no answer")),
+        _ => Some(CallError::Invalid("a frame that is not an answer")),
     }
 }
 

@@ -97,7 +97,7 @@ impl Inbox {
                 drop(stopped);
                 Ok(())
             }
-            _ => Err("a frame that is no chunk"),
+            _ => Err("a frame that is not a chunk"),
         }
     }
 
@@ -108,7 +108,7 @@ impl Inbox {
             return Ok(());
         };
         if waits.swap(true, Ordering::Relaxed) {
-            return Err("a chunk before the answer to the one before it");
+            return Err("a chunk before the answer to the previous chunk");
         }
         let answers = Arc::clone(&self.answers);
         let taken: Taken = Box::new(move |is_taken| {

@@ -144,9 +144,8 @@ impl Body {
             return Ended::for_reason(reason);
         }
         let ended = self.wait();
-        let reason = format!(
-            "it has ended while it started ({ended}); what it has printed is on the standard error"
-        );
+        let reason =
+            format!("it ended while it started ({ended}); its output is on the standard error");
         ended.told(reason)
     }
 

@@ -409,7 +409,7 @@ impl State {
             let name = &self.name;
             log::error!(
                 target: &self.log_target,
-                "jvm process {name} has ended: {ended}; what ran in it runs again in the next one"
+                "jvm process {name} has ended: {ended}; its components run again in the next process"
             );
         }
         ended

@@ -317,14 +317,17 @@ fn columns_that_are_wrong_are_refused() {
         change(&mut answer);
         answer.fault()
     };
-    let name = "a new column has the name of another one, or none";
+    let name = "a new column has a duplicate name or no name";
     assert_eq!(fault(|a| a.changed[0].column = 2), "a changed column does not exist");
     assert_eq!(fault(|a| a.changed[0].column = -2), "a changed column does not exist");
     assert_eq!(fault(|a| a.changed[0].column = 0), "a column twice");
     assert_eq!(fault(|a| a.changed[3].name = "new"), "a column twice");
     assert_eq!(fault(|a| a.changed[2].name = ""), name);
     assert_eq!(fault(|a| a.changed[2].name = "other"), name);
-    assert_eq!(fault(|a| a.changed[3].cells[0] = own(Kind::Int, 0, 2)), "a timestamp is no time");
+    assert_eq!(
+        fault(|a| a.changed[3].cells[0] = own(Kind::Int, 0, 2)),
+        "a timestamp is not a time"
+    );
     let many = |a: &mut Written| a.changed = vec![a.changed[2].clone(); 10_000];
     assert_eq!(fault(many), "a column twice");
 }

@@ -80,7 +80,7 @@ fn prefix(address: IpAddr, bits: u8) -> (bool, u128) {
 fn exception(entry: &str) -> Result<Exception, String> {
     let entry = entry.to_ascii_lowercase();
     let unusable =
-        |what: &str| format!("the variable NO_PROXY: {entry:?} is no {what}; correct it");
+        |what: &str| format!("the variable NO_PROXY: {entry:?} is not a {what}; correct it");
     if let Some((address, bits)) = entry.split_once('/') {
         let address = address.parse::<IpAddr>().map_err(|_| unusable("network"))?;
         let bits_max = if address.is_ipv4() { 32 } else { 128 };

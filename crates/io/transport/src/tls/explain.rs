@@ -29,7 +29,7 @@ fn certificate(error: &CertificateError, host: &str, files: &TlsFiles) -> String
             format!("the certificate of {host} has expired; renew it there")
         }
         Invalid::ExpiredContext { not_after, .. } => {
-            format!("the certificate of {host} has expired on {}; renew it there", date(*not_after))
+            format!("the certificate of {host} expired on {}; renew it there", date(*not_after))
         }
         Invalid::NotValidYet => {
             format!("the certificate of {host} is not valid yet; check both clocks")
