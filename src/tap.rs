@@ -244,9 +244,7 @@ fn hint(note: &Value) -> Option<String> {
     match note["passed"].as_u64().filter(|_| is_running)? {
         0 => Some("no event has passed here yet; `millstream diagnose` says if one is late".into()),
         1 => Some("1 event has passed; it is not selected, or was not examined".into()),
-        passed => Some(format!(
-            "{passed} events have passed; no examined event is selected"
-        )),
+        passed => Some(format!("{passed} events have passed; no examined event is selected")),
     }
 }
 

@@ -288,7 +288,7 @@ fn journal(pid: i32) -> Result<Vec<u8>, String> {
     let unit = format!("_PID={pid}");
     let arguments = [unit.as_str(), "-n", "5000", "--no-pager", "-o", "cat"].map(OsString::from);
     let text = output_of(Path::new("journalctl"), &arguments).map_err(|error| {
-        format!("standard error of the agent is not a file, and the journal cannot be read: {error}")
+        format!("the agent's standard error is not a file, and the journal cannot be read: {error}")
     })?;
     Ok(text)
 }
