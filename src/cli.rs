@@ -1,25 +1,16 @@
 //! The command line.
 
-use crate::wiring;
+use crate::exit::{DONE, USAGE};
+use crate::load::ConfigFiles;
+use crate::run::LOADER;
 use crate::{
     config_test, diagnose, generate, java, profile, record, rules, run, spool, support, tap, top,
-    verify,
+    validate, verify,
 };
-use clap::{Args, Parser, Subcommand};
-use millstream_config::{self as config, Registry};
-use millstream_model::secrets;
+use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// Success.
-pub const DONE: u8 = 0;
-/// Something failed while running.
-pub const FAILED: u8 = 1;
-/// Invalid configuration or command line.
-pub const USAGE: u8 = 2;
-/// With `--until-eof`: all events are settled, but some were dropped.
-pub const DROPPED: u8 = 3;
 
 /// Host agent for logs, metrics and runtime events.
 #[derive(Parser)]
@@ -125,15 +116,6 @@ enum Command {
     },
 }
 
-/// The files of a configuration.
-#[derive(Args)]
-pub struct ConfigFiles {
-    /// Configuration file or folder; repeatable
-    /// [default: ./millstream.yaml, then /etc/millstream/millstream.yaml]
-    #[arg(short, long = "config", value_name = "FILE|DIR")]
-    pub config: Vec<PathBuf>,
-}
-
 #[derive(Subcommand)]
 enum Rules {
     /// Show what tasks share, how each finds its events, and what each costs
@@ -174,7 +156,7 @@ enum Generate {
 
 /// Returns the configuration files in the command line of an agent; `None` for the command line of
 /// another command.
-pub fn configuration_of(arguments: &[OsString]) -> Option<Vec<PathBuf>> {
+fn configuration_of(arguments: &[OsString]) -> Option<Vec<PathBuf>> {
     match Cli::try_parse_from(arguments).ok()?.command {
         Command::Run { files, .. } => Some(files.config),
         _ => None,
@@ -203,101 +185,22 @@ fn run_command(command: Command) -> u8 {
             }
             run::run(&files.config, run::Options { until_eof, progress })
         }
-        Command::Validate { files } => validate(&files.config),
-        Command::Test { files, tests } => config_test::run(&files.config, &tests),
-        Command::Schema => schema(),
+        Command::Validate { files } => validate::validate(&files.config, &LOADER),
+        Command::Test { files, tests } => config_test::run(&files.config, &tests, &LOADER),
+        Command::Schema => validate::schema(),
         Command::JvmProcess => millstream_jvm::serve_process(),
         Command::Rules { what: Rules::Explain(args) } => rules::explain(&args),
         Command::Verify(args) => verify::verify(&args),
-        Command::Support(args) => support::support(&args),
+        Command::Support(args) => support::support(&args, configuration_of),
         Command::Top(args) => top::top(&args),
         Command::Record(args) => record::record(&args),
         Command::Profile(args) => profile::profile(&args),
         Command::Diagnose(args) => diagnose::diagnose(&args),
         Command::Tap(args) => tap::tap(&args),
-        Command::Spool { what: Spool::Ls(args) } => spool::ls(&args),
-        Command::Spool { what: Spool::Cat(args) } => spool::cat(&args),
+        Command::Spool { what: Spool::Ls(args) } => spool::ls(&args, &LOADER),
+        Command::Spool { what: Spool::Cat(args) } => spool::cat(&args, &LOADER),
         Command::Java { what: Java::Attach(args) } => java::attach(&args),
         Command::Generate { what: Generate::Logs(args) } => generate::logs(&args),
         Command::Generate { what: Generate::Metrics(args) } => generate::metrics(&args),
     }
-}
-
-/// A configuration, or its errors.
-type Loaded = Result<config::Config, Vec<config::Fault>>;
-
-/// Loads a configuration and checks that it can run in an agent that has reserved this much memory
-/// for JVMs. The task files in use replace invalid task files.
-pub fn check(files: &[PathBuf], previous: &config::TaskFiles, reserved_bytes: u64) -> Loaded {
-    let env = |name: &str| std::env::var(name).ok();
-    secrets::remember(secrets::Origin::Configuration, config::secrets(files, &env));
-    let loaded = config::load_again(files, &Registry, &env, previous);
-    runnable(loaded, |config| wiring::unreserved(config, reserved_bytes))
-}
-
-/// Checks how the parts of a configuration fit together. The JVM is started last, if at all.
-fn runnable(loaded: Loaded, check: impl Fn(&config::Config) -> Option<config::Fault>) -> Loaded {
-    loaded.and_then(|config| {
-        let mut faults = wiring::faults(&config);
-        faults.extend(check(&config));
-        if faults.is_empty() {
-            faults
-                .extend(run::refused(&config).map(|message| config::Fault::anywhere(message, "")));
-        }
-        if faults.is_empty() { Ok(config) } else { Err(faults) }
-    })
-}
-
-/// Loads a configuration, and prints its errors and warnings; `None` if there are errors.
-pub fn load(files: &[PathBuf]) -> Option<config::Config> {
-    let env = |name: &str| std::env::var(name).ok();
-    // Remember the secrets before any message about the configuration.
-    secrets::remember(secrets::Origin::Configuration, config::secrets(files, &env));
-    accept(config::load(files, &Registry, &env))
-}
-
-/// Performs further checks of a loaded configuration, and prints its errors and warnings.
-pub fn accept(loaded: Loaded) -> Option<config::Config> {
-    match runnable(loaded, |_| None) {
-        Ok(config) => {
-            config.warnings.iter().for_each(|warning| eprintln!("warning: {}", shown(warning)));
-            Some(config)
-        }
-        Err(faults) => {
-            faults.iter().for_each(|fault| eprintln!("{}", shown(fault)));
-            None
-        }
-    }
-}
-
-/// Returns the message of an error, without the secrets of the configuration.
-fn shown(fault: &config::Fault) -> String {
-    secrets::mask(&fault.to_string()).into_owned()
-}
-
-fn validate(files: &[PathBuf]) -> u8 {
-    let Some(config) = load(files) else { return USAGE };
-    if !config.refused.is_empty() {
-        config.refused.iter().for_each(|fault| eprintln!("{}", shown(fault)));
-        return USAGE;
-    }
-    println!("configuration is valid: {} components", config.components.len());
-    for (id, way) in run::proxies(&config) {
-        println!("{id}: sends to {way}");
-    }
-    DONE
-}
-
-fn schema() -> u8 {
-    let schema = serde_json::to_string_pretty(&config::schema(&Registry)).unwrap_or_default();
-    match print(&schema) {
-        Ok(()) => DONE,
-        Err(_) => FAILED,
-    }
-}
-
-/// Prints a line. Unlike with `println!`, a closed pipe is an error, not a panic.
-fn print(text: &str) -> std::io::Result<()> {
-    use std::io::Write;
-    writeln!(std::io::stdout(), "{text}")
 }

@@ -1,6 +1,6 @@
 //! A client of the API of a running agent, over its control socket or TCP.
 
-use crate::cli::USAGE;
+use crate::exit::USAGE;
 use crate::logging::escaped;
 use crate::output::{MESSAGE_BYTES_MAX, print_error};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};

@@ -1,7 +1,7 @@
 //! `millstream diagnose`: why the events of each source are late, lost or wrong.
 
-use crate::cli::{DONE, FAILED, USAGE};
 use crate::client::{AgentArgs, Client, ClientError};
+use crate::exit::{DONE, FAILED, USAGE};
 use crate::logging::escaped;
 use crate::output;
 use hyper::Method;

@@ -1,6 +1,6 @@
 //! SIGINT, SIGTERM and SIGHUP for commands that end their work in an orderly way.
 
-use crate::cli::FAILED;
+use crate::exit::FAILED;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

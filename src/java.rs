@@ -2,7 +2,7 @@
 
 mod attach;
 
-use crate::cli::{DONE, FAILED, USAGE};
+use crate::exit::{DONE, FAILED, USAGE};
 use attach::{AttachError, Target};
 use std::path::{Path, PathBuf};
 

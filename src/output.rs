@@ -1,6 +1,6 @@
 //! The output of a command: standard output, or a file that gets its name only when it is complete.
 
-use crate::cli::FAILED;
+use crate::exit::FAILED;
 use crate::logging::escaped;
 use std::fmt::Display;
 use std::fs::{self, File};

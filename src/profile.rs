@@ -5,8 +5,8 @@ mod stacks;
 mod symbols;
 mod target;
 
-use crate::cli::{DONE, FAILED, USAGE};
 use crate::client::{AgentArgs, Client, ClientError};
+use crate::exit::{DONE, FAILED, USAGE};
 use crate::interrupts::{Signals, end_at_second_signal};
 use hyper::{Method, StatusCode};
 use millstream_console::{ProfileRequest, ProfileStarted};

@@ -8,8 +8,8 @@ mod output;
 mod settings;
 mod story;
 
-use crate::cli::{DONE, FAILED, USAGE};
 use crate::client::{AgentArgs, Client, ClientError};
+use crate::exit::{DONE, FAILED, USAGE};
 use crate::recorder::files::End;
 use events::Missing;
 use millstream_config::suggest;

@@ -1,8 +1,9 @@
 //! Reload: reads the configuration again while the agent runs, on SIGHUP or when its files change.
 
+use crate::run::LOADER;
 use crate::tap::TapService;
 use crate::wiring::headers;
-use crate::{cli, logging, run, wiring};
+use crate::{logging, run, wiring};
 use log::Level;
 use millstream_components::transforms::jvm::KeptOperators;
 use millstream_config::{Component, Config, Fault, Fingerprint, Globals, fingerprint};
@@ -82,7 +83,7 @@ impl Reloader {
         self.seen = fingerprint_of((self.files.clone(), self.config.clone())).await;
         let (files, reserved_bytes) = (self.files.clone(), self.settings.reserved_bytes);
         let _operators = KeptOperators::begin();
-        let check = move || cli::check(&files, &task_files, reserved_bytes);
+        let check = move || LOADER.check(&files, &task_files, reserved_bytes);
         let checked = tokio::task::spawn_blocking(check).await;
         let checked =
             checked.unwrap_or_else(|error| Err(vec![Fault::anywhere(error.to_string(), "")]));

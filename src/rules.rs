@@ -1,6 +1,6 @@
 //! `millstream rules`: shows what task files compute, and its cost.
 
-use crate::cli::{DONE, FAILED, USAGE};
+use crate::exit::{DONE, FAILED, USAGE};
 use millstream_columns::{Cell, Column, ColumnBuilder, Kind as CellKind};
 use millstream_components::transforms::rules::{Planned, RulesConfig};
 use millstream_config::{self as config, Registry};

@@ -1,11 +1,12 @@
 //! `millstream run`: starts the agent, waits for a signal or the end, and stops it.
 
-use crate::cli::{self, DONE, DROPPED, FAILED, USAGE};
+use crate::exit::{DONE, DROPPED, FAILED, USAGE};
+use crate::load::Loader;
 use crate::progress::Progress;
 use crate::recorder::Recording;
 use crate::reload::Reloader;
 use crate::tap::TapService;
-use crate::{governor, logging, wiring};
+use crate::{governor, logging, validate, wiring};
 use millstream_components::sources::jvm::collectors_snapshot;
 use millstream_components::sources::stdin;
 use millstream_components::transforms::jvm::{KeptOperators, jvm_process_snapshots, jvm_snapshot};
@@ -48,7 +49,7 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
         }
     };
     let operators = KeptOperators::begin();
-    let Some(config) = cli::load(files) else { return USAGE };
+    let Some(config) = LOADER.load(files) else { return USAGE };
     let seen = [seen, config.seen()].concat();
     let log = match open_log(&config) {
         Ok(log) => log,
@@ -158,8 +159,10 @@ fn settings(config: &Config, until_eof: bool, internal_metrics: InternalMetrics)
     }
 }
 
-/// Returns the reason why a run of this configuration would be refused, without opening any
-/// resource.
+/// Loads the configurations of agents.
+pub const LOADER: Loader = Loader { refused };
+
+/// Returns why a run of this configuration would be refused, without opening anything.
 pub fn refused(config: &Config) -> Option<String> {
     if let Some(reason) = wiring::oversized_jvm(config) {
         return Some(reason);
@@ -601,17 +604,9 @@ fn announce(config: &Config, console: &Console) {
 
 /// Logs the endpoints that are reached through proxies.
 pub fn announce_proxies(config: &Config) {
-    for (id, way) in proxies(config) {
+    for (id, way) in validate::proxies(config) {
         log::info!("{id}: sends to {way}");
     }
-}
-
-/// Returns the ids of components with the endpoints that they reach through proxies.
-pub fn proxies(config: &Config) -> impl Iterator<Item = (&str, String)> {
-    config.components.iter().flat_map(|component| {
-        let ways = component.decoded.proxies().into_iter();
-        ways.map(|way| (component.id.as_str(), way))
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `millstream spool`: shows the contents of the sinks' disk buffers.
 
-use crate::cli::{self, ConfigFiles, DONE, FAILED, USAGE};
+use crate::exit::{DONE, FAILED, USAGE};
+use crate::load::{ConfigFiles, Loader};
 use millstream_spool::inspect::{self, SegmentInfo};
 use millstream_spool::{Damage, Entry, EntryNumber};
 use serde_json::{Value, json};
@@ -66,12 +67,12 @@ pub struct CatArgs {
 }
 
 impl Place {
-    /// Returns the folder with the disk buffers; returns `None` if the configuration has errors,
-    /// which are printed.
-    fn folder(&self) -> Option<PathBuf> {
+    /// Returns the folder with the disk buffers; `None` if the configuration has errors, which are
+    /// printed.
+    fn folder(&self, loader: &Loader) -> Option<PathBuf> {
         let data_dir = match &self.data_dir {
             Some(data_dir) => data_dir.clone(),
-            None => cli::load(&self.files.config)?.globals.data_dir,
+            None => loader.load(&self.files.config)?.globals.data_dir,
         };
         Some(data_dir.join(FOLDER))
     }
@@ -84,8 +85,8 @@ struct Buffer {
 }
 
 /// Lists the disk buffers; returns the exit status.
-pub fn ls(args: &LsArgs) -> u8 {
-    let Some(folder) = args.place.folder() else { return USAGE };
+pub fn ls(args: &LsArgs, loader: &Loader) -> u8 {
+    let Some(folder) = args.place.folder(loader) else { return USAGE };
     let mut status = DONE;
     let mut buffers = Vec::new();
     for sink in sinks(&folder).unwrap_or_default() {
@@ -105,8 +106,8 @@ pub fn ls(args: &LsArgs) -> u8 {
 }
 
 /// Writes the entries of a disk buffer; returns the exit status.
-pub fn cat(args: &CatArgs) -> u8 {
-    let Some(folder) = args.place.folder() else { return USAGE };
+pub fn cat(args: &CatArgs, loader: &Loader) -> u8 {
+    let Some(folder) = args.place.folder(loader) else { return USAGE };
     let sinks = sinks(&folder).unwrap_or_default();
     if !sinks.contains(&args.sink) {
         let others = if sinks.is_empty() { "none".to_owned() } else { sinks.join(", ") };

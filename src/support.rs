@@ -6,12 +6,14 @@ mod collect;
 mod host;
 mod target;
 
-use crate::cli::{ConfigFiles, DONE, FAILED, USAGE};
 use crate::client::PlaceArgs;
+use crate::exit::{DONE, FAILED, USAGE};
+use crate::load::ConfigFiles;
 use crate::output::{self, Output};
 use bundle::Bundle;
 use std::io;
 use std::path::{Path, PathBuf};
+pub use target::FindFiles;
 use target::Target;
 
 /// The help of `support`.
@@ -37,13 +39,13 @@ pub struct SupportArgs {
     output: PathBuf,
 }
 
-/// Runs the command; returns the exit status.
-pub fn support(args: &SupportArgs) -> u8 {
+/// Runs the command; returns the exit status. `find_files` reads the command line of the agent.
+pub fn support(args: &SupportArgs, find_files: FindFiles) -> u8 {
     if args.output == Path::new("-") {
         output::print_error("support: standard output lists the contents; name a file with -o");
         return USAGE;
     }
-    let target = match Target::find(args) {
+    let target = match Target::find(args, find_files) {
         Ok(target) => target,
         Err(status) => return status,
     };

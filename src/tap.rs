@@ -9,8 +9,8 @@ mod view;
 
 pub use service::TapService;
 
-use crate::cli::{DONE, FAILED, USAGE};
 use crate::client::{AgentArgs, Client, ClientError, ENDED};
+use crate::exit::{DONE, FAILED, USAGE};
 use crate::interrupts::Signals;
 use crate::output::{print_error, stdout_error};
 use hyper::StatusCode;

@@ -19,7 +19,7 @@ mod writer;
 pub use agent::end_with_parent;
 pub use lines::mix;
 
-use crate::cli::{DONE, FAILED, USAGE};
+use crate::exit::{DONE, FAILED, USAGE};
 use agent::Agent;
 use drive::{Done, Drive, Plan, drain};
 use endpoint::Endpoint;

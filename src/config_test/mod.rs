@@ -10,7 +10,8 @@ mod events;
 mod network;
 mod plan;
 
-use crate::cli::{self, DONE, FAILED, USAGE};
+use crate::exit::{DONE, FAILED, USAGE};
+use crate::load::Loader;
 use events::Maker;
 use millstream_components::transforms::jvm::KeptOperators;
 use millstream_components::util::condition::Condition;
@@ -30,12 +31,12 @@ pub const HELP: &str = "Example:\n  millstream test -c millstream.yaml\n  \
     Sources and sinks are not opened. Variables must be set as for a run.\n\
     Exit status: 0 all passed; 1 some failed; 2 errors in the configuration or in a test.";
 
-/// Runs every test in a configuration and in `files`. Returns the exit status.
-pub fn run(paths: &[PathBuf], files: &[PathBuf]) -> u8 {
+/// Runs every test of a configuration and of `files`; returns the exit status.
+pub fn run(paths: &[PathBuf], files: &[PathBuf], loader: &Loader) -> u8 {
     let loaded = config::load_with_tests(paths, files, &Registry, &|name| std::env::var(name).ok());
     // Keep compiled operators, because each test builds the transforms again.
     let _operators = KeptOperators::begin();
-    let Some(config) = cli::accept(loaded) else { return USAGE };
+    let Some(config) = loader.accept(loaded) else { return USAGE };
     let network = Network::new(&config);
     let plans = match plan::all(&config, &network) {
         Ok(plans) if plans.is_empty() => Err(vec![no_tests()]),

@@ -1,7 +1,7 @@
 //! `millstream generate logs`: numbered lines of a web server.
 
 use super::{Progress, TICK, due};
-use crate::cli::{DONE, FAILED, USAGE};
+use crate::exit::{DONE, FAILED, USAGE};
 use millstream_components::sources::generate::WebLog;
 use millstream_model::Size;
 use std::fs::OpenOptions;

@@ -7,7 +7,7 @@ mod target;
 mod tests;
 
 use super::{Progress, TICK, due};
-use crate::cli::{DONE, FAILED, USAGE};
+use crate::exit::{DONE, FAILED, USAGE};
 use load::{Content, Load, Shape};
 use millstream_model::Size;
 use millstream_receiver::Address;

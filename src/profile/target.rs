@@ -1,7 +1,7 @@
 //! The destination and the format of a profile.
 
 use super::Failure;
-use crate::cli::USAGE;
+use crate::exit::USAGE;
 use crate::output::Output;
 use jiff::Timestamp;
 use millstream_profiles as formats;

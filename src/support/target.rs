@@ -1,8 +1,8 @@
 //! The agent that the archive describes, and its configuration.
 
 use super::SupportArgs;
-use crate::cli::{self, USAGE};
 use crate::client::Client;
+use crate::exit::USAGE;
 use crate::output::print_error;
 use millstream_config as config;
 use std::collections::BTreeMap;
@@ -10,6 +10,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+
+/// Returns the files of the configuration in the command line of an agent; `None` if it is of
+/// another command.
+pub type FindFiles = fn(&[OsString]) -> Option<Vec<PathBuf>>;
 
 /// The agent, its process and its configuration.
 pub struct Target {
@@ -28,7 +32,7 @@ pub struct Target {
 
 impl Target {
     /// Finds the agent; returns the exit status after an error, which is printed.
-    pub fn find(args: &SupportArgs) -> Result<Target, u8> {
+    pub fn find(args: &SupportArgs, find_files: FindFiles) -> Result<Target, u8> {
         let given = &args.files.config;
         let at_place = args.place.client()?;
         let names_files = !given.is_empty() || at_place.is_none();
@@ -44,7 +48,7 @@ impl Target {
         let client = at_place.or_else(of_configuration);
         let pid = client.as_ref().and_then(Client::pid).map(|pid| pid.as_raw_pid());
         let folder = pid.and_then(|pid| fs::read_link(of_process(pid, "cwd")).ok());
-        let of_agent = pid.map(|pid| configuration(pid, folder.as_deref()));
+        let of_agent = pid.map(|pid| configuration(pid, folder.as_deref(), find_files));
         let configuration = match of_agent {
             _ if !given.is_empty() => Ok(given.clone()),
             Some(Err(_)) | None if names_files => Ok(Vec::new()),
@@ -88,9 +92,13 @@ fn texts(pid: i32, name: &str) -> Result<Vec<OsString>, String> {
 }
 
 /// Returns the files that the command line of an agent names, or its default file.
-fn configuration(pid: i32, folder: Option<&Path>) -> Result<Vec<PathBuf>, String> {
+fn configuration(
+    pid: i32,
+    folder: Option<&Path>,
+    find_files: FindFiles,
+) -> Result<Vec<PathBuf>, String> {
     let arguments = texts(pid, "cmdline")?;
-    let files = cli::configuration_of(&arguments)
+    let files = find_files(&arguments)
         .ok_or_else(|| format!("process {pid} is not `millstream run`; add -c"))?;
     let is_absolute = |files: &[PathBuf]| files.iter().all(|file| file.is_absolute());
     let Some(folder) = folder else {

@@ -15,8 +15,8 @@ mod tests;
 pub mod text;
 mod views;
 
-use crate::cli::{DONE, FAILED, USAGE};
 use crate::client::AgentArgs;
+use crate::exit::{DONE, FAILED, USAGE};
 use crate::output::print_error;
 use millstream_model::Interval;
 use std::io::{self, IsTerminal};

@@ -5,8 +5,8 @@ use super::poll;
 use super::table::Table;
 use super::text;
 use super::views::View;
-use crate::cli::{DONE, FAILED};
 use crate::client::Client;
+use crate::exit::{DONE, FAILED};
 use crate::output::{self, print_error};
 use std::time::Duration;
 

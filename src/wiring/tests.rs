@@ -218,7 +218,8 @@ fn a_reload_that_needs_the_first_jvm_is_refused_before_it_starts() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(with_operator("2GiB").as_bytes()).unwrap();
     let check = |reserved_bytes| {
-        let faults = crate::cli::check(&[file.path().into()], &Default::default(), reserved_bytes);
+        let faults =
+            crate::run::LOADER.check(&[file.path().into()], &Default::default(), reserved_bytes);
         faults.map(drop).unwrap_err()[0].to_string()
     };
     assert!(check(0).contains("no memory was reserved at the start"), "{}", check(0));
