@@ -16,6 +16,7 @@ mod logging;
 mod output;
 mod profile;
 mod progress;
+mod random;
 mod record;
 mod recorder;
 mod reload;

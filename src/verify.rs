@@ -17,13 +17,13 @@ mod tally;
 mod writer;
 
 pub use agent::end_with_parent;
-pub use lines::mix;
 
 use crate::exit::{DONE, FAILED, USAGE};
+use crate::random::{Random, mix};
 use agent::Agent;
 use drive::{Done, Drive, Plan, drain};
 use endpoint::Endpoint;
-use lines::{Lines, Random};
+use lines::Lines;
 use millstream_model::Interval;
 use rotation::Rotation;
 use scratch::Scratch;

@@ -3,7 +3,7 @@
 use super::agent::Agent;
 use super::endpoint::Endpoint;
 use super::expire::{End, Expired, Expiry};
-use super::lines::{Lines, Random, mix};
+use super::lines::Lines;
 use super::logfile::Written;
 use super::rotation::Rotation;
 use super::scratch::Scratch;
@@ -11,6 +11,7 @@ use super::show::Progress;
 use super::sink::Sink;
 use super::tally::Tally;
 use super::writer::Writer;
+use crate::random::{Random, mix};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -1,7 +1,9 @@
 //! The lines to write. Each line can be recreated from its number, so that delivered lines are
 //! compared byte by byte and no line has to be kept.
 
-/// Number of bytes of text that lines are cut from.
+use crate::random::{Random, mix};
+
+/// Bytes of text that lines are cut from.
 const POOL_BYTES: usize = 64 * 1024;
 
 /// Longest text of the few long lines.
@@ -9,29 +11,6 @@ const LONG_BYTES_MAX: u64 = 20_000;
 
 /// Alphabet of lines: it has quotes, backslashes and tabs, which JSON escapes.
 const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLM 0123456789 \"\\\t:=/{}[]";
-
-/// Random numbers that a seed repeats.
-#[derive(Clone, Debug)]
-pub struct Random(fastrand::Rng);
-
-impl Random {
-    /// Creates a generator. The same seed gives the same numbers.
-    pub fn new(seed: u64) -> Random {
-        Random(fastrand::Rng::with_seed(seed))
-    }
-
-    /// Returns a number below `n`, which is at least 1.
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0.u64(..n.max(1))
-    }
-}
-
-/// Mixes every bit of a number into all bits.
-pub fn mix(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    number ^ (number >> 31)
-}
 
 /// All lines of one seed.
 pub struct Lines {

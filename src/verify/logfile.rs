@@ -1,8 +1,9 @@
 //! A log file that is written and rotated like the log file of an application.
 
-use super::lines::{Lines, Random};
+use super::lines::Lines;
 use super::rotation::Rotation;
 use crate::logging::date;
+use crate::random::{Random, mix};
 use flate2::{Compression, write::GzEncoder};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -71,7 +72,7 @@ impl Log {
     /// Creates log `index` in `FOLDER/in`.
     pub fn create(folder: &Path, index: usize, lines: Arc<Lines>, seed: u64) -> io::Result<Log> {
         let file = open(&live(folder, index))?;
-        let random = Random::new(seed ^ super::lines::mix(index as u64 + 1));
+        let random = Random::new(seed ^ mix(index as u64 + 1));
         let mut log = Log {
             index,
             folder: folder.to_path_buf(),

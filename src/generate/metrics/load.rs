@@ -1,7 +1,7 @@
 //! The points of a load: the same seed gives the same points in the same packets.
 
 use super::protocol::{Protocol, Type, Values};
-use crate::verify::mix;
+use crate::random::mix;
 use millstream_components::util::formats::push_decimal;
 
 /// Name of the counter that counts every point, sent once per packet.
