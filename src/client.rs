@@ -1,8 +1,8 @@
 //! A client of the API of a running agent, over its control socket or TCP.
 
 use crate::exit::USAGE;
-use crate::logging::escaped;
 use crate::output::{MESSAGE_BYTES_MAX, print_error};
+use crate::text::escaped;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes};
 use hyper::client::conn::http1;

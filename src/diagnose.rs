@@ -2,8 +2,8 @@
 
 use crate::client::{AgentArgs, Client, ClientError};
 use crate::exit::{DONE, FAILED, USAGE};
-use crate::logging::escaped;
 use crate::output;
+use crate::text::escaped;
 use hyper::Method;
 use millstream_config::suggest;
 use millstream_console::Bottleneck;

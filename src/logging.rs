@@ -8,8 +8,7 @@ mod line;
 #[cfg(test)]
 mod tests;
 
-use crate::progress::AboveBlock;
-pub use line::{Rfc3339, date, escaped};
+use crate::text::escaped;
 use line::{cut, format_line};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use millstream_model::secrets::mask;
@@ -45,10 +44,9 @@ const WINDOWS_MAX: usize = 1024;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Destination of the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Standard error.
-    Stderr,
+    /// Standard error, through a writer that keeps other output there intact.
+    Stderr(Box<dyn Write + Send>),
     /// A file, appended to, and created with mode 0640 if missing.
     File(PathBuf),
 }
@@ -144,7 +142,10 @@ impl Drop for Handle {
 }
 
 fn open(to: Target) -> io::Result<Box<dyn Write + Send>> {
-    let Target::File(path) = to else { return Ok(Box::new(AboveBlock)) };
+    let path = match to {
+        Target::Stderr(writer) => return Ok(writer),
+        Target::File(path) => path,
+    };
     let opened = OpenOptions::new().append(true).create(true).mode(0o640).open(&path);
     let file = opened.map_err(|error| {
         io::Error::new(error.kind(), format!("log {}: {error}", path.display()))

@@ -25,6 +25,8 @@ mod run;
 mod spool;
 mod support;
 mod tap;
+mod text;
+mod time;
 mod top;
 mod validate;
 mod verify;

@@ -1,7 +1,7 @@
 //! The output of a command: standard output, or a file that gets its name only when it is complete.
 
 use crate::exit::FAILED;
-use crate::logging::escaped;
+use crate::text::escaped;
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};

@@ -1,8 +1,8 @@
 //! Rates while the agent runs. On a terminal, a block is redrawn in place every second; elsewhere,
 //! a line is written every five seconds.
 
-use crate::logging::escaped;
-use crate::top::text::{cut, width};
+use crate::text::escaped;
+use crate::text::{cut, width};
 use millstream_engine::{ComponentSnapshot, Snapshot};
 use millstream_model::secrets::mask;
 use parking_lot::Mutex;

@@ -2,7 +2,7 @@
 
 use crate::exit::{DONE, DROPPED, FAILED, USAGE};
 use crate::load::Loader;
-use crate::progress::Progress;
+use crate::progress::{AboveBlock, Progress};
 use crate::recorder::Recording;
 use crate::reload::Reloader;
 use crate::tap::TapService;
@@ -106,7 +106,7 @@ type Refusal = (u8, String);
 
 fn open_log(config: &Config) -> std::io::Result<logging::Handle> {
     let target = match &config.globals.log.to {
-        LogTarget::Stderr => logging::Target::Stderr,
+        LogTarget::Stderr => logging::Target::Stderr(Box::new(AboveBlock)),
         LogTarget::File(path) => logging::Target::File(path.clone()),
     };
     let log = logging::init(level(config.globals.log.level), target)?;

@@ -1,6 +1,6 @@
 //! The contents of the archive. Secrets are removed at the end.
 
-use crate::logging::escaped;
+use crate::text::escaped;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use millstream_config::{self as config, is_cut_password};

@@ -3,8 +3,8 @@
 use super::api::{Component, Failure, Finding};
 use super::data::Data;
 use super::table::{Level, Row};
-use super::text;
 use super::views::{View, unreadable_key};
+use crate::text;
 use serde_json::Value;
 
 /// A line of the details.

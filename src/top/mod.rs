@@ -12,7 +12,6 @@ mod screen;
 mod table;
 #[cfg(test)]
 mod tests;
-pub mod text;
 mod views;
 
 use crate::client::AgentArgs;

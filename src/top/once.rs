@@ -3,11 +3,11 @@
 use super::data::{Data, Polled};
 use super::poll;
 use super::table::Table;
-use super::text;
 use super::views::View;
 use crate::client::Client;
 use crate::exit::{DONE, FAILED};
 use crate::output::{self, print_error};
+use crate::text;
 use std::time::Duration;
 
 /// Prints the table; returns the exit status.

@@ -1,6 +1,6 @@
 //! Tables of values: sorted, filtered, and fitted to a width.
 
-use super::text;
+use crate::text;
 use std::cmp::Ordering;
 
 /// A value of a cell. Its type determines how it is sorted and shown.

@@ -3,7 +3,7 @@
 use super::api::{Component, DiskBuffer, File, Held, Jvm, JvmProcess, Task, Unreadable};
 use super::data::Data;
 use super::table::{Column, Level, Row, Table, Value, numbers, words};
-use super::text::counted;
+use crate::text::{self, counted};
 use std::collections::BTreeMap;
 
 /// A view.
@@ -342,7 +342,7 @@ fn memory(data: &Data) -> Table {
         format!("pressure {}, high {}", memory.pressure, counted(memory.times_high, "time"));
     let resident = (memory.resident_bytes, memory.limit_bytes);
     let granted = (memory.granted_bytes, memory.grant_limit_bytes);
-    let of_all = format!("{} at most", super::text::bytes(memory.grant_bytes_max as f64));
+    let of_all = format!("{} at most", text::bytes(memory.grant_bytes_max as f64));
     let mut rows = vec![amount("resident memory", resident, pressure)];
     rows.push(amount("data in flight", granted, of_all));
     rows[0].level = if memory.pressure == "high" { Level::Bad } else { Level::Good };
@@ -372,7 +372,7 @@ fn amount(what: &str, (used, limit): (u64, u64), note: String) -> Row {
 }
 
 fn heap(what: &str, jvm: &Jvm) -> Row {
-    let committed = super::text::bytes(jvm.heap_committed_bytes as f64);
+    let committed = text::bytes(jvm.heap_committed_bytes as f64);
     let note = format!("{committed} committed, {}", counted(jvm.collections, "collection"));
     amount(what, (jvm.heap_used_bytes, jvm.heap_bytes_max), note)
 }
@@ -394,7 +394,7 @@ fn of_held(source: &str, held: &Held) -> Row {
 
 fn of_buffer(sink: &str, buffer: &DiskBuffer) -> Row {
     let full = match buffer.full_in_seconds {
-        Some(seconds) => format!("full in {}", super::text::seconds(seconds)),
+        Some(seconds) => format!("full in {}", text::seconds(seconds)),
         None => "does not grow".to_owned(),
     };
     let note = format!("{}, {full}", counted(buffer.events, "event"));

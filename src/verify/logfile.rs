@@ -2,8 +2,8 @@
 
 use super::lines::Lines;
 use super::rotation::Rotation;
-use crate::logging::date;
 use crate::random::{Random, mix};
+use crate::time::date;
 use flate2::{Compression, write::GzEncoder};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

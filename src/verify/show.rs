@@ -7,7 +7,7 @@ use super::logfile::{Mark, Written};
 use super::rotation::Rotation;
 use super::scratch::Scratch;
 use super::tally::{SAMPLES_MAX, Tally};
-use crate::logging::Rfc3339;
+use crate::time::Rfc3339;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 

@@ -1,8 +1,8 @@
 //! Compares delivered events with written lines.
 
 use super::lines::Lines;
-use crate::logging::escaped;
 use crate::random::Random;
+use crate::text::escaped;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

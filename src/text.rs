@@ -1,6 +1,6 @@
-//! Prepares text from an agent for a terminal: escapes it, and cuts it by its width.
+//! Text for a terminal or a log: escaped, and cut by bytes or by the columns that it takes.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use unicode_width::UnicodeWidthChar;
 
 /// Maximum number of consecutive characters without width: marks above and below a letter.
@@ -34,6 +34,41 @@ fn is_unsafe(c: char) -> bool {
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}'
             | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Text with escaped control characters, so that no message starts a second line or moves a
+/// terminal's cursor, of at most `bytes_max` bytes, with a mark where it is cut.
+pub fn escaped(text: impl fmt::Display, bytes_max: usize) -> String {
+    let mut escaper = Escaper { out: String::new(), bytes_max };
+    if write!(escaper, "{text}").is_err() {
+        // Full, or a value that cannot be formatted: either way there is more than is written.
+        escaper.out.push('…');
+    }
+    escaper.out
+}
+
+struct Escaper {
+    out: String,
+    bytes_max: usize,
+}
+
+impl fmt::Write for Escaper {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for character in text.chars() {
+            let before = self.out.len();
+            match character {
+                // Some readers treat line and paragraph separators as line ends.
+                '\u{2028}' | '\u{2029}' => self.out.extend(character.escape_default()),
+                _ if character.is_control() => self.out.extend(character.escape_default()),
+                _ => self.out.push(character),
+            }
+            if self.out.len() > self.bytes_max {
+                self.out.truncate(before);
+                return Err(fmt::Error);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Returns a number of things, such as `1 event`.
@@ -171,6 +206,16 @@ mod tests {
             plain("\u{301}e\u{301} \u{301}\n\u{301}"),
             "\\u{301}e\u{301} \\u{301}\\n\\u{301}"
         );
+    }
+
+    #[test]
+    fn a_message_is_one_line() {
+        let forged = "x\n2026-11-21T20:29:46.123Z ERROR a  forged\r\t\u{1b}[2J\u{85}\u{2028}é";
+        let expected =
+            "x\\n2026-11-21T20:29:46.123Z ERROR a  forged\\r\\t\\u{1b}[2J\\u{85}\\u{2028}é";
+        assert_eq!(escaped(forged, 4096), expected);
+        assert_eq!(escaped("ééé", 5), "éé…");
+        assert_eq!(escaped("a\nb", 2), "a…");
     }
 
     #[test]
