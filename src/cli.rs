@@ -2,7 +2,7 @@
 
 use crate::exit::{DONE, USAGE};
 use crate::load::ConfigFiles;
-use crate::run::LOADER;
+use crate::wiring::LOADER;
 use crate::{
     config_test, diagnose, generate, java, profile, record, rules, run, spool, support, tap, top,
     validate, verify,

@@ -1,6 +1,6 @@
 //! Loads a configuration, checks how its parts fit together, and prints what is wrong with it.
 
-use crate::wiring;
+use crate::{checks, jvms};
 use clap::Args;
 use millstream_config::{Config, Fault, Registry, TaskFiles};
 use millstream_model::secrets;
@@ -34,13 +34,13 @@ impl Loader {
         let secrets = millstream_config::secrets(files, &env);
         secrets::remember(secrets::Origin::Configuration, secrets);
         let loaded = millstream_config::load_again(files, &Registry, &env, previous);
-        self.runnable(loaded, |config| wiring::unreserved(config, reserved_bytes))
+        self.runnable(loaded, |config| jvms::unreserved(config, reserved_bytes))
     }
 
     /// Checks how the parts of a configuration fit together. The JVM is started last, if at all.
     fn runnable(&self, loaded: Loaded, check: impl Fn(&Config) -> Option<Fault>) -> Loaded {
         loaded.and_then(|config| {
-            let mut faults = wiring::faults(&config);
+            let mut faults = checks::faults(&config);
             faults.extend(check(&config));
             if faults.is_empty() {
                 let refused = (self.refused)(&config);

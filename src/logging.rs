@@ -11,6 +11,7 @@ mod tests;
 use crate::text::escaped;
 use line::{cut, format_line};
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use millstream_config::LogLevel;
 use millstream_model::secrets::mask;
 use millstream_model::{InternalLogs, LogRecord};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -89,6 +90,17 @@ static RECORDS: OnceLock<InternalLogs> = OnceLock::new();
 /// Returns the records of the process's logger as they are written; empty if there is no logger.
 pub fn internal_logs() -> InternalLogs {
     RECORDS.get().cloned().unwrap_or_default()
+}
+
+/// Returns the level of messages that a configuration asks for.
+pub fn level(level: LogLevel) -> log::LevelFilter {
+    match level {
+        LogLevel::Error => log::LevelFilter::Error,
+        LogLevel::Warn => log::LevelFilter::Warn,
+        LogLevel::Info => log::LevelFilter::Info,
+        LogLevel::Debug => log::LevelFilter::Debug,
+        LogLevel::Trace => log::LevelFilter::Trace,
+    }
 }
 
 /// Sets the level of messages to log.

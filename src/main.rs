@@ -2,17 +2,22 @@
 
 #![forbid(unsafe_code)]
 
+mod checks;
 mod cli;
 mod client;
+mod components;
 mod config_test;
 mod diagnose;
 mod exit;
 mod generate;
 mod governor;
+mod headers;
 mod interrupts;
 mod java;
+mod jvms;
 mod load;
 mod logging;
+mod notices;
 mod output;
 mod profile;
 mod progress;

@@ -1,9 +1,8 @@
 //! Reload: reads the configuration again while the agent runs, on SIGHUP or when its files change.
 
-use crate::run::LOADER;
 use crate::tap::TapService;
-use crate::wiring::headers;
-use crate::{logging, run, wiring};
+use crate::wiring::LOADER;
+use crate::{checks, headers, logging, notices, wiring};
 use log::Level;
 use millstream_components::transforms::jvm::KeptOperators;
 use millstream_config::{Component, Config, Fault, Fingerprint, Globals, fingerprint};
@@ -121,9 +120,9 @@ impl Reloader {
     ) -> Result<Option<usize>, Vec<Fault>> {
         let mut next = checked?;
         logging::each(Level::Warn, module_path!(), next.warnings.iter().map(ToString::to_string));
-        run::report_refused(&next);
+        notices::report_refused(&next);
         let restart = keep_fixed(&self.config.globals, &mut next.globals);
-        let faults = wiring::faults(&next);
+        let faults = checks::faults(&next);
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -146,9 +145,9 @@ impl Reloader {
             "{}",
             if is_same { "nothing has changed".to_owned() } else { changes.summary() }
         );
-        run::warn_of_unowned(&next);
+        notices::warn_of_unowned(&next);
         if !is_same {
-            run::announce_proxies(&next);
+            notices::announce_proxies(&next);
         }
         self.state.took(next.hash);
         self.config = Arc::new(next);
@@ -174,7 +173,7 @@ impl Reloader {
             running.reload(blueprint, &settings, &kept, next.globals.shutdown_timeout.0).await;
         self.taps.resume(if reloaded.is_ok() { next } else { &self.config });
         reloaded.map_err(|error| refused(error.to_string()))?;
-        logging::set_level(run::level(next.globals.log.level));
+        logging::set_level(logging::level(next.globals.log.level));
         self.settings = settings;
         Ok(())
     }

@@ -1,20 +1,20 @@
 //! `millstream run`: starts the agent, waits for a signal or the end, and stops it.
 
 use crate::exit::{DONE, DROPPED, FAILED, USAGE};
-use crate::load::Loader;
+use crate::notices::{announce_proxies, report_refused, warn_of_unowned};
 use crate::progress::{AboveBlock, Progress};
 use crate::recorder::Recording;
 use crate::reload::Reloader;
 use crate::tap::TapService;
-use crate::{governor, logging, validate, wiring};
+use crate::wiring::{LOADER, settings};
+use crate::{logging, wiring};
 use millstream_components::sources::jvm::collectors_snapshot;
 use millstream_components::sources::stdin;
 use millstream_components::transforms::jvm::{KeptOperators, jvm_process_snapshots, jvm_snapshot};
-use millstream_config::{self as config, Component, Config, LogLevel, LogTarget};
+use millstream_config::{self as config, Config, LogTarget};
 use millstream_console::{ConfigState, Console, ConsoleConfig, RecorderState, TakeSnapshot};
-use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store, Unsettled};
-use millstream_model::tap::Taps;
-use millstream_model::{InternalMetrics, Interval, Kind};
+use millstream_engine::{Running, Settings, Snapshot, Stopped, Store, Unsettled};
+use millstream_model::{InternalMetrics, Interval};
 use parking_lot::RwLock;
 use std::path::PathBuf;
 use std::process::exit;
@@ -77,19 +77,7 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
     status
 }
 
-/// Returns the level of the log.
-pub fn level(level: LogLevel) -> log::LevelFilter {
-    match level {
-        LogLevel::Error => log::LevelFilter::Error,
-        LogLevel::Warn => log::LevelFilter::Warn,
-        LogLevel::Info => log::LevelFilter::Info,
-        LogLevel::Debug => log::LevelFilter::Debug,
-        LogLevel::Trace => log::LevelFilter::Trace,
-    }
-}
-
-/// Raises the limit on open files as far as the system allows, because tailing needs a descriptor
-/// per file.
+/// Tailing needs a descriptor per file, so the limit is raised as far as the system allows.
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -109,7 +97,7 @@ fn open_log(config: &Config) -> std::io::Result<logging::Handle> {
         LogTarget::Stderr => logging::Target::Stderr(Box::new(AboveBlock)),
         LogTarget::File(path) => logging::Target::File(path.clone()),
     };
-    let log = logging::init(level(config.globals.log.level), target)?;
+    let log = logging::init(logging::level(config.globals.log.level), target)?;
     logging::install_panic_hook();
     if !config.components.iter().any(|component| component.type_name == "internal_logs") {
         logging::internal_logs().forget();
@@ -135,48 +123,7 @@ fn receive_hangups() -> Result<(Runtime, Signal), Refusal> {
     Ok((runtime, hangup))
 }
 
-/// Returns the number of worker threads, at most the number that the host allows.
-pub fn threads(config: &Config) -> usize {
-    let available = std::thread::available_parallelism().map_or(1, usize::from);
-    config.globals.limits.threads.min(available)
-}
-
-fn settings(config: &Config, until_eof: bool, internal_metrics: InternalMetrics) -> Settings {
-    let (threads, jvm) = (threads(config), wiring::jvm_options(config));
-    Settings {
-        threads,
-        offload_threads: jvm.threads,
-        memory_bytes: config.globals.limits.memory.0,
-        reserved_bytes: wiring::jvm_bytes(config),
-        memory_host: Some(governor::memory_host()),
-        cpu: config.globals.limits.cpu,
-        sink_bytes_max: millstream_engine::limits::SINK_BYTES_MAX,
-        until_eof,
-        clock: Clock::System,
-        internal_metrics,
-        taps: Taps::default(),
-        internal_logs: logging::internal_logs(),
-    }
-}
-
-/// Loads the configurations of agents.
-pub const LOADER: Loader = Loader { refused };
-
-/// Returns why a run of this configuration would be refused, without opening anything.
-pub fn refused(config: &Config) -> Option<String> {
-    if let Some(reason) = wiring::oversized_jvm(config) {
-        return Some(reason);
-    }
-    match wiring::blueprint(config) {
-        Ok(blueprint) => blueprint
-            .check(&settings(config, false, InternalMetrics::default()))
-            .err()
-            .map(|error| error.to_string()),
-        Err(error) => Some(error.to_string()),
-    }
-}
-
-/// Opens the folder, then the addresses, then the sources, so that no data is read before it is
+/// Opens the folder, then the addresses, then the sources, so that nothing is read before it is
 /// certain that the agent can run.
 async fn serve(
     config: Config,
@@ -223,49 +170,8 @@ async fn serve(
     Ok(ending(&stopped, options.until_eof, timeout))
 }
 
-/// Reports task files that are refused.
-pub fn report_refused(config: &Config) {
-    let faults = config.refused.iter().map(ToString::to_string);
-    logging::each(log::Level::Error, module_path!(), faults);
-    if !config.refused.is_empty() {
-        log::error!(
-            "invalid task files are refused; where there is a previous version it stays in use, and all other tasks run"
-        );
-    }
-}
-
-/// Warns about files that are held for sources that are not configured. They are not read, and they
-/// use disk space.
-pub fn warn_of_unowned(config: &Config) {
-    for (id, files, bytes) in unowned(config) {
-        let folder = config.globals.data_dir.join("held").join(&id);
-        log::warn!(
-            "{}: {files} files of {bytes} bytes are held for source {id}, which is not configured: they are not \
-             delivered; configure a source with this id, or remove them",
-            folder.display()
-        );
-    }
-}
-
-/// Returns ids without a source that have held files, with the number of files and bytes.
-fn unowned(config: &Config) -> Vec<(String, usize, u64)> {
-    let mut unowned = Vec::new();
-    for folder in
-        std::fs::read_dir(config.globals.data_dir.join("held")).into_iter().flatten().flatten()
-    {
-        let id = folder.file_name().to_string_lossy().into_owned();
-        let is_owner = |component: &Component| component.kind == Kind::Source && component.id == id;
-        let files = std::fs::read_dir(folder.path()).into_iter().flatten().flatten();
-        let sizes: Vec<u64> = files.filter_map(|file| Some(file.metadata().ok()?.len())).collect();
-        if !sizes.is_empty() && !config.components.iter().any(is_owner) {
-            unowned.push((id, sizes.len(), sizes.iter().sum()));
-        }
-    }
-    unowned
-}
-
-/// Maximum time of a stop after `--until-eof` has given up on a component. The other components
-/// only have to close their files.
+/// How long a stop takes, at most, after `--until-eof` has given up on a component: what is left
+/// for the others is to close their files.
 const GIVEN_UP_TIME: Duration = Duration::from_secs(2);
 
 /// Waits for a signal to stop, or for the end of all sources. Returns the components that
@@ -600,13 +506,6 @@ fn announce(config: &Config, console: &Console) {
         console.token_path.display()
     );
     announce_proxies(config);
-}
-
-/// Logs the endpoints that are reached through proxies.
-pub fn announce_proxies(config: &Config) {
-    for (id, way) in validate::proxies(config) {
-        log::info!("{id}: sends to {way}");
-    }
 }
 
 #[cfg(test)]

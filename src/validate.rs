@@ -1,8 +1,9 @@
 //! `millstream validate` and `millstream schema`.
 
+use crate::components::proxies;
 use crate::exit::{DONE, FAILED, USAGE};
 use crate::load::{Loader, shown};
-use millstream_config::{Config, Registry};
+use millstream_config::Registry;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -18,14 +19,6 @@ pub fn validate(files: &[PathBuf], loader: &Loader) -> u8 {
         println!("{id}: sends to {way}");
     }
     DONE
-}
-
-/// Returns the ids of components and what they send through proxies.
-pub fn proxies(config: &Config) -> impl Iterator<Item = (&str, String)> {
-    config.components.iter().flat_map(|component| {
-        let ways = component.decoded.proxies().into_iter();
-        ways.map(|way| (component.id.as_str(), way))
-    })
 }
 
 /// Prints the JSON Schema of the configuration; returns the exit status.

@@ -1,7 +1,7 @@
 //! The transforms of a configuration, connected as in a run and called as functions.
 
 use super::Config;
-use crate::wiring;
+use crate::{components, jvms};
 use millstream_components::component::{AnyComponent, BuildCx};
 use millstream_config::Component;
 use millstream_engine::MergeTrial;
@@ -32,7 +32,7 @@ impl<'c> Network<'c> {
         let mut readers = vec![Vec::new(); components.len()];
         let mut inputs = vec![Vec::new(); components.len()];
         for (reader, component) in components.iter().enumerate() {
-            for (id, output) in wiring::inputs(config, component) {
+            for (id, output) in components::inputs(config, component) {
                 let Some(from) = components.iter().position(|other| other.id == id) else {
                     continue;
                 };
@@ -48,7 +48,7 @@ impl<'c> Network<'c> {
             let Some(next) = (0..components.len()).find(is_next) else { break };
             order.push(next);
         }
-        let (jvm, processes) = (wiring::jvm_options(config), wiring::jvm_processes(config));
+        let (jvm, processes) = (jvms::jvm_options(config), jvms::jvm_processes(config));
         Network { components, jvm, processes, readers, order }
     }
 

@@ -2,7 +2,7 @@
 
 use super::network::Network;
 use super::{Config, Fault, Place};
-use crate::wiring;
+use crate::{components, headers};
 use millstream_components::component::HeaderLines;
 use millstream_components::util::formats::parse_rfc3339;
 use millstream_config::{Component, Event, Expectation, TestInput, UnitTest, suggest};
@@ -204,7 +204,7 @@ fn side_outputs(component: &Component) -> Vec<String> {
 /// it, if it is a source.
 fn source_info(component: &Component) -> Arc<SourceInfo> {
     Arc::new(match component.kind {
-        Kind::Source => wiring::source_info(component),
+        Kind::Source => components::source_info(component),
         _ => SourceInfo { id: "test".into(), ..SourceInfo::default() },
     })
 }
@@ -213,7 +213,7 @@ fn source_info(component: &Component) -> Arc<SourceInfo> {
 /// receiving transform expects.
 fn header_lines(config: &Config, component: &Component) -> Option<HeaderLines> {
     match component.kind {
-        Kind::Source if component.type_name == "file" => wiring::headers::of(config, component),
+        Kind::Source if component.type_name == "file" => headers::of(config, component),
         Kind::Source => None,
         _ => component.decoded.header_lines().into_iter().next(),
     }

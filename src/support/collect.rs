@@ -4,8 +4,7 @@ use super::bundle::Bundle;
 use super::host;
 use super::target::Target;
 use crate::client::{Client, ClientError, read_token};
-use crate::record;
-use crate::wiring;
+use crate::{checks, record};
 use hyper::{Method, StatusCode};
 use millstream_config::{self as config, LogTarget, Registry};
 use std::ffi::OsString;
@@ -111,7 +110,7 @@ fn configuration(target: &Target, bundle: &mut Bundle) {
 fn checked(target: &Target, paths: &[PathBuf]) -> String {
     let loaded = config::load(paths, &Registry, &|name| target.variable(name));
     let faults = match &loaded {
-        Ok(config) => wiring::faults(config),
+        Ok(config) => checks::faults(config),
         Err(faults) => faults.clone(),
     };
     let warnings = loaded.as_ref().map_or(&[][..], |config| &config.warnings);

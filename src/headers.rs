@@ -1,6 +1,6 @@
 //! The lines of a source that name the columns that its readers parse.
 
-pub use millstream_components::component::HeaderLines;
+use millstream_components::component::HeaderLines;
 use millstream_config::{Component, Config, Fault};
 use millstream_model::Kind;
 use std::collections::HashSet;

@@ -1,0 +1,41 @@
+//! What a configuration says about its components: their inputs, what their events share, and the
+//! proxies on their way.
+
+use millstream_config::{Component, Config};
+use millstream_engine::Input;
+use millstream_model::SourceInfo;
+
+/// Returns the metadata shared by all events of a source.
+pub fn source_info(component: &Component) -> SourceInfo {
+    SourceInfo {
+        id: component.id.clone(),
+        host: component.host.clone().unwrap_or_else(host_name),
+        attributes: component.attributes.clone(),
+    }
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Resolves the inputs of a component: `id` is the main output, `id.name` a side output.
+pub fn inputs(config: &Config, component: &Component) -> Vec<Input> {
+    let resolve = |input: &String| {
+        let (id, name) = input.split_once('.').unwrap_or((input, ""));
+        let index = config
+            .components
+            .iter()
+            .find(|c| c.id == id)
+            .and_then(|of| of.decoded.outputs().iter().position(|output| output == name));
+        (id.to_owned(), if name.is_empty() { 0 } else { index.map_or(0, |i| i + 1) })
+    };
+    component.inputs.iter().map(resolve).collect()
+}
+
+/// Returns the ids of components and what they send through proxies.
+pub fn proxies(config: &Config) -> impl Iterator<Item = (&str, String)> {
+    config.components.iter().flat_map(|component| {
+        let ways = component.decoded.proxies().into_iter();
+        ways.map(|way| (component.id.as_str(), way))
+    })
+}

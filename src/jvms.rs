@@ -1,0 +1,117 @@
+//! The JVMs of a configuration: how they are started, and the memory that they may take.
+
+use millstream_config::{Config, Fault};
+use millstream_jvm::{JvmMemory, JvmOptions, JvmProcesses};
+use std::collections::BTreeSet;
+
+/// Returns the number of worker threads: no more than the host allows.
+pub fn threads(config: &Config) -> usize {
+    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    config.globals.limits.threads.min(available)
+}
+
+/// Returns how the agent's JVM is started.
+pub fn jvm_options(config: &Config) -> JvmOptions {
+    config.globals.jvm_options(threads(config))
+}
+
+/// Returns how JVMs in separate processes are started.
+pub fn jvm_processes(config: &Config) -> JvmProcesses {
+    config.globals.jvm_processes(threads(config))
+}
+
+/// Returns the memory that JVMs may take: that inside the agent if a component runs in it, or if the
+/// configuration has the key `jvm` and no component runs in a separate process; and those in
+/// processes that components use.
+pub fn jvm_bytes(config: &Config) -> u64 {
+    reserved_jvms(config).bytes()
+}
+
+/// Returns the JVMs for which memory is reserved at the start.
+fn reserved_jvms(config: &Config) -> Jvms {
+    match needed_jvms(config) {
+        needed if needed.0.is_empty() && config.globals.jvm.is_some() => {
+            Jvms(vec![inside_jvm(config)])
+        }
+        needed => needed,
+    }
+}
+
+/// JVMs with the memory that each may take in bytes.
+struct Jvms(Vec<(String, u64)>);
+
+impl Jvms {
+    fn bytes(&self) -> u64 {
+        self.0.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the sum in words, and of what.
+    fn describe(&self) -> String {
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        let parts: Vec<String> =
+            self.0.iter().map(|(name, bytes)| format!("{name} {}MiB", mib(*bytes))).collect();
+        match parts.len() {
+            0 | 1 => format!("the JVM may take {}MiB", mib(self.bytes())),
+            _ => format!("the JVMs may take {}MiB ({})", mib(self.bytes()), parts.join(", ")),
+        }
+    }
+}
+
+fn inside_jvm(config: &Config) -> (String, u64) {
+    ("that inside the agent".to_owned(), JvmMemory::of(&jvm_options(config)).total_bytes())
+}
+
+/// Returns the JVMs that components use.
+fn needed_jvms(config: &Config) -> Jvms {
+    let inside = needs_jvm(config).then(|| inside_jvm(config));
+    let processes = jvm_processes(config);
+    let names = processes_in_use(config).into_iter();
+    let others = names.map(|name| {
+        (format!("that of process {name}"), processes.options(name).memory().total_bytes())
+    });
+    Jvms(inside.into_iter().chain(others).collect())
+}
+
+/// Returns the names of the processes with JVMs in which components run.
+fn processes_in_use(config: &Config) -> BTreeSet<&str> {
+    config.components.iter().filter_map(|component| component.decoded.jvm_process()).collect()
+}
+
+/// Returns whether a component runs in the JVM.
+pub fn needs_jvm(config: &Config) -> bool {
+    config.components.iter().any(|component| component.decoded.needs_jvm())
+}
+
+/// Returns why a configuration cannot run in an agent that has reserved so much memory for the JVM
+/// at its start.
+pub fn unreserved(config: &Config, reserved_bytes: u64) -> Option<Fault> {
+    let needed = needed_jvms(config);
+    let (what, advice) = match reserved_bytes {
+        0 => (
+            "a component needs a JVM, for which no memory was reserved at the start".to_owned(),
+            "restart the agent; with `jvm: {}` it reserves memory in any case",
+        ),
+        _ => (
+            format!(
+                "{}, and {}MiB were reserved at the start",
+                needed.describe(),
+                reserved_bytes >> 20
+            ),
+            "restart the agent",
+        ),
+    };
+    (needed.bytes() > reserved_bytes).then(|| Fault::anywhere(what, advice))
+}
+
+/// Returns why the memory limit has no room for the JVM, which is known before it is started.
+pub fn oversized_jvm(config: &Config) -> Option<String> {
+    let limit = config.globals.limits.memory.0;
+    (jvm_bytes(config) >= limit).then(|| {
+        format!(
+            "{}, and limits.memory is {}MiB; raise limits.memory, or lower jvm.heap or the heap of a \
+             process in jvm.processes",
+            reserved_jvms(config).describe(),
+            limit >> 20
+        )
+    })
+}

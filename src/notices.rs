@@ -1,0 +1,59 @@
+//! What the agent logs about its configuration, at the start and after a reload.
+
+use crate::{components, logging};
+use millstream_config::{Component, Config};
+use millstream_model::Kind;
+
+/// The target of these log lines, by which operators may select them: the module that starts the
+/// agent.
+const TARGET: &str = "millstream::run";
+
+/// Reports task files that are refused.
+pub fn report_refused(config: &Config) {
+    let faults = config.refused.iter().map(ToString::to_string);
+    logging::each(log::Level::Error, TARGET, faults);
+    if !config.refused.is_empty() {
+        log::error!(
+            target: TARGET,
+            "invalid task files are refused; where there is a previous version it stays in use, and all other tasks run"
+        );
+    }
+}
+
+/// Warns of files held for sources that are not configured: they are not read, and they use disk
+/// space.
+pub fn warn_of_unowned(config: &Config) {
+    for (id, files, bytes) in unowned(config) {
+        let folder = config.globals.data_dir.join("held").join(&id);
+        log::warn!(
+            target: TARGET,
+            "{}: {files} files of {bytes} bytes are held for source {id}, which is not configured: they are not \
+             delivered; configure a source with this id, or remove them",
+            folder.display()
+        );
+    }
+}
+
+/// Returns ids without a source that have held files, with their number and bytes.
+fn unowned(config: &Config) -> Vec<(String, usize, u64)> {
+    let mut unowned = Vec::new();
+    for folder in
+        std::fs::read_dir(config.globals.data_dir.join("held")).into_iter().flatten().flatten()
+    {
+        let id = folder.file_name().to_string_lossy().into_owned();
+        let is_owner = |component: &Component| component.kind == Kind::Source && component.id == id;
+        let files = std::fs::read_dir(folder.path()).into_iter().flatten().flatten();
+        let sizes: Vec<u64> = files.filter_map(|file| Some(file.metadata().ok()?.len())).collect();
+        if !sizes.is_empty() && !config.components.iter().any(is_owner) {
+            unowned.push((id, sizes.len(), sizes.iter().sum()));
+        }
+    }
+    unowned
+}
+
+/// Logs which endpoints are reached through proxies.
+pub fn announce_proxies(config: &Config) {
+    for (id, way) in components::proxies(config) {
+        log::info!(target: TARGET, "{id}: sends to {way}");
+    }
+}
