@@ -5,6 +5,8 @@ mod follow;
 mod place;
 mod route;
 mod service;
+mod tap_client;
+mod topology;
 mod view;
 
 pub use service::TapService;
@@ -213,7 +215,7 @@ impl Output {
     fn note(&self, line: &[u8]) -> Option<Value> {
         let line = match self.format {
             Format::Json => line,
-            Format::Text => line.strip_prefix(&[service::TEXT_NOTE as u8])?,
+            Format::Text => line.strip_prefix(&[tap_client::TEXT_NOTE as u8])?,
         };
         let is_note = line.starts_with(view::NOTE.as_bytes());
         let mut note: Value = is_note.then(|| serde_json::from_slice(line).ok())??;

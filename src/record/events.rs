@@ -1,100 +1,17 @@
 //! Writes the events of a snapshot in any format.
 
+use super::missing::Missing;
 use super::output::{Format, Target};
 use super::story::{self, Head};
+use super::ticks::{clock_from, end_of};
 use super::{Failure, json, summarize};
 use crate::output::Output;
 use crate::recorder::files::End;
 use millstream_model::Interval;
 use millstream_recorder::event::Event;
 use millstream_recorder::jfr::{Clock, JfrWriter, Recording};
-use millstream_recorder::schema::{EVENTS, EventKind};
 use millstream_recorder::snapshot::{Reader, Snapshot};
 use std::io::{self, Write};
-
-/// Events that a recording lacks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Missing {
-    /// Chunks that were overwritten before they were read.
-    pub lost_chunks: u64,
-    /// Number of events that found no space in any chunk.
-    pub without_space: u64,
-    /// Events beyond the rate of their type.
-    pub over_rate: Vec<(EventKind, u64)>,
-    /// Number of events without the name of their file, connection or component.
-    pub without_name: u64,
-    /// Number of bytes that are missing at the end of the file.
-    pub cut_bytes: u64,
-}
-
-impl Missing {
-    /// Returns the events that are missing since the start of a run.
-    pub fn of(snapshot: &Snapshot, reader: &Reader) -> Missing {
-        let over = |kind: EventKind| Some((kind, snapshot.over_rate(kind))).filter(|of| of.1 > 0);
-        Missing {
-            lost_chunks: reader.lost_chunks(),
-            without_space: snapshot.without_space(),
-            over_rate: EVENTS.iter().filter_map(|spec| over(spec.kind)).collect(),
-            without_name: snapshot.without_name(),
-            cut_bytes: snapshot.cut_bytes(),
-        }
-    }
-
-    /// Returns the events that are missing since a snapshot of the same run.
-    pub fn since(snapshot: &Snapshot, before: &Snapshot, reader: &Reader) -> Missing {
-        let mut missing = Missing::of(snapshot, reader);
-        missing.without_space = missing.without_space.saturating_sub(before.without_space());
-        missing.without_name = missing.without_name.saturating_sub(before.without_name());
-        for (kind, count) in &mut missing.over_rate {
-            *count = count.saturating_sub(before.over_rate(*kind));
-        }
-        missing.over_rate.retain(|(_, count)| *count > 0);
-        missing
-    }
-
-    /// Describes the missing events, one line each.
-    pub fn lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        if self.lost_chunks > 0 {
-            lines.push(format!(
-                "{} chunks of up to 1022 events were overwritten before they were read; a larger recorder.size keeps more",
-                self.lost_chunks
-            ));
-        }
-        if self.without_space > 0 {
-            lines.push(format!(
-                "{} events without space, because many threads record; write a larger recorder.size",
-                self.without_space
-            ));
-        }
-        if self.without_name > 0 {
-            lines.push(format!(
-                "{} names of files, connections or components without space; write a larger recorder.size",
-                self.without_name
-            ));
-        }
-        if self.cut_bytes > 0 {
-            lines.push(format!("the file is cut: its last {} bytes are not there", self.cut_bytes));
-        }
-        let over = self.over_rate.iter().map(|(kind, count)| {
-            format!("{count} {} events beyond the rate of that type", kind.spec().name)
-        });
-        lines.extend(over);
-        lines
-    }
-}
-
-/// Returns the end of an event in ticks.
-pub fn end_of(event: &Event) -> u64 {
-    let has_duration = event.kind.spec().has_duration;
-    event.start_ticks.saturating_add(if has_duration { event.duration_ticks } else { 0 })
-}
-
-/// Returns a clock that begins at another point in time.
-pub fn clock_from(clock: Clock, start_ticks: u64) -> Clock {
-    let start_ticks = start_ticks.max(clock.start_ticks);
-    Clock { start_ticks, start_unix_ns: clock.unix_ns(start_ticks), ..clock }
-}
 
 /// Writes events in the format of the target.
 pub struct EventWriter {

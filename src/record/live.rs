@@ -1,10 +1,12 @@
 //! Recording from now on: writes new events once a second.
 
 use super::Failure;
-use super::events::{EventWriter, Missing, end_of};
+use super::events::EventWriter;
+use super::missing::Missing;
 use super::output::Target;
 use super::story::Head;
 use super::summarize;
+use super::ticks::end_of;
 use crate::client::{Client, ClientError};
 use crate::interrupts::{Signals, end_at_second_signal};
 use crate::recorder::files::End;

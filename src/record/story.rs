@@ -3,7 +3,8 @@
 mod table;
 mod tallies;
 
-use super::events::{Missing, end_of};
+use super::missing::Missing;
+use super::ticks::end_of;
 use crate::recorder::files::End;
 use jiff::Timestamp;
 use millstream_recorder::event::{Event, Tables};

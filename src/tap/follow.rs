@@ -2,7 +2,8 @@
 
 use super::place::{self, Point};
 use super::route::{Followed, Route};
-use super::service::{Client, End, Topology, plan};
+use super::tap_client::{Client, End};
+use super::topology::{Topology, plan};
 use super::view::View;
 use millstream_config::Config;
 use millstream_console::{TapRefusal, TapRequest};

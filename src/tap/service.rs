@@ -2,20 +2,19 @@
 //! client.
 
 use super::follow::{self, Follower};
-use super::place::{self, Point};
-use super::view::{NOTE, Shown, View};
+use super::place::Point;
+use super::tap_client::{Client, End};
+use super::topology::{Topology, plan};
+use super::view::{Shown, View};
 use hyper::body::Bytes;
-use millstream_components::util::condition::Condition;
 use millstream_config::Config;
-use millstream_console::{OpenTap, TapFormat, TapRefusal, TapRequest};
+use millstream_console::{OpenTap, TapRefusal, TapRequest};
 use millstream_model::EventSample;
 use millstream_model::tap::{Listener, Listening, Taps};
-use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep_until;
 
 /// Maximum number of samples that wait for their lines to be made.
 const SAMPLES_MAX: usize = 256;
@@ -28,39 +27,6 @@ const QUEUE_BYTES_MAX: usize = 2 << 20;
 
 /// Maximum number of chunks of lines that wait for the client.
 const CHUNKS_MAX: usize = 1;
-
-/// Interval at which a tap reports the number of passed events.
-const NOTE_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Prefix of a note in text format. No event contains it, because control characters are escaped.
-pub const TEXT_NOTE: char = '\x1E';
-
-/// The topology as seen by taps.
-#[derive(Clone)]
-pub enum Topology {
-    /// No events flow yet.
-    Starting,
-    /// The topology of this configuration is running.
-    Running(Arc<Config>),
-    /// The topology is being replaced. Events that arrive meanwhile are not shown, because they may
-    /// belong to either topology.
-    Changing,
-    /// No more events flow.
-    Ended,
-}
-
-impl Topology {
-    /// Returns the running configuration, or the reason why none runs.
-    fn config(&self) -> Result<Arc<Config>, TapRefusal> {
-        let why = match self {
-            Topology::Running(config) => return Ok(config.clone()),
-            Topology::Starting => "the agent is starting; try again",
-            Topology::Changing => "the configuration is being reloaded; try again",
-            Topology::Ended => "the agent stops",
-        };
-        Err(TapRefusal::Unavailable(why.to_owned()))
-    }
-}
 
 /// The taps of an agent.
 pub struct TapService {
@@ -148,22 +114,6 @@ fn log_raw(request: &TapRequest) {
     }
 }
 
-/// Returns the point of a tap, and its view.
-///
-/// # Errors
-///
-/// The id or the condition is invalid, or a redaction cannot be built.
-pub fn plan(config: &Config, request: &TapRequest) -> Result<(Point, View), TapRefusal> {
-    let point = place::point(config, &request.id)?;
-    let condition = request.condition.as_deref().map(Condition::new).transpose();
-    let condition = condition.map_err(|error| TapRefusal::Invalid(format!("where: {error}")))?;
-    let redactions = match request.raw {
-        true => Vec::new(),
-        false => place::redactions(config, &request.id).map_err(TapRefusal::Unavailable)?,
-    };
-    Ok((point, View::new(redactions, condition, request.format)))
-}
-
 /// Samples on their way to a tap.
 #[derive(Clone)]
 struct Queue {
@@ -188,103 +138,6 @@ impl Listener for Queue {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         place.send(sample);
         Some(bytes)
-    }
-}
-
-/// The client of a tap, and what was sent to it.
-pub struct Client {
-    lines: mpsc::Sender<Bytes>,
-    format: TapFormat,
-    /// Number of events still to show.
-    left: u64,
-    /// Number of events shown.
-    shown: u64,
-    /// Number of events that passed, or are traced.
-    passed: u64,
-    has_warned: bool,
-    next_note: Instant,
-}
-
-/// Reason for the end of a tap; `None` if its client is gone.
-pub type End = Option<String>;
-
-impl Client {
-    fn new(request: &TapRequest, lines: mpsc::Sender<Bytes>) -> Client {
-        Client {
-            lines,
-            format: request.format,
-            left: request.limit.unwrap_or(u64::MAX),
-            shown: 0,
-            passed: 0,
-            has_warned: false,
-            next_note: Instant::now() + NOTE_INTERVAL,
-        }
-    }
-
-    /// Waits until the client is gone.
-    pub async fn closed(&self) {
-        self.lines.closed().await;
-    }
-
-    /// Returns the time when [`Client::tell`] is due.
-    pub fn next_note(&self) -> Instant {
-        self.next_note
-    }
-
-    /// Counts events that passed.
-    pub fn pass(&mut self, events: u64) {
-        self.passed += events;
-    }
-
-    /// Sends the lines of events.
-    ///
-    /// # Errors
-    ///
-    /// The tap ends: the limit is reached, or the client is gone.
-    pub async fn show(&mut self, lines: Bytes, events: u64) -> Result<(), End> {
-        self.send(lines).await?;
-        (self.left, self.shown) = (self.left - events, self.shown + events);
-        if self.left == 0 { Err(Some("limit".to_owned())) } else { Ok(()) }
-    }
-
-    /// Sends the first warning.
-    ///
-    /// # Errors
-    ///
-    /// The client is gone.
-    pub async fn warn(&mut self, warning: Option<String>) -> Result<(), End> {
-        let Some(warning) = warning.filter(|_| !self.has_warned) else { return Ok(()) };
-        self.has_warned = true;
-        self.send(self.note(&json!({ "warning": warning }))).await
-    }
-
-    /// Sends a note with the number of passed events, and with the number of batches in progress
-    /// whose events may be shown later. Also detects whether the client is still connected.
-    ///
-    /// # Errors
-    ///
-    /// The client is gone.
-    pub async fn tell(&mut self, pending: u64) -> Result<(), End> {
-        self.next_note = Instant::now() + NOTE_INTERVAL;
-        let note = json!({ "passed": self.passed, "shown": self.shown, "pending": pending });
-        self.send(self.note(&note)).await
-    }
-
-    /// Sends the reason for the end of the tap.
-    pub async fn end(self, end: End) {
-        let Some(why) = end else { return };
-        let note = json!({ "ended": why, "passed": self.passed, "shown": self.shown });
-        let _ = self.send(self.note(&note)).await;
-    }
-
-    async fn send(&self, lines: Bytes) -> Result<(), End> {
-        self.lines.send(lines).await.map_err(|_| None)
-    }
-
-    /// Returns a line about the tap.
-    fn note(&self, what: &serde_json::Value) -> Bytes {
-        let mark = if self.format == TapFormat::Text { "\x1E" } else { "" };
-        format!("{mark}{NOTE}{what}}}\n").into()
     }
 }
 
@@ -336,7 +189,7 @@ impl Session {
     }
 
     fn count(&mut self) {
-        self.client.passed = self.listening.passed();
+        self.client.set_passed(self.listening.passed());
     }
 
     /// Continues with a topology that has changed.
@@ -375,8 +228,8 @@ impl Session {
             return Ok(());
         }
         let Some(mut view) = self.view.take() else { return Err(Some("no view".to_owned())) };
-        let left = self.client.left;
-        // Do not block the network thread, which delivers payloads: a condition may be costly.
+        let left = self.client.left();
+        // The thread of the network delivers; a condition may be costly.
         let show = move || (view.show_all(samples, left), view);
         let shown = tokio::task::spawn_blocking(show).await;
         let (shown, view) = shown.map_err(|error| Some(error.to_string()))?;

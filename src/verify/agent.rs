@@ -1,7 +1,7 @@
 //! The agent under test: this program as a child, with its own configuration.
 
 use super::endpoint::{ENCODING, Endpoint};
-use super::expire::Keep;
+use super::keep::Keep;
 use super::sink::Sink;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;

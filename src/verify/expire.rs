@@ -6,6 +6,7 @@
 
 use super::agent::Agent;
 use super::endpoint::Endpoint;
+use super::keep::Keep;
 use super::lines::Lines;
 use super::logfile::{Log, Written};
 use super::rotation::Rotation;
@@ -34,50 +35,6 @@ const SEEN_MAX: Duration = Duration::from_secs(20);
 
 /// Interval of these checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-
-/// How a source holds deleted files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// By hard links.
-    Link,
-    /// By open descriptors, and copies at a stop, as on another file system than `data_dir`.
-    Copy,
-    /// Only by open descriptors; a stop counts the loss.
-    Count,
-}
-
-impl Keep {
-    /// All ways.
-    pub const ALL: [Keep; 3] = [Keep::Link, Keep::Copy, Keep::Count];
-
-    /// Id of the source.
-    pub fn source(self) -> &'static str {
-        match self {
-            Keep::Link => "linked",
-            Keep::Copy => "copied",
-            Keep::Count => "counted",
-        }
-    }
-
-    /// Returns the folder of its log, within the folder of the run.
-    pub fn folder(self, scratch: &Path) -> PathBuf {
-        scratch.join(self.source())
-    }
-
-    /// Returns the source's configuration.
-    pub fn configuration(self, scratch: &Path) -> String {
-        let held = match self {
-            Keep::Link => "{ link: true }",
-            Keep::Copy => "{ link: false }",
-            Keep::Count => "{ link: false, copy_at_stop: false }",
-        };
-        format!(
-            "  {}: {{ type: file, include: ['{}/in/*.log*'], held: {held} }}\n",
-            self.source(),
-            self.folder(scratch).display()
-        )
-    }
-}
 
 /// How the agent ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

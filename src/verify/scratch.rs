@@ -1,6 +1,6 @@
 //! The folder of a run.
 
-use super::expire::Keep;
+use super::keep::Keep;
 use super::logfile::now;
 use std::fs;
 use std::io;

@@ -1,57 +1,15 @@
-//! The output of a run: its progress and the report.
+//! The report of a run.
 
 use super::drive::{Deeds, Done, Plan};
-use super::expire::{Deleted, End, Keep};
+use super::expire::{Deleted, End};
+use super::keep::Keep;
 use super::lines::Lines;
 use super::logfile::{Mark, Written};
 use super::rotation::Rotation;
 use super::scratch::Scratch;
 use super::tally::{SAMPLES_MAX, Tally};
 use crate::time::Rfc3339;
-use std::io::{IsTerminal, Write};
-use std::time::{Duration, Instant, UNIX_EPOCH};
-
-/// Interval of progress: on a terminal, and elsewhere.
-const SHOW_EVERY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
-
-/// Progress on standard error: a line that changes on a terminal, otherwise a new line each time.
-pub struct Progress {
-    is_terminal: bool,
-    shown: Instant,
-    is_open: bool,
-}
-
-impl Progress {
-    /// Creates progress that is first shown after an interval.
-    pub fn new() -> Progress {
-        Progress {
-            is_terminal: std::io::stderr().is_terminal(),
-            shown: Instant::now(),
-            is_open: false,
-        }
-    }
-
-    /// Shows the state if it is time.
-    pub fn show(&mut self, state: impl FnOnce() -> String) {
-        let every = if self.is_terminal { SHOW_EVERY.0 } else { SHOW_EVERY.1 };
-        if self.shown.elapsed() < every {
-            return;
-        }
-        (self.shown, self.is_open) = (Instant::now(), self.is_terminal);
-        let (state, mut out) = (state(), std::io::stderr());
-        // A closed standard error must not end the command.
-        let _ =
-            if self.is_terminal { write!(out, "\r{state}   ") } else { writeln!(out, "{state}") };
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.is_open {
-            let _ = writeln!(std::io::stderr());
-        }
-    }
-}
+use std::time::UNIX_EPOCH;
 
 /// The result of a run.
 pub struct Report<'a> {

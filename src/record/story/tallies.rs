@@ -1,6 +1,6 @@
 //! Counts of events by component, file, peer and wait. Texts are numbers in the recording's table.
 
-use crate::record::events::end_of;
+use crate::record::ticks::end_of;
 use millstream_recorder::event::{Event, SubjectId};
 use millstream_recorder::schema::EventKind;
 use std::cmp::Reverse;

@@ -1,0 +1,76 @@
+//! What a recording lacks.
+
+use millstream_recorder::schema::{EVENTS, EventKind};
+use millstream_recorder::snapshot::{Reader, Snapshot};
+
+/// Events that a recording lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Chunks that were overwritten before they were read.
+    pub lost_chunks: u64,
+    /// Events that no chunk had space for.
+    pub without_space: u64,
+    /// Events beyond the rate of their type.
+    pub over_rate: Vec<(EventKind, u64)>,
+    /// Events that do not say which file, connection or component they are about.
+    pub without_name: u64,
+    /// Bytes that the file should have behind its end.
+    pub cut_bytes: u64,
+}
+
+impl Missing {
+    /// Returns what is missing since the start of a run.
+    pub fn of(snapshot: &Snapshot, reader: &Reader) -> Missing {
+        let over = |kind: EventKind| Some((kind, snapshot.over_rate(kind))).filter(|of| of.1 > 0);
+        Missing {
+            lost_chunks: reader.lost_chunks(),
+            without_space: snapshot.without_space(),
+            over_rate: EVENTS.iter().filter_map(|spec| over(spec.kind)).collect(),
+            without_name: snapshot.without_name(),
+            cut_bytes: snapshot.cut_bytes(),
+        }
+    }
+
+    /// Returns what is missing since a snapshot of the same run.
+    pub fn since(snapshot: &Snapshot, before: &Snapshot, reader: &Reader) -> Missing {
+        let mut missing = Missing::of(snapshot, reader);
+        missing.without_space = missing.without_space.saturating_sub(before.without_space());
+        missing.without_name = missing.without_name.saturating_sub(before.without_name());
+        for (kind, count) in &mut missing.over_rate {
+            *count = count.saturating_sub(before.over_rate(*kind));
+        }
+        missing.over_rate.retain(|(_, count)| *count > 0);
+        missing
+    }
+
+    /// Describes what is missing, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.lost_chunks > 0 {
+            lines.push(format!(
+                "{} chunks of up to 1022 events were overwritten before they were read; a larger recorder.size keeps more",
+                self.lost_chunks
+            ));
+        }
+        if self.without_space > 0 {
+            lines.push(format!(
+                "{} events that there was no space for: many threads record; write a larger recorder.size",
+                self.without_space
+            ));
+        }
+        if self.without_name > 0 {
+            lines.push(format!(
+                "{} names of files, connections or components that there was no space for; write a larger recorder.size",
+                self.without_name
+            ));
+        }
+        if self.cut_bytes > 0 {
+            lines.push(format!("the file is cut: its last {} bytes are not there", self.cut_bytes));
+        }
+        let over = self.over_rate.iter().map(|(kind, count)| {
+            format!("{count} {} events beyond the rate of that type", kind.spec().name)
+        });
+        lines.extend(over);
+        lines
+    }
+}
