@@ -27,6 +27,7 @@ mod recorder;
 mod reload;
 mod rules;
 mod run;
+mod run_files;
 mod spool;
 mod support;
 mod tap;

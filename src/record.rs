@@ -12,7 +12,7 @@ mod ticks;
 
 use crate::client::{AgentArgs, Client, ClientError};
 use crate::exit::{DONE, FAILED, USAGE};
-use crate::recorder::files::End;
+use crate::run_files::End;
 use millstream_config::suggest;
 use millstream_console::Limit;
 use millstream_model::Interval;

@@ -1,9 +1,6 @@
 //! The recording of a run of the agent, in a file in memory or on disk.
 
-pub mod files;
-mod memory;
-
-use files::{Earlier, FOLDER, NewFile};
+use crate::run_files::{self, Earlier, FOLDER, NewFile, memory};
 use millstream_config::{Globals, RecorderSettings, RecorderStorage};
 use millstream_console::RecorderState;
 use millstream_model::Size;
@@ -30,7 +27,7 @@ impl Recording {
     pub fn start(data_dir: &Path, globals: &Globals) -> Recording {
         let (settings, size) = (&globals.recorder, globals.recorder.size(globals.limits.memory));
         let folder = data_dir.join(FOLDER);
-        let earlier = files::earlier(&folder);
+        let earlier = run_files::earlier(&folder);
         let file =
             settings.enabled.then(|| start_enabled(&folder, (settings, size), &earlier)).flatten();
         let path = file.as_ref().map(|(path, _)| path.clone());
@@ -49,7 +46,7 @@ fn start_enabled(
 ) -> Option<(PathBuf, File)> {
     let mut started = start_in_file(folder, settings, size);
     if started.is_err() && recorder::settings().is_none() && !earlier.useless.is_empty() {
-        files::remove(&earlier.useless);
+        run_files::remove(&earlier.useless);
         started = start_in_file(folder, settings, size);
     }
     let error = match started {
@@ -110,8 +107,8 @@ impl Drop for Recording {
 fn leave_memory(path: &Path) {
     let Some(target) = memory::target(path) else { return };
     let recorded = recorder::copy(&Known::new()).unwrap_or_default();
-    if let Err(error) = files::replace(path, &mut &recorded[..]) {
+    if let Err(error) = run_files::replace(path, &mut &recorded[..]) {
         log::debug!("recorder: {}: {error}", path.display());
-        files::remove(&[path.to_owned(), target]);
+        run_files::remove(&[path.to_owned(), target]);
     }
 }

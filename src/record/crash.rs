@@ -4,7 +4,7 @@ use super::events;
 use super::output::Target;
 use super::story::{period, plain, time};
 use super::{Failure, print};
-use crate::recorder::files::{self, End, FOLDER, RunFile};
+use crate::run_files::{self, End, FOLDER, RunFile};
 use millstream_model::Interval;
 use std::fmt::Write;
 use std::fs;
@@ -38,7 +38,7 @@ fn runs(path: &Path) -> Result<Vec<RunFile>, Failure> {
     let inner = path.join(FOLDER);
     let folder: PathBuf = if inner.is_dir() { inner } else { path.to_owned() };
     let failed = |error| Failure::failed(format!("{}: {error}", folder.display()));
-    let paths = files::list(&folder).map_err(failed)?;
+    let paths = run_files::list(&folder).map_err(failed)?;
     if paths.is_empty() {
         let text = "no run has a recording here; is this the data_dir of an agent?";
         return Err(Failure::failed(format!("{}: {text}", path.display())));

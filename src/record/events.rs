@@ -6,7 +6,7 @@ use super::story::{self, Head};
 use super::ticks::{clock_from, end_of};
 use super::{Failure, json, summarize};
 use crate::output::Output;
-use crate::recorder::files::End;
+use crate::run_files::End;
 use millstream_model::Interval;
 use millstream_recorder::event::Event;
 use millstream_recorder::jfr::{Clock, JfrWriter, Recording};

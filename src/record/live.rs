@@ -9,7 +9,7 @@ use super::summarize;
 use super::ticks::end_of;
 use crate::client::{Client, ClientError};
 use crate::interrupts::{Signals, end_at_second_signal};
-use crate::recorder::files::End;
+use crate::run_files::End;
 use hyper::Method;
 use hyper::body::Bytes;
 use millstream_model::Interval;

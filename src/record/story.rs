@@ -5,7 +5,7 @@ mod tallies;
 
 use super::missing::Missing;
 use super::ticks::end_of;
-use crate::recorder::files::End;
+use crate::run_files::End;
 use jiff::Timestamp;
 use millstream_recorder::event::{Event, Tables};
 use millstream_recorder::jfr::Clock;

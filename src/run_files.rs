@@ -1,11 +1,12 @@
 //! The files of runs in the data folder.
 //!
-//! Each run has a file `run-TIME.rings`, or, while it runs, a link to a file in memory, see
-//! [`super::memory`]. A run holds a lock on its file, so that others can tell whether it still
-//! runs. The next run removes the file of a run that ended in an orderly way, and all but the
-//! newest two files of runs that died. If such a file is in memory, it moves to disk.
+//! Each run has a file `run-TIME.rings`, or a link to one in memory while it runs, see
+//! [`memory`]. A run holds a lock on its file, so that others can tell whether it still runs. The
+//! next run removes the file of a run that has ended in order, and all but the newest two of runs that
+//! died; what of these is in memory becomes a file.
 
-use super::memory;
+pub mod memory;
+
 use jiff::Timestamp;
 use millstream_config::RecorderStorage;
 use millstream_recorder::snapshot::{NoRecording, Snapshot};
@@ -22,6 +23,9 @@ const DIED_MAX: usize = 2;
 
 /// Bytes of a header.
 const HEADER_BYTES: u64 = 4096;
+
+/// The target of log lines about these files, by which operators may select them.
+const TARGET: &str = "millstream::recorder::files";
 
 const PREFIX: &str = "run-";
 const SUFFIX: &str = ".rings";
@@ -146,14 +150,14 @@ pub fn remove(paths: &[PathBuf]) {
         if let Err(error) = removed
             && error.kind() != ErrorKind::NotFound
         {
-            log::warn!("recorder: {} cannot be removed: {error}", path.display());
+            log::warn!(target: TARGET, "recorder: {} cannot be removed: {error}", path.display());
         }
     }
 }
 
 fn leave_memory(path: &Path) {
     if let Err(error) = to_disk(path) {
-        log::warn!("recorder: {} stays in memory: {error}", path.display());
+        log::warn!(target: TARGET, "recorder: {} stays in memory: {error}", path.display());
     }
 }
 
