@@ -1,13 +1,14 @@
 //! The command line.
 
-use crate::exit::{DONE, USAGE};
-use crate::load::ConfigFiles;
+use crate::run;
 use crate::wiring::LOADER;
-use crate::{
-    config_test, diagnose, generate, java, profile, record, rules, run, spool, support, tap, top,
+use clap::{Parser, Subcommand};
+use millstream_commands::exit::{DONE, USAGE};
+use millstream_commands::load::ConfigFiles;
+use millstream_commands::{
+    config_test, diagnose, generate, java, profile, record, rules, spool, support, tap, top,
     validate, verify,
 };
-use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;

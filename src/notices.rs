@@ -1,6 +1,6 @@
 //! What the agent logs about its configuration, at the start and after a reload.
 
-use crate::{components, logging};
+use millstream_commands::{components, logging};
 use millstream_config::{Component, Config};
 use millstream_model::Kind;
 
@@ -55,5 +55,29 @@ fn unowned(config: &Config) -> Vec<(String, usize, u64)> {
 pub fn announce_proxies(config: &Config) {
     for (id, way) in components::proxies(config) {
         log::info!(target: TARGET, "{id}: sends to {way}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_config::Registry;
+    use std::fs;
+
+    /// Files held for a renamed source are reported: they would fill the disk unseen.
+    #[test]
+    fn files_held_for_an_unconfigured_source_are_a_warning() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, data) = (dir.path().join("c.yaml"), dir.path().join("data"));
+        let text = "sources: { app: { type: generate } }\nsinks: { out: { type: blackhole, inputs: [app] } }\n";
+        fs::write(&file, format!("data_dir: {}\n{text}", data.display())).unwrap();
+        let config = millstream_config::load(&[file], &Registry, &|_| None)
+            .unwrap_or_else(|faults| panic!("{}", faults[0]));
+        for (source, files) in [("app", 2), ("old", 3), ("empty", 0)] {
+            let folder = data.join("held").join(source);
+            fs::create_dir_all(&folder).unwrap();
+            (0..files).for_each(|n| fs::write(folder.join(format!("{n:016x}")), "four").unwrap());
+        }
+        assert_eq!(unowned(&config), [("old".to_owned(), 3, 12)]);
     }
 }

@@ -1,8 +1,7 @@
 //! Rates while the agent runs. On a terminal, a block is redrawn in place every second; elsewhere,
 //! a line is written every five seconds.
 
-use crate::text::escaped;
-use crate::text::{cut, width};
+use millstream_commands::text::{cut, escaped, width};
 use millstream_engine::{ComponentSnapshot, Snapshot};
 use millstream_model::secrets::mask;
 use parking_lot::Mutex;

@@ -1,6 +1,6 @@
 //! The recording of a run of the agent, in a file in memory or on disk.
 
-use crate::run_files::{self, Earlier, FOLDER, NewFile, memory};
+use millstream_commands::run_files::{self, Earlier, FOLDER, NewFile, memory};
 use millstream_config::{Globals, RecorderSettings, RecorderStorage};
 use millstream_console::RecorderState;
 use millstream_model::Size;

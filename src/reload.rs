@@ -1,9 +1,10 @@
 //! Reload: reads the configuration again while the agent runs, on SIGHUP or when its files change.
 
-use crate::tap::TapService;
-use crate::wiring::LOADER;
-use crate::{checks, headers, logging, notices, wiring};
+use crate::notices;
+use crate::wiring::{self, LOADER};
 use log::Level;
+use millstream_commands::tap::TapService;
+use millstream_commands::{checks, headers, logging};
 use millstream_components::transforms::jvm::KeptOperators;
 use millstream_config::{Component, Config, Fault, Fingerprint, Globals, fingerprint};
 use millstream_console::{ConfigState, RecorderState};

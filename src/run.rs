@@ -1,13 +1,13 @@
 //! `millstream run`: starts the agent, waits for a signal or the end, and stops it.
 
-use crate::exit::{DONE, DROPPED, FAILED, USAGE};
 use crate::notices::{announce_proxies, report_refused, warn_of_unowned};
 use crate::progress::{AboveBlock, Progress};
 use crate::recorder::Recording;
 use crate::reload::Reloader;
-use crate::tap::TapService;
-use crate::wiring::{LOADER, settings};
-use crate::{logging, wiring};
+use crate::wiring::{self, LOADER, settings};
+use millstream_commands::exit::{DONE, DROPPED, FAILED, USAGE};
+use millstream_commands::logging;
+use millstream_commands::tap::TapService;
 use millstream_components::sources::jvm::collectors_snapshot;
 use millstream_components::sources::stdin;
 use millstream_components::transforms::jvm::{KeptOperators, jvm_process_snapshots, jvm_snapshot};

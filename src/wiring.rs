@@ -1,8 +1,9 @@
 //! From a checked configuration to a blueprint, through the registry, and to the settings of an engine.
 
-use crate::components::{inputs, source_info};
-use crate::load::Loader;
-use crate::{governor, headers, jvms, logging};
+use crate::governor;
+use millstream_commands::components::{inputs, source_info};
+use millstream_commands::load::Loader;
+use millstream_commands::{headers, jvms, logging};
 use millstream_components::component::{AnyComponent, BuildCx};
 use millstream_config::{Component, Config};
 use millstream_engine::{Blueprint, Clock, Settings, SinkPart, SourcePart, TransformPart};

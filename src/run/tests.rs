@@ -88,23 +88,6 @@ fn a_slow_stop_names_the_sinks_it_waits_for() {
     assert_eq!(ending(&stopped, false, timeout()), FAILED);
 }
 
-/// Files held for a renamed source are reported: they would fill the disk unseen.
-#[test]
-fn files_held_for_an_unconfigured_source_are_a_warning() {
-    let dir = tempfile::tempdir().unwrap();
-    let (file, data) = (dir.path().join("c.yaml"), dir.path().join("data"));
-    let text = "sources: { app: { type: generate } }\nsinks: { out: { type: blackhole, inputs: [app] } }\n";
-    fs::write(&file, format!("data_dir: {}\n{text}", data.display())).unwrap();
-    let config = config::load(&[file], &Registry, &|_| None)
-        .unwrap_or_else(|faults| panic!("{}", faults[0]));
-    for (source, files) in [("app", 2), ("old", 3), ("empty", 0)] {
-        let folder = data.join("held").join(source);
-        fs::create_dir_all(&folder).unwrap();
-        (0..files).for_each(|n| fs::write(folder.join(format!("{n:016x}")), "four").unwrap());
-    }
-    assert_eq!(unowned(&config), [("old".to_owned(), 3, 12)]);
-}
-
 #[test]
 fn events_dropped_on_error_are_not_lost() {
     let counters = millstream_model::Counters::of("parsed");

@@ -44,6 +44,9 @@ const WINDOWS_MAX: usize = 1024;
 /// Maximum time that a flush waits for a writer, which may be stuck.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The target of the messages of the log itself, by which operators may select them.
+const TARGET: &str = "millstream::logging";
+
 /// Destination of the log.
 pub enum Target {
     /// Standard error, through a writer that keeps other output there intact.
@@ -356,7 +359,7 @@ impl State {
             let message = format!(
                 "{unreported} log lines were dropped: the destination of the log failed or is too slow"
             );
-            self.push_own(Level::Warn, module_path!(), &message);
+            self.push_own(Level::Warn, TARGET, &message);
             self.dropped_reported += unreported;
         }
     }

@@ -16,7 +16,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep_until;
 
-/// Maximum number of samples that wait for their lines to be made.
+/// The target of log lines about taps, by which operators may select them.
+const TARGET: &str = "millstream::tap::service";
+
+/// Most samples that wait for their lines to be made.
 const SAMPLES_MAX: usize = 256;
 
 /// Maximum number of samples whose lines are made at once.
@@ -110,7 +113,7 @@ impl TapService {
 
 fn log_raw(request: &TapRequest) {
     if request.raw {
-        log::info!("a raw tap of {} was opened: it shows events without redaction", request.id);
+        log::info!(target: TARGET, "a raw tap of {} was opened: it shows events without redaction", request.id);
     }
 }
 
