@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-/// How the debt of a byte range to one sink ends. Variants are ordered by severity: a range with
-/// several outcomes ends with the worst of them.
+/// The result of delivering a byte range to one sink. Variants are ordered by severity: a range
+/// with several outcomes ends with the worst outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Outcome {
@@ -22,19 +22,21 @@ pub enum Outcome {
     Delivered = 0,
     /// Rejected permanently, and counted with a reason.
     Rejected = 1,
-    /// Returned undelivered for a reason outside the range; the source reads the range again.
+    /// Returned undelivered for a reason unrelated to the range; the source reads the range again.
     Returned = 2,
-    /// Lost without an answer, possibly because of its content. The source reads the range again
-    /// and, if that keeps happening, bisects it down to the line that causes it.
+    /// Lost without an answer, possibly because of its content. The source reads the range again.
+    /// If the range is lost repeatedly, the source bisects it down to the line that causes the
+    /// loss.
     Abandoned = 3,
 }
 
 /// The acknowledgement of one segment. Clones share the same debt.
 ///
-/// It counts open holds per sink. Each sink starts with one, the ticket's own, which
-/// [`Ack::finish`] closes when the chain has run; each payload opens another with [`Ack::hold`].
-/// When the last hold of a sink closes, the ledger gets the worst outcome. If the acknowledgement
-/// drops while holds are open (a panic, a lost batch), those sinks are *abandoned*.
+/// The acknowledgement counts open holds per sink. Each sink starts with one hold for the ticket,
+/// which [`Ack::finish`] closes when the chain has run; [`Ack::hold`] opens another hold for each
+/// payload. When the last hold of a sink closes, the ledger gets the worst outcome. If the
+/// acknowledgement drops while holds are open (a panic, a lost batch), the range is *abandoned* for
+/// those sinks.
 #[derive(Clone)]
 pub struct Ack(Arc<Debt>);
 
@@ -45,7 +47,7 @@ struct Debt {
     states: Box<[State]>,
 }
 
-/// Open holds, and the worst outcome of those that are closed.
+/// Open holds, and the worst outcome of the closed holds.
 struct State {
     open: AtomicU32,
     worst: AtomicU8,
@@ -57,7 +59,7 @@ impl State {
         State { open: AtomicU32::new(1), worst: AtomicU8::new(0) }
     }
 
-    /// Closes a hold; returns the worst outcome if it was the last.
+    /// Closes a hold; returns the worst outcome if this was the last open hold.
     fn close(&self, outcome: Outcome) -> Option<Outcome> {
         self.worst.fetch_max(outcome as u8, Ordering::Relaxed);
         let is_last = self.open.fetch_sub(1, Ordering::AcqRel) == 1;
@@ -77,12 +79,12 @@ impl Ack {
         Ack(Arc::new(Debt { ledger, issued, sinks, states }))
     }
 
-    /// Returns the sinks this segment is owed to.
+    /// Returns the sinks that must settle this segment.
     pub fn sinks(&self) -> SinkSet {
         self.0.sinks
     }
 
-    /// Returns the range in the origin.
+    /// Returns the range of offsets in the origin.
     pub fn range(&self) -> Range<u64> {
         self.0.issued.range.clone()
     }
@@ -92,7 +94,7 @@ impl Ack {
         self.0.issued.attempt
     }
 
-    /// Opens another hold for `sink`; `None` if the segment is not owed to it.
+    /// Opens another hold for `sink`; returns `None` if the segment is not owed to that sink.
     pub fn hold(&self, sink: SinkIndex) -> Option<Hold> {
         if !self.0.sinks.contains(sink) {
             return None;
@@ -101,13 +103,13 @@ impl Ack {
         Some(Hold { of: HoldOf::Segment(self.clone(), sink), settled: false, traced: None })
     }
 
-    /// Closes the ticket's own hold of every sink, after the chain has run.
+    /// Closes the ticket's hold of every sink, after the chain has run.
     pub fn finish(&self) {
         self.finish_for(self.0.sinks);
     }
 
-    /// Closes the ticket's own hold of the sinks in `done`, after the chain to them has run. Each
-    /// sink is finished once.
+    /// Closes the ticket's hold of the sinks in `done`, after the chain to them has run. Call it
+    /// once per sink.
     pub fn finish_for(&self, done: SinkSet) {
         let sinks = self.0.sinks & done;
         sinks.iter().for_each(|sink| self.0.close(sink, Outcome::Delivered));
@@ -133,7 +135,7 @@ impl Debt {
 
 impl Drop for Debt {
     fn drop(&mut self) {
-        // A hold keeps the debt alive, so only the ticket's own can still be open here.
+        // A hold keeps the debt alive, so only the ticket's hold can still be open here.
         for sink in self.sinks.iter() {
             if self.state(sink).open.load(Ordering::Acquire) > 0 {
                 self.close(sink, Outcome::Abandoned);
@@ -142,12 +144,12 @@ impl Drop for Debt {
     }
 }
 
-/// One payload's share of an acknowledgement, for one sink, or of an entry in a disk buffer.
-/// Dropping it unsettled abandons what it is for.
+/// One payload's share of the acknowledgement of a segment for one sink, or of an entry in a disk
+/// buffer. Dropping an unsettled hold abandons the segment or entry.
 pub struct Hold {
     of: HoldOf,
     settled: bool,
-    /// Follows what becomes of the payload.
+    /// Records the stages of the payload's delivery.
     traced: Option<Arc<TracedDelivery>>,
 }
 
@@ -157,7 +159,7 @@ enum HoldOf {
 }
 
 impl Hold {
-    /// Returns the range that it is for, with its origin; `None` for an entry.
+    /// Returns the origin and range that the hold covers; `None` for an entry.
     pub fn range(&self) -> Option<(OriginId, Range<u64>)> {
         match &self.of {
             HoldOf::Segment(ack, _) => Some((ack.0.issued.origin(), ack.range())),
@@ -165,18 +167,19 @@ impl Hold {
         }
     }
 
-    /// Whether the record at `offset` of `origin` is in the segment, or in the entry: that is the
-    /// only one of its payload.
+    /// Whether the record at `offset` of `origin` belongs to the segment. Always true for an entry,
+    /// because a payload has only one entry.
     pub fn covers(&self, origin: OriginId, offset: u64) -> bool {
         self.range().is_none_or(|(of, range)| of == origin && range.contains(&offset))
     }
 
-    /// Whether the debt is forgotten, or about to be, so that the segment will be read again.
+    /// Whether the ledger has forgotten the debt, or is about to, so that the segment will be read
+    /// again.
     pub fn is_stale(&self) -> bool {
         self.segment().is_some_and(|(ack, sink)| ack.0.ledger.is_stale(&ack.0.issued, sink))
     }
 
-    /// Whether a merge transform may count the segment: everything before it is counted.
+    /// Whether a merge transform may count the segment: everything before the segment is counted.
     pub fn is_next(&self) -> bool {
         self.segment().is_none_or(|(ack, sink)| ack.0.ledger.is_next(&ack.0.issued, sink))
     }
@@ -206,7 +209,7 @@ impl Hold {
         hold
     }
 
-    /// Returns the trace of its payload.
+    /// Returns the trace of the payload.
     pub fn trace(&self) -> Option<&Arc<TracedDelivery>> {
         self.traced.as_ref()
     }

@@ -1,18 +1,19 @@
-//! Pauses between retries: growing, and random, so that many agents that lost the same endpoint do not
-//! return to it at once.
+//! Pauses between retries, growing and random. Randomness keeps many agents that lost the same
+//! endpoint from returning to it at the same moment.
 
 use crate::limits::{BACKOFF_MAX, BACKOFF_MIN};
 use std::time::Duration;
 
-/// Part of the longest pause that is always waited, so that retries never become a busy loop.
+/// Fraction of the longest pause that every pause lasts at least, so that retries never become a
+/// busy loop.
 const FIXED_PART: f64 = 0.25;
 
 /// Counts consecutive failures and returns how long to wait before the next attempt.
 ///
-/// The longest pause is as long as all those before it: so an endpoint that is back is noticed after at
-/// most twice its outage. A step that doubles with each failure bounds this only if little of it is random
-/// ("equal jitter" of "Exponential Backoff And Jitter", AWS Architecture Blog, 2015), and then hosts
-/// stay synchronized for longer.
+/// The longest pause is as long as all earlier pauses together, so a recovered endpoint is noticed
+/// after at most twice its outage. Doubling the step with each failure gives this bound only if
+/// little of the pause is random ("equal jitter" of "Exponential Backoff And Jitter", AWS
+/// Architecture Blog, 2015), and then hosts stay synchronized for longer.
 #[derive(Clone, Debug, Default)]
 pub struct Backoff {
     waited: Duration,

@@ -1,32 +1,35 @@
-//! Backpressure of a sink, as its lanes see it.
+//! Backpressure of a sink, as the sink's lanes see it.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// Whether what feeds a lane waits until its sink has delivered more. The engine says so; a lane that
-/// could send a batch that is not full then does, since nothing comes to fill it.
+/// Whether the inputs of a lane wait until its sink has delivered more. The engine sets the flag. A
+/// lane with a batch that is not full then sends the batch at once, since no event arrives to fill
+/// it.
 #[derive(Debug, Default)]
 pub struct Backpressure {
     reasons: AtomicU8,
-    /// A lane waits for events, and is to be woken.
+    /// Whether a lane waits for events and must be woken.
     is_watched: AtomicBool,
 }
 
-/// Why what feeds a lane waits.
+/// Reason why the inputs of a lane wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BackpressureReason {
     /// A source has to wait for the sink.
     Source = 1,
-    /// The sink's buffer is full, and drops what comes.
+    /// The sink's buffer is full and drops new events.
     Drops = 2,
     /// Entries of the disk buffer wait for room in the queue.
     DiskBuffer = 4,
 }
 
 impl Backpressure {
-    /// Whether anything waits. If not, [`Backpressure::set`] says so once that changes.
+    /// Returns whether anything waits. If nothing waits, the next [`Backpressure::set`] that
+    /// changes this returns true, so that its caller wakes the lane.
     pub fn watch(&self) -> bool {
-        // Before the reasons are read, and after they are set: one of both sees the other.
+        // The flag is stored before the reasons are read; `set` stores the reasons before it reads
+        // the flag. So at least one side sees the other's store.
         self.is_watched.store(true, Ordering::SeqCst);
         self.is_on()
     }
@@ -36,7 +39,7 @@ impl Backpressure {
         self.reasons.load(Ordering::SeqCst) != 0
     }
 
-    /// Sets whether something waits for a reason; returns whether a lane is to be woken.
+    /// Sets whether something waits for a reason; returns whether the caller must wake a lane.
     pub fn set(&self, reason: BackpressureReason, waits: bool) -> bool {
         let bit = reason as u8;
         let is_set = self.reasons.load(Ordering::SeqCst) & bit != 0;

@@ -1,8 +1,8 @@
 //! Batches: many events of one source, by column, over shared read blocks.
 //!
 //! Rows are grouped in *segments*, one per origin, in read order. The text of a row, and of each
-//! field found in it, is a slice of the read block; nothing is copied. A *selection* bitmap, if
-//! present, says which rows remain, so that a filter costs one bitmap.
+//! field found in the row, is a slice of the read block; nothing is copied. An optional *selection*
+//! bitmap marks the rows that remain, so that a filter costs one bitmap.
 
 mod id;
 mod message;
@@ -19,12 +19,12 @@ use bytes::Bytes;
 pub use id::EventId;
 pub use message::LINE;
 
-/// Name of the metadata column with the stream of a container that wrote the event: `stdout` or
+/// Name of the metadata column with the container stream that wrote the event: `stdout` or
 /// `stderr`.
 pub const STREAM: &str = "meta.stream";
 
-/// Name of the metadata column that tells whether the end of an event is missing, by what its
-/// container runtime has written.
+/// Name of the metadata column that tells whether the end of an event is missing, according to its
+/// container runtime.
 pub const PARTIAL: &str = "meta.partial";
 
 use millstream_columns::{Cell, Column, Columns, Kind, Value};
@@ -38,7 +38,7 @@ static MESSAGE: LazyLock<Arc<str>> = LazyLock::new(|| "message".into());
 /// Name of the column that holds the ids.
 static ID: LazyLock<Arc<str>> = LazyLock::new(|| "id".into());
 
-/// What all events of a source share.
+/// Properties that all events of a source share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceInfo {
     /// The component id.
@@ -54,11 +54,12 @@ pub struct SourceInfo {
 pub struct Segment {
     /// Origin of the rows.
     pub origin: Arc<Origin>,
-    /// Index of its first row.
+    /// Index of the segment's first row.
     pub first_row: usize,
     /// Number of rows.
     pub rows: usize,
-    /// Added (wrapping) to a row's start in the block, gives its offset in the origin.
+    /// Number that gives a row's offset in the origin when added (wrapping) to its start in the
+    /// block.
     pub shift: u64,
     /// The segment's debt to its source.
     pub ack: Ack,
@@ -73,9 +74,9 @@ impl Segment {
 /// Many events of one source. Cloning is cheap: columns are shared.
 #[derive(Clone)]
 pub struct Batch {
-    /// What all its events share.
+    /// Properties that all events of the batch share.
     pub source: Arc<SourceInfo>,
-    /// Sinks that the batch is for; the others already have these events.
+    /// Sinks that get the batch; the other sinks already have these events.
     pub sinks: SinkSet,
     /// The block that was read; `starts` are positions in it.
     pub block: Bytes,
@@ -83,27 +84,27 @@ pub struct Batch {
     pub segments: Arc<[Segment]>,
     /// Start of each row in the block, in bytes.
     pub starts: ScalarBuffer<u32>,
-    /// Offset of each row in its origin, in bytes, if it does not follow from the row's start
-    /// because the text was decoded on its way into the block.
+    /// Offset of each row in its origin, in bytes. `None` if the offset follows from the row's
+    /// start; text that was decoded on its way into the block needs explicit offsets.
     pub offsets: Option<ScalarBuffer<u64>>,
-    /// Which of the events that one record became each row is, counted from 0; `None` if each
-    /// record is one event.
+    /// Index of each row among the events of its record, counted from 0; `None` if each record is
+    /// one event.
     pub ordinals: Option<ScalarBuffer<u32>>,
-    /// Ids that came with the records, such as in a header; a row without one is identified by its
-    /// position. `None` if no row has one. Every cell is text or absent.
+    /// Ids that arrived with the records, such as in a header; a row without an id is identified by
+    /// its position. `None` if all rows lack an id. Every cell is text or absent.
     pub ids: Option<Column>,
-    /// The line of each row, without its line end. Every cell is text. It is the message of events
-    /// without a field of that name: see [`Batch::message_column`].
+    /// The line of each row, without its line end. Every cell is text. The line is the message of
+    /// events without a field `message`: see [`Batch::message_column`].
     pub message: Column,
-    /// Rows whose line is a field of the event; all if `None`. A line that was parsed into fields
-    /// need not be encoded again. Codecs that write the line ignore this.
+    /// Rows whose line is a field of the event; `None` means all rows. A line that was parsed into
+    /// fields need not be encoded again. Codecs that write the line ignore this.
     pub shown: Option<BooleanBuffer>,
     /// Fields that were parsed from the rows or added to them.
     pub fields: Columns,
-    /// Metadata that differs between rows, which no field hides: [`STREAM`] and [`PARTIAL`].
-    /// `None` if the source knows none.
+    /// Metadata that differs between rows and that fields cannot hide: [`STREAM`] and [`PARTIAL`].
+    /// `None` if the source provides no metadata.
     pub metadata: Option<Columns>,
-    /// Rows that remain; all if `None`.
+    /// Rows that remain; `None` means all rows.
     pub selection: Option<BooleanBuffer>,
     /// Rows truncated at `max_line`, ascending.
     pub truncated: Arc<[u32]>,
@@ -112,13 +113,13 @@ pub struct Batch {
     pub header: Option<Arc<str>>,
     /// Wall clock when the block was read, in nanoseconds since 1970.
     pub read_ns: i64,
-    /// Each row's own time in nanoseconds since 1970, or [`TIME_UNKNOWN`]; `None` if no transform
-    /// parsed times.
+    /// Event time of each row in nanoseconds since 1970, or [`TIME_UNKNOWN`]; `None` if no
+    /// transform parsed times.
     pub time: Option<ScalarBuffer<i64>>,
 }
 
 impl Batch {
-    /// Returns the metadata column of this name.
+    /// Returns the metadata column called `name`.
     pub fn metadata(&self, name: &str) -> Option<&Column> {
         self.metadata.as_ref()?.get(name)
     }
@@ -178,7 +179,8 @@ impl Batch {
         self.runs(0, self.rows()).map(sum).sum()
     }
 
-    /// Returns the time of a row in nanoseconds since 1970: its own if known, else the read time.
+    /// Returns the time of a row in nanoseconds since 1970: the event time if known, else the read
+    /// time.
     pub fn event_ns(&self, row: usize) -> i64 {
         let own = self.time.as_ref().map_or(TIME_UNKNOWN, |time| time[row]);
         if own == TIME_UNKNOWN { self.read_ns } else { own }
@@ -203,12 +205,12 @@ impl Batch {
         }
     }
 
-    /// Returns which of the events that one record became a row is, counted from 0.
+    /// Returns the index of a row among the events of its record, counted from 0.
     pub fn ordinal(&self, row: usize) -> u32 {
         self.ordinals.as_ref().map_or(0, |ordinals| ordinals[row])
     }
 
-    /// Returns the position of a row, the same whenever the row is read again.
+    /// Returns the position of a row, which stays the same whenever the row is read again.
     pub fn event_id(&self, segment: &Segment, row: usize) -> EventId {
         let (offset, ordinal) = (self.offset(segment, row), self.ordinal(row));
         EventId { origin: segment.origin.id, offset, ordinal }
@@ -234,7 +236,7 @@ pub enum LongLine {
 }
 
 impl LongLine {
-    /// Counts `cuts` long lines treated this way.
+    /// Counts `cuts` long lines that were treated according to `self`.
     pub fn count(self, counters: &Counters, cuts: u64) {
         match self {
             LongLine::Truncate => counters.noted("truncated", cuts),
@@ -244,7 +246,7 @@ impl LongLine {
     }
 }
 
-/// What [`BatchBuilder::lines_before_nul`] added.
+/// Number of lines that [`BatchBuilder::lines_before_nul`] added, and of their cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddedLines {
     /// Number of lines.
@@ -260,11 +262,11 @@ pub struct BatchBuilder {
     starts: Vec<u32>,
     segments: Vec<Segment>,
     truncated: Vec<u32>,
-    /// Reaches to the last row with an explicit offset; empty if no row has one.
+    /// Explicit offsets, up to the last row that has one; empty if all rows lack one.
     offsets: Vec<u64>,
-    /// The same for times.
+    /// Explicit times, up to the last row that has one; empty if all rows lack one.
     times: Vec<i64>,
-    /// The same for ids.
+    /// Received ids, up to the last row that has one; empty if all rows lack one.
     ids: Vec<Cell>,
 }
 
@@ -283,7 +285,7 @@ impl BatchBuilder {
         self.starts.len()
     }
 
-    /// Whether it has a segment, empty or not.
+    /// Whether the batch has a segment, empty or not.
     pub fn has_segments(&self) -> bool {
         !self.segments.is_empty()
     }
@@ -294,8 +296,9 @@ impl BatchBuilder {
     }
 
     /// Adds the lines of `block` that end at `newlines` (positions of `\n`), the first starting at
-    /// `from`. A carriage return before the newline belongs to the line end; a lone one is data.
-    /// Lines over `line_max` bytes are treated as `long` says. Returns the number of cuts.
+    /// `from`. A carriage return before the newline belongs to the line end; any other carriage
+    /// return is data. `long` selects the treatment of lines over `line_max` bytes. Returns the
+    /// number of cuts.
     pub fn lines(
         &mut self,
         block: &[u8],
@@ -349,7 +352,8 @@ impl BatchBuilder {
         AddedLines { lines: newlines.len(), cuts }
     }
 
-    /// Adds a line over `line_max` bytes, or what `long` leaves of it. Returns the number of cuts.
+    /// Adds a line over `line_max` bytes, cut or dropped as `long` says. Returns the number of
+    /// cuts.
     #[cold]
     pub fn long_row(&mut self, line: &[u8], start: usize, line_max: usize, long: LongLine) -> u64 {
         self.long_rows(line, start, line_max, long, Self::row)
@@ -411,7 +415,7 @@ impl BatchBuilder {
         self.row(text, start);
     }
 
-    /// Sets where the last row begins in its origin.
+    /// Sets the start of the last row in its origin.
     pub fn offset(&mut self, offset: u64) {
         let Some(last) = self.rows().checked_sub(1) else { return };
         self.offsets.resize(last, OFFSET_FROM_START);
@@ -425,14 +429,15 @@ impl BatchBuilder {
         self.times.push(ns);
     }
 
-    /// Sets the id of the last row, `len` bytes at `start` in the block, which came with its record.
+    /// Sets the id that arrived with the record of the last row: `len` bytes at `start` in the
+    /// block.
     pub fn id(&mut self, start: usize, len: usize) {
         let Some(last) = self.rows().checked_sub(1) else { return };
         self.ids.resize(last, Cell::ABSENT);
         self.ids.push(Cell::new(Kind::Text, start, len));
     }
 
-    /// Returns the acknowledgements of its segments.
+    /// Returns the acknowledgements of all segments.
     pub fn acks(&self) -> impl Iterator<Item = &Ack> {
         self.segments.iter().map(|segment| &segment.ack)
     }
@@ -444,7 +449,7 @@ impl BatchBuilder {
         self.segments.push(Segment { origin, first_row, rows, shift, ack });
     }
 
-    /// Builds the batch over `block`, which must hold the bytes the rows were taken from.
+    /// Builds the batch over `block`, which must hold the bytes of all rows.
     pub fn finish(
         mut self,
         block: Bytes,
@@ -478,7 +483,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Takes the offset of every row, if any row has an explicit one.
+    /// Takes the offset of every row, if at least one row has an explicit offset.
     fn take_offsets(&mut self) -> Option<ScalarBuffer<u64>> {
         let mut offsets = std::mem::take(&mut self.offsets);
         if offsets.is_empty() {
@@ -496,7 +501,7 @@ impl BatchBuilder {
         Some(offsets.into())
     }
 
-    /// Takes the time of every row, if any row has one.
+    /// Takes the time of every row, if at least one row has a time.
     fn take_times(&mut self) -> Option<ScalarBuffer<i64>> {
         let mut times = std::mem::take(&mut self.times);
         if times.is_empty() {
@@ -506,7 +511,7 @@ impl BatchBuilder {
         Some(times.into())
     }
 
-    /// Takes the id of every row, if any row has one.
+    /// Takes the id of every row, if at least one row has an id.
     fn take_ids(&mut self) -> Option<Column> {
         let mut ids = std::mem::take(&mut self.ids);
         if ids.is_empty() {

@@ -1,7 +1,7 @@
-//! Numbers and byte strings in the binary forms that survive the process: routings of payloads, and
+//! Numbers and byte strings in binary forms that are written to disk: routings of payloads, and
 //! sources of rows.
 //!
-//! What reads them trusts nothing: a count never reserves more memory than the bytes that follow
+//! Reading does not trust the bytes: a count never reserves more memory than the bytes that follow
 //! could fill.
 
 /// Appends a number with seven bits per byte, the low ones first (LEB128).
@@ -13,7 +13,7 @@ pub fn push_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Appends a signed number; those close to 0 are short.
+/// Appends a signed number; numbers close to 0 are short.
 pub fn push_signed(out: &mut Vec<u8>, number: i64) {
     push_number(out, (number << 1 ^ number >> 63) as u64);
 }
@@ -25,7 +25,7 @@ pub fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Reads numbers and byte strings from the front of a slice. Each call returns `None` if the slice
-/// does not begin with what it asks for.
+/// does not begin with a value of the requested type.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'b> {
     rest: &'b [u8],
@@ -37,7 +37,7 @@ impl<'b> Reader<'b> {
         Reader { rest: bytes }
     }
 
-    /// Whether everything was read.
+    /// Whether all bytes were read.
     pub fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }
@@ -59,7 +59,7 @@ impl<'b> Reader<'b> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Reads what [`push_number`] wrote.
+    /// Reads a number that [`push_number`] wrote.
     pub fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..u64::BITS).step_by(7) {
@@ -76,24 +76,24 @@ impl<'b> Reader<'b> {
         None
     }
 
-    /// Reads what [`push_number`] wrote, if it fits into 32 bits.
+    /// Reads a number that [`push_number`] wrote, if it fits into 32 bits.
     pub fn number_32(&mut self) -> Option<u32> {
         self.number()?.try_into().ok()
     }
 
-    /// Reads what [`push_signed`] wrote.
+    /// Reads a number that [`push_signed`] wrote.
     pub fn signed(&mut self) -> Option<i64> {
         let number = self.number()?;
         Some((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    /// Reads the number of items that follow, each of at least one byte.
+    /// Reads the number of items that follow, each at least one byte long.
     pub fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(self.number()?).ok()?;
         (count <= self.rest.len()).then_some(count)
     }
 
-    /// Reads what [`push_bytes`] wrote.
+    /// Reads a byte string that [`push_bytes`] wrote.
     pub fn bytes(&mut self) -> Option<&'b [u8]> {
         let length = self.count()?;
         let (bytes, rest) = self.rest.split_at_checked(length)?;
@@ -101,7 +101,7 @@ impl<'b> Reader<'b> {
         Some(bytes)
     }
 
-    /// Reads what [`push_bytes`] wrote, if it is UTF-8.
+    /// Reads a byte string that [`push_bytes`] wrote, if it is UTF-8.
     pub fn text(&mut self) -> Option<&'b str> {
         str::from_utf8(self.bytes()?).ok()
     }

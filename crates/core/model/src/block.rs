@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Recycles the memory of blocks and payloads, most recently used first, while it is still in
 /// cache.
 ///
-/// Fresh memory costs a page fault per 4 KiB, as much as the whole scan of it.
+/// Fresh memory costs a page fault per 4 KiB, which takes as long as scanning the block.
 #[derive(Default)]
 pub struct BlockPool {
     blocks: Mutex<Vec<Vec<u8>>>,
@@ -40,7 +40,7 @@ impl BlockPool {
         Bytes::from_owner(Buffer { memory: buffer, pool: self.clone(), _permit: permit })
     }
 
-    /// Takes back an unused buffer.
+    /// Returns an unused buffer to the pool.
     pub fn give_back(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         // A rare huge payload must not stay resident forever.
@@ -65,7 +65,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Returns the whole block, to be filled. It starts with stale data, which must never be
+    /// Returns the whole block, to be filled. The block starts with stale data, which must never be
     /// exposed.
     pub fn memory(&mut self) -> &mut [u8] {
         &mut self.memory

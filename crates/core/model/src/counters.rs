@@ -16,13 +16,13 @@ use std::time::Duration;
 /// Most characters of a last error.
 const LAST_ERROR_CHARS_MAX: usize = 400;
 
-/// Counters of one component. Every thread adds; none waits. What it drops and waits for is also
+/// Counters of one component, updated by every thread without waiting. Drops and waits are also
 /// recorded as events.
 #[derive(Default)]
 pub struct Counters {
-    /// The component in recorded events.
+    /// The component as recorded events name it.
     subject: OnceLock<Subject>,
-    /// The component in profiles.
+    /// The component as profiles name it.
     component: Component,
     received_events: AtomicU64,
     received_bytes: AtomicU64,
@@ -54,13 +54,13 @@ pub struct Counters {
 pub struct Held {
     /// Number of files.
     pub files: u64,
-    /// Their size on disk in bytes.
+    /// Their size on disk, in bytes.
     pub bytes: u64,
-    /// Limit of their size in bytes.
+    /// Limit of that size, in bytes.
     pub bytes_max: u64,
 }
 
-/// A reading of all counters.
+/// Values of all counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct CountersSnapshot {
     /// Events received.
@@ -73,42 +73,42 @@ pub struct CountersSnapshot {
     pub sent_bytes: u64,
     /// Busy time of all threads, in seconds.
     pub busy_seconds: f64,
-    /// Part of it that was time of workers, in seconds: reading, transforming and encoding. The rest is
-    /// that of deliveries, receivers and calls of operators, and may be mostly waiting.
+    /// Busy time of workers, in seconds: reading, transforming and encoding. The rest of the busy
+    /// time belongs to deliveries, receivers and calls of operators, and may be mostly waiting.
     pub worker_seconds: f64,
     /// Busy share of the last sampling interval.
     pub utilization_ratio: f64,
     /// Series that a metric source holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<u64>,
-    /// How many times a consumer group assigned partitions to a source, or revoked some.
+    /// Number of times that a consumer group assigned partitions to a source or revoked some.
     #[serde(skip_serializing_if = "is_zero")]
     pub rebalances: u64,
     /// Time spent waiting, in seconds, by cause.
     pub wait_seconds: BTreeMap<&'static str, f64>,
     /// Events dropped, by reason.
     pub dropped_events: BTreeMap<&'static str, u64>,
-    /// Those of them that `on_error: drop` dropped, by reason.
+    /// Events that `on_error: drop` dropped, by reason. `dropped_events` includes them.
     #[serde(skip)]
     pub dropped_on_error: BTreeMap<&'static str, u64>,
     /// Bytes dropped, by reason, where known.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub dropped_bytes: BTreeMap<&'static str, u64>,
-    /// Deleted files that a source holds; `None` for components that never hold any.
+    /// Deleted files that a source holds; `None` for components that never hold files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
-    /// Files of a source that are finished, and so not among its open origins.
+    /// Finished files of a source. Its open origins do not include them.
     #[serde(skip_serializing_if = "is_zero")]
     pub finished_files: u64,
     /// Errors, by type.
     pub errors: BTreeMap<&'static str, u64>,
     /// Events that passed with a change (truncated, bytes replaced), by kind of change.
     pub noted_events: BTreeMap<&'static str, u64>,
-    /// Events of a sink that its endpoint has accepted in requests, of which some may belong to batches
-    /// that are not settled; 0 for sinks that do not count them.
+    /// Events of a sink that its endpoint has accepted in requests; some may belong to batches that
+    /// are not settled. 0 for sinks that do not count accepted events.
     #[serde(skip_serializing_if = "is_zero")]
     pub accepted_events: u64,
-    /// Why events were refused or failed last; `None` if none has been.
+    /// Reason of the last refusal or failure; `None` before the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     /// Time from the end of each window until its results are emitted; `None` for components
@@ -153,7 +153,7 @@ impl Counters {
         self.component.enter()
     }
 
-    /// Returns the component in recorded events.
+    /// Returns the component as recorded events name it.
     pub fn subject(&self) -> &Subject {
         self.subject.get_or_init(|| Subject::component(""))
     }
@@ -192,8 +192,8 @@ impl Counters {
         self.worker_ns.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
-    /// Closes a sampling interval. Utilization is the busy share of it, summed over threads, so two
-    /// busy threads give 2. Called by one thread only.
+    /// Closes a sampling interval. Utilization is the busy share of the interval, summed over
+    /// threads, so two busy threads give 2. Only one thread may call this.
     pub fn sample(&self, interval: Duration) {
         let busy = self.busy_ns.load(Relaxed);
         let spent = busy.saturating_sub(self.sampled_busy_ns.swap(busy, Relaxed));
@@ -206,7 +206,7 @@ impl Counters {
         add(&self.waits, what, time);
     }
 
-    /// Counts time that ends now and was spent waiting to keep a limit per second.
+    /// Counts waiting time that ends now and that kept a limit per second.
     pub fn throttled(&self, what: &'static str, time: Duration, limit: f64) {
         self.waited(what, time);
         let timer = recorder::start(EventKind::Throttle).earlier(time);
@@ -221,7 +221,7 @@ impl Counters {
         }
     }
 
-    /// Counts events that failed for `reason`, and that the option `on_error` drops.
+    /// Counts events that failed for `reason` and that the option `on_error` drops.
     pub fn dropped_on_error(&self, reason: &'static str, events: u64) {
         self.dropped(reason, events);
         if events > 0 {
@@ -236,28 +236,28 @@ impl Counters {
         }
     }
 
-    /// Sets which deleted files a source holds.
+    /// Sets the number and size of the deleted files that a source holds.
     pub fn set_held(&self, held: Held) {
         *self.held.lock() = Some(held);
     }
 
-    /// Sets how many files of a source are finished, and so not among the open origins.
+    /// Sets the number of finished files of a source. Its open origins do not include them.
     pub fn set_finished_files(&self, files: u64) {
         self.finished_files.store(files, Relaxed);
     }
 
-    /// Shows drop reasons from the start at 0, so that alerts see the first increase.
+    /// Shows drop reasons at 0 from the start, so that alerts see the first increase.
     pub fn register_drop_reasons(&self, reasons: &[&'static str]) {
         reasons.iter().for_each(|reason| add(&self.dropped, reason, 0));
     }
 
-    /// Sets how many series a source holds.
+    /// Sets the number of series that a source holds.
     pub fn set_series(&self, series: u64) {
         self.series.store(series, Relaxed);
         self.has_series.store(true, Relaxed);
     }
 
-    /// Counts that a consumer group assigned partitions to the source, or revoked some.
+    /// Counts an assignment or a revocation of partitions by a consumer group.
     pub fn rebalanced(&self) {
         self.rebalances.fetch_add(1, Relaxed);
     }
@@ -279,13 +279,13 @@ impl Counters {
         self.accepted_events.fetch_add(events, Relaxed);
     }
 
-    /// Returns for how long requests are at the endpoint, of a sink that counts them.
+    /// Returns the time that requests spend at the endpoint, for a sink that counts it.
     pub fn flights(&self) -> &Arc<Flights> {
         &self.flights
     }
 
-    /// Keeps why events were refused or failed, until the next time: a line of at most
-    /// 400 characters, without control characters and secrets.
+    /// Keeps the reason of a refusal or failure until the next one: a line of at most 400
+    /// characters, without control characters and secrets.
     pub fn set_last_error(&self, text: &str) {
         let text = secrets::mask(text);
         let line = text.chars().map(|char| if char.is_control() { ' ' } else { char });
@@ -300,13 +300,13 @@ impl Counters {
         }
     }
 
-    /// Returns the histogram of the time from the end of a window until its results are emitted. It
-    /// is shown from the first call on.
+    /// Returns the histogram of the time from the end of a window until its results are emitted.
+    /// The first call makes the histogram visible.
     pub fn emit_delay(&self) -> &Histogram {
         self.emit_delay.get_or_init(Histogram::default)
     }
 
-    /// Reads all counters.
+    /// Returns the values of all counters.
     pub fn snapshot(&self) -> CountersSnapshot {
         CountersSnapshot {
             received_events: self.received_events.load(Relaxed),

@@ -1,8 +1,8 @@
 //! Read positions in an origin: one cursor, unless its sinks are at different positions.
 //!
-//! After a restart each sink resumes from its own checkpoint. A blocked sink is *detached*: it
-//! keeps a cursor where it stopped while the others continue. An abandoned range is read again. All
-//! three are cursors over the same origin, and cursors that meet merge.
+//! After a restart each sink resumes from its checkpoint. A blocked sink is *detached*: it keeps a
+//! cursor where it stopped while the others continue. An abandoned range is read again. A cursor
+//! over the same origin represents each of these cases, and cursors that meet merge.
 
 use crate::ledger::Reread;
 use crate::sinkset::{SinkIndex, SinkSet};
@@ -12,13 +12,13 @@ use crate::sinkset::{SinkIndex, SinkSet};
 pub struct Cursor {
     /// Offset of the next byte to read; always the start of a line.
     pub position: u64,
-    /// Offset at which it began.
+    /// Offset at which the cursor began.
     pub begin: u64,
-    /// Offset at which it ends; set for an abandoned range.
+    /// Offset at which the cursor ends; set for an abandoned range.
     pub until: Option<u64>,
-    /// Sinks that it reads for.
+    /// Sinks that get what the cursor reads.
     pub sinks: SinkSet,
-    /// How often the range was abandoned before.
+    /// Number of times that the range was abandoned before.
     pub attempt: u8,
 }
 
@@ -29,12 +29,12 @@ pub struct Choice {
     pub index: usize,
     /// The cursor itself.
     pub cursor: Cursor,
-    /// Read no further than this offset: the end of the range, or the next cursor, to meet it
-    /// exactly.
+    /// Offset that the read must not pass: the end of the range, or the position of the next
+    /// cursor, so that the two meet exactly.
     pub limit: Option<u64>,
 }
 
-/// The cursors of one origin.
+/// All cursors of one origin.
 #[derive(Clone, Debug, Default)]
 pub struct Cursors {
     list: Vec<Cursor>,
@@ -54,7 +54,7 @@ impl Cursors {
         cursors
     }
 
-    /// Keeps only the sinks in `kept`, and adds those in `come`, each at its position.
+    /// Keeps only the sinks in `kept`, and adds each sink in `come` at its position.
     pub fn set_sinks(&mut self, kept: SinkSet, come: impl IntoIterator<Item = (SinkIndex, u64)>) {
         self.list.iter_mut().for_each(|cursor| cursor.sinks = cursor.sinks & kept);
         self.list.retain(|cursor| !cursor.sinks.is_empty());
@@ -80,11 +80,13 @@ impl Cursors {
         self.join();
     }
 
-    /// Picks a cursor whose sinks are all `ready`, round robin. Of the ranges that a sink gets again
-    /// the lowest comes first: a merge transform returns all behind one that it misses.
+    /// Picks a cursor whose sinks are all `ready`, round robin. If the cursor rereads a range, the
+    /// lowest range that the same sinks reread comes first: a merge transform returns every range
+    /// behind a missing one.
     ///
-    /// A cursor that waits only for `blocked` sinks is split first: those sinks keep a cursor of
-    /// their own, the others continue. Cursors at `end` have nothing to read and are skipped.
+    /// A cursor that waits only for `blocked` sinks is split first: the blocked sinks keep a
+    /// separate cursor, and the others continue. Cursors at `end` have nothing to read and are
+    /// skipped.
     pub fn choose(&mut self, ready: SinkSet, blocked: SinkSet, end: Option<u64>) -> Option<Choice> {
         self.detach(ready, blocked);
         let count = self.list.len();
@@ -106,7 +108,8 @@ impl Cursors {
         self.list.iter().any(|c| c.position != end)
     }
 
-    /// Returns the lowest range that the sinks of cursor `index` get again, if that is such a range.
+    /// Returns the lowest range to reread for the sinks of cursor `index`, if that cursor rereads a
+    /// range.
     fn lowest_reread(&self, index: usize) -> Option<usize> {
         let Cursor { until, sinks, .. } = self.list[index];
         until?;
@@ -207,7 +210,7 @@ mod tests {
         let choice = cursors.choose(set(&[0]), set(&[1]), None).unwrap();
         assert_eq!(choice.cursor.sinks, set(&[0]));
         cursors.advance(choice.index, 100);
-        // The blocked sink is back: it catches up from where it stopped.
+        // The blocked sink is ready again: it catches up from where it stopped.
         let back = cursors.choose(set(&[1]), SinkSet::EMPTY, None).unwrap();
         assert_eq!(
             (back.cursor.position, back.limit, back.cursor.sinks),

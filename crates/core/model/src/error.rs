@@ -10,10 +10,11 @@ use std::time::Duration;
 /// A component cannot be built from its configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// An option is wrong.
+    /// The value of one option is invalid.
     #[error("{0}")]
     Option(OptionError),
-    /// The options are wrong: what is wrong with them, and what to write instead.
+    /// The combination of options is invalid. The text says what is wrong and what to write
+    /// instead.
     #[error("{0}")]
     Options(String),
     /// A socket cannot be opened at an address.
@@ -47,7 +48,7 @@ pub enum BuildError {
 /// An error in an option of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {
-    /// JSON pointer of the option, below the options of the component; empty for all of them.
+    /// JSON pointer of the option, relative to the options of the component; empty for all options.
     pub pointer: String,
     /// What is wrong.
     pub what: String,
@@ -90,7 +91,7 @@ impl From<OptionError> for BuildError {
     }
 }
 
-/// Returns a message without secrets: an endpoint or a library may quote what it was given.
+/// Returns a message without secrets, because an endpoint or a library may quote its input.
 fn masked(message: impl Into<String>) -> String {
     let message = message.into();
     match secrets::mask(&message) {
@@ -99,13 +100,13 @@ fn masked(message: impl Into<String>) -> String {
     }
 }
 
-/// A component failed as a whole, not on one event.
+/// An error of a component as a whole, rather than of one event.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ComponentError {
     /// Short name for the `error_type` label.
     pub kind: &'static str,
-    /// What happened, for people.
+    /// What happened, as text for a person.
     pub message: String,
 }
 
@@ -122,13 +123,14 @@ impl ComponentError {
 pub struct DeliverError {
     /// Short name for the `error_type` label.
     pub kind: &'static str,
-    /// What happened, for people.
+    /// What happened, as text for a person.
     pub message: String,
     /// Whether the same payload may be accepted later.
     pub retry: bool,
-    /// How long the endpoint asked us to wait, if it did.
+    /// Pause that the endpoint asked for, if any.
     pub retry_after: Option<Duration>,
-    /// The status of an HTTP response, or the negative number of a system error; 0 for others.
+    /// The status of an HTTP response, or the negative number of a system error; 0 for other
+    /// errors.
     pub code: i64,
 }
 
@@ -138,7 +140,7 @@ impl DeliverError {
         DeliverError { kind, message: masked(message), retry: true, retry_after: None, code: 0 }
     }
 
-    /// Creates the error of a payload that is rejected permanently. Secrets in the message are masked.
+    /// Creates the error of a permanently rejected payload. Secrets in the message are masked.
     pub fn reject(kind: &'static str, message: impl Into<String>) -> Self {
         DeliverError { kind, message: masked(message), retry: false, retry_after: None, code: 0 }
     }

@@ -1,8 +1,8 @@
-//! Feeds: events that a sink makes, passed on by a separate source.
+//! Feeds: events that a sink makes and that a separate source passes on.
 //!
-//! A merge transform is a sink of its input and feeds its results; a sink feeds the events that its
-//! endpoint refused. Events are numbered. Each stays in the feed until every sink of that source has
-//! settled it.
+//! A merge transform is a sink of its input and feeds its results; an ordinary sink feeds the
+//! events that its endpoint refused. Events are numbered. Each event stays in the feed until every
+//! sink of the feed's source has settled it.
 
 use crate::ack::{Hold, Outcome};
 use crate::batch::char_boundary;
@@ -18,11 +18,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
-/// How much waits in a feed before its sink should pause.
+/// Number and size of the waiting events above which the sink of a feed should pause.
 #[derive(Clone, Copy)]
 struct Limits {
     events: usize,
-    /// Of their texts.
+    /// Bytes of the events' texts.
     bytes: u64,
 }
 
@@ -34,13 +34,13 @@ impl Default for Limits {
 
 /// An event of a feed.
 pub struct FeedEvent {
-    /// The id of a refused event, which it keeps; a new event is identified by its number.
+    /// The original id of a refused event; a new event is identified by its number.
     pub id: Option<FeedId>,
-    /// Its time, in nanoseconds since 1970.
+    /// Event time, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// The text of its message and of its fields.
+    /// The text of the message and of the fields.
     pub text: Vec<u8>,
-    /// The message, in the text.
+    /// Range of the message in `text`.
     pub message: Range<usize>,
     /// Whether the message is a field of the event.
     pub is_shown: bool,
@@ -50,15 +50,15 @@ pub struct FeedEvent {
     pub hold: Option<Hold>,
 }
 
-/// Most bytes of a record that a refused event keeps.
+/// Most bytes of the record that a refused event keeps.
 const RECORD_BYTES_MAX: usize = BLOCK_BYTES / 2;
 
-/// Name of the field that says why an event was refused.
+/// Name of the field with the reason why an event was refused.
 static REASON: LazyLock<Arc<str>> = LazyLock::new(|| "reason".into());
 
 impl FeedEvent {
-    /// Creates the event that was refused as `record` for `reason`: its fields if the record is a
-    /// JSON object, else its message. The field `reason` is added.
+    /// Creates an event for a record that was refused for `reason`. If the record is a JSON object,
+    /// its members become fields, else the record becomes the message. The field `reason` is added.
     pub fn refused(
         source: &RowSource,
         (record, is_json): (&[u8], bool),
@@ -90,32 +90,32 @@ impl FeedEvent {
 }
 
 impl FeedEvent {
-    /// Returns the event to its origin, if it has one.
+    /// Returns the event to its origin, if the event has a debt to it.
     fn give_back(self) {
         self.hold.into_iter().for_each(|hold| hold.settle(Outcome::Returned));
     }
 }
 
-/// Where a refused event comes from.
+/// The id of a refused event.
 #[derive(Clone)]
 pub struct FeedId {
-    /// The origin of its record.
+    /// The origin of the event's record.
     pub origin: Arc<Origin>,
-    /// Offset of its record.
+    /// Offset of the event's record.
     pub offset: u64,
-    /// Which of the events of its record it is, counted from 0.
+    /// Index of the event among the events of its record, counted from 0.
     pub ordinal: u32,
-    /// The id that came with its record.
+    /// The id that arrived with the record.
     pub received: Option<Bytes>,
 }
 
 /// A field of an event.
 pub struct FeedField {
-    /// Its name.
+    /// Name of the field.
     pub name: Arc<str>,
-    /// The kind of its value.
+    /// Kind of the value.
     pub kind: Kind,
-    /// Its value, in the text.
+    /// Range of the value in the text of the event.
     pub value: Range<usize>,
 }
 
@@ -128,13 +128,13 @@ pub struct Feed {
 
 #[derive(Default)]
 struct State {
-    /// Events that some sink has not settled.
+    /// Events that at least one sink has not settled.
     events: VecDeque<FeedEvent>,
-    /// Number of the first.
+    /// Number of the first event.
     first: u64,
-    /// Bytes of their texts.
+    /// Bytes of the events' texts.
     bytes: u64,
-    /// The least number for an event that was not in the feed before the restart.
+    /// Lowest number for an event that was not in the feed before the restart.
     number_min: u64,
     limits: Limits,
     wake: Option<Wake>,
@@ -151,8 +151,8 @@ impl Feed {
         Arc::new(Feed { state, has_reader, is_of_refused: true })
     }
 
-    /// Creates the feed of a merge transform's results, which it starts with [`Feed::start`] and
-    /// ends with [`Feed::finish`].
+    /// Creates the feed of a merge transform's results. The transform starts it with
+    /// [`Feed::start`] and ends it with [`Feed::finish`].
     pub fn of_results() -> Arc<Feed> {
         let (state, has_reader) = (Mutex::default(), AtomicBool::new(false));
         Arc::new(Feed { state, has_reader, is_of_refused: false })
@@ -170,7 +170,7 @@ impl Feed {
         self.has_reader.store(true, Ordering::Release);
     }
 
-    /// Disconnects the source: a reload has removed it. Refused events are read again from their
+    /// Disconnects the source that a reload has removed. Refused events are read again from their
     /// origin; results are in the snapshot.
     pub fn detach(&self) {
         let mut state = self.lock();
@@ -191,17 +191,18 @@ impl Feed {
         !self.is_of_refused
     }
 
-    /// Whether a source reads what the sink refuses. If not, the sink counts and drops it.
+    /// Whether a source reads the refused events. If not, the sink counts and drops them.
     pub fn keeps_refused(&self) -> bool {
         self.is_of_refused && self.has_reader()
     }
 
-    /// Returns the least number for an event that was not in the feed before the restart.
+    /// Returns the lowest number for an event that was not in the feed before the restart.
     pub fn number_min(&self) -> u64 {
         self.lock().number_min
     }
 
-    /// Starts the feed; the next event gets this number. Does nothing if it has started.
+    /// Starts the feed at `number`, the number of the next event. Does nothing if the feed has
+    /// started.
     pub fn start(&self, number: u64) {
         let mut state = self.lock();
         if !state.is_started {
@@ -222,7 +223,8 @@ impl Feed {
         state.first + state.events.len() as u64
     }
 
-    /// Appends an event. If no source reads the feed any more, it is read again from its origin.
+    /// Appends an event. If the source is gone, returns the event to its origin, which is read
+    /// again.
     pub fn push(&self, event: FeedEvent) {
         let mut state = self.lock();
         if !self.has_reader() {
@@ -234,13 +236,13 @@ impl Feed {
         state.wake();
     }
 
-    /// Whether so much waits that its sink should pause.
+    /// Whether the feed is so full that its sink should pause.
     pub fn is_full(&self) -> bool {
         let state = self.lock();
         state.events.len() >= state.limits.events || state.bytes >= state.limits.bytes
     }
 
-    /// Sets how many events, and bytes of their texts, wait before the sink should pause.
+    /// Sets the number of events and the bytes of text above which the sink should pause.
     pub fn limit(&self, events: usize, bytes: u64) {
         self.lock().limits = Limits { events, bytes };
     }
@@ -261,7 +263,8 @@ impl Feed {
         holds.for_each(|hold| hold.settle(Outcome::Rejected));
     }
 
-    /// Says that the sink gets no more input: a merge transform passes on what it holds back.
+    /// Marks the end of the sink's input: a merge transform then passes on the results it holds
+    /// back.
     pub fn end_input(&self) {
         self.lock().has_input_ended = true;
     }
@@ -271,14 +274,14 @@ impl Feed {
         self.lock().has_input_ended
     }
 
-    /// Says that every event is in the feed, after the end of the input.
+    /// Marks the feed as complete, after the end of the input.
     pub fn finish(&self) {
         let mut state = self.lock();
         state.is_finished = true;
         state.wake();
     }
 
-    /// Whether every event is in the feed, if the input has ended.
+    /// Whether the input has ended and every event is in the feed.
     pub fn is_finished(&self) -> bool {
         self.lock().is_finished
     }

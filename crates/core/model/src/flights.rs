@@ -1,11 +1,11 @@
-//! For how long requests are at an endpoint.
+//! Time that requests of a sink spend at the endpoint.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Measures the time in which at least one request is sent and not answered. A sink that counts its
-/// requests excludes the time in which it fills a batch, or waits before the next attempt.
+/// Measures the time in which at least one request is sent and not answered. This excludes the time
+/// in which a sink fills a batch or waits before the next attempt.
 #[derive(Debug, Default)]
 pub struct Flights(Mutex<State>);
 
@@ -18,12 +18,12 @@ struct State {
 }
 
 impl Flights {
-    /// Shows the time from now on, 0 before the first request.
+    /// Makes the time visible; it is 0 before the first request.
     pub fn register(&self) {
         self.0.lock().is_used = true;
     }
 
-    /// Notes that a request is sent; the result notes its end when it drops.
+    /// Notes that a request is sent. Dropping the result notes the end of the request.
     pub fn begin(self: &Arc<Flights>) -> Flight {
         let mut state = self.0.lock();
         state.count += 1;
@@ -39,7 +39,7 @@ impl Flights {
     }
 }
 
-/// A request at an endpoint.
+/// A request at an endpoint. Dropping it notes the end of the request.
 #[derive(Debug)]
 pub struct Flight(Arc<Flights>);
 

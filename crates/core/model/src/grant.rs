@@ -1,8 +1,8 @@
 //! The memory grant: the allowance for all data in flight.
 //!
 //! A source takes the bytes of a block and the declared expansion of its chain *before* it reads;
-//! without capacity it does not read. That is all there is to backpressure. Bytes return when the
-//! last reference to them drops.
+//! without capacity it does not read. Backpressure works only through this rule. Bytes return when
+//! the last reference to them drops.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -28,12 +28,13 @@ impl Grant {
         Arc::new(Grant { bytes_max, limit, used, aside, wanted, on_available })
     }
 
-    /// Calls `f` when bytes return after [`Grant::try_take`] was refused. Set once.
+    /// Registers `f`, called when bytes return after [`Grant::try_take`] was refused. Can be set
+    /// once.
     pub fn on_available(&self, f: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_available.set(Box::new(f));
     }
 
-    /// Takes `bytes`; if refused, [`Grant::on_available`] is called when bytes return.
+    /// Takes `bytes`. If refused, the [`Grant::on_available`] function is called when bytes return.
     ///
     /// A request larger than the whole allowance succeeds when nothing else is taken; otherwise it
     /// would wait forever.
@@ -46,8 +47,8 @@ impl Grant {
         self.reserve(bytes).then(|| Permit { grant: self.clone(), bytes })
     }
 
-    /// Takes `bytes` for as long as the result lives, for memory that the grant does not see, such
-    /// as the queue of a library. It never fails: the next reads wait until the debt is repaid.
+    /// Takes `bytes` until the result drops, for memory that the grant does not see, such as the
+    /// queue of a library. It never fails: later reads wait until the debt is repaid.
     pub fn set_aside(self: &Arc<Self>, bytes: u64) -> Aside {
         self.aside.fetch_add(bytes, Ordering::SeqCst);
         self.used.fetch_add(bytes, Ordering::SeqCst);
@@ -76,7 +77,8 @@ impl Grant {
         self.limit.load(Ordering::SeqCst)
     }
 
-    /// Limits what may be taken from now on to `bytes` of the allowance. What is taken already stays.
+    /// Limits the bytes that may be taken from now on to `bytes` of the allowance. Bytes already
+    /// taken stay.
     pub fn set_limit(&self, bytes: u64) {
         let limit = bytes.min(self.bytes_max);
         if self.limit.swap(limit, Ordering::SeqCst) < limit {
@@ -89,7 +91,7 @@ impl Grant {
         self.wake();
     }
 
-    /// Tells who was refused that there may be capacity.
+    /// Tells refused callers that there may be capacity.
     fn wake(&self) {
         if self.wanted.swap(false, Ordering::SeqCst)
             && let Some(on_available) = self.on_available.get()
@@ -111,8 +113,8 @@ impl Permit {
         self.bytes
     }
 
-    /// Resizes the permit to exactly `bytes`. Growing never fails: the memory is already in use,
-    /// the declaration was too small, and the next read waits until the debt is repaid.
+    /// Resizes the permit to exactly `bytes`. Growing never fails, because the memory is already in
+    /// use: the declaration was too small, and the next read waits until the debt is repaid.
     pub fn resize(&mut self, bytes: u64) {
         if bytes >= self.bytes {
             self.grant.used.fetch_add(bytes - self.bytes, Ordering::SeqCst);
@@ -144,12 +146,12 @@ impl Drop for Permit {
 pub struct Aside(Permit);
 
 impl Aside {
-    /// Returns the bytes.
+    /// Returns the bytes set aside.
     pub fn bytes(&self) -> u64 {
         self.0.bytes
     }
 
-    /// Resizes it to exactly `bytes`.
+    /// Changes the bytes set aside to exactly `bytes`.
     pub fn resize(&mut self, bytes: u64) {
         let (grant, before) = (&self.0.grant, self.0.bytes);
         if bytes >= before {

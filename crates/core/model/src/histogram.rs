@@ -1,23 +1,23 @@
-//! Distributions of durations, in fixed buckets as Prometheus has them.
+//! Distributions of durations, in fixed buckets like a Prometheus histogram.
 
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Upper bounds of the buckets in milliseconds; longer durations are in one more bucket.
+/// Upper bounds of the buckets in milliseconds; one more bucket takes longer durations.
 const BOUNDS_MS: [u64; 11] = [10, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000];
 
-/// Durations by bucket. Every thread adds; none waits.
+/// Durations by bucket, updated by every thread without waiting.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BOUNDS_MS.len() + 1],
     sum_ns: AtomicU64,
 }
 
-/// A reading of a [`Histogram`].
+/// Values of a [`Histogram`] at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HistogramSnapshot {
-    /// Number of durations up to each bound, and of all; ascending.
+    /// Number of durations up to each bound, and number of all durations; ascending.
     pub cumulative: Vec<u64>,
     /// Sum of all durations in seconds.
     pub sum_seconds: f64,
@@ -32,7 +32,7 @@ impl Histogram {
         self.sum_ns.fetch_add(ns, Relaxed);
     }
 
-    /// Reads all buckets.
+    /// Returns the values of all buckets.
     pub fn snapshot(&self) -> HistogramSnapshot {
         let mut cumulative: Vec<u64> = Vec::with_capacity(self.buckets.len());
         for bucket in &self.buckets {
@@ -45,8 +45,8 @@ impl Histogram {
 }
 
 impl HistogramSnapshot {
-    /// Returns the upper bound of each bucket in seconds, the last one infinite, and the number of
-    /// durations up to it.
+    /// Returns the upper bound of each bucket in seconds, and the number of durations up to that
+    /// bound. The last bound is infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         let bounds = BOUNDS_MS.iter().map(|ms| *ms as f64 / 1e3).chain([f64::INFINITY]);
         bounds.zip(self.cumulative.iter().copied())

@@ -1,4 +1,4 @@
-//! The agent's own log records, for the sources that emit them.
+//! The agent's log records, for the sources that emit them.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -6,28 +6,28 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// Most records that wait for a source, and that are kept until the first one reads.
+/// Most records that wait for a source, or for the first source to start reading.
 pub const RECORDS_MAX: usize = 1024;
 
-/// Most bytes of their messages.
+/// Most bytes of the waiting messages.
 const BYTES_MAX: usize = 1 << 20;
 
-/// The levels of records, the most severe first.
+/// Levels of records, the most severe first.
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 
-/// Returns the place of a level in [`LEVELS`]; an unknown one is behind all.
+/// Returns the index of a level in [`LEVELS`]; an unknown level sorts behind all others.
 fn place(level: &str) -> usize {
     LEVELS.iter().position(|name| *name == level).unwrap_or(LEVELS.len())
 }
 
-/// A record of the agent's own log.
+/// A record of the agent's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRecord {
-    /// Its time in nanoseconds since 1970.
+    /// Time of the record in nanoseconds since 1970.
     pub unix_ns: i64,
     /// `error`, `warn`, `info`, `debug` or `trace`.
     pub level: &'static str,
-    /// The part of the program that wrote it.
+    /// The part of the program that wrote the record.
     pub target: String,
     /// The message, on one line.
     pub message: String,
@@ -37,7 +37,7 @@ pub struct LogRecord {
 struct Queue {
     waiting: Mutex<(VecDeque<LogRecord>, usize)>,
     dropped: AtomicU64,
-    /// Place of the least severe level that is queued.
+    /// Index in [`LEVELS`] of the least severe level that is queued.
     least: AtomicUsize,
 }
 
@@ -50,7 +50,8 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// Queues a record, or counts it if the queue is full. One below the level does neither.
+    /// Queues a record, or counts it as dropped if the queue is full. Ignores a record below the
+    /// level.
     fn push(&self, record: &LogRecord) {
         if place(record.level) > self.least.load(Relaxed) {
             return;
@@ -66,7 +67,7 @@ impl Queue {
         records.push_back(record.clone());
     }
 
-    /// Queues only records up to this place of a level from now on, and removes the others.
+    /// Queues only records up to level index `least` from now on, and removes the others.
     fn limit(&self, least: usize) {
         self.least.store(least, Relaxed);
         let (records, bytes) = &mut *self.waiting.lock();
@@ -75,7 +76,7 @@ impl Queue {
     }
 }
 
-/// Subscribes a source to the records from now on, for records up to this place of a level.
+/// Subscribes a source to future records up to a level index.
 fn subscribed(
     readers: &mut Vec<Subscription>,
     id: &str,
@@ -89,23 +90,23 @@ fn subscribed(
 
 /// The queue of a source that reads.
 struct Subscription {
-    /// Of the source.
+    /// Id of the source.
     id: String,
     queue: Weak<Queue>,
 }
 
-/// Where records go to.
+/// The readers of log records.
 #[derive(Default)]
 struct Hub {
     /// Whether anything takes records.
     is_read: AtomicBool,
     readers: Mutex<Vec<Subscription>>,
-    /// The records before the first reader, until it is known that there is none.
+    /// Records before the first reader; `None` once a reader has taken them or no reader will come.
     early: Mutex<Option<Arc<Queue>>>,
 }
 
-/// The agent's own log records. Publishing one waits for nothing, and costs a look at a flag while
-/// nothing reads them.
+/// Passes the agent's log records to sources. Publishing never waits, and costs only a check of a
+/// flag while there is no reader.
 #[derive(Clone, Default)]
 pub struct InternalLogs(Arc<Hub>);
 
@@ -124,7 +125,7 @@ impl InternalLogs {
         self.update();
     }
 
-    /// Passes a record to all readers, if there are any.
+    /// Passes a record to all readers.
     pub fn publish(&self, record: impl FnOnce() -> LogRecord) {
         if !self.0.is_read.load(Relaxed) {
             return;
@@ -136,15 +137,16 @@ impl InternalLogs {
         queues.for_each(|queue| queue.push(&record));
     }
 
-    /// Opens the reader of the source `id`, for records of `level` and above, from now on. The first
-    /// reader also gets the records before. Opened while the source with this id runs, it continues
-    /// where that one ends.
+    /// Opens the reader of the source `id`, for future records of `level` and above. The first
+    /// reader also gets the earlier records. If the source with this id is still running, the new
+    /// reader continues where the old one ends.
     pub fn reader(&self, id: &str, level: &str) -> LogReader {
         let mut readers = self.0.readers.lock();
         let running = readers.iter().find(|reader| reader.id == id);
         let mut queue = running.and_then(|reader| reader.queue.upgrade());
         let (logs, id, least) = (self.clone(), id.to_owned(), place(level));
-        // The first reader gets the early records at its first call: it may be of a check only.
+        // The first reader gets the early records at its first call, because a reader may belong
+        // only to a check of the configuration.
         if queue.is_none() && self.0.early.lock().is_none() {
             queue = Some(subscribed(&mut readers, &id, Arc::default(), least));
         }
@@ -167,21 +169,22 @@ impl fmt::Debug for InternalLogs {
     }
 }
 
-/// Reads records. The queue behind it is bounded: what finds it full is dropped and counted.
+/// Reads records from a bounded queue. Records that find the queue full are dropped and counted.
 pub struct LogReader {
-    /// Until it has begun, it may be that of the source that this one replaces, with its level.
+    /// Before the first read this may be the queue of the source that this reader replaces, with
+    /// the level of that source.
     queue: Option<Arc<Queue>>,
-    /// Whether it has been read from.
+    /// Whether the reader has been used.
     has_begun: bool,
-    /// Place of the least severe level that it reads.
+    /// Index of the least severe level that the reader wants.
     least: usize,
-    /// Of the source.
+    /// Id of the source.
     id: String,
     logs: InternalLogs,
 }
 
 impl LogReader {
-    /// Takes the records that wait.
+    /// Takes all waiting records.
     pub fn take(&mut self) -> VecDeque<LogRecord> {
         let (records, _) = std::mem::take(&mut *self.queue().waiting.lock());
         records
@@ -192,7 +195,7 @@ impl LogReader {
         self.queue().dropped.swap(0, Relaxed)
     }
 
-    /// Begins to read at the first call.
+    /// Returns the queue; the first call subscribes it.
     fn queue(&mut self) -> Arc<Queue> {
         match &self.queue {
             Some(queue) if self.has_begun => queue.clone(),
@@ -201,7 +204,7 @@ impl LogReader {
     }
 
     fn begin(&mut self) -> Arc<Queue> {
-        // Nothing is published meanwhile.
+        // The lock keeps records from being published meanwhile.
         let mut readers = self.logs.0.readers.lock();
         let queue = match self.queue.take() {
             Some(queue) => queue,

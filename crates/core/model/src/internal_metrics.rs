@@ -1,12 +1,12 @@
-//! The agent's own metrics, for the sources that emit them.
+//! The agent's internal metrics, for the sources that emit them.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// One of the agent's own metrics.
+/// One of the agent's internal metrics.
 #[derive(Clone, Copy, Debug)]
 pub struct InternalMetric<'a> {
-    /// Name, as at `/metrics`.
+    /// Name, as in `/metrics`.
     pub name: &'a str,
     /// Labels, in any order.
     pub labels: &'a [(&'a str, &'a str)],
@@ -16,10 +16,10 @@ pub struct InternalMetric<'a> {
     pub value: f64,
 }
 
-/// Calls its argument with one metric after the other.
+/// A function that calls its argument with each metric.
 type Tell = dyn Fn(&mut dyn FnMut(&InternalMetric<'_>)) + Send + Sync;
 
-/// Provider of the agent's own metrics; empty by default.
+/// Provides the agent's internal metrics; empty by default.
 #[derive(Clone)]
 pub struct InternalMetrics(Arc<Tell>);
 

@@ -31,7 +31,7 @@ struct State {
     /// Moved checkpoints of origins that are closed.
     retired: Vec<(OriginId, Vec<(SinkIndex, u64)>)>,
     stopped: bool,
-    /// See [`Ledger::seal`].
+    /// Sinks whose ranges in flight are stale: see [`Ledger::seal`].
     sealed: SinkSet,
     /// Incremented whenever the sinks change.
     epoch: u32,
@@ -47,7 +47,7 @@ impl State {
     }
 }
 
-/// One origin.
+/// Accounts of one origin.
 struct Accounts {
     origin: Arc<Origin>,
     /// Furthest offset known to exist.
@@ -69,11 +69,11 @@ impl Accounts {
     }
 }
 
-/// What one sink owes of one origin.
+/// Ranges of one origin that one sink has not settled.
 struct Account {
     sink: SinkIndex,
     checkpoint: u64,
-    /// Ranges issued in an earlier epoch belonged to another sink.
+    /// The ledger's epoch at that time. Ranges issued in an earlier epoch belonged to another sink.
     epoch: u32,
     out: VecDeque<Entry>,
 }
@@ -93,7 +93,7 @@ impl Entry {
 #[derive(Clone, Copy, PartialEq)]
 enum RangeState {
     Open,
-    /// Counted by a merge transform, but in no snapshot yet.
+    /// A merge transform has counted the range, but the range is in no snapshot yet.
     Taken,
     Settled,
     Abandoned,
@@ -102,11 +102,11 @@ enum RangeState {
 /// A range that was sent to sinks.
 pub(crate) struct Issued {
     origin: OriginId,
-    /// The ledger's epoch at that time.
+    /// The ledger's epoch when the range was issued.
     epoch: u32,
     /// The range.
     pub range: Range<u64>,
-    /// See [`Reread::attempt`].
+    /// Number of times that the range was abandoned before: see [`Reread::attempt`].
     pub attempt: u8,
 }
 
@@ -126,8 +126,8 @@ pub struct Reread {
     pub range: Range<u64>,
     /// The sink that is missing the range.
     pub sink: SinkIndex,
-    /// How often the range was abandoned. From 2 on it travels alone, so that no other range shares
-    /// its fate; abandoned again, it is halved until the one line is found.
+    /// Number of times that the range was abandoned. From 2 on the range travels alone, so that it
+    /// cannot affect other ranges. If abandoned again, it is halved until the one line is found.
     pub attempt: u8,
 }
 
@@ -142,7 +142,7 @@ pub struct OriginProgress {
     pub checkpoints: Vec<(SinkIndex, u64)>,
 }
 
-/// What the sinks of an origin have not settled yet.
+/// Offsets, age and bytes that the sinks of an origin have not settled yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owed {
     /// Lowest checkpoint: the offset before which every sink has settled everything.
@@ -162,7 +162,7 @@ pub struct Progress {
     pub lag: u64,
     /// Bytes, or records, issued and not settled.
     pub unsettled: u64,
-    /// The part of it that is in records.
+    /// Number of records among `unsettled`.
     pub unsettled_records: u64,
     /// When the oldest unsettled range was issued; `None` if all is settled.
     pub oldest: Option<EngineTime>,
@@ -174,7 +174,8 @@ impl Ledger {
         Arc::new(Ledger { state: Mutex::default(), on_reread: OnceLock::new() })
     }
 
-    /// Calls `f` when a range is abandoned, so that the source checks [`Ledger::take_rereads`].
+    /// Registers `f`, called when a range is abandoned so that the source checks
+    /// [`Ledger::take_rereads`].
     pub fn on_reread(&self, f: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_reread.set(Box::new(f));
     }
@@ -233,8 +234,8 @@ impl Ledger {
         }
     }
 
-    /// Closes an origin if nothing of it is in flight; returns whether it did. Its totals move to
-    /// the source's, and the origin counts from zero again.
+    /// Closes an origin if no range of it is in flight; returns whether it did. The origin's totals
+    /// are added to the source's, and the origin restarts at zero.
     pub fn close(&self, origin: OriginId) -> bool {
         let mut state = self.lock();
         let idle = state.origins.get(&origin).is_none_or(Accounts::is_idle);
@@ -244,7 +245,7 @@ impl Ledger {
         idle
     }
 
-    /// Frees the memory that closed origins leave.
+    /// Frees the memory of closed origins.
     pub fn shrink(&self) {
         let mut state = self.lock();
         let state = &mut *state;
@@ -262,7 +263,8 @@ impl Ledger {
         self.close(origin)
     }
 
-    /// Records that `range` of `origin` is sent to `sinks`, and returns its acknowledgement.
+    /// Records that `range` of `origin` is sent to `sinks`, and returns the acknowledgement of the
+    /// range.
     ///
     /// Ranges of one origin and sink do not overlap, except that a reread replaces the abandoned
     /// range. The origin must be open.
@@ -409,7 +411,7 @@ impl Account {
         }
     }
 
-    /// Frees the memory for ranges while there is none.
+    /// Frees the memory for ranges while no range is in flight.
     fn release_memory(&mut self) {
         if self.out.is_empty() {
             self.out = VecDeque::new();
@@ -498,7 +500,7 @@ mod tests {
         assert_eq!(ledger.checkpoint(ORIGIN, sink(0)), Some(0));
         let again = Reread { origin: ORIGIN, range: 0..10, sink: sink(0), attempt: 1 };
         assert_eq!(ledger.take_rereads(), vec![again]);
-        // Reread in two halves: the checkpoint waits for both.
+        // The range is read again in two halves; the checkpoint waits for both.
         ledger.issue(ORIGIN, 0..5, SinkSet::one(sink(0)), 1, T).finish();
         assert_eq!(ledger.checkpoint(ORIGIN, sink(0)), Some(5));
         ledger.issue(ORIGIN, 5..10, SinkSet::one(sink(0)), 1, T).finish();

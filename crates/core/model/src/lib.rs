@@ -1,7 +1,7 @@
-//! What flows through Millstream, and what the parts agree on.
+//! Types that flow through Millstream, and the contracts between its parts.
 //!
-//! A separate crate because it cuts a dependency: components and engine agree on it and not on
-//! each other.
+//! A separate crate because it cuts a dependency: components and engine depend on this crate and
+//! not on each other.
 //!
 //! A source fills a [`Block`] under the memory [`Grant`], makes a [`Batch`] of views into it, and
 //! takes an [`Ack`] for each [`Segment`] from its [`Ledger`]. Transforms change batches, a sink's

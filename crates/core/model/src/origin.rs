@@ -11,12 +11,12 @@ use std::time::Duration;
 /// The value of an unknown time.
 pub const TIME_UNKNOWN: i64 = i64::MIN;
 
-/// How far an event's time may precede the newest of its origin without counting as out of order,
-/// in nanoseconds: threads of one program log slightly late.
+/// How far an event's time may precede the newest time of its origin without counting as out of
+/// order, in nanoseconds: threads of one program log slightly late.
 const DISORDER_NS: i64 = 1_000_000_000;
 
-/// Most ranges whose times are remembered separately: workers finish neighbors in any order, but no
-/// worker is this many batches behind.
+/// Most ranges whose times are remembered separately: workers finish neighboring ranges in any
+/// order, but workers are never this many batches apart.
 const RANGES_MAX: usize = 64;
 
 /// Time constant of the read rate, in seconds.
@@ -48,20 +48,20 @@ impl fmt::Display for OriginId {
 /// Where events come from: a file, a partition, a peer.
 #[derive(Debug, Default)]
 pub struct Origin {
-    /// Its id.
+    /// Id of the origin.
     pub id: OriginId,
     /// Display name, such as the path of a file; may be empty.
     pub name: Arc<str>,
-    /// Constant fields of its events, in addition to those of the source.
+    /// Constant fields of the origin's events, in addition to the fields of the source.
     pub attributes: BTreeMap<String, String>,
-    /// Whether its offsets count records instead of bytes.
+    /// Whether the origin's offsets count records instead of bytes.
     pub is_in_records: bool,
-    /// Current state.
+    /// Current state of reading.
     pub state: OriginState,
 }
 
 impl Origin {
-    /// Creates an origin without attributes, of which nothing has been read.
+    /// Creates an unread origin without attributes.
     pub fn new(id: OriginId, name: impl Into<Arc<str>>) -> Origin {
         Origin { id, name: name.into(), ..Origin::default() }
     }
@@ -71,7 +71,7 @@ impl Origin {
         Origin { attributes, ..self }
     }
 
-    /// Sets that its offsets count records.
+    /// Makes the origin's offsets count records.
     pub fn of_records(self) -> Origin {
         Origin { is_in_records: true, ..self }
     }
@@ -81,14 +81,14 @@ impl Origin {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum OriginStatus {
-    /// Being read, or polled for more.
+    /// The source reads the origin, or polls it for more data.
     #[default]
     Active = 0,
     /// Known, but cannot be read yet.
     Waiting = 1,
     /// Read to its end; nothing more will come.
     Finished = 2,
-    /// No path leads to it any more; read to its end.
+    /// The path of the origin is gone; read to its end.
     Gone = 3,
     /// Deleted; read to its end.
     Deleted = 4,
@@ -122,7 +122,7 @@ pub enum HeldBy {
     /// Not held.
     #[default]
     Nothing = 0,
-    /// By its open descriptor alone; lost with the process.
+    /// By an open descriptor alone; lost with the process.
     Descriptor = 1,
     /// By a hard link or a copy on disk, which the next start reads.
     Disk = 2,
@@ -131,7 +131,7 @@ pub enum HeldBy {
 impl HeldBy {
     const ALL: [HeldBy; 3] = [HeldBy::Nothing, HeldBy::Descriptor, HeldBy::Disk];
 
-    /// Returns the name in APIs, such as `disk`; `None` if it is not held.
+    /// Returns the name in APIs, such as `disk`; `None` if the file is not held.
     pub fn name(self) -> Option<&'static str> {
         match self {
             HeldBy::Nothing => None,
@@ -142,7 +142,7 @@ impl HeldBy {
 }
 
 /// The state of an origin. The source and transforms write it, the API reads it. Fields are updated
-/// independently, so two of them may belong to different moments.
+/// independently, so two fields may show different moments.
 #[derive(Debug)]
 pub struct OriginState {
     /// Offset up to which the furthest cursor has read, in bytes.
@@ -151,11 +151,11 @@ pub struct OriginState {
     pub size: AtomicU64,
     /// Bytes read, rereads included.
     pub bytes: AtomicU64,
-    /// Events that start with a line which cannot start one, by the multi-line rules.
+    /// Events whose first line cannot start an event, according to the multi-line rules.
     pub misfits: AtomicU64,
-    /// How often it was renamed.
+    /// Number of renames.
     pub rotations: AtomicU64,
-    /// How often it was truncated.
+    /// Number of truncations.
     pub truncations: AtomicU64,
     /// Lines over `max_line`.
     pub long_lines: AtomicU64,
@@ -192,32 +192,32 @@ impl Default for OriginState {
 }
 
 impl OriginState {
-    /// Returns its current path; empty if that is still its name.
+    /// Returns the current path; empty if the name of the origin still is its path.
     pub fn path(&self) -> String {
         self.path.lock().clone()
     }
 
-    /// Sets its current path.
+    /// Sets the current path.
     pub fn set_path(&self, path: impl Into<String>) {
         *self.path.lock() = path.into();
     }
 
-    /// Returns whether more can come.
+    /// Returns whether more data can come.
     pub fn status(&self) -> OriginStatus {
         OriginStatus::ALL[usize::from(self.status.load(Relaxed))]
     }
 
-    /// Sets whether more can come.
+    /// Sets whether more data can come.
     pub fn set_status(&self, status: OriginStatus) {
         self.status.store(status as u8, Relaxed);
     }
 
-    /// Returns how it is held.
+    /// Returns how the file is held.
     pub fn held_by(&self) -> HeldBy {
         HeldBy::ALL[usize::from(self.held_by.load(Relaxed))]
     }
 
-    /// Sets how it is held.
+    /// Sets how the file is held.
     pub fn set_held_by(&self, held_by: HeldBy) {
         self.held_by.store(held_by as u8, Relaxed);
     }
@@ -229,8 +229,8 @@ impl OriginState {
         self.size.fetch_max(position, Relaxed);
     }
 
-    /// Returns the newest time in its lines, in nanoseconds since 1970; [`TIME_UNKNOWN`] if none
-    /// has one.
+    /// Returns the newest event time, in nanoseconds since 1970; [`TIME_UNKNOWN`] if all event
+    /// times are unknown.
     pub fn newest(&self) -> i64 {
         self.newest.load(Relaxed)
     }
@@ -241,8 +241,9 @@ impl OriginState {
     }
 
     /// Records the times of the rows of `range`, a range of offsets, in nanoseconds since 1970 and
-    /// in row order; [`TIME_UNKNOWN`] is skipped. Ranges may arrive in any order. For a range that
-    /// arrives again, as from a second transform, the newest time counts and its disorder does not.
+    /// in row order; [`TIME_UNKNOWN`] is skipped. Ranges may arrive in any order. A range may
+    /// arrive twice, for example from a second transform; the second call updates the newest time,
+    /// but not the disorder.
     pub fn record_times(&self, range: Range<u64>, times: &[i64]) {
         let mut seen = self.times.lock();
         let Some(mut newest) = seen.newest_before(&range) else {
@@ -275,7 +276,7 @@ impl OriginState {
         let seconds = interval.as_secs_f64().max(1e-6);
         let weight = 1.0 - (-seconds / RATE_SECONDS).exp();
         let rate = self.rate() + weight * (read / seconds - self.rate());
-        // Below a byte per second the rate is 0: no file shows a rate of 1e-30.
+        // Below a byte per second the rate is 0: the API never shows a rate of 1e-30.
         let is_idle = rate < 1.0;
         self.rate.store(if is_idle { 0.0 } else { rate }.to_bits(), Relaxed);
         if is_idle {
@@ -306,13 +307,13 @@ impl OriginState {
     }
 }
 
-/// Totals of one origin or several.
+/// Totals of one or several origins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct OriginTotals {
     /// Events more than a second older than the newest before them.
     #[serde(rename = "disorder_events")]
     pub disorder: u64,
-    /// Events that start with a line which cannot start one.
+    /// Events whose first line cannot start an event.
     #[serde(rename = "slice_errors")]
     pub misfits: u64,
     /// Renames.
@@ -335,13 +336,14 @@ impl std::ops::AddAssign for OriginTotals {
 
 /// The newest time up to the end of each recent range.
 ///
-/// Workers run batches of one origin concurrently, so a later range may arrive first. Its times say
-/// nothing about the order within an earlier one; a single newest time would not do.
+/// Workers run batches of one origin concurrently, so a later range may arrive first. The times of
+/// a later range say nothing about the order within an earlier range, so a single newest time would
+/// not suffice.
 #[derive(Debug, Default)]
 struct Times {
-    /// By offset; each time covers its range and all before it.
+    /// Ranges by offset; each time is the newest one up to the end of its range.
     ranges: Vec<(Range<u64>, i64)>,
-    /// Ranges before this offset are no longer distinguished.
+    /// Offset before which ranges are no longer distinguished.
     forgotten: u64,
 }
 
@@ -372,7 +374,8 @@ impl Times {
     }
 }
 
-/// What a source cannot read, and why, by path or pattern. The source writes it, the API reads it.
+/// Paths, patterns and servers that a source cannot read, with the reasons. The source writes them,
+/// the API reads them.
 #[derive(Debug, Default)]
 pub struct Unreadable {
     reasons: Mutex<BTreeMap<String, String>>,
@@ -385,7 +388,7 @@ impl Unreadable {
         self.reasons.lock().insert(what.into(), reason.into());
     }
 
-    /// Records why a server cannot be read, with the error type that the counters have.
+    /// Records why a server cannot be read, with the error type that the counters use.
     pub fn note_error(
         &self,
         what: impl Into<String>,
@@ -412,7 +415,7 @@ impl Unreadable {
         self.reasons.lock().clone()
     }
 
-    /// Returns the type of the error for which a server cannot be read.
+    /// Returns the type of the error that keeps a server from being read.
     pub fn error_type(&self) -> Option<&'static str> {
         *self.error_type.lock()
     }
@@ -440,7 +443,7 @@ mod tests {
         state.record_times(0..10, &[10 * S]);
         state.record_times(10..20, &[20 * S, 5 * S]);
         assert_eq!((state.newest(), state.disorder()), (30 * S, 1));
-        // Again, in full and in part.
+        // The same range again, in full and in part.
         state.record_times(10..20, &[20 * S, 5 * S]);
         state.record_times(15..20, &[5 * S, 31 * S]);
         assert_eq!((state.newest(), state.disorder()), (31 * S, 1));

@@ -1,4 +1,4 @@
-//! Payloads: what an encoder made of a batch for one sink.
+//! Payloads: the output of an encoder for one batch and one sink.
 
 use crate::ack::{Hold, Outcome};
 use crate::feed::{FeedEvent, FeedId};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 mod sources;
 
-/// Encoded events of one batch for one lane, with the debt that they settle.
+/// Encoded events of one batch for one lane, with the debts that the payload settles.
 #[derive(Default)]
 pub struct Payload {
     /// The bytes, in order: slices of read blocks where nothing changed.
@@ -22,23 +22,23 @@ pub struct Payload {
     pub events: u64,
     /// Bytes in all parts.
     pub bytes: u64,
-    /// Metadata from a sink's encoder to its own lane: where each part goes, where records end.
+    /// Metadata from a sink's encoder to its lane: where each part goes, where records end.
     pub routing: Option<Arc<dyn Routing>>,
-    /// The row that each event was; empty if nothing reads what is refused.
+    /// The row of each event; empty if no source reads refused events.
     pub sources: Arc<[RowSource]>,
     /// Events that the encoder refused; the lane passes them on.
     pub refused: Vec<FeedEvent>,
-    /// Pays for `sources` and `refused`.
+    /// The permit for the memory of `sources` and `refused`.
     pub paid: Option<Permit>,
     holds: Vec<Hold>,
 }
 
-/// Where an encoded event comes from.
+/// Origin, id and time of an encoded event.
 #[derive(Clone)]
 pub struct RowSource {
     /// The id of the event.
     pub id: FeedId,
-    /// Its time, in nanoseconds since 1970.
+    /// Event time, in nanoseconds since 1970.
     pub time_ns: i64,
 }
 
@@ -54,18 +54,20 @@ impl Payload {
         self.parts.push(part);
     }
 
-    /// Returns the bytes that it takes while it waits: many short ones take more than their text.
+    /// Returns the bytes that the payload takes while it waits: many short payloads take more
+    /// memory than their text.
     pub fn queue_bytes(&self) -> u64 {
         self.bytes + PAYLOAD_BYTES
     }
 
-    /// Returns its routing as the type of its sink; `None` without one, or if it is of another sink.
+    /// Returns the routing as the type `T` of its sink; `None` if there is no routing or it belongs
+    /// to another sink.
     pub fn routing_as<T: Routing>(&self) -> Option<&T> {
         self.routing.as_ref()?.as_type()
     }
 
-    /// Returns the same encoded events: views of the same bytes. The debts, the refused events and
-    /// the permit stay with the original.
+    /// Returns a payload with the same encoded events: views of the same bytes. The debts, the
+    /// refused events and the permit stay with the original.
     pub fn copy(&self) -> Payload {
         Payload {
             parts: self.parts.clone(),
@@ -77,17 +79,17 @@ impl Payload {
         }
     }
 
-    /// Whether there is nothing to deliver.
+    /// Whether the payload has no bytes to deliver.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.refused.is_empty()
     }
 
-    /// Returns another debt for the segment of a record.
+    /// Opens another hold for the segment of a record.
     pub fn hold_of(&self, origin: &Origin, offset: u64) -> Option<Hold> {
         self.holds.iter().find(|hold| hold.covers(origin.id, offset))?.split()
     }
 
-    /// Takes out the events that the encoder refused, each with a debt.
+    /// Takes out the events that the encoder refused, with a hold for each event.
     pub fn take_refused(&mut self) -> Vec<FeedEvent> {
         let mut refused = std::mem::take(&mut self.refused);
         for event in &mut refused {
@@ -102,11 +104,12 @@ impl Payload {
         self.holds.extend(holds);
     }
 
-    /// Takes the payload for a merge transform, which counts it once; returns whether it may: none
-    /// of it will be read again, and everything before it is counted. If not, the payload must be
-    /// returned.
+    /// Takes the payload for a merge transform, which must count each payload once. Returns whether
+    /// the transform may count it: no part of the payload will be read again, and everything before
+    /// it is counted. If not, the payload must be returned.
     pub fn take_once(&self) -> bool {
-        // One by one: several segments may be of one origin.
+        // Each hold is taken before the next is checked, because several segments may share an
+        // origin.
         self.holds.iter().all(|hold| {
             let may_count = !hold.is_stale() && hold.is_next();
             if may_count {
@@ -124,17 +127,17 @@ impl Payload {
         self.holds.append(&mut other.holds);
     }
 
-    /// Takes the debts out, to be settled later; the bytes may drop.
+    /// Takes the debts out, to be settled later; the bytes may drop before that.
     pub fn take_holds(&mut self) -> Vec<Hold> {
         std::mem::take(&mut self.holds)
     }
 
-    /// Returns the ranges that it delivers, by origin.
+    /// Returns the ranges that the payload delivers, by origin.
     pub fn ranges(&self) -> impl Iterator<Item = (OriginId, Range<u64>)> {
         self.holds.iter().filter_map(Hold::range)
     }
 
-    /// Returns its trace, if it has one.
+    /// Returns the payload's trace, if any.
     pub fn trace(&self) -> Option<&Arc<TracedDelivery>> {
         self.holds.first()?.trace()
     }
@@ -150,7 +153,7 @@ mod tests {
     use super::*;
     use crate::{EngineTime, Ledger, SinkIndex, SinkSet};
 
-    /// Issues a range to one sink; returns a payload with an event that was refused in it.
+    /// Issues a range to one sink; returns a payload with one refused event of that range.
     fn payload(ledger: &Arc<Ledger>, does_owe: bool) -> Payload {
         let (sink, origin) = (SinkIndex::new(0), Arc::new(Origin::new(OriginId(7), "")));
         ledger.open(&origin, [(sink, 0)]);

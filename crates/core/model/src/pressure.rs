@@ -1,4 +1,4 @@
-//! How close the process is to its memory limit, as components see it.
+//! Memory pressure: how close the process is to its memory limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ pub enum Pressure {
     /// Between the marks.
     #[default]
     Normal,
-    /// Above the high water mark, and until the memory is well below it again.
+    /// Above the high water mark, and afterwards until the memory is well below the mark.
     High,
 }
 
@@ -19,7 +19,7 @@ impl Pressure {
     /// Every level, the lowest first.
     pub const ALL: [Pressure; 3] = [Pressure::Low, Pressure::Normal, Pressure::High];
 
-    /// Returns its name in metrics and in the API.
+    /// Returns the name in metrics and in the API.
     pub fn name(self) -> &'static str {
         match self {
             Pressure::Low => "low",
@@ -29,14 +29,14 @@ impl Pressure {
     }
 }
 
-/// The memory pressure of the process. The governor sets it; components that keep state read it
+/// The memory pressure of the process. The governor sets it; components that keep state check it
 /// before they keep more.
 #[derive(Debug)]
 pub struct MemoryPressure {
     level: AtomicU8,
     is_full: AtomicBool,
     expected_bytes: AtomicU64,
-    /// The expected bytes up to which components may grow until the governor looks again.
+    /// Limit of the expected bytes until the governor looks again.
     growth_until_bytes: AtomicU64,
 }
 
@@ -47,7 +47,7 @@ impl Default for MemoryPressure {
 }
 
 impl MemoryPressure {
-    /// Creates a normal pressure.
+    /// Creates a memory pressure at the level `Normal`.
     pub const fn new() -> MemoryPressure {
         let level = AtomicU8::new(Pressure::Normal as u8);
         let (is_full, expected_bytes) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -60,32 +60,32 @@ impl MemoryPressure {
         Pressure::ALL[usize::from(self.level.load(Ordering::Relaxed))]
     }
 
-    /// Whether components keep nothing new that they can do without.
+    /// Whether components must not keep new data that they can do without.
     pub fn is_high(&self) -> bool {
         self.level() == Pressure::High
     }
 
-    /// Whether components may keep more of what they do not give back early, such as series. Besides
-    /// low pressure that needs place for what a runtime may still take, and room for what grew since
-    /// the governor looked.
+    /// Whether components may keep more data that they do not release early, such as series. The
+    /// conditions are: the pressure is not high, the runtimes have room for their maximum, and the
+    /// expected bytes have not grown past their limit since the governor looked.
     pub fn may_grow(&self) -> bool {
         !self.is_high()
             && !self.is_full.load(Ordering::Relaxed)
             && self.expected_bytes() < self.growth_until_bytes.load(Ordering::Relaxed)
     }
 
-    /// Allows the expected bytes to grow by so many until the next call. A burst of new series fills
-    /// a small limit between two looks of the governor.
+    /// Allows the expected bytes to grow by `bytes` until the next call. Without this limit, a
+    /// burst of new series fills a small memory limit between two looks of the governor.
     pub fn allow_growth(&self, bytes: u64) {
         self.growth_until_bytes.store(self.expected_bytes() + bytes, Ordering::Relaxed);
     }
 
-    /// Sets whether what runtimes may still take needs all that is left.
+    /// Sets whether the remaining memory is reserved for runtimes.
     pub fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
-    /// Returns the bytes that components will need for what they keep already.
+    /// Returns the bytes that components will need for the data they already keep.
     pub fn expected_bytes(&self) -> u64 {
         self.expected_bytes.load(Ordering::Relaxed)
     }
@@ -96,8 +96,9 @@ impl MemoryPressure {
     }
 }
 
-/// Memory that a component will need for what it keeps already, such as the aggregates of series
-/// that have had no period. It counts as used, so that the pressure is high in time.
+/// Memory that a component will need for the data it already keeps, such as the aggregates of
+/// series that have had no period yet. The expected memory counts as used, so that the pressure
+/// becomes high in time.
 #[derive(Debug)]
 pub struct ExpectedMemory {
     pressure: Arc<MemoryPressure>,
@@ -105,7 +106,7 @@ pub struct ExpectedMemory {
 }
 
 impl ExpectedMemory {
-    /// Expects nothing.
+    /// Creates an expectation of 0 bytes.
     pub fn new(pressure: Arc<MemoryPressure>) -> ExpectedMemory {
         ExpectedMemory { pressure, bytes: 0 }
     }
@@ -115,7 +116,7 @@ impl ExpectedMemory {
         &self.pressure
     }
 
-    /// Changes the number of bytes.
+    /// Sets the number of expected bytes.
     pub fn set(&mut self, bytes: u64) {
         if bytes >= self.bytes {
             self.pressure.expected_bytes.fetch_add(bytes - self.bytes, Ordering::Relaxed);

@@ -5,27 +5,27 @@ use crate::sink::LaneCx;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The results that some sink has not settled. They are in every snapshot of the transform, and go
-/// to its feed once the first snapshot with them is committed: before, a crash would take the
-/// window back, and it would end with another result.
+/// The results that at least one sink has not settled. Every snapshot of the transform contains
+/// them. A result goes to the feed once the first snapshot with it is committed: before that
+/// commit, a crash would take the window back, and the window would end with another result.
 pub struct Results<T> {
     feed: Arc<Feed>,
     is_committed: Arc<dyn Fn() -> bool + Send + Sync>,
     list: VecDeque<T>,
-    /// Number of the first.
+    /// Number of the first result in the list.
     first: u64,
-    /// Those before this number are in the feed.
+    /// Number of the first result that is not in the feed.
     passed: u64,
-    /// Those before this number are in a snapshot.
+    /// Number of the first result that is in no snapshot.
     saved: u64,
 }
 
 impl<T> Results<T> {
-    /// Takes up the results of a committed snapshot, the first with number `first`, and starts the
+    /// Restores the results of a committed snapshot, the first with number `first`, and starts the
     /// feed. Without a snapshot `list` is empty.
     pub fn open(cx: &LaneCx, list: VecDeque<T>, first: u64) -> Results<T> {
         let number_min = cx.feed.number_min();
-        // An older snapshot, or none: its numbers were used for other results.
+        // With an older snapshot or none, these numbers were already used for other results.
         let is_outdated = first + (list.len() as u64) < number_min;
         let first = if is_outdated { number_min } else { first };
         cx.feed.start(first);
@@ -44,8 +44,8 @@ impl<T> Results<T> {
         self.list.push_back(result);
     }
 
-    /// Returns the results that the next snapshot needs, with the number of the first. Those that
-    /// every sink has settled are gone.
+    /// Returns the results that the next snapshot needs, with the number of the first. Removes the
+    /// results that every sink has settled.
     pub fn unsettled(&mut self) -> (u64, &VecDeque<T>) {
         let settled = self.feed.first().unwrap_or_default().saturating_sub(self.first);
         let settled = settled.min(self.list.len() as u64);
@@ -74,7 +74,7 @@ impl<T> Results<T> {
         self.list.iter().skip(self.saved.saturating_sub(self.first) as usize)
     }
 
-    /// Says that all results so far are in a snapshot, which is committed soon.
+    /// Notes that all results so far are in a snapshot, which is committed soon.
     pub fn saved(&mut self) {
         self.saved = self.next();
     }
@@ -84,7 +84,8 @@ impl<T> Results<T> {
         self.saved < self.next()
     }
 
-    /// Passes the results of committed snapshots to the feed; returns whether it has all.
+    /// Passes the results of committed snapshots to the feed; returns whether the feed then has all
+    /// results.
     pub fn pass_on(&mut self, event: impl Fn(u64, &T) -> FeedEvent) -> bool {
         if self.passed < self.saved && (self.is_committed)() {
             for number in self.passed.max(self.first)..self.saved {

@@ -1,10 +1,10 @@
-//! The secrets that the agent knows, and their removal from everything that leaves it: its log, its
-//! API, its metrics, and what endpoints say.
+//! The secrets that the agent knows, and their removal from all text that leaves the agent: its
+//! log, its API, its metrics, and quoted answers of endpoints.
 //!
-//! One list for the whole process, because errors pass through many hands before they are shown. A
-//! value stays in the list after a reload: it may still be valid, and in an error that is shown later.
-//! Values that are replaced all the time, such as tokens in files, never displace those of the
-//! configuration.
+//! One list serves the whole process, because an error passes through many components before it is
+//! shown. A value stays in the list after a reload: it may still be valid, and an error with it may
+//! be shown later. Values that change often, such as tokens in files, never displace the values of
+//! the configuration.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use parking_lot::RwLock;
@@ -14,40 +14,42 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What takes the place of a secret.
+/// Text that replaces a secret.
 pub const MASK: &str = "REDACTED";
 
-/// Fewest bytes of a value that is masked everywhere: shorter ones are found anywhere.
+/// Fewest bytes of a value that is masked everywhere; a shorter value occurs in ordinary text.
 const EVERYWHERE_BYTES_MIN: usize = 6;
 
-/// Fewest bytes of a value that is masked in what an endpoint says. It may be an ordinary word.
+/// Fewest bytes of a value that is masked in an endpoint's answer. The value may be an ordinary
+/// word.
 const ANSWER_BYTES_MIN: usize = 4;
 
-/// Most bytes of a value that are searched for. A longer one is masked as far as that.
+/// Most bytes of a value that are searched for. Only these first bytes of a longer value are
+/// masked.
 const VALUE_BYTES_MAX: usize = 4 << 10;
 
-/// Most bytes of all values of a kind; beyond it, the oldest are forgotten.
+/// Most bytes of all values of a kind; beyond this limit, the oldest values are forgotten.
 const VALUES_BYTES_MAX: usize = 64 << 10;
 
-/// Fewest bytes of a line of a value that is searched for by itself.
+/// Fewest bytes of a value's line that is searched for separately.
 const LINE_BYTES_MIN: usize = 12;
 
-/// Most characters of a word or number that is ordinary: a longer one is a generated secret.
+/// Most characters of an ordinary word or number: a longer one is a generated secret.
 const ORDINARY_CHARS_MAX: usize = 15;
 
 /// The list of the process.
 static SECRETS: RwLock<Secrets> = RwLock::new(Secrets::new());
 
-/// Where a secret is from.
+/// The place that a secret comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The configuration.
     Configuration,
-    /// A file or an answer, which may have another one any time.
+    /// A file or an answer, which may contain another secret at any time.
     Current,
 }
 
-/// Adds values to the secrets of the process. Empty and short ones are left out.
+/// Adds values to the secrets of the process. Empty and short values are left out.
 pub fn remember<S: AsRef<str>>(origin: Origin, values: impl IntoIterator<Item = S>) {
     let values: Vec<S> = values.into_iter().collect();
     let is_known = {
@@ -59,27 +61,27 @@ pub fn remember<S: AsRef<str>>(origin: Origin, values: impl IntoIterator<Item = 
     }
 }
 
-/// Returns a text that leaves the agent, with the secrets of the process masked: those of at least
-/// 6 bytes that are no ordinary word or number.
+/// Masks the secrets of the process in a text that leaves the agent: secrets of at least 6 bytes
+/// that are not ordinary words or numbers.
 pub fn mask(text: &str) -> Cow<'_, str> {
     let masker = SECRETS.read().everywhere.clone();
     masker.map_or(Cow::Borrowed(text), |masker| masker.mask(text))
 }
 
-/// The same for what an endpoint says, which may repeat what it was sent: secrets of at least 4 bytes
-/// are masked, also ordinary words.
+/// Masks the secrets of the process in an endpoint's answer, which may repeat the request: secrets
+/// of at least 4 bytes, even ordinary words.
 pub fn mask_answer(text: &str) -> Cow<'_, str> {
     let masker = SECRETS.read().in_answers.clone();
     masker.map_or(Cow::Borrowed(text), |masker| masker.mask(text))
 }
 
-/// Whether a value is searched for in everything that leaves the agent: a short one, or an ordinary
-/// word or number, is in any text.
+/// Whether a value is searched for in all text that leaves the agent. A short value, or an ordinary
+/// word or number, is not, because it occurs in any text.
 pub fn is_searched(value: &str) -> bool {
     value.len() >= EVERYWHERE_BYTES_MIN && !is_ordinary(value)
 }
 
-/// Whether a value is a word, also with underscores, or a number, a time or an address.
+/// Whether a value is a word, possibly with underscores, or a number, a time or an address.
 fn is_ordinary(value: &str) -> bool {
     if value.chars().count() > ORDINARY_CHARS_MAX {
         return false;
@@ -91,7 +93,7 @@ fn is_ordinary(value: &str) -> bool {
     (value.starts_with(is_letter) && (is_lower || is_upper)) || is_number
 }
 
-/// Values and what finds them.
+/// Lists of secret values, and the maskers that find them.
 struct Secrets {
     configured: Values,
     current: Values,
@@ -99,7 +101,7 @@ struct Secrets {
     in_answers: Option<Arc<Masker>>,
 }
 
-/// Values, the oldest first.
+/// Secret values, the oldest first.
 struct Values {
     values: VecDeque<Box<str>>,
     bytes: usize,
@@ -163,7 +165,7 @@ fn searched_part(value: &str) -> &str {
     &value[..value.floor_char_boundary(VALUE_BYTES_MAX)]
 }
 
-/// Finds values in texts.
+/// Finds secret values in texts.
 struct Masker(AhoCorasick);
 
 impl Masker {
@@ -173,7 +175,7 @@ impl Masker {
         if forms.is_empty() {
             return None;
         }
-        // Its bounds are far above that of the values.
+        // The limits of the builder are far above the limits of the values.
         let built = AhoCorasick::builder().match_kind(MatchKind::Standard).build(forms);
         built.ok().map(|finder| Arc::new(Masker(finder)))
     }
@@ -194,7 +196,7 @@ impl Masker {
         Cow::Owned(masked)
     }
 
-    /// Returns where values are, ascending; those that overlap as one.
+    /// Returns the ranges of the values found, ascending; overlapping ranges are merged.
     fn find(&self, text: &str) -> Vec<Range<usize>> {
         let found = self.0.find_overlapping_iter(text).map(|found| found.range());
         let mut found: Vec<Range<usize>> = found.collect();
@@ -210,8 +212,8 @@ impl Masker {
     }
 }
 
-/// Returns the forms in which a value may occur: as it is and line by line, in a URL or a form, out
-/// of a URL, and in a string of JSON.
+/// Returns the forms in which a value may occur: unchanged, line by line, encoded for a URL or a
+/// form, decoded from a URL, and in a JSON string.
 fn forms(value: &str) -> Vec<String> {
     let lines = value.lines().map(str::trim).filter(|line| line.len() >= LINE_BYTES_MIN);
     let plain = [value].into_iter().chain(lines).map(str::to_owned);
@@ -240,7 +242,7 @@ fn percent_encoded(value: &str, encode: fn(&mut String, u8) -> std::fmt::Result)
     out
 }
 
-/// Returns the decoded form of a value that is encoded for a URL; `None` for any other.
+/// Returns the decoded form of a value that is encoded for a URL; `None` for any other value.
 pub fn percent_decoded(value: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();

@@ -25,29 +25,29 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Writes data.
 pub trait Sink: Send + Sync {
-    /// Creates an encoder; each worker thread has its own.
+    /// Creates an encoder; each worker thread has a separate one.
     fn encoder(&self) -> Box<dyn Encoder>;
 
-    /// Returns the most bytes that an encoder makes of a batch with `block_bytes` of text in at
+    /// Returns the most bytes that an encoder produces for a batch with `block_bytes` of text in at
     /// most `rows` rows.
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64;
 
-    /// Names how its payloads are encoded, such as `kafka/1`: lanes of a sink with the same format
-    /// can deliver them, whatever else its configuration says.
+    /// Returns the name of the payload format, such as `kafka/1`. Lanes of a sink can deliver all
+    /// payloads with the same format, even if other options have changed.
     ///
-    /// It changes with whatever would make a payload of the other configuration undeliverable or
-    /// wrong for the lane (framing of requests, form of the routing), not with the codec of single
-    /// events: a buffered payload is sent as it was encoded.
+    /// The name must change with everything that would make an old payload undeliverable or wrong
+    /// for the lane (framing of requests, form of the routing). It does not depend on the codec of
+    /// single events: a buffered payload is sent as it was encoded.
     fn payload_format(&self) -> String;
 
     /// Recreates the routing of a payload that was written to disk from the `bytes` that
-    /// [`Routing::write`] appended; a payload without routing was written without. `payload` has
-    /// the parts, with the boundaries that they had, and the numbers of events and bytes.
+    /// [`Routing::write`] appended; not called for a payload without routing. `payload` has the
+    /// original parts with their boundaries, and the numbers of events and bytes.
     ///
     /// # Errors
     ///
-    /// What is wrong. The bytes passed a checksum, so it means another version or a bug. Whatever
-    /// they are, the lane may rely on a routing that is returned.
+    /// Returns what is wrong. The bytes passed a checksum, so an error means another version or a
+    /// bug. The lane may rely on a returned routing, whatever the bytes are.
     fn read_routing(
         &self,
         _bytes: &[u8],
@@ -56,13 +56,13 @@ pub trait Sink: Send + Sync {
         Err(RoutingError("payloads of this sink have none"))
     }
 
-    /// Returns the least bytes that all lanes together need in addition to payloads, such as for
-    /// compressors. They get [`LaneCx::state_bytes`], which is at least that.
+    /// Returns the fewest bytes that all lanes together need in addition to payloads, such as for
+    /// compressors. The lanes get [`LaneCx::state_bytes`], which is at least this number.
     fn state_bytes_min(&self) -> u64 {
         0
     }
 
-    /// Returns the number of lanes: ordered paths out. An origin always uses the same one.
+    /// Returns the number of lanes: ordered paths out. An origin always uses the same lane.
     fn lanes(&self) -> usize {
         1
     }
@@ -70,19 +70,19 @@ pub trait Sink: Send + Sync {
     /// Opens lane `cx.lane`. Called once per lane, before any delivery.
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane>;
 
-    /// Returns its tasks, if it is a merge transform that has any.
+    /// Returns the tasks of a merge transform, if any.
     fn tasks(&self) -> Vec<TaskSnapshot> {
         Vec::new()
     }
 
-    /// Called once, after the last delivery.
+    /// Closes the sink. Called once, after the last delivery.
     fn close(&self) {}
 }
 
-/// Encodes batches into payloads. May keep buffers, never events.
+/// Encodes batches into payloads. May keep buffers, but no events.
 pub trait Encoder: Send {
-    /// Appends the selected rows of `batch` to `payload`. An empty payload means that there is
-    /// nothing to deliver: its events count as delivered.
+    /// Appends the selected rows of `batch` to `payload`. The events of an empty payload count as
+    /// delivered.
     fn encode(
         &mut self,
         batch: &Batch,
@@ -91,16 +91,16 @@ pub trait Encoder: Send {
     ) -> Result<(), ComponentError>;
 }
 
-/// What the engine passes to an encoder.
+/// Resources that the engine passes to an encoder.
 pub struct EncodeCx<'a> {
     /// Source of buffers.
     pub pool: &'a Arc<BlockPool>,
-    /// The declared expansion of the batch, which pays for buffers.
+    /// The declared expansion of the batch; buffers are taken from it.
     pub permit: &'a mut Permit,
     /// The sink's counters.
     pub counters: &'a Counters,
-    /// Takes the rows that cannot be encoded, with the reason; `None` if nothing reads them, and
-    /// they are counted as dropped.
+    /// Takes the rows that cannot be encoded, with the reasons; `None` if no source reads refused
+    /// events. The encoder then counts the rows as dropped.
     pub refused: Option<&'a mut Vec<(usize, &'static str)>>,
 }
 
@@ -112,7 +112,7 @@ impl EncodeCx<'_> {
     }
 }
 
-/// What the engine passes to a lane when it opens.
+/// Resources that the engine passes to a lane when it opens.
 pub struct LaneCx {
     /// The sink's id, for messages.
     pub sink: Arc<str>,
@@ -124,28 +124,29 @@ pub struct LaneCx {
     pub counters: Arc<Counters>,
     /// Bytes that all lanes of the sink may use in addition to payloads, such as for compressors.
     pub state_bytes: u64,
-    /// Saves a state at once, durable on return, for what must be known before the first write. It
-    /// commits all checkpoints settled before it.
+    /// Saves a state at once, durable on return; needed for information that must be saved before
+    /// the first write. It commits all checkpoints settled before it.
     pub keep: Arc<dyn Fn(Vec<u8>) -> std::io::Result<()> + Send + Sync>,
-    /// Whether the last result of [`Lane::sync`] is committed, with the checkpoints of what it
-    /// contains. Until then a crash takes it back.
+    /// Whether the last result of [`Lane::sync`] is committed, with the checkpoints of the events
+    /// it contains. Until then a crash takes the result back.
     pub is_committed: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Reads both clocks.
     pub now: Arc<dyn Fn() -> Now + Send + Sync>,
-    /// The sink's own folder below `data_dir`; created on demand. `None` in a unit test of a
-    /// configuration: nothing is kept.
+    /// The sink's folder below `data_dir`; created on demand. `None` in a unit test of a
+    /// configuration, which keeps nothing.
     pub folder: Option<PathBuf>,
-    /// The events that the sink makes: results of a merge transform, else what was refused.
+    /// The events that the sink makes: results of a merge transform, or refused events of another
+    /// sink.
     pub feed: Arc<Feed>,
     /// The memory pressure of the process.
     pub pressure: Arc<MemoryPressure>,
-    /// Whether what feeds the lane waits.
+    /// Whether the inputs of the lane wait.
     pub backpressure: Arc<Backpressure>,
 }
 
 impl LaneCx {
-    /// Creates what a lane gets outside of an engine: no saved state, no folder, and no reader of
-    /// what is refused.
+    /// Creates the context of a lane outside of an engine: no saved state, no folder, and no reader
+    /// of refused events.
     pub fn outside(sink: &str, lane: usize, counters: Arc<Counters>) -> LaneCx {
         LaneCx {
             sink: sink.into(),
@@ -164,36 +165,36 @@ impl LaneCx {
     }
 }
 
-/// How a delivery succeeded.
+/// Progress of a successful delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// Durable at the endpoint.
     Durable,
     /// Accepted; durable after the next successful [`Lane::sync`].
     Taken,
-    /// In flight: [`Lane::settled`] returns the outcome. The lane keeps what it needs of the
-    /// payload to retry by itself.
+    /// In flight: [`Lane::settled`] returns the outcome. The lane keeps the parts of the payload
+    /// that it needs for retries.
     Sent,
 }
 
 /// The outcome of a payload that was [`Delivery::Sent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// How its debt ends.
+    /// Outcome of the payload's debts.
     pub outcome: Outcome,
-    /// Events in it that were rejected individually; the lane has counted them with a reason.
+    /// Number of events that were rejected individually; the lane has counted them with a reason.
     pub refused: u64,
 }
 
 /// An event that the endpoint refused. A lane returns these only if [`Feed::keeps_refused`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Which of the payloads that were [`Delivery::Sent`] it was in, counted from 0 since the lane
-    /// was opened.
+    /// Index of the event's payload among the payloads that were [`Delivery::Sent`], counted from 0
+    /// since the lane was opened.
     pub payload: u64,
-    /// Its index among the events of that payload.
+    /// Index of the event in that payload.
     pub event: u32,
-    /// Why, for people and for filters.
+    /// Reason of the refusal, for people and for filters.
     pub reason: String,
     /// The event as it was encoded.
     pub record: Bytes,
@@ -215,46 +216,46 @@ pub trait Lane: Send {
         payload: &'a Payload,
     ) -> BoxFuture<'a, Result<Delivery, DeliverError>>;
 
-    /// Whether it takes no more for now. Payloads then stay in the queue before it, where newer
-    /// ones may replace them. The engine asks again when the lane makes progress.
+    /// Whether the lane takes no more payloads for now. Payloads then stay in the queue before the
+    /// lane, where newer ones may replace them. The engine asks again when the lane makes progress.
     fn is_full(&self) -> bool {
         false
     }
 
-    /// Sends at once what the lane holds back to make larger batches or to spread its requests:
-    /// nothing more comes for now (a stop, a reload, the end of the input). May be called often.
+    /// Sends at once all events that the lane holds back to make larger batches or to spread its
+    /// requests, since no more events come for now (a stop, a reload, the end of the input). May be
+    /// called often.
     fn flush(&mut self) {}
 
-    /// Lets the next attempt be made at once, and starts the backoff over: a stop has little time.
-    /// A pause that the endpoint has asked for stays.
+    /// Allows the next attempt at once, and resets the backoff, because a stop has little time. A
+    /// pause that the endpoint asked for remains.
     fn end_pauses(&mut self) {}
 
-    /// Makes everything accepted so far durable, and returns the state to save with the
-    /// checkpoints.
+    /// Makes all accepted events durable, and returns the state to save with the checkpoints.
     fn sync(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, DeliverError>> {
         Box::pin(async { Ok(None) })
     }
 
-    /// Returns the outcomes of payloads that were [`Delivery::Sent`], oldest first, as far as known
-    /// and not returned before. Never waits.
+    /// Returns the known outcomes of payloads that were [`Delivery::Sent`], oldest first. Each
+    /// outcome is returned once. Never waits.
     fn settled(&mut self) -> Vec<Settled> {
         Vec::new()
     }
 
-    /// Returns the events that were refused since the last call, before [`Lane::settled`] returns
-    /// their payloads.
+    /// Returns the events that were refused since the last call. The engine calls this before
+    /// [`Lane::settled`] returns their payloads.
     fn refused(&mut self) -> Vec<Refused> {
         Vec::new()
     }
 
-    /// Does what is due by time alone; returns after how long to be called again, if ever. Called
-    /// whenever the lane has nothing to deliver. Never waits.
+    /// Does work that is due by time alone; returns the time until the next call, if one is needed.
+    /// Called whenever the lane has nothing to deliver. Never waits.
     fn tick(&mut self) -> Option<Duration> {
         None
     }
 
     /// Waits until [`Lane::settled`] has outcomes. An error says why there is no progress; the lane
-    /// keeps retrying. Called only while something is in flight. May be dropped at any `await` and
+    /// keeps retrying. Called only while a payload is in flight. May be dropped at any `await` and
     /// called again.
     fn progress(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
         Box::pin(std::future::pending())
@@ -265,13 +266,13 @@ pub trait Lane: Send {
         Duration::from_secs(1)
     }
 
-    /// Whether to sync before the next delivery.
+    /// Whether the lane must sync before the next delivery.
     fn wants_sync(&self) -> bool {
         false
     }
 
-    /// Called last, after everything was delivered and synced. Returns the state to save from then
-    /// on, if it differs from that of the last sync.
+    /// Closes the lane. Called last, after everything was delivered and synced. Returns the state
+    /// to save from then on, if it differs from the state of the last sync.
     fn close(&mut self) -> Option<Vec<u8>> {
         None
     }

@@ -4,7 +4,7 @@ use crate::limits::SINKS_MAX;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Sub};
 
-/// Index of a sink in sink sets, below [`SINKS_MAX`]. A sink keeps it over reloads.
+/// Index of a sink in sink sets, below [`SINKS_MAX`]. A sink keeps its index over reloads.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SinkIndex(u8);
 
@@ -31,15 +31,15 @@ impl fmt::Debug for SinkIndex {
     }
 }
 
-/// Sinks by their index.
+/// Sinks, identified by index.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct SinkSet(u64);
 
 impl SinkSet {
-    /// No sink.
+    /// The empty set.
     pub const EMPTY: SinkSet = SinkSet(0);
 
-    /// The set of one sink.
+    /// Returns the set of one sink.
     pub fn one(sink: SinkIndex) -> Self {
         SinkSet(1 << sink.0)
     }
@@ -54,22 +54,22 @@ impl SinkSet {
         self.0 & !other.0 == 0
     }
 
-    /// Whether the set has no sink.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Number of sinks.
+    /// Returns the number of sinks.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Place of `sink` among the members, counted from the lowest index.
+    /// Returns the rank of `sink` among the members, counted from the lowest index.
     pub fn rank(self, sink: SinkIndex) -> usize {
         (self.0 & ((1u64 << sink.0) - 1)).count_ones() as usize
     }
 
-    /// The members, lowest index first.
+    /// Returns the members, lowest index first.
     pub fn iter(self) -> impl Iterator<Item = SinkIndex> {
         let mut rest = self.0;
         std::iter::from_fn(move || {

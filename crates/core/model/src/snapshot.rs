@@ -1,4 +1,4 @@
-//! What the agent is doing at one moment: the source of `/metrics`, of the API and of the log.
+//! The state of the agent at one moment: the source of `/metrics`, of the API and of the log.
 //!
 //! Plain data without behavior. The engine fills it; the console and the program show it.
 
@@ -14,7 +14,7 @@ use crate::{CountersSnapshot, OriginTotals};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a source waits for that waits for the memory grant. No id of a component begins with a dot.
+/// Key of a source's wait for the memory grant. Component ids never begin with a dot.
 pub const WAITS_FOR_MEMORY: &str = ".memory";
 
 /// The whole engine.
@@ -44,16 +44,17 @@ pub struct Snapshot {
     pub jvm_processes: Vec<JvmProcessSnapshot>,
 }
 
-/// What is in memory, and what may be.
+/// Memory that the process uses, and its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct MemorySnapshot {
     /// `limits.memory` in bytes.
     pub limit_bytes: u64,
-    /// Resident memory of the agent and its child processes, as of the last look; 0 before it.
+    /// Resident memory of the agent and its child processes, as of the last measurement; 0 before
+    /// the first one.
     pub resident_bytes: u64,
     /// `low`, `normal` or `high`.
     pub pressure: &'static str,
-    /// How many times the pressure became high.
+    /// Number of times that the pressure became high.
     pub times_high: u64,
     /// Time with high pressure, in seconds.
     pub high_seconds: f64,
@@ -68,22 +69,22 @@ pub struct MemorySnapshot {
 /// A JVM in a separate process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct JvmProcessSnapshot {
-    /// Its name.
+    /// Name of the JVM.
     pub name: String,
-    /// Its id while it runs.
+    /// Id of the process while it runs.
     pub pid: Option<u32>,
-    /// How many times it was started again.
+    /// Number of restarts.
     pub restarts: u64,
-    /// Why it does not run.
+    /// Reason why the process does not run.
     pub error: Option<String>,
-    /// What its JVM uses, as of a second ago.
+    /// Memory and threads of the JVM, as of a second ago.
     pub jvm: Option<JvmSnapshot>,
 }
 
 /// The JVM inside the process, as of a second ago.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct JvmSnapshot {
-    /// Bytes of objects, also those that the next collection frees.
+    /// Bytes of objects, including objects that the next collection frees.
     pub heap_used_bytes: u64,
     /// Bytes of the heap that are backed by memory.
     pub heap_committed_bytes: u64,
@@ -97,24 +98,25 @@ pub struct JvmSnapshot {
     pub collections: u64,
     /// Collections that the agent has asked for because memory was short.
     pub requested_collections: u64,
-    /// Those of them after which the heap kept memory that it did not use.
+    /// Requested collections after which the heap kept memory that it did not use.
     pub ignored_collections: u64,
     /// Time of all collections in seconds.
     pub collection_seconds: f64,
-    /// Threads, those of the agent that call operators included.
+    /// Threads, including the agent's threads that call operators.
     pub threads: u64,
     /// Loaded classes.
     pub classes: u64,
 }
 
-/// Whether checkpoints and ids can be kept.
+/// State of the checkpoint store: whether checkpoints and ids can be kept.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CheckpointSnapshot {
-    /// What cannot be read or written, and why; `None` if the last attempt of everything went well.
+    /// Data that cannot be read or written, and the reason; `None` if the last attempt of each
+    /// operation succeeded.
     pub error: Option<String>,
-    /// Seconds since the last commit that went well; one that had nothing to write counts.
+    /// Seconds since the last successful commit; a commit with nothing to write counts.
     pub committed_seconds: f64,
-    /// Age of the oldest change that is not committed, in seconds; 0 when nothing waits.
+    /// Age of the oldest change that is not committed, in seconds; 0 if all changes are committed.
     pub age_seconds: f64,
     /// Failures since the start, by operation.
     pub errors: BTreeMap<&'static str, u64>,
@@ -130,59 +132,59 @@ pub struct ComponentSnapshot {
     pub type_name: &'static str,
     /// `source`, `transform` or `sink`.
     pub kind: &'static str,
-    /// Its counters.
+    /// Counters of the component.
     #[serde(flatten)]
     pub counters: CountersSnapshot,
     /// Of a source: how far behind each sink is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sinks: Vec<SinkProgress>,
-    /// Ids of the components that read from it.
+    /// Ids of the components that read from this one.
     pub readers: Vec<String>,
-    /// Of a source: seconds that it waited for capacity, or that it continued without, by the id of
-    /// the component that had none; [`WAITS_FOR_MEMORY`] for the memory grant.
+    /// Of a source: seconds that it waited for the capacity of a component or continued without
+    /// that component, by component id; [`WAITS_FOR_MEMORY`] for the memory grant.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity_wait_seconds: BTreeMap<String, f64>,
     /// Of a source: the limit that keeps it from reading now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_back: Option<HeldBackSnapshot>,
-    /// Of a serial or offload transform: batches that wait at it.
+    /// Of a serial or offload transform: batches that wait for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_batches: Option<u64>,
-    /// Of a transform or sink: seconds since it has had no capacity.
+    /// Of a transform or sink: seconds that it has been without capacity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_seconds: Option<f64>,
     /// Of an offload transform: calls that exceeded their deadline and have not returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hanging_calls: Option<u64>,
-    /// Of a sink: the failure since which nothing was delivered.
+    /// Of a sink: the failure since which no payload was delivered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureSnapshot>,
     /// Of a sink: bytes that wait for delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_bytes: Option<u64>,
-    /// Of a sink with a disk buffer: what is in it.
+    /// Of a sink with a disk buffer: the content of the buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_buffer: Option<DiskBufferSnapshot>,
-    /// Of a sink: why it does not get on.
+    /// Of a sink: the reason why it makes no progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Of a source: why it cannot read something, by path or pattern.
+    /// Of a source: the reasons why it cannot read something, by path or pattern.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unreadable: BTreeMap<String, String>,
     /// Of a source that cannot read from a server: the type of the error, as in `errors`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable_error: Option<&'static str>,
-    /// Of a source: what was counted of its origins since the start, closed ones included.
+    /// Of a source: totals of all its origins since the start, closed ones included.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub totals: Option<OriginTotals>,
-    /// Of a source: how long ago the newest log time of its active origins was, the longest, in
-    /// seconds; `None` where no time is known.
+    /// Of a source: the longest time since the newest log time of an active origin, in seconds;
+    /// `None` if no log time is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_delay_seconds: Option<f64>,
-    /// Of a source: its open files. They may be thousands and are asked for on their own.
+    /// Of a source: its open files. There may be thousands, so they are requested separately.
     #[serde(skip)]
     pub files: Vec<FileSnapshot>,
-    /// Of a transform: its tasks. They may be thousands and are asked for on their own.
+    /// Of a transform: its tasks. There may be thousands, so they are requested separately.
     #[serde(skip)]
     pub tasks: Vec<TaskSnapshot>,
 }
@@ -190,48 +192,50 @@ pub struct ComponentSnapshot {
 /// A wait of a source that has not ended.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct HeldBackSnapshot {
-    /// Its cause, as in `wait_seconds`, to which it is added at its end.
+    /// Cause of the wait, a key of `wait_seconds`. The time is added there when the wait ends.
     pub limit: &'static str,
-    /// Seconds since it began.
+    /// Seconds since the wait began.
     pub seconds: f64,
 }
 
-/// Why a sink cannot deliver.
+/// The series of failures that keeps a sink from delivering.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FailureSnapshot {
     /// Type of the last error, as in `errors`.
     pub kind: &'static str,
-    /// The status of an HTTP response, or the negative number of a system error; 0 for others.
+    /// The status of an HTTP response, or the negative number of a system error; 0 for other
+    /// errors.
     pub code: i64,
-    /// What happened, for people.
+    /// What happened, as text for a person.
     pub message: String,
     /// Seconds since the first failure.
     pub seconds: f64,
     /// Seconds from the first failure to the last one.
     pub span_seconds: f64,
-    /// Failures since then.
+    /// Failures since the first one.
     pub attempts: u32,
 }
 
 /// The disk buffer of a sink.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DiskBufferSnapshot {
-    /// Bytes of its files.
+    /// Bytes of the buffer's files.
     pub bytes: u64,
-    /// Most bytes that it may have.
+    /// Most bytes that the files may take.
     pub bytes_max: u64,
-    /// Entries on disk that were not sent yet.
+    /// Entries on disk that are not sent yet.
     pub entries: u64,
-    /// Their events.
+    /// Events in these entries.
     pub events: u64,
-    /// Age of the oldest of them in seconds; 0 without any.
+    /// Age of the oldest entry in seconds; 0 without entries.
     pub oldest_seconds: f64,
-    /// Seconds until it is full at the rate of the last minute; `None` while it does not grow.
+    /// Seconds until the buffer is full at the rate of the last minute; `None` while it does not
+    /// grow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_in_seconds: Option<f64>,
     /// Entries that could not be read since the start.
     pub damaged_entries: u64,
-    /// Why it cannot write or read.
+    /// Reason why the buffer cannot write or read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -243,20 +247,20 @@ pub struct SinkProgress {
     pub sink: String,
     /// Bytes (or records) that exist and are not settled, read or not.
     pub lag: u64,
-    /// Those of them that were read.
+    /// Bytes (or records) that were read and are not settled.
     pub unsettled: u64,
-    /// Age of the oldest of them in seconds.
+    /// Age of the oldest unsettled range in seconds.
     pub oldest_seconds: f64,
-    /// How far behind it is in log time, in seconds: see [`lag_seconds`].
+    /// Delay of the sink in log time, in seconds: see [`lag_seconds`].
     pub lag_seconds: f64,
 }
 
-/// Reasons for which a configuration wants events dropped.
+/// Reasons for which a configuration drops events on purpose.
 const ON_PURPOSE: [&str; 7] =
     ["duplicate", "filtered", "header", "sampled", "throttled", "tombstone", "unread"];
 
 impl ComponentSnapshot {
-    /// Events that were dropped and were not to be, by reason.
+    /// Returns the events that were dropped unintentionally, by reason.
     fn lost_events(&self) -> Vec<(&'static str, u64)> {
         let chosen = |reason| self.counters.dropped_on_error.get(reason).copied().unwrap_or(0);
         let dropped = self.counters.dropped_events.iter();
@@ -268,7 +272,7 @@ impl ComponentSnapshot {
 }
 
 impl Snapshot {
-    /// Events dropped by all components, without those that were to be dropped.
+    /// Returns the events dropped by all components, without the intended drops.
     pub fn dropped_events(&self) -> u64 {
         self.components
             .iter()
@@ -277,34 +281,35 @@ impl Snapshot {
             .sum()
     }
 
-    /// Bytes dropped by all components, where they were known.
+    /// Returns the bytes dropped by all components, where they are known.
     pub fn dropped_bytes(&self) -> u64 {
         self.components.iter().flat_map(|c| c.counters.dropped_bytes.values()).sum()
     }
 
-    /// Events in the disk buffers of all sinks.
+    /// Returns the events in the disk buffers of all sinks.
     pub fn buffered_events(&self) -> u64 {
         let buffers = self.components.iter().filter_map(|c| c.disk_buffer.as_ref());
         buffers.map(|buffer| buffer.events).sum()
     }
 
-    /// Events that sinks have delivered; one that several sinks have counts for each of them.
+    /// Returns the events that sinks have delivered. An event that several sinks get counts for
+    /// each of them.
     pub fn delivered_events(&self) -> u64 {
         self.components.iter().filter(|c| c.kind == "sink").map(|c| c.counters.sent_events).sum()
     }
 
-    /// What was dropped, without what was to be dropped:
-    /// `1 long_line (source in), 5 panic (sink out)`.
+    /// Returns the list of unintended drops, such as `1 long_line (source in), 5 panic (sink out)`.
     pub fn dropped_list(&self) -> String {
         self.list(ComponentSnapshot::lost_events)
     }
 
-    /// Events that `on_error: drop` dropped.
+    /// Returns the events that `on_error: drop` dropped.
     pub fn dropped_on_error(&self) -> u64 {
         self.components.iter().flat_map(|c| c.counters.dropped_on_error.values()).sum()
     }
 
-    /// What `on_error: drop` dropped: `3 bad_json (transform parsed)`.
+    /// Returns the list of events that `on_error: drop` dropped, such as `3 bad_json (transform
+    /// parsed)`.
     pub fn dropped_on_error_list(&self) -> String {
         self.list(|c| c.counters.dropped_on_error.clone().into_iter().collect())
     }
@@ -318,7 +323,8 @@ impl Snapshot {
         self.components.iter().flat_map(of).collect::<Vec<_>>().join(", ")
     }
 
-    /// The sinks that still have something to deliver, with why they do not get on.
+    /// Returns the list of sinks that still have something to deliver, with the reasons why they
+    /// make no progress.
     pub fn undelivered_list(&self) -> String {
         let of = |c: &ComponentSnapshot| {
             let why = c.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
@@ -329,7 +335,7 @@ impl Snapshot {
         sinks.filter_map(of).collect::<Vec<_>>().join(", ")
     }
 
-    /// Failures of sources to read something.
+    /// Returns the number of failures of sources to read something.
     pub fn unread(&self) -> u64 {
         let sources = self.components.iter().filter(|c| c.kind == "source");
         let errors = sources.flat_map(|c| &c.counters.errors);

@@ -20,54 +20,58 @@ use std::time::{Duration, Instant};
 
 /// Reads data.
 ///
-/// One worker thread at a time polls it and runs the chain on the batch while that is in cache;
-/// meanwhile another worker may poll the next batch. The order of the returned batches is the order
-/// of the source's tickets. A poll must be short: it reads the available data and never waits.
+/// One worker thread at a time polls the source and runs the chain on the batch while it is in
+/// cache; meanwhile another worker may poll the next batch. The order of the returned batches is
+/// the order of the source's tickets. A poll must be short: it reads the available data and never
+/// waits.
 pub trait Source: Send {
     /// Returns the next batch, or when to poll again.
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled;
 
-    /// Changes the sinks, with their ids, from the next poll on: a reload. Sinks that stay keep
-    /// their index and id; the ledger has forgotten the others. A source that can read twice gives
-    /// each new sink a cursor and an account in the ledger. Other sources do nothing: a new sink
-    /// gets the data read from now on.
+    /// Changes the sinks, with their ids, from the next poll on, because of a reload. Remaining
+    /// sinks keep their index and id; the ledger has forgotten the others. A source that can read
+    /// twice gives each new sink a cursor and an account in the ledger. Other sources do nothing: a
+    /// new sink gets the data read from now on.
     fn set_sinks(&mut self, _: &[(SinkIndex, String)]) {}
 
-    /// Stops reading: the agent stops (`for_good`), or a reload removes or replaces the source.
-    /// Returns whether the source still holds data back; then it is polled until it has ended.
+    /// Stops reading, because the agent stops (`for_good`), or a reload removes or replaces the
+    /// source. Returns whether the source still holds data back; then it is polled until it has
+    /// ended.
     fn close(&mut self, _for_good: bool) -> bool {
         false
     }
 
-    /// Whether it receives data on its own, polled or not; delaying its polls then saves nothing.
+    /// Whether data arrives even if the source is not polled; delaying its polls then saves
+    /// nothing.
     fn is_live(&self) -> bool {
         false
     }
 
     /// Whether data that is not read now can be read later without loss. If so, each sink queues
-    /// only what it delivers soon, so that a quiet origin does not wait behind a busy one.
+    /// only the data that it delivers soon, so that a quiet origin does not wait behind a busy one.
     fn can_wait(&self) -> bool {
         false
     }
 
-    /// Whether a disk buffer takes its data when a sink's queue is full. If not, the data waits in
-    /// the source. One that can wait chooses what it reads for [`SourceCx::overflow`].
+    /// Whether a disk buffer takes the source's data when a sink's queue is full. If not, the data
+    /// waits in the source. A source whose data can wait uses [`SourceCx::overflow`] to choose the
+    /// data it reads for disk buffers.
     fn overflows(&self) -> bool {
         !self.can_wait()
     }
 
-    /// Whether it reads again, once it is opened again, what its sinks have not settled.
+    /// Whether the source, when it is opened again, reads the data that its sinks have not settled.
     fn reads_again(&self) -> bool {
         self.can_wait()
     }
 
-    /// Continues after [`Source::close`]: the reload was refused.
+    /// Continues after [`Source::close`], because the reload was refused.
     fn reopen(&mut self) {}
 
-    /// Makes durable, before `deadline`, what the sinks have not settled and the next start could
-    /// not read again. Called when the source is no longer polled, at a stop or because a reload
-    /// removes it, while sinks still deliver; it may block. A refused reload polls the source
-    /// again.
+    /// Makes durable, before `deadline`, the data that the sinks have not settled and that the next
+    /// start could not read again. Called when the source is no longer polled, at a stop or because
+    /// a reload removes it, while sinks still deliver; it may block. A refused reload polls the
+    /// source again.
     fn hold(&mut self, _deadline: Instant) {}
 
     /// Returns the unsettled remainder, counts the lost part of it, and releases data that need not
@@ -78,12 +82,12 @@ pub trait Source: Send {
     }
 }
 
-/// What a source leaves unsettled when it stops.
+/// Unsettled data of a source when it stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leftover {
-    /// On disk; the next start reads it.
+    /// Data on disk, which the next start reads.
     pub waiting: Remainder,
-    /// Lost: the next start cannot read it.
+    /// Lost data, which the next start cannot read.
     pub lost: Remainder,
 }
 
@@ -123,28 +127,29 @@ impl AddAssign for Leftover {
 /// Wakes a waiting source, from any thread.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// What a source gets when it opens, before its first poll.
+/// Resources that a source gets when it opens, before its first poll.
 #[derive(Clone)]
 pub struct SourceOpen {
-    /// What the events of this source share.
+    /// Properties that the events of this source share.
     pub info: Arc<SourceInfo>,
-    /// Its sinks, with their ids.
+    /// Sinks of the source, with their ids.
     pub sinks: Vec<(SinkIndex, String)>,
-    /// What it saved before the restart.
+    /// State saved before the restart.
     pub store: Arc<dyn OriginStore>,
-    /// Its own folder below `data_dir`, for data that must outlive its file; created on demand.
+    /// The source's folder below `data_dir`, for data that must outlive its file; created on
+    /// demand.
     pub held_dir: PathBuf,
-    /// Its ledger.
+    /// Ledger of the source.
     pub ledger: Arc<Ledger>,
-    /// Its counters.
+    /// Counters of the source.
     pub counters: Arc<Counters>,
-    /// Where it reports what it cannot read.
+    /// Takes reports of paths and servers that cannot be read.
     pub unreadable: Arc<Unreadable>,
-    /// Wakes it.
+    /// Wakes the source.
     pub wake: Wake,
-    /// The agent's own metrics.
+    /// The agent's internal metrics.
     pub internal_metrics: InternalMetrics,
-    /// The agent's own log records.
+    /// The agent's log records.
     pub internal_logs: InternalLogs,
     /// The memory pressure of the process.
     pub pressure: Arc<MemoryPressure>,
@@ -154,30 +159,32 @@ pub struct SourceOpen {
 
 /// The result of a poll.
 pub enum Polled {
-    /// A batch, and the permit for what the chain makes of it. Poll again as soon as possible.
+    /// A batch, and the permit for the output of the chain. The engine polls again as soon as
+    /// possible.
     Batch(Box<Batch>, Permit),
-    /// No data; poll again after this time, or when woken.
+    /// No data. The engine polls again after this time, or when woken.
     Wait(Duration),
-    /// There is data, but the grant or a sink has no capacity: poll again when it has.
+    /// There is data, but the grant or a sink has no capacity. The engine polls again once it has
+    /// capacity.
     Backpressure,
-    /// Everything was read, and nothing more will come.
+    /// All data was read, and no more will come.
     Ended,
 }
 
-/// What the engine passes to a poll.
+/// Resources that the engine passes to a poll.
 pub struct SourceCx<'a> {
     /// The current time, on both clocks.
     pub now: Now,
-    /// What the events of this source share.
+    /// Properties that the events of this source share.
     pub info: &'a Arc<SourceInfo>,
     /// The sinks of this source.
     pub sinks: SinkSet,
     /// The sinks with capacity for more.
     pub ready: SinkSet,
-    /// Sinks without capacity for so long that the others continue without them.
+    /// Sinks that have lacked capacity for so long that the others continue without them.
     pub blocked: SinkSet,
-    /// Sinks whose disk buffers have capacity for data of a source that [`Source::overflows`] and
-    /// could wait.
+    /// Sinks whose disk buffers have capacity for data of a source that [`Source::overflows`]
+    /// although its data could wait.
     pub overflow: SinkSet,
     /// This source's ledger.
     pub ledger: &'a Arc<Ledger>,
@@ -185,13 +192,13 @@ pub struct SourceCx<'a> {
     pub counters: &'a Counters,
     /// Whether to read the existing data and then end.
     pub until_eof: bool,
-    /// Whether the sink that feeds it, if one does, makes no more events.
+    /// Whether the sink that feeds this source, if any, makes no more events.
     pub has_input_ended: bool,
     /// The memory allowance.
     pub grant: &'a Arc<Grant>,
     /// Source of blocks.
     pub pool: &'a Arc<BlockPool>,
-    /// Most bytes that the chain makes of one block, as declared by its sinks.
+    /// Most bytes that the chain produces for one block, as declared by its sinks.
     pub expansion: u64,
 }
 

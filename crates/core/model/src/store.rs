@@ -1,4 +1,4 @@
-//! What a source saves across restarts.
+//! The state that a source saves across restarts.
 
 use crate::origin::OriginId;
 use std::io;
@@ -8,42 +8,43 @@ use std::io;
 pub struct OriginRecord {
     /// The origin's id.
     pub id: OriginId,
-    /// What the source needs to recognize the origin, in its own format.
+    /// Data by which the source recognizes the origin, in the source's format.
     pub descriptor: Vec<u8>,
-    /// Checkpoint of each sink, by sink id; a sink that never settled anything has none.
+    /// Checkpoint of each sink, by sink id; a sink that never settled anything is missing.
     pub checkpoints: Vec<(String, u64)>,
 }
 
-/// A source's view of the checkpoint store: its own origins.
+/// A source's view of the checkpoint store, limited to its origins.
 pub trait OriginStore: Send + Sync {
-    /// Returns all origins of this source, and whether it ever ran with this store. A failed read
-    /// is an error, never an empty result: the source would treat all known origins as new.
+    /// Returns all origins of this source, and whether the source ever ran with this store. A
+    /// failed read is an error, never an empty result: the source would treat all known origins as
+    /// new.
     fn origins(&self) -> io::Result<(Vec<OriginRecord>, bool)>;
 
     /// Whether the source ever ran with this store.
     fn has_run(&self) -> io::Result<bool>;
 
     /// Returns the next origins of this source in the order of their ids, from the first id after
-    /// `after`; none at the end. Not all at once, as a source may know millions.
+    /// `after`; empty at the end. The origins come in parts because a source may know millions.
     fn origins_after(&self, after: Option<OriginId>) -> io::Result<Vec<OriginRecord>>;
 
-    /// Returns one origin, with changes that wait for a commit.
+    /// Returns one origin, including changes that wait for a commit.
     fn origin(&self, origin: OriginId) -> io::Result<Option<OriginRecord>>;
 
     /// Saves descriptors; durable on return. An origin's id must be saved before its first batch.
     fn keep(&self, origins: &[(OriginId, Vec<u8>)]) -> io::Result<()>;
 
-    /// Saves descriptors with or before the next commit of checkpoints: a descriptor noted before a
-    /// range is issued is saved once that range is settled.
+    /// Saves a descriptor with or before the next commit of checkpoints: a descriptor noted before
+    /// a range is issued is saved once that range is settled.
     fn note(&self, origin: OriginId, descriptor: Vec<u8>);
 
-    /// Whether no checkpoint of the origin awaits a commit. Until then a crash takes the settlement
-    /// back, so what the checkpoint covers must stay readable.
+    /// Whether the store has committed all checkpoints of the origin. Until then a crash takes the
+    /// settlement back, so the data before the checkpoint must stay readable.
     fn is_committed(&self, _origin: OriginId) -> bool {
         true
     }
 
-    /// Returns the checkpoints of an origin that a crash does not take back, by sink id. Blocks
+    /// Returns the committed checkpoints of an origin, which survive a crash, by sink id. Blocks
     /// while a commit is under way.
     fn committed(&self, origin: OriginId) -> io::Result<Vec<(String, u64)>>;
 

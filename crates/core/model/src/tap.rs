@@ -1,6 +1,6 @@
-//! Taps: listeners that get a sample of the events at a point of the topology, or a trace of them.
+//! Taps: listeners that get samples or traces of the events at a point of the topology.
 //!
-//! A tap never slows the data: without one, a point costs one relaxed load per batch; with one, a
+//! A tap never slows the data. Without a tap, a point costs one relaxed load per batch. With one, a
 //! worker copies a bounded number of events per second, and only if the listener has room for them.
 
 use crate::batch::{Batch, EventSample};
@@ -11,14 +11,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Most events that a tap copies per second: more than a person reads, little for a worker.
+/// Most events that a tap copies per second: more than a person can read, but little work for a
+/// worker.
 pub const EVENTS_PER_SECOND: f64 = 1000.0;
 
 /// Most bytes that a tap copies per second.
 pub const BYTES_PER_SECOND: f64 = 4.0 * 1024.0 * 1024.0;
 
-/// Events that a tap that has used up its allowance must be allowed before it copies again: few larger
-/// samples, or some at once, cost less than many of one event, each of which wakes the client.
+/// Events that must accrue before a tap with a used-up allowance copies again. A few larger
+/// samples, or several at once, cost less than many samples of one event, each of which wakes the
+/// client.
 const EVENTS_SAVED: f64 = 50.0;
 
 /// Most events that a tap copies of one batch, so that no batch takes long.
@@ -27,16 +29,16 @@ pub const ROWS_MAX: usize = 500;
 /// A side of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// What enters the encoder of a sink.
+    /// Batches that enter the encoder of a sink.
     Input,
-    /// What a source or a transform makes.
+    /// Batches that a source or a transform sends.
     Output,
 }
 
-/// What gets the samples of a tap.
+/// Gets the samples of a tap.
 pub trait Listener: Send + Sync {
-    /// Takes the sample that `copy` makes, if it has room; never waits. Returns how many bytes it
-    /// took; `None` if it has no room, and then `copy` was not called.
+    /// Takes the sample that `copy` makes, if there is room; never waits. Returns the bytes taken;
+    /// `None` if there is no room, in which case `copy` was not called.
     fn offer(&self, copy: &mut dyn FnMut() -> EventSample) -> Option<usize>;
 }
 
@@ -45,10 +47,10 @@ pub trait Listener: Send + Sync {
 pub struct TapPoint {
     is_tapped: AtomicBool,
     taps: RwLock<Vec<Arc<Tap>>>,
-    /// Traces begin here.
+    /// Whether traces begin at this point.
     is_traced: AtomicBool,
     tracers: RwLock<Vec<Arc<Tracer>>>,
-    /// Batches that were offered to tracers: each is offered to another one first.
+    /// Number of batches offered to tracers, which selects the tracer that is asked first.
     offered: AtomicUsize,
 }
 
@@ -69,12 +71,12 @@ struct Tracer {
     listener: Arc<dyn TraceListener>,
 }
 
-/// What a tap may copy now.
+/// Events and bytes that a tap may copy now.
 struct Allowance {
     events: f64,
     bytes: f64,
     at: Instant,
-    /// It was used up, and accrues.
+    /// Whether the allowance was used up and now accrues to [`EVENTS_SAVED`].
     is_saving: bool,
 }
 
@@ -97,7 +99,7 @@ impl Allowance {
     fn take(&mut self, events: usize, bytes: usize) {
         self.events -= events as f64;
         self.bytes -= bytes as f64;
-        // What is left does not suffice for another such copy.
+        // The remaining allowance does not suffice for another such copy.
         self.is_saving |= self.events < (events as f64).clamp(1.0, EVENTS_SAVED);
     }
 }
@@ -113,7 +115,7 @@ impl TapPoint {
 
     #[cold]
     fn offer_to_taps(&self, output: usize, batch: &Batch) {
-        // A tap that is added just now misses this batch; a worker does not wait.
+        // A tap that is being added misses this batch, because a worker does not wait.
         let Some(taps) = self.taps.try_read() else { return };
         taps.iter().filter(|tap| tap.output == output).for_each(|tap| tap.offer(batch));
     }
@@ -148,7 +150,7 @@ impl TapPoint {
 impl Tracer {
     fn begin(&self, source: &Arc<str>, batch: &Batch, now_ns: i64) -> Option<Arc<Trace>> {
         let events = batch.events();
-        // Another worker begins a trace just now.
+        // The lock fails while another worker begins a trace.
         let mut allowance = self.allowance.try_lock()?;
         let few = allowance.refill(Instant::now()).min(events).min(TRACED_ROWS_MAX);
         if few == 0 {
@@ -157,7 +159,7 @@ impl Tracer {
         let sample_bytes = self.listener.room()?;
         let rows = evenly(batch, few, events);
         let trace = Trace::begin(source, batch, (self.at.clone(), sample_bytes), rows, now_ns);
-        // A trace of one event takes as much as one of many.
+        // A trace of one event takes as much of the allowance as a trace of many.
         allowance.take(TRACED_ROWS_MAX, 0);
         self.listener.begin(&trace);
         Some(trace)
@@ -168,7 +170,7 @@ impl Tap {
     fn offer(&self, batch: &Batch) {
         let events = batch.events();
         self.passed.fetch_add(events as u64, Ordering::Relaxed);
-        // Another worker copies a batch just now.
+        // The lock fails while another worker copies a batch.
         let Some(mut allowance) = self.allowance.try_lock() else { return };
         let few = allowance.refill(Instant::now()).min(events);
         if few == 0 {
@@ -191,7 +193,7 @@ fn evenly(batch: &Batch, few: usize, events: usize) -> Vec<usize> {
     let mut rows = Vec::with_capacity(few);
     let mut seen = 0;
     for (begin, end) in batch.runs(0, batch.rows()) {
-        // The next row is that of rank `rows * events / few` among the selected ones.
+        // The next row has rank `rows * events / few` among the selected ones.
         while rows.len() < few && rows.len() * events / few < seen + end - begin {
             rows.push(begin + rows.len() * events / few - seen);
         }
@@ -200,14 +202,15 @@ fn evenly(batch: &Batch, few: usize, events: usize) -> Vec<usize> {
     rows
 }
 
-/// All points of a topology, by component. Clones share them.
+/// All points of a topology, by component. Clones share the points.
 #[derive(Clone, Default)]
 pub struct Taps(Arc<Mutex<Points>>);
 
 type Points = HashMap<(Side, Arc<str>), Arc<TapPoint>>;
 
 impl Taps {
-    /// Returns the point at a side of a component, the same one as long as anything uses it.
+    /// Returns the point at a side of a component. The point stays the same as long as it is in
+    /// use.
     pub fn point(&self, side: Side, id: &str) -> Arc<TapPoint> {
         let mut points = self.0.lock();
         points.retain(|_, point| Arc::strong_count(point) > 1);
@@ -273,7 +276,7 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Returns how many events passed the point since it listens.
+    /// Returns the number of events that passed the point since the tap began to listen.
     pub fn passed(&self) -> u64 {
         self.tap.passed.load(Ordering::Relaxed)
     }

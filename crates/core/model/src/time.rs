@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A point on the engine's monotonic clock, which begins when the engine is built. A [`Duration`]
-/// is a length of time.
+/// A point on the engine's monotonic clock, which begins when the engine is built. A length of time
+/// is a [`Duration`].
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EngineTime(Duration);
 
@@ -57,7 +57,7 @@ impl fmt::Debug for EngineTime {
     }
 }
 
-/// A reading of both clocks.
+/// Values of both clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
     /// Monotonic time, for deadlines and intervals.

@@ -1,8 +1,8 @@
-//! Traces: how events of a batch pass the topology, and the time in each component.
+//! Traces: the way of a batch's events through the topology, and the time in each component.
 //!
-//! A batch passes as a whole, so its events share their times; which of them each component passes
-//! on differs. Without a tracer a batch costs one relaxed load, and each component one test of an
-//! option. With one, a bounded number of batches per second is traced.
+//! A batch passes as a whole, so its events share their times, but each component may pass on
+//! different events. Without a tracer a batch costs one relaxed load, and each component one test
+//! of an option. With a tracer, a bounded number of batches per second is traced.
 
 use crate::ack::Outcome;
 use crate::batch::{Batch, EventId, EventSample};
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 /// Most events of a batch that a trace looks at: one bit each in [`Rows`].
 pub const TRACED_ROWS_MAX: usize = 50;
 
-/// Most stages of a trace. A batch that panics is halved again and again.
+/// Most stages of a trace. A batch that panics is halved repeatedly.
 const STAGES_MAX: usize = 200;
 
-/// Some of the events of a trace.
+/// A set of events of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rows(u64);
 
@@ -30,30 +30,30 @@ impl Rows {
     /// All events.
     pub const ALL: Rows = Rows(u64::MAX);
 
-    /// Returns the events that are in both.
+    /// Returns the events that are in both sets.
     #[must_use]
     pub fn and(self, other: Rows) -> Rows {
         Rows(self.0 & other.0)
     }
 
-    /// Returns the events that are in one of them.
+    /// Returns the events that are in at least one of the sets.
     #[must_use]
     pub fn or(self, other: Rows) -> Rows {
         Rows(self.0 | other.0)
     }
 
-    /// Returns the events that are not in the other.
+    /// Returns the events that are not in the other set.
     #[must_use]
     pub fn without(self, other: Rows) -> Rows {
         Rows(self.0 & !other.0)
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether the event is among them. Events are counted from 0 in the order of the batch.
+    /// Whether the event is in the set. Events are counted from 0 in the order of the batch.
     pub fn contains(self, event: usize) -> bool {
         self.0 >> event & 1 == 1
     }
@@ -67,7 +67,7 @@ impl Rows {
 /// Traced events in a batch: row and event.
 type Found = [(usize, usize)];
 
-/// Where a trace copies the events, as they are there.
+/// Point where a trace copies the events in their state at that point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplePoint {
     /// The side of the component.
@@ -78,12 +78,13 @@ pub struct SamplePoint {
     pub output: usize,
 }
 
-/// What gets traces.
+/// Gets traces.
 pub trait TraceListener: Send + Sync {
-    /// Returns the bytes that its samples hold, if it has room for another trace; never waits.
+    /// Returns the counter of the bytes held by the listener's samples, if the listener has room
+    /// for another trace; never waits.
     fn room(&self) -> Option<Arc<AtomicUsize>>;
 
-    /// Takes a trace that begins, if it still has room; never waits.
+    /// Takes a trace that begins, if there still is room; never waits.
     fn begin(&self, trace: &Arc<Trace>);
 }
 
@@ -92,7 +93,8 @@ pub trait TraceListener: Send + Sync {
 pub struct Stage {
     /// The component.
     pub component: Arc<str>,
-    /// When the batch entered and left it, since the trace began. For a sink: its encoder.
+    /// Times at which the batch entered and left the component, since the trace began. For a sink:
+    /// of its encoder.
     pub times: (Duration, Duration),
     /// Events that entered.
     pub events: usize,
@@ -100,50 +102,51 @@ pub struct Stage {
     pub input: Rows,
     /// Traced events that left, by output.
     pub outputs: Vec<(usize, Rows)>,
-    /// What happened there.
+    /// Result of the stage.
     pub kind: StageKind,
 }
 
-/// What happened in a stage.
+/// The result of a stage.
 #[derive(Clone, Debug)]
 pub enum StageKind {
     /// A transform ran.
     Transform,
-    /// Nothing: the sinks behind the component get these events of another batch, because they had
-    /// no capacity, or have them already.
+    /// The component did not get the events: the sinks behind it get them from another batch,
+    /// because they had no capacity, or have them already.
     Skipped,
-    /// The encoder of a sink made nothing of the events.
+    /// The encoder of a sink produced nothing for the events.
     NotSent,
     /// The events were encoded for delivery.
     Delivery(DeliveryStage),
 }
 
-/// The way of an encoded batch to the endpoint. Times are since the trace began.
+/// The way of an encoded batch to the endpoint. Times are measured from the beginning of the trace.
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryStage {
-    /// When it was first given to the lane.
+    /// Time at which the batch was first given to the lane.
     pub sent: Option<Duration>,
-    /// Attempts of the sink that failed meanwhile.
+    /// Number of the sink's failed attempts meanwhile.
     pub failures: u32,
-    /// Why the last of them failed.
+    /// Error of the last failed attempt.
     pub error: Option<String>,
-    /// Events of it that the endpoint refused.
+    /// Number of events that the endpoint refused.
     pub refused: u64,
-    /// Whether it ended on disk, from where it is delivered later.
+    /// Whether the batch was written to a disk buffer, to be delivered later.
     pub is_buffered: bool,
-    /// When it was settled, and how.
+    /// Time and outcome of the settlement.
     pub settled: Option<(Duration, Outcome)>,
 }
 
-/// The way of one batch, while it passes and after. It is complete when nothing else holds it.
+/// The way of one batch through the topology. The trace is complete when this is its last
+/// reference.
 pub struct Trace {
     /// The source.
     pub source: Arc<str>,
-    /// Wall clock at its beginning, when the source issued the batch, in nanoseconds since 1970.
+    /// Wall clock when the source issued the batch and the trace began, in nanoseconds since 1970.
     pub begun_ns: i64,
-    /// Wall clock when the block was read.
+    /// Wall clock when the block was read, in nanoseconds since 1970.
     pub read_ns: i64,
-    /// Events of the batch.
+    /// Number of events in the batch.
     pub events: usize,
     begun: Instant,
     /// The traced events: their ids, and their rows.
@@ -152,19 +155,19 @@ pub struct Trace {
     progress: Mutex<Progress>,
 }
 
-/// What is known of a trace.
+/// The recorded part of a trace.
 #[derive(Default)]
 pub struct Progress {
     /// The stages so far, in the order in which they ended.
     pub stages: Vec<Stage>,
-    /// The copied events with their numbers, if they have been at the point.
+    /// The copied events with their numbers, if they have reached the sample point.
     pub sample: Option<(EventSample, Vec<usize>)>,
-    /// Where the bytes of the sample count; `None` after the end of the trace.
+    /// Counter of the listener's sample bytes; `None` after the end of the trace.
     sample_bytes: Option<Arc<AtomicUsize>>,
 }
 
 impl Progress {
-    /// Returns the events that have been at the point.
+    /// Returns the events that have reached the sample point.
     pub fn sampled(&self) -> Rows {
         let events = self.sample.iter().flat_map(|(_, events)| events);
         Rows(events.fold(0, |rows, event| rows | 1 << event))
@@ -198,7 +201,7 @@ impl Trace {
         trace
     }
 
-    /// Returns how long ago it began.
+    /// Returns the time since the trace began.
     pub fn age(&self) -> Duration {
         self.begun.elapsed()
     }
@@ -207,7 +210,7 @@ impl Trace {
     fn find(&self, batch: &Batch) -> Vec<(usize, usize)> {
         let (mut found, mut missing) = (Vec::with_capacity(self.traced.len()), Vec::new());
         for (event, (id, row)) in self.traced.iter().enumerate() {
-            // Most transforms leave a row where it was.
+            // Most transforms leave a row in place.
             match id_of(batch, *row) {
                 Some(here) if here == *id => found.push((*row, event)),
                 _ => missing.push((*id, event)),
@@ -221,7 +224,7 @@ impl Trace {
         found
     }
 
-    /// Copies the events that were found if this is the point for it.
+    /// Copies the found events if this is the sample point of the trace.
     fn sample(&self, (side, id, output): (Side, &str, usize), batch: &Batch, found: &Found) {
         let SamplePoint { side: at, id: at_id, output: at_output } = &self.point;
         if (*at, &**at_id, *at_output) != (side, id, output) || found.is_empty() {
@@ -234,7 +237,7 @@ impl Trace {
         }
         let mut found = found.to_vec();
         found.sort_unstable();
-        // A transform may make several events of one.
+        // A transform may produce several events from one.
         found.truncate(TRACED_ROWS_MAX);
         let (rows, events): (Vec<usize>, Vec<usize>) = found.into_iter().unzip();
         let sample = batch.sample(&rows);
@@ -242,13 +245,13 @@ impl Trace {
         progress.sample = Some((sample, events));
     }
 
-    /// Reads what is known so far. Workers that note something wait meanwhile.
+    /// Reads the progress so far. Workers that record a stage wait meanwhile.
     pub fn read<R>(&self, read: impl FnOnce(&Progress) -> R) -> R {
         read(&self.progress.lock())
     }
 
-    /// Ends the trace: returns what is known. It takes no room any more, and notes nothing, even if a
-    /// payload has it for long.
+    /// Ends the trace and returns its progress. Afterwards the trace takes no room and records
+    /// nothing, even if a payload keeps it for long.
     pub fn end(&self) -> Progress {
         let mut progress = std::mem::take(&mut *self.progress.lock());
         if let (Some(bytes), Some((sample, _))) = (progress.sample_bytes.take(), &progress.sample) {
@@ -282,7 +285,7 @@ impl Trace {
     }
 }
 
-/// Its sample no longer takes memory.
+/// Subtracts the trace's sample from the bytes of the listener.
 impl Drop for Trace {
     fn drop(&mut self) {
         self.end();
@@ -299,22 +302,22 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// Notes a batch that leaves by an output.
+    /// Notes a batch that leaves through an output.
     pub fn output(&mut self, component: &str, output: usize, batch: &Batch) {
         let found = self.trace.find(batch);
         self.trace.sample((Side::Output, component, output), batch, &found);
         self.outputs.push((output, Rows::of(&found)));
     }
 
-    /// Notes that the component is done.
+    /// Notes that the component is done with the batch.
     pub fn leave(self, component: &Arc<str>) {
         let trace = self.trace.clone();
         let stage = self.stage(component, StageKind::Transform);
         trace.push(stage);
     }
 
-    /// Notes that the encoder of a sink is done; returns what follows the payload, unless there is
-    /// nothing to send.
+    /// Notes that the encoder of a sink is done. Returns the trace of the payload's delivery,
+    /// unless there is nothing to send.
     pub fn encoded(
         self,
         sink: &Arc<str>,
@@ -343,7 +346,7 @@ impl Entered {
     }
 }
 
-/// An encoded batch that is traced.
+/// A traced payload.
 pub struct TracedDelivery {
     trace: Arc<Trace>,
     stage: usize,
@@ -353,7 +356,7 @@ impl TracedDelivery {
     fn note(&self, note: impl FnOnce(&mut DeliveryStage, Duration)) {
         let now = self.trace.age();
         let mut progress = self.trace.progress.lock();
-        // None after the end of the trace.
+        // The stage is missing after the end of the trace.
         if let Some(Stage { kind: StageKind::Delivery(delivery), .. }) =
             progress.stages.get_mut(self.stage)
         {
@@ -361,7 +364,7 @@ impl TracedDelivery {
         }
     }
 
-    /// Notes that the lane gets it.
+    /// Notes that the lane gets the payload.
     pub fn sent(&self) {
         self.note(|delivery, now| delivery.sent = delivery.sent.or(Some(now)));
     }
@@ -374,17 +377,18 @@ impl TracedDelivery {
         });
     }
 
-    /// Notes that the endpoint refused some of its events.
+    /// Notes that the endpoint refused some events of the payload.
     pub fn refused(&self, events: u64) {
         self.note(|delivery, _| delivery.refused = events);
     }
 
-    /// Notes that it is durable on disk.
+    /// Notes that the payload is durable on disk.
     pub fn buffered(&self) {
         self.note(|delivery, _| delivery.is_buffered = true);
     }
 
-    /// Notes an outcome. The last and worst counts: a batch may be of several segments.
+    /// Notes an outcome. The last time and the worst outcome count, because a batch may have
+    /// several segments.
     pub(crate) fn settled(&self, outcome: Outcome) {
         self.note(|delivery, now| {
             let before = delivery.settled.map_or(outcome, |(_, before)| before);
@@ -401,7 +405,7 @@ fn id_of(batch: &Batch, row: usize) -> Option<EventId> {
     Some(batch.event_id(segment, row))
 }
 
-/// Looks for events, which ascend by id, in all selected rows.
+/// Finds events, ascending by id, in all selected rows.
 fn find_moved(batch: &Batch, missing: &[(EventId, usize)]) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for segment in batch.segments.iter() {

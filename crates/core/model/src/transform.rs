@@ -19,8 +19,8 @@ pub enum Transform {
     Map(Arc<dyn Fn() -> Box<dyn Map> + Send + Sync>),
     /// One instance, fed in ticket order.
     Serial(Box<dyn Serial>),
-    /// A sink of its input, whose lane folds what workers have encoded, and whose [`LaneCx::feed`]
-    /// takes the results.
+    /// A sink of the input. Its lane folds the payloads that workers have encoded, and
+    /// [`LaneCx::feed`] takes the results.
     ///
     /// [`LaneCx::feed`]: crate::LaneCx::feed
     Merge(Arc<dyn Sink>),
@@ -28,18 +28,18 @@ pub enum Transform {
     Offload(Arc<dyn Offload>),
 }
 
-/// Collects the output of a transform, and what happened to the rest.
+/// The output of a transform, with the events it drops or rejects.
 #[derive(Default)]
 pub struct Outputs {
     /// Batches sent, each with its output, in order.
     pub batches: Vec<(usize, Batch)>,
-    /// The transform's counters, for what it drops or passes incomplete.
+    /// The transform's counters, for events that it drops or passes incomplete.
     pub counters: Arc<Counters>,
     /// A message for the agent's log; the transform's name is prepended.
     pub warning: Option<String>,
     /// The output for rejected events.
     pub rejected: Option<usize>,
-    /// How long to pause the source, if it exceeds its rate.
+    /// How long to pause the source, if the transform exceeds its rate.
     pub pause: Option<Duration>,
 }
 
@@ -52,7 +52,7 @@ impl Outputs {
 
 /// Transforms one batch at a time, in any order.
 pub trait Map: Send {
-    /// Transforms `batch`. Must give the same result for the same rows, however they are cut into
+    /// Transforms `batch`. The result for a row must not depend on how rows are divided into
     /// batches.
     fn apply(&mut self, batch: Batch, out: &mut Outputs) -> Result<(), ComponentError>;
 }
@@ -63,39 +63,41 @@ pub trait Serial: Send {
     fn apply(&mut self, now: Now, batch: Batch, out: &mut Outputs) -> Result<(), ComponentError>;
 }
 
-/// Transforms batches on the engine's pool of threads: calls that are long or may block.
+/// Transforms batches on the engine's pool of threads, for calls that are long or may block.
 pub trait Offload: Send + Sync {
     /// Returns how many calls may run at once, abandoned ones included.
     fn concurrency(&self) -> usize;
 
-    /// Returns how long a call may take. After that it is abandoned: [`Offload::expired`] decides
-    /// about its batches, and what it returns is ignored. `None` for any time.
+    /// Returns the longest allowed duration of a call; `None` for no limit. After that time the
+    /// call is abandoned: [`Offload::expired`] decides about its batches, and the call's result is
+    /// ignored.
     fn deadline(&self) -> Option<Duration> {
         None
     }
 
-    /// Returns how many of its calls may hang before no more are made: from then on its batches are
-    /// handed back at once, until a call returns. `None` for any number.
+    /// Returns the number of hanging calls at which calling stops; `None` for no limit. From then
+    /// on batches are handed back at once, until a call returns.
     fn hanging_max(&self) -> Option<usize> {
         None
     }
 
-    /// Returns the most bytes that it makes of one block.
+    /// Returns the most bytes that the transform produces for one block.
     fn output_bytes_max(&self) -> u64 {
         BLOCK_BYTES as u64
     }
 
-    /// Returns the most tickets whose batches one call gets.
+    /// Returns the most tickets whose batches are passed to one call.
     fn tickets_max(&self) -> usize {
         1
     }
 
-    /// Returns its tasks, if it has any that users can name.
+    /// Returns the tasks that users can name, if any.
     fn tasks(&self) -> Vec<TaskSnapshot> {
         Vec::new()
     }
 
-    /// Transforms batches. `outputs` has one item per batch; `now` is when the call begins.
+    /// Transforms batches. `outputs` has one item per batch; `now` is the time at which the call
+    /// begins.
     fn apply(
         &self,
         now: Now,
@@ -103,11 +105,11 @@ pub trait Offload: Send + Sync {
         outputs: &mut [Outputs],
     ) -> Result<(), ComponentError>;
 
-    /// Ends the calls that wait for something outside of the agent, which then fail; calls that run
+    /// Ends the calls that wait for something outside of the agent, which then fail; running calls
     /// continue. Called when a reload or a stop cannot wait any longer. Returns at once.
     fn let_go(&self) {}
 
-    /// Decides about a batch whose call has exceeded its deadline: by default the batch is dropped
+    /// Decides about a batch whose call has exceeded its deadline. By default the batch is dropped
     /// and counted. Returns at once.
     fn expired(&self, batch: Batch, out: &mut Outputs) {
         out.counters.dropped("deadline", batch.events() as u64);

@@ -35,12 +35,12 @@ pub enum Expiry {
     Never,
 }
 
-/// Why a text is not an [`Expiry`].
+/// Reason why a text is not an [`Expiry`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}, or never")]
 pub struct ExpiryError(UnitError);
 
-/// Why a text is not a [`Size`] or an [`Interval`].
+/// Reason why a text is not a [`Size`] or an [`Interval`].
 ///
 /// Messages read "what is wrong; what to write instead".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,7 +99,8 @@ pub enum UnitError {
     },
 }
 
-/// What distinguishes sizes from durations.
+/// The differences between sizes and durations: units, examples, and whether parts may be
+/// concatenated.
 struct Family {
     what: &'static str,
     base: &'static str,
@@ -256,7 +257,7 @@ impl Interval {
 impl Expiry {
     const NEVER: &str = "never";
 
-    /// Returns the time without use after which it expires, if it does.
+    /// Returns the time after which an unused item expires, if it does.
     pub fn duration(self) -> Option<Duration> {
         match self {
             Expiry::After(Interval(duration)) => Some(duration),
@@ -315,8 +316,8 @@ impl fmt::Display for Size {
 impl fmt::Display for Interval {
     /// Writes the shortest exact form as a whole number of one unit: `90s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Every parsed interval fits; one that was constructed beyond 584 years prints as the
-        // longest.
+        // Every parsed interval fits; an interval constructed beyond 584 years prints as the
+        // longest one.
         match u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX) {
             0 => f.pad("0s"),
             nanos => f.pad(&INTERVALS.shortest(nanos)),
@@ -463,7 +464,7 @@ mod tests {
         }
     }
 
-    /// `never` is no interval, and every error says that it is possible.
+    /// `never` is not an interval, and every error mentions it.
     #[test]
     fn an_expiry_is_an_interval_or_never() {
         let after = Expiry::After(Interval(Duration::from_secs(90)));
@@ -510,7 +511,7 @@ mod tests {
         assert_eq!(format!("{:>6}", Size(1)), "    1B");
     }
 
-    /// JSON carries them as text; a bare number is an error there too.
+    /// JSON represents sizes and intervals as text; a bare number is an error there too.
     #[test]
     fn units_are_json_strings() {
         assert_eq!(serde_json::to_string(&Size(1 << 20)).unwrap(), r#""1MiB""#);

@@ -1,11 +1,11 @@
-//! Debts of payloads that a disk buffer answers for.
+//! Debts of payloads that a disk buffer has taken over.
 
 use super::{Hold, HoldOf, Outcome, State};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Keeps the entries of a disk buffer until they are settled. It has taken over the debts of their
-/// segments.
+/// Tracks the entries of a disk buffer until they are settled. The disk buffer takes over the debts
+/// of the segments whose events an entry holds.
 pub trait EntryLedger: Send + Sync {
     /// Settles an entry with the worst outcome of its holds.
     fn settle(&self, entry: u64, outcome: Outcome);

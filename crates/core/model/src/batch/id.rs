@@ -4,21 +4,21 @@ use super::{Batch, Segment};
 use crate::origin::OriginId;
 use std::fmt;
 
-/// Where an event comes from. As text, `FILE_ID-OFFSET`, with `-ORDINAL` for all but the first of
-/// several events that one record became, it is the event's id, unless its record came with one: see
-/// [`Batch::write_id`].
+/// Position of an event. As text, `FILE_ID-OFFSET`, it is the id of an event whose record arrived
+/// without an id. The text ends with `-ORDINAL` for all but the first of several events that one
+/// record became. See [`Batch::write_id`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId {
-    /// The origin of its record.
+    /// The origin of the event's record.
     pub origin: OriginId,
-    /// Offset of its record.
+    /// Offset of the event's record.
     pub offset: u64,
-    /// Which of the events of its record it is, counted from 0.
+    /// Index of the event among the events of its record, counted from 0.
     pub ordinal: u32,
 }
 
 impl EventId {
-    /// Appends it as text.
+    /// Appends the position as text.
     fn write(&self, out: &mut Vec<u8>) {
         let digit = |at: u32| b"0123456789abcdef"[(self.origin.0 >> (60 - 4 * at)) as usize & 15];
         out.extend((0..16).map(digit));
@@ -45,7 +45,7 @@ fn push_ordinal(separator: u8, ordinal: u32, out: &mut Vec<u8>) {
 }
 
 impl Batch {
-    /// Returns the id that came with the record of a row.
+    /// Returns the id that arrived with the record of a row.
     #[inline]
     pub fn received_id(&self, row: usize) -> Option<&[u8]> {
         let ids = self.ids.as_ref()?;
@@ -53,9 +53,10 @@ impl Batch {
         cell.is_present().then(|| ids.bytes(&self.block, cell))
     }
 
-    /// Appends the id of a row as text: the id that came with its record, else its position. The
-    /// id is the same whenever the row is read again. Events that one record with an id became are
-    /// told apart by `.ORDINAL`, since the agent that gave the id may have used `-ORDINAL`.
+    /// Appends the id of a row as text: the id that arrived with its record, else the row's
+    /// position. The id stays the same whenever the row is read again. A suffix `.ORDINAL`
+    /// distinguishes several events of one record with an id, since the agent that assigned the id
+    /// may have used `-ORDINAL`.
     pub fn write_id(&self, segment: &Segment, row: usize, out: &mut Vec<u8>) {
         let Some(id) = self.received_id(row) else {
             return self.event_id(segment, row).write(out);

@@ -1,14 +1,14 @@
-//! The message of an event: the field of that name, or else the line.
+//! The message of an event: the field `message`, or else the line.
 
 use super::{Batch, MESSAGE};
 use millstream_columns::{Column, Columns, MEMBERS};
 use std::borrow::Cow;
 
-/// Name of the line in configurations, which no field of an event can hide.
+/// Name of the line in configurations. Fields of an event cannot hide it.
 pub const LINE: &str = "meta.line";
 
 impl Batch {
-    /// Whether an event has a field `message`, which was parsed from its line or added to it.
+    /// Whether an event has a field `message`, parsed from its line or added to the event.
     pub fn has_message_field(&self) -> bool {
         let is_member = || self.fields.get(MEMBERS).is_some();
         self.fields.get(&MESSAGE).is_some() || is_member()

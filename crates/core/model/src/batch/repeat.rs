@@ -6,9 +6,9 @@ use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use millstream_columns::{Cell, Column, Columns};
 
 impl Batch {
-    /// Returns a batch with `counts[row]` events for each selected row, and none for the others.
-    /// The events of a row have its fields, its time and its acknowledgement; their ordinals tell
-    /// them apart, also if the row was one of several events already.
+    /// Returns a batch with `counts[row]` events for each selected row, and without the other rows.
+    /// The events of a row share its fields, its time and its acknowledgement. Ordinals distinguish
+    /// the events, even if the row already was one of several events of a record.
     pub fn repeat(&self, counts: &[u32]) -> Batch {
         let selected = (0..self.rows()).filter(|row| self.is_selected(*row));
         let rows: Vec<usize> =
@@ -38,7 +38,7 @@ impl Batch {
         made
     }
 
-    /// Counts the events of each record: rows of one segment at the same offset.
+    /// Numbers the events of each record: the rows of one segment at the same offset.
     fn count_ordinals(&self) -> ScalarBuffer<u32> {
         let mut ordinals: Vec<u32> = Vec::with_capacity(self.rows());
         for segment in self.segments.iter() {
@@ -55,7 +55,7 @@ impl Batch {
     }
 }
 
-/// Returns a segment over those of `rows` that are its own.
+/// Returns a segment over the rows of `rows` that belong to `segment`.
 fn moved(segment: &Segment, rows: &[usize]) -> Segment {
     let first_row = rows.partition_point(|row| *row < segment.first_row);
     let end = rows.partition_point(|row| *row < segment.first_row + segment.rows);

@@ -1,4 +1,4 @@
-//! A few events copied out of a batch, so that they pin neither its block nor its memory.
+//! A few events copied out of a batch. The copy pins neither the batch's block nor its memory.
 
 use super::{Batch, Segment};
 use crate::ledger::Ledger;
@@ -9,34 +9,35 @@ use arrow_buffer::BooleanBuffer;
 use bytes::Bytes;
 use millstream_columns::{Cell, Column, ColumnBuilder, Columns, Kind};
 
-/// Most bytes of a copied text. What does not fit is cut off; of other fields, nothing is left.
+/// Most bytes of a copied text. A longer message is truncated; a note replaces a longer field.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of all texts after which no more events are copied. The last event may exceed them by as
-/// much again.
+/// Bytes of all texts after which no more events are copied. The last event may exceed the limit by
+/// as much again.
 pub const SAMPLE_BYTES_MAX: usize = 256 << 10;
 
-/// Events that were copied out of a batch. They owe nothing, and are for no sink.
+/// Events that were copied out of a batch. They have no debt and no sinks.
 pub struct EventSample {
     /// The events.
     pub batch: Batch,
-    /// For each row, how many bytes of its message are cut off.
+    /// For each row, the number of bytes truncated from its message.
     pub cut: Vec<u64>,
     /// Bytes that were copied.
     pub bytes: usize,
 }
 
-/// The part of the block that a row needs: from the start of its message.
+/// The part of the block that a row needs, from the start of its message.
 struct Window {
     start: usize,
     end: usize,
-    /// Where the copy is in the new block.
+    /// Position of the copy in the new block.
     copy: usize,
 }
 
 impl Batch {
-    /// Copies rows, which ascend. A message over [`VALUE_BYTES_MAX`] is cut, a longer field is
-    /// replaced by a note, and there are fewer rows if they have more than [`SAMPLE_BYTES_MAX`].
+    /// Copies the rows in `rows`, which must ascend. A message over [`VALUE_BYTES_MAX`] is
+    /// truncated, and a note replaces a field over it. The sample has fewer rows if they exceed
+    /// [`SAMPLE_BYTES_MAX`].
     pub fn sample(&self, rows: &[usize]) -> EventSample {
         let (mut block, mut windows, mut bytes) = (Vec::new(), Vec::new(), 0);
         for row in rows {
@@ -45,7 +46,7 @@ impl Batch {
             }
             let window = self.window(*row, block.len());
             block.extend_from_slice(&self.block[window.start..window.end]);
-            // Between two rows, so that nothing is found across them.
+            // A separator between two rows, so that a search never matches across rows.
             block.push(b'\n');
             bytes += window.end - window.start + self.own_bytes(*row);
             windows.push(window);
@@ -78,15 +79,15 @@ impl Batch {
         Window { start, end: end.clamp(start, start + VALUE_BYTES_MAX), copy }
     }
 
-    /// Returns the bytes of a row that are not in the block, as far as they are copied.
+    /// Returns the number of bytes of a row outside the block that are copied.
     fn own_bytes(&self, row: usize) -> usize {
         let columns = std::iter::once(&self.message).chain(self.fields.iter());
         let cells = columns.map(|column| column.cells()[row]).filter(|cell| cell.is_own());
         cells.map(|cell| cell.len().min(VALUE_BYTES_MAX)).sum()
     }
 
-    /// Copies a column. Values stay where they are in relation to the message: what is found in one
-    /// is found in the other. `is_field` says that a value must not be cut.
+    /// Copies a column. Values keep their distance from the message, so that a slice of the old
+    /// block becomes a slice of the new one. `is_field` says that a value must not be truncated.
     fn copied(
         &self,
         column: &Column,
@@ -148,7 +149,7 @@ impl Batch {
     }
 }
 
-/// Copies a value into a column's own buffer: a long message is cut, a long field replaced.
+/// Copies a value into a column's buffer: a long message is truncated, a long field replaced.
 fn pushed(
     made: &mut ColumnBuilder,
     kind: Kind,
@@ -158,7 +159,7 @@ fn pushed(
     match (is_short, is_field) {
         (true, _) => made.push(kind, bytes),
         (false, false) => made.push(Kind::Text, &bytes[..bytes.len().min(VALUE_BYTES_MAX)]),
-        // A part of it would not be valid.
+        // Part of such a value would not be valid.
         (false, true) if kind == Kind::Members => Cell::ABSENT,
         (false, true) => {
             made.push(Kind::Text, format!("({} bytes, not shown)", bytes.len()).as_bytes())
@@ -166,7 +167,7 @@ fn pushed(
     }
 }
 
-/// Returns a segment over those of `rows` that are its own, which owes nothing.
+/// Returns a segment, without a debt, over the rows of `rows` that belong to `segment`.
 fn without_debt(segment: &Segment, rows: &[usize]) -> Segment {
     let first_row = rows.partition_point(|row| *row < segment.first_row);
     let end = rows.partition_point(|row| *row < segment.first_row + segment.rows);

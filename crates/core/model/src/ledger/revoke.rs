@@ -1,16 +1,17 @@
-//! Origins that are not read any more although ranges of them are unsettled: a partition that another
-//! agent takes over, or a file that was truncated.
+//! Origins that are not read any more although ranges of them are unsettled: a partition that
+//! another agent takes over, or a truncated file.
 
 use super::{Accounts, Entry, Ledger, RangeState};
 use crate::origin::OriginId;
 
 impl Ledger {
-    /// Closes an origin whatever is in flight, and returns how much that is: the largest number of
-    /// bytes or records that a sink has not settled. A moved checkpoint is still committed.
+    /// Closes an origin even if ranges are in flight. Returns the largest number of bytes or
+    /// records that a sink has not settled. A moved checkpoint is still committed.
     ///
-    /// Outcomes that come later settle nothing, not even in an origin that is opened under the same
-    /// id. To lose no time of the next owner, a source stops reading the origin, waits until
-    /// [`Ledger::owed`] reports nothing in flight or its deadline has passed, and revokes it.
+    /// Later outcomes settle nothing, not even in an origin that is opened under the same id. So
+    /// that the next owner loses no time, a source stops reading the origin, waits until
+    /// [`Ledger::owed`] reports nothing in flight or its deadline has passed, and then revokes the
+    /// origin.
     pub fn revoke(&self, origin: OriginId) -> u64 {
         let mut state = self.lock();
         // Acknowledgements of earlier epochs are ignored by accounts of this one.

@@ -6,13 +6,13 @@ use crate::sinkset::{SinkIndex, SinkSet};
 use std::collections::VecDeque;
 
 impl Ledger {
-    /// Makes what is in flight for these sinks stale, as a reload is about to forget it: a merge
-    /// transform must not count it, because it will be read again.
+    /// Marks the ranges in flight for these sinks as stale, because a reload is about to forget
+    /// them. A merge transform must not count such a range, which will be read again.
     pub fn seal(&self, sinks: SinkSet) {
         self.lock().sealed = sinks;
     }
 
-    /// Whether what a hold owes was forgotten, or is about to be.
+    /// Whether the ledger has forgotten the range of a hold, or is about to forget it.
     pub(crate) fn is_stale(&self, issued: &Issued, sink: SinkIndex) -> bool {
         let state = self.lock();
         let accounts = state.origins.get(&issued.origin);
@@ -20,8 +20,9 @@ impl Ledger {
         state.sealed.contains(sink) || !accounts.is_some_and(|of| of.sinks.iter().any(is_open))
     }
 
-    /// Whether a merge transform may count what a hold owes: everything before it is settled or
-    /// taken. A snapshot has no gap then, like the checkpoint that is committed with it.
+    /// Whether a merge transform may count the range of a hold: everything before the range is
+    /// settled or taken. The snapshot then has no gap, and neither does the checkpoint that is
+    /// committed with it.
     pub(crate) fn is_next(&self, issued: &Issued, sink: SinkIndex) -> bool {
         let state = self.lock();
         let accounts = state.origins.get(&issued.origin);
@@ -29,7 +30,7 @@ impl Ledger {
         account.is_some_and(|account| account.is_next(&issued.range))
     }
 
-    /// Notes that a merge transform has counted what a hold owes.
+    /// Notes that a merge transform has counted the range of a hold.
     pub(crate) fn take(&self, issued: &Issued, sink: SinkIndex) {
         let mut state = self.lock();
         let accounts = state.origins.get_mut(&issued.origin);
@@ -37,8 +38,8 @@ impl Ledger {
         account.into_iter().for_each(|a| a.mark(&issued.range, RangeState::Taken));
     }
 
-    /// Forgets every sink that is not in `kept`. What is in flight for them settles nothing any
-    /// more, and a new sink under the same index is unaffected.
+    /// Forgets every sink that is not in `kept`. Ranges in flight for a forgotten sink settle
+    /// nothing any more, and do not affect a new sink under the same index.
     pub fn keep_sinks(&self, kept: SinkSet) {
         let mut state = self.lock();
         state.epoch += 1;
@@ -63,8 +64,8 @@ impl Ledger {
         accounts.sinks.push(Account { sink, checkpoint, epoch, out: VecDeque::new() });
     }
 
-    /// Adds the `sinks` that an open origin does not have yet, from its known end on; for sources
-    /// that cannot read twice.
+    /// Adds the `sinks` that an open origin does not have yet, starting at its known end; for
+    /// sources that cannot read twice.
     pub fn join_at_end(&self, sinks: SinkSet) {
         let mut state = self.lock();
         let epoch = state.epoch;

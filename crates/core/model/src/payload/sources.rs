@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 impl RowSource {
-    /// Appends sources for [`RowSource::read_all`], each origin once.
+    /// Appends sources for [`RowSource::read_all`]. Each origin is written once.
     pub fn write_all(sources: &[RowSource], out: &mut Vec<u8>) {
         let (mut origins, mut indexes) = (Vec::new(), HashMap::new());
         let mut index_of = |source: &RowSource| {
@@ -30,9 +30,9 @@ impl RowSource {
         }
     }
 
-    /// Reads sources that [`RowSource::write_all`] wrote; `None` if the bytes are anything else.
+    /// Reads sources that [`RowSource::write_all`] wrote; returns `None` for any other bytes.
     pub fn read_all(bytes: &[u8]) -> Option<Vec<RowSource>> {
-        // The ids that came with the records are views of it.
+        // The ids that arrived with the records are views of this buffer.
         let bytes = Bytes::copy_from_slice(bytes);
         let mut reader = Reader::new(&bytes);
         let count = reader.count()?;
@@ -73,7 +73,7 @@ fn read_origin(reader: &mut Reader<'_>) -> Option<Origin> {
     Some(Origin { is_in_records, ..Origin::new(id, name).with_attributes(attributes) })
 }
 
-/// The row before: a row is written as its difference.
+/// The previous row: each row is written as its difference from the previous one.
 #[derive(Default)]
 struct Before {
     offset: u64,
@@ -135,7 +135,7 @@ mod tests {
         ]
     }
 
-    /// Returns what identifies an event and its origin.
+    /// Returns the ids of events with their origins, as text.
     fn shown(sources: &[RowSource]) -> Vec<String> {
         let one = |RowSource { id, time_ns }: &RowSource| {
             let FeedId { origin, offset, ordinal, received } = id;

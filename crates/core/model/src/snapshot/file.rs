@@ -1,4 +1,4 @@
-//! Files, and how far behind in time they are.
+//! Open files, and their delay in time.
 
 use crate::{OriginProgress, OriginStatus, OriginTotals, SinkIndex, TIME_UNKNOWN};
 use millstream_timestamps::push_rfc3339;
@@ -9,41 +9,41 @@ use std::sync::atomic::Ordering::Relaxed;
 /// One open file of a source.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FileSnapshot {
-    /// Its id in hexadecimal, as its events show it.
+    /// Id of the file in hexadecimal, as its events show it.
     pub file_id: String,
-    /// The path at which it was first seen.
+    /// First known path.
     pub name: String,
-    /// The path at which it was last seen.
+    /// Last known path.
     pub path: String,
     /// `active`, `waiting`, `finished`, `gone` or `deleted`.
     pub status: &'static str,
-    /// How it is held after its deletion: `descriptor` or `disk`; `None` if it need not be.
+    /// How the file is held after its deletion: `descriptor` or `disk`; `None` if it is not held.
     pub held_by: Option<&'static str>,
-    /// Offset up to which it was read, in bytes.
+    /// Offset up to which the file was read, in bytes.
     pub position: u64,
-    /// Its known length in bytes.
+    /// Known length in bytes.
     pub size: u64,
-    /// For each sink the offset in bytes before which everything is settled.
+    /// For each sink, the offset in bytes before which everything is settled.
     pub checkpoints: BTreeMap<String, u64>,
     /// Bytes between the lowest checkpoint and the end; 0 for a partition.
     pub lag_bytes: u64,
     /// Records between the lowest checkpoint and the end of a partition, whose offsets are records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag_records: Option<u64>,
-    /// The newest time its lines name, as RFC 3339; `None` if none did.
+    /// The newest time in the file's lines, as RFC 3339; `None` if all lines lack a time.
     pub newest_log_time: Option<String>,
     /// Seconds from that time to now; negative if it is in the future.
     pub log_delay_seconds: Option<f64>,
     /// Bytes read per second, over the last seconds.
     pub rate_bytes_per_second: f64,
-    /// What was counted of it since it was opened.
+    /// Totals since the file was opened.
     #[serde(flatten)]
     pub totals: OriginTotals,
 }
 
 impl FileSnapshot {
-    /// The file behind an origin. `sinks` are the indices and ids of those it reaches, `unix_ns` is
-    /// the time in nanoseconds since 1970.
+    /// Returns the file behind an origin. `sinks` has the indices and ids of the origin's sinks,
+    /// `unix_ns` is the current time in nanoseconds since 1970.
     pub fn of(
         progress: &OriginProgress,
         sinks: &[(SinkIndex, &str)],
@@ -86,14 +86,14 @@ fn rfc3339(ns: i64) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Seconds from the newest log time of an origin to now.
+/// Returns the seconds from the newest log time of an origin to now.
 fn delay_seconds(progress: &OriginProgress, unix_ns: i64) -> Option<f64> {
     let newest = progress.origin.state.newest();
     (newest != TIME_UNKNOWN).then(|| (unix_ns as f64 - newest as f64) / 1e9)
 }
 
-/// How long ago the newest log time of the active origins was, the longest, in seconds; `None`
-/// where no time is known. A log that is quiet counts too. `unix_ns` is now, in nanoseconds since
+/// Returns the longest time since the newest log time of an active origin, in seconds; `None` if no
+/// log time is known. A quiet log counts too. `unix_ns` is the current time in nanoseconds since
 /// 1970.
 pub fn log_delay_seconds(origins: &[OriginProgress], unix_ns: i64) -> Option<f64> {
     let active =
@@ -101,9 +101,10 @@ pub fn log_delay_seconds(origins: &[OriginProgress], unix_ns: i64) -> Option<f64
     active.filter_map(|progress| delay_seconds(progress, unix_ns)).reduce(f64::max)
 }
 
-/// How far behind a sink is in time, in seconds: 0 if everything is settled; else the log delay of
-/// the origins of which something is not, or, if that is more, `oldest_seconds`, the age of the
-/// oldest unsettled range. `unix_ns` is now, in nanoseconds since 1970.
+/// Returns the delay of a sink in time, in seconds. It is 0 if everything is settled. Otherwise it
+/// is the log delay of the origins with unsettled ranges, or `oldest_seconds`, the age of the
+/// oldest unsettled range, whichever is longer. `unix_ns` is the current time in nanoseconds since
+/// 1970.
 pub fn lag_seconds(
     origins: &[OriginProgress],
     sink: SinkIndex,

@@ -2,29 +2,29 @@
 
 use serde::Serialize;
 
-/// A task of a transform, and what it costs.
+/// A task of a transform, and its cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TaskSnapshot {
-    /// Its name.
+    /// Name of the task.
     pub task: String,
-    /// Events that passed its index or search, or all without one.
+    /// Events that passed the task's index or search; all events if it has neither.
     pub examined: u64,
     /// Events that matched.
     pub matched: u64,
-    /// Its share of the time of all tasks of the transform, from 0 to 1, measured in some batches.
+    /// Share of the time of all tasks of the transform, from 0 to 1, measured in some batches.
     pub time_share: f64,
-    /// Events for which it failed, of an operator's script.
+    /// Events for which an operator's script failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<u64>,
-    /// Time that it took, of an operator's script, in seconds.
+    /// Time that an operator's script took, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// Groups of its open windows.
+    /// Groups in the open windows.
     pub groups: u64,
-    /// Memory of these in bytes.
+    /// Memory of these groups in bytes.
     pub memory_bytes: u64,
     /// Longest time from the end of a window until its last result was emitted, in seconds.
     pub emit_delay_seconds_max: f64,
-    /// Windows whose last result was emitted after it was due.
+    /// Windows whose last result was emitted late.
     pub overdue_windows: u64,
 }

@@ -17,7 +17,7 @@ fn batch(rows: usize) -> Batch {
     builder.finish(Bytes::from(block), Arc::default(), SinkSet::EMPTY, 0)
 }
 
-/// Keeps samples up to a number, and counts the copies that were made.
+/// Keeps a limited number of samples, and counts the copies that were made.
 #[derive(Clone, Default)]
 struct Kept {
     samples: Arc<Mutex<Vec<usize>>>,
@@ -68,7 +68,7 @@ fn a_tap_gets_the_events_of_its_output_until_it_is_dropped() {
 fn a_point_stays_the_same_while_something_uses_it() {
     let (taps, kept) = (Taps::default(), Kept::with_room(99));
     let listening = taps.listen((Side::Output, "app", 0), Box::new(kept.clone()));
-    // As a reload does.
+    // A reload looks up the point the same way.
     taps.point(Side::Output, "app").offer(0, &batch(2));
     drop(listening);
     assert_eq!(kept.events(), 2);
@@ -113,7 +113,7 @@ fn a_tap_that_has_used_up_its_allowance_copies_some_twenty_times_per_second() {
     assert!(copies.iter().sum::<usize>() >= 3900, "{copies:?}");
 }
 
-/// Batches of two events, 50,000 per second: a client that is woken by one finds others.
+/// Batches of two events, 50,000 per second: a client that one copy wakes finds several.
 #[test]
 fn copies_of_small_batches_come_some_at_once() {
     let begun = Instant::now();

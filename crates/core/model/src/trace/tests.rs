@@ -45,7 +45,7 @@ fn point(side: Side, id: &str, output: usize) -> SamplePoint {
     SamplePoint { side, id: id.into(), output }
 }
 
-/// Follows what source `app` issues, with a copy at `at`.
+/// Traces the batches that source `app` issues, with a copy at `at`.
 struct Followed {
     taps: Taps,
     kept: Arc<Kept>,
@@ -132,7 +132,7 @@ fn a_sample_that_is_not_taken_is_no_longer_counted_when_the_trace_drops() {
     assert_eq!(followed.kept.bytes.load(Ordering::Relaxed), 0);
 }
 
-/// A transform may build another batch of the events: they are found by their ids.
+/// A transform may build a new batch of the events, which are found by their ids.
 #[test]
 fn events_are_found_in_a_batch_with_other_rows() {
     let followed = Followed::new(false);
