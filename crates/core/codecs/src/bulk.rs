@@ -1,4 +1,4 @@
-//! Encodes batches as the lines of a bulk request: for each event an action and a document.
+//! Encodes batches as the lines of a bulk request: an action and a document for each event.
 
 mod indexes;
 
@@ -11,10 +11,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Reason for events that would be written to too many indexes.
+/// Reason for events whose index would exceed the maximum number of indexes.
 pub const TOO_MANY_INDEXES: &str = "too_many_indexes";
 
-/// Longest `_id` that Elasticsearch takes. Bytes.
+/// Longest `_id` that Elasticsearch accepts, in bytes.
 const ID_BYTES_MAX: usize = 512;
 
 /// Estimated bytes of an action.
@@ -32,7 +32,7 @@ pub enum OpType {
 }
 
 impl OpType {
-    /// Returns its name in an action.
+    /// Returns the name of the operation in an action.
     pub fn name(self) -> &'static str {
         match self {
             OpType::Create => "create",
@@ -41,7 +41,7 @@ impl OpType {
     }
 }
 
-/// What an action contains.
+/// The contents of an action.
 pub struct Action {
     /// The operation.
     pub op_type: OpType,
@@ -53,7 +53,7 @@ pub struct Action {
     pub routing: Option<Template>,
     /// The ingest pipeline.
     pub pipeline: Option<Template>,
-    /// The indexes that got events lately.
+    /// The indexes that recently got events.
     pub indexes: Indexes,
 }
 
@@ -61,7 +61,7 @@ pub struct Action {
 pub enum Id {
     /// The id of the event.
     Event,
-    /// A template; the id of the event if it lacks a field.
+    /// A template; the id of the event if the event lacks a field of the template.
     Template(Template),
 }
 
@@ -71,7 +71,8 @@ pub struct DocumentEncoder {
     /// Encodes the documents, one per line.
     documents: Box<dyn Encoder>,
     newlines: Vec<u32>,
-    /// The beginning of an action up to the index, for consecutive events with the same one.
+    /// The beginning of an action up to the index, reused for consecutive events with the same
+    /// index.
     head: Head,
     text: Vec<u8>,
 }
@@ -80,7 +81,7 @@ pub struct DocumentEncoder {
 #[derive(Default)]
 struct Head {
     bytes: Vec<u8>,
-    /// The row that it was made for, in this segment.
+    /// The row that the head was rendered for, in this segment.
     row: Option<usize>,
     name: Vec<u8>,
     is_allowed: bool,
@@ -98,8 +99,7 @@ impl DocumentEncoder {
         }
     }
 
-    /// Appends the action of a row; returns false, and appends nothing, if its index is not
-    /// allowed.
+    /// Appends the action of a row. Returns false and appends nothing if the index is not allowed.
     fn action(&mut self, batch: &Batch, segment: &Segment, row: usize, out: &mut Vec<u8>) -> bool {
         let action = self.action.clone();
         if !self.head.row.is_some_and(|before| action.index.is_same(batch, before, row)) {
@@ -161,7 +161,7 @@ impl Id {
     }
 }
 
-/// Appends a member with a text after others.
+/// Appends a member with a text value after other members.
 fn push_member(key: &[u8], text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(key);

@@ -12,7 +12,7 @@ pub const DIGITS_MAX: usize = 20;
 ///
 /// # Errors
 ///
-/// What is wrong with it, and what to write instead.
+/// Says what is wrong with the text, and what to write instead.
 pub fn parse_rfc3339(text: &str) -> Result<i64, String> {
     let format = Format::new("rfc3339", None)?;
     match format.parse(text.as_bytes(), 0) {
@@ -49,7 +49,7 @@ pub fn decimal(mut number: u64, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
     &digits[at..]
 }
 
-/// Whole numbers up to 2^53 are written as integers; beyond, not every integer has a float.
+/// Whole numbers up to 2^53 are written as integers; above, some integers have no exact float.
 const WHOLE_MAX: f64 = (1u64 << 53) as f64;
 
 /// Appends a finite number as JSON, in the shortest form that reads back as the same value.

@@ -1,9 +1,9 @@
 //! The `json` codec: one JSON object per line,
 //! `{"timestamp":…,"message":…,…fields,"meta":{…},…attributes}`.
 //!
-//! Everything that is constant within a segment is rendered once. Each row then takes the escaped
-//! text, one copy of the bytes up to the next text with the offset patched in, and the time if rows
-//! have their own. Events with fields are encoded by `fields`.
+//! Everything that is constant within a segment is rendered once. For each row, the encoder writes
+//! the escaped text, then one copy of the bytes up to the next text with the offset patched in, and
+//! the time if rows have separate times. `fields` encodes events with fields.
 
 mod fields;
 
@@ -30,7 +30,7 @@ pub struct JsonEncoder {
     times: Times,
     /// Bytes of the time in `head`.
     head_time_bytes: usize,
-    /// For events with fields: which of them collide with a built-in name of the event.
+    /// For events with fields: whether each field collides with a built-in member of the event.
     clashes: Vec<bool>,
 }
 
@@ -41,7 +41,7 @@ enum Piece {
     Offset,
     /// The end of an event's id if one record became several events.
     Ordinal,
-    /// An event's id, if some came with their records.
+    /// The id of an event, if at least one id arrived with a record.
     Id,
     PreviousOffset,
     Truncated,
@@ -49,8 +49,8 @@ enum Piece {
     Partial,
 }
 
-/// Everything from the end of one message to the beginning of the next, rendered for offsets with a
-/// given number of digits: one copy per row, into which the digits are patched.
+/// The bytes from the end of one message to the beginning of the next, rendered for offsets with a
+/// given number of digits. Each row copies them and patches the digits.
 #[derive(Default)]
 struct Between {
     text: Vec<u8>,
@@ -81,7 +81,7 @@ impl JsonEncoder {
         }
     }
 
-    /// Renders what all rows of a segment share.
+    /// Renders the bytes that all rows of a segment share.
     fn prepare(&mut self, batch: &Batch, segment: &Segment) {
         self.head.clear();
         self.head.extend_from_slice(&self.time_head);
@@ -95,8 +95,8 @@ impl JsonEncoder {
         self.tail(tail, batch, segment, |_| false);
     }
 
-    /// Renders metadata and attributes after the content of `tail`, except those whose names are
-    /// taken.
+    /// Renders metadata and attributes after the content of `tail`, without the members whose names
+    /// are taken.
     fn tail(
         &mut self,
         mut tail: Tail,
@@ -138,8 +138,8 @@ impl JsonEncoder {
         self.between.digits = 0;
     }
 
-    /// Returns whether a top-level name belongs to the event itself, so that no attribute can
-    /// replace it.
+    /// Returns whether a top-level name is a built-in member of the event, which attributes cannot
+    /// replace.
     fn is_own(&self, name: &str, batch: &Batch, segment: &Segment) -> bool {
         let is_it = |item: &Metadata| item.name() == name && item.is_known(batch, segment);
         let flat = self.metadata_key.is_empty() && self.metadata.iter().any(is_it);
@@ -159,7 +159,7 @@ impl JsonEncoder {
                 self.between(batch, segment, row, out);
             }
         }
-        // The head of a row that does not exist.
+        // Removes the head for the row after the last one.
         out.truncate(out.len() - self.head.len());
         replaced
     }
@@ -170,7 +170,7 @@ impl JsonEncoder {
         let at = out.len() - self.head.len() + self.time_head.len();
         match self.times.fixed(ns) {
             Some(time) => out[at..at + RFC3339_BYTES].copy_from_slice(time),
-            // A number may have more digits than that of the head.
+            // The number may have more digits than the number in the head.
             None => {
                 let time = self.times.text(ns).iter().copied();
                 out.splice(at..at + self.head_time_bytes, time);
@@ -235,7 +235,7 @@ fn push_stream(batch: &Batch, row: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns whether the end of an event is missing, as JSON: `null` if that is unknown.
+/// Returns, as JSON, whether the end of an event is missing; `null` if that is unknown.
 fn partial(batch: &Batch, row: usize) -> &'static [u8] {
     match Metadata::Partial.column(batch).map(|column| column.cells()[row].kind()) {
         Some(CellKind::True) => b"true",
@@ -244,7 +244,7 @@ fn partial(batch: &Batch, row: usize) -> &'static [u8] {
     }
 }
 
-/// Appends the end of an id, see [`millstream_model::EventId`].
+/// Appends the ordinal at the end of an id; see [`millstream_model::EventId`].
 fn push_ordinal(out: &mut Vec<u8>, ordinal: u32) {
     if ordinal > 0 {
         out.push(b'-');
@@ -264,8 +264,8 @@ fn push_text(text: &[u8], utf8: bool, out: &mut Vec<u8>) -> bool {
 }
 
 impl Between {
-    /// Renders for offsets of `digits` digits; leaves `digits` at 0 if anything else differs by
-    /// row.
+    /// Renders the bytes for offsets of `digits` digits; leaves `digits` at 0 if any other part
+    /// differs by row.
     fn render(&mut self, pieces: &[Piece], head: &[u8], digits: usize) {
         self.text.clear();
         self.slots.clear();

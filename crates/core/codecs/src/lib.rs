@@ -1,6 +1,6 @@
-//! Codecs: `text` (the raw line), `json` (one object per line), `raw_json` (the object that a line
-//! is, with added members), `msgpack` (blocks of metrics), `bulk` (actions and documents). Also the
-//! templates of names, and numbers and times as text.
+//! Codecs: `text` (the raw line), `json` (one object per line), `raw_json` (a line that is an
+//! object, with added members), `msgpack` (blocks of metrics), `bulk` (actions and documents). The
+//! crate also has templates of names, and formats numbers and times as text.
 //!
 //! A separate crate because it cuts a dependency: encoders build, are tested, and have their
 //! instructions counted without librdkafka, TLS or a JVM.
@@ -115,14 +115,14 @@ pub enum Metadata {
 }
 
 impl Codec {
-    /// Returns whether each event is a JSON object in a line.
+    /// Returns whether each event is a JSON object on one line.
     pub fn is_json(self) -> bool {
         matches!(self, Codec::Json | Codec::RawJson)
     }
 }
 
 impl Metadata {
-    /// Returns its key in an event.
+    /// Returns the key of the item in an event.
     pub fn name(self) -> &'static str {
         match self {
             Metadata::Host => "host",
@@ -139,7 +139,7 @@ impl Metadata {
         }
     }
 
-    /// Returns the metadata column that has it, if one has.
+    /// Returns the metadata column with the item, if any.
     pub fn column(self, batch: &Batch) -> Option<&Column> {
         match self {
             Metadata::Stream => batch.metadata(STREAM),
@@ -148,7 +148,7 @@ impl Metadata {
         }
     }
 
-    /// Whether it has a value for events of this segment.
+    /// Whether the item has a value for events of this segment.
     fn is_known(self, batch: &Batch, segment: &Segment) -> bool {
         match self {
             Metadata::File => !segment.origin.name.is_empty(),
@@ -172,12 +172,12 @@ impl Default for Encoding {
     }
 }
 
-/// Estimated JSON overhead per line: timestamp, metadata with a path of typical length, attributes.
-/// Bytes.
+/// Estimated JSON overhead per line, in bytes: timestamp, metadata with a path of typical length,
+/// attributes.
 const JSON_ROW_BYTES: u64 = 320;
 
 impl Encoding {
-    /// Returns the errors in the options, for a component whose key for them is `encoding`.
+    /// Returns the errors in the options, for a component that has them under the key `encoding`.
     pub fn check(&self) -> Vec<OptionError> {
         if self.metadata_key == "message" || self.metadata_key == self.timestamp_key {
             let message =
@@ -187,7 +187,7 @@ impl Encoding {
         Vec::new()
     }
 
-    /// Like `check`, for a component that writes lines.
+    /// Returns the errors in the options like `check`, for a component that writes lines.
     pub fn check_lines(&self) -> Vec<OptionError> {
         let message =
             "`msgpack` has no lines; write `json` or `text`, or use a sink that sends blocks";
@@ -212,7 +212,7 @@ impl Encoding {
     pub fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         match self.codec {
             Codec::Json => block_bytes * 3 / 2 + rows.min(BATCH_ROWS_MAX as u64) * JSON_ROW_BYTES,
-            // Also what is added to each line.
+            // Includes the members that are added to each line.
             Codec::RawJson => {
                 block_bytes * 2 + rows.min(BATCH_ROWS_MAX as u64) * 2 * JSON_ROW_BYTES
             }

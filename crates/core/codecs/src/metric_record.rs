@@ -1,7 +1,7 @@
-//! Refused metrics as JSON objects, from what the sinks keep of them.
+//! Refused metrics as JSON objects, rebuilt from the form in which sinks keep them.
 //!
-//! The members are those of a metric event, so a metric sink can read them again: `name`, `tags`,
-//! `type`, `value`, `temporality` and `interval`, as far as they are known.
+//! The objects have the members of a metric event, so a metric sink can read them again: `name`,
+//! `tags`, `type`, `value`, `temporality` and `interval`, as far as they are known.
 
 use millstream_encodings::metric::{Kind, Temporality};
 use millstream_encodings::msgpack::{ReadMetric, ReadValue, Sketch, blocks};
@@ -9,10 +9,10 @@ use millstream_encodings::prometheus::{Row, Rows};
 use millstream_scan::escape_json;
 use std::io::Write;
 
-/// Largest number below which each integer is exact in 64 bits of floating point.
+/// Largest number up to which each integer is exact in 64 bits of floating point.
 const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// Returns the metrics of a block; `None` if it is not a block.
+/// Returns the metrics of a block; `None` if `block` is not a valid block.
 pub fn of_block(block: &[u8]) -> Option<Vec<Vec<u8>>> {
     let block = blocks(block).next()?.ok()?;
     Some(block.metrics().map(|metric| of_metric(&metric)).collect())
@@ -32,8 +32,8 @@ fn of_metric(metric: &ReadMetric<'_>) -> Vec<u8> {
     object.finish()
 }
 
-/// Returns the metric of a row; `text` is the text of these rows. A distribution has no value: only
-/// numbers that were computed from it are known.
+/// Returns the metric of a row; `text` is the text of all rows. A distribution has no value: the
+/// row has only numbers computed from it.
 pub fn of_row(rows: &Rows, row: &Row, text: &[u8]) -> Vec<u8> {
     let (name, tags) = rows.strings(row, text);
     let mut object = Object::new(name);
@@ -41,7 +41,7 @@ pub fn of_row(rows: &Rows, row: &Row, text: &[u8]) -> Vec<u8> {
     object.0.extend_from_slice(tags);
     let temporality = match (row.is_delta, row.kind) {
         (true, _) => Temporality::Delta,
-        // The sink takes it for one.
+        // The sink treats a counter without a temporality as cumulative.
         (false, Kind::Counter) => Temporality::Cumulative,
         (false, _) => Temporality::None,
     };
@@ -54,7 +54,7 @@ pub fn of_row(rows: &Rows, row: &Row, text: &[u8]) -> Vec<u8> {
     object.finish()
 }
 
-/// A JSON object in the making.
+/// A JSON object under construction.
 struct Object(Vec<u8>);
 
 impl Object {
@@ -111,9 +111,9 @@ fn push_string(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends a finite number, an integer without a fraction.
+/// Appends a finite number; an integer has no fraction.
 fn push_number(number: f64, out: &mut Vec<u8>) {
-    // Writes to memory never fail.
+    // Writing to memory never fails.
     let _ = match number.fract() == 0.0 && number.abs() <= INTEGER_MAX {
         true => write!(out, "{}", number as i64),
         false => write!(out, "{number:?}"),
@@ -209,7 +209,7 @@ mod tests {
         serde_json::from_slice(&object).unwrap()
     }
 
-    /// The objects of the metrics; `sketch` is the value of the distribution.
+    /// Returns the expected objects of the metrics; `sketch` is the value of the distribution.
     fn expected(sketch: Option<serde_json::Value>) -> [serde_json::Value; 3] {
         let tags = json!({ "a": ["x", "y"], "b": "q\"z", "c": true });
         let mut distribution = json!({

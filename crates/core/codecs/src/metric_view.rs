@@ -1,7 +1,7 @@
 //! View of the events of a batch as metrics, for encoders.
 //!
-//! Any event with valid fields `name`, `type` and `value` is a metric, whatever source or transform
-//! created it.
+//! Any event with valid fields `name`, `type` and `value` is a metric, regardless of the source or
+//! transform that created it.
 
 use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
 use millstream_model::{
@@ -101,14 +101,14 @@ impl<'a> MetricView<'a> {
 /// Events of a batch that are not metrics.
 #[derive(Default)]
 pub struct NotMetrics {
-    /// Those that no component reads, by reason.
+    /// Events that were dropped because no component reads refused events, by reason.
     dropped: BTreeMap<Reason, u64>,
-    /// Those that a component reads.
+    /// Events that were passed on to a component.
     read: u64,
 }
 
 impl NotMetrics {
-    /// Adds a row. If a component reads what is refused, the row is passed on, else it is dropped.
+    /// Adds a row. If a component reads refused events, the row is passed on, else it is dropped.
     pub fn add(&mut self, row: usize, reason: Reason, cx: &mut EncodeCx<'_>) {
         match &mut cx.refused {
             Some(refused) => {
@@ -119,8 +119,8 @@ impl NotMetrics {
         }
     }
 
-    /// Subtracts the events added since the last call from those of the payload, and counts the
-    /// dropped ones. Logs once how to send events and service checks.
+    /// Subtracts the events added since the last call from the events of the payload, and counts
+    /// the dropped ones. Logs once how to send events and service checks.
     pub fn settle(&mut self, payload: &mut Payload, counters: &Counters) {
         static LOGGED: Once = Once::new();
         payload.events = payload.events.saturating_sub(std::mem::take(&mut self.read));
@@ -144,7 +144,7 @@ fn column(fields: &Columns, name: &str) -> Option<Column> {
     fields.get(name).cloned()
 }
 
-/// Unescapes texts with JSON escapes. Batches of the agent's own sources have none.
+/// Unescapes texts with JSON escapes. Batches of the agent's internal sources have none.
 fn without_escapes(names: Column, block: &[u8]) -> Column {
     let is_escaped = |row: &usize| names.cells()[*row].kind() == CellKind::Escaped;
     let mut escaped = (0..names.cells().len()).filter(is_escaped).peekable();

@@ -8,18 +8,18 @@ use bytes::Bytes;
 use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};
 
-/// Block size from which no more metrics are added. A block should fit into one record of a Kafka
-/// broker, 1 MB by default.
+/// Block size in bytes from which no more metrics are added. A block should fit into one record of
+/// a Kafka broker, whose limit is 1 MB by default.
 pub const BLOCK_BYTES: usize = 512 * 1024;
 
 /// Bytes by which encoding may enlarge a metric's name, tags and value.
 pub const ROW_BYTES: u64 = 32;
 
-/// A block of metrics.
+/// A block of encoded metrics.
 pub struct MetricBlock {
-    /// The block.
+    /// Bytes of the block.
     pub bytes: Bytes,
-    /// Metrics in it.
+    /// Number of metrics in the block.
     pub events: u64,
 }
 
@@ -28,7 +28,7 @@ pub struct MetricBlocks {
     metadata: Vec<Metadata>,
     encoder: BlockEncoder,
     refused: NotMetrics,
-    /// Whether the encoder is inside a block: after a panic it holds data that must not be sent.
+    /// Whether a block is open. An open block after a panic holds data that must not be sent.
     is_open: bool,
 }
 
@@ -43,7 +43,7 @@ impl MetricBlocks {
         }
     }
 
-    /// Encodes some rows of a batch that have the attributes of `segment`.
+    /// Encodes rows of a batch, with the attributes of `segment`.
     pub fn encode(
         &mut self,
         (batch, view): (&Batch, &MetricView<'_>),
@@ -79,7 +79,7 @@ impl MetricBlocks {
     ) {
         let events = self.encoder.rows() as u64;
         if events == 0 {
-            // Its tables may hold tags of rejected metrics.
+            // The tables of the encoder may hold tags of rejected metrics.
             self.encoder.clear();
             return;
         }
@@ -98,8 +98,8 @@ impl MetricBlocks {
         blocks.push(MetricBlock { bytes: cx.freeze(out), events });
     }
 
-    /// Subtracts the events refused since the last call from the payload's events, and counts those
-    /// that no component reads.
+    /// Subtracts the events refused since the last call from the payload's events, and counts the
+    /// refused events that no component reads.
     pub fn settle(&mut self, payload: &mut Payload, cx: &EncodeCx<'_>) {
         self.refused.settle(payload, cx.counters);
     }

@@ -1,8 +1,8 @@
-//! The `raw_json` codec: a line that is a JSON object passes unparsed, with the members that `json`
-//! adds to an event spliced in after its opening brace.
+//! The `raw_json` codec: a line that is a JSON object passes unparsed. The members that `json` adds
+//! to an event are inserted after its opening brace.
 //!
-//! The object is checked in one pass and copied once. Its own members are never overwritten: an
-//! added member whose name it has is omitted. An event is encoded as `json` if its line is not a
+//! The object is checked in one pass and copied once. Members of the line are never overwritten: an
+//! added member with the same name is omitted. An event is encoded as `json` if its line is not a
 //! JSON object, or was parsed into fields and is hidden.
 
 use super::Encoding;
@@ -15,19 +15,19 @@ use millstream_parsers::json_members;
 pub struct RawJsonEncoder {
     encoding: Encoding,
     json: JsonEncoder,
-    /// Names that are added to each event of the batch.
+    /// Names of the members added to each event of the batch.
     names: Vec<Vec<u8>>,
     newlines: Vec<u32>,
 }
 
-/// What a line is.
+/// Classification of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
-    /// Not an object: it becomes the member `message`.
+    /// Not an object; the line becomes the member `message`.
     Other,
-    /// An object without any of the names that are added.
+    /// An object without any of the added names.
     Object,
-    /// An object that may have some of them.
+    /// An object that may have some of the added names.
     Clashing,
 }
 
@@ -42,7 +42,7 @@ impl RawJsonEncoder {
         }
     }
 
-    /// Collects the names that are added to events of a batch.
+    /// Collects the names of the members added to events of a batch.
     fn collect_names(&mut self, batch: &Batch) {
         let metadata = self.encoding.metadata.iter().map(|item| item.name());
         let of_origins = batch.segments.iter().flat_map(|segment| segment.origin.attributes.keys());
@@ -57,7 +57,7 @@ impl RawJsonEncoder {
         self.names.dedup();
     }
 
-    /// Returns what each selected row is.
+    /// Returns the classification of each selected row.
     fn lines(&mut self, batch: &Batch) -> Vec<Line> {
         self.collect_names(batch);
         let has_members = batch.fields.get(MEMBERS).is_some();
@@ -119,7 +119,7 @@ impl Encoder for RawJsonEncoder {
     }
 }
 
-/// Returns an event without the members whose names the object in `text` has.
+/// Returns an event without the members whose names also occur in the object in `text`.
 fn without(event: &[u8], text: &[u8]) -> Vec<u8> {
     let mut left = vec![b'{'];
     json_members(event, |name, member| {
@@ -135,7 +135,7 @@ fn without(event: &[u8], text: &[u8]) -> Vec<u8> {
     left
 }
 
-/// Appends the members of an event and of the object in `text` as one object, in one line.
+/// Appends the members of an event and of the object in `text` as one object, on one line.
 fn splice(event: &[u8], text: &[u8], out: &mut Vec<u8>) {
     let inside = |object: &[u8]| {
         let object = object.trim_ascii();

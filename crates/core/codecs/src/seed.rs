@@ -1,4 +1,4 @@
-//! The seed of hashes.
+//! A secret seed for hashes.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::LazyLock;

@@ -11,10 +11,11 @@
 //!   `_` and two hexadecimal digits;
 //! - in text, values are not escaped.
 //!
-//! Distinct values stay distinct in paths and topics, and in indexes but for capital letters: a value that exceeds its length limit is
-//! truncated, and a hash of the whole value replaces the end.
+//! Distinct values stay distinct in paths, topics and indexes, except that indexes ignore the case
+//! of letters. A value that exceeds its length limit is truncated, and a hash of the whole value
+//! replaces its end.
 //!
-//! A missing field drops no event: it is rendered as [`MISSING`].
+//! An event with a missing field is kept: the field is rendered as [`MISSING`].
 
 mod parse;
 mod value;
@@ -25,7 +26,7 @@ use serde::{Deserialize, Deserializer, de};
 pub use value::Field;
 use value::Piece;
 
-/// Rendered for a field that an event does not have.
+/// Text that replaces a field that an event does not have.
 pub const MISSING: &str = "none";
 
 /// Maximum bytes of a file name. Linux allows 255; rotation appends to the name.
@@ -37,7 +38,8 @@ const TOPIC_BYTES_MAX: usize = 249;
 /// Maximum bytes of the name of an index.
 const INDEX_BYTES_MAX: usize = 255;
 
-/// What a template renders: determines how values are escaped, and which text must surround them.
+/// Use of a rendered template: determines how values are escaped, and which text must surround
+/// fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// A file path. Fields need a folder before them, which no value can escape.
@@ -79,7 +81,7 @@ impl Template {
         Template { usage: Use::Text, text: "{{ id }}".to_owned(), parts }
     }
 
-    /// Returns whether it renders the id of the event and nothing else.
+    /// Returns whether the template is exactly the id of the event.
     pub fn is_event_id(&self) -> bool {
         matches!(&self.parts[..], [Part::Field(Field::Id, _)])
     }
@@ -97,18 +99,18 @@ impl Template {
         }
     }
 
-    /// Returns whether it always renders the same text.
+    /// Returns whether the template always renders the same text.
     pub fn is_constant(&self) -> bool {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
     }
 
-    /// Returns whether it contains field values, which others may control.
+    /// Returns whether the template contains fields, whose values others may control.
     pub fn has_field(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Field(..)))
     }
 
     /// Returns whether rows of one segment of this batch may render different texts. If not, any
-    /// row represents all.
+    /// row represents all rows.
     pub fn per_row(&self, batch: &Batch) -> bool {
         self.parts.iter().any(|part| match part {
             Part::Literal(_) => false,
@@ -118,7 +120,7 @@ impl Template {
     }
 
     /// Returns whether two rows of one segment certainly render the same text, without rendering
-    /// it.
+    /// the text.
     pub fn is_same(&self, batch: &Batch, one: usize, other: usize) -> bool {
         self.parts.iter().all(|part| match part {
             Part::Literal(_) => true,
@@ -148,13 +150,13 @@ impl Template {
         complete
     }
 
-    /// Whether it has the message of an event.
+    /// Whether the template contains the message of an event.
     pub fn reads_message(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Field(Field::Message, _)))
     }
 
-    /// Returns the text at a given time with `*` for every field: a pattern for all texts of that
-    /// time.
+    /// Returns the text at a given time with `*` for every field: a pattern that matches all texts
+    /// rendered for that time.
     pub fn outline(&self, ns: i64) -> String {
         let mut out = Vec::new();
         for part in &self.parts {

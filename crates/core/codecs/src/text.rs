@@ -1,7 +1,7 @@
 //! The `text` codec: each line as it was read, followed by `\n`.
 //!
-//! Adjacent lines of a block are emitted as one slice of it, without a copy. They are copied if
-//! that would produce many small slices or pin a mostly empty block.
+//! Adjacent lines of a block are emitted as one slice of the block, without a copy. They are copied
+//! if slices would be small and numerous or would pin a mostly empty block.
 
 use millstream_model::limits::COMPACT_BELOW;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload};
@@ -31,7 +31,7 @@ impl Encoder for TextEncoder {
 }
 
 /// Returns the byte ranges of the block that contain the selected lines with their line feeds, if
-/// they are few and large.
+/// these ranges are few and large.
 fn slices(batch: &Batch) -> Option<Vec<Range<usize>>> {
     let used = batch.text_bytes() as usize + batch.events();
     if used * COMPACT_BELOW < millstream_model::limits::BLOCK_BYTES {

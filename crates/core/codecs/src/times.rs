@@ -27,8 +27,8 @@ impl Times {
         }
     }
 
-    /// Returns a time, in nanoseconds since 1970, as text of a fixed length; [`None`] if the format is
-    /// another one.
+    /// Returns a time, in nanoseconds since 1970, as text of a fixed length; [`None`] if the format
+    /// has no fixed length.
     #[inline]
     pub fn fixed(&mut self, ns: i64) -> Option<&[u8; RFC3339_BYTES]> {
         (self.format == TimestampFormat::Rfc3339).then(|| self.rfc3339.text(ns))
@@ -54,7 +54,8 @@ impl Times {
                 self.text.extend_from_slice(&self.rfc3339.text(ns)[..SECONDS_BYTES]);
                 let fraction = 1_000_000_000 + ns.rem_euclid(1_000_000_000) as u64;
                 push_decimal(&mut self.text, fraction);
-                // The first digit makes nine others.
+                // `fraction` has a leading 1 to get nine digits after it; the point replaces that
+                // 1.
                 self.text[SECONDS_BYTES] = b'.';
                 self.text.push(b'Z');
             }

@@ -1,5 +1,5 @@
-//! The folder of a spool, or in tests a disk that loses power. All system calls that read, write and
-//! sync segments are made here, and recorded.
+//! The storage of a spool: a folder, or in tests a disk that loses power. All system calls that
+//! read, write and sync segments are made and recorded here.
 
 use crate::SpoolError;
 use millstream_recorder::record::{self, Subject};
@@ -18,7 +18,7 @@ const LOCK: &str = "lock";
 /// Bytes of the lock file: a process id, spaces and a line end.
 const LOCK_BYTES: usize = 12;
 
-/// Buffers of one system call; the kernel's limit is 1024.
+/// Buffers passed to one system call; the kernel's limit is 1024.
 const BUFFERS_MAX: usize = 512;
 
 /// Attempts to lock a folder that another process removes at the same time.
@@ -38,7 +38,7 @@ pub trait SpoolDisk: Send {
     /// Opens an existing file.
     fn open(&self, name: &str) -> io::Result<Box<dyn SegmentFile>>;
 
-    /// Renames a file; replaces one that has the new name.
+    /// Renames a file and replaces an existing file with the new name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a file.
@@ -53,10 +53,10 @@ pub trait SegmentFile: Send {
     /// Returns the length in bytes.
     fn size(&self) -> io::Result<u64>;
 
-    /// Writes all buffers, one behind the other, at this position.
+    /// Writes all buffers one after the other, starting at this position.
     fn write_at(&self, at: u64, buffers: &[IoSlice<'_>]) -> io::Result<()>;
 
-    /// Appends `len` bytes from this position to `into`; fewer if the file ends before.
+    /// Appends `len` bytes from this position to `into`, or fewer if the file ends earlier.
     fn read_at(&self, at: u64, len: usize, into: &mut Vec<u8>) -> io::Result<()>;
 
     /// Shortens the file to this length.
@@ -68,8 +68,8 @@ pub trait SegmentFile: Send {
 
 /// A folder that this process has locked.
 ///
-/// Folders are created with mode 0700, files with 0600. If no file is left, the folder is removed
-/// on drop.
+/// Folders are created with mode 0700, files with 0600. Dropping the value removes the folder if it
+/// is empty.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -80,8 +80,8 @@ impl Folder {
     /// Creates the folder if it is missing, and locks it.
     ///
     /// # Errors
-    /// [`SpoolError::InUse`] if another process, or another `Folder` of this one, has it locked,
-    /// also under another path; [`SpoolError::Io`] if it cannot be created.
+    /// [`SpoolError::InUse`] if another process, or another `Folder` of this process, has locked
+    /// the folder, even under another path; [`SpoolError::Io`] if the folder cannot be created.
     pub fn open(path: &Path) -> Result<Folder, SpoolError> {
         let failed = |error| SpoolError::Io { folder: path.display().to_string(), error };
         for _ in 0..LOCK_ATTEMPTS {
@@ -119,8 +119,8 @@ impl Drop for Folder {
     }
 }
 
-/// Creates a folder and those above it that are missing, and makes their names durable: without
-/// them a power loss takes all that is synced in the folder.
+/// Creates a folder and its missing parents, and makes their names durable: otherwise a power loss
+/// could remove the folder with all synced files in it.
 fn create_durably(path: &Path) -> io::Result<()> {
     let above = path.ancestors().skip(1);
     let missing = above.take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
@@ -157,7 +157,7 @@ fn lock(folder: &Path) -> io::Result<Locked> {
     }
     let owner = format!("{:<1$}\n", std::process::id(), LOCK_BYTES - 1);
     if let Err(error) = file.write_all_at(owner.as_bytes(), 0) {
-        // The lock holds on a full disk, too.
+        // The lock also holds on a full disk, where its content cannot be written.
         log::debug!("{}: {error}", path.display());
     }
     Ok(Locked::Owned(file))
@@ -204,15 +204,15 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A segment whose reads, writes and syncs are recorded: each call of the system that succeeds is one
-/// event with the bytes that it returned.
+/// A segment file that records its reads, writes and syncs: one event for each successful system
+/// call, with the bytes that the call returned.
 pub struct RecordedFile {
     file: File,
     subject: Subject,
 }
 
 impl RecordedFile {
-    /// Records what is done with `file`, which this path has opened.
+    /// Wraps `file`, which was opened at this path.
     pub fn new(file: File, path: &Path) -> RecordedFile {
         RecordedFile { file, subject: Subject::file(path) }
     }
@@ -258,7 +258,7 @@ impl SegmentFile for RecordedFile {
             }
             at += read as u64;
         }
-        // The buffer may have more capacity than was asked for.
+        // The buffer may have more capacity than requested.
         into.truncate(end);
         Ok(())
     }
@@ -275,7 +275,7 @@ impl SegmentFile for RecordedFile {
     }
 }
 
-/// Writes buffers with as few calls as the kernel permits.
+/// Writes buffers with as few system calls as the kernel permits.
 fn write_all(file: &RecordedFile, mut at: u64, buffers: &[IoSlice<'_>]) -> io::Result<()> {
     let total: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     let mut written = 0;

@@ -15,10 +15,10 @@ pub const VERSION: u32 = 1;
 /// First bytes of a segment, in every version.
 const SEGMENT_MAGIC: &[u8; 8] = b"\x89MSPOOL\n";
 
-/// First bytes of an entry; the last but one is the version.
+/// First bytes of an entry; the second to last byte is the version.
 pub const ENTRY_MAGIC: &[u8; 8] = b"\xD7MSENT\x01\n";
 
-/// First bytes of a footer; the last but one is the version.
+/// First bytes of a footer; the second to last byte is the version.
 pub const FOOTER_MAGIC: &[u8; 8] = b"\xD7MSEND\x01\n";
 
 /// Bytes of a segment's header before the payload format.
@@ -33,7 +33,8 @@ const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 /// Bytes of an entry's header before the fields of variable length.
 pub const ENTRY_FIXED: usize = 88;
 
-/// Bytes of a footer: fewer than of any entry, so that a damaged footer is no lost entry.
+/// Bytes of a footer: fewer than the smallest entry has, so that a damaged footer is not counted as
+/// a lost entry.
 pub const FOOTER: usize = 80;
 
 const CHECKSUM: usize = 8;
@@ -52,7 +53,7 @@ pub struct SegmentHeader {
     pub bytes: u64,
 }
 
-/// What the first bytes of a file are.
+/// Result of reading the first bytes of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opening {
     Header(SegmentHeader),
@@ -61,7 +62,7 @@ pub enum Opening {
     Damaged,
 }
 
-/// Numbers of the entries of a segment.
+/// Counts and numbers of the entries of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub entries: u64,
@@ -89,11 +90,11 @@ impl Totals {
 /// The place of an entry in its segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// Position of its first byte in the file.
+    /// Position of the entry's first byte in the file.
     pub at: u64,
-    /// Number of entries before it.
+    /// Number of entries before this one.
     pub ordinal: u64,
-    /// Number of events before it.
+    /// Number of events before this entry.
     pub events: u64,
 }
 
@@ -121,7 +122,7 @@ impl EntryHeader {
         }
     }
 
-    /// Returns whether all bytes of the entry are as they were written.
+    /// Returns whether the entry's bytes are unchanged since they were written.
     pub fn is_intact(&self, entry: &[u8]) -> bool {
         let Some((content, checksum)) = entry.split_last_chunk::<CHECKSUM>() else { return false };
         let is_whole = entry.len() as u64 == self.length;
@@ -313,7 +314,7 @@ fn put_range(out: &mut Vec<u8>, range: &SourceRange) -> io::Result<()> {
 pub struct EntryChecksum(Xxh3);
 
 impl EntryChecksum {
-    /// Begins with the header of an entry at this position.
+    /// Creates a checksum that starts with the header of an entry at this position.
     pub fn new(position: u64, header: &[u8]) -> EntryChecksum {
         let mut hash = Xxh3::with_seed(position);
         hash.update(header);
@@ -332,7 +333,8 @@ impl EntryChecksum {
 }
 
 /// Returns the salt of an entry and the length of its header, from its first [`ENTRY_FIXED`] bytes;
-/// `None` if they cannot begin an entry. Only the checksum tells whether they are right.
+/// `None` if an entry cannot begin with these bytes. Only the checksum tells whether the values are
+/// right.
 pub fn entry_start(fixed: &[u8]) -> Option<(Salt, usize)> {
     let mut fields = Fields(fixed.get(..ENTRY_FIXED)?);
     fields.magic(ENTRY_MAGIC)?;
@@ -342,7 +344,8 @@ pub fn entry_start(fixed: &[u8]) -> Option<(Salt, usize)> {
     (bytes >= ENTRY_FIXED + CHECKSUM).then_some((salt, bytes))
 }
 
-/// Reads the header of an entry at this position; `None` unless it is as it was written there.
+/// Reads the header of an entry at this position; `None` unless the header is unchanged and was
+/// written there.
 pub fn entry_header(bytes: &[u8], at: u64) -> Option<EntryHeader> {
     let mut fields = Fields(checked(bytes, at)?);
     fields.magic(ENTRY_MAGIC)?;
@@ -367,14 +370,14 @@ pub fn entry_header(bytes: &[u8], at: u64) -> Option<EntryHeader> {
 }
 
 impl EntryHeader {
-    /// Returns whether the lengths of the sections add up to that of the entry.
+    /// Returns whether the lengths of the sections add up to the length of the entry.
     fn has_sum(&self) -> bool {
         let body = self.payload_bytes() + u64::from(self.routing) + u64::from(self.rows);
         (self.header_bytes + CHECKSUM) as u64 + body == self.length
     }
 }
 
-/// Fields that are read one after the other.
+/// Bytes from which fields are read one after the other.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -424,10 +427,10 @@ impl Fields<'_> {
 /// Ending of a segment's name.
 const SEGMENT_SUFFIX: &str = ".spool";
 
-/// Ending of the name of a damaged segment that is kept.
+/// Ending of the name of a damaged segment that was kept.
 const DAMAGED_SUFFIX: &str = ".damaged";
 
-/// Digits of the number in a name.
+/// Digits of the number in a segment's name.
 const NAME_DIGITS: usize = 20;
 
 /// Returns the name of the segment that begins with this number.
@@ -440,7 +443,7 @@ pub fn damaged_name(first: EntryNumber) -> String {
     format!("{:0NAME_DIGITS$}{DAMAGED_SUFFIX}", first.0)
 }
 
-/// Returns the first number of the segment with this name; `None` of other files.
+/// Returns the first number of the segment with this name; `None` if the name is not a segment's.
 pub fn segment_number(name: &str) -> Option<EntryNumber> {
     number_before(name, SEGMENT_SUFFIX)
 }

@@ -1,6 +1,6 @@
-//! Reads the segments of a folder without a lock and without a change, also beside a running agent.
+//! Reads the segments of a folder without locking or changing them, even while an agent is running.
 //!
-//! What is read may be settled already: a segment is removed once all its entries are.
+//! The returned entries may be settled already: a segment is removed once all its entries are.
 
 use crate::disk::RecordedFile;
 use crate::format::{segment_name, segment_number};
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Contents of a segment in numbers.
+/// Size, entries and damage of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentInfo {
     /// Name of the file.
@@ -23,17 +23,17 @@ pub struct SegmentInfo {
     pub bytes: u64,
     /// Entries that can be read.
     pub entries: u64,
-    /// Their events.
+    /// Events in these entries.
     pub events: u64,
-    /// Number of the first one.
+    /// Number of the first readable entry.
     pub first: Option<EntryNumber>,
-    /// Number of the last one.
+    /// Number of the last readable entry.
     pub last: Option<EntryNumber>,
-    /// Time at which the first one was written, in milliseconds since 1970 (UTC).
+    /// Time at which the first entry was written, in milliseconds since 1970 (UTC).
     pub first_written_ms: Option<i64>,
-    /// The same of the last one.
+    /// Time at which the last entry was written, in milliseconds since 1970 (UTC).
     pub last_written_ms: Option<i64>,
-    /// How the payloads are encoded; `None` if no entry and no header can be read.
+    /// Format of the payloads; `None` if no entry and no header can be read.
     pub format: Option<Arc<str>>,
     /// Parts of the file that cannot be read.
     pub damage: Vec<Damage>,
@@ -42,17 +42,17 @@ pub struct SegmentInfo {
 /// The contents of one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parsed {
-    /// Its numbers.
+    /// Size, entries and damage of the segment.
     pub info: SegmentInfo,
-    /// Its entries.
+    /// Readable entries of the segment.
     pub entries: Vec<Entry>,
 }
 
-/// A segment has another version of the format.
+/// Error: a segment has another version of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the segment has format {found}, but this release reads {SEGMENT_FORMAT}")]
 pub struct OtherFormat {
-    /// Its version.
+    /// Version of the segment.
     pub found: u32,
 }
 
@@ -71,7 +71,7 @@ impl From<OtherFormat> for io::Error {
 /// Parses the bytes of a segment that may be damaged, or still be written.
 ///
 /// # Errors
-/// If it has another version of the format.
+/// Fails if the segment has another version of the format.
 pub fn parse(segment: &[u8]) -> Result<Parsed, OtherFormat> {
     let mut bytes = segment;
     let mut entries = Vec::new();
@@ -84,15 +84,15 @@ pub fn parse(segment: &[u8]) -> Result<Parsed, OtherFormat> {
     match survey(&mut bytes, place, |entry| entries.push(entry)) {
         Ok(Ok(info)) => Ok(Parsed { info, entries }),
         Ok(Err(error)) => Err(error),
-        // Memory can always be read.
+        // Reading from memory never fails.
         Err(_) => Ok(Parsed { info: SegmentInfo::default(), entries }),
     }
 }
 
-/// Reads all segments of a folder, and returns their numbers; none if the folder does not exist.
+/// Returns a summary of each segment of a folder; empty if the folder does not exist.
 ///
 /// # Errors
-/// If a file cannot be read, or has another version of the format.
+/// Fails if a file cannot be read, or has another version of the format.
 pub fn segments(folder: &Path) -> io::Result<Vec<SegmentInfo>> {
     let mut found = Vec::new();
     for place in places(folder)? {
@@ -103,10 +103,11 @@ pub fn segments(folder: &Path) -> io::Result<Vec<SegmentInfo>> {
     Ok(found)
 }
 
-/// Returns the entries of a folder from this number on, in order.
+/// Returns the entries of a folder, in order, starting at number `from`.
 ///
 /// # Errors
-/// If the folder cannot be read. The iterator returns errors of files, and ends after one.
+/// Fails if the folder cannot be read. The iterator returns errors of files, and ends after an
+/// error.
 pub fn entries(folder: &Path, from: EntryNumber) -> io::Result<Entries> {
     let mut places = VecDeque::from(places(folder)?);
     while places.front().is_some_and(|place| place.limit <= from) {
@@ -118,11 +119,11 @@ pub fn entries(folder: &Path, from: EntryNumber) -> io::Result<Entries> {
 /// A segment of a folder.
 struct Place {
     name: String,
-    /// The number in its name.
+    /// The number in the segment's name.
     first: EntryNumber,
     /// The first number of the next segment.
     limit: EntryNumber,
-    /// Whether it may still be written.
+    /// Whether the segment may still be written.
     is_last: bool,
 }
 
@@ -209,7 +210,7 @@ impl SegmentInfo {
     }
 }
 
-/// A segment that is read.
+/// An open segment.
 struct Opened {
     frame: Frame,
     scanner: Scanner,
@@ -231,7 +232,7 @@ impl Opened {
         Ok(Ok(Opened { frame, scanner, numbers }))
     }
 
-    /// Finds the next entry, with its bytes if its number is not below `from`.
+    /// Finds the next entry, and reads its bytes if its number is at least `from`.
     fn step(&mut self, bytes: &mut impl SegmentBytes, from: EntryNumber) -> io::Result<Step> {
         let wanted = self.numbers.start.max(from)..self.numbers.end;
         let step = self.scanner.step(bytes, |header| wanted.contains(&header.meta.number))?;
@@ -251,7 +252,7 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// Opens the next segment; false if there is none.
+    /// Opens the next segment; returns false if there is none.
     fn open_next(&mut self) -> io::Result<bool> {
         while let Some(place) = self.places.pop_front() {
             if let Some(mut bytes) = open(&self.folder, &place)? {

@@ -3,17 +3,19 @@
 //! A separate crate because it cuts a dependency: the command line reads disk buffers without the
 //! engine, and the format is fuzzed alone.
 //!
-//! A [`Spool`] is a sequence of entries, each an encoded payload and what the engine must know to
-//! deliver it, in files of up to [`SEGMENT_BYTES_MAX`]. One thread appends entries, syncs them,
-//! reads them in order and releases what is delivered. `docs/formats/spool.md` describes the files.
+//! A [`Spool`] is a sequence of entries in files of up to [`SEGMENT_BYTES_MAX`]. An entry is an
+//! encoded payload with the information that the engine needs to deliver it. One thread appends
+//! entries, syncs them, reads them in order and releases the delivered ones.
+//! `docs/formats/spool.md` describes the files.
 //!
-//! What a sync has confirmed survives a power loss. An entry is returned whole or not at all: the
-//! header and the body of each have a checksum, seeded with the position in the file, over a random
-//! number of the segment. Bytes that look like an entry but belong to another position or file, such
-//! as a payload that contains a disk buffer or disk blocks of a removed segment, fail it.
+//! A power loss does not remove entries that a sync has confirmed. An entry is returned whole or
+//! not at all: its header and its body each have a checksum, seeded with the position in the file,
+//! that covers a random number of the segment. Bytes that look like an entry but belong to another
+//! position or file, such as a payload that contains a disk buffer, or disk blocks of a removed
+//! segment, fail this checksum.
 //!
-//! Damage is counted and skipped; the entries around it are returned. An error of the disk is not
-//! damage: the call fails and can be repeated.
+//! Damage is counted and skipped; the entries around it are returned. A disk error is not damage:
+//! the call fails and can be repeated.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +40,7 @@ pub const SEGMENT_FORMAT: u32 = format::VERSION;
 
 /// The number of an entry.
 ///
-/// Numbers ascend in a spool, with gaps: a payload that is delivered from memory is never written.
+/// Numbers ascend in a spool, with gaps: a payload that was delivered from memory is never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryNumber(pub u64);
 
@@ -73,9 +75,9 @@ pub struct EntryMeta {
     pub events: u64,
     /// The lane that the payload was encoded for.
     pub lane: u16,
-    /// Number of lanes that the sink had then.
+    /// Number of lanes that the sink had when the payload was encoded.
     pub lanes: u16,
-    /// How the payload is encoded, such as `kafka/1`.
+    /// Format of the payload, such as `kafka/1`.
     pub format: Arc<str>,
     /// The ranges that the events come from.
     pub ranges: Vec<SourceRange>,
@@ -90,9 +92,9 @@ pub struct NewEntry<'a> {
     pub meta: &'a EntryMeta,
     /// The payload; the boundaries of its parts are kept.
     pub parts: &'a [Bytes],
-    /// Bytes for the sink's lane, such as the topic; opaque here.
+    /// Bytes for the sink's lane, such as the topic; opaque to the spool.
     pub routing: &'a [u8],
-    /// Bytes about single events; opaque here.
+    /// Bytes about single events; opaque to the spool.
     pub rows: &'a [u8],
 }
 
@@ -115,7 +117,7 @@ impl Entry {
         self.parts.iter().map(|part| part.len() as u64).sum()
     }
 
-    /// Returns the entry as one to append.
+    /// Returns the entry in the form that `append` takes.
     pub fn as_new(&self) -> NewEntry<'_> {
         NewEntry { meta: &self.meta, parts: &self.parts, routing: &self.routing, rows: &self.rows }
     }
@@ -124,8 +126,8 @@ impl Entry {
 /// Options of a spool.
 #[derive(Clone, Copy, Debug)]
 pub struct SpoolOptions {
-    /// Bytes after which a new segment begins, at most [`SEGMENT_BYTES_MAX`]. A larger entry has a
-    /// segment to itself.
+    /// Bytes after which a new segment begins, at most [`SEGMENT_BYTES_MAX`]. A larger entry gets a
+    /// separate segment.
     pub segment_bytes: u64,
 }
 
@@ -135,39 +137,39 @@ impl Default for SpoolOptions {
     }
 }
 
-/// What is known of a spool from elsewhere, such as from a checkpoint store: how many entries its
-/// files must hold at least.
+/// External knowledge of a spool, such as from a checkpoint store: the fewest entries that its
+/// files must hold.
 ///
-/// The files alone cannot tell that the last ones are missing.
+/// The files alone cannot show that the last files are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpoolRecord {
     /// Entries before this one are delivered.
     pub settled: EntryNumber,
-    /// The record counts the entries before this one. Later ones may be in the files, too.
+    /// Number after the last entry that the record counts. The files may hold later entries too.
     pub end: EntryNumber,
     /// Number of entries from `settled` to `end`.
     pub entries: u64,
-    /// Number of their events.
+    /// Number of events in these entries.
     pub events: u64,
 }
 
-/// A record of a spool of which only the delivered entries are known.
+/// Creates a record of which only the delivered entries are known.
 impl From<EntryNumber> for SpoolRecord {
     fn from(settled: EntryNumber) -> SpoolRecord {
         SpoolRecord { settled, end: settled, entries: 0, events: 0 }
     }
 }
 
-/// Entries that a [`SpoolRecord`] counts and the files do not hold.
+/// Entries that a [`SpoolRecord`] counts but the files do not hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     /// Number of entries.
     pub entries: u64,
-    /// Number of their events.
+    /// Number of events in these entries.
     pub events: u64,
 }
 
-/// A damaged part of a segment, of which nothing is returned.
+/// A damaged part of a segment. Its entries are not returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Name of the segment's file.
@@ -182,25 +184,25 @@ pub struct Damage {
     pub events: Option<u64>,
 }
 
-/// The oldest entries that can be dropped to make room, all of one segment.
+/// The oldest entries that can be dropped to make room. They belong to one segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OldestEntries {
     /// The number in the name of the segment.
     pub segment: EntryNumber,
-    /// The lowest number of them.
+    /// The lowest number of these entries.
     pub first: EntryNumber,
-    /// The highest number of them.
+    /// The highest number of these entries.
     pub last: EntryNumber,
     /// Number of entries.
     pub entries: u64,
-    /// Number of their events.
+    /// Number of events in these entries.
     pub events: u64,
 }
 
-/// The contents of a spool in numbers. What is not synced yet is not counted as unread.
+/// Size and entries of a spool. Entries that are not synced yet do not count as unread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpoolStats {
-    /// Bytes of the segment files, including what is appended and not synced.
+    /// Bytes of the segment files, including appended bytes that are not synced.
     pub bytes: u64,
     /// Number of segment files.
     pub segments: usize,
@@ -210,20 +212,20 @@ pub struct SpoolStats {
     pub unread_events: u64,
     /// Bytes of the unread entries.
     pub unread_bytes: u64,
-    /// Time at which the oldest entry that is not released was written, in milliseconds since 1970.
+    /// Time at which the oldest unreleased entry was written, in milliseconds since 1970.
     pub oldest_unreleased_ms: Option<i64>,
-    /// The same of the oldest unread entry.
+    /// Time at which the oldest unread entry was written, in milliseconds since 1970.
     pub oldest_unread_ms: Option<i64>,
-    /// The lowest number that the next entry may have: greater than that of every entry, and not
-    /// below that of the first entry that is not settled.
+    /// The lowest allowed number of the next entry. It is greater than the number of every entry,
+    /// and not below the number of the first unsettled entry.
     pub next_number: EntryNumber,
-    /// Greater than the number of every durable entry.
+    /// A number greater than the number of every durable entry.
     pub durable_end: EntryNumber,
     /// Whether there is an unread entry.
     pub has_unread: bool,
 }
 
-/// A spool cannot be opened.
+/// Reason why a spool cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     /// Another agent uses the folder.
@@ -233,7 +235,7 @@ pub enum SpoolError {
     InUse {
         /// The folder of the spool.
         folder: String,
-        /// The id of the process that uses it.
+        /// Id of the process that uses the folder.
         process: String,
     },
     /// A segment was written by a newer release.

@@ -1,4 +1,4 @@
-//! Finds the entries of a segment, over damage.
+//! Finds the entries of a segment, including entries after damage.
 
 use crate::format::{
     ENTRY_FIXED, ENTRY_MAGIC, EntryHeader, FOOTER, FOOTER_MAGIC, Opening, Position,
@@ -8,13 +8,13 @@ use crate::{Damage, SegmentFile};
 use memchr::memmem;
 use std::io;
 
-/// Bytes that are read at once; an entry that is not within them is read into its own buffer.
+/// Bytes that are read at once; an entry that exceeds them is read into a separate buffer.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// Bytes of which the next entry's magic is searched at once.
+/// Bytes that are searched at once for the magic of the next entry.
 const SEARCH_BYTES: usize = 256 << 10;
 
-/// The bytes of a segment from its start to an end that may be before that of the file.
+/// The bytes of a segment from its start to an end, which may lie before the end of the file.
 pub trait Bytes {
     /// Returns the end.
     fn end(&self) -> u64;
@@ -22,10 +22,10 @@ pub trait Bytes {
     /// Moves the end.
     fn set_end(&mut self, end: u64);
 
-    /// Returns at least `want` bytes from this position, fewer only before the end.
+    /// Returns at least `want` bytes from this position, or fewer if the end comes first.
     fn peek(&mut self, at: u64, want: usize) -> io::Result<&[u8]>;
 
-    /// Returns a copy of `len` bytes from this position, fewer only before the end.
+    /// Returns a copy of `len` bytes from this position, or fewer if the end comes first.
     fn copy(&mut self, at: u64, len: usize) -> io::Result<Vec<u8>>;
 }
 
@@ -38,12 +38,12 @@ pub struct FileBytes {
 }
 
 impl FileBytes {
-    /// Reads `file` up to this end.
+    /// Creates a reader of `file` up to `end`.
     pub fn new(file: Box<dyn SegmentFile>, end: u64) -> FileBytes {
         FileBytes { file, end, chunk: Vec::new(), chunk_at: 0 }
     }
 
-    /// Returns what the chunk has from this position.
+    /// Returns the bytes of the chunk from this position on.
     fn in_chunk(&self, at: u64) -> &[u8] {
         let skip = at.checked_sub(self.chunk_at).and_then(|skip| usize::try_from(skip).ok());
         skip.and_then(|skip| self.chunk.get(skip..)).unwrap_or_default()
@@ -115,20 +115,20 @@ fn from(bytes: &[u8], at: u64) -> &[u8] {
     usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default()
 }
 
-/// What the start and the end of a file say about a segment.
+/// Facts about a segment from the start and the end of its file.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// `None` if it is damaged.
+    /// Header of the segment; `None` if it is damaged.
     pub header: Option<SegmentHeader>,
-    /// The numbers in the footer; `None` if it is damaged or not written yet.
+    /// Totals in the footer; `None` if the footer is damaged or not written yet.
     pub footer: Option<Totals>,
-    /// `None` if neither header nor footer tells it.
+    /// Salt of the segment; `None` if header and footer are both damaged or missing.
     pub salt: Option<Salt>,
     /// Bytes of the file.
     pub file_bytes: u64,
 }
 
-/// A segment in another version of the format.
+/// The version of a segment in another version of the format.
 #[derive(Clone, Copy, Debug)]
 pub struct OtherVersion(pub u32);
 
@@ -152,13 +152,14 @@ impl Frame {
         Ok(Ok(Frame { header, footer, salt, file_bytes }))
     }
 
-    /// Returns where the entries begin. A damaged header counts as damage before the first one.
+    /// Returns the position of the first entry. A damaged header counts as damage before that
+    /// entry.
     pub fn start(&self) -> Position {
         let at = self.header.as_ref().map_or(0, |header| header.bytes);
         Position { at, ..Position::default() }
     }
 
-    /// Returns where the entries end.
+    /// Returns the end of the entries.
     pub fn end(&self) -> u64 {
         let footer = if self.footer.is_some() { FOOTER as u64 } else { 0 };
         self.file_bytes - footer
@@ -175,7 +176,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Describes it as damage of the segment with this name.
+    /// Describes the bytes as damage of the segment with this name.
     pub fn damage(self, segment: String) -> Damage {
         Damage {
             segment,
@@ -190,13 +191,13 @@ impl Skipped {
 /// An entry with a valid header.
 pub struct Found {
     pub header: EntryHeader,
-    /// All bytes of the entry, whose checksum is right; `None` if they were not wanted.
+    /// All bytes of the entry, with a correct checksum; `None` if the caller did not want them.
     pub bytes: Option<Vec<u8>>,
 }
 
 /// The result of a search for the next entry.
 pub struct Step {
-    /// What was skipped before it.
+    /// Bytes that were skipped before the entry.
     pub skipped: Option<Skipped>,
     /// The entry; `None` at the end.
     pub found: Option<Found>,
@@ -205,23 +206,23 @@ pub struct Step {
 /// Reads the entries of a segment in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Scanner {
-    /// Where the next entry is expected.
+    /// Expected position of the next entry.
     pub position: Position,
-    /// The salt of the segment; `None` until the first entry tells it.
+    /// Salt of the segment; `None` until the first entry provides it.
     pub salt: Option<Salt>,
-    /// Entries and events of the segment, if its footer tells them.
+    /// Entries and events of the segment, if its footer is readable.
     pub totals: Option<(u64, u64)>,
 }
 
 impl Scanner {
-    /// Begins at the first entry of a segment.
+    /// Creates a scanner at the first entry of a segment.
     pub fn new(frame: &Frame) -> Scanner {
         let totals = frame.footer.map(|totals| (totals.entries, totals.events));
         Scanner { position: frame.start(), salt: frame.salt, totals }
     }
 
-    /// Returns the next entry, and moves behind it. Bodies are read and checked where `wants` says
-    /// so. An error moves nothing.
+    /// Returns the next entry, and moves behind it. `wants` selects the entries whose bodies are
+    /// read and checked. An error does not move the position.
     pub fn step(
         &mut self,
         bytes: &mut impl Bytes,
@@ -231,7 +232,7 @@ impl Scanner {
         while let Some(header) = self.next_header(bytes, at)? {
             at = header.end().at;
             let wanted = wants(&header);
-            // The length is at most that of the file.
+            // The length is at most the length of the file.
             let copy =
                 |bytes: &mut _| Bytes::copy(bytes, header.position.at, header.length as usize);
             let entry = if wanted { Some(copy(bytes)?) } else { None };
@@ -256,8 +257,8 @@ impl Scanner {
         Ok(Step { skipped, found: None })
     }
 
-    /// Describes the bytes from the position to `until`; `None` if there are none. `reached` is how
-    /// many entries and events are before that, if known.
+    /// Describes the bytes from the position to `until`; `None` if there are none. `reached` is the
+    /// number of entries and events before `until`, if known.
     fn skipped(&self, until: u64, reached: Option<(u64, u64)>) -> Option<Skipped> {
         let Position { at, ordinal, events } = self.position;
         let bytes = until.checked_sub(at).filter(|bytes| *bytes > 0)?;
@@ -266,7 +267,7 @@ impl Scanner {
         Some(Skipped { at, bytes, lost })
     }
 
-    /// Returns the first valid header at or behind this position.
+    /// Returns the first valid header at or after this position.
     fn next_header(&self, bytes: &mut impl Bytes, at: u64) -> io::Result<Option<EntryHeader>> {
         match self.header_at(bytes, at)? {
             Some(header) => Ok(Some(header)),
@@ -274,11 +275,12 @@ impl Scanner {
         }
     }
 
-    /// Reads the header at this position; `None` if there is no valid one.
+    /// Reads the header at this position; `None` if it is not a valid header.
     pub fn header_at(&self, bytes: &mut impl Bytes, at: u64) -> io::Result<Option<EntryHeader>> {
         let Some((salt, len)) = entry_start(bytes.peek(at, ENTRY_FIXED)?) else { return Ok(None) };
         let end = bytes.end();
-        // Checked first: a payload with many magics must not make each of them read a long header.
+        // The salt is checked first: a payload with many magics must not make each of them read a
+        // long header.
         let is_ours = self.salt.is_none_or(|own| own == salt);
         if !is_ours || end.saturating_sub(at) < len as u64 {
             return Ok(None);
@@ -287,7 +289,7 @@ impl Scanner {
         Ok(header.filter(|header| header.length <= end - at))
     }
 
-    /// Searches a valid header from this position on.
+    /// Searches for a valid header from this position on.
     fn search(&self, bytes: &mut impl Bytes, mut at: u64) -> io::Result<Option<EntryHeader>> {
         while at < bytes.end() {
             let window = bytes.peek(at, SEARCH_BYTES)?;
@@ -311,8 +313,8 @@ impl Scanner {
     }
 }
 
-/// Returns whether the last bytes of a file are a damaged footer, behind which nothing is lost. The
-/// start of an entry that was cut off is not.
+/// Returns whether the last bytes of a file are a damaged footer, which is not followed by lost
+/// entries. The start of a truncated entry is not a damaged footer.
 fn is_damaged_footer(tail: &[u8]) -> bool {
     let has_length = tail.len() == FOOTER && !tail.starts_with(ENTRY_MAGIC);
     tail.len() <= FOOTER && (has_length || tail.starts_with(FOOTER_MAGIC))

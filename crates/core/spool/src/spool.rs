@@ -1,4 +1,4 @@
-//! The spool: its segments, and where it reads and writes.
+//! The spool: its segments, and its read and write positions.
 
 mod open;
 mod read;
@@ -17,20 +17,21 @@ use write::{Queue, Writer};
 
 /// A segment file.
 struct Segment {
-    /// The number in its name: that of the first entry.
+    /// The number in the segment's name, which is the number of its first entry.
     first: EntryNumber,
     format: Arc<str>,
-    /// `None` if no header of the file could be read.
+    /// Salt of the segment; `None` if no header in the file could be read.
     salt: Option<Salt>,
     start: Position,
     /// End of the durable entries.
     end: u64,
-    /// Numbers of the durable entries.
+    /// Totals of the durable entries.
     totals: Totals,
-    /// The same, with those that are not synced yet.
+    /// End of all entries, including entries that are not synced yet.
     written_end: u64,
     written: Totals,
-    /// Whether `totals` include every entry that was ever durable, so that missing ones are lost.
+    /// Whether `totals` include every entry that was ever durable, so that missing entries are
+    /// lost.
     is_counted: bool,
     /// Whether the file is older than the last successful sync.
     is_durable: bool,
@@ -49,7 +50,7 @@ impl Segment {
         self.end != self.written_end
     }
 
-    /// Returns the numbers that the segment must have at its end, if they are known.
+    /// Returns the entries and events that the segment must have at its end, if they are known.
     fn known_totals(&self) -> Option<(u64, u64)> {
         self.is_counted.then_some((self.totals.entries, self.totals.events))
     }
@@ -60,7 +61,7 @@ impl Segment {
     }
 }
 
-/// The segment that is read.
+/// State of reading one segment.
 struct Reader {
     bytes: FileBytes,
     scanner: Scanner,
@@ -85,23 +86,24 @@ struct Upcoming {
 /// A sequence of entries in segment files.
 ///
 /// [`append`](Spool::append) and [`sync`](Spool::sync) add entries, [`next`](Spool::next) reads
-/// them in order, [`release`](Spool::release) removes those that are delivered.
+/// them in order, [`release`](Spool::release) removes delivered entries.
 ///
-/// If `append` or `sync` fails, no entry since the last successful `sync` is in the spool: append
-/// all of them again. They go to a new file, because the kernel may have lost pages of the old one.
+/// If `append` or `sync` fails, the spool has lost all entries since the last successful `sync`,
+/// and the caller must append them again. They go to a new file, because the kernel may have lost
+/// pages of the old one.
 pub struct Spool {
     disk: Box<dyn SpoolDisk>,
     options: SpoolOptions,
     segments: VecDeque<Segment>,
     /// Entries before this one are delivered.
     settled: EntryNumber,
-    /// Greater than every durable number.
+    /// A number greater than the number of every durable entry.
     after_durable: EntryNumber,
-    /// Number of segments that are read to the end.
+    /// Number of segments that have been read to the end.
     reading: usize,
-    /// `None` at the start of a segment.
+    /// The segment being read; `None` at the start of a segment.
     reader: Option<Reader>,
-    /// Greater than every number that was returned or passed over.
+    /// A number greater than every number that was returned or passed over.
     after_read: EntryNumber,
     in_flight: VecDeque<InFlight>,
     /// The first unread entry, if it is not the first of its segment.
@@ -112,7 +114,8 @@ pub struct Spool {
     first_unsynced: Option<Upcoming>,
     /// Whether a file was created since the last sync of the folder.
     has_new_names: bool,
-    /// Files of failed writes, and of dropped entries, to be removed before another one is created.
+    /// Files of failed writes and of dropped entries. They are removed before another file is
+    /// created.
     stale: Vec<String>,
     damage: Vec<Damage>,
     missing: Missing,
@@ -126,7 +129,7 @@ impl Spool {
         after_written.max(self.after_durable).max(self.settled)
     }
 
-    /// Returns the contents in numbers.
+    /// Returns the size and the entries of the spool.
     pub fn stats(&self) -> SpoolStats {
         let mut stats = SpoolStats {
             bytes: self.segments.iter().map(|segment| segment.file_bytes).sum(),
@@ -148,8 +151,7 @@ impl Spool {
         stats
     }
 
-    /// Returns the formats of the payloads in the segments with unread entries, in reading order,
-    /// each once.
+    /// Returns the distinct payload formats of the segments with unread entries, in reading order.
     pub fn formats(&self) -> io::Result<Vec<Arc<str>>> {
         let mut formats: Vec<Arc<str>> = Vec::new();
         for index in self.reading..self.segments.len() {
@@ -166,12 +168,12 @@ impl Spool {
         std::mem::take(&mut self.damage)
     }
 
-    /// Returns what the files did not hold of the record when the spool was opened.
+    /// Returns the entries of the record that the files did not hold when the spool was opened.
     pub fn missing(&self) -> Missing {
         self.missing
     }
 
-    /// Returns where the next entry of a segment is read.
+    /// Returns the position at which the next entry of a segment is read.
     fn position_in(&self, index: usize) -> Position {
         let reader = self.reader.as_ref().filter(|_| index == self.reading);
         reader.map_or(self.segments[index].start, |reader| reader.scanner.position)
@@ -186,7 +188,8 @@ impl Spool {
         let totals = &self.segments[index].totals;
         let first = Upcoming { number: totals.first, written_ms: totals.first_ms };
         let is_partly_read = index == self.reading && self.position_in(index).ordinal > 0;
-        // Unknown only after an error of the disk: the entry is not older than the segment.
+        // The upcoming entry is unknown only after a disk error: the entry is not older than the
+        // segment.
         Some(self.upcoming.filter(|_| is_partly_read).unwrap_or(first))
     }
 }

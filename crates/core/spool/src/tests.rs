@@ -1,4 +1,4 @@
-//! What a spool keeps, and what a crash, damage or a failing disk may do to it.
+//! The entries that a spool keeps, and the effects of a crash, damage or a failing disk.
 
 mod basics;
 mod crashes;
@@ -63,7 +63,7 @@ fn add(spool: &mut Spool, entries: &[Entry]) {
     spool.sync().expect("room");
 }
 
-/// Reads everything that is unread.
+/// Reads all unread entries.
 fn rest(spool: &mut Spool) -> Vec<Entry> {
     std::iter::from_fn(|| spool.next().expect("a readable disk")).collect()
 }

@@ -1,4 +1,4 @@
-//! The events of a segment have every byte that was written to it and read from it.
+//! Recorded events cover every byte that was written to a segment and read from it.
 
 use bytes::Bytes;
 use millstream_recorder::schema::EventKind;

@@ -7,8 +7,8 @@ use redb::Database;
 use std::io::{self, BufWriter, Read, Write};
 use std::time::{Duration, Instant};
 
-/// Age limit of the checkpoints in the copy: this much is repeated when the database is corrupt. A
-/// renewal writes the whole copy.
+/// Age limit of the checkpoints in the copy: after a corruption of the database, this much data is
+/// repeated. A renewal writes the whole copy.
 const RENEW_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Pause before a failed write of the copy is retried.
@@ -23,7 +23,7 @@ pub struct Copy {
     end: u64,
     /// Size of the file in bytes.
     length: u64,
-    /// Why the copy lacks something that the database has.
+    /// Reason why the copy lacks data of the database.
     error: Option<String>,
     /// Whether the database has changed since the copy was written.
     is_dated: bool,
@@ -31,7 +31,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Opens the copy of `database`; rewrites it if it lacks something.
+    /// Opens the copy of `database`, and rewrites it if data is missing in it.
     pub fn open(disk: &dyn Disk, database: &Database) -> Result<Copy, redb::Error> {
         let read = disk.reader(IDENTITIES).and_then(|mut file| Ids::read(&mut *file));
         let (ids, found) = read.unwrap_or_default();
@@ -59,7 +59,7 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Returns why the copy lacks something.
+    /// Returns the reason why the copy lacks data.
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
@@ -87,7 +87,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Renews the copy if its checkpoints are old, or if it lacks something.
+    /// Renews the copy if its checkpoints are old or data is missing in it.
     pub fn tend(&mut self, disk: &dyn Disk, database: &Database) -> Result<(), redb::Error> {
         if !self.is_dated || self.error.is_none() && self.written.elapsed() < RENEW_INTERVAL {
             return Ok(());
@@ -95,7 +95,7 @@ impl Copy {
         self.renew(disk, database)
     }
 
-    /// Rewrites the copy from the database; not soon after a failure.
+    /// Rewrites the copy from the database, unless the last attempt failed recently.
     fn renew(&mut self, disk: &dyn Disk, database: &Database) -> Result<(), redb::Error> {
         if self.error.is_some() && self.written.elapsed() < RETRY_INTERVAL {
             return Ok(());
@@ -111,7 +111,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Writes the whole copy, record by record, as it may be larger than the memory of the agent.
+    /// Writes the whole copy, record by record, because it may be larger than the agent's memory.
     fn write(&mut self, disk: &dyn Disk, database: &Database) -> Result<(), redb::Error> {
         let extent = extent_of(database)?;
         self.written = Instant::now();

@@ -17,15 +17,15 @@ pub const CHECKPOINTS: TableDefinition<(&str, u64, &str), &[u8]> =
 pub const LANES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("lanes");
 pub const DISK_BUFFERS: TableDefinition<&str, &[u8]> = TableDefinition::new("disk_buffers");
 
-/// Cache in bytes: an agent's checkpoints are small, and written rather than read.
+/// Cache in bytes: an agent's checkpoints are small, and are written rather than read.
 const STORE_CACHE_BYTES: usize = 512 * 1024;
 
-/// A row of [`SOURCES`] that represents all of them: which sources ran before is unknown, so each
-/// counts as one that did. A source that believes it runs for the first time may start at the end
-/// of its files.
+/// A row of [`SOURCES`] that represents all sources: it is unknown which sources ran before, so
+/// each source counts as one that ran. A source that believes it runs for the first time may start
+/// at the end of its files.
 pub const ANY_SOURCE: &str = "";
 
-/// Why the database cannot be used.
+/// Reason why the database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
     /// The file is corrupt.
@@ -43,8 +43,9 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the database. A corrupt one is set aside; a missing one is created, and restored from
-    /// the second copy of the identities. `was_used` says that there was an intact one before.
+    /// Opens the database. A corrupt database is set aside; a missing one is created, and restored
+    /// from the second copy of the identities. `was_used` says that an intact database existed
+    /// before.
     pub fn open(disk: &dyn Disk, was_used: bool) -> Result<Opened, Unusable> {
         match Opened::open_checked(disk, was_used) {
             Err(Unusable::Damaged(reason)) => {
@@ -67,7 +68,7 @@ impl Opened {
             if database.begin_read()?.list_tables()?.next().is_some() {
                 visit(&database, &mut |_| Ok(()))?;
             } else {
-                // What cannot be read now may be readable later.
+                // A file that cannot be read now may be readable later.
                 let copy = error.note(disk.read(IDENTITIES)).map(|bytes| decode(&bytes))?;
                 begin(&database, &copy, was_used)?;
             }
@@ -86,14 +87,14 @@ impl Opened {
     }
 }
 
-/// Calls the library, which may panic over a corrupt file.
+/// Calls the library, which may panic on a corrupt file.
 fn guarded<T>(
     error: &SystemError,
     work: impl FnOnce() -> Result<T, redb::Error>,
 ) -> Result<T, Unusable> {
     error.take();
     let done = catch_unwind(AssertUnwindSafe(work));
-    // After an error of the system, whatever the library makes of it, the file may be intact.
+    // After a system error, whatever the library reports, the file may be intact.
     let refused = || error.take().map(Unusable::Refused);
     match done {
         Ok(Ok(value)) => Ok(value),
@@ -158,8 +159,8 @@ fn say_restored(copy: &Decoded) {
     }
 }
 
-/// Calls `visit` with every identity in the database, each verified: sources, then origins, then
-/// checkpoints. Not all of them are in memory at a time.
+/// Calls `visit` with every identity in the database after verifying it: sources, then origins,
+/// then checkpoints. Only a few identities are in memory at a time.
 pub fn visit(
     database: &Database,
     visit: &mut dyn FnMut(Part<'_>) -> Result<(), redb::Error>,
@@ -197,7 +198,8 @@ fn damaged() -> redb::Error {
     redb::Error::Corrupted("an identity fails its checksum".to_owned())
 }
 
-/// Writes what is due in one transaction, durable on return. Returns the new origins, for the copy.
+/// Writes the pending changes in one transaction, durable on return. Returns the new origins, for
+/// the copy.
 pub fn write(database: &Database, due: &Pending) -> Result<Records, redb::Error> {
     let (transaction, mut new) = (database.begin_write()?, Records::default());
     {
@@ -210,7 +212,7 @@ pub fn write(database: &Database, due: &Pending) -> Result<Records, redb::Error>
         }
         let mut table = transaction.open_table(CHECKPOINTS)?;
         for ((source, origin, sink), offset) in &due.checkpoints {
-            // Forgotten before its commit: this row would never be removed.
+            // The origin was forgotten before its commit: this row would never be removed.
             if origins.get((&**source, origin.0))?.is_none() {
                 continue;
             }
@@ -238,7 +240,7 @@ fn write_disk_buffers(transaction: &WriteTransaction, due: &Pending) -> Result<(
     Ok(())
 }
 
-/// From here on a source without a row has never run.
+/// Removes [`ANY_SOURCE`]: from here on a source without a row counts as never run.
 pub fn end_any_source(database: &Database) -> Result<(), redb::Error> {
     if database.begin_read()?.open_table(SOURCES)?.get(ANY_SOURCE)?.is_none() {
         return Ok(());
@@ -260,7 +262,7 @@ pub fn origin_key(source: &str, origin: u64) -> Vec<u8> {
     [source.as_bytes(), &[0], &origin.to_le_bytes()].concat()
 }
 
-/// Appends the hash of key and value to the value: a value at the wrong key fails too.
+/// Appends the hash of key and value to the value, so that a value at the wrong key fails too.
 pub fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
     let mut sealed = value.to_vec();
     sealed.extend_from_slice(&hash(key, value).to_le_bytes());
@@ -279,7 +281,7 @@ pub fn opened(key: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// The same for an offset.
+/// Returns the offset if it was written at this key.
 pub fn offset_of(key: &[u8], sealed: &[u8]) -> Option<u64> {
     opened(key, sealed)?.try_into().ok().map(u64::from_le_bytes)
 }

@@ -24,7 +24,7 @@ pub const IDENTITIES: &str = "identities";
 /// File name of the layout version of `data_dir`.
 pub const FORMAT_FILE: &str = "format";
 
-/// Bytes allocated beyond the end of the database, to grow on a full disk.
+/// Bytes allocated beyond the end of the database, so that it can grow on a full disk.
 const RESERVE_BYTES: u64 = 256 * 1024;
 
 /// Storage of the store's files: a folder, or in tests a disk that loses power.
@@ -35,28 +35,29 @@ pub trait Disk: Send + Sync {
     /// Renames an unreadable database, so that a new one can be created.
     fn set_aside(&self, reason: &str) -> io::Result<()>;
 
-    /// Reads a file beside the database; empty if it is missing.
+    /// Reads a file in the database's folder; empty if the file is missing.
     fn read(&self, name: &'static str) -> io::Result<Vec<u8>>;
 
-    /// Opens a file beside the database to be read; it is empty if it is missing.
+    /// Opens a file in the database's folder for reading; empty if the file is missing.
     fn reader(&self, name: &'static str) -> io::Result<Box<dyn Read>>;
 
-    /// Replaces a file beside the database, atomically; durable on return.
+    /// Replaces a file in the database's folder atomically; durable on return.
     fn replace(&self, name: &'static str, bytes: &[u8]) -> io::Result<()> {
         self.replace_with(name, &mut |file| file.write_all(bytes))
     }
 
-    /// Replaces a file beside the database by what `write` writes, atomically; durable on return.
+    /// Atomically replaces a file in the database's folder by the output of `write`; durable on
+    /// return.
     fn replace_with(
         &self,
         name: &'static str,
         write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()>;
 
-    /// Overwrites a part of a file beside the database.
+    /// Overwrites part of a file in the database's folder.
     fn write(&self, name: &'static str, at: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Syncs what was written to a file beside the database.
+    /// Syncs a file in the database's folder.
     fn sync(&self, name: &'static str) -> io::Result<()>;
 }
 
@@ -105,7 +106,7 @@ impl Disk for Folder {
         let path = self.path.join(DATABASE);
         let mut options = modes::options();
         let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
-        // Synced data of a file is lost if its folder entry is not synced.
+        // Synced data of a file is lost if the folder entry of the file is not synced.
         self.sync_folder()?;
         Ok(Box::new(DatabaseFile::new(file)?))
     }
@@ -196,7 +197,7 @@ pub fn set_aside(path: &Path, reason: &str) -> io::Result<()> {
     std::fs::rename(path, aside)
 }
 
-/// The database file. Its blocks are allocated when it grows, and kept when it shrinks, so that a
+/// The database file. Its blocks are allocated when it grows and kept when it shrinks, so that a
 /// commit within the size of the database needs no disk space.
 #[derive(Debug)]
 struct DatabaseFile {
@@ -215,8 +216,8 @@ impl DatabaseFile {
         Ok(database)
     }
 
-    /// Allocates blocks for the file at this length and beyond, as far as space permits: without
-    /// them a commit may fail on a full disk, and reports it then.
+    /// Allocates blocks for the file at this length and beyond, as far as space permits. Without
+    /// these blocks a commit may fail on a full disk, which the commit then reports.
     fn reserve(&self, bytes: u64) {
         let wanted = self.wanted.fetch_max(bytes + RESERVE_BYTES, Ordering::Relaxed);
         let wanted = wanted.max(bytes + RESERVE_BYTES);
@@ -233,7 +234,7 @@ impl DatabaseFile {
         match fallocate(&self.file, FallocateFlags::empty(), from, to - from) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.file.set_len(to),
             Err(error) => {
-                // Some file systems keep what they could allocate.
+                // Some file systems keep the blocks that they could allocate.
                 let _ = self.file.set_len(from);
                 Err(error.into())
             }
@@ -271,8 +272,8 @@ impl StorageBackend for DatabaseFile {
     }
 }
 
-/// The last system error of the database file. The library does not always pass it on: it may
-/// report an earlier failure, or panic, as over a corrupt file.
+/// The last system error of the database file. The library does not always return it: it may report
+/// an earlier failure, or panic as it does on a corrupt file.
 #[derive(Clone, Debug, Default)]
 pub struct SystemError(Arc<AtomicI32>);
 
@@ -297,7 +298,7 @@ impl SystemError {
 pub struct Watched {
     /// The file.
     pub file: Box<dyn StorageBackend>,
-    /// Where its errors are recorded.
+    /// Receives the errors of the file.
     pub error: SystemError,
 }
 

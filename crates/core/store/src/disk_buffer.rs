@@ -1,4 +1,4 @@
-//! What the store knows of the disk buffers of sinks.
+//! Records of the disk buffers of sinks.
 
 use crate::database::{self, DISK_BUFFERS};
 use crate::health::Operation;
@@ -8,33 +8,33 @@ use redb::{Database, ReadableDatabase, TableError};
 use std::io;
 use std::sync::{Arc, LazyLock};
 
-/// The id under which the positions in disk buffers are saved, as of a source. Ids of components
-/// have no dots.
+/// Id of the source under which the positions in disk buffers are saved. Ids of components have no
+/// dots.
 static SOURCE: LazyLock<Arc<str>> = LazyLock::new(|| "disk.buffers".into());
 
-/// The origin under which they are saved.
+/// Origin under which the positions are saved.
 const ORIGIN: OriginId = OriginId(0);
 
-/// How much of a sink's disk buffer is delivered, and how much its files hold at least.
+/// The position up to which a sink's disk buffer is delivered, and the least that its files hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskBufferRecord {
     /// Entries before this number are settled.
     pub position: u64,
-    /// The record counts the entries before this number; later ones may be in the files, too.
+    /// Number after the last entry that the record counts; the files may hold later entries too.
     pub end: u64,
     /// Number of entries in the files from `position` to `end`.
     pub entries: u64,
-    /// Number of their events.
+    /// Number of events in these entries.
     pub events: u64,
 }
 
 impl DiskBufferRecord {
-    /// Returns a record of a buffer of which only the position is known.
+    /// Returns the record of a buffer of which only the position is known.
     fn at(position: u64) -> DiskBufferRecord {
         DiskBufferRecord { position, end: position, entries: 0, events: 0 }
     }
 
-    /// Returns the value in the table.
+    /// Returns the table value of the record.
     pub(crate) fn encoded(self) -> Vec<u8> {
         let numbers = [self.position, self.end, self.entries, self.events];
         numbers.into_iter().flat_map(u64::to_le_bytes).collect()
@@ -56,9 +56,9 @@ impl DiskBufferRecord {
 }
 
 impl Moved<'_> {
-    /// Notes what is known of a sink's disk buffer.
+    /// Notes the record of a sink's disk buffer.
     pub fn disk_buffer(&mut self, sink: &Arc<str>, record: DiskBufferRecord) {
-        // A checkpoint is saved only of an origin that is known.
+        // A checkpoint is saved only for a known origin.
         self.pending.origins.insert((SOURCE.clone(), ORIGIN), Vec::new());
         self.checkpoint(&SOURCE, ORIGIN, sink, record.position);
         self.pending.disk_buffers.insert(sink.clone(), record);
@@ -66,8 +66,8 @@ impl Moved<'_> {
 }
 
 impl Store {
-    /// Saves what a sink's disk buffer holds when it is opened, before anything else; durable on
-    /// return.
+    /// Saves the record of a sink's disk buffer when the buffer is opened, before any other call;
+    /// durable on return.
     pub fn save_disk_buffer(&self, sink: &Arc<str>, record: DiskBufferRecord) -> io::Result<()> {
         let mut due = Pending::default();
         Moved { pending: &mut due }.disk_buffer(sink, record);
@@ -77,8 +77,8 @@ impl Store {
         })
     }
 
-    /// Returns what is saved of a sink's disk buffer. It counts no entries if only the position is
-    /// known: nothing was saved, or a release without the table has moved the position.
+    /// Returns the saved record of a sink's disk buffer. The record counts no entries if only the
+    /// position is known: nothing was saved, or a release without the table has moved the position.
     pub fn disk_buffer(self: &Arc<Self>, sink: &str) -> io::Result<DiskBufferRecord> {
         let saved = self.of_source(&SOURCE).committed(ORIGIN)?;
         let position = saved.into_iter().find(|(of, _)| of == sink).map_or(0, |(_, at)| at);

@@ -1,4 +1,4 @@
-//! Health of the store: whether it can be written, and what waits to be.
+//! Health of the store: whether it can be written, and how old its uncommitted changes are.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -8,15 +8,15 @@ use std::time::Instant;
 /// An operation of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// Commit checkpoints and lane states.
+    /// Committing checkpoints and lane states.
     Commit,
-    /// Save the ids of new files.
+    /// Saving the ids of new files.
     Keep,
-    /// Forget vanished files.
+    /// Forgetting vanished files.
     Forget,
-    /// Read saved data.
+    /// Reading saved data.
     Read,
-    /// Write the second copy of the identities.
+    /// Writing the second copy of the identities.
     Copy,
 }
 
@@ -48,12 +48,13 @@ impl Operation {
 /// The health of the store at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreHealth {
-    /// What fails, and why; `None` if the last attempt of every operation succeeded.
+    /// The failing operations and their errors; `None` if the last attempt of every operation
+    /// succeeded.
     pub error: Option<String>,
-    /// Seconds since the last successful commit; one with nothing to write counts.
+    /// Seconds since the last successful commit; a commit with nothing to write counts.
     pub committed_seconds: f64,
-    /// Age of the oldest uncommitted change in seconds, at most a commit interval too much; 0 if
-    /// all changes are committed.
+    /// Age of the oldest uncommitted change in seconds, overstated by at most one commit interval;
+    /// 0 if all changes are committed.
     pub age_seconds: f64,
     /// Failures since the start, for every operation.
     pub errors: BTreeMap<&'static str, u64>,
@@ -69,7 +70,7 @@ struct State {
 }
 
 impl Watch {
-    /// Starts healthy.
+    /// Creates a watch in the healthy state.
     pub fn new() -> Watch {
         let errors = Operation::ALL.map(|operation| (operation.name(), 0)).into();
         Watch(Mutex::new(State { committed: Instant::now(), error: BTreeMap::new(), errors }))
@@ -94,7 +95,8 @@ impl Watch {
     pub fn committed(&self, begun: Instant) {
         let mut state = self.state();
         state.committed = begun;
-        // The operations share a file, so what works for one works for all but the copy.
+        // The operations share a file, so a success of one clears the errors of all except the
+        // copy.
         state.error.retain(|of, _| *of == Operation::Copy);
     }
 
@@ -110,7 +112,7 @@ impl Watch {
         }
     }
 
-    /// Returns the health; `waits` if there is something to commit.
+    /// Returns the health; `waits` says whether changes wait for a commit.
     pub fn health(&self, waits: bool) -> StoreHealth {
         let state = self.state();
         let error = state.error.iter().map(|(of, error)| format!("{}: {error}", of.failure()));

@@ -1,9 +1,9 @@
-//! The second copy of the identities: which sources ran, which files they know under which ids, and
-//! the checkpoints of a while ago.
+//! The second copy of the identities: the sources that ran, the files they know with their ids, and
+//! checkpoints of a while ago.
 //!
-//! The file `identities` is a snapshot of the database, to which every identity that is kept later
-//! is appended; it is read only when the database is damaged or missing. Zeros up to a fixed length
-//! follow, so that an append needs no space of the disk and changes nothing but one or two blocks.
+//! The file `identities` is a snapshot of the database, followed by every identity that was saved
+//! later. It is read only when the database is damaged or missing. Zeros follow up to a fixed
+//! length, so that an append needs no disk space and changes only one or two blocks.
 //!
 //! | bytes | record |
 //! |---|---|
@@ -27,7 +27,7 @@ const WINDOW_BYTES: u64 = 256 * 1024;
 /// Most bytes of a payload: a descriptor has a few paths of at most 4 KiB, in JSON.
 const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 
-/// Least free bytes of a new file, in addition to half of its content.
+/// Fewest free bytes of a new file, in addition to half of its content.
 pub const FREE_BYTES_MIN: u64 = 64 * 1024;
 
 const LENGTH: u8 = 0;
@@ -39,7 +39,7 @@ const CHECKPOINT: u8 = 4;
 /// A known origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The source's own descriptor.
+    /// The source's descriptor of the origin.
     pub descriptor: Vec<u8>,
     /// Offset by sink id.
     pub checkpoints: BTreeMap<String, u64>,
@@ -52,22 +52,22 @@ pub struct Identities(pub BTreeMap<String, BTreeMap<u64, Identity>>);
 /// The content of a file.
 #[derive(Debug, Default)]
 pub struct Decoded {
-    /// Everything that could be read.
+    /// All identities that could be read.
     pub identities: Identities,
-    /// Whether that is everything that was written.
+    /// Whether everything that was written could be read.
     pub is_whole: bool,
     /// Bytes of the file.
     pub length: usize,
 }
 
-/// A part of what is known.
+/// One item of the identities.
 #[derive(Clone, Copy, Debug)]
 pub enum Part<'a> {
     /// A source that ran.
     Source(&'a str),
     /// An origin of a source, with its descriptor.
     Origin(&'a str, u64, &'a [u8]),
-    /// How far a sink, named third, has settled an origin of a source.
+    /// The offset up to which a sink (third) has settled an origin of a source.
     Checkpoint(&'a str, u64, &'a str, u64),
 }
 
@@ -90,7 +90,7 @@ impl Ids {
         Ok((ids, extent))
     }
 
-    /// Whether a source, or an origin, is among them.
+    /// Whether the file has this source or origin.
     pub fn has(&self, part: Part<'_>) -> bool {
         match part {
             Part::Source(source) => self.0.contains_key(source),
@@ -102,7 +102,7 @@ impl Ids {
     }
 }
 
-/// What a file consists of.
+/// Length and content of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Whether everything that was written could be read.
@@ -128,17 +128,17 @@ impl Records {
         self.0.extend_from_slice(&hash(&payload).to_le_bytes());
     }
 
-    /// The source ran.
+    /// Appends a source that ran.
     pub fn source(&mut self, source: &str) {
         self.push(SOURCE, source, &[]);
     }
 
-    /// An origin, or a newer descriptor of one.
+    /// Appends an origin, or a newer descriptor of an origin.
     pub fn origin(&mut self, source: &str, origin: u64, descriptor: &[u8]) {
         self.push(ORIGIN, source, &[&origin.to_le_bytes(), descriptor]);
     }
 
-    /// A forgotten origin.
+    /// Appends the removal of a forgotten origin.
     pub fn forgotten(&mut self, source: &str, origin: u64) {
         self.push(FORGOTTEN, source, &[&origin.to_le_bytes()]);
     }
@@ -162,7 +162,7 @@ impl Records {
         );
     }
 
-    /// The length of the file.
+    /// Appends the length of the file.
     pub fn length(&mut self, bytes: u64) {
         self.push(LENGTH, "", &[&bytes.to_le_bytes()]);
     }
@@ -203,16 +203,17 @@ enum Change<'a> {
     Checkpoint(u64, &'a str, u64),
 }
 
-/// Reads a file as far as it is valid.
+/// Reads a file up to its last valid record.
 pub fn decode(bytes: &[u8]) -> Decoded {
     let mut identities = Identities::default();
     let mut rest = bytes;
-    // Memory is read without errors.
+    // Reading from memory never fails.
     let extent = scan(&mut rest, &mut |record| identities.apply(record)).unwrap_or_default();
     Decoded { identities, is_whole: extent.is_whole, length: extent.length as usize }
 }
 
-/// Calls `visit` with each valid record of a file, of which a small part is in memory at a time.
+/// Calls `visit` with each valid record of a file. Only a small part of the file is in memory at a
+/// time.
 fn scan(file: &mut dyn Read, visit: &mut dyn FnMut(Record<'_>)) -> io::Result<Extent> {
     let mut window = Window { file, bytes: Vec::new(), at: 0, offset: 0, has_ended: false };
     let (mut end, mut length, mut is_damaged) = (0, None, false);
@@ -246,7 +247,7 @@ fn scan(file: &mut dyn Read, visit: &mut dyn FnMut(Record<'_>)) -> io::Result<Ex
 struct Window<'f> {
     file: &'f mut dyn Read,
     bytes: Vec<u8>,
-    /// Bytes of these that were passed.
+    /// Bytes of the buffer that were passed.
     at: usize,
     /// Bytes of the file that were passed.
     offset: u64,
@@ -263,7 +264,7 @@ impl Window<'_> {
         self.offset += bytes as u64;
     }
 
-    /// Reads on until there are `bytes`, or the file ends.
+    /// Reads until the window has `bytes`, or the file ends.
     fn fill(&mut self, bytes: usize) -> io::Result<()> {
         while self.rest().len() < bytes && !self.has_ended {
             self.bytes.drain(..std::mem::take(&mut self.at));
@@ -273,7 +274,7 @@ impl Window<'_> {
         Ok(())
     }
 
-    /// Passes zeros; returns whether something follows.
+    /// Passes zeros; returns whether other bytes follow.
     fn skip_zeros(&mut self) -> io::Result<bool> {
         loop {
             self.fill(1)?;
@@ -293,7 +294,7 @@ impl Window<'_> {
         self.fill(PREFIX_BYTES)?;
         let length = self.rest().strip_prefix(&MARK).and_then(|rest| rest.first_chunk::<4>());
         let payload = length.map_or(0, |length| u32::from_le_bytes(*length) as usize);
-        // A length beyond is damaged.
+        // A greater length is damaged.
         if payload <= PAYLOAD_BYTES_MAX {
             self.fill(PREFIX_BYTES + payload + HASH_BYTES)?;
         }
@@ -364,7 +365,7 @@ mod tests {
         file.0
     }
 
-    /// Records lie across the parts of a file that are read at once.
+    /// Records cross the boundaries of the parts in which a file is read.
     #[test]
     fn a_large_file_is_read_in_parts() {
         let (origins, descriptor) = (5000, [7; 300]);

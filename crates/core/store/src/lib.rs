@@ -1,10 +1,10 @@
-//! The checkpoint store: what the agent knows over a restart.
+//! The checkpoint store: the agent's state that survives a restart.
 //!
 //! A separate crate because it cuts a dependency: the embedded database stays behind its interface.
 //!
-//! It is an embedded database, `checkpoints.redb`, with five tables. All values are followed by the
-//! XXH3 hash of key and value (8 bytes, little endian): the database does not verify what it reads,
-//! and a wrong offset is worse than none.
+//! The store is an embedded database, `checkpoints.redb`, with five tables. Each value is followed
+//! by the XXH3 hash of key and value (8 bytes, little endian), because the database does not verify
+//! what it reads, and a wrong offset is worse than a missing one.
 //!
 //! | table | key | value |
 //! |---|---|---|
@@ -14,15 +14,16 @@
 //! | `lanes` | (sink id, lane) | what the lane's last sync returned |
 //! | `disk_buffers` | sink id | a [`DiskBufferRecord`]: four numbers of 8 bytes, little endian |
 //!
-//! The position of a disk buffer is a checkpoint of the source `disk.buffers`, too: a release without
-//! the table `disk_buffers` moves that position only, which makes the record void.
+//! The position of a disk buffer is also a checkpoint of the source `disk.buffers`. A release
+//! without the table `disk_buffers` moves only that checkpoint, which makes the record void.
 //!
-//! Beside it, `identities` is a second copy of sources and origins, with checkpoints of a while
-//! ago. A database that cannot be read is set aside, and a new one restored from the copy: data is
-//! then repeated under the ids it had. A value that fails its hash is left out. Both are reported.
+//! The file `identities` is a second copy of sources and origins, with checkpoints of a while ago.
+//! An unreadable database is set aside, and a new one is restored from the copy: data is then
+//! repeated under its former ids. A value that fails its hash is left out. Both events are
+//! reported.
 //!
-//! A full disk, or one that does not let the store read or write, is not damage: a start is refused,
-//! and uncommitted changes wait for the next attempt.
+//! A full disk, or a disk that does not let the store read or write, is not damage: the agent then
+//! refuses to start, and uncommitted changes wait for the next attempt.
 
 #![forbid(unsafe_code)]
 
@@ -65,7 +66,7 @@ const PAGE_ORIGINS: usize = 1000;
 /// Bytes of the file `lock`: a process id, spaces and a line end.
 const LOCK_BYTES: usize = 12;
 
-/// The store cannot be used.
+/// Reason why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another agent uses the folder.
@@ -135,13 +136,13 @@ impl Pending {
     }
 }
 
-/// Takes what has moved since the last commit.
+/// Takes the checkpoints that have moved since the last commit.
 pub struct Moved<'a> {
     pending: &'a mut Pending,
 }
 
 impl Moved<'_> {
-    /// Notes how far a sink has settled an origin of a source.
+    /// Notes the offset up to which a sink has settled an origin of a source.
     pub fn checkpoint(
         &mut self,
         source: &Arc<str>,
@@ -155,7 +156,7 @@ impl Moved<'_> {
 
 /// The open files.
 struct OnDisk {
-    /// `None` after an error; reopened on the next use.
+    /// The database; `None` after an error, until the next use reopens it.
     database: Option<Opened>,
     copy: Copy,
 }
@@ -186,8 +187,7 @@ impl Store {
         self.data_dir.join("held").join(source)
     }
 
-    /// Returns the folder in `data_dir` for what the sink or merge transform `id` keeps beside the
-    /// store.
+    /// Returns the folder in `data_dir` for snapshots of the sink or merge transform `id`.
     pub fn snapshot_dir(&self, id: &str) -> PathBuf {
         self.data_dir.join("snapshots").join(id)
     }
@@ -209,7 +209,7 @@ impl Store {
         let on_disk = opened.map_err(|unusable| StoreError::database(data_dir, unusable))?;
         if !was_used {
             // Written last: where this file exists, database and copy were durable, so a missing
-            // one was lost.
+            // database or copy was lost.
             disk.replace(FORMAT_FILE, format!("{FORMAT}\n").as_bytes()).map_err(failed)?;
         }
         let watch = Watch::new();
@@ -277,14 +277,14 @@ impl Store {
         self.pending.lock()
     }
 
-    /// Held while a sync's lane state and settlements are recorded, so that no commit takes one
-    /// without the other.
+    /// Returns a guard to hold while a sync's lane state and settlements are recorded, so that a
+    /// commit takes both or neither.
     pub fn settling(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read()
     }
 
-    /// Calls `f` after every sync of a lane: a commit should follow soon, because a crash before it
-    /// takes back what was synced.
+    /// Registers `f`, called after every sync of a lane. A commit should follow soon, because a
+    /// crash before it takes the sync back.
     pub fn on_sync(&self, f: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_sync.set(Box::new(f));
     }
@@ -296,8 +296,8 @@ impl Store {
         }
     }
 
-    /// Calls `f` to commit when a lane saves a state, or a disk buffer drops entries: the checkpoints
-    /// that moved go with it, because the states of other lanes belong to theirs.
+    /// Registers `f`, called to commit when a lane saves a state, or a disk buffer drops entries.
+    /// The moved checkpoints are committed too, because the states of other lanes belong to them.
     pub fn on_keep(&self, f: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
         let _ = self.on_keep.set(Box::new(f));
     }
@@ -308,7 +308,7 @@ impl Store {
         self.commit_moved()
     }
 
-    /// Commits what has moved, without waiting for the interval; durable on return.
+    /// Commits the moved checkpoints without waiting for the interval; durable on return.
     pub fn commit_moved(&self) -> io::Result<()> {
         self.on_keep.get().map_or_else(|| self.commit(|_| {}), |commit| commit())
     }
@@ -323,12 +323,13 @@ impl Store {
         !self.pending().lanes.contains_key(&(sink.clone(), lane as u64))
     }
 
-    /// Commits what `moved` reports, with the lane states recorded before; durable on return.
+    /// Commits the checkpoints that `moved` reports, with the lane states recorded before; durable
+    /// on return.
     ///
-    /// What could not be committed is kept for the next commit.
+    /// Changes that could not be committed are kept for the next commit.
     pub fn commit(&self, moved: impl FnOnce(&mut Moved<'_>)) -> io::Result<()> {
-        // Collected and written under one lock: what was collected earlier must not be written
-        // later.
+        // Changes are collected and written under one lock: a set that was collected earlier must
+        // not be written later.
         let mut on_disk = self.on_disk();
         let begun = Instant::now();
         let due = self.gather(moved);
@@ -346,7 +347,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes what was committed from the pending changes.
+    /// Removes the committed changes from the pending ones.
     fn settled(&self, due: &Pending) {
         let mut pending = self.pending();
         pending.checkpoints.retain(|key, offset| due.checkpoints.get(key) != Some(offset));
@@ -373,7 +374,7 @@ impl Store {
         }
     }
 
-    /// Returns the last result of the lane's sync, committed or pending.
+    /// Returns the result of the lane's last sync, committed or pending.
     pub fn lane(&self, sink: &Arc<str>, lane: usize) -> io::Result<Option<Vec<u8>>> {
         if let Some(state) = self.pending().lanes.get(&(sink.clone(), lane as u64)) {
             return Ok(Some(state.clone()));
@@ -410,8 +411,8 @@ fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
         }
         Err(std::fs::TryLockError::Error(error)) => return Err(failed(error)),
     }
-    // Overwritten in place with the same length: a full disk has space for that. Others only
-    // display it.
+    // Overwritten in place with the same length, which works on a full disk. Other processes only
+    // display the content.
     let owner = format!("{:<1$}\n", std::process::id(), LOCK_BYTES - 1);
     let written =
         file.write_all_at(owner.as_bytes(), 0).and_then(|()| file.set_len(LOCK_BYTES as u64));
@@ -426,7 +427,7 @@ fn check_format(data_dir: &Path, disk: &dyn Disk) -> Result<bool, StoreError> {
     let found = disk.read(FORMAT_FILE).map_err(|error| StoreError::io(data_dir, error))?;
     match String::from_utf8_lossy(&found).trim() {
         FORMAT => Ok(true),
-        // An empty file is one whose write a crash interrupted.
+        // An empty file is left by a crash during its write.
         "" => Ok(false),
         other => Err(StoreError::Format(data_dir.to_path_buf(), other.to_owned())),
     }
@@ -479,7 +480,7 @@ impl SourceStore {
         }
     }
 
-    /// Reads at most `count` origins, from this id on. One that fails its hash is left out.
+    /// Reads at most `count` origins, from this id on. An origin that fails its hash is left out.
     fn read_from(
         &self,
         database: &Database,
@@ -522,7 +523,7 @@ impl SourceStore {
         Ok(Some(OriginRecord { id: origin, descriptor, checkpoints }))
     }
 
-    /// Applies the changes that wait for a commit.
+    /// Applies the changes of the origin that wait for a commit.
     fn add_pending(&self, record: &mut OriginRecord) {
         let pending = self.store.pending();
         if let Some(descriptor) = pending.origins.get(&(self.source.clone(), record.id)) {
@@ -576,7 +577,7 @@ impl SourceStore {
         Ok(transaction.commit()?)
     }
 
-    /// Returns records for the copy.
+    /// Returns records of the origins for the copy.
     fn records(&self, origins: &[(OriginId, Vec<u8>)]) -> Records {
         let mut records = Records::default();
         if origins.is_empty() {
@@ -651,8 +652,7 @@ impl OriginStore for SourceStore {
         origins.iter().for_each(|id| records.forgotten(&self.source, id.0));
         self.store.with(Operation::Forget, |database, copy| {
             self.remove(database, origins)?;
-            // Not synced: an identity that reappears belongs to no file, or to one of the same
-            // content.
+            // Not synced: an identity that reappears has no file, or a file with the same content.
             copy.append(&*self.store.disk, database, &records, false)
         })
     }

@@ -1,5 +1,5 @@
-//! Modes of what the agent keeps in `data_dir`, which has parts of log lines: other users read none
-//! of it, whatever the umask is.
+//! Modes of the files that the agent keeps in `data_dir`. The files have parts of log lines, so
+//! other users cannot read them, whatever the umask is.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions, Permissions};
@@ -13,14 +13,15 @@ const FILE: u32 = 0o600;
 /// Mode of folders in `data_dir`.
 const FOLDER: u32 = 0o700;
 
-/// Mode of a new `data_dir`: its group reaches the control socket, and lists nothing.
+/// Mode of a new `data_dir`: its group can reach the control socket, but cannot list the folder.
 const DATA_DIR: u32 = 0o710;
 
 /// Bits of users other than the owner.
 const OTHERS: u32 = 0o077;
 
-/// What the agent creates in `data_dir`; also with a suffix behind a dot. Not the control socket, which
-/// is for its group, and the token, whose mode the administrator may have chosen.
+/// Names of the files and folders that the agent creates in `data_dir`, possibly followed by a dot
+/// and a suffix. The list lacks the control socket, which its group uses, and the token, whose mode
+/// the administrator may have chosen.
 const NAMES: [&str; 8] =
     ["checkpoints", "format", "held", "identities", "lock", "recorder", "snapshots", "spool"];
 
@@ -45,7 +46,8 @@ pub fn create_data_dir(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes the permissions of others away from what an earlier release has created in `data_dir`.
+/// Removes the permissions of other users from the files that an earlier release has created in
+/// `data_dir`.
 pub fn correct(data_dir: &Path) {
     let mut corrected = 0;
     let mut failed = None;
@@ -74,8 +76,8 @@ fn is_own(entry: &DirEntry) -> bool {
     stem.is_some_and(|stem| NAMES.contains(&stem))
 }
 
-/// Corrects a file, or a folder and what it holds. Follows no link, and leaves files with another
-/// name elsewhere alone: their mode belongs to the user.
+/// Corrects a file, or a folder and its content. Does not follow links, and skips files that have
+/// another name elsewhere: their mode belongs to the user.
 fn correct_tree(path: &Path, has_links: bool, corrected: &mut u64) -> io::Result<()> {
     let metadata = fs::symlink_metadata(path)?;
     let is_own_file = metadata.is_file() && metadata.nlink() == 1 && !has_links;
@@ -91,7 +93,7 @@ fn correct_tree(path: &Path, has_links: bool, corrected: &mut u64) -> io::Result
     trees.fold(Ok(()), io::Result::and)
 }
 
-/// Sets the mode of a file that is no link.
+/// Sets the mode of a file that is not a link.
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);

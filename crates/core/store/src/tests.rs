@@ -1,4 +1,4 @@
-//! What the store keeps, and what a crash or corruption may do to it.
+//! The data that the store keeps, and the effects of a crash or corruption.
 
 mod contents;
 mod crashes;
@@ -71,7 +71,7 @@ fn committed_data_survives_a_restart() {
     assert_eq!(store.lane(&Arc::from("out"), 0).unwrap(), Some(b"state".to_vec()));
 }
 
-/// A release without the records moves the position alone.
+/// A release without the records moves only the position.
 #[test]
 fn a_record_of_a_disk_buffer_at_another_position_is_void() {
     let folder = folder();
@@ -131,8 +131,8 @@ fn a_folder_with_another_format_or_in_use_is_rejected() {
     assert!(matches!(Store::open(folder.path()), Err(StoreError::Format(..))));
 }
 
-/// What a crash can leave of the folder before the store had promised anything: each of its files
-/// is missing, empty or complete, in whatever order the disk wrote them.
+/// States in which a crash can leave the folder before the store had promised anything: each file
+/// is missing, empty or complete, because a disk writes files in any order.
 #[test]
 fn an_interrupted_first_start_is_repeated() {
     let whole = folder();
@@ -157,8 +157,8 @@ fn an_interrupted_first_start_is_repeated() {
     }
 }
 
-/// A crash between renaming a corrupt database and creating a new one; the renamed one is never
-/// touched again.
+/// A crash between renaming a corrupt database and creating a new one. The renamed database is
+/// never touched again.
 #[test]
 fn a_database_that_was_set_aside_stays_aside() {
     let folder = folder();
@@ -181,7 +181,7 @@ fn checkpoint(store: &Arc<Store>) -> u64 {
     store.of_source("app").origins().unwrap().0[0].checkpoints[0].1
 }
 
-/// Several threads commit, like lanes that save a state and the thread that does so every second.
+/// Several threads commit: lanes that save a state, and the thread that commits every second.
 #[test]
 fn changes_are_written_in_the_order_of_collection() {
     let folder = memory_folder();
@@ -239,8 +239,8 @@ fn a_database_that_is_empty_or_missing_is_restored_from_the_copy() {
     }
 }
 
-/// Otherwise a source that begins at the end of its files on its first start would skip what it
-/// owes.
+/// Otherwise, a source that begins at the end of its files on its first start would skip unsettled
+/// data.
 #[test]
 fn if_everything_is_lost_every_source_counts_as_having_run() {
     let folder = folder();

@@ -1,4 +1,4 @@
-//! What the store writes, reads and syncs beside its database is recorded.
+//! Events record the store's writes, reads and syncs of files other than its database.
 
 use millstream_model::OriginId;
 use millstream_recorder::schema::EventKind;
@@ -20,7 +20,7 @@ fn the_second_copy_of_ids_is_recorded_and_the_database_is_not() {
     let size = |name: &str| fs::metadata(path(name)).unwrap().len();
     let written = recorded(EventKind::FileWrite);
     let syncs = recorded(EventKind::FileSync);
-    // Only what is appended is written.
+    // Only appended records are written.
     let (first, rest) = (written[&path("identities.new")], written[&path("identities")]);
     assert!(rest.bytes >= size("identities") - first.bytes && rest.bytes > 0, "{written:?}");
     assert_eq!(written[&path("format.new")].bytes, size("format"));

@@ -1,4 +1,4 @@
-//! Bounds how many indexes events are written to.
+//! Limits the number of indexes that events are written to.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -6,10 +6,10 @@ use std::collections::HashMap;
 /// Time after which an index that gets no events no longer counts.
 const FORGET_AFTER_NS: i64 = 3_600_000_000_000;
 
-/// The indexes that got events lately, shared by all encoders of a sink.
+/// The indexes that recently got events, shared by all encoders of a sink.
 pub struct Indexes {
     max: usize,
-    /// When each last got events, in nanoseconds since 1970.
+    /// Last time at which each index got events, in nanoseconds since 1970.
     used_ns: Mutex<HashMap<Vec<u8>, i64>>,
 }
 

@@ -12,7 +12,7 @@ struct Field<'b> {
     column: &'b Column,
     /// A comma, the name, a colon, and the opening quotation mark of text.
     key: Vec<u8>,
-    /// Whether the name is also that of a built-in member.
+    /// Whether a built-in member has the same name.
     is_taken: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Tally {
     pub clashes: u64,
 }
 
-/// Which built-in members the fields of an event leave in place.
+/// The built-in members that the fields of an event leave in place.
 #[derive(Clone, Copy)]
 struct Left {
     time: bool,
@@ -64,8 +64,8 @@ impl JsonEncoder {
         tally
     }
 
-    /// Returns the batch with columns for those members whose names exist already, so that no name
-    /// occurs twice.
+    /// Returns the batch with added columns for object members whose names already exist, so that
+    /// no name occurs twice.
     fn lifted(&self, batch: &Batch) -> Batch {
         let of_origins = batch.segments.iter().flat_map(|segment| segment.origin.attributes.keys());
         let attributes = batch.source.attributes.keys().chain(of_origins).map(String::as_str);
@@ -98,9 +98,10 @@ impl JsonEncoder {
         batch.fields.iter().map(field).collect()
     }
 
-    /// Records which fields of a row replace a built-in member; returns whether they changed.
+    /// Records which fields of a row replace a built-in member; returns whether this differs from
+    /// the previous row.
     fn note_clashes(&mut self, batch: &Batch, fields: &[Field<'_>], row: usize) -> bool {
-        // A hidden message cannot be replaced.
+        // A field cannot replace a hidden message.
         let is_there = |name: &str| name != "message" || batch.is_shown(row);
         let clash = |field: &Field<'_>| {
             field.is_taken && field.column.cells()[row].is_present() && is_there(&field.column.name)
@@ -176,7 +177,7 @@ impl JsonEncoder {
 }
 
 impl JsonEncoder {
-    /// Returns whether anything follows the fields.
+    /// Returns whether any member follows the fields.
     fn begins_with_comma(&self) -> bool {
         matches!(self.pieces.first(), Some(Piece::Constant(text)) if text.first() == Some(&b','))
     }

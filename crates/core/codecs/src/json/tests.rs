@@ -59,7 +59,7 @@ fn an_event_is_one_line_with_its_metadata_in_an_object() {
     assert_eq!(text, event("one", 0) + &event("\\\"two\\\"", 4));
 }
 
-/// Attributes of the origin are added to those of the source, which take precedence.
+/// Attributes of the origin are added to the attributes of the source, which take precedence.
 #[test]
 fn attributes_of_origin_and_source_are_merged() {
     let mut batch = small(b"one\n", 100);
@@ -152,7 +152,7 @@ fn the_time_is_written_in_the_format_of_the_options() {
     }
 }
 
-/// Rows with their own time have it in milliseconds; other rows have the read time.
+/// Rows with an event time have it in milliseconds; other rows have the read time.
 #[test]
 fn a_row_has_its_own_time() {
     let mut batch = small(b"1\n2\n3\n4\n5\n", 100);
@@ -197,8 +197,8 @@ const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// For any lines, segments and selection: exactly the selected events, in order, each with its
-    /// text (invalid UTF-8 replaced), offset and id.
+    /// For any lines, segments and selection, the output has exactly the selected events in order,
+    /// each with its text (invalid UTF-8 replaced), offset and id.
     #[test]
     fn encoded_events_read_back(
         parts in prop::collection::vec(prop::collection::vec(line(), 0..12), 1..5),
@@ -287,7 +287,8 @@ fn fields_follow_the_message_as_json() {
     );
 }
 
-/// Pretty-printed JSON keeps its line breaks until here, but an event is a single line.
+/// A pretty-printed JSON field keeps its line breaks up to the encoder, but an event is a single
+/// line.
 #[test]
 fn multi_line_json_becomes_one_line() {
     let object: &[u8] = b"{\r\n  \"k\": [\n1, 2]}";

@@ -99,7 +99,7 @@ const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// Whatever a line is, one valid object comes out for it, in one line.
+    /// Every line produces one valid object on one line.
     #[test]
     fn each_line_becomes_one_object(
         lines in prop::collection::vec(prop_oneof![

@@ -65,7 +65,8 @@ fn time<'t>(parts: &mut Vec<Part>, rest: &'t str) -> Result<&'t str, String> {
     Ok(&rest[letter.map_or(0, char::len_utf8)..])
 }
 
-/// Rejects templates whose values could escape, and limits the length of each value.
+/// Rejects templates whose values could escape their folder or name, and limits the length of each
+/// value.
 pub fn confine(mut template: Template) -> Result<Template, String> {
     match template.usage {
         Use::Text => {}

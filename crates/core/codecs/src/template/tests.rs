@@ -1,4 +1,4 @@
-//! Rendering of events, hostile ones above all.
+//! Rendering of events, especially hostile ones.
 
 use super::*;
 use millstream_model::{Grant, Ledger, SourceInfo};
@@ -13,12 +13,12 @@ fn of(text: &[u8]) -> Batch {
     batch(&[Rows { name: "/var/log/a.log", text }], 16 << 20, &Grant::new(1 << 30), &Ledger::new())
 }
 
-/// A batch of one event with this value of the attribute `v`.
+/// Returns a batch of one event with attribute `v` set to `value`.
 fn with_value(value: &str) -> Batch {
     with_value_and_line(value, b"line")
 }
 
-/// The same with this message, which may be invalid UTF-8.
+/// Returns a batch of one event with attribute `v` and this message, which may be invalid UTF-8.
 fn with_value_and_line(value: &str, line: &[u8]) -> Batch {
     let mut batch = of(&[line, b"\n"].concat());
     let attributes = BTreeMap::from([("v".to_owned(), value.to_owned())]);

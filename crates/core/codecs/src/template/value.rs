@@ -39,15 +39,15 @@ pub enum Field {
     Message,
     /// The line.
     Line,
-    /// Metadata that only some sources know, under the name of its column.
+    /// Metadata that only some sources provide, under the name of its column.
     Metadata(&'static str),
     /// A field of the line, or an attribute of the source or origin.
     Named(String),
 }
 
 impl Field {
-    /// Returns the field of this name; a name that is not built in refers to a field of the line or
-    /// to an attribute.
+    /// Returns the field called `name`; a name that is not built in refers to a field of the line
+    /// or to an attribute.
     pub fn named(name: &str) -> Field {
         match name {
             "host" => Field::Host,
@@ -68,7 +68,7 @@ impl Field {
         }
     }
 
-    /// Returns whether it may differ between rows of a segment of this batch.
+    /// Returns whether the value may differ between rows of a segment of this batch.
     pub fn per_row(&self, batch: &Batch) -> bool {
         use Field::{Id, Line, Message, Offset, PreviousOffset, Timestamp, Truncated};
         match self {
@@ -140,7 +140,7 @@ impl Piece {
         "YmdHMSjyFs".contains(letter).then_some(Piece(letter))
     }
 
-    /// Returns the maximum bytes it renders, for any time in 64-bit nanoseconds.
+    /// Returns the most bytes that the specifier renders, for any time in 64-bit nanoseconds.
     pub fn bytes_max(self) -> usize {
         match self.0 {
             'Y' => 4,
@@ -151,7 +151,7 @@ impl Piece {
         }
     }
 
-    /// Returns whether two times certainly render the same.
+    /// Returns whether two times certainly render the same text.
     pub fn is_same(self, one_ns: i64, other_ns: i64) -> bool {
         let seconds = match self.0 {
             'S' | 's' => 1,
@@ -236,7 +236,7 @@ fn push_path(value: &[u8], out: &mut Vec<u8>) {
 fn push_topic(value: &[u8], out: &mut Vec<u8>) {
     let is_hex = |byte: Option<&u8>| byte.is_some_and(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     for (at, byte) in value.iter().enumerate() {
-        // An underscore stays as it is where it cannot be mistaken for an escape.
+        // An underscore is not escaped where it cannot be mistaken for an escape.
         let looks_escaped = || is_hex(value.get(at + 1)) && is_hex(value.get(at + 2));
         match byte {
             b'_' if value.get(at + 1) == Some(&b'-') || looks_escaped() => {

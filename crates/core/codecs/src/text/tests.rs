@@ -79,7 +79,7 @@ const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// For any lines and selection, copied or not: the selected lines, byte for byte.
+    /// For any lines and selection, copied or not, the output is the selected lines, byte for byte.
     #[test]
     fn selected_lines_are_encoded_unchanged(
         parts in prop::collection::vec(part(), 1..4),

@@ -12,17 +12,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl Spool {
-    /// Opens the segments on `disk`. Entries that the record has as settled are skipped, and segments
-    /// that hold nothing else are removed.
+    /// Opens the segments on `disk`. Entries that the record counts as settled are skipped, and
+    /// segments with only such entries are removed.
     ///
-    /// Reads headers and footers; a segment without a valid footer is read to its end. What follows
-    /// the last valid entry of the last segment was not synced before a crash, and is cut off. If the
-    /// files hold less than the record counts, the difference is in [`Spool::missing`], and a copy of
-    /// the last segment as it was is kept as `*.damaged`.
+    /// Reads headers and footers; a segment without a valid footer is read to its end. Bytes after
+    /// the last valid entry of the last segment were not synced before a crash, and are cut off. If
+    /// the files hold fewer entries than the record counts, the difference is in
+    /// [`Spool::missing`], and a copy of the last segment before the cut is kept as `*.damaged`.
     ///
     /// # Errors
-    /// [`SpoolError::Newer`] if a segment has a newer format; nothing is changed then.
-    /// [`SpoolError::Io`] for errors of the disk; nothing is lost then, and the call can be repeated.
+    /// [`SpoolError::Newer`] if a segment has a newer format; the files are then unchanged.
+    /// [`SpoolError::Io`] for disk errors; no entry is lost then, and the call can be repeated.
     pub fn open(
         disk: Box<dyn SpoolDisk>,
         options: SpoolOptions,
@@ -47,7 +47,7 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// A segment file that was found, and how to read it.
+/// A segment file that was found, with the facts needed to read it.
 struct FoundSegment {
     first: EntryNumber,
     bytes: FileBytes,
@@ -58,7 +58,7 @@ struct FoundSegment {
 #[derive(Default)]
 struct Valid {
     totals: Totals,
-    /// End of the last one.
+    /// End of the last valid entry.
     end: u64,
     /// Whether `totals` include all entries of the segment.
     is_counted: bool,
@@ -103,8 +103,8 @@ fn open(
     Ok(spool)
 }
 
-/// Returns the segments, each with the end of its last valid entry, and what they lack of the
-/// record.
+/// Returns the segments, each with the end of its last valid entry, and the recorded entries that
+/// are missing.
 fn loaded_all(
     found: Vec<FoundSegment>,
     record: &SpoolRecord,
@@ -141,7 +141,8 @@ fn found_segments(disk: &dyn SpoolDisk) -> Result<Vec<FoundSegment>, Refused> {
     Ok(found)
 }
 
-/// Returns a segment whose entries are from the number in its name to `limit`, and the end of its last valid entry.
+/// Returns a segment with the entries from the number in its name to `limit`, and the end of its
+/// last valid entry.
 fn loaded(
     found: &mut FoundSegment,
     limit: EntryNumber,
@@ -190,12 +191,12 @@ fn scan(bytes: &mut impl Bytes, frame: &Frame, numbers: Range<EntryNumber>) -> i
     while let Some(found) = scanner.step(bytes, |_| true)?.found {
         let EntryHeader { meta, position, .. } = found.header;
         if meta.number >= numbers.end {
-            // The remains of a failed write.
+            // These bytes are the remains of a failed write.
             valid.is_counted = true;
             valid.end = position.at;
             break;
         }
-        // Lower ones are those of another file, as a disk may leave them in a torn one.
+        // Lower numbers belong to another file, whose blocks a disk may leave in a torn one.
         if meta.number >= numbers.start {
             valid.add(&meta, scanner.position);
         }
@@ -205,10 +206,10 @@ fn scan(bytes: &mut impl Bytes, frame: &Frame, numbers: Range<EntryNumber>) -> i
 }
 
 impl Valid {
-    /// Adds the entry before this position.
+    /// Adds the entry that ends at this position.
     fn add(&mut self, meta: &EntryMeta, end: Position) {
         self.totals.add(meta);
-        // Including those that are damaged.
+        // The count includes damaged entries.
         self.totals.entries = end.ordinal;
         self.totals.events = end.events;
         self.end = end.at;
@@ -222,8 +223,9 @@ fn first_format(bytes: &mut impl Bytes, frame: &Frame) -> io::Result<Arc<str>> {
     Ok(found.map_or_else(|| Arc::from(""), |found| found.header.meta.format))
 }
 
-/// Removes segments without any synced entry from the end, and cuts the last one behind its last
-/// valid entry: the rest was being written when the agent was killed or the power failed.
+/// Removes segments without synced entries from the end, and cuts the last segment after its last
+/// valid entry: the remaining bytes were being written when the agent was killed or the power
+/// failed.
 fn repair(disk: &dyn SpoolDisk, segments: &mut VecDeque<(Segment, u64)>) -> io::Result<()> {
     while let Some((torn, _)) = segments.back().filter(|(last, _)| last.totals.entries == 0) {
         log::debug!("disk buffer {}: {} holds no entry", disk.location(), torn.name());
@@ -236,7 +238,7 @@ fn repair(disk: &dyn SpoolDisk, segments: &mut VecDeque<(Segment, u64)>) -> io::
     let file = disk.open(&last.name())?;
     let torn = last.file_bytes - last.end;
     if last.is_counted && torn == FOOTER as u64 {
-        // A killed agent may have left it in the kernel's cache alone.
+        // After a kill, the content may be only in the kernel's cache.
         file.sync()?;
     } else {
         log::debug!("disk buffer {}: {} is cut by {torn} bytes", disk.location(), last.name());
@@ -247,7 +249,7 @@ fn repair(disk: &dyn SpoolDisk, segments: &mut VecDeque<(Segment, u64)>) -> io::
 }
 
 impl Segment {
-    /// Returns a number above those of the durable entries.
+    /// Returns a number above the number of every durable entry.
     fn after_durable(&self) -> EntryNumber {
         match self.totals.entries {
             0 => self.first,
@@ -257,7 +259,7 @@ impl Segment {
 }
 
 impl Upcoming {
-    /// Returns the number and time of an entry.
+    /// Describes an unread entry by its number and time.
     pub fn new(meta: &EntryMeta) -> Upcoming {
         Upcoming { number: meta.number, written_ms: meta.written_ms }
     }

@@ -1,4 +1,4 @@
-//! Reads the entries in order, or one of them again.
+//! Reads the entries in order, or one entry again.
 
 use super::{InFlight, Reader, Spool, Upcoming};
 use crate::format::EntryHeader;
@@ -8,12 +8,12 @@ use bytes::Bytes;
 use std::io;
 
 impl Spool {
-    /// Returns the next durable entry that is not settled; `None` if there is none yet.
+    /// Returns the next durable entry that is not settled; `None` if there is no such entry yet.
     ///
     /// Damage is skipped and counted in [`Spool::damage`].
     ///
     /// # Errors
-    /// Those of the disk; the call can be repeated.
+    /// Fails on disk errors; the call can be repeated.
     #[expect(clippy::should_implement_trait, reason = "the end of the entries is not final")]
     pub fn next(&mut self) -> io::Result<Option<Entry>> {
         while let Some(segment) = self.segments.get(self.reading) {
@@ -37,10 +37,11 @@ impl Spool {
         Ok(None)
     }
 
-    /// Reads an entry again, for another attempt to deliver it; `None` if it is damaged or removed.
+    /// Reads an entry again for another delivery attempt; `None` if the entry is damaged or
+    /// removed.
     ///
     /// # Errors
-    /// Those of the disk; the call can be repeated.
+    /// Fails on disk errors; the call can be repeated.
     pub fn read(&mut self, number: EntryNumber) -> io::Result<Option<Entry>> {
         let in_flight = self.in_flight.binary_search_by_key(&number, |entry| entry.number);
         let known = in_flight.ok().and_then(|index| self.in_flight.get(index));
@@ -73,8 +74,8 @@ impl Spool {
         !is_written && !self.segments[index].has_unsynced()
     }
 
-    /// Moves behind the segment. One without a footer is cut off: the footer is durable before there
-    /// is another segment.
+    /// Moves behind the segment. The rest of a segment without a footer is lost: the footer is
+    /// durable before another segment exists.
     pub(super) fn end_segment(&mut self) {
         let segment = &mut self.segments[self.reading];
         if !segment.is_counted {
@@ -116,7 +117,7 @@ impl Spool {
         Ok(reader)
     }
 
-    /// Finds the next entry of the segment; `None` if its file is gone.
+    /// Finds the next entry of the segment; `None` if the file is gone.
     fn step(&mut self) -> io::Result<Option<Step>> {
         let from = self.after_read.max(self.settled).max(self.segments[self.reading].first);
         let wanted = from..self.first_of_next(self.reading);
@@ -132,7 +133,7 @@ impl Spool {
         reader.scanner.step(&mut reader.bytes, wants).map(Some)
     }
 
-    /// Returns the first number of the segment behind this one. Entries from there on are the
+    /// Returns the first number of the next segment. Entries of this segment from there on are the
     /// remains of a failed write, and were written again.
     fn first_of_next(&self, index: usize) -> EntryNumber {
         self.segments.get(index + 1).map_or(EntryNumber(u64::MAX), |next| next.first)
@@ -176,7 +177,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Moves behind the next entry; false if it is not settled, or there is none.
+    /// Moves behind the next entry; returns false if that entry is not settled or does not exist.
     fn pass_one(&mut self) -> io::Result<bool> {
         let settled = self.settled;
         let reader = match self.reader() {
@@ -193,7 +194,7 @@ impl Spool {
         Ok(true)
     }
 
-    /// Counts damage, and logs the first in a segment. What was settled is not lost.
+    /// Counts damage, and logs the first damage in a segment. Settled entries are not lost.
     fn note_damage(&mut self, skipped: Skipped, next: Option<EntryNumber>) {
         let was_settled = next.is_some_and(|next| next <= self.settled);
         if was_settled && skipped.lost.is_some_and(|(entries, _)| entries > 0) {

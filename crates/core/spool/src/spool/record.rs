@@ -1,4 +1,4 @@
-//! Compares the files with what is recorded elsewhere of them.
+//! Compares the files with an external record of the spool.
 
 use super::Segment;
 use super::release::remove_surplus_damaged;
@@ -12,7 +12,7 @@ use std::io::{self, IoSlice};
 /// Bytes that are copied at once.
 const COPY_BYTES: usize = 1 << 20;
 
-/// Counts what the segments hold of the entries in a record.
+/// Counts the recorded entries that the segments hold.
 pub(super) struct Comparison<'a> {
     record: &'a SpoolRecord,
     entries: u64,
@@ -20,13 +20,13 @@ pub(super) struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Begins without any segment.
+    /// Creates a comparison without segments.
     pub fn with(record: &SpoolRecord) -> Comparison<'_> {
         Comparison { record, entries: 0, events: 0 }
     }
 
-    /// Adds a segment. Damaged entries count as held if the entries around them tell their number:
-    /// reading finds them.
+    /// Adds a segment. Damaged entries count as held if the entries around them reveal their
+    /// number: reading finds them.
     pub fn add(&mut self, segment: &Segment, bytes: &mut impl Bytes) -> io::Result<()> {
         let SpoolRecord { settled, end, .. } = *self.record;
         let totals = &segment.totals;
@@ -64,7 +64,7 @@ impl Comparison<'_> {
         Ok((from, segment.after_last()))
     }
 
-    /// Returns what the segments do not hold.
+    /// Returns the recorded entries that the segments do not hold.
     pub fn missing(&self) -> Missing {
         Missing {
             entries: self.record.entries.saturating_sub(self.entries),
@@ -74,15 +74,15 @@ impl Comparison<'_> {
 }
 
 impl Segment {
-    /// Returns the position behind the last entry.
+    /// Returns the position after the last entry.
     fn after_last(&self) -> Position {
         let totals = &self.totals;
         Position { at: self.end, ordinal: totals.entries, events: totals.events }
     }
 }
 
-/// Marks the segments whose entries are all in the record as counted: what was cut off one of them
-/// is missing in the comparison.
+/// Marks the segments whose entries are all recorded as counted: the comparison reports entries
+/// that were cut off as missing.
 pub(super) fn count_recorded(segments: &mut VecDeque<Segment>, record: &SpoolRecord) {
     let limits: Vec<_> = segments.iter().skip(1).map(|next| next.first).collect();
     for (segment, limit) in segments.iter_mut().zip(limits) {
@@ -90,17 +90,17 @@ pub(super) fn count_recorded(segments: &mut VecDeque<Segment>, record: &SpoolRec
     }
 }
 
-/// Keeps a copy of each file that [`open`](super::Spool::open) is going to cut or to remove, with
-/// the end of its last valid entry.
+/// Keeps a copy of each file that [`open`](super::Spool::open) is about to cut or remove. Each
+/// segment comes with the end of its last valid entry.
 ///
-/// An error only costs the copy.
+/// An error only loses the copy.
 pub(super) fn keep_copies(disk: &dyn SpoolDisk, segments: &VecDeque<(Segment, u64)>) {
     for (segment, valid_end) in segments.iter().rev() {
         let rest = segment.file_bytes.saturating_sub(*valid_end);
         let is_intact = rest == 0 || segment.has_footer && rest == FOOTER as u64;
         if !is_intact && let Err(error) = keep_copy(disk, segment) {
             log::warn!("disk buffer {}: {} is not kept: {error}", disk.location(), segment.name());
-            // A part of a copy would only fill a disk that may be full.
+            // A partial copy would only fill a disk that may be full.
             _ = remove(disk, &damaged_name(segment.first));
         }
         if segment.totals.entries > 0 {

@@ -1,4 +1,4 @@
-//! Removes segments.
+//! Removes segments that are delivered or dropped.
 
 use super::write::remove;
 use super::{Segment, Spool};
@@ -10,13 +10,13 @@ use std::io;
 const DAMAGED_FILES_MAX: usize = 2;
 
 impl Spool {
-    /// Takes note that the entries before `settled` are delivered, and that this is committed:
-    /// removes the segments that hold nothing else. A spool without other entries leaves no file.
+    /// Notes that the entries before `settled` are delivered and that this is committed. Removes
+    /// the segments with only such entries. If no entry remains, no file remains.
     ///
     /// A damaged segment is renamed to `*.damaged` instead; the latest two are kept.
     ///
     /// # Errors
-    /// Those of the disk; the rest is removed with the next call.
+    /// Fails on disk errors; the next call removes the remaining segments.
     pub fn release(&mut self, settled: EntryNumber) -> io::Result<()> {
         self.settled = self.settled.max(settled);
         while self.in_flight.pop_front_if(|entry| entry.number < self.settled).is_some() {}
@@ -31,11 +31,12 @@ impl Spool {
         Ok(())
     }
 
-    /// Returns the oldest entries that can be dropped to make room: those of the first segment that
-    /// has unread ones, of which all are synced. `None` if there is none.
+    /// Returns the oldest entries that can be dropped to make room: the entries of the first
+    /// segment with unread entries, if all its entries are synced. `None` if there is no such
+    /// segment.
     ///
-    /// A segment stays as long as an entry of it is read and not released: it can be read again,
-    /// also after a crash.
+    /// A segment stays as long as one of its entries is read and not released, because the entry
+    /// can be read again, even after a crash.
     pub fn oldest(&self) -> Option<OldestEntries> {
         let index = (self.reading..self.segments.len()).find(|index| self.may_drop(*index))?;
         let segment = &self.segments[index];
@@ -60,8 +61,8 @@ impl Spool {
 
     /// Drops entries that [`Spool::oldest`] has returned, and their segment.
     ///
-    /// They are never returned, whatever the disk does. A file that cannot be removed now is removed
-    /// before another one is created.
+    /// The entries are never returned, even if the disk fails. A file that cannot be removed now is
+    /// removed before another file is created.
     pub fn drop_oldest(&mut self, oldest: &OldestEntries) {
         let is_it = |segment: &Segment| segment.first == oldest.segment;
         let Some(index) = self.segments.iter().position(is_it) else { return };
@@ -71,7 +72,7 @@ impl Spool {
             self.stale.push(name);
         }
         self.forget_segment(index);
-        // Without it a power loss may bring the entries back.
+        // Without the sync a power loss may bring the entries back.
         let synced = removed.and_then(|()| self.disk.sync_folder());
         self.tolerate(synced);
     }
@@ -80,7 +81,7 @@ impl Spool {
     fn is_first_released(&self) -> bool {
         let segment = &self.segments[0];
         let is_before_settled = segment.totals.last < self.settled;
-        // Of a segment that is not counted, only reading it tells what is lost.
+        // For a segment that is not counted, only reading reveals the lost entries.
         let is_known = segment.is_counted && segment.totals.entries > 0;
         let is_passed = self.segments.get(1).is_some_and(|next| next.first <= self.settled);
         !segment.has_unsynced()
@@ -94,7 +95,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Removes the file of a segment, or keeps it under another name.
+    /// Removes the file of a segment, or keeps a damaged one under another name.
     fn remove_file(&self, index: usize) -> io::Result<()> {
         let segment = &self.segments[index];
         match segment.is_damaged {
@@ -116,7 +117,7 @@ impl Spool {
         }
     }
 
-    /// Renames a damaged segment, and removes the oldest of those that were kept before.
+    /// Renames a damaged segment, and removes the oldest damaged segments beyond the limit.
     fn keep_damaged(&self, first: EntryNumber) -> io::Result<()> {
         let name = crate::format::segment_name(first);
         match self.disk.rename(&name, &damaged_name(first)) {
@@ -127,7 +128,7 @@ impl Spool {
     }
 }
 
-/// Removes the oldest damaged segments, but for those that are kept.
+/// Removes the oldest damaged segments beyond the limit.
 pub(super) fn remove_surplus_damaged(disk: &dyn SpoolDisk) -> io::Result<()> {
     let mut kept = disk.names()?;
     kept.retain(|name| is_damaged_name(name));

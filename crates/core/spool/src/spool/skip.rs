@@ -5,10 +5,11 @@ use crate::EntryNumber;
 use std::io;
 
 impl Spool {
-    /// Counts the entries up to `number` as read: their payloads were taken from memory. They can
-    /// still be read again with [`Spool::read`] until they are released.
+    /// Counts the entries up to `number` as read: their payloads were delivered from memory.
+    /// [`Spool::read`] can still read them until they are released.
     ///
-    /// Their bodies are not read. If the disk fails, the next [`Spool::next`] passes over them.
+    /// The bodies of the entries are not read. If the disk fails, the next [`Spool::next`] skips
+    /// the entries.
     pub fn skip(&mut self, number: EntryNumber) {
         let passed = self.pass(number);
         self.after_read = self.after_read.max(number.next());

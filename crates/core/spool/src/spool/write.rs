@@ -10,23 +10,23 @@ use bytes::Bytes;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 
-/// Bytes from which a part is written from where it is, instead of copied.
+/// Smallest part that is written directly from its buffer instead of being copied, in bytes.
 const SHARED_BYTES_MIN: usize = 4 << 10;
 
-/// Queued bytes that are written at once.
+/// Queued bytes at which the queue is written.
 const QUEUED_BYTES_MAX: u64 = 512 << 10;
 
-/// Queued pieces that are written at once, at most what one system call takes.
+/// Queued pieces at which the queue is written; at most the number that one system call takes.
 const QUEUED_PIECES_MAX: usize = 480;
 
-/// Capacity of the queue's buffer that is kept.
+/// Most capacity of the queue's buffer that is kept, in bytes.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// The last segment, which takes entries.
 pub struct Writer {
     file: Box<dyn SegmentFile>,
     salt: Salt,
-    /// Bytes of the file that are written.
+    /// Number of bytes written to the file.
     at: u64,
 }
 
@@ -38,14 +38,14 @@ pub struct Queue {
     bytes: u64,
 }
 
-/// Bytes to be written, in the queue's buffer or where the caller has them.
+/// Bytes to be written, in the queue's buffer or in a buffer of the caller.
 enum Piece {
     Buffered(Range<usize>),
     Shared(Bytes),
 }
 
 impl Queue {
-    /// Queues what `put` appends to the buffer.
+    /// Queues the bytes that `put` appends to the buffer.
     fn buffered<T>(&mut self, put: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         let start = self.buffer.len();
         let done = put(&mut self.buffer);
@@ -105,10 +105,10 @@ impl Spool {
     /// An entry that begins a segment waits until the previous one is synced.
     ///
     /// # Errors
-    /// Those of the disk; [`io::ErrorKind::InvalidInput`] for a number below
+    /// Fails on disk errors; [`io::ErrorKind::InvalidInput`] for a number below
     /// [`next_number`](crate::SpoolStats::next_number) or a section of more than 4 GiB. After any
-    /// error nothing since the last successful sync is in the spool. What was settled meanwhile need
-    /// not be appended again.
+    /// error, the spool has lost all entries since the last successful sync. Entries that were
+    /// settled meanwhile need not be appended again.
     pub fn append(&mut self, entry: &NewEntry<'_>) -> io::Result<()> {
         let done = self.append_entry(entry);
         if done.is_err() {
@@ -117,10 +117,10 @@ impl Spool {
         done
     }
 
-    /// Makes everything that was appended durable, and readable.
+    /// Makes all appended entries durable and readable.
     ///
     /// # Errors
-    /// Those of the disk. Nothing since the last successful sync is in the spool then.
+    /// Fails on disk errors. The spool has then lost all entries since the last successful sync.
     pub fn sync(&mut self) -> io::Result<()> {
         let done = self.sync_written();
         if done.is_err() {
@@ -134,11 +134,11 @@ impl Spool {
         Ok(())
     }
 
-    /// Ends the last segment with a footer, durable on return: the next entry begins another one.
-    /// Nothing may be unsynced.
+    /// Ends the last segment with a footer, durable on return, so that the next entry begins
+    /// another segment. All entries must be synced.
     ///
     /// # Errors
-    /// Those of the disk. The entries are in the spool nevertheless.
+    /// Fails on disk errors. The entries are in the spool nevertheless.
     pub fn finish(&mut self) -> io::Result<()> {
         let done = self.seal();
         if done.is_err() {
@@ -172,7 +172,7 @@ impl Spool {
         segment.format == meta.format && (is_empty || fits)
     }
 
-    /// Creates a segment for entries from this one on.
+    /// Creates a segment for this and later entries.
     fn begin_segment(&mut self, meta: &EntryMeta) -> io::Result<()> {
         self.remove_stale()?;
         self.finish_previous();
@@ -204,8 +204,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Writes the footer of the last segment, if the disk had no room for it before: it tells that
-    /// the file is whole, although another one follows.
+    /// Writes the footer of the previous segment, if the disk had no room for it before. The footer
+    /// shows that the file is complete although another one follows.
     fn finish_previous(&mut self) {
         let previous = self.segments.back_mut().filter(|segment| !segment.has_footer);
         if let Some(segment) = previous {
@@ -251,8 +251,8 @@ impl Spool {
         }
     }
 
-    /// Ends the last segment with a footer. It is durable, name included, before there is another
-    /// one: after a power loss only the last segment may end in a torn entry.
+    /// Ends the last segment with a footer. The footer and the name of the file are durable before
+    /// another segment exists: after a power loss only the last segment may end in a torn entry.
     fn seal(&mut self) -> io::Result<()> {
         let Some(salt) = self.writer.as_ref().map(|writer| writer.salt) else { return Ok(()) };
         if let Some(segment) = self.segments.back_mut() {
@@ -275,7 +275,7 @@ impl Spool {
         }
     }
 
-    /// Writes what is queued and syncs the file that it is in, and the names of new files.
+    /// Writes the queue, and syncs its file and the names of new files.
     fn sync_file(&mut self) -> io::Result<()> {
         self.write_queue()?;
         if let Some(writer) = &self.writer {
@@ -288,7 +288,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Makes what was synced readable.
+    /// Makes synced entries readable.
     fn commit(&mut self) {
         if let Some(first) = self.first_unsynced.take()
             && self.first_unread().is_none()
@@ -304,8 +304,8 @@ impl Spool {
         self.after_durable = self.next_number();
     }
 
-    /// Takes back everything since the last successful sync. The files that it is in take no more
-    /// entries: after a failed sync their pages may be lost although later syncs succeed.
+    /// Discards all entries since the last successful sync. Their files take no more entries: after
+    /// a failed sync, pages of a file may be lost although later syncs succeed.
     fn roll_back(&mut self) {
         self.queue.clear();
         self.first_unsynced = None;
@@ -325,15 +325,15 @@ impl Spool {
         self.tolerate(removed);
     }
 
-    /// Logs an error after which the files are still read correctly.
+    /// Logs an error that does not affect reading the files.
     pub(super) fn tolerate(&self, done: io::Result<()>) {
         if let Err(error) = done {
             log::debug!("disk buffer {}: {error}", self.disk.location());
         }
     }
 
-    /// Removes the files of failed writes, of which one that stays could hide entries of the next
-    /// segment, and of dropped entries.
+    /// Removes the files of failed writes and of dropped entries. A file of a failed write could
+    /// hide entries of the next segment.
     fn remove_stale(&mut self) -> io::Result<()> {
         while let Some(name) = self.stale.last() {
             remove(&*self.disk, name)?;
@@ -344,8 +344,8 @@ impl Spool {
 }
 
 impl Segment {
-    /// Ends the file behind the durable entries, with a footer if the disk has room for it, and
-    /// syncs it.
+    /// Ends the file after the durable entries, with a footer if the disk has room for it, and
+    /// syncs the file.
     pub fn cut(&mut self, file: &dyn SegmentFile) -> io::Result<()> {
         file.set_len(self.end)?;
         self.file_bytes = self.end;
@@ -358,7 +358,7 @@ impl Segment {
                 self.file_bytes += footer.len() as u64;
                 self.has_footer = true;
             }
-            // Without a footer the segment is scanned when it is opened.
+            // A segment without a footer is scanned when it is opened.
             Err(_) => file.set_len(self.end)?,
         }
         file.sync()

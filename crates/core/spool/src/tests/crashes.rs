@@ -1,4 +1,4 @@
-//! Power loss at every write, sync, and change of a name, and a disk that is full from there on.
+//! Power loss at every write, sync and change of a name, and a disk that is full from then on.
 
 use super::disk::{Disk, Files, Replay};
 use super::model::{Driver, Promise};
@@ -23,16 +23,16 @@ const KILLED_OUTCOMES: TestSize = TestSize { gate: 3, long: 20 };
 /// Workloads on a disk that is full from each change on.
 const FULL: TestSize = TestSize { gate: 4, long: 20 };
 
-/// Disks of which each operation of a start fails.
+/// Disks on which each operation of a start fails.
 const FAILING_STARTS: TestSize = TestSize { gate: 20, long: 500 };
 
 /// Disks that are full at a start.
 const FULL_STARTS: TestSize = TestSize { gate: 20, long: 500 };
 
-/// Disks of which each read fails.
+/// Disks on which each read fails.
 const FAILING_READS: TestSize = TestSize { gate: 20, long: 500 };
 
-/// Opens what a crash left, and opens it again after a crash of that start.
+/// Opens the files left by a crash, and opens them again after a crash of that start.
 fn restart(left: Files, promise: &Promise, random: &mut Rng) {
     let disk = Disk::of(left.clone());
     let mut spool = promise.open(&disk).unwrap();
@@ -42,7 +42,7 @@ fn restart(left: Files, promise: &Promise, random: &mut Rng) {
     let last = found.last().map_or(0, |entry| entry.meta.number.0 + 1);
     let next = spool.stats().next_number.0;
     assert!(next >= last.max(promise.settled));
-    // The spool is used on.
+    // The spool stays in use.
     let mut promise = promise.clone();
     let more = [entry(next), entry(next + 2)];
     add(&mut spool, &more);
@@ -63,7 +63,7 @@ fn restart(left: Files, promise: &Promise, random: &mut Rng) {
     promise.check(&rest(&mut again));
 }
 
-/// A workload; every so often one write fails.
+/// Runs a workload; if `fails`, a write fails now and then.
 fn run(seed: u64, fails: bool) -> Driver {
     let mut random = Rng::with_seed(seed);
     let mut driver = Driver::new();
@@ -107,7 +107,8 @@ fn synced_entries_survive_a_crash_after_failed_writes() {
     crash_everywhere(true);
 }
 
-/// A killed agent leaves its writes in the kernel's cache. What the next start returns is durable.
+/// A killed agent leaves its writes in the kernel's cache. The entries that the next start returns
+/// are durable.
 #[test]
 fn what_a_start_after_a_kill_returns_survives_a_power_loss() {
     for seed in Seed::of_test_or(0).cases(KILLED) {
@@ -134,8 +135,8 @@ fn what_a_start_after_a_kill_returns_survives_a_power_loss() {
     }
 }
 
-/// Plays a workload; from some change on nothing, or nothing that needs room, can be written. After
-/// some calls there is room again.
+/// Runs a workload on a disk on which, from some change on, all writes fail, or only writes that
+/// need room. After some calls there is room again.
 fn fill(seed: u64, full_at: usize, only_growth: bool) {
     let mut random = Rng::with_seed(seed);
     let mut driver = Driver::new();

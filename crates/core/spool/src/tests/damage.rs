@@ -1,4 +1,4 @@
-//! Damaged bytes: what is lost, what is returned, and what is kept.
+//! Damaged bytes: the entries that are lost and returned, and the files that are kept.
 
 use super::disk::{Disk, Files};
 use super::*;
@@ -16,7 +16,7 @@ fn written() -> (Files, Vec<Entry>) {
     (files, written)
 }
 
-/// The same after a restart, which adds the footer.
+/// The same segments after a restart, which adds the footer.
 fn sealed() -> (Files, Vec<Entry>) {
     let (files, written) = written();
     let disk = Disk::of(files);
@@ -24,7 +24,7 @@ fn sealed() -> (Files, Vec<Entry>) {
     (disk.files(), written)
 }
 
-/// What is found in damaged files.
+/// Entries and damage found in damaged files.
 struct Found {
     entries: Vec<Entry>,
     damage: Vec<Damage>,
@@ -35,7 +35,7 @@ fn find(files: Files) -> Found {
     Found { entries: rest(&mut spool), damage: spool.damage() }
 }
 
-/// Checks that nothing else is returned, and returns the numbers of what is missing.
+/// Checks that only written entries are returned, and returns the numbers of the missing ones.
 fn missing(found: &Found, written: &[Entry]) -> Vec<u64> {
     let mut rest = found.entries.iter().peekable();
     let missing = written.iter().filter(|entry| rest.next_if_eq(entry).is_none());
@@ -44,7 +44,7 @@ fn missing(found: &Found, written: &[Entry]) -> Vec<u64> {
     missing
 }
 
-/// Checks the counts of what is lost. The end of the last segment may be a torn write.
+/// Checks the counts of lost entries. The end of the last segment may be a torn write.
 fn check_counts(found: &Found, missing: &[u64], is_last: bool) {
     let events: u64 = missing.iter().map(|number| entry(*number).meta.events).sum();
     let sum = |of: fn(&Damage) -> Option<u64>| found.damage.iter().map(of).sum::<Option<u64>>();
@@ -110,7 +110,7 @@ fn ends_in(content: &[u8]) -> Vec<(u64, u64)> {
     ends.map(|header| (header.meta.number.0, header.end().at)).collect()
 }
 
-/// Ranges that are damaged.
+/// Number of damaged ranges.
 const RANGES: TestSize = TestSize { gate: 2000, long: 100_000 };
 
 #[test]
@@ -134,7 +134,7 @@ fn a_damaged_range_costs_the_entries_in_it() {
     }
 }
 
-/// A payload with the bytes of a disk buffer, its own or another one, or with the magic alone.
+/// Payloads with the bytes of the same or another disk buffer, or with the magic alone.
 #[test]
 fn an_entry_inside_a_payload_is_never_returned() {
     let (mut inner, _) = sealed();
@@ -147,7 +147,7 @@ fn an_entry_inside_a_payload_is_never_returned() {
         let mut outer = entry(3);
         outer.parts = vec![Bytes::from(payload)];
         add(&mut spool, &[entry(2), outer.clone(), entry(4)]);
-        // The beginning of this very file, in a payload of the same file.
+        // A payload with the beginning of its file.
         let own: Vec<u8> = disk.files().contents.concat();
         let mut copy = entry(5);
         copy.parts = vec![Bytes::from(own)];
@@ -169,7 +169,7 @@ fn an_entry_inside_a_payload_is_never_returned() {
     }
 }
 
-/// The bytes of another disk buffer, at the position at which they are in its file.
+/// The bytes of another disk buffer, at their position in its file.
 #[test]
 fn an_entry_of_another_segment_at_its_own_position_is_not_returned() {
     let (other, _) = sealed();
@@ -180,7 +180,7 @@ fn an_entry_of_another_segment_at_its_own_position_is_not_returned() {
     let mut outer = entry_of(0, 0, "text/1");
     outer.parts = vec![Bytes::from(vec![0; 200])];
     add(&mut spool, &[outer.clone(), entry(4)]);
-    // Where the payload begins in the file.
+    // Position of the payload in the file.
     let file = disk.files().contents.concat();
     let zeros = memchr::memmem::find(&file, &[0; 100]).unwrap();
     drop(spool);
@@ -198,7 +198,7 @@ fn an_entry_of_another_segment_at_its_own_position_is_not_returned() {
     assert_eq!(missing(&find(files), &[outer, entry(4)]), [0]);
 }
 
-/// The file of another spool under the name of a segment, and the same segment under two names.
+/// The file of another spool under the name of a segment, and one segment under two names.
 #[test]
 fn a_copied_segment_is_returned_once() {
     let (mut files, written) = sealed();
@@ -241,7 +241,7 @@ fn damaged_segments_are_kept_when_they_are_released() {
 fn what_was_settled_is_not_lost() {
     let (mut files, written) = sealed();
     let first = files.segments().swap_remove(0);
-    // In the first entry.
+    // A byte of the first entry.
     files.of_mut(&first)[100] ^= 1;
     let mut spool = Disk::of(files).open(1).unwrap();
     assert_eq!(rest(&mut spool), written[1..]);

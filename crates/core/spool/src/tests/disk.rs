@@ -1,5 +1,5 @@
-//! A disk that loses power: what was written since the last sync may be there, or not, or in part,
-//! and so may the names of files.
+//! A disk that loses power: writes since the last sync, and changes of file names, may be kept,
+//! lost, or kept in part.
 
 use super::*;
 use fastrand::Rng;
@@ -15,7 +15,7 @@ const SECTOR_BYTES: usize = 64;
 const NO_SPACE: i32 = 28;
 const IO_ERROR: i32 = 5;
 
-/// A file, whatever its name is.
+/// Identity of a file, independent of its name.
 type Inode = usize;
 
 /// Contents and names of files.
@@ -31,7 +31,7 @@ impl Files {
         &self.contents[self.names[name]]
     }
 
-    /// The same, to change it.
+    /// The content of a file, to be changed.
     pub fn of_mut(&mut self, name: &str) -> &mut Vec<u8> {
         &mut self.contents[self.names[name]]
     }
@@ -48,7 +48,7 @@ impl Files {
         &mut self.contents[inode]
     }
 
-    /// Makes a change.
+    /// Applies a change.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Write(inode, at, data) => {
@@ -108,11 +108,11 @@ impl Change {
 struct State {
     files: Files,
     changes: Vec<Change>,
-    /// Changes that were tried, also those that failed.
+    /// Number of changes that were tried, including failed ones.
     tried: usize,
-    /// Number of the one change that fails.
+    /// Number of the only change that fails.
     fails_at: Option<usize>,
-    /// Number of the first of all changes that fail, and whether only those fail that need room.
+    /// Number of the first failing change, from which all fail, or only those that need room.
     full_at: Option<(usize, bool)>,
     reads: usize,
     /// Number of the read that fails.
@@ -133,17 +133,17 @@ impl Disk {
         self.0.lock()
     }
 
-    /// Opens a spool.
+    /// Opens a spool without a record of entries after `settled`.
     pub fn open(&self, settled: u64) -> Result<Spool, SpoolError> {
         self.open_recorded(EntryNumber(settled).into())
     }
 
-    /// Opens a spool of which this is recorded.
+    /// Opens a spool with this record.
     pub fn open_recorded(&self, record: SpoolRecord) -> Result<Spool, SpoolError> {
         Spool::open(Box::new(self.clone()), SMALL, record)
     }
 
-    /// What a program reads now.
+    /// The files as a program reads them now.
     pub fn files(&self) -> Files {
         self.state().files.clone()
     }
@@ -173,7 +173,7 @@ impl Disk {
         self.state().fails_at = Some(number);
     }
 
-    /// Makes this change and all later ones fail; with `only_growth` those that need room.
+    /// Makes this change and all later ones fail; with `only_growth`, only those that need room.
     pub fn fill_at(&self, number: usize, only_growth: bool) {
         self.state().full_at = Some((number, only_growth));
     }
@@ -191,7 +191,7 @@ impl Disk {
         self.state().read_fails_at = Some(number);
     }
 
-    /// Applies a change, or fails: of a write the first half may be written then.
+    /// Applies a change, or fails: a failed write may write its first half.
     fn change(&self, change: Change) -> io::Result<()> {
         let mut state = self.state();
         let number = state.tried;
@@ -316,7 +316,7 @@ impl Replay {
         Replay { durable: files, since: Vec::new() }
     }
 
-    /// Applies the next change. A sync covers the content of a file, or the names of all.
+    /// Applies the next change. A sync covers the content of one file, or the names of all files.
     pub fn push(&mut self, change: &Change, random: &mut Rng) {
         match change {
             Change::Sync(inode) => {
@@ -335,11 +335,11 @@ impl Replay {
         }
     }
 
-    /// Returns one possible outcome of a power loss: of the changes since the last sync, in order,
-    /// each is complete, missing, or, if it is a write, in part.
+    /// Returns one possible outcome of a power loss. Changes since the last sync are applied in
+    /// order; each is complete, missing, or, if it is a write, partial.
     pub fn crash(&self, random: &mut Rng) -> Files {
         let mut files = self.durable.clone();
-        // Mostly kept, mostly lost, or mostly torn.
+        // The outcome keeps, loses, or tears most changes.
         let (kept_of_4, torn_one_in) = (random.u64(..5), 1 + random.u64(..8));
         for change in &self.since {
             match change {
@@ -355,8 +355,8 @@ impl Replay {
     }
 }
 
-/// Returns a write of which some sectors are missing: instead they have what was there before,
-/// zeros, or what another file had at the same position.
+/// Returns a write with some sectors missing. These sectors have their former content, zeros, or
+/// the bytes of another file at the same position.
 fn torn(files: &Files, (inode, at): (Inode, usize), data: &[u8], random: &mut Rng) -> Vec<u8> {
     let mut torn = data.to_vec();
     if random.bool() {

@@ -1,4 +1,4 @@
-//! The view without a lock.
+//! Inspection of a folder without a lock.
 
 use super::*;
 use crate::inspect::{OtherFormat, entries, parse, segments};

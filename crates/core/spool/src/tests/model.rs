@@ -1,4 +1,4 @@
-//! Random calls beside a plain model, with writes that fail.
+//! Random calls compared with a plain model, with writes that fail.
 
 use super::disk::Disk;
 use super::*;
@@ -12,7 +12,7 @@ const WORKLOADS: TestSize = TestSize { gate: 150, long: 10_000 };
 /// Workloads in which writes fail.
 const FAILING: TestSize = TestSize { gate: 150, long: 10_000 };
 
-/// What a spool has promised.
+/// The state that a spool has promised to keep.
 #[derive(Clone, Debug, Default)]
 pub struct Promise {
     /// Entries that were synced, and neither released nor dropped.
@@ -24,7 +24,7 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// What a checkpoint store may have recorded.
+    /// Returns a possible record of a checkpoint store.
     pub fn record(&self) -> SpoolRecord {
         let owed = self.synced.range(self.settled..);
         let end = owed.clone().last().map_or(self.settled, |last| last + 1);
@@ -36,14 +36,14 @@ impl Promise {
         }
     }
 
-    /// Opens what a crash left: nothing is missing.
+    /// Opens the files left by a crash, and checks that no entry is missing.
     pub fn open(&self, disk: &Disk) -> Result<Spool, SpoolError> {
         let spool = disk.open_recorded(self.record())?;
         assert_eq!(spool.missing(), Missing::default(), "{self:?}");
         Ok(spool)
     }
 
-    /// Checks what a start finds after a crash.
+    /// Checks the entries that a start finds after a crash.
     pub fn check(&self, found: &[Entry]) {
         let numbers: Vec<u64> = found.iter().map(|entry| entry.meta.number.0).collect();
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?} do not ascend");
@@ -63,18 +63,18 @@ impl Promise {
     }
 }
 
-/// A spool beside its model.
+/// A spool with its model.
 pub struct Driver {
     pub disk: Disk,
     spool: Option<Spool>,
-    /// Entries that were appended since the last sync, or have to be appended again.
+    /// Entries that were appended since the last sync, or must be appended again.
     unsynced: Vec<u64>,
-    /// How many of them the spool has.
+    /// Number of these entries that the spool has.
     appended: usize,
     unread_from: u64,
     next_number: u64,
     promise: Promise,
-    /// Number of changes from which a promise holds.
+    /// Promises, each with the number of changes from which it holds.
     pub promises: Vec<(usize, Promise)>,
     /// Whether writes fail, so that the end of a segment may be seen as damaged.
     pub fails: bool,
@@ -97,7 +97,7 @@ impl Driver {
         }
     }
 
-    /// What is promised now.
+    /// The current promise.
     pub fn promise(&self) -> &Promise {
         &self.promise
     }
@@ -106,7 +106,7 @@ impl Driver {
         self.spool.as_mut().unwrap()
     }
 
-    /// Makes a random call, and checks what it returns.
+    /// Makes a random call, and checks its result.
     pub fn call(&mut self, random: &mut Rng) {
         match random.u32(..22) {
             0..5 => self.append(random),
@@ -122,7 +122,7 @@ impl Driver {
         self.promises.push((self.disk.len(), self.promise.clone()));
     }
 
-    /// Notes what holds while a call runs.
+    /// Notes the promise that holds while a call runs.
     fn during(&mut self, promise: Promise) {
         self.promises.push((self.disk.len(), promise));
     }
@@ -148,7 +148,7 @@ impl Driver {
         Ok(())
     }
 
-    /// After a failure all entries since the last sync are appended again, but for one that was
+    /// After a failure all entries since the last sync are appended again, except an entry that was
     /// delivered from memory.
     fn failed_if_error(&mut self, done: &io::Result<()>) {
         if done.is_err() {
@@ -187,7 +187,7 @@ impl Driver {
         self.unread_from = expected.map_or(self.unread_from, |number| number + 1);
     }
 
-    /// Entries up to one that is durable were delivered from memory.
+    /// Skips entries as if they were delivered from memory.
     fn skip(&mut self, random: &mut Rng) {
         let unread: Vec<u64> = self.unread().take(random.usize(1..4)).collect();
         let Some(number) = unread.last().copied() else { return };
@@ -204,7 +204,8 @@ impl Driver {
     }
 
     fn release(&mut self, random: &mut Rng) {
-        // Mostly what was read, sometimes more: also what is not synced may have been delivered.
+        // Usually entries that were read, sometimes later ones: unsynced entries may have been
+        // delivered too.
         let limit = if random.u32(..5) == 0 { self.next_number } else { self.unread_from };
         let settled = random.u64(self.promise.settled..=limit.max(self.promise.settled));
         self.promise.settled = settled;
@@ -239,7 +240,7 @@ impl Driver {
         assert!(kept.into_iter().all(reads), "the others can be read, also again");
     }
 
-    /// Opens the spool again; what was not synced may be there.
+    /// Opens the spool again; unsynced entries may be there.
     fn reopen(&mut self) {
         if let Some(mut spool) = self.spool.take()
             && self.next_number.is_multiple_of(2)
@@ -257,7 +258,7 @@ impl Driver {
         let found = rest(&mut reopen(&self.disk));
         self.promise.check(&found);
         let numbers = found.iter().map(|entry| entry.meta.number.0);
-        // What was found is durable.
+        // The entries found are durable.
         self.promise.synced = numbers.collect();
         self.unsynced.clear();
         self.appended = 0;
@@ -281,7 +282,7 @@ impl Driver {
         assert!(stats.next_number.0 >= last.max(self.promise.settled));
         let files = self.disk.files();
         let on_disk: usize = files.segments().iter().map(|name| files.of(name).len()).sum();
-        // What is queued is counted and not in the file yet.
+        // Queued bytes count although they are not in the file yet.
         assert!(self.fails || self.appended > 0 || stats.bytes == on_disk as u64);
         let damage = self.spool().damage();
         assert!(self.fails || damage.is_empty(), "{damage:?}");

@@ -1,4 +1,4 @@
-//! What a start finds missing of what is recorded.
+//! The recorded entries that a start finds missing.
 
 use super::disk::{Disk, Files};
 use super::*;
@@ -33,7 +33,8 @@ fn record(settled: u64, end: u64) -> SpoolRecord {
     }
 }
 
-/// Opens what is left of all entries; checks that each recorded one is returned or counted once.
+/// Opens the remaining files; checks that each recorded entry is returned or counted as missing
+/// once.
 fn check(left: &Files, record: SpoolRecord) -> Files {
     let disk = Disk::of(left.clone());
     let mut spool = disk.open_recorded(record).unwrap();
@@ -55,7 +56,8 @@ fn check(left: &Files, record: SpoolRecord) -> Files {
     disk.files()
 }
 
-/// Each position of the delivered entries, and the end of a record that may be older than the files.
+/// Records with each position of the delivered entries and each end; a record may be older than the
+/// files.
 fn records() -> impl Iterator<Item = SpoolRecord> {
     let ends = |settled: u64| (settled..=ENTRIES).map(move |end| record(settled, end));
     (0..=ENTRIES).flat_map(ends)

@@ -1,4 +1,4 @@
-//! The contents of a store as plain maps: what it reports, and what it should report.
+//! The contents of a store as plain maps: the reported contents and the expected ones.
 
 use crate::{DiskBufferRecord, Store};
 use fastrand::Rng;
@@ -23,7 +23,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Returns what `store` reports. Panics on a sink that was never written.
+    /// Returns the contents that `store` reports. Panics on a sink that was never written.
     pub fn of(store: &Arc<Store>) -> Contents {
         let mut contents = Contents::default();
         for source in SOURCES {
@@ -72,7 +72,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// Draws the call with this number, which all of its values contain.
+    /// Returns a random call. All of its values contain `number`.
     pub fn draw(number: u64, random: &mut Rng) -> Call {
         let source = SOURCES[random.u64(..2) as usize];
         let sink = SINKS[random.u64(..2) as usize];
@@ -132,7 +132,7 @@ impl Call {
 /// The expected contents of a store after some calls.
 #[derive(Clone, Debug, Default)]
 pub struct Expected {
-    /// What a restart finds.
+    /// Contents that a restart finds.
     pub durable: Contents,
     noted: Contents,
 }
@@ -169,7 +169,7 @@ impl Expected {
         }
     }
 
-    /// Makes everything noted durable; a checkpoint without its origin is useless.
+    /// Makes all noted data durable. A checkpoint without its origin is dropped.
     fn commit(&mut self) {
         let noted = std::mem::take(&mut self.noted);
         self.durable.origins.extend(noted.origins);

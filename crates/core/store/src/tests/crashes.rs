@@ -19,13 +19,13 @@ const OUTCOMES: TestSize = TestSize { gate: 4, long: 20 };
 /// Workloads in which a change fails.
 const FAILING: TestSize = TestSize { gate: 3, long: 20 };
 
-/// Changes from one that fails to the next.
+/// Distance between two failing changes.
 const FAILING_STRIDE: TestSize = TestSize { gate: 7, long: 1 };
 
-/// Changes of a disk, and what the store has promised meanwhile.
+/// Changes of a disk, with the promises that the store made meanwhile.
 struct Run {
     changes: Vec<(Name, Change)>,
-    /// Number of changes when a call had returned, and what is durable from then on.
+    /// Contents that are durable from a number of changes on: the number when the call returned.
     promises: Vec<(usize, Contents)>,
 }
 
@@ -45,8 +45,8 @@ impl Run {
         Run { changes: disk.changes(), promises }
     }
 
-    /// Returns the allowed contents after a crash behind `changes`: all that was promised, or also
-    /// what the call in progress was about to promise.
+    /// Returns the allowed contents after a crash behind `changes`: the promised contents, or the
+    /// contents that the call in progress was about to promise.
     fn allowed(&self, changes: usize) -> [&Contents; 2] {
         let returned = self.promises.partition_point(|(at, _)| *at <= changes);
         let begun = returned.min(self.promises.len() - 1);
@@ -69,7 +69,7 @@ fn restart_without_database(mut left: Files, allowed: [&Contents; 2], data_dir: 
     assert!(ran, "found {found:#?}, these ran: {:?}", allowed[0].sources);
 }
 
-/// Restarts after a crash, and again after a crash of that restart.
+/// Restarts after a crash, and restarts again after a crash of the first restart.
 fn restart(left: Files, allowed: [&Contents; 2], random: &mut Rng, data_dir: &Path) {
     let disk = Disk::of(left.clone());
     let store = Arc::new(disk.open(data_dir).unwrap());
@@ -115,7 +115,7 @@ fn durable_data_survives_a_failed_write() {
     let stride = FAILING_STRIDE.per_case() as usize;
     for seed in Seed::of_test_or(0).cases(FAILING) {
         let changes = Run::new(&mut Rng::with_seed(seed), folder.path()).changes.len();
-        // The first changes create the database: a start that fails there is refused.
+        // The first changes create the database; a start that fails there is refused.
         let first = {
             let disk = Disk::default();
             drop(disk.open(folder.path()).unwrap());
@@ -153,7 +153,7 @@ fn a_start_on_a_failing_disk_loses_nothing() {
     let run = Run::new(&mut random, folder.path());
     let mut replay = Replay::new(Files::default());
     run.changes.iter().for_each(|change| replay.push(change));
-    // One after a stop, one after a crash.
+    // One state after a stop, one after a crash.
     let cut = run.promises[run.promises.len() - 2].0;
     let mut crashed = Replay::new(Files::default());
     run.changes[..cut].iter().for_each(|change| crashed.push(change));
@@ -171,7 +171,7 @@ fn a_start_on_a_failing_disk_loses_nothing() {
                 assert_eq!(&Contents::of(&store), expected, "number {number} failed");
                 assert_eq!(disk.set_aside(), 0, "number {number} failed");
             }
-            // From here on nothing can be written.
+            // From here on all writes fail.
             let disk = Disk::of(left.clone());
             disk.fill_at(number);
             drop(disk.open(folder.path()));

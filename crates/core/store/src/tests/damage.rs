@@ -1,6 +1,6 @@
 //! Any byte of the database or of the second copy of the identities flipped, and either file
-//! truncated at any length: the store opens, has every durable id, and returns only values that
-//! were committed at their key.
+//! truncated at any length. In each case the store opens, has every durable id, and returns only
+//! values that were committed at their key.
 
 use super::contents::{Call, Contents, Expected};
 use super::disk::{Disk, Files, Name};
@@ -14,10 +14,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 const CALLS: u64 = 100;
-/// The start of a file, with its roots, of which no byte is skipped.
+/// The start of a file with its roots, in which every byte is flipped.
 const HEADER_BYTES: usize = 512;
 
-/// The files of a store, their contents, and every pair of key and value that was ever in them, as
+/// The files of a store, their contents, and every pair of key and value that was ever stored, as
 /// text.
 struct Undamaged {
     files: Files,
@@ -79,13 +79,13 @@ fn pairs(contents: &Contents) -> Vec<String> {
     origins.chain(checkpoints).chain(lanes).collect()
 }
 
-/// Bytes from one that is flipped to the next.
+/// Distance between two flipped bytes.
 const FLIPPED: TestSize = TestSize { gate: 31, long: 1 };
 
-/// Bytes from one length of a truncated file to the next.
+/// Difference between two lengths of a truncated file, in bytes.
 const TRUNCATED: TestSize = TestSize { gate: 101, long: 1 };
 
-/// Bytes from one that is flipped to the next, if the other file is damaged too.
+/// Distance between two flipped bytes if the other file is damaged too.
 const BOTH_DAMAGED: TestSize = TestSize { gate: 7, long: 1 };
 
 fn places(bytes: usize, stride: TestSize) -> impl Iterator<Item = usize> {
@@ -128,8 +128,8 @@ fn truncating_either_file_loses_no_id() {
     }
 }
 
-/// One page of the database and any byte of the copy: what is intact in the copy is known, and no
-/// source treats its files as on a first start.
+/// One page of the database and any byte of the copy: the intact part of the copy is known, and
+/// sources do not treat their files as on a first start.
 #[test]
 fn damage_to_both_files_loses_only_the_damaged_ids() {
     let folder = memory_folder();

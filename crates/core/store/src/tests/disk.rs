@@ -1,4 +1,4 @@
-//! A disk that loses power: what was written since the last sync may be there, or not, or in part.
+//! A disk that loses power: writes since the last sync may be kept, lost, or kept in part.
 
 use crate::disk::{FORMAT_FILE, IDENTITIES};
 use crate::{Store, StoreError};
@@ -60,7 +60,7 @@ impl Files {
 pub enum Change {
     Write(usize, Vec<u8>),
     Length(usize),
-    /// Another file has replaced it, atomically.
+    /// The content of a file that has replaced this one atomically.
     Replace(Vec<u8>),
     Sync,
 }
@@ -70,9 +70,9 @@ struct State {
     files: Files,
     /// All changes, in order.
     changes: Vec<(Name, Change)>,
-    /// Number of the one change that fails, from 0.
+    /// Number of the only change that fails, from 0.
     fails_at: Option<usize>,
-    /// Number of the first of all changes that fail, from 0.
+    /// Number of the first failing change, from which all fail, from 0.
     full_at: Option<usize>,
     reads: usize,
     /// Number of the read that fails, from 0.
@@ -96,7 +96,7 @@ impl Disk {
         self.0.lock()
     }
 
-    /// What a program reads now.
+    /// Returns the files as a program reads them now.
     pub fn files(&self) -> Files {
         self.state().files.clone()
     }
@@ -254,7 +254,7 @@ impl Replay {
         Replay { durable: files, since: Vec::new() }
     }
 
-    /// Applies the next change. A sync covers only its own file.
+    /// Applies the next change. A sync covers only the synced file.
     pub fn push(&mut self, (name, change): &(Name, Change)) {
         match change {
             Change::Sync => {
@@ -265,11 +265,11 @@ impl Replay {
         }
     }
 
-    /// Returns one possible outcome of a power loss: of the changes since the last sync, in order,
-    /// each is complete, truncated after some sectors, or missing.
+    /// Returns one possible outcome of a power loss. Changes since the last sync are applied in
+    /// order; each is complete, truncated after some sectors, or missing.
     pub fn crash(&self, random: &mut Rng) -> Files {
         let mut files = self.durable.clone();
-        // Mostly kept, mostly lost, or mostly torn.
+        // The outcome keeps, loses, or tears most changes.
         let (kept_of_4, torn_one_in) = (random.u64(..5), 1 + random.u64(..8));
         for (name, change) in &self.since {
             match change {

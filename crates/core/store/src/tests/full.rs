@@ -1,4 +1,4 @@
-//! A disk that is full or does not respond, and what the store reports.
+//! A disk that is full or does not respond, and the store's reports.
 
 use super::contents::Contents;
 use super::disk::Disk;
@@ -18,7 +18,7 @@ fn commit_at(store: &Store, offset: u64) -> io::Result<()> {
     store.commit(|moved| moved.checkpoint(&"app".into(), OriginId(3), &"out".into(), offset))
 }
 
-/// What a start would find.
+/// Returns the checkpoint that a start would find.
 fn checkpoint_in(files: Files) -> u64 {
     Contents::of(&Arc::new(Disk::of(files).open(memory_folder().path()).unwrap())).checkpoints
         [&("app", OriginId(3), "out")]
@@ -47,7 +47,7 @@ fn a_failed_commit_is_retried_and_reported() {
     assert_eq!(checkpoint_in(disk.files()), 44);
 }
 
-/// A source that cannot save an id, and then has none to save.
+/// A source cannot save an id, and then has no id to save.
 #[test]
 fn an_error_clears_once_the_disk_has_space() {
     let (folder, disk) = (memory_folder(), Disk::default());
@@ -86,7 +86,7 @@ fn a_read_failure_is_an_error_instead_of_an_empty_result() {
     assert_eq!(disk.set_aside(), 0);
 }
 
-/// A failing copy does not hold up files, but it is reported and repaired.
+/// A failing copy does not delay files, but it is reported and repaired.
 #[test]
 fn a_failed_write_of_the_copy_is_reported_and_retried() {
     let (folder, disk) = (memory_folder(), Disk::default());
@@ -121,7 +121,7 @@ fn a_start_on_a_full_disk_reports_it() {
     );
 }
 
-/// If the database needs no new blocks, a commit works on a full disk. `close` frees none of them.
+/// If the database needs no new blocks, a commit works on a full disk. `close` keeps the blocks.
 #[test]
 fn the_database_preallocates_its_blocks_and_keeps_them() {
     let folder = folder();
