@@ -56,8 +56,8 @@ const KINDS: [Kind; 16] = [
     Kind::Absent,
 ];
 
-/// Location and kind of a value. Bits 0 to 30 are its start. Bit 31 is set if it is in the buffer
-/// of the column instead of the block. Bits 32 to 59 are its length, bits 60 to 63 its kind.
+/// Location and kind of a value. Bits 0 to 30 are the start. Bit 31 is set if the value is in the
+/// buffer of the column instead of the block. Bits 32 to 59 are the length, bits 60 to 63 the kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Cell(u64);
@@ -65,7 +65,7 @@ pub struct Cell(u64);
 const OWN: u64 = 1 << 31;
 
 impl Cell {
-    /// No value.
+    /// A cell without a value.
     pub const ABSENT: Cell = Cell(0);
 
     /// Creates a cell for `len` bytes of the block, starting at `start`.
@@ -99,7 +99,7 @@ impl Cell {
         KINDS[(self.0 >> 60) as usize]
     }
 
-    /// Returns a cell for `len` of its bytes, starting at `offset`.
+    /// Returns a cell for `len` bytes of this value, starting at `offset`.
     #[inline(always)]
     pub fn part(self, kind: Kind, offset: usize, len: usize) -> Cell {
         debug_assert!(offset + len <= self.len());
@@ -131,13 +131,13 @@ impl Cell {
         (self.0 & (OWN - 1)) as usize
     }
 
-    /// Returns its length in bytes.
+    /// Returns the length in bytes.
     #[inline(always)]
     pub fn len(self) -> usize {
         (self.0 >> 32) as usize & VALUE_BYTES_MAX
     }
 
-    /// Returns whether it has no bytes.
+    /// Returns whether the value has no bytes.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.len() == 0

@@ -74,7 +74,7 @@ impl Column {
         ColumnBuilder { cells: self.cells.to_vec(), own, initial_bytes, dropped: 0 }
     }
 
-    /// Returns the memory it uses in bytes, not counting the block.
+    /// Returns the memory of the column in bytes, without the block.
     pub fn memory_bytes(&self) -> usize {
         self.cells.len() * size_of::<Cell>() + self.own.len()
     }
@@ -169,7 +169,7 @@ impl ColumnBuilder {
         self.write(kind, |own| own.extend_from_slice(bytes))
     }
 
-    /// Does the same as [`ColumnBuilder::push`] for the bytes that `write` appends.
+    /// Appends a value like [`ColumnBuilder::push`], with the bytes that `write` appends.
     pub fn write(&mut self, kind: Kind, write: impl FnOnce(&mut Vec<u8>)) -> Cell {
         let start = self.own.len();
         write(&mut self.own);
@@ -194,7 +194,7 @@ impl ColumnBuilder {
     }
 
     /// Returns a cell for a float in its shortest representation that parses as the same value, or
-    /// an absent cell if it is not finite.
+    /// an absent cell if the float is not finite.
     pub fn float(&mut self, value: f64) -> Cell {
         match value.is_finite() {
             true => self.write(Kind::Float, |own| _ = write!(own, "{value:?}")),
@@ -223,7 +223,7 @@ impl Columns {
         self.0.iter().find(|column| &*column.name == name)
     }
 
-    /// Adds a column, or replaces the one of the same name.
+    /// Adds a column, or replaces the column of the same name.
     pub fn set(&mut self, column: Column) {
         let list = Arc::make_mut(&mut self.0);
         match list.iter_mut().find(|existing| existing.name == column.name) {
@@ -232,8 +232,8 @@ impl Columns {
         }
     }
 
-    /// Adds a column. Where it has no value, the values of an existing column of the same name are
-    /// kept.
+    /// Adds a column. In rows where the new column has no value, the values of an existing column
+    /// of the same name are kept.
     pub fn merge(&mut self, column: Column, block: &[u8]) {
         let Some(old) = self.get(&column.name) else { return self.set(column) };
         let mut merged = column.edit();

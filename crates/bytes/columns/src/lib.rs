@@ -5,8 +5,8 @@
 //!
 //! A [`Column`] has one [`Cell`] per row: eight bytes that hold the location and kind of a value.
 //! Values stay slices of the block that was read, and are decoded only on use. Computed or changed
-//! values are in a buffer of the column. So parsing a line copies nothing, an encoder copies once,
-//! and an unused number is never converted.
+//! values are in a buffer of the column. As a result, parsing a line copies nothing, an encoder
+//! copies once, and an unused number is never converted.
 
 #![forbid(unsafe_code)]
 

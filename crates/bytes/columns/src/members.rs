@@ -148,8 +148,8 @@ impl Columns {
         columns.into_iter().for_each(|column| self.merge_below(column, block));
     }
 
-    /// Adds a column, but keeps the values of an existing one of the same name, which were found
-    /// later.
+    /// Adds a column. Where an existing column of the same name has a value, that value is kept,
+    /// because it was found later.
     fn merge_below(&mut self, column: Column, block: &[u8]) {
         let later = self.get(&column.name).cloned();
         self.set(column);

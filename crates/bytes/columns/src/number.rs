@@ -11,7 +11,7 @@ pub enum Number {
 
 impl Number {
     /// Parses a JSON number. Integers outside the range of `i64` become floats. Returns `None` if
-    /// it is not a finite number.
+    /// the text is not a finite number.
     pub fn parse(text: &[u8]) -> Option<Number> {
         parse_int(text).map(Number::Int).or_else(|| parse_float(text).map(Number::Float))
     }
@@ -25,8 +25,8 @@ impl Number {
     }
 }
 
-/// Parses digits with an optional minus sign. Returns `None` for anything else and outside the
-/// range of `i64`.
+/// Parses digits with an optional minus sign. Returns `None` for other text and for numbers outside
+/// the range of `i64`.
 #[inline]
 pub fn parse_int(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
@@ -48,7 +48,7 @@ pub fn parse_int(text: &[u8]) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// Parses a decimal number with an optional fraction and exponent. Returns `None` for anything else
+/// Parses a decimal number with an optional fraction and exponent. Returns `None` for other text
 /// and if the value is not finite.
 #[inline]
 pub fn parse_float(text: &[u8]) -> Option<f64> {
@@ -63,7 +63,7 @@ pub fn parse_float(text: &[u8]) -> Option<f64> {
 }
 
 /// Parses digits and a decimal point. Up to 15 digits and powers of ten up to 22 are exact in an
-/// `f64`, so that a single division rounds correctly (Clinger, "How to read floating point numbers
+/// `f64`, so a single division rounds correctly (Clinger, "How to read floating point numbers
 /// accurately").
 fn parse_short(text: &[u8]) -> Option<f64> {
     const POWERS: [f64; 16] =

@@ -26,7 +26,7 @@ impl Display for Step {
     }
 }
 
-/// A path as it is written: `a.b[0]["c.d"]`.
+/// A path in its text form, such as `a.b[0]["c.d"]`.
 pub struct DisplayPath<'p>(pub &'p [Step]);
 
 impl Display for DisplayPath<'_> {

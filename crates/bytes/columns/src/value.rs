@@ -32,7 +32,7 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Returns the number, if the value is one that fits an `i64` or an `f64`.
+    /// Returns the number, if the value is a number that fits an `i64` or an `f64`.
     pub fn number(self) -> Option<Number> {
         match self {
             Value::Int(text) | Value::Float(text) => Number::parse(text),

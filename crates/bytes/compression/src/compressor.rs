@@ -1,4 +1,4 @@
-//! A compressor and the state that it reuses.
+//! A compressor and its reusable state.
 
 use crate::Algorithm;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::mem;
 
 /// Maximum capacity of each buffer that is kept for the next request: enough for usual requests.
-/// The memory for a larger one is freed.
+/// The memory of a larger buffer is freed.
 const KEPT_CAPACITY_MAX: usize = 4 << 20;
 
 /// The output buffer grows to a multiple of this, because request sizes vary.
@@ -40,15 +40,15 @@ impl Compressor {
     }
 
     /// Returns all parts as one compressed, self-contained buffer without spare capacity.
-    /// [`Algorithm::None`] only concatenates them: callers that can send several parts need not
-    /// call it.
+    /// [`Algorithm::None`] only concatenates the parts, so a caller that can send several parts
+    /// need not call this.
     ///
     /// # Errors
     ///
-    /// The library is out of memory, or the parts for snappy have 4 GiB or more. The next call
-    /// starts with a new context.
+    /// Fails if the library is out of memory, or the parts for snappy have 4 GiB or more. The next
+    /// call starts with a new context.
     pub fn compress(&mut self, parts: &[Bytes]) -> io::Result<Vec<u8>> {
-        // Kept only after success: after an error its state is undefined.
+        // The context is kept only after success, because an error leaves it undefined.
         let Some(mut library) =
             self.library.take().map_or_else(|| self.open_library(), |library| Ok(Some(library)))?
         else {
@@ -83,7 +83,8 @@ fn deflate(level: u32) -> io::Result<libdeflater::Compressor> {
     Ok(libdeflater::Compressor::new(level))
 }
 
-/// Blocks are independent, so that a reader can decompress them in parallel.
+/// Creates an LZ4 encoder with independent blocks, so that a reader can decompress them in
+/// parallel.
 fn lz4() -> FrameEncoder<Vec<u8>> {
     let info = FrameInfo::new()
         .block_size(BlockSize::Max256KB)
@@ -134,8 +135,8 @@ impl Library {
 struct Memory {
     /// The concatenated parts, for libraries that take a single slice.
     joined: Vec<u8>,
-    /// The output of a library, which is copied to a buffer of its exact size: it is much smaller
-    /// than the bound that a library requires.
+    /// The output of a library. It is copied to a buffer of its exact size, because it is much
+    /// smaller than the bound that a library requires.
     out: Vec<u8>,
 }
 
@@ -169,7 +170,7 @@ impl Memory {
         Ok(self.out[..written].to_vec())
     }
 
-    /// Compresses the parts with a library that takes them one by one.
+    /// Compresses the parts with a library that takes one part at a time.
     fn stream(
         &mut self,
         library: &mut FrameEncoder<Vec<u8>>,

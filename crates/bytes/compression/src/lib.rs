@@ -3,8 +3,8 @@
 //! A separate crate because it cuts a dependency: the compression libraries are compiled and
 //! tuned in one place.
 //!
-//! A [`Compressor`] reuses its state for every buffer: the library's context, which takes longer to
-//! create than a small request takes to compress, and its output memory. Each compressed buffer is
+//! A [`Compressor`] reuses its state for every buffer: its output memory, and the library's
+//! context, whose creation takes longer than compressing a small request. Each compressed buffer is
 //! self-contained, so a request can be sent again or to another endpoint.
 
 #![forbid(unsafe_code)]
@@ -73,7 +73,7 @@ impl Algorithm {
     ///
     /// # Errors
     ///
-    /// What is wrong with the level, and what to write instead.
+    /// The error says what is wrong with the level, and what to write instead.
     pub fn check_level(self, level: u32) -> Result<(), String> {
         match self.levels() {
             Some((levels, _)) if levels.contains(&level) => Ok(()),

@@ -1,4 +1,4 @@
-//! All compressed data decompresses, also with independent implementations.
+//! All compressed data decompresses, including with independent implementations.
 
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
@@ -60,7 +60,7 @@ const CASES: TestSize = TestSize { gate: 24, long: 500 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// One compressor handles all requests, so that leftover state would corrupt the next one.
+    /// One compressor handles all requests, because leftover state would corrupt the next request.
     #[test]
     fn every_request_round_trips(requests in vec(parts(), 1..5)) {
         for (algorithm, level) in every_level() {

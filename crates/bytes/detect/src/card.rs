@@ -1,13 +1,13 @@
-//! Numbers of payment cards: 13 to 19 digits as the networks give them out, with a valid check
-//! digit (Luhn, ISO/IEC 7812-1), written in one piece, in groups of which the first has four, or as
-//! the floating-point number that programs without whole numbers make of it: `4111111111111111.0`,
-//! `4.111111111111111e+15`.
+//! Payment card numbers: 13 to 19 digits in the ranges of the card networks, with a valid check
+//! digit (Luhn, ISO/IEC 7812-1). A number is written without separators, in groups of which the
+//! first has four digits, or as a floating-point number by programs without integers:
+//! `4111111111111111.0`, `4.111111111111111e+15`.
 
 use crate::scan::Pattern;
 
 const PART: &[u8] = b"0123456789 -";
 
-/// Any number of a card has 13 digits, spaces and dashes in a row.
+/// Every card number has 13 digits, spaces and dashes in a row.
 pub(crate) const TRIGGERS: &[Pattern] = &[&[PART; 13]];
 
 const DIGITS_MIN: usize = 13;
@@ -35,7 +35,8 @@ fn digits(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// Where a card number ends whose first digits are `text[start..end]`, if one begins there.
+/// Returns the end of the card number whose first digits are `text[start..end]`, if one begins
+/// there.
 fn number_end(text: &[u8], start: usize, end: usize) -> Option<usize> {
     if is_inside(text, start) {
         return None;
@@ -66,15 +67,15 @@ fn number_end(text: &[u8], start: usize, end: usize) -> Option<usize> {
     longest
 }
 
-/// Returns the length of a fraction that is zero, with its dot, at the beginning of `text`.
+/// Returns the length of a zero fraction, including its dot, at the beginning of `text`.
 fn fraction_of_zeros(text: &[u8]) -> usize {
     let fraction = text.strip_prefix(b".").unwrap_or_default();
     let zeros = fraction.iter().take_while(|byte| **byte == b'0').count();
     if zeros > 0 { 1 + zeros } else { 0 }
 }
 
-/// Returns the digits of a whole number in scientific notation whose first digits are
-/// `text[start..end]`, and where the number ends. `None` if there is no such number.
+/// Returns the digits and the end of an integer in scientific notation whose first digits are
+/// `text[start..end]`. `None` if there is no such number.
 fn with_exponent(text: &[u8], start: usize, end: usize) -> Option<(Vec<u8>, usize)> {
     let fraction = text[end..].strip_prefix(b".").filter(|_| end - start == 1)?;
     let decimals = digits(fraction);
@@ -103,7 +104,7 @@ fn is_inside(text: &[u8], start: usize) -> bool {
     }
 }
 
-/// Whether what ends here does not go on as a word or a fraction.
+/// Whether the text from `end` on does not continue a word or a fraction.
 fn is_outside(text: &[u8], end: usize) -> bool {
     match &text[end..] {
         [b'.', digit, ..] => !digit.is_ascii_digit(),
@@ -116,7 +117,7 @@ fn is_card(number: &[u8]) -> bool {
     is_issued(number) && luhn(number)
 }
 
-/// Whether a network issues numbers that begin like this one and are as long.
+/// Whether a card network issues numbers with this prefix and length.
 fn is_issued(number: &[u8]) -> bool {
     let first = number[..4].iter().fold(0, |value, digit| value * 10 + u32::from(digit - b'0'));
     matches!(

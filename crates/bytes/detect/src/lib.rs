@@ -1,11 +1,11 @@
-//! What must not leave the host: card numbers, addresses, tokens, keys, and whatever a pattern
-//! says. No I/O, no clock.
+//! Finds data that must not leave the host: card numbers, addresses, tokens, keys, and matches of
+//! configured patterns. No I/O, no clock.
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! It works in two steps. [`Detectors::candidates`] goes once over a whole block and notes the few
-//! places where something might end or begin ([`scan`]); [`Detectors::find`] looks at a text that
-//! has such a place. A text without one is never looked at.
+//! Detection has two steps. [`Detectors::candidates`] scans a whole block once and notes the few
+//! places where a match might begin or end ([`scan`]). [`Detectors::find`] then searches only the
+//! texts that have such a place.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ mod tests;
 use regex::bytes::Regex;
 use scan::{Pattern, Scanner};
 
-/// A detector that is built in.
+/// A built-in detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Detector {
@@ -41,7 +41,7 @@ pub enum Detector {
 }
 
 impl Detector {
-    /// All of them, in the order of their numbers.
+    /// All detectors, in the order of their numbers.
     pub const ALL: [Detector; 6] = [
         Detector::Card,
         Detector::Email,
@@ -51,7 +51,7 @@ impl Detector {
         Detector::Key,
     ];
 
-    /// Its name, as configurations have it.
+    /// Returns the name used in configurations.
     pub fn name(self) -> &'static str {
         ["card", "email", "phone", "ip", "token", "key"][self as usize]
     }
@@ -61,30 +61,31 @@ impl Detector {
     }
 }
 
-/// A part of a text that is to be hidden.
+/// A part of a text that must be hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hit {
-    /// Its first byte.
+    /// Position of the first byte.
     pub start: usize,
-    /// Behind its last byte.
+    /// Position after the last byte.
     pub end: usize,
-    /// What found it: the number of a [`Detector`], or [`PATTERN`] and the index of the pattern.
+    /// The finder of the hit: the number of a [`Detector`], or [`PATTERN`] plus the index of a
+    /// pattern.
     pub what: usize,
 }
 
-/// From this number on, what found a hit is a pattern.
+/// First number of the patterns in [`Hit::what`].
 pub const PATTERN: usize = Detector::ALL.len();
 
-/// A place near which something might be found.
+/// A place near which a detector might find something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
-    /// Position of a byte that is part of it, or stands right before it.
+    /// Position of a byte of the match, or of the byte before it.
     pub at: u32,
-    /// By which detectors: their [`Detectors::mask`].
+    /// Detectors that might match here, as a [`Detectors::mask`].
     pub mask: u8,
 }
 
-/// Several detectors and patterns.
+/// A set of detectors and patterns.
 #[derive(Clone, Debug)]
 pub struct Detectors {
     mask: u8,
@@ -93,8 +94,8 @@ pub struct Detectors {
 }
 
 impl Detectors {
-    /// These detectors, and patterns of the user's: what group 1 of a pattern matches, or all of it
-    /// if it has no group, is found.
+    /// Creates a set of detectors and user patterns. A pattern hides its group 1, or the whole
+    /// match if it has no group.
     pub fn new(detectors: &[Detector], patterns: Vec<Regex>) -> Detectors {
         let of = |detector: Detector| {
             let triggers: &[Pattern] = match detector {
@@ -112,23 +113,23 @@ impl Detectors {
         Detectors { mask, scanner, patterns }
     }
 
-    /// All built-in detectors that are on, as a set of bits.
+    /// Returns the enabled built-in detectors, as a set of bits.
     pub fn mask(&self) -> u8 {
         self.mask
     }
 
-    /// Whether there are patterns, which are looked for in every text.
+    /// Whether there are patterns, which are searched for in every text.
     pub fn has_patterns(&self) -> bool {
         !self.patterns.is_empty()
     }
 
-    /// Puts every place into `out` near which a built-in detector might find something, ascending.
-    /// Any piece of `block` in which one finds something has such a place within it.
+    /// Appends to `out`, ascending, every place near which a built-in detector might find
+    /// something. Any part of `block` in which a detector finds something contains such a place.
     pub fn candidates(&self, block: &[u8], out: &mut Vec<Candidate>) {
         self.scanner.scan(block, out);
     }
 
-    /// Puts what the detectors of `mask` and the patterns find in `text` into `out`, ascending and
+    /// Appends to `out` the hits of the patterns and of the detectors in `mask`, ascending and
     /// without overlap.
     pub fn find(&self, text: &[u8], mask: u8, out: &mut Vec<Hit>) {
         let begin = out.len();
@@ -157,14 +158,14 @@ impl Detectors {
         join(out, begin);
     }
 
-    /// Whether what a field of this name holds is to be hidden whole, as `password`: with
-    /// [`Detector::Key`] only.
+    /// Whether the whole value of a field with this name must be hidden, such as `password`.
+    /// Requires [`Detector::Key`].
     pub fn is_secret_name(&self, name: &[u8]) -> bool {
         self.mask & Detector::Key.mask() != 0 && secret::is_name(name)
     }
 }
 
-/// Sorts the hits from `begin` on, and joins those that overlap.
+/// Sorts the hits from `begin` on, and joins overlapping ones.
 pub fn join(hits: &mut Vec<Hit>, begin: usize) {
     hits[begin..].sort_unstable();
     let mut kept = begin;

@@ -1,5 +1,5 @@
-//! Telephone numbers: E.164 behind a plus, and national ones in writings that are hardly anything
-//! else.
+//! Telephone numbers: E.164 numbers with a plus, and national numbers in formats that other data
+//! rarely has.
 
 use crate::scan::Pattern;
 use regex::bytes::Regex;
@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 
 const PART: &[u8] = b"0123456789 .()/+-";
 
-/// Shorter ones are hardly numbers, and what is near every one of them would have to be looked at.
+/// Fewest bytes of a number. Shorter texts are rarely telephone numbers, and each of them would be
+/// a candidate to check.
 const BYTES_MIN: usize = 9;
 
 pub(crate) const TRIGGERS: &[Pattern] = &[&[PART; BYTES_MIN]];
@@ -20,7 +21,7 @@ static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
         r"\([0-9]{3}\) ?[0-9]{3}[ .-][0-9]{4}",
         r"[0-9]{3}-[0-9]{3}-[0-9]{4}",
         r"[0-9]{3}\.[0-9]{3}\.[0-9]{4}",
-        // A code of the area with its zero.
+        // Area code with a leading zero.
         r"\(0[0-9]{2,4}\) ?[0-9]{3,8}(?:[ -][0-9]{2,4}){0,2}",
         r"0[1-9][0-9]{1,3}[ /-][0-9]{3,8}(?:[ -][0-9]{2,4}){0,3}",
     ];

@@ -1,46 +1,46 @@
-//! One pass over a block that finds where something might be.
+//! A single pass over a block that finds candidates.
 //!
-//! All short patterns of all detectors are looked for at once, a bit per character (shift-and;
-//! Baeza-Yates and Gonnet, "A new approach to text searching", 1992): a step is one load, a shift
-//! and two operations, whatever the patterns are, in small and capital letters alike. As each step
-//! waits for the one before, four parts of the block are gone over side by side.
+//! The scan searches for all short patterns of all detectors at once, with one bit per character
+//! (shift-and; Baeza-Yates and Gonnet, "A new approach to text searching", 1992). A step is one
+//! load, a shift and two operations, regardless of the patterns and of letter case. Each step
+//! depends on the previous one, so four parts of the block are scanned in parallel.
 
 use crate::Candidate;
 
-/// What a trigger looks like: a set of bytes for each of its places. A letter matches both cases.
+/// A trigger: a set of bytes for each position. A letter matches both cases.
 pub type Pattern = &'static [&'static [u8]];
 
-/// Parts that are gone over side by side.
+/// Number of parts that are scanned in parallel.
 const LANES: usize = 4;
 
-/// Looks for patterns.
+/// Searches for patterns.
 #[derive(Clone, Debug, Default)]
 pub struct Scanner {
     words: Vec<Word>,
-    /// Patterns of one byte, for which there is a faster way.
+    /// Patterns of one byte, which have a faster search.
     bytes: Vec<(u8, u8)>,
-    /// Who asked for any pattern: behind [`ESCAPE`] there may be each.
+    /// Masks of all patterns. [`ESCAPE`] may hide any pattern.
     all: u8,
 }
 
-/// How JSON writes a character by its number, as far as it can be one of a pattern.
+/// The start of a JSON escape by code, for the characters that patterns can contain.
 pub const ESCAPE: &[u8] = b"\\u00";
 
-/// As many patterns as fit into a word.
+/// A word with as many patterns as fit.
 #[derive(Clone, Debug)]
 struct Word {
-    /// Which places of patterns a byte fits.
+    /// For each byte, the pattern positions that it matches.
     table: Box<[u64; 256]>,
     starts: u64,
     ends: u64,
-    /// The last places of patterns, and who asked for them.
+    /// The last positions of patterns, with the masks of the patterns.
     masks: Vec<(u64, u8)>,
     used: usize,
     longest: usize,
 }
 
 impl Scanner {
-    /// Looks for these patterns; each is noted with its mask.
+    /// Creates a scanner for patterns. Each match is noted with the mask of its pattern.
     pub fn new(patterns: impl Iterator<Item = (Pattern, u8)>) -> Scanner {
         let mut scanner = Scanner::default();
         for (pattern, mask) in patterns {
@@ -65,12 +65,12 @@ impl Scanner {
         scanner
     }
 
-    /// How often a block is gone over, but for patterns of one byte.
+    /// Returns the number of passes over a block, without the passes for patterns of one byte.
     pub fn passes(&self) -> usize {
         self.words.len()
     }
 
-    /// Puts the last byte of every match into `out`, ascending.
+    /// Appends the position of the last byte of every match to `out`, ascending.
     pub fn scan(&self, block: &[u8], out: &mut Vec<Candidate>) {
         let begin = out.len();
         for (byte, mask) in &self.bytes {
@@ -123,7 +123,7 @@ impl Word {
         let len = block.len() / LANES;
         let lanes: [&[u8]; LANES] =
             std::array::from_fn(|lane| &block[lane * len..(lane + 1) * len]);
-        // What is under way at the beginning of a part follows from the few bytes before it.
+        // The bytes before a part determine its initial state.
         let mut states: [u64; LANES] = std::array::from_fn(|lane| {
             let before = (lane * len).saturating_sub(self.longest);
             block[before..lane * len].iter().fold(0, |state, byte| self.step(state, *byte))
@@ -161,7 +161,8 @@ impl Word {
 mod tests {
     use super::*;
 
-    /// Every place that a plain comparison finds, whatever the length and where the parts begin.
+    /// The scan finds the same places as a plain comparison, for any length and any division into
+    /// parts.
     #[test]
     fn nothing_is_missed_between_two_parts() {
         let patterns: [(Pattern, u8); 3] =

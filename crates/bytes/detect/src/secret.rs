@@ -4,7 +4,7 @@ use crate::scan::Pattern;
 use regex::bytes::Regex;
 use std::sync::LazyLock;
 
-/// The beginnings of tokens; some have two shapes in one, which only costs a look too many.
+/// The beginnings of tokens. Some combine two shapes, which only adds false candidates.
 pub(crate) const TOKEN_TRIGGERS: &[Pattern] = &[
     &[b"a", b"ksi", b"iz", b"a"],  // AKIA, ASIA, AIza
     &[b"g", b"h", b"pousr", b"_"], // ghp_
@@ -25,7 +25,7 @@ pub(crate) const KEY_TRIGGERS: &[Pattern] = &[
     &[b"@"],                     // behind a password in a URL
 ];
 
-/// Tokens that show by themselves.
+/// Tokens that are recognizable by their shape.
 static SHAPES: LazyLock<Regex> = LazyLock::new(|| {
     let shapes = [
         // JWT: JWS and JWE.
@@ -43,7 +43,7 @@ static SHAPES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?-u){}", shapes.join("|"))).expect("a valid expression")
 });
 
-/// Tokens that show by the word before them.
+/// Tokens that are recognizable by the word before them.
 static HEADERS: LazyLock<Regex> = LazyLock::new(|| {
     let after = [
         r"bearer(?:\s|%20|\+|\\u0020)+([A-Za-z0-9._~+/=-]{6,})",
@@ -56,7 +56,7 @@ static HEADERS: LazyLock<Regex> = LazyLock::new(|| {
 const NAME: &str = r"(?:password|passwd|passphrase|passcode|secret|(?:\b|_)(?:pass|pwd|token)|(?:access|app|auth|refresh|id|session|api|bearer|csrf|xsrf|security)[_-]?token|(?:api|app|application|access|priv|private|consumer|secret|encryption|signing|account|auth|storage|master|shared|license)[_-]?key|sess(?:ion)?[_-]?id)";
 
 static VALUE: LazyLock<Regex> = LazyLock::new(|| {
-    // In double quotes, in single ones, in escaped ones, or bare.
+    // In double quotes, single quotes, escaped quotes, or without quotes.
     let value = r#"(?:"((?:[^"\\]|\\.)+)|'([^']+)|\\+["']([^"'\\]+)|([^\s"'&,;<>{}()\[\]\\]+))"#;
     let text = format!(r#"(?is-u){NAME}(?:\\*["'])?(?:\s*[:=]\s*|\s*=>\s*|%3[Dd])(?:{value})"#);
     Regex::new(&text).expect("a valid expression")
@@ -67,7 +67,7 @@ static SECRET_NAME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&text).expect("a valid expression")
 });
 
-/// Passwords of URLs, all that stands behind `Cookie` and `Set-Cookie`, and sessions.
+/// Passwords in URLs, the values of `Cookie` and `Set-Cookie`, and sessions.
 static OTHERS: LazyLock<Regex> = LazyLock::new(|| {
     // Up to the last `@` before the path.
     let url = r#"://[^\s/?#:@"'<>\\]*:([^\s/?#"'<>\\]+)@"#;
@@ -77,7 +77,7 @@ static OTHERS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?i-u){url}|{cookies}|{single}")).expect("a valid expression")
 });
 
-/// A private key, to its end or that of the text.
+/// A private key, up to its end marker or the end of the text.
 static PEM: LazyLock<Regex> = LazyLock::new(|| {
     let text = r"(?s-u)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\z)";
     Regex::new(text).expect("a valid expression")
@@ -94,7 +94,7 @@ pub(crate) fn find_keys(text: &[u8], hit: &mut impl FnMut(usize, usize)) {
     groups(&OTHERS, text, hit);
 }
 
-/// Gives what the first group matches that takes part.
+/// Reports the first group that participates in each match.
 fn groups(pattern: &Regex, text: &[u8], hit: &mut impl FnMut(usize, usize)) {
     for found in pattern.captures_iter(text) {
         if let Some(group) = found.iter().skip(1).flatten().next() {

@@ -1,5 +1,5 @@
-//! A scanner for JSON that is expected to be valid. Invalid input yields `None` and is never read
-//! past its end.
+//! A scanner for JSON that is expected to be valid. Invalid input yields `None`; the scanner never
+//! reads past its end.
 
 /// The contents of a JSON string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Consumes an object. Calls `member` with each name; it must consume the value.
+    /// Consumes an object. Calls `member` with each name; `member` must consume the value.
     #[inline(always)]
     pub fn members(
         &mut self,

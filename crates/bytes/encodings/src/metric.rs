@@ -31,7 +31,7 @@ pub enum Kind {
 /// The period that a value covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temporality {
-    /// Its period only: values of different periods are summed.
+    /// The metric's period only: values of different periods are summed.
     Delta,
     /// The time since the series started.
     Cumulative,
@@ -53,8 +53,8 @@ pub enum Value<'a> {
 pub struct Metric<'a> {
     /// Nonempty UTF-8.
     pub name: &'a [u8],
-    /// A JSON object in UTF-8, as [`tags`] parses it; `{}` without tags. The agent's own sources
-    /// sort the keys.
+    /// A JSON object in UTF-8, as [`tags`] parses it; `{}` without tags. The agent's sources sort
+    /// the keys.
     pub tags: &'a [u8],
     /// The type.
     pub kind: Kind,
@@ -88,7 +88,7 @@ pub struct SketchText<'a> {
 }
 
 impl<'a> SketchText<'a> {
-    /// Parses such an object. Returns `None` if it is invalid: a number is not finite, a weight is
+    /// Parses a distribution. Returns `None` if it is invalid: a number is not finite, a weight is
     /// not above 0, the values are not ascending, or `min` is above `max`.
     pub fn parse(object: &'a [u8]) -> Option<SketchText<'a>> {
         let (mut numbers, mut arrays) = ([None; 4], [None; 2]);
@@ -127,8 +127,8 @@ impl<'a> SketchText<'a> {
     }
 }
 
-/// Parses an array of finite numbers. `holds` checks each number against the previous one, the
-/// first against -∞. Returns the length.
+/// Parses an array of finite numbers and returns its length. `holds` checks each number against the
+/// previous one, and the first number against -∞.
 fn check_array(array: &[u8], holds: impl Fn(f64, f64) -> bool) -> Option<usize> {
     let (mut len, mut previous) = (0, f64::NEG_INFINITY);
     let mut cursor = Cursor::new(array);
@@ -166,8 +166,8 @@ pub struct InvalidTags;
 /// `null` is ignored.
 ///
 /// # Errors
-/// The input is not an object, or a value is an object or a nested array. `each` may already have
-/// been called for earlier tags.
+/// Fails if the input is not an object, or a value is an object or a nested array. `each` may
+/// already have been called for earlier tags.
 #[inline]
 pub fn tags(
     object: &[u8],

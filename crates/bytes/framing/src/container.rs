@@ -1,5 +1,5 @@
-//! Lines written by container runtimes. Each carries a timestamp and a stream; long lines are split
-//! into parts.
+//! Lines written by container runtimes. Each line has a timestamp and a stream; long lines are
+//! split into parts.
 
 use crate::group::Limits;
 use crate::line::{ISOLATED, Line, Scratch};
@@ -71,7 +71,7 @@ struct Writer<'a> {
     written: usize,
     scratch: &'a mut Scratch,
     kind: Kind,
-    /// Streams with a partial text that is not complete yet.
+    /// Streams with an incomplete text.
     open: [bool; STREAMS],
     /// Number of isolated groups so far, which makes their stream numbers unique.
     isolated: u32,
@@ -106,8 +106,8 @@ impl Reader {
         Reader { kind, time: Parser::new(time) }
     }
 
-    /// Finds the lines of `raw` of which all parts are present. Writes their texts, separated by
-    /// `\n`, to `out`, which is as long as `raw`.
+    /// Finds the lines of `raw` whose parts are all present. Writes their texts, separated by `\n`,
+    /// to `out`, which is as long as `raw`.
     pub fn lines(
         &mut self,
         raw: &[u8],
@@ -199,7 +199,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes the pending records as lines. All of them are consumed together at `next`.
+    /// Writes the pending records as lines. All records are consumed together at `next`.
     fn flush(&mut self, next: usize, is_cut: bool) {
         let records = std::mem::take(&mut self.scratch.records);
         let before = self.scratch.lines.len();
@@ -215,7 +215,7 @@ impl Writer<'_> {
         self.scratch.records.clear();
     }
 
-    /// Excludes lines from joining with others: the lines from `first` on if they are interleaved,
+    /// Prevents lines from joining with others: the lines from `first` on if they are interleaved,
     /// and lines without a stream.
     #[inline]
     fn isolate(&mut self, first: usize) {

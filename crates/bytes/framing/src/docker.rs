@@ -47,8 +47,7 @@ pub fn has_prefix(line: &[u8]) -> bool {
     line.starts_with(b"{\"log\":\"")
 }
 
-/// Returns whether a JSON string ends with an escaped newline: `\n` whose backslash is not
-/// itself escaped.
+/// Returns whether a JSON string ends with an escaped newline: `\n` whose backslash is not escaped.
 fn ends_with_newline(text: &[u8]) -> bool {
     let Some(before) = text.strip_suffix(b"n") else { return false };
     before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
@@ -104,9 +103,10 @@ impl Cursor<'_> {
     }
 }
 
-/// Unescapes `text`, the inside of a JSON string, into the beginning of `dst`, which is as long,
-/// and returns the bytes written. An invalid escape is copied unchanged; an unpaired surrogate
-/// becomes U+FFFD. The offset of each, plus `base`, is appended to `invalid`.
+/// Unescapes `text`, the inside of a JSON string, into the beginning of `dst`, which must be as
+/// long as `text`, and returns the bytes written. An invalid escape is copied unchanged; an
+/// unpaired surrogate becomes U+FFFD. The offset of each replacement or invalid escape, plus
+/// `base`, is appended to `invalid`.
 #[inline]
 pub fn unescape(text: &[u8], dst: &mut [u8], base: usize, invalid: &mut Vec<u32>) -> usize {
     let (mut rest, mut written) = (text, 0);
@@ -127,8 +127,8 @@ pub fn unescape(text: &[u8], dst: &mut [u8], base: usize, invalid: &mut Vec<u32>
 }
 
 /// Decodes the escape at the beginning of `text`. Returns the character and the length of the
-/// escape in bytes; the character is an error if it replaces an unpaired surrogate. `None` if JSON
-/// has no such escape.
+/// escape in bytes; the character is an error if it replaces an unpaired surrogate. Returns `None`
+/// if JSON has no such escape.
 #[inline]
 fn escape(text: &[u8]) -> Option<(Result<char, char>, usize)> {
     let character = match text.get(1)? {
@@ -144,7 +144,7 @@ fn escape(text: &[u8]) -> Option<(Result<char, char>, usize)> {
     Some((Ok(character), 2))
 }
 
-/// Decodes `\u00e9` or a surrogate pair, `\ud83d\ude00`.
+/// Decodes `\u00e9` or a surrogate pair such as `\ud83d\ude00`.
 fn unicode(text: &[u8]) -> Option<(Result<char, char>, usize)> {
     let unit = |at: usize| -> Option<u16> {
         let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;

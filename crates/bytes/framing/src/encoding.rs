@@ -33,7 +33,7 @@ impl Name {
     ///
     /// # Errors
     ///
-    /// Why the encoding is not supported, and what to write instead.
+    /// The error says why the encoding is not supported, and what to write instead.
     pub fn new(name: &str) -> Result<Name, String> {
         if name.trim().eq_ignore_ascii_case("utf-16") {
             return Ok(Name::Utf16);
@@ -63,13 +63,13 @@ impl TextDecoder {
         TextDecoder { encoding: if head.starts_with(UTF_16_BOM_BE) { UTF_16BE } else { UTF_16LE } }
     }
 
-    /// Returns whether a character has two bytes at least.
+    /// Returns whether a character has at least two bytes.
     pub fn is_utf16(self) -> bool {
         self.encoding == UTF_16LE || self.encoding == UTF_16BE
     }
 
     /// Finds the lines of `raw` and decodes them into `out`. Returns whether `out` was too short
-    /// for all of them.
+    /// for all lines.
     pub fn lines(
         self,
         raw: &[u8],
@@ -86,8 +86,8 @@ impl TextDecoder {
         let decoded = self.decode(&raw[..bytes], out, &mut scratch.invalid);
         let text = &out[..decoded.written];
         millstream_scan::newlines(text, &mut scratch.newlines);
-        // Decoding preserves newlines, see `line_ends`: the n-th line end of the text is the n-th
-        // of the raw bytes.
+        // Decoding preserves newlines, see `line_ends`: line end n of the text is line end n of the
+        // raw bytes.
         let (mut start, mut offset) = (0, 0);
         scratch.lines.extend(scratch.newlines.iter().zip(&scratch.ends).map(
             |(&newline, &next)| {
@@ -108,10 +108,9 @@ impl TextDecoder {
 
     /// Appends the offset after the `\n` of each line in `raw`.
     ///
-    /// In the multi-byte encodings, byte 0x0A is always `\n`. The bytes after a lead byte are at
-    /// least 0x30 (WHATWG Encoding Standard, the decoders of gb18030, Big5, Shift_JIS, EUC-JP,
-    /// EUC-KR), and a byte below 0x80 that is invalid there is decoded again as the first byte of a
-    /// character.
+    /// In the multi-byte encodings, byte 0x0A is always `\n`. Bytes after a lead byte are at least
+    /// 0x30 (WHATWG Encoding Standard, the decoders of gb18030, Big5, Shift_JIS, EUC-JP, EUC-KR). A
+    /// byte below 0x80 that is invalid there is decoded again as the first byte of a character.
     fn line_ends(self, raw: &[u8], lines_max: usize, ends: &mut Vec<u32>) {
         millstream_scan::newlines(raw, ends);
         if self.encoding == UTF_16LE {
@@ -188,7 +187,8 @@ impl TextDecoder {
             if !decoded.is_full {
                 return (decoded.used, decoded.written);
             }
-            // The decoder may have buffered some of the bytes that it read: retry without those.
+            // The decoder may have buffered some of the bytes that it read: retry without these
+            // bytes.
             bytes = decoded.used.min(whole - 1);
         }
         (0, 0)
@@ -213,7 +213,7 @@ impl TextDecoder {
     }
 }
 
-/// How far the decoder got.
+/// Bytes that the decoder read and wrote.
 struct Decoded {
     used: usize,
     written: usize,

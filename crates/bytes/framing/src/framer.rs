@@ -10,20 +10,20 @@ use crate::streams;
 use crate::{Close, Found, Framed, HEAD_BYTES, Input, Rules, Tally, TimeReader};
 use std::sync::Arc;
 
-/// Splits the bytes of one file into events. Apart from the format detected from the head of the
-/// file, its state is only a cache: a new framer returns the same events.
+/// Splits the bytes of one file into events. Apart from the format, which is detected from the head
+/// of the file, the state of a framer is only a cache: a new framer returns the same events.
 #[derive(Clone, Debug)]
 pub struct Framer {
     rules: Arc<Rules>,
     reading: LineReader,
-    /// For rules that match a timestamp.
+    /// The reader of timestamps, for rules that match a timestamp.
     time: Option<TimeReader>,
 }
 
-/// How lines are found.
+/// The way in which lines are found.
 #[derive(Clone, Debug)]
 enum LineReader {
-    /// Not detected yet.
+    /// The format is not detected yet.
     Unknown,
     Plain,
     Encoded(TextDecoder),
@@ -81,7 +81,7 @@ impl Framer {
         self.rules.rule.is_some()
     }
 
-    /// Returns whether NUL bytes at the start of a line are no text. In UTF-16 they are part of
+    /// Returns whether NUL bytes at the start of a line are not text. In UTF-16 they are part of
     /// characters.
     pub fn skips_nuls(&self) -> bool {
         match &self.reading {
@@ -91,8 +91,8 @@ impl Framer {
         }
     }
 
-    /// Returns the expansion factor: `out` fits every event if it has this many times the length of
-    /// the raw bytes, plus 16 bytes. A shorter one fits fewer events.
+    /// Returns the expansion factor: every event fits into `out` if `out` has this many times the
+    /// length of the raw bytes, plus 16 bytes. A shorter `out` fits fewer events.
     pub fn expansion(&self) -> usize {
         match (&self.reading, self.rules.format) {
             (LineReader::Encoded(_), _) | (LineReader::Unknown, InputFormat::Utf16) => EXPANSION,
@@ -100,15 +100,15 @@ impl Framer {
         }
     }
 
-    /// Finds the events of `input` and, if it is decoding, writes their texts to `out`.
+    /// Finds the events of `input` and, if the framer is decoding, writes their texts to `out`.
     ///
-    /// It always makes progress: it returns at least one event for more than `bytes_max` + 2 raw
-    /// bytes that contain a complete line, with capacity for
+    /// A call always makes progress. It returns at least one event for more than `bytes_max` + 2
+    /// raw bytes that contain a complete line, with capacity for
     /// [`GROUP_ROWS_MAX`](crate::GROUP_ROWS_MAX) events and their texts, and for any bytes with
-    /// [`Close::All`]. It returns none while [`Framer::needs_head`] is true.
+    /// [`Close::All`]. It returns no events while [`Framer::needs_head`] is true.
     ///
     /// # Panics
-    /// If the raw bytes are 4 GiB or more.
+    /// Panics if the raw bytes are 4 GiB or more.
     pub fn frame(&mut self, input: Input<'_>, out: &mut [u8], found: &mut Found) -> Framed {
         assert!(u32::try_from(input.raw.len()).is_ok(), "less than 4 GiB");
         found.tally = Tally::default();
@@ -155,7 +155,7 @@ impl Framer {
         }
     }
 
-    /// Makes events of the lines; returns the raw bytes consumed.
+    /// Groups the lines into events; returns the raw bytes consumed.
     fn events(
         &mut self,
         lines: &[Line],
@@ -188,8 +188,8 @@ impl Framer {
     }
 
     /// Decodes a prefix of a line that is too long to frame into `out`. Returns the bytes read and
-    /// written. No character is split, and at least one is read if `out` has at least 16 bytes. A
-    /// line of a container log is copied unchanged.
+    /// written. Characters are never split, and at least one character is read if `out` has at
+    /// least 16 bytes. A line of a container log is copied unchanged.
     pub fn decode_chunk(&self, raw: &[u8], out: &mut [u8]) -> (usize, usize) {
         if let LineReader::Encoded(decoder) = &self.reading {
             return decoder.decode_chunk(raw, out);

@@ -10,9 +10,9 @@ const LINE_END_BYTES_MAX: usize = 2;
 /// Size limits of one event.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Lines.
+    /// Maximum lines.
     pub lines: usize,
-    /// Bytes, both of the text and in the file.
+    /// Maximum bytes, both of the text and in the file.
     pub bytes: usize,
 }
 
@@ -24,7 +24,7 @@ impl Limits {
     }
 }
 
-/// How far the events of a call may reach.
+/// Limits and extent of the events of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     pub limits: Limits,
@@ -40,7 +40,7 @@ struct Open {
     event: Event,
     lines: usize,
     state: State,
-    /// No other line joins it.
+    /// Whether other lines cannot join the event.
     is_done: bool,
 }
 
@@ -51,8 +51,9 @@ impl Open {
         Open { event, lines: 1, state: verdict.state, is_done: verdict.is_last }
     }
 
-    /// Returns whether a line fits. A line that was cut does not: cutting it took more bytes than
-    /// an event may have, and with fewer bytes this event would have ended before it.
+    /// Returns whether a line fits into the event. A line that was cut does not fit: cutting it
+    /// took more bytes than an event may have, and with fewer bytes this event would have ended
+    /// before the line.
     #[inline]
     fn fits(&self, line: &Line, limits: Limits) -> bool {
         let (text, bytes) = (line.end - self.event.start, line.next - self.event.offset);
@@ -121,7 +122,7 @@ pub fn single(lines: &[Line], rows_max: usize, found: &mut Found) -> usize {
     events.finish()
 }
 
-/// Joins lines of `text`, which are of one stream, into events; returns the raw bytes consumed.
+/// Joins lines of `text`, all from one stream, into events; returns the raw bytes consumed.
 pub fn group(
     lines: &[Line],
     text: &[u8],

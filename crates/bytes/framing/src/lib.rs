@@ -4,7 +4,7 @@
 //! A separate crate because it is pure and fuzzed alone.
 //!
 //! [`Rules`] are compiled once. A [`Framer`] applies them to one file: it takes bytes that begin at
-//! the start of an event and returns the complete events. The result depends only on those bytes,
+//! the start of an event and returns the complete events. The result depends only on these bytes,
 //! so an incomplete event is framed again later, from its start.
 //!
 //! ```
@@ -44,31 +44,31 @@ pub use time::{TimeReader, TimeSpec, Unread};
 /// The time of an event without a timestamp.
 pub const TIME_UNKNOWN: i64 = i64::MIN;
 
-/// Bytes of a file that [`Framer::detect`] needs, if the file has as many.
+/// Bytes of a file that [`Framer::detect`] needs, or all bytes of a shorter file.
 pub const HEAD_BYTES: usize = 1024;
 
-/// Maximum events that are consumed together: a caller with capacity for this many always makes
-/// progress.
+/// Maximum number of events that are consumed together: a caller with capacity for this many always
+/// makes progress.
 pub const GROUP_ROWS_MAX: usize = 1000;
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Start of its text: in the raw bytes, or in `out` if the framer is decoding.
+    /// Start of the text: in the raw bytes, or in `out` if the framer is decoding.
     pub start: u32,
-    /// End of its text, without the last line end.
+    /// End of the text, without the last line end.
     pub end: u32,
-    /// Start of its bytes in the raw bytes.
+    /// Start of the event in the raw bytes.
     pub offset: u32,
-    /// All raw bytes before this offset are consumed once this event and all before it are
-    /// delivered. If it equals that of the previous event, both are consumed together with the next
-    /// event that advances it.
+    /// Offset before which all raw bytes are consumed once this and all previous events are
+    /// delivered. If the previous event has the same offset, both are consumed together with the
+    /// next event that advances it.
     pub next: u32,
-    /// Its timestamp in nanoseconds since 1970, or [`TIME_UNKNOWN`].
+    /// Timestamp in nanoseconds since 1970, or [`TIME_UNKNOWN`].
     pub time_ns: i64,
-    /// The stream of a container that wrote it.
+    /// The container stream that wrote the event.
     pub stream: Option<Stream>,
-    /// Whether the container runtime announced another part of its line that is missing.
+    /// Whether the container runtime announced another part of the line that is missing.
     pub is_partial: bool,
 }
 
@@ -99,7 +99,7 @@ pub enum Close {
     No,
     /// More bytes may follow, but not soon: an open event ends with its last complete line.
     Lines,
-    /// No bytes follow: an unterminated last line is a line.
+    /// The file ends here: an unterminated last line is a line.
     All,
 }
 
@@ -112,8 +112,8 @@ pub struct Input<'a> {
     pub close: Close,
     /// Maximum events to return.
     pub rows_max: usize,
-    /// The latest date for timestamps without a year is one day after this, in nanoseconds since
-    /// 1970.
+    /// Reference for timestamps without a year, in nanoseconds since 1970: their date is at most
+    /// one day later.
     pub reference_ns: i64,
 }
 
@@ -122,13 +122,13 @@ pub struct Input<'a> {
 pub struct Found {
     /// The events, in the order of delivery.
     pub events: Vec<Event>,
-    /// Counts of what did not match the rules.
+    /// Counts of events that did not match the rules.
     pub tally: Tally,
     scratch: line::Scratch,
     buffers: streams::Buffers,
 }
 
-/// How many bytes were consumed and written.
+/// Number of bytes that were consumed and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framed {
     /// Raw bytes consumed: up to the start of the first event that was not returned.

@@ -5,29 +5,30 @@ use crate::{Close, Event, Stream, TIME_UNKNOWN};
 /// The byte order mark of UTF-8, which is not part of the text.
 pub const BOM: &[u8] = "\u{FEFF}".as_bytes();
 
-/// Stream numbers from here on are isolated: no line of a later call joins them.
+/// First stream number of isolated lines, which lines of a later call never join.
 pub const ISOLATED: u32 = 3;
 
 /// One line.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// Range of its text, without the line end.
+    /// Range of the text, without the line end.
     pub start: u32,
     pub end: u32,
-    /// Range of its bytes in the file, which ends at the start of the next line.
+    /// Range of the line's bytes in the file, which ends at the start of the next line.
     pub offset: u32,
     pub next: u32,
     /// The timestamp from the container runtime, or [`TIME_UNKNOWN`].
     pub time_ns: i64,
     /// Lines with different numbers are never joined.
     pub stream: u32,
-    /// Its bytes are interleaved with those of the previous line: both are consumed together.
+    /// Whether the line's bytes are interleaved with the bytes of the previous line. Both lines are
+    /// consumed together.
     pub interleaved: bool,
-    /// It was ended by a limit.
+    /// Whether a limit ended the line.
     pub cut: bool,
-    /// The stream of a container that wrote it.
+    /// The container stream that wrote the line.
     pub source: Option<Stream>,
-    /// The container runtime announced another part that is missing.
+    /// Whether the container runtime announced another part that is missing.
     pub is_partial: bool,
 }
 

@@ -13,12 +13,13 @@ const PREFIX_BYTES_MAX: usize = 32;
 pub struct Pattern {
     /// The bytes that a match starts with; empty if the expression is not anchored.
     prefix: Vec<ByteSet>,
-    /// The prefix is the complete expression.
+    /// Whether the prefix is the complete expression.
     is_prefix: bool,
     regex: Regex,
 }
 
-/// The ASCII characters that match at one position, as a bit mask, and whether others match.
+/// The ASCII characters that match at one position, as a bit mask, and whether other characters
+/// match.
 #[derive(Clone, Copy, Debug, Default)]
 struct ByteSet {
     ascii: [u64; 2],
@@ -42,7 +43,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// What is wrong, and what to write instead.
+    /// The error says what is wrong, and what to write instead.
     pub fn new(text: &str) -> Result<Pattern, String> {
         let regex = Regex::new(text)
             .map_err(|error| pattern_fault(text, &error.to_string(), PatternUse::Condition))?;
@@ -72,7 +73,7 @@ impl Pattern {
     }
 }
 
-/// Returns whether it matches only at the start of a line.
+/// Returns whether the expression matches only at the start of a line.
 fn is_anchored(hir: &Hir) -> bool {
     let first = match hir.kind() {
         HirKind::Concat(parts) => parts[0].kind(),
@@ -81,7 +82,7 @@ fn is_anchored(hir: &Hir) -> bool {
     *first == HirKind::Look(Look::Start)
 }
 
-/// Appends the prefix of `hir`; returns whether the prefix is all of it.
+/// Appends the prefix of `hir`; returns whether the prefix is the whole expression.
 fn append_prefix(hir: &Hir, prefix: &mut Vec<ByteSet>) -> bool {
     if prefix.len() >= PREFIX_BYTES_MAX {
         return false;

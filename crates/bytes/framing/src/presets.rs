@@ -1,4 +1,4 @@
-//! Multi-line output of programming languages.
+//! Multi-line output of programming languages and databases.
 
 mod entry;
 pub mod python;
@@ -59,8 +59,8 @@ pub mod java {
         }
     }
 
-    /// `java.lang.IllegalStateException: no such order`, `com.example.Store$GoneException`,
-    /// `com.example.StoreException$Gone: 404`.
+    /// Whether a line names an exception, such as `java.lang.IllegalStateException: no such order`,
+    /// `com.example.Store$GoneException`, `com.example.StoreException$Gone: 404`.
     fn is_exception(line: &[u8]) -> bool {
         let is_part =
             |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'$');
@@ -75,8 +75,8 @@ pub mod java {
             && classes.any(|class| EXCEPTION_SUFFIXES.iter().any(|end| class.ends_with(end)))
     }
 
-    /// Returns whether an unindented line belongs to the message of an exception that has as many
-    /// before it.
+    /// Returns whether an unindented line belongs to the message of an exception that already has
+    /// `lines` such lines.
     #[inline(never)]
     fn is_message(lines: u8, line: &[u8]) -> bool {
         let starts_event = is_exception(line) || line.starts_with(UNCAUGHT) || begins_entry(line);
@@ -94,13 +94,14 @@ pub mod java {
         }
     }
 
-    /// `Caused by: java.io.IOException: closed`. `Wrapped by:` is of traces with the cause first.
+    /// Whether a line names a cause: `Caused by: java.io.IOException: closed`. Traces that begin
+    /// with the cause have `Wrapped by:`.
     fn is_cause(text: &[u8]) -> bool {
         let prefixes: [&[u8]; 3] = [b"Caused by:", b"Suppressed:", b"Wrapped by:"];
         prefixes.iter().any(|prefix| text.starts_with(prefix))
     }
 
-    /// `12 more`, `12 common frames omitted`.
+    /// Whether a line counts omitted frames: `12 more`, `12 common frames omitted`.
     fn is_count(text: &[u8]) -> bool {
         let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let rest = &text[digits..];
@@ -113,13 +114,13 @@ pub mod go {
     /// The position within a dump.
     #[derive(Clone, Copy, Debug)]
     pub enum State {
-        /// Not a dump.
+        /// Outside of a dump.
         Line,
-        /// Before the first goroutine.
+        /// In a dump, before the first goroutine.
         Head,
-        /// After it.
+        /// In a dump, from the first goroutine on.
         Goroutines,
-        /// In the stack of a log entry, as of library `zap`.
+        /// In the stack of a log entry, as the library `zap` writes it.
         Stack,
     }
 
@@ -171,20 +172,21 @@ pub mod go {
         (line.starts_with(b"goroutine ") && line.ends_with(b":")) || line == b"runtime stack:"
     }
 
-    /// `goroutine 18 [running]:`, `goroutine 1 [running, locked to thread]:`, after the line of a log
-    /// that reports a recovered panic.
+    /// Whether a line begins a goroutine, such as `goroutine 18 [running]:` or `goroutine 1
+    /// [running, locked to thread]:`, after the log line of a recovered panic.
     fn is_running(line: &[u8]) -> bool {
         let state = |line: &[u8]| line.iter().rposition(|byte| *byte == b'[');
         is_goroutine(line) && state(line).is_some_and(|at| line[at..].starts_with(b"[running"))
     }
 
-    /// A function of the program, with which the stack of a log entry begins: `main.run`,
-    /// `example.com/shop/orders.(*Store).Get`.
+    /// Whether a line is a function of the program, with which the stack of a log entry begins:
+    /// `main.run`, `example.com/shop/orders.(*Store).Get`.
     fn is_first_function(line: &[u8]) -> bool {
         is_function(line) && (line.starts_with(b"main.") || line.contains(&b'/'))
     }
 
-    /// `runtime.goexit`, `net/http.HandlerFunc.ServeHTTP`, `main.main.func1`.
+    /// Whether a line is a function: `runtime.goexit`, `net/http.HandlerFunc.ServeHTTP`,
+    /// `main.main.func1`.
     fn is_function(line: &[u8]) -> bool {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"./_-~@%()*[]".contains(byte);
         line.first().is_some_and(u8::is_ascii_alphabetic)
@@ -193,7 +195,7 @@ pub mod go {
             && line.contains(&b'.')
     }
 
-    /// Lines that may occur anywhere in a dump.
+    /// Whether a line may occur anywhere in a dump.
     fn is_detail(line: &[u8]) -> bool {
         let prefixes: [&[u8]; 5] = [b" ", b"\t", b"[signal ", b"PC=", b"exit status "];
         line.is_empty()
@@ -201,13 +203,14 @@ pub mod go {
             || is_register(line)
     }
 
-    /// `rip    0x46a1c1`.
+    /// Whether a line shows a register: `rip    0x46a1c1`.
     fn is_register(line: &[u8]) -> bool {
         let name = line.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
         (2..=6).contains(&name) && line[name..].trim_ascii_start().starts_with(b"0x")
     }
 
-    /// `main.(*T).run(0xc000012345, {0x1, 0x2})`, `created by main.main in goroutine 1`.
+    /// Whether a line is a stack frame: `main.(*T).run(0xc000012345, {0x1, 0x2})`, `created by
+    /// main.main in goroutine 1`.
     fn is_frame(line: &[u8]) -> bool {
         let is_call = || {
             let name = line.iter().take_while(|byte| !b" (".contains(byte)).count();
@@ -249,8 +252,8 @@ pub mod json {
             self.depth == 0 && !self.in_string
         }
 
-        /// Consumes up to and including the next significant byte; returns the length, or `None`
-        /// without one.
+        /// Consumes bytes up to and including the next significant byte; returns the length, or
+        /// `None` if there is no significant byte.
         fn step(&mut self, rest: &[u8]) -> Option<usize> {
             if self.in_string {
                 let at = memchr2(b'"', b'\\', rest)?;
@@ -269,7 +272,7 @@ pub mod json {
     }
 }
 
-/// MySQL: entries of the slow query log. Only the first one of a second has a line with the time.
+/// MySQL: entries of the slow query log. Only the first entry of a second has a line with the time.
 pub mod slow_log {
     const TIME: &[u8] = b"# Time:";
     const USER: &[u8] = b"# User@Host:";
@@ -277,7 +280,7 @@ pub mod slow_log {
     /// The position within an entry.
     #[derive(Clone, Copy, Debug)]
     pub enum State {
-        /// After the line with the time, which belongs to the entry that follows.
+        /// After the line with the time, which belongs to the next entry.
         Time,
         /// After any other line.
         Entry,
@@ -295,7 +298,7 @@ pub mod slow_log {
         }
     }
 
-    /// Whether an expression for first lines matches both lines that an entry can start with.
+    /// Whether the expression for first lines matches both lines with which an entry can start.
     pub fn is_started_by(is_match: impl Fn(&[u8]) -> bool) -> bool {
         is_match(b"# Time: 2026-11-21T20:29:46.123456Z")
             && is_match(b"# User@Host: app[app] @  [192.0.2.38]  Id:     7")

@@ -1,4 +1,4 @@
-//! Rules for which lines form one event.
+//! Rules that decide which lines form one event.
 
 use crate::pattern::Pattern;
 use crate::presets::{go, java, json, python, slow_log};
@@ -9,10 +9,10 @@ use crate::{TIME_UNKNOWN, TimeReader};
 pub enum Rule {
     /// A line that matches starts an event; every other line continues it.
     Start(Matcher),
-    /// The same, and a line that matches the pattern ends the event. Lines outside of events are
-    /// events by themselves.
+    /// Like `Start`, and a line that matches the pattern ends the event. Each line outside of an
+    /// event is a separate event.
     StartEnd(Matcher, Pattern),
-    /// The same, but only lines that match the pattern continue the event.
+    /// Like `Start`, but only lines that match the pattern continue the event.
     StartContinue(Matcher, Pattern),
     /// A line that matches continues the event; every other line starts one.
     Continue(Pattern),
@@ -32,7 +32,7 @@ pub enum Rule {
 /// Recognizes the first line of an event.
 #[derive(Clone, Debug)]
 pub enum Matcher {
-    /// It has a timestamp, which the framer's reader parses.
+    /// The line has a timestamp, which the framer's reader parses.
     Time,
     Pattern(Pattern),
 }
@@ -49,14 +49,14 @@ pub enum State {
     SlowLog(slow_log::State),
 }
 
-/// How a line relates to the previous event.
+/// Relation of a line to the previous event.
 #[derive(Clone, Copy, Debug)]
 pub struct Verdict {
-    /// It continues the event; otherwise it starts one.
+    /// Whether the line continues the event; otherwise it starts an event.
     pub joins: bool,
-    /// It can start an event.
+    /// Whether the line can start an event.
     pub can_start: bool,
-    /// It ends the event.
+    /// Whether the line ends the event.
     pub is_last: bool,
     pub time_ns: i64,
     pub state: State,
@@ -188,7 +188,7 @@ impl Classifier<'_> {
     }
 }
 
-/// Classifies a line of a slow query log. Not inlined, as other rules are faster without it.
+/// Classifies a line of a slow query log. Not inlined, because inlining slows other rules down.
 #[inline(never)]
 fn slow_log_line(start: &Pattern, state: slow_log::State, line: &[u8]) -> Verdict {
     if state.is_continued_by(line) {

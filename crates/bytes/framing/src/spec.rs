@@ -17,10 +17,10 @@ pub const LINES_MAX_DEFAULT: usize = 1000;
 /// to write instead.
 pub type SpecError = (&'static str, String);
 
-/// How files are split into events.
+/// Rules for splitting files into events.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// Which lines format one event; without it, each line is an event.
+    /// Rules for multi-line events; without them, each line is an event.
     pub multiline: Option<Multiline>,
     /// A label of the WHATWG Encoding Standard, or `utf-16`; UTF-8 by default.
     pub encoding: Option<String>,
@@ -39,7 +39,7 @@ impl Default for Spec {
 /// The container log format of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Container {
-    /// None: plain lines.
+    /// Plain lines.
     #[default]
     None,
     /// The CRI format: timestamp, stream and tags before the text.
@@ -50,14 +50,14 @@ pub enum Container {
     Auto,
 }
 
-/// Which lines format one event.
+/// Rules for multi-line events.
 #[derive(Clone, Debug)]
 pub struct Multiline {
     /// A complete rule for a language's output.
     pub preset: Option<Preset>,
-    /// How the first line of an event is recognized.
+    /// How to recognize the first line of an event.
     pub start: Option<Start>,
-    /// Where the first line has its timestamp, for [`Start::Timestamp`].
+    /// Position and format of the timestamp in the first line, for [`Start::Timestamp`].
     pub time: Option<TimeSpec>,
     /// The regular expression for [`Start::Regex`].
     pub pattern: Option<String>,
@@ -76,14 +76,14 @@ impl Default for Multiline {
     }
 }
 
-/// How the first line of an event is recognized.
+/// A way to recognize the first line of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// It has a timestamp.
+    /// The line has a timestamp.
     Timestamp,
-    /// It matches a regular expression.
+    /// The line matches a regular expression.
     Regex,
-    /// It does not begin with white space.
+    /// The line does not begin with white space.
     Indentation,
 }
 
@@ -128,8 +128,8 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// The first error; its pointer is relative to the object with `multiline`, `encoding` and
-    /// `format`.
+    /// Returns the first error. Its pointer is relative to the object with `multiline`, `encoding`
+    /// and `format`.
     pub fn new(spec: &Spec) -> Result<Rules, SpecError> {
         let format = format(spec)?;
         let (rule, time) = match &spec.multiline {
@@ -144,7 +144,7 @@ impl Rules {
         Ok(Rules { format, rule, time, limits, container_time: Arc::new(container_time) })
     }
 
-    /// Returns whether every line is an event as is, so that no framer is needed.
+    /// Returns whether every line is an event without changes, so that no framer is needed.
     pub fn is_plain(&self) -> bool {
         matches!(self.format, InputFormat::Plain) && self.rule.is_none()
     }
@@ -212,7 +212,7 @@ fn rule(multiline: &Multiline) -> Result<Rule, SpecError> {
     })
 }
 
-/// Returns the rule for events of which only the first lines are known.
+/// Returns the rule for events of which only the first lines can be recognized.
 fn started_by(start: Matcher) -> Rule {
     match start {
         Matcher::Pattern(start) if slow_log::is_started_by(|line| start.is_match(line)) => {

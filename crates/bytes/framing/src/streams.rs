@@ -1,9 +1,10 @@
 //! Groups the lines of two streams that share a file, such as the output and the errors of a
 //! container.
 //!
-//! Lines of one stream are joined although lines of the other are between them. What a reader
-//! consumes ends only where no event is open, so events that overlap form a block, which is returned
-//! as a whole, in the order of their first lines. The lines of each event are moved next to each other.
+//! Lines of one stream are joined even if lines of the other stream are between them. A reader can
+//! stop only where no event is open, so overlapping events form a block, which is returned as a
+//! whole, in the order of the events' first lines. The lines of each event are moved next to each
+//! other.
 
 use crate::group::{Limits, Span};
 use crate::line::{ISOLATED, Line};
@@ -13,19 +14,20 @@ use crate::{Event, Found, GROUP_ROWS_MAX, TIME_UNKNOWN, Tally};
 /// Number of streams whose lines are joined.
 const STREAMS: usize = 2;
 
-/// An event ends when the other stream has a line that is so much later than its last one, by their
-/// timestamps.
+/// Delay after which an event ends: the other stream has a line whose timestamp is this much later
+/// than the event's last line.
 const SILENCE_NS: i64 = 1_000_000_000;
 
-/// A block with more lines than these ends as soon as the event that keeps it open is probably
-/// complete: a single line, and so much older than a line of the other stream.
+/// Limits for large blocks: if a block has more lines than the first number, a single-line event
+/// ends as soon as the other stream has a line later by the second number. Such an event is
+/// probably complete, and it keeps the block open.
 const PAUSES: [(usize, i64); 3] = [(640, 5_000_000), (256, 50_000_000), (0, SILENCE_NS)];
 
 /// Buffers for blocks, reused by the next call.
 #[derive(Debug, Default)]
 pub struct Buffers {
     events: Vec<Joined>,
-    /// Which event each line of the block belongs to.
+    /// For each line of the block, the index of its event.
     owners: Vec<u32>,
     /// The lines of the block, in the order of their events.
     order: Vec<u32>,
@@ -40,7 +42,7 @@ struct Joined {
     lines: usize,
     text_bytes: usize,
     state: State,
-    /// Timestamp of its last line.
+    /// Timestamp of the event's last line.
     latest_ns: i64,
 }
 
@@ -53,7 +55,7 @@ impl Joined {
         Joined { event, lines: 1, text_bytes, state: verdict.state, latest_ns }
     }
 
-    /// Returns whether a line fits; one that was cut does not.
+    /// Returns whether a line fits into the event; a line that was cut does not.
     fn fits(&self, line: &Line, limits: Limits) -> bool {
         let text_bytes = self.text_bytes + 1 + (line.end - line.start) as usize;
         !line.cut
@@ -70,7 +72,7 @@ impl Joined {
         self.latest_ns = line.time_ns;
     }
 
-    /// Returns whether a line is later than its last one by more than `time_ns`.
+    /// Returns whether a line is later than the event's last line by more than `time_ns`.
     fn is_older(&self, line: &Line, time_ns: i64) -> bool {
         self.latest_ns != TIME_UNKNOWN
             && line.time_ns != TIME_UNKNOWN
@@ -78,8 +80,8 @@ impl Joined {
     }
 }
 
-/// Joins the lines of each stream into events. `text` has the lines, and in the end those of an event
-/// next to each other. Returns the raw bytes consumed.
+/// Joins the lines of each stream into events. `text` has the lines; afterwards the lines of each
+/// event are next to each other. Returns the raw bytes consumed.
 #[inline(never)]
 pub fn group(
     lines: &[Line],
@@ -133,7 +135,8 @@ impl Streams<'_> {
         let text = &self.text[line.start as usize..line.end as usize];
         let mut start = None;
         match self.open.get_mut(line.stream as usize) {
-            // No line of another call joins it, so none joins any event before it.
+            // Lines of another call cannot join this line, so they cannot join earlier events
+            // either.
             None => self.open = [None; STREAMS],
             Some(open) => {
                 if let Some(number) = *open {
@@ -154,7 +157,7 @@ impl Streams<'_> {
         self.begin(index, verdict);
     }
 
-    /// Begins an event with a line; ends the block before it if no event is open.
+    /// Begins an event with a line; ends the previous block if no event is open.
     fn begin(&mut self, index: usize, verdict: Verdict) {
         let line = &self.lines[index];
         if self.open == [None; STREAMS] && !line.interleaved {
@@ -170,11 +173,11 @@ impl Streams<'_> {
         }
     }
 
-    /// Ends the events that end before a line, whatever that contains.
+    /// Ends the events that end before a line, whatever the line contains.
     fn end_due(&mut self, line: &Line) {
         let Some(oldest) = self.buffers.events.first() else { return };
         let bytes = (line.next - oldest.event.offset) as usize;
-        // A single event ends where it does without another stream.
+        // A single event ends where it would end without another stream.
         let has_others = self.buffers.events.len() > 1;
         let is_full = self.buffers.events.len() == GROUP_ROWS_MAX;
         if is_full || has_others && self.limits.is_exceeded_by(bytes) {

@@ -7,14 +7,15 @@ use millstream_zones::zone;
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a line has its timestamp and in which format, as configured.
+/// Configured position and formats of a line's timestamp.
 #[derive(Clone, Debug, Default)]
 pub struct TimeSpec {
     /// Formats of `millstream-timestamps`; the first that matches a line is used.
     pub formats: Vec<String>,
     /// Text directly before the timestamp; without it, the timestamp starts the line.
     pub after: Option<String>,
-    /// Which occurrence of `after` precedes the timestamp, counted from 1; the first by default.
+    /// Index of the occurrence of `after` that precedes the timestamp, counted from 1; the first by
+    /// default.
     pub nth: Option<u32>,
     /// Time zone of timestamps without one, as in `millstream-zones`: `UTC`, `+02:00`,
     /// `Europe/Berlin`, `local`.
@@ -31,7 +32,7 @@ impl TimeSpec {
     ///
     /// # Errors
     ///
-    /// The first error.
+    /// Returns the first error.
     pub fn reader(&self) -> Result<TimeReader, SpecError> {
         let (first, others) = self.compiled()?;
         match self.position_error() {
@@ -82,8 +83,8 @@ impl TimeSpec {
     }
 }
 
-/// Returns whether no timestamp in this format begins with white space: it is a preset, or begins
-/// with a letter, a digit or a conversion that parses only those.
+/// Returns whether timestamps in this format never begin with white space: the format is a preset,
+/// or begins with a letter, a digit or a conversion that parses only letters and digits.
 fn is_never_indented(format: &str) -> bool {
     match format.as_bytes() {
         [b'%', conversion, ..] => b"YymdbBjaAHIMSsFTRD".contains(conversion),
@@ -92,7 +93,7 @@ fn is_never_indented(format: &str) -> bool {
     }
 }
 
-/// Where in a line the timestamp begins.
+/// Position of the timestamp in a line.
 #[derive(Debug)]
 enum Position {
     Start,
@@ -131,12 +132,12 @@ impl Position {
 #[derive(Clone, Debug)]
 pub struct TimeReader {
     position: Arc<Position>,
-    /// Timestamps are at the start of lines and never begin with white space.
+    /// Whether timestamps are at the start of lines and never begin with white space.
     is_never_indented: bool,
     /// The parser of the first format.
     parser: Parser,
     others: Vec<Parser>,
-    /// No text may follow the timestamp.
+    /// Whether text after the timestamp is an error.
     is_exact: bool,
 }
 
@@ -152,7 +153,7 @@ impl TimeReader {
     ///
     /// # Errors
     ///
-    /// Why the first format does not match.
+    /// The error says why the first format does not match.
     #[inline]
     pub fn time(&mut self, line: &[u8], reference_ns: i64) -> Result<i64, Unread> {
         if self.is_never_indented && matches!(line, [b' ' | b'\t', ..]) {
@@ -177,10 +178,10 @@ impl TimeReader {
     }
 }
 
-/// Why a line has no timestamp.
+/// Reason why a line has no timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// The line does not contain the `after` text often enough.
+    /// The line contains `after` less often than required.
     AfterNotFound,
     /// The text at the position is not a valid timestamp.
     Invalid(ParseError),
@@ -214,7 +215,7 @@ mod tests {
         for format in
             ["%Y-%m-%d %T", "%F %T", "%d %m %Y %T", "%H %F", "iso8601", "rfc3339", "epoch_s", "%s"]
         {
-            // Both the fast path and the format reject it.
+            // The fast path and the format both reject the text.
             let parsed = Format::new(format, None).unwrap().parse(b" 2025-11-09 01:02:03", 0);
             assert!(parsed.is_err() && !reads(format, " 2025-11-09 01:02:03"), "{format}");
         }
@@ -255,7 +256,7 @@ mod tests {
             let expected = plain.parse(expected.as_bytes(), 0).unwrap().ns;
             assert_eq!(reader.time(line.as_bytes(), 0), Ok(expected), "{line}");
         }
-        // The error is that of the first format.
+        // The error comes from the first format.
         assert_eq!(reader.time(b"01.x", 0), Err(Unread::Invalid(ParseError::Text(3))));
     }
 

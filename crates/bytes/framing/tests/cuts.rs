@@ -1,4 +1,4 @@
-//! The events do not depend on how the bytes of a file arrive.
+//! The events of a file do not depend on how its bytes arrive.
 
 use millstream_framing::{
     Close, Container, Event, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec,
@@ -50,8 +50,8 @@ fn frame_at_once(rules: &Arc<Rules>, file: &[u8]) -> (Vec<Got>, Tally) {
     (got.into_iter().map(|(got, _)| got).collect(), tally)
 }
 
-/// A length that the file has grown to, the maximum events to return, and how many of those are
-/// delivered; all if `None`.
+/// A length that the file has grown to, the maximum number of events to return, and the number of
+/// returned events that are delivered; all if `None`.
 type Step = (Index, Index, Option<Index>);
 
 /// Frames the file as it grows, with a new framer at each step.
@@ -89,8 +89,8 @@ fn frame_incrementally(rules: &Arc<Rules>, file: &[u8], steps: &[Step]) -> (Vec<
     (all, tally)
 }
 
-/// Returns the longest prefix of the first `stop` events that can be consumed without the events
-/// after it, where it ends in the raw bytes, and whether it has all events.
+/// Returns the longest prefix of the first `stop` events that can be consumed without later events,
+/// its end in the raw bytes, and whether it has all events.
 fn consumable(got: &[(Got, Event)], stop: usize) -> (&[(Got, Event)], usize, bool) {
     let moves = |index: usize| {
         let before = if index == 0 { 0 } else { got[index - 1].1.next };
@@ -251,10 +251,10 @@ proptest! {
         let (expected, tally) = frame_at_once(&rules, &file);
         let (got, _) = frame_incrementally(&rules, &file, &steps);
         prop_assert_eq!(&got, &expected);
-        // No event is lost or repeated.
+        // Events are neither lost nor repeated.
         prop_assert!(expected.windows(2).all(|pair| pair[0].offset < pair[1].offset));
         // The counts are equal if all returned events are delivered, except `cut`: how an event was
-        // cut is only known once its next line is complete.
+        // cut is known only once its next line is complete.
         let all: Vec<Step> = steps.iter().map(|(length, rows, _)| (*length, *rows, None)).collect();
         let (_, counted) = frame_incrementally(&rules, &file, &all);
         prop_assert_eq!((counted.misfits, counted.broken), (tally.misfits, tally.broken));
@@ -267,7 +267,7 @@ proptest! {
         prop_assert_eq!(frame_incrementally(&rules, &file, &steps).0, expected);
     }
 
-    /// Ending an event by timeout moves its end, but no line is split, lost or repeated.
+    /// A timeout changes where an event ends, but lines are not split, lost or repeated.
     #[test]
     fn events_ended_by_timeout_contain_every_line_once(
         rule in select(line_rules()),

@@ -144,7 +144,7 @@ Causes are not always causes
     assert_parts(&preset(Preset::Java), parts);
 }
 
-/// A logger prints an exception unindented after the log entry that it belongs to.
+/// A logger prints an exception unindented after its log entry.
 #[test]
 fn a_java_exception_joins_the_preceding_log_entry() {
     let parts = "\
@@ -239,7 +239,7 @@ KeyError: 2
 fn text_without_indentation_is_limited() {
     let python = "Traceback (most recent call last):\n  File \"a.py\", line 2\nKeyError: 1";
     let java = "java.io.IOException: 1";
-    // The line with the exception is the first one of Python's text.
+    // In Python, the line with the exception counts as the first line of the text.
     for (name, head, lines) in [(Preset::Python, python, 19), (Preset::Java, java, 20)] {
         let text = ["line"; 30].join("\n");
         let got = texts(&preset(name), &format!("{head}\n{text}\n"));
@@ -421,10 +421,10 @@ fn interleaved_parts_of_different_streams_are_joined() {
     let line = raw.len() as u32 / 7;
     let end = raw.len() as u32;
     let nexts: Vec<u32> = got.events.iter().map(|event| event.next).collect();
-    // The three in the middle are consumed together.
+    // The three middle events are consumed together.
     assert_eq!((nexts[0], nexts[1], nexts[2], nexts[4]), (line, line, line, end));
     assert_eq!(nexts[3], end - line);
-    // A pending part holds back the lines after it.
+    // A pending part delays the lines after it.
     let open = frame(&spec, &cri(&lines[..4]), Close::No);
     assert_eq!((open.texts, open.framed.used), (vec!["a".to_owned()], line as usize));
     let open = frame(&spec, &cri(&lines[..4]), Close::Lines);

@@ -1,8 +1,8 @@
 //! Traces of many languages and servers, framed by the rules that `docs/multiline.md` recommends.
 //!
 //! The first line of a file in `traces` names a source of the page's `programs.yaml`, whose rule
-//! applies. Lines of a log follow: ordinary ones and traces. A line `%%` is between two events. The
-//! events of a file may be in any order.
+//! applies. The lines of a log follow: ordinary lines and traces. A line `%%` separates two events.
+//! The events of a file may be in any order.
 
 use millstream_framing::{
     Close, Found, Framer, Input, Multiline, Preset, Rules, Spec, Start, TimeSpec,
@@ -14,10 +14,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Orders of the events of each file, each cut at other places.
+/// Random orders of the events of each file, each split at other places.
 const ORDERS: TestSize = TestSize { gate: 20, long: 1000 };
 
-/// Places where the input is cut at most.
+/// Maximum number of places where the input is split.
 const CUTS_MAX: usize = 12;
 
 /// A file of `traces`.
@@ -111,7 +111,7 @@ fn frame(rules: &Arc<Rules>, raw: &[u8], close: Close) -> (Vec<String>, usize) {
     (texts.map(|text| String::from_utf8_lossy(text).into_owned()).collect(), framed.used)
 }
 
-/// Frames a file as it grows to each of the lengths, then all of it.
+/// Frames a file as it grows to each of the lengths, then the whole file.
 fn frame_growing(rules: &Arc<Rules>, file: &[u8], mut lengths: Vec<usize>) -> Vec<String> {
     lengths.sort_unstable();
     let growing = lengths.into_iter().map(|length| (length, Close::No));
@@ -125,7 +125,7 @@ fn frame_growing(rules: &Arc<Rules>, file: &[u8], mut lengths: Vec<usize>) -> Ve
     all
 }
 
-/// Asserts that the lines of the events, one event after the other, become these events.
+/// Asserts that the file with these events in sequence is framed into the same events.
 fn assert_framed(trace: &Trace, rules: &Arc<Rules>, events: &[&str], cuts: Vec<usize>) {
     let file: String = events.iter().map(|event| format!("{event}\n")).collect();
     let cuts = cuts.into_iter().map(|cut| cut % (file.len() + 1)).collect();

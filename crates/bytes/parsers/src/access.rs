@@ -42,7 +42,7 @@ pub enum Escape {
     Backslash,
 }
 
-/// The format of the lines.
+/// The format of an access log's lines.
 #[derive(Clone, Debug, Default)]
 pub struct AccessConfig {
     /// The server whose syntax `format` uses.
@@ -114,7 +114,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// Returns what is wrong and what to write instead.
+    /// The error says what is wrong, and what to write instead.
     pub fn new(config: &AccessConfig) -> Result<Access, String> {
         let (pieces, escape) = match config.server {
             Server::Nginx => (format::of_nginx(&config.format)?, Escape::Default),

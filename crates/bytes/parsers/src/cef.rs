@@ -32,8 +32,8 @@ const NAMES: [&str; 8] = [
 /// | others | the extension |
 ///
 /// A key of the extension consists of ASCII letters, digits and `_.[]-`, and follows a space. Any
-/// other `=` is part of a value, which ends before the next key, without blanks at its end. A key
-/// with the name of a field of the header becomes `ext_KEY`. Of duplicate keys in a line, the last
+/// other `=` is part of a value. A value ends before the next key and loses the blanks at its end.
+/// A key with the name of a header field becomes `ext_KEY`. Of duplicate keys in a line, the last
 /// value wins.
 ///
 /// A line with text before its first key [has a flaw](Fields::flaw).
@@ -48,7 +48,7 @@ impl Cef {
         Cef { events: EventFields::new(config, &NAMES) }
     }
 
-    /// Parses a line; returns where its extension has text without a key.
+    /// Parses a line; returns the position of text without a key in its extension.
     fn line(&mut self, line: &Line<'_>, fields: &mut Fields) -> Result<Option<usize>, Failed> {
         let signature = Signature::find(line.text, b"CEF:").ok_or((MISMATCH, 0))?;
         let header: Header<6> =
@@ -57,7 +57,7 @@ impl Cef {
         Ok(self.extension(line, header.end, fields))
     }
 
-    /// Parses the extension; returns where it has text without a key.
+    /// Parses the extension; returns the position of text without a key.
     fn extension(&mut self, line: &Line<'_>, begin: usize, fields: &mut Fields) -> Option<usize> {
         let text = line.text;
         let equals = memchr_iter(b'=', &text[begin..]).map(|at| begin + at);
@@ -73,7 +73,7 @@ impl Cef {
     }
 }
 
-/// Why a line does not match, and from which byte on.
+/// Reason why a line does not match, and the position of the mismatch.
 type Failed = (Reason, usize);
 
 /// Returns the key before the `=` at `equals`, in an extension that begins at `begin`.

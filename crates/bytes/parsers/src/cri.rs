@@ -3,7 +3,7 @@
 //!
 //! The fields are `timestamp`, `log.iostream` (`stdout` or `stderr`), `flags` (`F` for a full line,
 //! `P` for a partial one, and any tags after a colon) and `message`. The file source joins partial
-//! lines before they are parsed. Other lines, and those with an invalid time, are `not_cri`.
+//! lines before this parser runs. Other lines, and lines with an invalid time, are `not_cri`.
 
 use crate::fields::{Fields, Reason};
 use crate::input::Input;
@@ -13,7 +13,7 @@ use millstream_framing::cri_fields;
 use millstream_timestamps::{Format, Parser as TimeParser};
 use std::sync::Arc;
 
-/// The line does not have the form.
+/// Reason for a line that is not in CRI format.
 const NOT_CRI: Reason = "not_cri";
 
 const TIMESTAMP: &str = "timestamp";
@@ -34,7 +34,7 @@ impl Cri {
     ///
     /// # Errors
     ///
-    /// Never fails; the signature is that of the other parsers.
+    /// Never fails; other parsers have the same signature.
     pub fn new() -> Result<Cri, String> {
         Format::new(TIME_FORMAT, None).map(|format| Cri::of(Arc::new(format)))
     }

@@ -1,4 +1,4 @@
-//! Parses fields between delimiters: CSV, TSV and the like.
+//! Parses fields between delimiters, such as CSV and TSV.
 
 use crate::escapes::{is_escaped, remove_nulls, unescape};
 use crate::fields::{table, unseen};
@@ -24,7 +24,7 @@ const BAD_QUOTES: Reason = "bad_quotes";
 pub enum Unequal {
     /// The line does not match.
     Fail,
-    /// Missing fields have no value; extra ones are ignored.
+    /// Missing fields have no value; extra fields are ignored.
     #[default]
     Ignore,
 }
@@ -38,9 +38,9 @@ pub struct DelimitedConfig {
     pub quote: Option<u8>,
     /// Whether a backslash escapes quotes, delimiters, and other characters as in JSON.
     pub escapes: bool,
-    /// Values without quotes that mean that there is none, besides the empty one.
+    /// Unquoted values that count as absent, in addition to the empty value.
     pub null_values: Vec<Vec<u8>>,
-    /// The fields in order. A field without a name is skipped; one without a type is a string.
+    /// The fields in order. A field without a name is skipped; a field without a type is a string.
     pub fields: Vec<(Arc<str>, Option<Type>)>,
     /// How to handle a line with too many fields.
     pub on_extra: Unequal,
@@ -98,7 +98,7 @@ impl Delimited {
     ///
     /// # Errors
     ///
-    /// Returns what is wrong and what to write instead.
+    /// The error says what is wrong, and what to write instead.
     pub fn new(config: DelimitedConfig) -> Result<Delimited, String> {
         let first = match config.delimiter.as_bytes() {
             [] => return Err("delimiter is empty; write for example ','".into()),
@@ -141,8 +141,8 @@ impl Delimited {
 
     fn find(&mut self, input: &Input<'_>, table: &mut [&mut [Cell]]) {
         let mut regions = Regions::new(input);
-        // Neighboring lines are alike: after a region that is not plain, the next ones are unlikely
-        // to be.
+        // Neighboring lines are alike: after a region that is not plain, the next regions are
+        // probably not plain either.
         let mut plain = self.config.delimiter.len() == 1 && !self.config.trim && table.len() > 1;
         while let Some(region) = regions.next(&mut self.lines) {
             plain = plain && self.parse_plain(&region, table);
@@ -186,14 +186,14 @@ impl Delimited {
     fn parse_mixed(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
         self.marks.clear();
         find(region.text(), &self.set, &mut self.marks);
-        // Room to read the structurals of a whole line after the last one.
+        // Space to read the structurals of a whole line after the last structural.
         self.marks.resize(self.marks.len() + table.len() + 1, u32::MAX);
         self.quotes.build(region.text());
         self.parse_irregular(region, table);
         self.columns(region, table);
     }
 
-    /// Parses the lines that have quotes or an unexpected number of fields, and leaves the others
+    /// Parses the lines that have quotes or an unexpected number of fields. Leaves the other lines
     /// in `lines`, with the index of their first structural as their start.
     fn parse_irregular(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
         let is_simple = self.config.delimiter.len() == 1 && !self.config.trim;
@@ -286,7 +286,7 @@ impl Delimited {
         Ok(())
     }
 
-    /// Removes null values, unescapes the others and casts them.
+    /// Removes null values, unescapes the remaining values and casts them.
     fn finish(&mut self, input: &Input<'_>, fields: &mut Fields, indices: &[Option<usize>]) {
         let (quote, nulls) = (self.config.quote, &self.config.null_values);
         for index in indices.iter().flatten().filter(|_| !nulls.is_empty()) {
@@ -380,8 +380,8 @@ struct Bounds {
     is_rewritten: bool,
 }
 
-/// Returns the value at `at` and its end including quotes and spaces. `index` is the next
-/// structural, and advances. The error is the offset of an invalid quote.
+/// Returns the value at `at`, and its end including quotes and spaces. Advances `index`, the next
+/// structural. The error is the offset of an invalid quote.
 fn value(
     config: &DelimitedConfig,
     marks: &[u32],
@@ -439,7 +439,7 @@ fn next_delimiter(
     text.len()
 }
 
-/// Finds the closing quote for the quote at `begin`; returns also whether there are doubled quotes
+/// Finds the closing quote for the quote at `begin`; also returns whether there are doubled quotes
 /// within.
 fn closing_quote(
     config: &DelimitedConfig,

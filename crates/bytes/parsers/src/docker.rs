@@ -3,8 +3,8 @@
 //!
 //! The fields are `time`, `log.iostream`, `message` (`log` without its trailing newline) and
 //! `attrs`, an object that is present if the driver is configured to add labels. Other members are
-//! validated and ignored. The file source joins partial lines before they are parsed. A JSON object
-//! without `log` is `not_docker`; other invalid lines have the reasons of the JSON parser.
+//! validated and ignored. The file source joins partial lines before this parser runs. A JSON
+//! object without `log` is `not_docker`; other invalid lines have the reasons of the JSON parser.
 
 use crate::fields::{Fields, Reason};
 use crate::input::Input;
@@ -28,7 +28,7 @@ impl Docker {
     ///
     /// # Errors
     ///
-    /// Never fails; the signature is that of the other parsers.
+    /// Never fails; other parsers have the same signature.
     pub fn new() -> Result<Docker, String> {
         Ok(Docker(()))
     }
@@ -63,8 +63,7 @@ fn cells(cursor: &mut Cursor<'_>) -> Result<[Cell; 4], Reason> {
     if cells[MESSAGE].is_present() { Ok(cells) } else { Err(NOT_DOCKER) }
 }
 
-/// Returns the string without its trailing newline: an `n` after a backslash that is not escaped
-/// itself.
+/// Returns the string without its trailing newline: an `n` after a backslash that is not escaped.
 fn message(cell: Cell, cursor: &Cursor<'_>) -> Cell {
     let start = cell.start() - cursor.line.start();
     let text = &cursor.text[start..start + cell.len()];

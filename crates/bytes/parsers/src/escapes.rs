@@ -4,7 +4,7 @@ use crate::{Fields, Input};
 use millstream_columns::{Cell, Kind};
 
 /// Unescapes a value: the escapes of JSON, a backslash before one of `special`, and doubled quotes.
-/// Any other backslash stays, as in `CORP\ada`.
+/// Other backslashes stay, as in `CORP\ada`.
 pub(crate) fn unescape(text: &[u8], special: &[u8], doubled: Option<u8>) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -24,7 +24,7 @@ pub(crate) fn unescape(text: &[u8], special: &[u8], doubled: Option<u8>) -> Vec<
     out
 }
 
-/// Unescapes what follows a backslash; returns the number of bytes that it takes.
+/// Unescapes the text after a backslash; returns the number of bytes that the escape takes.
 fn unescape_one(escape: u8, behind: &[u8], special: &[u8], out: &mut Vec<u8>) -> usize {
     let byte = match escape {
         _ if special.contains(&escape) => escape,
@@ -49,7 +49,7 @@ fn unescape_one(escape: u8, behind: &[u8], special: &[u8], out: &mut Vec<u8>) ->
     1
 }
 
-/// Decodes `uXXXX`, or a pair of surrogates `uXXXX\uXXXX`; returns its length too.
+/// Decodes `uXXXX`, or a pair of surrogates `uXXXX\uXXXX`; also returns its length.
 fn utf16(text: &[u8]) -> Option<(char, usize)> {
     let unit = |at: usize| {
         let digits = text.get(at..at + 5)?.strip_prefix(b"u")?;
@@ -69,7 +69,7 @@ pub(crate) fn is_escaped(text: &[u8], from: usize, at: usize) -> bool {
     text[from..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }
 
-/// Removes the values of a field that mean that there is none. A quoted value is never one of them.
+/// Removes the null values of a field. A quoted value is never null.
 pub(crate) fn remove_nulls(
     nulls: &[Vec<u8>],
     quotes: &[u8],

@@ -1,4 +1,4 @@
-//! What CEF and LEEF have in common: a header between pipes, followed by pairs.
+//! Common parts of CEF and LEEF: a header between pipes, followed by pairs.
 
 mod header;
 
@@ -13,7 +13,7 @@ use memchr::memchr;
 use millstream_columns::{Cell, Kind};
 use std::sync::Arc;
 
-/// Prefix of a key that is also the name of a field of the header.
+/// Prefix of a key that is also the name of a header field.
 const TAKEN_PREFIX: &[u8] = b"ext_";
 
 /// How to treat the values of CEF and LEEF.
@@ -21,9 +21,9 @@ const TAKEN_PREFIX: &[u8] = b"ext_";
 pub struct EventConfig {
     /// Whether `\=`, `\\`, `\n` and `\r` in the values of pairs are decoded.
     pub escapes: bool,
-    /// Values that mean that there is none.
+    /// Values that count as absent.
     pub null_values: Vec<Vec<u8>>,
-    /// Types of fields; all others are strings.
+    /// Types of fields; all other fields are strings.
     pub types: Vec<(Arc<str>, Type)>,
 }
 
@@ -39,13 +39,13 @@ impl Span {
         self.end - self.begin
     }
 
-    /// Returns the span without the blanks at its end.
+    /// Returns the span without trailing blanks.
     pub fn trim_end(self, text: &[u8]) -> Span {
         let len = text[self.begin..self.end].trim_ascii_end().len();
         Span { end: self.begin + len, ..self }
     }
 
-    /// Returns the span without the blanks around it.
+    /// Returns the span without leading and trailing blanks.
     pub fn trim(self, text: &[u8]) -> Span {
         let span = self.trim_end(text);
         let len = text[span.begin..span.end].trim_ascii_start().len();
@@ -53,12 +53,12 @@ impl Span {
     }
 }
 
-/// A line, and where it is.
+/// A line and its position.
 #[derive(Clone, Copy)]
 pub(crate) struct Line<'a> {
     row: usize,
     cell: Cell,
-    /// Its bytes, without blanks at the end.
+    /// Bytes of the line, without trailing blanks.
     pub text: &'a [u8],
     has_backslash: bool,
 }
@@ -87,16 +87,16 @@ impl<'a> Line<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct EventFields {
     config: EventConfig,
-    /// Names of the fields of a header: the prefix, the version, and the others in order.
+    /// Names of the header fields: the prefix, the version, and the others in order.
     names: Vec<Arc<str>>,
-    /// Indices of these fields.
+    /// Indices of the header fields.
     columns: Vec<usize>,
     /// The key of each pair of the previous line.
     order: Vec<Key>,
     /// Number of pairs so far in this line.
     pairs: usize,
     members: Members,
-    /// A key with another name, or an unescaped value.
+    /// Buffer for a renamed key or an unescaped value.
     buffer: Vec<u8>,
 }
 
@@ -109,7 +109,7 @@ impl EventFields {
 
     /// Begins a batch.
     pub fn begin(&mut self, fields: &mut Fields) {
-        // Indices are only valid for these fields.
+        // Indices are valid only for these fields.
         self.order.clear();
         self.columns.clear();
         self.columns.extend(self.names.iter().map(|name| fields.named(name)));
@@ -133,7 +133,7 @@ impl EventFields {
         }
     }
 
-    /// Stores a pair; of several with the same key, the last one wins.
+    /// Stores a pair; of several pairs with the same key, the last one wins.
     pub fn put(&mut self, line: &Line<'_>, key: Span, value: Span, fields: &mut Fields) {
         if self.pairs == self.order.len() {
             self.order.push(Key::NONE);
@@ -165,7 +165,7 @@ impl EventFields {
         }
     }
 
-    /// Returns the name of a key that is also the name of a field of the header.
+    /// Returns the changed name of a key that is also the name of a header field.
     fn renamed(&mut self, key: &[u8]) -> &[u8] {
         self.buffer.clear();
         self.buffer.extend_from_slice(TAKEN_PREFIX);
@@ -190,7 +190,7 @@ impl EventFields {
         self.members.add(line.row, &key, Some(&plain));
     }
 
-    /// Returns the cell of a value, which is copied if it has escapes.
+    /// Returns the cell of a value. A value with escapes is copied.
     #[inline]
     fn cell(&mut self, line: &Line<'_>, value: Span, of: Escape, fields: &mut Fields) -> Cell {
         if !line.has_escape(value) {
@@ -201,7 +201,7 @@ impl EventFields {
         fields.push(Kind::Text, &self.buffer)
     }
 
-    /// Ends a batch: removes null values, and casts the others.
+    /// Ends a batch: removes null values, and casts the remaining ones.
     pub fn finish(&mut self, input: &Input<'_>, fields: &mut Fields) {
         self.members.put(fields);
         if !self.config.null_values.is_empty() {
@@ -217,7 +217,8 @@ impl EventFields {
     }
 }
 
-/// Returns what a byte after a backslash means; `None` if the backslash is an ordinary character.
+/// Returns the byte that an escape denotes, from the byte after the backslash; `None` if the
+/// backslash is an ordinary character.
 type Escape = fn(u8) -> Option<u8>;
 
 /// The escapes in the value of a pair.

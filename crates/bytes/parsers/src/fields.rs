@@ -3,14 +3,14 @@
 use millstream_columns::{BLOCK_BYTES_MAX, COLUMNS_MAX, Cell, Column, Kind, VALUE_BYTES_MAX};
 use std::sync::Arc;
 
-/// Largest number of bytes of the cells of a batch; without it, short rows with many names would
-/// exhaust memory.
+/// Most bytes of the cells of a batch; without this limit, short rows with many names would exhaust
+/// memory.
 const CELL_BYTES_MAX: usize = 4 << 20;
 
-/// Why a line does not match, as a metric label: `not_json`, for example.
+/// Reason why a line does not match, as a metric label, such as `not_json`.
 pub type Reason = &'static str;
 
-/// A row that does not match, or matches except for a part.
+/// A row that does not match, or of which a part does not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The row.
@@ -24,7 +24,7 @@ pub struct Failure {
 /// A parsed field.
 #[derive(Debug)]
 pub struct Field {
-    /// Its name.
+    /// Name of the field.
     pub name: Arc<str>,
     /// One cell per row.
     pub cells: Vec<Cell>,
@@ -50,17 +50,17 @@ impl Fields {
         Fields { rows, own: own.to_vec(), ..Fields::default() }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of fields.
+    /// Returns the number of fields.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there is no field.
+    /// Whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -70,14 +70,14 @@ impl Fields {
         self.list.iter().position(|field| field.name.as_bytes() == name)
     }
 
-    /// Returns the index of a field that the configuration names; it is added regardless of the
-    /// limit.
+    /// Returns the index of a field that the configuration names, and adds the field regardless of
+    /// the limit.
     pub fn named(&mut self, name: &Arc<str>) -> usize {
         self.find(name.as_bytes()).unwrap_or_else(|| self.add(name.clone()))
     }
 
-    /// Returns the index of a field that a line names; `None` if the limit is reached or the name
-    /// is not UTF-8. `hint` is the index to try first: neighboring lines mostly have the same
+    /// Returns the index of a field that a line names, or `None` if the limit is reached or the
+    /// name is not UTF-8. `hint` is the index to try first: neighboring lines mostly have the same
     /// fields.
     #[inline]
     pub fn seen(&mut self, name: &[u8], hint: usize) -> Option<usize> {
@@ -100,7 +100,7 @@ impl Fields {
         self.list.len() - 1
     }
 
-    /// The fields.
+    /// Returns the fields.
     pub fn list(&mut self) -> &mut [Field] {
         &mut self.list
     }
@@ -109,7 +109,7 @@ impl Fields {
     ///
     /// # Panics
     ///
-    /// If an index is out of range or occurs twice.
+    /// Panics if an index is out of range or occurs twice.
     pub fn cells<const N: usize>(&mut self, indices: [usize; N]) -> [&mut [Cell]; N] {
         let fields = self.list.get_disjoint_mut(indices).expect("different fields");
         fields.map(|field| &mut field.cells[..])
@@ -127,7 +127,7 @@ impl Fields {
         self.list[field].cells[row]
     }
 
-    /// Appends bytes that are not in the line to the buffer; returns their cell, or an absent one
+    /// Appends bytes that are not in the line to the buffer; returns their cell, or an absent cell
     /// if the buffer is full.
     pub fn push(&mut self, kind: Kind, bytes: &[u8]) -> Cell {
         let start = self.own.len();
@@ -139,7 +139,7 @@ impl Fields {
         Cell::own(kind, start, len)
     }
 
-    /// The buffer for bytes that are not in the line.
+    /// Returns the buffer for bytes that are not in the line.
     pub fn own(&mut self) -> &mut Vec<u8> {
         &mut self.own
     }
@@ -151,7 +151,8 @@ impl Fields {
         &within[cell.start()..cell.start() + cell.len()]
     }
 
-    /// Records that a row does not match from byte `at` of its text on, and removes its fields.
+    /// Records that a row does not match from byte `at` of its text on, and removes the row's
+    /// fields.
     #[cold]
     pub fn fail(&mut self, row: usize, reason: Reason, at: usize) {
         self.list.iter_mut().for_each(|field| field.cells[row] = Cell::ABSENT);
@@ -160,45 +161,47 @@ impl Fields {
         self.failures.push(Failure { row, reason, at });
     }
 
-    /// Records that a row matches except for a part at byte `at` of its text; its fields stay.
+    /// Records that a row matches except for a part at byte `at` of its text; the row's fields
+    /// stay.
     #[cold]
     pub fn flaw(&mut self, row: usize, reason: Reason, at: usize) {
         self.flaws.push(Failure { row, reason, at });
     }
 
-    /// Takes the rows that match except for a part.
+    /// Takes the rows in which only a part does not match.
     pub fn take_flaws(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.flaws)
     }
 
-    /// Records that a value of a row is not of its type; returns the cell to use instead.
+    /// Records that a value of a row does not have its configured type; returns the cell to use
+    /// instead.
     #[cold]
     pub fn bad_type(&mut self, row: usize) -> Cell {
         self.bad_types.push(row);
         Cell::constant(Kind::Null)
     }
 
-    /// Rows with values that are not of their type.
+    /// Returns the rows with values that do not have their configured type.
     pub fn bad_types(&self) -> &[usize] {
         &self.bad_types
     }
 
-    /// Takes these rows.
+    /// Takes the rows with values that do not have their configured type.
     pub fn take_bad_types(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.bad_types)
     }
 
-    /// The rows that do not match, in the order in which they were recorded.
+    /// Returns the rows that do not match, in the order in which they were recorded.
     pub fn failures(&self) -> &[Failure] {
         &self.failures
     }
 
-    /// Takes the rows that do not match, for another parser to try.
+    /// Takes the rows that do not match, so that another parser can try them.
     pub fn take_failures(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.failures)
     }
 
-    /// Returns the columns of the fields that have a value in some row.
+    /// Returns the columns of the fields that have a value in at least one row.
     pub fn finish(self) -> Vec<Column> {
         let own = bytes::Bytes::from(self.own);
         let used = |field: &Field| field.cells.iter().any(|cell| cell.is_present());

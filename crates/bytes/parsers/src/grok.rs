@@ -10,7 +10,7 @@
 //!
 //! Everything else is a regular expression over bytes, matched in linear time. Character classes
 //! are ASCII unless the pattern contains other characters. If two groups have the same field, the
-//! one that participated in the match wins, or the later one if both did.
+//! group that participated in the match wins, or the later one if both did.
 
 mod patterns;
 #[cfg(test)]
@@ -22,10 +22,10 @@ use crate::input::Input;
 use crate::regex::{Groups, compile, names};
 use crate::types::Type;
 
-/// Largest expansion of a pattern in bytes; patterns that name each other twice grow exponentially.
+/// Most bytes of an expanded pattern; patterns that name each other twice grow exponentially.
 const EXPRESSION_BYTES_MAX: usize = 256 << 10;
 
-/// Prefix of the names of generated groups, as a field may have any name.
+/// Prefix of the names of generated groups, because a field may have any name.
 const GROUP: &str = "__";
 
 /// Options of the parser.
@@ -35,7 +35,7 @@ pub struct GrokConfig {
     pub pattern: String,
     /// Custom patterns by name; they override the standard ones.
     pub patterns: Vec<(String, String)>,
-    /// Types of fields; they override those in the pattern.
+    /// Types of fields; they override the types in the pattern.
     pub types: Vec<(String, Type)>,
 }
 
@@ -47,7 +47,7 @@ impl Grok {
     ///
     /// # Errors
     ///
-    /// Returns what is wrong and what to write instead.
+    /// The error says what is wrong, and what to write instead.
     pub fn new(config: &GrokConfig) -> Result<Grok, String> {
         let mut resolved = Resolved {
             own: &config.patterns,
@@ -149,7 +149,7 @@ impl<'a> Resolved<'a> {
         })
     }
 
-    /// Returns the field of a group: a generated group, or one that the pattern names itself.
+    /// Returns the field of a group: a generated group, or a group that the pattern names itself.
     fn field(&self, group: &str) -> (String, Option<Type>) {
         let number = group.strip_prefix(GROUP).and_then(|number| number.parse::<usize>().ok());
         let ours = number.and_then(|number| self.fields.get(number)).cloned();

@@ -12,7 +12,7 @@ const READ_NS: i64 = 1_772_323_200_000_000_000;
 /// Name, kind and bytes of a field.
 pub type ParsedField = (String, Kind, Vec<u8>);
 
-/// The fields of a line in column order, or why it does not match and at which byte.
+/// The fields of a line in column order, or the reason why it does not match, and the byte.
 pub type Line = Result<Vec<ParsedField>, (Reason, usize)>;
 
 /// The result of a batch of lines.
@@ -25,26 +25,26 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// Each line as [`show_short`] formats it.
+    /// Returns each line as [`show_short`] formats it.
     pub fn shown_short(&self) -> Vec<String> {
         self.lines.iter().map(show_short).collect()
     }
 }
 
-/// Where the bytes of the lines are.
+/// Location of the lines' bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
-    /// In the block, one after the other, as a file has them.
+    /// In the block, one after the other, as in a file.
     Block,
-    /// In the own buffer of a column, each between bytes that a parser must not read.
+    /// In the buffer of a column, each between bytes that a parser must not read.
     Own,
 }
 
-/// Parses lines in both layouts, which must not make a difference.
+/// Parses lines in both layouts, which must give the same result.
 ///
 /// # Panics
-/// If the results differ, a cell is outside its line and the buffer, a number is none, or a line
-/// that does not match has a field.
+/// Panics if the results differ, a cell is outside its line and the buffer, a number is invalid, or
+/// a line that does not match has a field.
 pub fn parse(parser: &mut dyn Parser, lines: &[&[u8]]) -> Parsed {
     let parsed = parse_in(parser, lines, Layout::Block);
     let own = parse_in(&mut *parser.clone_boxed(), lines, Layout::Own);
@@ -66,7 +66,7 @@ pub fn parse_short(parser: &mut dyn Parser, line: impl AsRef<[u8]>) -> String {
     show_short(&parse_line(parser, line))
 }
 
-/// The fields of a line by name: their order depends on the lines before it.
+/// Returns the fields of a line sorted by name: their order depends on the previous lines.
 pub fn sorted(line: &Line) -> Line {
     let mut fields = line.clone()?;
     fields.sort_by(|one, other| one.0.cmp(&other.0));
@@ -122,7 +122,8 @@ fn lay_out(lines: &[&[u8]], layout: Layout) -> (Vec<u8>, Vec<Cell>) {
     (bytes, cells)
 }
 
-/// The present fields of a row. `buffer` is the part of the own buffer that the parser wrote.
+/// Returns the present fields of a row. `buffer` is the part of the column's buffer that the parser
+/// wrote.
 fn fields_of(
     columns: &[Column],
     row: usize,
@@ -148,7 +149,7 @@ fn fields_of(
     fields
 }
 
-/// Whether a cell is in its line; constants and empty values are anywhere.
+/// Whether a cell is in its line; constants and empty values may have any position.
 fn is_in_line(cell: Cell, line: Cell) -> bool {
     let is_constant = matches!(cell.kind(), Kind::Null | Kind::True | Kind::False);
     let is_within =
@@ -156,8 +157,8 @@ fn is_in_line(cell: Cell, line: Cell) -> bool {
     is_constant || cell.is_own() == line.is_own() && is_within
 }
 
-/// A line as `name=value name=value`, or `!reason@offset`. Strings are quoted; kinds that the value
-/// does not show precede it.
+/// Formats a line as `name=value name=value`, or `!reason@offset`. Strings are quoted. If the value
+/// does not show its kind, the kind precedes the value.
 pub fn show(line: &Line) -> String {
     show_as(line, |kind, value| match kind {
         Kind::Text => Some(format!("'{value}'")),
@@ -167,7 +168,7 @@ pub fn show(line: &Line) -> String {
     })
 }
 
-/// A line as [`show`] formats it, but with bare strings, `#` before numbers, `@` before times, `?`
+/// Formats a line like [`show`], but with bare strings, `#` before numbers, `@` before times, `?`
 /// before booleans, and without nulls.
 pub fn show_short(line: &Line) -> String {
     show_as(line, |kind, value| match kind {
@@ -195,7 +196,7 @@ fn show_as(line: &Line, show_value: fn(Kind, String) -> Option<String>) -> Strin
     shown
 }
 
-/// The fields as a JSON object, each copied as an encoder copies it.
+/// Returns the fields as a JSON object, each copied as an encoder copies it.
 pub fn json(fields: &[ParsedField]) -> Vec<u8> {
     let mut out = b"{".to_vec();
     for (name, kind, bytes) in fields {
@@ -225,7 +226,7 @@ pub fn json(fields: &[ParsedField]) -> Vec<u8> {
 const BATCHES: TestSize = TestSize { gate: 300, long: 30_000 };
 
 /// Mutates a line at up to four offsets: replaces, deletes, duplicates or inserts bytes, or
-/// truncates it. `tokens` are what the format gives a meaning.
+/// truncates the line. `tokens` are the strings with a meaning in the format.
 pub fn mutate(line: &mut Vec<u8>, tokens: &[&[u8]], random: &mut Rng) {
     for _ in 0..random.usize(..5) {
         let at = random.usize(..=line.len());
@@ -245,7 +246,7 @@ fn token(tokens: &[&[u8]], random: &mut Rng) -> Vec<u8> {
     tokens[random.usize(..tokens.len())].to_vec()
 }
 
-/// One of `lines`, mutated; it has no newline.
+/// Returns one of `lines`, mutated, without a newline.
 pub fn mutated(lines: &[&str], tokens: &[&str], random: &mut Rng) -> Vec<u8> {
     let mut line = lines[random.usize(..lines.len())].as_bytes().to_vec();
     let tokens: Vec<&[u8]> = tokens.iter().map(|token| token.as_bytes()).collect();
@@ -254,7 +255,7 @@ pub fn mutated(lines: &[&str], tokens: &[&str], random: &mut Rng) -> Vec<u8> {
     line
 }
 
-/// Parses batches of mutated lines; the result of a line must not depend on the lines around it.
+/// Parses batches of mutated lines. The result of a line must not depend on neighboring lines.
 pub fn check_mutated(parser: &mut dyn Parser, lines: &[&str], tokens: &[&str]) {
     for seed in Seed::of_test_or(0).cases(BATCHES) {
         let mut random = Rng::with_seed(seed);

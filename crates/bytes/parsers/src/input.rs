@@ -2,18 +2,18 @@
 
 use millstream_columns::Cell;
 
-/// Texts to parse: one per row, of which some are selected.
+/// Texts to parse, one per row, with a selection of rows.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
     /// The block that contains most texts.
     pub block: &'a [u8],
-    /// The buffer that contains the others.
+    /// The buffer that contains the other texts.
     pub own: &'a [u8],
     /// The text of each row.
     pub cells: &'a [Cell],
     /// The rows to parse as ascending ranges `(first, after last)`.
     pub runs: &'a [(usize, usize)],
-    /// When the texts were read, in nanoseconds since 1970; completes times without a year.
+    /// Read time in nanoseconds since 1970; completes times without a year.
     pub read_ns: i64,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Input<'a> {
         &within[cell.start()..cell.start() + cell.len()]
     }
 
-    /// The selected rows in order: index, cell, text.
+    /// Returns the selected rows in order: index, cell, text.
     #[inline(always)]
     pub fn rows(&self) -> impl Iterator<Item = (usize, Cell, &'a [u8])> + '_ {
         let rows = self.runs.iter().flat_map(|(begin, end)| *begin..*end);

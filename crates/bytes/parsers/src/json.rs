@@ -1,7 +1,7 @@
 //! Parses lines that are JSON objects.
 //!
-//! Each member of the object becomes a field. Its value is a slice of the line, validated (RFC 8259)
-//! but not converted: strings without quotes; numbers, objects and arrays as they are written.
+//! Each member of the object becomes a field. Its value is a slice of the line, validated (RFC
+//! 8259) but not converted: strings without quotes; numbers, objects and arrays unchanged.
 //!
 //! | input | result |
 //! |---|---|
@@ -56,11 +56,11 @@ pub struct JsonConfig {
     /// Separator between the names of flattened fields.
     pub separator: String,
     /// The fields to keep, by their names after flattening; a name also keeps everything nested in
-    /// it. Empty keeps all.
+    /// the field. An empty list keeps all fields.
     pub fields: Vec<String>,
     /// Types of fields.
     pub types: Vec<(String, Type)>,
-    /// Nesting limit of objects and arrays, including the line's own: 1 to 128.
+    /// Nesting limit of objects and arrays, including the object of the line: 1 to 128.
     pub depth_max: u32,
 }
 
@@ -87,7 +87,7 @@ pub struct Json {
     members: Vec<u8>,
 }
 
-/// Where values are stored.
+/// Destination of parsed values.
 struct Target<'a> {
     row: usize,
     read_ns: i64,
@@ -99,7 +99,7 @@ impl Json {
     ///
     /// # Errors
     ///
-    /// Returns what is wrong and what to write instead.
+    /// The error says what is wrong, and what to write instead.
     pub fn new(config: &JsonConfig) -> Result<Json, String> {
         if !(1..=DEPTH_MAX).contains(&config.depth_max) {
             let given = config.depth_max;
@@ -141,7 +141,7 @@ impl Json {
         check_end(cursor)
     }
 
-    /// Returns why a line that does not begin with a brace does not match.
+    /// Returns the reason why a line that does not begin with a brace does not match.
     #[cold]
     fn not_object(&self, cursor: &mut Cursor<'_>) -> Result<(), Reason> {
         let (first, start) = (cursor.token(), cursor.at);
@@ -151,8 +151,8 @@ impl Json {
         Err(NOT_OBJECT)
     }
 
-    /// Parses the members of the line's object, after its brace, and those of nested objects that
-    /// are flattened.
+    /// Parses the members of the line's object, after its brace, and the members of flattened
+    /// nested objects.
     #[inline]
     fn object(&mut self, cursor: &mut Cursor<'_>, target: &mut Target<'_>) -> Result<(), Reason> {
         let (mut parent, mut last) = (ROOT, ROOT);
@@ -201,7 +201,7 @@ impl Json {
         Ok(!is_empty)
     }
 
-    /// Nesting level of a value.
+    /// Returns the nesting level of a value.
     #[inline(always)]
     fn depth(&self) -> u32 {
         self.around.len() as u32 + 1
@@ -284,7 +284,7 @@ pub fn check_end(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     if cursor.at == cursor.text.len() { Ok(()) } else { Err(NOT_JSON) }
 }
 
-/// Casts a value to its type; a value that cannot be cast is null, and is counted.
+/// Casts a value to its type; a value that cannot be cast becomes null, and is counted.
 #[inline(never)]
 fn cast(of: &Type, cursor: &Cursor<'_>, cell: Cell, target: &mut Target<'_>) -> Cell {
     let line = &cursor.text[cell.start().saturating_sub(cursor.line.start())..];

@@ -33,24 +33,24 @@ pub struct KeyValueConfig {
     pub field_delimiter: String,
     /// Delimiter between a key and its value: ASCII, such as `=` or `:`.
     pub key_value_delimiter: String,
-    /// Quotes around values that may contain delimiters; empty for none. A value ends with the
-    /// quote with which it begins.
+    /// Quotes around values that may contain delimiters; empty for no quotes. A value ends with the
+    /// same quote with which it begins.
     pub quotes: Vec<u8>,
     /// Whether a backslash within quotes escapes quotes, and other characters as in JSON.
     pub escapes: bool,
     /// Whether to remove spaces and tabs around keys and values, unless the delimiter of pairs is
     /// a space.
     pub trim: bool,
-    /// Values without quotes that mean that there is none.
+    /// Unquoted values that count as absent.
     pub null_values: Vec<Vec<u8>>,
     /// How to handle a key without a value.
     pub bare: Bare,
-    /// Types of fields; all others are strings.
+    /// Types of fields; all other fields are strings.
     pub types: Vec<(Arc<str>, Type)>,
 }
 
 impl Default for KeyValueConfig {
-    /// `a=b c="d e" f='g h'`
+    /// Parses `a=b c="d e" f='g h'`.
     fn default() -> KeyValueConfig {
         let (field_delimiter, key_value_delimiter) = (" ".into(), "=".into());
         KeyValueConfig {
@@ -67,13 +67,13 @@ impl Default for KeyValueConfig {
 }
 
 impl KeyValueConfig {
-    /// `level=info msg="a text" done`, as the Go library logfmt parses it.
+    /// Returns the format of the Go library logfmt: `level=info msg="a text" done`.
     pub fn logfmt() -> KeyValueConfig {
         let quotes = b"\"".to_vec();
         KeyValueConfig { bare: Bare::True, quotes, ..KeyValueConfig::default() }
     }
 
-    /// Labelled tab-separated values: `host:a<tab>status:200`.
+    /// Returns the format of labelled tab-separated values: `host:a<tab>status:200`.
     pub fn ltsv() -> KeyValueConfig {
         let (field_delimiter, key_value_delimiter) = ("\t".into(), ":".into());
         KeyValueConfig {
@@ -88,11 +88,11 @@ impl KeyValueConfig {
 
 /// Parser of lines of pairs.
 ///
-/// A pair without a key is ignored, and so is one with an empty value without quotes. Of duplicate
-/// keys in a line, the last value wins. A line without any pair does not match.
+/// A pair without a key, or with an empty unquoted value, is ignored. Of duplicate keys in a line,
+/// the last value wins. A line without any pair does not match.
 ///
-/// A line in which `"` is not closed does not match. Any other quote, such as an apostrophe, closes
-/// before a delimiter or the end of the line; otherwise it is an ordinary character.
+/// A line in which `"` is not closed does not match. Any other quote, such as an apostrophe, must
+/// be closed before a delimiter or the end of the line; otherwise it is an ordinary character.
 #[derive(Clone, Debug)]
 pub struct KeyValue {
     config: KeyValueConfig,
@@ -115,10 +115,10 @@ pub struct KeyValue {
 /// A parsed pair.
 struct Pair {
     key_end: usize,
-    /// `None` for a key without a value.
+    /// The value; `None` for a key without a value.
     value: Option<(usize, usize)>,
     quoted: bool,
-    /// Where the next pair may begin.
+    /// Position at which the next pair may begin.
     end: usize,
 }
 
@@ -127,7 +127,7 @@ impl KeyValue {
     ///
     /// # Errors
     ///
-    /// Returns what is wrong and what to write instead.
+    /// The error says what is wrong, and what to write instead.
     pub fn new(config: KeyValueConfig) -> Result<KeyValue, String> {
         let first = |name: &str, text: &str| match text.as_bytes() {
             [first, ..] if first.is_ascii() => Ok(*first),
@@ -184,7 +184,7 @@ impl KeyValue {
         }
     }
 
-    /// Parses a line. `index` is the next structural, and advances.
+    /// Parses a line. Advances `index`, the next structural.
     fn line(&mut self, region: &Region<'_>, line: Line, index: &mut usize, fields: &mut Fields) {
         let text = &region.bytes[..line.end as usize];
         let (mut at, mut pairs, mut found) = (line.begin as usize, 0, false);
@@ -225,8 +225,8 @@ impl KeyValue {
         }
     }
 
-    /// Parses pairs as long as they are plain and their keys are those of the previous line;
-    /// returns where the next one may begin.
+    /// Parses pairs as long as they are plain and have the keys of the previous line; returns the
+    /// position at which the next pair may begin.
     #[inline(always)]
     fn predicted<const TRIM: bool>(
         &self,
@@ -312,8 +312,9 @@ impl KeyValue {
         Ok(Pair { key_end, value: Some(value), quoted: false, end: end + field_len })
     }
 
-    /// Finds the quote that closes the one at `begin`; `None` if there is no quote at `begin`, or
-    /// an ordinary character. The error is the offset of a `"` that is not closed.
+    /// Finds the quote that closes the quote at `begin`; returns `None` if the byte at `begin` is
+    /// not a quote, or is an ordinary character. The error is the offset of a `"` that is not
+    /// closed.
     fn closing_quote(
         &mut self,
         text: &[u8],
@@ -338,7 +339,7 @@ impl KeyValue {
         if quote == b'"' {
             return Err(begin);
         }
-        // Remembered, so that the line is not searched again for each of its apostrophes.
+        // Remembered, so that the line is not searched again for each apostrophe.
         self.unclosed.push(quote);
         *index = before;
         Ok(None)
@@ -360,13 +361,13 @@ impl KeyValue {
         at
     }
 
-    /// Returns the end of the text in `start..end` without the blanks there.
+    /// Returns the end of the text in `start..end` without trailing blanks.
     fn trim_end(&self, text: &[u8], start: usize, end: usize) -> usize {
         let blanks = text[start.min(end)..end].iter().rev().take_while(|byte| is_blank(**byte));
         if self.trim { end - blanks.count() } else { end }
     }
 
-    /// Finds the first structural from `at` on for which `is` holds of the following bytes, or the
+    /// Finds the first structural from `at` on for which `is` accepts the following bytes, or the
     /// end of the text.
     fn next(&self, text: &[u8], at: usize, index: &mut usize, is: impl Fn(&[u8]) -> bool) -> usize {
         while (self.marks[*index] as usize) < text.len() {
@@ -436,7 +437,7 @@ impl KeyValue {
     fn unescape(&mut self, input: &Input<'_>, fields: &mut Fields) {
         for (field, row) in std::mem::take(&mut self.escaped) {
             let cell = fields.get(field, row);
-            // A later pair of the same key may have replaced it.
+            // A later pair with the same key may have replaced the value.
             if cell.kind() == Kind::Text && (!cell.is_own() || cell.start() < input.own.len()) {
                 let cell =
                     fields.push(Kind::Text, &unescape(input.text(cell), &self.config.quotes, None));
@@ -464,7 +465,7 @@ fn cell_range(pair: &Pair) -> std::ops::Range<usize> {
 
 impl Parser for KeyValue {
     fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
-        // The field indices are only valid for these fields.
+        // The field indices are valid only for these fields.
         self.order.clear();
         self.find(input, fields);
         for failure in std::mem::take(&mut self.failures) {

@@ -1,4 +1,4 @@
-//! Keys of pairs, recognized by the line before.
+//! Keys of pairs, recognized because the previous line had the same keys.
 
 /// Longest key in bytes that is recognized by comparing one word.
 const KEY_BYTES_MAX: usize = 16;
@@ -6,7 +6,7 @@ const KEY_BYTES_MAX: usize = 16;
 /// A key and its field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
-    /// The bytes of a key of up to [`KEY_BYTES_MAX`], and the mask of those that exist.
+    /// The bytes of a key of up to [`KEY_BYTES_MAX`], and a mask of the bytes that exist.
     word: u128,
     mask: u128,
     len: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Equals no key, not even an empty one.
+    /// A key that never equals another key, not even an empty one.
     pub const NONE: Key = Key { word: 0, mask: 0, len: usize::MAX, field: 0 };
 
     pub fn new(key: &[u8], field: usize) -> Key {
@@ -28,7 +28,7 @@ impl Key {
         Key { word: u128::from_le_bytes(word), mask, len: key.len(), field }
     }
 
-    /// Returns whether it is the key at `at` with this length; `false` means unknown.
+    /// Returns whether this is the key at `at` with length `len`; `false` means unknown.
     #[inline(always)]
     pub fn is(&self, text: &[u8], at: usize, len: usize) -> bool {
         let chunk = text.get(at..).and_then(|text| text.first_chunk());

@@ -16,7 +16,7 @@ const BAD_ATTRIBUTES: Reason = "bad_attributes";
 const NAMES: [&str; 6] =
     ["prefix", "leef_version", "vendor", "product", "product_version", "event_id"];
 
-/// The delimiter between attributes, unless the line names another.
+/// The delimiter between attributes, unless the line names another one.
 const DELIMITER: char = '\t';
 
 /// Most digits of a delimiter in hexadecimal.
@@ -25,7 +25,7 @@ const HEX_DIGITS_MAX: usize = 4;
 /// The format of the lines.
 #[derive(Clone, Debug, Default)]
 pub struct LeefConfig {
-    /// Delimiter between two attributes, instead of that of the line.
+    /// Delimiter between two attributes; overrides the delimiter of the line.
     pub delimiter: Option<String>,
     /// How to treat values.
     pub values: EventConfig,
@@ -40,9 +40,9 @@ pub struct LeefConfig {
 /// | others | the attributes |
 ///
 /// In version 2, a delimiter may follow the header: a character, or `0x` or `x` and up to four
-/// hexadecimal digits. Otherwise the delimiter is a tab. A key ends at the first `=`, and may contain
-/// spaces, but not around it. An attribute with the name of a field of the header becomes `ext_KEY`.
-/// Of duplicate keys in a line, the last value wins.
+/// hexadecimal digits. Otherwise the delimiter is a tab. A key ends at the first `=`, and may
+/// contain spaces, but not begin or end with them. An attribute with the name of a header field
+/// becomes `ext_KEY`. Of duplicate keys in a line, the last value wins.
 ///
 /// A line with an attribute that has no key or no `=` [has a flaw](Fields::flaw).
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl Leef {
     ///
     /// # Errors
     ///
-    /// Returns what is wrong and what to write instead.
+    /// The error says what is wrong, and what to write instead.
     pub fn new(config: LeefConfig) -> Result<Leef, String> {
         let LeefConfig { delimiter, values } = config;
         if delimiter.as_ref().is_some_and(|delimiter| delimiter.is_empty() || delimiter == "=") {
@@ -65,7 +65,7 @@ impl Leef {
         Ok(Leef { delimiter, events: EventFields::new(values, &NAMES) })
     }
 
-    /// Parses a line; returns where it has an attribute without a key.
+    /// Parses a line; returns the position of an attribute without a key.
     fn line(&mut self, line: &Line<'_>, fields: &mut Fields) -> Result<Option<usize>, Failed> {
         let text = line.text;
         let signature = Signature::find(text, b"LEEF:").ok_or((MISMATCH, 0))?;
@@ -95,10 +95,10 @@ impl Leef {
     }
 }
 
-/// Why a line does not match, and from which byte on.
+/// Reason why a line does not match, and the position of the mismatch.
 type Failed = (Reason, usize);
 
-/// Stores an attribute; returns where it begins if it has no key.
+/// Stores an attribute; returns its position if it has no key.
 fn put_attribute(
     events: &mut EventFields,
     line: &Line<'_>,
@@ -117,11 +117,11 @@ fn put_attribute(
     None
 }
 
-/// Returns the field with the delimiter that version 2 has at `at`, and where the attributes begin.
-/// Some programs leave the field out, as if it were empty.
+/// Returns the delimiter field of version 2 at `at`, and the start of the attributes. Some programs
+/// omit the field, as if it were empty.
 fn delimiter_field(text: &[u8], at: usize) -> (&[u8], usize) {
     let rest = &text[at..];
-    // The delimiter is itself a pipe.
+    // The delimiter is a pipe.
     if rest.starts_with(b"||") {
         return (&rest[..1], at + 2);
     }

@@ -2,8 +2,8 @@
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! A [`Parser`] parses lines into [`Fields`]: per field, a column of cells that point into the
-//! line. Only values that must be rewritten, such as a number with leading zeros, are copied. A
+//! A [`Parser`] parses lines into [`Fields`]: for each field, a column of cells that point into the
+//! lines. Only values that must be rewritten, such as a number with leading zeros, are copied. A
 //! line that does not match has no fields, only a reason.
 
 #![forbid(unsafe_code)]
@@ -48,30 +48,30 @@ pub use types::{Type, is_number};
 
 use std::sync::Arc;
 
-/// The field that contains a line's own time.
+/// The field that contains the time of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeField {
     /// Name of the field.
     pub name: Arc<str>,
-    /// Its format, see [`millstream_timestamps::Format`].
+    /// Format of the field, see [`millstream_timestamps::Format`].
     pub format: Arc<str>,
 }
 
 /// A parser of lines.
 pub trait Parser: Send {
-    /// Parses the selected rows of `input` into `fields`. A row that does not match has no fields,
+    /// Parses the selected rows of `input` into `fields`. A row that does not match gets no fields,
     /// and is recorded with [`Fields::fail`].
     fn parse(&mut self, input: &Input<'_>, fields: &mut Fields);
 
-    /// Sets the header line of the next input, which names the columns of its lines; `None` if it is
-    /// unknown, or if there is none.
+    /// Sets the header line of the next input, which names the columns of its lines; `None` if the
+    /// header is unknown or does not exist.
     fn set_header(&mut self, _: Option<&Arc<str>>) {}
 
-    /// Returns the field that contains a line's own time, if the format has one.
+    /// Returns the field that contains the time of a line, if the format has one.
     fn time_field(&self) -> Option<TimeField> {
         None
     }
 
-    /// Creates the same parser for another thread.
+    /// Clones the parser for another thread.
     fn clone_boxed(&self) -> Box<dyn Parser>;
 }

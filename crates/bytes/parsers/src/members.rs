@@ -3,7 +3,7 @@
 use crate::Fields;
 use millstream_columns::{Kind, MEMBERS, push_json_string, push_member};
 
-/// By row, the pairs that have no column, as members of an object.
+/// The pairs that have no column, by row, as members of an object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Members(Vec<(usize, Vec<u8>)>);
 
@@ -24,8 +24,8 @@ impl Members {
         push_member(&name[1..name.len() - 1], &json, members);
     }
 
-    /// Moves the pairs of the rows that match into the column of members.
-    // As a call, it costs the parser of keys and values 1 % more instructions per line.
+    /// Moves the pairs of the matching rows into the column of members.
+    // Inlined: a call costs the parser of keys and values 1 % more instructions per line.
     #[inline(always)]
     pub fn put(&mut self, fields: &mut Fields) {
         if self.0.is_empty() {

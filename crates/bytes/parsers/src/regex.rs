@@ -19,7 +19,7 @@ use regex_automata::util::syntax;
 use regex_automata::{Input as Haystack, PatternID};
 use std::sync::Arc;
 
-/// The expression does not match.
+/// Reason for a line that the expression does not match.
 const NO_MATCH: Reason = "no_match";
 
 /// Options of the parser.
@@ -39,7 +39,7 @@ impl Regex {
     ///
     /// # Errors
     ///
-    /// Returns what is wrong and what to write instead.
+    /// The error says what is wrong, and what to write instead.
     pub fn new(config: &RegexConfig) -> Result<Regex, String> {
         let expression = compile(&config.pattern, true)?;
         let named = names(&expression).map(|(index, name)| (index, name.to_owned(), None));
@@ -55,8 +55,9 @@ impl Regex {
     }
 }
 
-/// Compiles an expression over bytes with the options of the `regex` crate. The layer below that
-/// crate is used to own the search's cache: fetching it from a pool dominates short searches.
+/// Compiles an expression over bytes with the options of the `regex` crate. This uses the layer
+/// below that crate to keep the search cache in the parser: fetching the cache from a pool
+/// dominates short searches.
 pub fn compile(pattern: &str, is_unicode: bool) -> Result<Expression, String> {
     let syntax = syntax::Config::new().utf8(false).unicode(is_unicode);
     let config = Config::new().utf8_empty(false);
@@ -104,7 +105,7 @@ struct Group {
 
 impl Groups {
     /// Creates the groups `(index, name of the field, type)` of an expression. A type in `types`
-    /// overrides that of the group.
+    /// overrides the type of the group.
     pub fn new(
         expression: Expression,
         groups: Vec<(usize, String, Option<Type>)>,
@@ -134,7 +135,7 @@ impl Groups {
         Groups { expression, cache, slots, list, fields: Vec::new() }
     }
 
-    /// Creates the same for another thread.
+    /// Clones the groups for another thread.
     pub fn clone_boxed(&self) -> Groups {
         Groups::of(self.expression.clone(), self.list.clone())
     }

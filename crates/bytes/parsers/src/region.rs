@@ -1,14 +1,14 @@
-//! Groups of lines that are parsed together.
+//! Regions: groups of lines that are parsed together.
 
 use crate::Input;
 use millstream_columns::{Cell, Kind};
 use millstream_scan::{ByteSet, bitmap};
 
-/// Most lines of a region: enough for the CPU to overlap work on several, few enough for their
-/// state to stay in the L1 cache.
+/// Most lines of a region: enough for the CPU to overlap work on several lines, few enough for
+/// their state to stay in the L1 cache.
 const LINES_MAX: usize = 64;
 
-/// Most bytes of a region, unless it is a single line.
+/// Most bytes of a region, unless the region is a single line.
 const REGION_BYTES_MAX: usize = 32 << 10;
 
 /// An offset beyond every line.
@@ -17,21 +17,21 @@ pub(crate) const NOWHERE: usize = u32::MAX as usize;
 /// A line of a region; offsets are from the start of the region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
-    /// Its row.
+    /// Row of the line.
     pub row: u32,
-    /// Its start.
+    /// Start of the line.
     pub begin: u32,
-    /// How far it is parsed.
+    /// Position up to which the line is parsed.
     pub at: u32,
-    /// Its end.
+    /// End of the line.
     pub end: u32,
 }
 
 /// Texts of consecutive rows in one buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region<'a> {
-    /// From the start of the first text to the end of the buffer, so that a word can be loaded at
-    /// the end of a text.
+    /// Bytes from the start of the first text to the end of the buffer, so that a whole word can be
+    /// loaded at the end of a text.
     pub bytes: &'a [u8],
     /// Bounds of all texts and the bytes between them.
     pub cell: Cell,
@@ -62,7 +62,7 @@ impl<'a> Regions<'a> {
         Regions { input: *input, run: 0, row: input.runs.first().map_or(0, |run| run.0) }
     }
 
-    /// Returns the next region, and replaces `lines` by its lines.
+    /// Returns the next region, and replaces `lines` with its lines.
     pub fn next(&mut self, lines: &mut Vec<Line>) -> Option<Region<'a>> {
         lines.clear();
         let (own, low) = self.peek().map(|cell| (cell.is_own(), cell.start()))?;
@@ -117,7 +117,7 @@ impl Bits {
         self.bytes.extend_from_slice(&[0; 16]);
     }
 
-    /// Returns whether no byte is in the set.
+    /// Returns whether the region has no byte of the set.
     pub fn is_empty(&self) -> bool {
         let (words, _) = self.bytes.as_chunks();
         words.iter().fold(0, |all, word| all | u64::from_le_bytes(*word)) == 0
@@ -135,8 +135,8 @@ impl Bits {
     /// Finds the first byte from `at` on that is not in the set.
     #[inline(always)]
     pub fn skip(&self, at: usize) -> usize {
-        // The shift brings in zeros, which end a run: a run as long as the window may continue
-        // after it.
+        // The shift brings in zeros, which end a run. A run as long as the window may continue
+        // after the window.
         let ones = (!self.window(at)).trailing_zeros() as usize;
         if ones < WINDOW { at + ones } else { self.skip_far(at) }
     }

@@ -1,4 +1,4 @@
-//! Parses syslog: RFC 5424, RFC 3164, and the variants of the latter that daemons write.
+//! Parses syslog: RFC 5424, RFC 3164, and variants of RFC 3164 that daemons write.
 
 mod data;
 #[cfg(test)]
@@ -42,14 +42,14 @@ const FACILITIES: [&str; 24] = [
 const SEVERITIES: [&str; 8] =
     ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
-/// The times of RFC 3164, and those with a year that some devices write.
+/// The times of RFC 3164, and times with a year that some devices write.
 const LOCAL_TIMES: [&str; 4] =
     ["%b %e %H:%M:%S%.f", "%b %e %Y %H:%M:%S%.f", "%Y %b %e %H:%M:%S%.f", "%Y-%m-%d,%H:%M:%S%.f"];
 
-/// The first of them with a year behind.
+/// The first of these formats, followed by a year.
 const YEAR_LAST: &str = "%b %e %H:%M:%S%.f %Y";
 
-/// Least number of digits of seconds since 1970; a shorter number is not a time.
+/// Fewest digits of seconds since 1970; a shorter number is not a time.
 const EPOCH_DIGITS_MIN: usize = 9;
 
 /// Options of the parser.
@@ -74,12 +74,12 @@ pub struct SyslogConfig {
 ///
 /// A line without `<PRI>` must begin with a time. In RFC 5424, `-` means no value.
 ///
-/// Behind `<PRI>`, a Cisco device may write a sequence number and its name in front of the time, each
-/// with a colon. The number becomes `meta.sequenceId` of the structured data, as RFC 5424 names it.
+/// After `<PRI>`, a Cisco device may write a sequence number and its name before the time, each
+/// with a colon. The number becomes `meta.sequenceId` of the structured data, the name in RFC 5424.
 ///
 /// A header of RFC 5424 may have seconds since 1970 as its time, or a space between date and time,
-/// and may lack its structured data. One with an invalid time or invalid structured data keeps the
-/// parts before; the rest is the message, and the row is [recorded](Fields::flaw).
+/// and may lack its structured data. A header with an invalid time or invalid structured data keeps
+/// the parts before it; the rest is the message, and the row is [recorded](Fields::flaw).
 #[derive(Clone, Debug)]
 pub struct Syslog {
     iso: Times,
@@ -88,7 +88,7 @@ pub struct Syslog {
     year_last: Times,
 }
 
-/// A form of local times, without and with the name of their zone behind.
+/// A format of local times, with and without the name of their zone at the end.
 #[derive(Clone, Debug)]
 struct LocalTimes {
     plain: Times,
@@ -98,14 +98,14 @@ struct LocalTimes {
 impl LocalTimes {
     fn new(format: &str, zone: Option<&Zone>) -> Result<LocalTimes, String> {
         let zoned = format!("{format} %Z");
-        // A fixed zone has no names but those of UTC.
+        // A fixed zone has no names except UTC's.
         let zoned = Format::new(&zoned, zone.cloned()).or_else(|_| Format::new(&zoned, None))?;
         let plain = Format::new(format, zone.cloned())?;
         Ok(LocalTimes { plain: Times::new(Arc::new(plain)), zoned: Times::new(Arc::new(zoned)) })
     }
 }
 
-/// Column names; a value has the index of its name.
+/// Column names; each value is stored at the index of its name.
 const NAMES: [&str; 10] = [
     "facility",
     "severity",
@@ -135,7 +135,8 @@ type Span = (usize, usize);
 /// The names of an RFC 5424 header, in order.
 const HEADER_NAMES: [usize; 4] = [HOSTNAME, APP_NAME, PROC_ID, MSG_ID];
 
-/// A line being parsed; the values are stored once it is certain that the line matches.
+/// State of a line that is being parsed. The values are stored once it is certain that the line
+/// matches.
 struct LineReader<'a> {
     text: &'a [u8],
     at: usize,
@@ -144,7 +145,7 @@ struct LineReader<'a> {
     time_ns: Option<i64>,
     data: Vec<u8>,
     priority: Option<u8>,
-    /// What is invalid although the line matches, and where.
+    /// Invalid part of a matching line: the reason and the position.
     flaw: Option<(Reason, usize)>,
 }
 
@@ -153,7 +154,7 @@ impl Syslog {
     ///
     /// # Errors
     ///
-    /// Returns what is wrong and what to write instead.
+    /// The error says what is wrong, and what to write instead.
     pub fn new(config: &SyslogConfig) -> Result<Syslog, String> {
         let times = |format: &str, offset| {
             Ok::<_, String>(Times::new(Arc::new(Format::new(format, offset)?)))
@@ -188,7 +189,7 @@ impl Syslog {
         Ok(())
     }
 
-    /// Parses what follows the priority, if it has the form of RFC 5424.
+    /// Parses the text after the priority, if it has the form of RFC 5424.
     fn rfc5424(&mut self, reader: &mut LineReader<'_>, read_ns: i64) -> Option<()> {
         let version = reader.word()?;
         let digits = &reader.text[version.0..version.1];
@@ -207,11 +208,11 @@ impl Syslog {
             }
         }
         let names = reader.header_names();
-        // A number and a dash alone may also begin the text of RFC 3164.
+        // A number and a dash may also begin a text of RFC 3164.
         (names > 2 || reader.time_ns.is_some()).then(|| reader.message())
     }
 
-    /// Parses the time of an RFC 5424 header; `None` if there is none.
+    /// Parses the time of an RFC 5424 header; returns `None` if the header has no time.
     fn header_time(&mut self, text: &[u8], read_ns: i64) -> Option<HeaderTime> {
         let is_end = |at: usize| matches!(text.get(at), None | Some(b' '));
         if text.first() == Some(&b'-') && is_end(1) {
@@ -227,8 +228,8 @@ impl Syslog {
         Some(stamp.map_or(HeaderTime::Invalid, HeaderTime::Valid))
     }
 
-    /// Parses the time at the start of an RFC 3164 line, in its own form or ISO 8601; returns false
-    /// if there is none.
+    /// Parses the time at the start of an RFC 3164 line, in the format of the RFC or ISO 8601;
+    /// returns false if there is no time.
     fn local_time(&mut self, reader: &mut LineReader<'_>, read_ns: i64) -> bool {
         // Cisco marks clocks that are not synchronized.
         let mark = reader.rest().iter().take_while(|byte| b"*. ".contains(byte)).count();
@@ -239,7 +240,7 @@ impl Syslog {
         true
     }
 
-    /// Parses a local time at the start of a text, with the year or the zone behind it.
+    /// Parses a local time at the start of a text, including a year or zone after it.
     fn stamp(&mut self, text: &[u8], read_ns: i64) -> Option<Stamp> {
         for LocalTimes { plain, zoned } in &mut self.local {
             let Ok(stamp) = plain.parse(text, read_ns) else { continue };
@@ -257,8 +258,8 @@ impl Syslog {
         self.iso.parse(text, read_ns).ok().filter(|stamp| ends_word(text, stamp.len))
     }
 
-    /// Parses what Cisco devices write up to `%SYS-5-CONFIG_I`, such as `29: sw-1: *Mar  1 12:34:56:`;
-    /// returns false, and changes nothing, if the line has another form.
+    /// Parses the header that Cisco devices write before `%SYS-5-CONFIG_I`, such as `29: sw-1: *Mar
+    /// 1 12:34:56:`; returns false, and changes nothing, if the line has another form.
     fn cisco_header(&mut self, reader: &mut LineReader<'_>, read_ns: i64) -> bool {
         if reader.priority.is_none() {
             return false;
@@ -284,7 +285,7 @@ impl Syslog {
     }
 }
 
-/// Returns whether a text has a word up to `at`, with a colon or without.
+/// Returns whether a text has a word up to `at`, with or without a colon.
 fn ends_word(text: &[u8], at: usize) -> bool {
     let behind = &text[at..];
     matches!(behind.strip_prefix(b":").unwrap_or(behind).first(), None | Some(b' '))
@@ -295,17 +296,17 @@ enum HeaderTime {
     /// A dash.
     Missing,
     Valid(Stamp),
-    /// It begins like a time, but is none.
+    /// The text begins like a time, but is not a valid time.
     Invalid,
 }
 
 /// Returns whether the word may be a host or a program. A value that is surely wrong is worse than
-/// none.
+/// a missing value.
 fn is_name(word: &[u8]) -> bool {
     !word.is_empty() && !word.iter().any(|byte| b"=\"'{}<>,;|".contains(byte))
 }
 
-/// Returns whether the word may be a host in front of a text without a tag.
+/// Returns whether the word may be a host before a text without a tag.
 fn is_host(word: &[u8]) -> bool {
     is_name(word) && !word.starts_with(b"[") && !word.ends_with(b":")
 }
@@ -338,7 +339,7 @@ impl<'a> LineReader<'a> {
         self.at += self.rest().iter().take_while(|byte| **byte == b' ').count();
     }
 
-    /// Skips `len` bytes and the space behind.
+    /// Skips `len` bytes and the space after them.
     fn skip_word(&mut self, len: usize) {
         self.at = (self.at + len + 1).min(self.text.len());
     }
@@ -350,7 +351,7 @@ impl<'a> LineReader<'a> {
         Some((self.at - len - 1, self.at - 1))
     }
 
-    /// Returns a word of this kind that a colon and a space follow, and skips them.
+    /// Returns a word of this kind that is followed by a colon and a space, and skips all three.
     fn label(&mut self, is_kind: impl Fn(&[u8]) -> bool) -> Option<Span> {
         let len = self.rest().windows(2).position(|pair| pair == b": ")?;
         if !is_kind(&self.rest()[..len]) || self.rest()[..len].contains(&b' ') {
@@ -360,7 +361,7 @@ impl<'a> LineReader<'a> {
         Some((self.at - len - 2, self.at - 2))
     }
 
-    /// Returns the words from here on that a space separates; those beyond the end are empty.
+    /// Returns the next words, which are separated by spaces; words beyond the end are empty.
     fn words<const N: usize>(&self) -> [Span; N] {
         let mut at = self.at;
         std::array::from_fn(|_| {
@@ -371,7 +372,7 @@ impl<'a> LineReader<'a> {
         })
     }
 
-    /// Parses an RFC 5424 header from the host name on; returns the number of its names.
+    /// Parses an RFC 5424 header from the host name on; returns the number of names in it.
     fn header_names(&mut self) -> usize {
         let words: [Span; 4] = self.words();
         let data_at = (words[3].1 + 1).min(self.text.len());
@@ -398,8 +399,8 @@ impl<'a> LineReader<'a> {
         names
     }
 
-    /// Parses structured data at `at`, which a space or the end of the line follows; returns its
-    /// length.
+    /// Parses structured data at `at`, which must be followed by a space or the end of the line;
+    /// returns the length of the data.
     fn structured_data(&mut self, at: usize) -> Option<usize> {
         let text = &self.text[at..];
         let len = data::read(text, &mut self.data);
@@ -410,8 +411,8 @@ impl<'a> LineReader<'a> {
         len
     }
 
-    /// Returns how many of these words are names of a header that has no structured data. A
-    /// process id tells a header from a message, which may follow the host directly.
+    /// Returns how many of these words are names of a header that has no structured data. A process
+    /// id distinguishes a header from a message, which may follow the host directly.
     fn names_without_data(&self, words: &[Span; 4]) -> usize {
         let [host, app, process, message] = words.map(|(start, end)| &self.text[start..end]);
         let is_process = !process.is_empty() && (process == b"-" || is_number(process));
@@ -463,8 +464,8 @@ impl<'a> LineReader<'a> {
         }
     }
 
-    /// Parses a tag `tag[pid]:` or `tag:`; returns the end of its name, its process id, and its own
-    /// end.
+    /// Parses a tag `tag[pid]:` or `tag:`; returns the end of its name, its process id, and the end
+    /// of the tag.
     #[allow(clippy::type_complexity)]
     fn tag(&self) -> Option<(usize, Option<Span>, usize)> {
         let rest = self.rest();
@@ -474,7 +475,7 @@ impl<'a> LineReader<'a> {
             .filter(|len| is_name(&rest[..*len]) && !is_number(&rest[..*len]))?;
         let app_end = self.at + len;
         if rest[len] != b'[' {
-            // An IPv6 address has colons too, but is not a tag.
+            // An IPv6 address also contains colons, but is not a tag.
             let is_tag = rest[len] == b':' && matches!(rest.get(len + 1), None | Some(b' '));
             return is_tag.then_some((app_end, None, app_end + 1));
         }

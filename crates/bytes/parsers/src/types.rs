@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Type of a field.
 #[derive(Clone, Debug)]
 pub enum Type {
-    /// A string, as it is in the line.
+    /// A string, unchanged.
     Text,
     /// An integer.
     Int,
@@ -17,15 +17,16 @@ pub enum Type {
     Float,
     /// `true` or `false`; also `yes`, `no`, `on`, `off`, `1` and `0`, in any case.
     Bool,
-    /// A time of this format; it is written in RFC 3339.
+    /// A time in this format, rewritten as RFC 3339.
     Timestamp(Arc<Format>),
     /// An IPv4 or IPv6 address.
     Ip,
 }
 
 impl Type {
-    /// Casts the value `cell` with the bytes `text` to this type; `None` if it is not of this type.
-    /// `read_ns` is when the line was read, and completes times without a year.
+    /// Casts the value `cell` with the bytes `text` to this type; returns `None` if the value does
+    /// not have this type. `read_ns` is the read time of the line, and completes times without a
+    /// year.
     #[inline]
     pub fn cast(&self, text: &[u8], cell: Cell, read_ns: i64, fields: &mut Fields) -> Option<Cell> {
         match self {
@@ -67,7 +68,7 @@ fn slow_int(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     })
 }
 
-/// Casts a number; one that is not valid JSON is rewritten.
+/// Casts a number; a number that is not valid JSON is rewritten.
 fn float(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     if text.len() < 300
         && let Some(kind) = is_number(text)
@@ -78,8 +79,8 @@ fn float(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     Some(fields.push(Kind::Float, format!("{value:?}").as_bytes()))
 }
 
-/// Returns whether `text` is a number in JSON syntax (RFC 8259, section 6), and which kind:
-/// [`Kind::Int`] or [`Kind::Float`].
+/// Returns the kind of `text` if it is a number in JSON syntax (RFC 8259, section 6): [`Kind::Int`]
+/// or [`Kind::Float`].
 pub fn is_number(text: &[u8]) -> Option<Kind> {
     let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let unsigned = text.strip_prefix(b"-").unwrap_or(text);

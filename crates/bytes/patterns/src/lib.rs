@@ -1,4 +1,4 @@
-//! What is wrong with a regular expression, and what to write instead.
+//! Explains what is wrong with a regular expression, and what to write instead.
 //!
 //! A separate crate because it cuts a dependency: options, parsers, multi-line rules and expressions
 //! give the same advice without each other.
@@ -21,7 +21,7 @@ use look_around::look_around_fault;
 /// Most characters of an expression that a message quotes.
 const QUOTED_MAX: usize = 24;
 
-/// What a match of an expression is for. Advice depends on it.
+/// The use of an expression's matches. Advice depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternUse {
     /// Whether a text matches.
@@ -32,8 +32,8 @@ pub enum PatternUse {
     Hidden,
 }
 
-/// Returns what is wrong with an expression, and what to write instead. `error` is the message of the
-/// crate `regex`.
+/// Returns what is wrong with an expression, and what to write instead. `error` is the message of
+/// the crate `regex`.
 pub fn pattern_fault(pattern: &str, error: &str, of: PatternUse) -> String {
     let reason = reason(error);
     if reason.contains("look-around")
@@ -50,7 +50,7 @@ pub fn pattern_fault(pattern: &str, error: &str, of: PatternUse) -> String {
     format!("{reason}{quoted}; {}", advice(pattern, reason, rest.unwrap_or_default(), of))
 }
 
-/// Returns the last line of an error, which has the reason; those before it mark the position.
+/// Returns the last line of an error, which has the reason; the lines before it mark the position.
 fn reason(error: &str) -> &str {
     error.lines().last().unwrap_or(error).trim_start_matches("error: ")
 }
@@ -99,7 +99,7 @@ fn advice(pattern: &str, reason: &str, rest: &str, of: PatternUse) -> String {
         .unwrap_or_else(|| "the syntax is that of https://docs.rs/regex/#syntax".to_owned())
 }
 
-/// Returns advice for an expression with `%{NAME}`, which is grok.
+/// Returns advice for an expression with `%{NAME}`, which is grok syntax.
 fn grok(pattern: &str, of: PatternUse) -> Option<String> {
     let is_name = |rest: &str| rest.starts_with(|c: char| c.is_ascii_uppercase());
     pattern.match_indices("%{").find(|(at, opener)| is_name(&pattern[at + opener.len()..]))?;
@@ -112,7 +112,7 @@ fn grok(pattern: &str, of: PatternUse) -> Option<String> {
     Some(advice.to_owned())
 }
 
-/// Returns a name without the characters that a group's name must not have.
+/// Returns a name without the characters that are not allowed in a group's name.
 fn group_name(pattern: &str, reason: &str) -> Option<String> {
     if !reason.contains("invalid capture group character") {
         return None;
@@ -141,7 +141,7 @@ fn atomic(reason: &str, pattern: &str) -> Option<String> {
     is_atomic.then(|| "atomic groups are not supported: write `(?:`".to_owned())
 }
 
-/// Returns advice for escapes that other kinds of expressions have.
+/// Returns advice for escapes of other kinds of regular expressions.
 fn escape(reason: &str, rest: &str) -> Option<String> {
     const ESCAPES: &[(&str, &str)] = &[
         (r"\Z", r"write `$`, or `\z` in multi-line mode"),
@@ -175,7 +175,7 @@ mod tests {
         pattern_fault(pattern, &error, of)
     }
 
-    /// Each error has the reason, its position and advice that fits it.
+    /// Each error message has the reason, its position and advice that fits the error.
     #[test]
     fn advice_fits_the_error() {
         for (pattern, expected) in [

@@ -1,8 +1,8 @@
-//! Advice for expressions with look-around, which expressions in linear time do not have.
+//! Advice for expressions with look-around, which linear-time expressions do not support.
 
 use crate::PatternUse;
 
-/// The ways to look around, with the words for messages.
+/// The prefixes of look-around groups, with the words for messages.
 const OPENERS: &[(&str, Look)] = &[
     ("(?<!", Look { is_behind: true, is_negative: true }),
     ("(?<=", Look { is_behind: true, is_negative: false }),
@@ -10,7 +10,7 @@ const OPENERS: &[(&str, Look)] = &[
     ("(?=", Look { is_behind: false, is_negative: false }),
 ];
 
-/// What makes up a word, in the spellings of other programs.
+/// Character classes for words, in the spellings of other programs.
 const WORDS: &[&str] = &[r"\w", r"[\w]", "[A-Za-z0-9_]", "[a-zA-Z0-9_]", "[0-9A-Za-z_]"];
 
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ struct Look {
     is_negative: bool,
 }
 
-/// Returns what to write instead of the first look-around in an expression; [`None`] if it has none.
+/// Returns a replacement for the first look-around in an expression; [`None`] if there is none.
 pub fn look_around_fault(pattern: &str, of: PatternUse) -> Option<String> {
     let at = first(pattern)?;
     let (opener, look) = OPENERS.iter().find(|(opener, _)| pattern[at..].starts_with(opener))?;
@@ -33,14 +33,14 @@ pub fn look_around_fault(pattern: &str, of: PatternUse) -> Option<String> {
 impl Look {
     fn instead(self, inner: &str, of: PatternUse) -> String {
         let rewrite = match (self.is_negative, negated(inner)) {
-            // This matches no character, so it changes nothing else.
+            // `\b` matches no character, so it changes nothing else.
             (true, _) if WORDS.contains(&inner) => return r"write `\b`".to_owned(),
             (true, None) => return without(of),
             (true, Some(other)) if self.is_behind => format!("(?:^|{other})"),
             (true, Some(other)) => format!("(?:{other}|$)"),
             (false, _) => inner.to_owned(),
         };
-        // What the rewrite matches is part of the match.
+        // The text that the rewrite matches is part of the match.
         match of {
             PatternUse::Condition => format!("write `{rewrite}`"),
             PatternUse::Groups if self.is_negative => format!("write `{rewrite}`"),
@@ -96,7 +96,8 @@ fn first(pattern: &str) -> Option<usize> {
     None
 }
 
-/// Returns the position of the parenthesis that closes a group whose content this begins with.
+/// Returns the position of the parenthesis that closes a group, where `rest` begins with the
+/// group's content.
 fn closing(rest: &str) -> usize {
     let (mut depth, mut is_class, mut is_escaped) = (0, false, false);
     for (at, char) in rest.char_indices() {
@@ -114,8 +115,7 @@ fn closing(rest: &str) -> usize {
     rest.len()
 }
 
-/// Returns the class of all characters but those of a class or a character; [`None`] for anything
-/// longer.
+/// Returns the negated class of a class or a character; [`None`] for anything longer.
 fn negated(inner: &str) -> Option<String> {
     let class = inner.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     if let Some(class) = class.filter(|class| !class.contains(['[', ']'])) {
@@ -168,7 +168,7 @@ mod tests {
         assert!(open.contains("write `b`"), "{open}");
     }
 
-    /// A rewrite matches more than look-around does, so what is hidden needs a group.
+    /// A rewrite matches more text than look-around does, so a hidden value needs a group.
     #[test]
     fn what_is_hidden_needs_a_group() {
         let fault = |pattern: &str, of| look_around_fault(pattern, of).unwrap();

@@ -1,4 +1,4 @@
-//! Comparison of eight numbers at once.
+//! Compares eight numbers at once.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;

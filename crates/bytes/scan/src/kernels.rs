@@ -1,4 +1,5 @@
-//! Kernels by name: the one selected for this CPU, and all supported ones for tests and benchmarks.
+//! Kernels by name: the kernel selected for this CPU, and all supported kernels for tests and
+//! benchmarks.
 
 use crate::scalar;
 use crate::set::ByteSet;
@@ -8,8 +9,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// One implementation of the scanners, supported by this CPU.
 ///
-/// Only [`Kernel::best`] and [`available`] return one, after they have checked the CPU features, so
-/// holding a `Kernel` proves that its instructions are available.
+/// Only [`Kernel::best`] and [`available`] return kernels, after they have checked the CPU
+/// features, so holding a `Kernel` proves that its instructions are available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel(Level);
 
@@ -35,7 +36,7 @@ pub fn available() -> Vec<Kernel> {
     kernels
 }
 
-/// The [`Level`] selected at first use, 0 before. A byte and a `match` instead of function
+/// The [`Level`] selected at first use, 0 before. This is a byte with a `match` instead of function
 /// pointers: the branches predict well, the calls are direct, and no transmute is needed.
 static SELECTED: AtomicU8 = AtomicU8::new(0);
 
@@ -51,7 +52,7 @@ macro_rules! dispatch {
     ($level:expr, $name:ident($($argument:expr),*)) => {
         match $level {
             Level::Scalar => scalar::$name($($argument),*),
-            // SAFETY: a `Kernel` of this level only exists if `detected` returned true.
+            // SAFETY: a `Kernel` of this level exists only if `detected` returned true.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { avx2::$name($($argument),*) },
             // SAFETY: as above.

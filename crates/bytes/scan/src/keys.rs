@@ -14,10 +14,10 @@ pub trait Keys: Copy {
     fn is_joined(self, whole: &[u8], first: &[u8], second: &[u8]) -> bool;
 }
 
-/// A batch of key operations. It is compiled once per kernel and inlined into it, so the kernel is
-/// selected once per batch instead of once per key.
+/// A batch of key operations. It is compiled once per kernel and inlined into the kernel, so the
+/// kernel is selected once per batch instead of once per key.
 pub trait KeyWork {
-    /// The result.
+    /// Result of the batch.
     type Output;
 
     /// Runs the batch. Must be `inline(always)` and must not use `keys` in a closure, which would
@@ -32,8 +32,8 @@ pub fn with_keys<W: KeyWork>(work: W) -> W::Output {
 }
 
 /// Returns a hash of `first`, `second` and `number`, which cannot be predicted without the secrets.
-/// It depends on the boundary between the strings. Kernels may return different hashes, so a hash
-/// is only valid within one process.
+/// The hash depends on the boundary between the strings. Kernels may return different hashes, so a
+/// hash is valid only within one process.
 #[inline]
 pub fn hash_key(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
     Kernel::best().hash_key(secrets, number, first, second)

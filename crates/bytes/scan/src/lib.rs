@@ -4,9 +4,9 @@
 //! A separate crate because it fences `unsafe`: SIMD intrinsics and unchecked loads.
 //!
 //! Every function has a scalar twin in [`scalar`], which also serves CPUs without a kernel, and
-//! SIMD kernels, of which one is selected at run time ([`kernels`]). A kernel returns exactly what
-//! its twin returns, for every length and alignment. The exception are hashes of keys, which may
-//! differ by kernel. The tests compare all kernels with their twins.
+//! SIMD kernels, one of which is selected at run time ([`kernels`]). A kernel returns exactly the
+//! same result as its twin, for every length and alignment. Hashes of keys are an exception: they
+//! may differ by kernel. The tests compare all kernels with their twins.
 //!
 //! ```
 //! let mut line_ends = Vec::new();
@@ -86,8 +86,8 @@ pub fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
 }
 
 /// Returns the position of the first `"`, `\\` or byte below 0x20 in `text` from `from` on, where
-/// the plain part of a JSON string ends. Without one, returns the larger of `text.len()` and
-/// `from`.
+/// the plain part of a JSON string ends. If there is no such byte, returns the larger of
+/// `text.len()` and `from`.
 #[inline(always)]
 pub fn string_end(text: &[u8], from: usize) -> usize {
     #[cfg(target_arch = "x86_64")]

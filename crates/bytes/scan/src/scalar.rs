@@ -1,4 +1,4 @@
-//! The scalar twins: the reference for every kernel, and the fallback for CPUs without one.
+//! The scalar twins: the reference for every kernel, and the fallback for CPUs without a kernel.
 
 use crate::ByteSet;
 pub use crate::keys::scalar as with_keys;

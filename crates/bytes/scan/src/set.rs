@@ -13,7 +13,7 @@ pub struct ByteSet {
 }
 
 impl ByteSet {
-    /// The bit of each high nibble; 0 from 8 on, which is not ASCII.
+    /// The bit of each high nibble; 0 for nibbles from 8 on, which are not ASCII.
     pub(crate) const HIGH: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0];
 
     /// Creates a set of these bytes.

@@ -5,14 +5,14 @@ use crate::kernels::Kernel;
 /// Number of `|` per line whose positions are returned.
 pub const BARS: usize = 3;
 
-/// Positions of one `name:value|type|field|…` line, relative to the start of the message. The line
+/// Positions in one line `name:value|type|field|…`, relative to the start of the message. The line
 /// starts after the end of the previous one. It may be malformed: without a colon, without a bar,
 /// or empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatsdLine {
     /// The first colon of the first field, or the end of that field.
     pub split: u32,
-    /// The first bars; missing ones are set to the end of the line.
+    /// The first bars; missing bars are set to the end of the line.
     pub bars: [u32; BARS],
     /// The newline, or the end of the message.
     pub end: u32,
@@ -28,9 +28,10 @@ pub trait StatsdLines {
 }
 
 /// Passes the lines of a StatsD message to `each`, in order. An empty message has no lines; a
-/// trailing newline does not start another one.
+/// trailing newline does not start another line.
 ///
-/// The work of `each` overlaps with the scan for the next line; with a list of lines it would not.
+/// The work of `each` overlaps with the scan for the next line, which a list of lines would
+/// prevent.
 ///
 /// # Panics
 /// If `text` is longer than `u32::MAX` - 1 bytes.

@@ -3,16 +3,16 @@
 /// The delimiters of tags and of their keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagSyntax {
-    /// The first one in a tag separates its key from its value.
+    /// Byte that separates the key of a tag from its value at its first occurrence.
     pub split: u8,
-    /// Each of them ends a tag. Both are equal if there is only one; neither equals `split`.
+    /// Bytes that end a tag. They are equal if there is only one; neither equals `split`.
     pub ends: [u8; 2],
 }
 
 impl TagSyntax {
     /// `key=value|key=value`; a space may replace `|`.
     pub const PAIRS: TagSyntax = TagSyntax { split: b'=', ends: *b"| " };
-    /// `key:value,key:value`
+    /// `key:value,key:value`.
     pub const DOGSTATSD: TagSyntax = TagSyntax { split: b':', ends: *b",," };
 }
 
@@ -20,7 +20,7 @@ impl TagSyntax {
 /// tag starts after the end of the previous one. Tags may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TagOffsets {
-    /// End of the key: the split byte, or the end of a tag without one.
+    /// End of the key: the split byte, or the end of a tag without a split byte.
     pub splits: Vec<u32>,
     /// End of the tag.
     pub ends: Vec<u32>,
@@ -29,9 +29,9 @@ pub struct TagOffsets {
 /// One tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tag<'a> {
-    /// The bytes before the first split byte, or the whole tag without one.
+    /// The bytes before the first split byte, or the whole tag without a split byte.
     pub key: &'a [u8],
-    /// The bytes after it, which may be none; `None` without one.
+    /// The bytes after the split byte, possibly none; `None` without a split byte.
     pub value: Option<&'a [u8]>,
 }
 
@@ -45,7 +45,7 @@ impl TagOffsets {
     /// Returns the tags of `text`, which must be the text that was scanned.
     ///
     /// # Panics
-    /// If the scanned text was longer.
+    /// Panics if the scanned text was longer.
     pub fn tags<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = Tag<'a>> {
         let mut start = 0;
         self.splits.iter().zip(&self.ends).map(move |(split, end)| {
@@ -61,8 +61,8 @@ impl TagOffsets {
 #[cfg(target_arch = "x86_64")]
 const SHORT_BYTES_MAX: usize = 7;
 
-/// Replaces the contents of `out` with the tags of `text`. An empty text has no tags; any other has
-/// one more than it has end bytes.
+/// Replaces the contents of `out` with the tags of `text`. An empty text has no tags; any other
+/// text has one tag more than it has end bytes.
 ///
 /// # Panics
 /// If `text` is longer than `u32::MAX` - 1 bytes.

@@ -29,7 +29,8 @@ fn for_every_block(fill: u8, guard: u8, mut check: impl FnMut(&mut [u8])) {
     }
 }
 
-/// Returns all kernels but the scalar one, which would take most of the time of an exhaustive test.
+/// Returns all kernels except the scalar one, which would take most of the time of an exhaustive
+/// test.
 fn simd_kernels() -> Vec<Kernel> {
     kernels::available().into_iter().filter(|kernel| kernel.name() != "scalar").collect()
 }
@@ -83,7 +84,7 @@ impl StatsdLines for Lines {
     }
 }
 
-/// Compares the StatsD scanner with its twin; bytes that other tests search for are also mapped to
+/// Compares the StatsD scanner with its twin. Bytes that other tests search for are also mapped to
 /// StatsD delimiters.
 fn compare_statsd(block: &[u8]) {
     let letter = |byte: &u8| match byte {
@@ -104,8 +105,8 @@ fn compare_statsd(block: &[u8]) {
     }
 }
 
-/// Compares a split block with the whole one, and with longer and shorter ones; and its hash with
-/// that of copies.
+/// Compares a split block with the whole block, and with longer and shorter ones; compares the
+/// block's hash with the hashes of copies.
 fn compare_joined(block: &[u8]) {
     let secrets = KeySecrets::new(9);
     for kernel in kernels::available() {
@@ -131,7 +132,7 @@ fn compare_joined(block: &[u8]) {
     }
 }
 
-/// Compares the tag scanner with its twin; one syntax uses letters as delimiters, so that every
+/// Compares the tag scanner with its twin. One syntax uses letters as delimiters, so that every
 /// text has tags.
 fn compare_tags(text: &[u8]) {
     let dense = TagSyntax { split: b'"', ends: *b"a\n" };

@@ -5,10 +5,10 @@ use crate::{Fault, SECOND_NS, Zone};
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// How far an event without a year may be in the future.
+/// Most nanoseconds by which an event without a year may be in the future.
 const AHEAD_NS_MAX: i64 = DAY_SECONDS * SECOND_NS;
 
-/// Number of years to search back for one that has the day. 29 February may be eight years back
+/// Number of years to search back for a year that has the day. 29 February may be eight years back
 /// (1896, 1904).
 const YEARS_BACK: i64 = 8;
 
@@ -79,8 +79,8 @@ impl Fields {
     }
 }
 
-/// Returns the time in the latest year that has this day and puts it at most one day after the
-/// reference.
+/// Returns the time in the latest year that has this day and puts the time at most one day after
+/// the reference.
 fn resolve_year(
     month: i64,
     day: i64,
@@ -88,7 +88,7 @@ fn resolve_year(
     to_ns: impl Fn(i64) -> i64,
 ) -> Option<i64> {
     let limit = reference_ns.saturating_add(AHEAD_NS_MAX);
-    // An estimate: a year too late is above the limit.
+    // This is an estimate; a year too late is above the limit.
     let next = 1970 + reference_ns / (365 * DAY_SECONDS * SECOND_NS) + 1;
     let years = (next - 1 - YEARS_BACK..=next).rev().filter(|year| (1678..=2261).contains(year));
     years.filter_map(|year| days_of_date(year, month, day)).map(to_ns).find(|ns| *ns <= limit)
@@ -97,8 +97,8 @@ fn resolve_year(
 /// Returns whether the year inferred for a minute applies to all its seconds.
 pub fn year_is_constant_within(minute_ns: i64, reference_ns: i64) -> bool {
     let elapsed = reference_ns.saturating_add(AHEAD_NS_MAX).saturating_sub(minute_ns);
-    // From within the minute to within the same minute of the next year, which may be up to a day
-    // earlier if the UTC offset of the place has changed.
+    // The range extends from within the minute to within the same minute of the next year, which
+    // may be up to a day earlier if the UTC offset of the place has changed.
     (61 * SECOND_NS..363 * DAY_SECONDS * SECOND_NS).contains(&elapsed)
 }
 
@@ -124,8 +124,8 @@ fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// Returns the days from 1970 to the first day of a year after 0. Leap days are those of the years
-/// before it.
+/// Returns the days from 1970 to the first day of a year after 0. Only earlier years contribute
+/// leap days.
 fn days_before(year: i64) -> i64 {
     let past = year - 1;
     past * 365 + past / 4 - past / 100 + past / 400 - 719_162

@@ -1,4 +1,4 @@
-//! Compiles a format into steps, and rejects invalid ones.
+//! Compiles formats into steps, and rejects invalid formats.
 
 use crate::civil::{Day, year_is_constant_within};
 use crate::step::{EPOCH_UNITS, Fields, Step, TimeField};
@@ -12,19 +12,19 @@ const FORMAT_BYTES_MAX: usize = 128;
 pub struct Format {
     steps: Vec<Step>,
     day: Day,
-    /// Time zone of texts without one.
+    /// Time zone of texts that do not name one.
     zone: Zone,
 }
 
 impl Format {
     /// Compiles a format: a preset (`iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`,
-    /// `epoch_ns`) or conversion specifiers as of `strptime`. `zone` is the time zone of times that
-    /// do not include one, by default UTC. With a `zone`, `%Z` also accepts the names of its
-    /// periods.
+    /// `epoch_ns`) or conversion specifiers like `strptime`'s. `zone` is the time zone of times
+    /// that do not include one, by default UTC. With a `zone`, `%Z` also accepts the names of the
+    /// zone's periods.
     ///
     /// # Errors
     ///
-    /// Returns what is wrong and what to write instead.
+    /// The error says what is wrong, and what to write instead.
     pub fn new(text: &str, zone: Option<Zone>) -> Result<Format, String> {
         let mut steps = match preset(text) {
             Some(steps) => steps,
@@ -56,8 +56,8 @@ impl Format {
         Ok(Format { steps: fuse(&steps), day, zone: zone.unwrap_or(Zone::fixed(0)) })
     }
 
-    /// Returns whether the times have no year. It is inferred: the latest one that puts the time at
-    /// most one day after the reference.
+    /// Returns whether the times have no year. The inferred year is the latest one that puts the
+    /// time at most one day after the reference.
     pub fn infers_year(&self) -> bool {
         self.day == Day::WithoutYear
     }
@@ -89,8 +89,8 @@ impl Format {
     }
 
     /// Returns the time `ns` without seconds and fraction, if any second of its minute can be added
-    /// to it. Returns `None` for a count since 1970, and for a minute in which the inferred year
-    /// changes.
+    /// to the result. Returns `None` for a count since 1970, and for a minute in which the inferred
+    /// year changes.
     pub(crate) fn minute_ns(&self, ns: i64, fields: &Fields, reference_ns: i64) -> Option<i64> {
         let minute_ns = ns - fields.get(TimeField::Second) * SECOND_NS - fields.fraction_ns;
         match self.day {
@@ -102,7 +102,7 @@ impl Format {
         }
     }
 
-    /// Returns whether the bytes after a time can change where it ends.
+    /// Returns whether the bytes after a time can change the end of the time.
     pub(crate) fn looks_ahead(&self) -> bool {
         use Step::{Fraction, Hour12, Offset, Padded, PointFraction, ZoneName};
         let last = self.steps.last();
@@ -212,7 +212,7 @@ fn specifier(letter: char) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// Returns the step of a specifier that has only one.
+/// Returns the step of a specifier that has only one step.
 fn single_step(letter: char) -> Option<Step> {
     use TimeField::{Day, Hour, Minute, Month, Second};
     let step = match letter {
@@ -257,7 +257,7 @@ impl Step {
     }
 }
 
-/// Returns what determines the day in a format with these fields.
+/// Returns the fields that determine the day in this format.
 fn day(has: &dyn Fn(TimeField) -> bool) -> Result<Day, String> {
     match [TimeField::Year, TimeField::Month, TimeField::Day, TimeField::DayOfYear].map(has) {
         [true, true, true, false] => Ok(Day::OfMonth),
@@ -270,7 +270,7 @@ fn day(has: &dyn Fn(TimeField) -> bool) -> Result<Day, String> {
     }
 }
 
-/// Rejects a format that gives a field twice.
+/// Rejects a format that sets a field twice.
 fn reject_duplicates(steps: &[Step]) -> Result<(), String> {
     use TimeField::{Day, DayOfYear, Hour, Minute, Month, Second, Year};
     let named = [

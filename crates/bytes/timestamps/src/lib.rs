@@ -4,7 +4,7 @@
 //! A separate crate because it is pure and fuzzed alone.
 //!
 //! A [`Format`] parses every text independently. A [`Parser`] remembers the last text: consecutive
-//! lines mostly share their minute, and then only the digits of second and fraction are parsed.
+//! lines mostly share their minute, in which case it parses only the digits of second and fraction.
 //!
 //! ```
 //! use millstream_timestamps::{Format, Parser};
@@ -42,16 +42,16 @@ pub struct Stamp {
     pub len: usize,
 }
 
-/// Why a text cannot be parsed as a time.
+/// Reason why a text cannot be parsed as a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Does not match the format from this byte on.
+    /// The text does not match the format from this byte on.
     Text(usize),
-    /// Matches, but the date or time of day does not exist, as 30 February or 25:00.
+    /// The text matches, but the date or time of day does not exist, such as 30 February or 25:00.
     Date,
     /// The named time zone does not exist in the zone of the format.
     Zone,
-    /// Before 1678 or after 2261, outside the range of nanoseconds in 64 bits.
+    /// The time is before 1678 or after 2261, outside the range of nanoseconds in 64 bits.
     Range,
 }
 

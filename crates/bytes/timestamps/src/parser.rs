@@ -8,13 +8,13 @@ use std::sync::Arc;
 const WORDS: usize = 6;
 const WINDOW: usize = WORDS * 8;
 
-/// Number of bytes after a time that can change where it ends: `+02` ends there, `+02:0` does not.
+/// Number of bytes after a time that can change its end: `+02` ends there, `+02:0` does not.
 const AHEAD: usize = 2;
 
 /// Parses the times of consecutive lines.
 ///
-/// Gives the same results as [`Format::parse`], and is faster for a text that differs from the last
-/// one only in its second and fraction.
+/// Gives the same results as [`Format::parse`], but is faster for a text that differs from the
+/// previous one only in its second and fraction.
 #[derive(Clone, Debug)]
 pub struct Parser {
     format: Arc<Format>,
@@ -24,7 +24,7 @@ pub struct Parser {
 /// The last parsed text.
 #[derive(Clone, Debug)]
 struct Cached {
-    /// The text, and a mask of the bits that must be equal in the next one.
+    /// The text, and a mask of the bits that must be equal in the next text.
     text: [u64; WORDS],
     mask: [u64; WORDS],
     shape: Shape,
@@ -88,7 +88,7 @@ impl Parser {
         last.ends = bytes < stamp.len + ahead;
         last.len = stamp.len;
         last.minute_ns = minute_ns;
-        // Without an inferred year the reference does not matter: `i64::MIN` matches any.
+        // Without an inferred year the reference does not matter: `i64::MIN` matches any reference.
         last.reference_ns = if self.format.infers_year() { reference_ns } else { i64::MIN };
         Ok(stamp)
     }
@@ -106,7 +106,7 @@ impl Shape {
 }
 
 impl Cached {
-    /// Returns the time of a text that differs from the last one only in second and fraction.
+    /// Returns the time of a text that differs from the last text only in second and fraction.
     #[inline]
     fn parse_cached(&self, text: &[u8], reference_ns: i64) -> Option<i64> {
         let shape = &self.shape;

@@ -8,8 +8,8 @@ pub fn push_rfc3339(out: &mut Vec<u8>, unix_ns: i64) {
 /// Length of an RFC 3339 timestamp in bytes.
 pub const RFC3339_BYTES: usize = 24;
 
-/// Formats times as RFC 3339 in UTC with milliseconds. Caches the last result and updates only what
-/// differs.
+/// Formats times as RFC 3339 in UTC with milliseconds. Caches the last result and updates only the
+/// parts that differ.
 pub struct Rfc3339 {
     text: [u8; RFC3339_BYTES],
     ms: i64,
@@ -61,8 +61,8 @@ impl Rfc3339 {
 /// Returns year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian
 /// calendar.
 ///
-/// Counts from 0000-03-01, so that the leap day is the last of its year: 400 years have 146,097
-/// days, and the lengths of March to January follow (153 m + 2) / 5 (Howard Hinnant,
+/// Days are counted from 0000-03-01, so that the leap day is the last of its year: 400 years have
+/// 146,097 days, and the lengths of March to January follow (153 m + 2) / 5 (Howard Hinnant,
 /// "chrono-Compatible Low-Level Date Algorithms", 2014).
 pub fn civil(days: i64) -> (i64, u32, u32) {
     let days = days + 719_468;

@@ -39,7 +39,7 @@ pub enum Step {
     DayMonthYear(u8),
     /// The name of a month, abbreviated to three letters or full.
     Month { full: bool },
-    /// The name of a weekday. It is not compared with the date.
+    /// The name of a weekday, which is not compared with the date.
     Weekday { full: bool },
     /// An hour of the 12-hour clock.
     Hour12 { padded: bool },
@@ -53,7 +53,7 @@ pub enum Step {
     Offset { optional: bool },
     /// `UTC` or `GMT`.
     Utc,
-    /// `UTC`, `GMT` or a name of the time zone, as `CEST`.
+    /// `UTC`, `GMT` or a name of the time zone, such as `CEST`.
     ZoneName,
     /// A count of units since 1970. The unit is in nanoseconds.
     Epoch(i64),
@@ -62,7 +62,8 @@ pub enum Step {
 /// The time zone in a text.
 #[derive(Clone, Copy, Debug)]
 pub enum ZoneField {
-    /// Missing: the zone of the format applies, which has more than one UTC offset.
+    /// The text has no time zone: the zone of the format applies, which has more than one UTC
+    /// offset.
     Nothing,
     /// UTC offset in seconds.
     Offset(i32),
@@ -77,15 +78,15 @@ pub struct Fields {
     pub fraction_ns: i64,
     pub zone: ZoneField,
     pub epoch_ns: i64,
-    /// Offset of the digits of the second, if there are any.
+    /// Offset of the digits of the second, if the text has any.
     pub second_at: Option<usize>,
     pub fraction_at: usize,
     pub fraction_len: usize,
 }
 
 impl Fields {
-    /// Creates empty fields. `offset_seconds` is the UTC offset of texts without one, if it is
-    /// fixed.
+    /// Creates empty fields. `offset_seconds` is the UTC offset of texts that do not have one, if
+    /// that offset is fixed.
     pub fn new(offset_seconds: Option<i32>) -> Fields {
         Fields {
             parts: [0; 8],
@@ -117,7 +118,7 @@ impl Fields {
     }
 }
 
-/// Returns the value of a digit, or 10 and more for any other byte.
+/// Returns the value of a digit, or at least 10 for any other byte.
 #[inline]
 fn digit(byte: u8) -> u8 {
     byte.wrapping_sub(b'0')
@@ -178,7 +179,7 @@ pub fn fraction_ns(value: u64, len: usize) -> i64 {
 }
 
 impl Step {
-    /// Parses the step at `at`. Returns where the next one begins, or `None` if the text does not
+    /// Parses the step at `at`. Returns the start of the next step, or `None` if the text does not
     /// match.
     #[inline]
     pub fn read(self, text: &[u8], at: usize, fields: &mut Fields) -> Option<usize> {
@@ -301,7 +302,7 @@ impl TwoDigits<'_> {
     }
 }
 
-/// Parses `10:00:00` as a whole.
+/// Parses a time such as `10:00:00` as a whole.
 #[inline]
 fn clock(text: &[u8], at: usize, separator: u8, fields: &mut Fields) -> Option<usize> {
     let text: &[u8; 8] = text.get(at..)?.first_chunk()?;
@@ -313,7 +314,7 @@ fn clock(text: &[u8], at: usize, separator: u8, fields: &mut Fields) -> Option<u
     (pairs.are_digits() && [text[2], text[5]] == [separator; 2]).then_some(at + 8)
 }
 
-/// Parses `2026-11-21` as a whole.
+/// Parses a date such as `2026-11-21` as a whole.
 #[inline]
 fn year_month_day(text: &[u8], at: usize, separator: u8, fields: &mut Fields) -> Option<usize> {
     let text: &[u8; 10] = text.get(at..)?.first_chunk()?;
@@ -324,7 +325,7 @@ fn year_month_day(text: &[u8], at: usize, separator: u8, fields: &mut Fields) ->
     (pairs.are_digits() && [text[4], text[7]] == [separator; 2]).then_some(at + 10)
 }
 
-/// Parses `21/Nov/2026` as a whole.
+/// Parses a date such as `21/Nov/2026` as a whole.
 #[inline]
 fn day_month_year(text: &[u8], at: usize, separator: u8, fields: &mut Fields) -> Option<usize> {
     let text: &[u8; 11] = text.get(at..)?.first_chunk()?;
@@ -354,7 +355,7 @@ fn fraction(text: &[u8], at: usize, (least, most): (u8, u8), fields: &mut Fields
     Some(at + len)
 }
 
-/// Parses `Z`, or a sign with hours, and minutes if a digit or a colon and a digit follow.
+/// Parses `Z`, or a sign with hours, plus minutes if a digit or a colon and a digit follow.
 fn offset(text: &[u8], at: usize, optional: bool, fields: &mut Fields) -> Option<usize> {
     let is_digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
     let sign = match text.get(at) {
@@ -396,7 +397,7 @@ const MONTHS: [&[u8]; 12] = [
 const WEEKDAYS: [&[u8]; 7] =
     [b"monday", b"tuesday", b"wednesday", b"thursday", b"friday", b"saturday", b"sunday"];
 
-/// Finds which of `names` the text starts with, ignoring ASCII case.
+/// Returns the name in `names` with which the text starts, ignoring ASCII case.
 fn parse_name(text: &[u8], at: usize, names: &[&[u8]]) -> Option<(usize, usize)> {
     let rest = text.get(at..)?;
     let begins =

@@ -7,9 +7,9 @@ const MINUTE_SECONDS: i64 = 60;
 
 /// The time zone of texts without a UTC offset.
 ///
-/// When the clocks of a place are set back, a local time is ambiguous and taken as the earlier
-/// time. When they are set forward, some local times are skipped; such a time is read with the
-/// offset before the change. The offset is constant within a minute: if it changes within one, as
+/// When the clocks of a place are set back, a local time is ambiguous and counts as the earlier
+/// time. When they are set forward, some local times are skipped; such a time uses the offset
+/// before the change. The offset is constant within a minute: if it changes within a minute, as
 /// some did before 1973, the later offset applies from the start of the minute.
 #[derive(Clone, Debug)]
 pub struct Zone(Kind);
@@ -46,13 +46,13 @@ impl Zone {
         Zone(Kind::Fixed(offset_seconds))
     }
 
-    /// Creates a zone from periods in chronological order. Without periods it is UTC.
+    /// Creates a zone from periods in chronological order. Without periods the zone is UTC.
     pub fn from_periods<'a>(periods: impl IntoIterator<Item = Period<'a>>) -> Zone {
         let mut spans: Vec<Span> = Vec::new();
         for Period { begin_seconds, offset_seconds, name } in periods {
             let begin_seconds = match spans.last() {
                 None => i64::MIN,
-                // The period before applies to ambiguous and to skipped local times.
+                // The previous period applies to ambiguous and to skipped local times.
                 Some(before) => {
                     let local =
                         begin_seconds + i64::from(before.offset_seconds.max(offset_seconds));
@@ -80,8 +80,9 @@ impl Zone {
         }
     }
 
-    /// Returns the offset for an abbreviation, or `None` if the place never uses it. If it does not
-    /// apply at that time, uses the nearest span in which it does: `CEST` means the same all year.
+    /// Returns the offset for an abbreviation, or `None` if the place never uses the abbreviation.
+    /// If the abbreviation does not apply at that time, uses the nearest span in which it does:
+    /// `CEST` means the same all year.
     pub(crate) fn named_seconds(&self, minute_seconds: i64, name: u64) -> Option<i32> {
         let Kind::Place(spans) = &self.0 else { return None };
         let (past, rest) = spans.split_at(index(spans, minute_seconds));
@@ -104,20 +105,20 @@ fn pack(name: &[u8]) -> Option<u64> {
     (!name.is_empty()).then_some(u64::from_le_bytes(bytes))
 }
 
-/// Returns the packed zone name at the start of `text`, and its length. A zone without a name has a
-/// numeric one, as `-03`.
+/// Returns the packed zone name at the start of `text`, and the length of the name. Zones without a
+/// name use a number, such as `-03`.
 pub(crate) fn parse_name(text: &[u8]) -> Option<(u64, usize)> {
     let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(**byte, b'+' | b'-');
     let len = text.iter().take_while(is_part).count();
     pack(&text[..len]).map(|name| (name, len))
 }
 
-/// Returns whether it is the name `UTC` or `GMT`, which every zone accepts.
+/// Returns whether the name is `UTC` or `GMT`, which every zone accepts.
 pub(crate) fn is_utc(name: u64) -> bool {
     [b"UTC", b"GMT"].iter().any(|utc| pack(*utc) == Some(name))
 }
 
-/// Parses a UTC offset, as `UTC` or `+02:00`. Returns `None` for anything else.
+/// Parses a UTC offset, such as `UTC` or `+02:00`. Returns `None` for other texts.
 pub fn parse_utc_offset(text: &str) -> Option<i32> {
     if text == "UTC" {
         return Some(0);

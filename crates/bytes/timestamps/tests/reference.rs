@@ -49,7 +49,7 @@ fn time(text: &str, line: &str) -> Result<i64, Fault> {
     format(text).parse(line.as_bytes(), REFERENCE_NS).map(|stamp| stamp.ns)
 }
 
-/// Covers every day from 1970 to 2100, at different times of day.
+/// Parses every day from 1970 to 2100, at different times of day.
 #[test]
 fn every_day_matches_chrono() {
     for (ours, theirs) in FORMATS.iter().filter(|(ours, _)| *ours != "%b %e %H:%M:%S") {
@@ -270,7 +270,7 @@ const CASES: TestSize = TestSize { gate: 4000, long: 100_000 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// Tests consecutive texts, mostly of the same minute, some of them corrupted.
+    /// Parses consecutive texts, mostly of the same minute, some of them corrupted.
     #[test]
     fn the_parser_matches_its_format_and_the_reference(
         index in 0..FORMATS.len(),
@@ -295,7 +295,7 @@ proptest! {
         }
     }
 
-    /// Tests random bytes.
+    /// Parses random bytes.
     #[test]
     fn random_bytes_cause_no_panic(
         index in 0..FORMATS.len(),
@@ -309,7 +309,7 @@ proptest! {
         }
     }
 
-    /// Tests random formats.
+    /// Compiles random formats.
     #[test]
     fn random_formats_cause_no_panic(text in "(%[-.0-9a-zA-Z%]{1,2}|[ -~é]){0,12}") {
         if let Ok(format) = Format::new(&text, None) {

@@ -1,4 +1,5 @@
-//! Time zones by name, from the host's database or, if it lacks the zone, from the bundled one.
+//! Time zones by name, from the host's database, or from the bundled one if the host lacks the
+//! zone.
 //!
 //! A separate crate because it cuts a dependency: `timestamps`, and through it expressions,
 //! parsers and transport, build without jiff and its time zone database.
@@ -36,7 +37,7 @@ const SECONDS: std::ops::Range<i64> = i64::MIN / 1_000_000_000..i64::MAX / 1_000
 ///
 /// # Errors
 ///
-/// What is wrong, and what to write instead.
+/// The error says what is wrong, and what to write instead.
 pub fn zone(text: &str) -> Result<Zone, String> {
     if let Some(seconds) = parse_utc_offset(text) {
         return Ok(Zone::fixed(seconds));
@@ -73,7 +74,7 @@ fn local() -> Result<TimeZone, String> {
         Err(_) if Path::new(LOCALTIME).exists() => {
             Err(format!("{LOCALTIME} is not a known time zone; write for example Europe/Berlin"))
         }
-        // As in the C library: a host without a zone uses UTC.
+        // As in the C library, a host without a zone uses UTC.
         Err(_) => Ok(TimeZone::UTC),
     })
 }

@@ -41,7 +41,8 @@ pub fn location_of(abbreviation: &str) -> Option<&'static str> {
     ABBREVIATIONS.iter().find(matches).map(|(_, location)| *location)
 }
 
-/// Returns the names closest to `given`, which may also be the last part of one: `Berlin`.
+/// Returns the names closest to `given`, which may also be the last part of a name, such as
+/// `Berlin`.
 pub fn suggest<'n>(given: &str, names: &'n [String]) -> Vec<&'n str> {
     let given = normalize(given);
     let last = |name: &'n str| name.rsplit_once('/').map_or(name, |(_, last)| last);

@@ -136,7 +136,7 @@ fn an_offset_in_the_text_overrides_the_zone() {
     assert!(fixed.unwrap_err().contains("remove timezone"));
 }
 
-/// The year is inferred with the offset that the zone has in it.
+/// The year is inferred with the offset that the zone has in that year.
 #[test]
 fn a_missing_year_is_inferred_in_the_zone() {
     let format = format("%b %e %T", "Pacific/Auckland");
@@ -174,8 +174,8 @@ fn unknown_names_have_suggestions() {
     }
 }
 
-/// Returns the nanoseconds of a summer noon in a zone, or the error, in a process with this
-/// variable: jiff reads its variables only once.
+/// Returns the nanoseconds of a summer noon in a zone, or the error, from a process with this
+/// environment variable: jiff reads its variables only once.
 fn noon(location: &str, variable: &str, value: &str) -> String {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "the_host_configures_its_zone_and_its_database", "--nocapture"]);
@@ -202,8 +202,8 @@ fn the_host_configures_its_zone_and_its_database() {
         noon("local", "TZ", "Nowhere/Land")
             .contains("TZ, which has the invalid value \"Nowhere/Land\"; set it to")
     );
-    // A database with one zone, two hours east of UTC: it is preferred, and the bundled one has the
-    // others.
+    // A database with one zone, two hours east of UTC. It takes precedence, and the bundled
+    // database has the other zones.
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("Japan"), ONE_OFFSET).unwrap();
     let path = folder.path().to_str().unwrap();
@@ -211,8 +211,8 @@ fn the_host_configures_its_zone_and_its_database() {
     assert_eq!(noon("Asia/Kolkata", "TZDIR", path), utc("2026-07-01 06:30:00").to_string());
 }
 
-/// A TZif file with one offset, 7200 seconds, named `ABC`: six counts, of which there are one
-/// offset and four bytes of names, followed by those.
+/// A TZif file with one offset, 7200 seconds, named `ABC`. The header has six counts, for one
+/// offset and four bytes of names, and both follow.
 const ONE_OFFSET: &[u8] = b"TZif\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
     \0\0\0\x01\0\0\0\x04\0\0\x1C\x20\0\0ABC\0";
 
@@ -273,7 +273,8 @@ const CASES: TestSize = TestSize { gate: 4000, long: 100_000 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// Consecutive lines, from 1973 on, since when no zone had a transition within a minute.
+    /// Parses consecutive lines from 1973 on; since then, zones have not had a transition within a
+    /// minute.
     #[test]
     fn random_times_agree_with_jiff(
         location in prop::sample::select(&LOCATIONS),

@@ -5,7 +5,7 @@ use super::{VERSION, key};
 use crate::metric::{Kind, Temporality};
 use std::fmt;
 
-/// Why a block is invalid.
+/// Reason why a block is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError(pub(super) &'static str);
 
@@ -86,8 +86,8 @@ pub struct ReadMetric<'b> {
 }
 
 impl<'b> ReadMetric<'b> {
-    /// Returns the keys and values of the tags in source order. A tag without a value has an empty
-    /// one. A key with several values is returned once per value.
+    /// Returns the keys and values of the tags in source order. The value is empty for a tag
+    /// without a value. A key with several values is returned once per value.
     pub fn tags(&self) -> impl Iterator<Item = (&'b str, &'b str)> + use<'b> {
         self.tags.iter().copied()
     }

@@ -8,7 +8,7 @@ use crate::metric::{InvalidTags, Kind, Metric, Scratch, SketchText, Temporality,
 /// Data shared by all metrics of a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shared<'a> {
-    /// Their origin, such as `host` and `source`.
+    /// Origin of the metrics, such as `host` and `source`.
     pub meta: &'a [(&'a str, &'a str)],
     /// Constant fields of every event.
     pub attributes: &'a [(&'a str, &'a str)],
@@ -89,7 +89,7 @@ impl Column {
     }
 }
 
-/// The dictionary of one key's values.
+/// The dictionary of the values of one key.
 #[derive(Debug, Default)]
 struct KeyValues {
     values: Dictionary,
@@ -112,7 +112,7 @@ struct TagTables {
     tagsets: Dictionary,
     /// Source text of the parsed objects, for lookup.
     sources: Vec<u8>,
-    /// Keys of the tag set parsed last, and its key set.
+    /// Keys of the tag set parsed last, and their key set.
     recent_keys: Vec<u32>,
     recent_keyset: u32,
     /// Keys and encoded values of the tag set being parsed.
@@ -137,8 +137,8 @@ pub struct BlockEncoder {
 }
 
 impl BlockEncoder {
-    /// Creates an encoder that seeds its hashes with `seed`. Use a random seed: with a known one, a
-    /// client could send tags whose hashes all collide.
+    /// Creates an encoder that seeds its hashes with `seed`. Use a random seed: with a known seed,
+    /// a client could send tags whose hashes all collide.
     pub fn new(seed: u64) -> BlockEncoder {
         BlockEncoder {
             names: Dictionary::default(),
@@ -171,7 +171,7 @@ impl BlockEncoder {
     /// Adds a metric.
     ///
     /// # Errors
-    /// The tags are invalid; the metric is not added.
+    /// Fails if the tags are invalid; the metric is then not added.
     #[inline]
     pub fn push(&mut self, metric: &Metric<'_>) -> Result<(), InvalidTags> {
         let tagset = self.tables.tagset(metric.tags, &mut self.scratch)?;

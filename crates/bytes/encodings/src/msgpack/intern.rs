@@ -1,4 +1,4 @@
-//! Deduplicates strings: maps each to its index in a dictionary.
+//! Deduplicates strings: maps each string to its index in a dictionary.
 
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
@@ -33,8 +33,8 @@ struct Entry {
     index: u32,
 }
 
-/// Finds strings of several dictionaries. A hash table with open addressing and seeded hashes,
-/// which a client cannot predict.
+/// Finds strings of several dictionaries: a hash table with open addressing. Clients cannot predict
+/// its seeded hashes.
 #[derive(Debug)]
 pub struct Interner {
     seed: u64,
@@ -43,7 +43,7 @@ pub struct Interner {
     /// slots are occupied.
     slots: Vec<u64>,
     entries: Vec<Entry>,
-    /// Hash of each entry, for when the table grows.
+    /// Hash of each entry, used when the table grows.
     hashes: Vec<u64>,
 }
 
@@ -55,7 +55,7 @@ pub enum Found {
     New(Missing),
 }
 
-/// Where a string is.
+/// Position of a string.
 #[derive(Clone, Copy)]
 pub struct Position {
     /// Index in its dictionary.

@@ -18,7 +18,8 @@ pub fn split(block: &[u8]) -> Option<[Vec<u8>; 2]> {
 }
 
 fn encode_rows(block: &Block<'_>, rows: std::ops::Range<usize>) -> Vec<u8> {
-    // Needs no secret seed: tags chosen to collide have already been slow in the first encoding.
+    // The seed need not be secret: tags chosen to collide have already been slow in the first
+    // encoding.
     let (mut encoder, mut out) = (BlockEncoder::new(0), Vec::new());
     let (mut tags, mut sketch) = (Vec::new(), Vec::new());
     for metric in block.metrics().skip(rows.start).take(rows.len()) {
@@ -67,7 +68,7 @@ fn object(metric: &ReadMetric<'_>, out: &mut Vec<u8>) {
 fn sketch_object(sketch: &Sketch, out: &mut Vec<u8>) {
     let Sketch { count, sum, min, max, points } = sketch;
     out.clear();
-    // Writes to memory never fail.
+    // Writing to memory never fails.
     let _ =
         write!(out, r#"{{"count":{count:?},"sum":{sum:?},"min":{min:?},"max":{max:?},"values":["#);
     let mut push = |numbers: &mut dyn Iterator<Item = f64>, end: &str| {

@@ -1,6 +1,6 @@
 //! Writes the msgpack items of a block, each in its shortest form.
 
-/// Maximum absolute value that is encoded as an integer; beyond it, floats cannot represent every
+/// Maximum absolute value that is encoded as an integer; above it, floats cannot represent every
 /// integer.
 const INTEGER_MAX: i64 = 1 << 53;
 
@@ -29,8 +29,7 @@ pub fn push_int(number: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a finite number: as an integer if it is integral, otherwise as the shortest float that
-/// is exact.
+/// Appends a finite number: as an integer if it is integral, otherwise as the shortest exact float.
 #[inline(always)]
 pub fn push_number(number: f64, out: &mut Vec<u8>) {
     let integer = number as i64;

@@ -1,7 +1,7 @@
 //! The state of all series: sums deltas, builds labels once, expires idle series.
 //!
-//! A series is looked up by the hash of its raw name and tags, so labels are only built when it is
-//! new. Different names that map to one exposed name are a conflict.
+//! A series is looked up by the hash of its raw name and tags, so labels are built only for a new
+//! series. Different names that map to one exposed name are a conflict.
 
 use super::distribution::{Histogram, saturating};
 use super::form::{LabelFormat, split_block};
@@ -14,8 +14,8 @@ use crate::metric::Kind;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Maximum time of a value ahead of the clock. A value years ahead would block every later value of
-/// its series.
+/// Maximum time by which a value may be ahead of the clock, in milliseconds. A value years ahead
+/// would block every later value of its series.
 const AHEAD_MS_MAX: i64 = 10 * 60 * 1000;
 
 /// Seconds after which no series expires: it takes 136 years.
@@ -30,14 +30,15 @@ pub struct Options {
     pub distributions: Distributions,
     /// Seconds without values after which a series expires, or [`EXPIRE_NEVER`].
     pub expire_seconds: u32,
-    /// Maximum series; each name counts, even if several map to the same labels. Overflow series
-    /// do not.
+    /// Maximum number of series. Each name counts, even if several map to the same labels; overflow
+    /// series do not count.
     pub series_max: usize,
     /// Whether a new sum starts with a 0 at the start of its first period, so that its increase is
     /// correct from the first value on, even after a restart.
     pub starts_at_zero: bool,
-    /// Seed of the hashes of labels and strings. Secret: with a known one, a client could send
-    /// series whose hashes all collide, which makes every insertion slower than the previous one.
+    /// Seed of the hashes of labels and strings. The seed is secret: with a known seed, a client
+    /// could send series whose hashes all collide, which makes every insertion slower than the
+    /// previous one.
     pub seed: u64,
 }
 
@@ -46,9 +47,10 @@ pub struct Options {
 pub struct Point {
     /// The value.
     pub value: f64,
-    /// Time in milliseconds since 1970; always after that of the previous sample.
+    /// Time in milliseconds since 1970; always later than the time of the previous sample.
     pub time_ms: i64,
-    /// Start of the sum in milliseconds since 1970; 0 if it is not a sum or its start is unknown.
+    /// Start of the sum in milliseconds since 1970; 0 if the value is not a sum or its start is
+    /// unknown.
     pub created_ms: i64,
     /// The type; [`Kind::Distribution`] for the series of a summary.
     pub kind: Kind,
@@ -56,7 +58,7 @@ pub struct Point {
 
 /// Receives samples, with labels as rendered by the [`LabelFormat`].
 pub trait Collector {
-    /// Whether it uses the samples.
+    /// Whether the collector uses the samples.
     const COLLECTS: bool = true;
     /// Adds a sample; `labels` is one block of [`RemoteWriteLabels`](super::RemoteWriteLabels).
     fn number(&mut self, labels: &[u8], point: &Point);
@@ -64,7 +66,7 @@ pub trait Collector {
     fn histogram(&mut self, labels: &[u8], histogram: &Histogram, point: &Point);
 }
 
-/// Discards all samples, for an accumulator that is read later.
+/// Discards all samples, for an accumulator whose state is read later.
 pub struct NullCollector;
 
 impl Collector for NullCollector {
@@ -77,7 +79,7 @@ impl Collector for NullCollector {
 struct RawSeries {
     key: [u64; 2],
     entry: u32,
-    /// When it was last updated, by [`Accumulator::clock`].
+    /// Time of the last update, as [`Accumulator::clock`].
     seen: u32,
 }
 
@@ -102,9 +104,9 @@ pub(super) struct Entry {
     is_rejected: bool,
     /// Time of the last update in seconds since 1970.
     pub seen: u32,
-    /// Id of the owner of its name.
+    /// Id of the owner of the entry's name.
     owner: u32,
-    /// [`LabelSet::renamed_keys`] of its tags.
+    /// [`LabelSet::renamed_keys`] of the entry's tags.
     renamed_keys: u32,
     pub distribution: Option<Box<Distribution>>,
 }
@@ -138,7 +140,7 @@ pub struct Accumulator<F> {
     options: Options,
     label_format: F,
     known: HashTable<RawSeries>,
-    /// Keys of the overflow series among them, which do not count toward the limits.
+    /// Keys of the overflow series, which do not count toward the limits.
     overflow: Vec<[u64; 2]>,
     by_labels: HashTable<LabelOwner>,
     entries: Vec<Entry>,
@@ -146,14 +148,14 @@ pub struct Accumulator<F> {
     names: SourceNames,
     set: LabelSet,
     label_buf: Vec<u8>,
-    /// Seconds of operation, by which series expire. An outage, when nothing is added, hardly
-    /// advances it.
+    /// Seconds of operation, which determine when series expire. The clock advances very little
+    /// during an outage, when no rows are added.
     clock: u32,
     /// Wall clock of the last tick, in seconds since 1970; 0 before the first.
     ticked: u32,
     swept: u32,
     /// The latest time of any expired series, in milliseconds since 1970. A sum that returns
-    /// continues after it.
+    /// continues after this time.
     expired_ms: i64,
     /// Whether new series are registered.
     may_grow: bool,
@@ -206,11 +208,11 @@ impl<F: LabelFormat> Accumulator<F> {
         self.names.take_conflicts()
     }
 
-    /// Adds a row, whose strings are in `text`, and passes the new state of its series to `to`.
-    /// `now_ms` is the wall clock in milliseconds since 1970.
+    /// Adds a row, whose strings are in `text`, and passes the new state of the row's series to
+    /// `to`. `now_ms` is the wall clock in milliseconds since 1970.
     ///
     /// # Errors
-    /// Why the row is rejected.
+    /// Returns the reason why the row is rejected.
     #[inline]
     pub fn add<C: Collector>(
         &mut self,
@@ -228,8 +230,8 @@ impl<F: LabelFormat> Accumulator<F> {
         };
         if let Some(known) = self.known.find_mut(row.key[0], |known| known.key == row.key) {
             apply(&mut self.entries[known.entry as usize])?;
-            // A rejected row does not refresh its series: it expires, and may return with another
-            // type.
+            // A rejected row does not refresh its series, so the series expires and may return with
+            // another type.
             known.seen = self.clock;
             return Ok(());
         }
@@ -267,7 +269,7 @@ impl<F: LabelFormat> Accumulator<F> {
         Ok((index, is_new))
     }
 
-    /// Checks whether there may be another series.
+    /// Checks whether the limits allow another series.
     fn check_limits(&self) -> Result<(), RejectReason> {
         if self.known.len() - self.overflow.len() >= self.options.series_max {
             return Err(RejectReason::TooManySeries);
@@ -334,8 +336,8 @@ impl<F: LabelFormat> Accumulator<F> {
         self.clock = self.clock.saturating_add(passed.min(self.options.expire_seconds.div_ceil(8)));
     }
 
-    /// Expires idle series if a check is due; returns whether any expired. Must be called before
-    /// rows are added. `now_ms` is the wall clock.
+    /// Expires idle series if a check is due; returns whether at least one expired. Must be called
+    /// before rows are added. `now_ms` is the wall clock in milliseconds since 1970.
     pub fn sweep(&mut self, now_ms: i64) -> bool {
         self.tick(now_ms);
         let (clock, expire) = (self.clock, self.options.expire_seconds);
@@ -372,7 +374,7 @@ impl<F: LabelFormat> Accumulator<F> {
         true
     }
 
-    /// Returns all entries; those with empty labels are free.
+    /// Returns all entries; entries with empty labels are free.
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -388,7 +390,7 @@ impl<F: LabelFormat> Accumulator<F> {
         self.entries[index as usize].is_rejected = true;
     }
 
-    /// Returns the seed of its hashes.
+    /// Returns the seed of the hashes.
     pub(super) fn seed(&self) -> u64 {
         self.options.seed
     }
@@ -400,7 +402,8 @@ impl<F: LabelFormat> Accumulator<F> {
     }
 }
 
-/// hashbrown uses the low bits of a hash for the slot and the high bits for the tag.
+/// Moves a hash to the bits that hashbrown uses: the low bits for the slot, the high bits for the
+/// tag.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
@@ -416,7 +419,8 @@ fn store(entries: &mut Vec<Entry>, free: &mut Vec<u32>, entry: Entry) -> u32 {
 }
 
 impl Entry {
-    /// `expired_ms` is a time up to which the sum may already have been emitted.
+    /// Creates the entry of a new series. `expired_ms` is a time up to which the sum may already
+    /// have been emitted.
     fn new(row: &Row, labels: &[u8], is_native: bool, expired_ms: i64) -> Entry {
         let is_sum = row.kind == Kind::Distribution || (row.kind == Kind::Counter && row.is_delta);
         // One millisecond after the last value of a series with the same name that ended with the
@@ -448,8 +452,8 @@ impl Entry {
         self.kind == row.kind && (row.kind != Kind::Counter || self.is_sum == row.is_delta)
     }
 
-    /// Forgets the last time if it is in the future because the clock was set back. Only without a
-    /// collector: a back end would reject an earlier time.
+    /// Forgets the last time if it is in the future because the clock was set back. Applies only
+    /// without a collector: a back end would reject an earlier time.
     #[inline]
     fn reset_future_time<C: Collector>(&mut self, now_ms: i64) {
         if !C::COLLECTS && !self.is_sum && self.last_ms > now_ms {
@@ -535,7 +539,7 @@ fn emit_distribution(
             0 if distribution.is_native => return to.histogram(labels, &distribution.total, point),
             0 => Some(distribution.total.count),
             1 => Some(distribution.total.sum),
-            // Empty before the first period.
+            // The quantiles are empty before the first period.
             _ => quantiles.next().copied(),
         };
         value.into_iter().for_each(|value| to.number(labels, &Point { value, ..*point }));
@@ -543,7 +547,7 @@ fn emit_distribution(
     }
 }
 
-/// Returns the number of blocks left: 0, 1, or 2 for more.
+/// Returns the number of remaining blocks: 0, 1, or 2 for more.
 fn remaining(blocks: &[u8]) -> usize {
     split_block(blocks).map_or(0, |(_, rest)| if rest.is_empty() { 1 } else { 2 })
 }

@@ -1,5 +1,5 @@
-//! Converts the values of a distribution: to quantiles of a period or to buckets of a native
-//! histogram.
+//! Converts the values of a distribution to the quantiles of a period, or to the buckets of a
+//! native histogram.
 
 use crate::metric::SketchText;
 
@@ -20,8 +20,8 @@ const SCHEMA: i32 = 5;
 /// The coarsest schema: the bounds of adjacent buckets differ by a factor of 2¹⁶.
 const SCHEMA_MIN: i32 = -4;
 
-/// Maximum buckets of a histogram: ten powers of two at the initial schema. Beyond it, pairs are
-/// merged.
+/// Maximum number of buckets of a histogram: ten powers of two at the initial schema. Above it,
+/// pairs of buckets are merged.
 const BUCKETS_MAX: usize = 320;
 
 /// Values within this distance of 0 count as 0; the same threshold as in Prometheus.
@@ -50,7 +50,7 @@ impl Distributions {
         }
     }
 
-    /// Returns whether numbers are such that [`Distributions::push`] could have appended them.
+    /// Returns whether [`Distributions::push`] could have appended these numbers.
     pub(super) fn has_form(&self, numbers: &[f64]) -> bool {
         match (self, numbers) {
             (Distributions::Summary(quantiles), [count, _, values @ ..]) => {
@@ -68,15 +68,15 @@ impl Distributions {
     }
 }
 
-/// Nearest rank: the smallest value whose cumulative weight reaches this share of the total.
-/// Neither quantiles nor the weights of a sample rate such as 0.3 are exact floats, so their
-/// product may exceed a rank by a rounding error and select the next one. This tolerance covers the
-/// error for a billion values.
+/// Tolerance of the nearest rank, which is the smallest value whose cumulative weight reaches a
+/// share of the total. Neither quantiles nor the weights of a sample rate such as 0.3 are exact
+/// floats, so their product may exceed a rank by a rounding error and select the next one. This
+/// tolerance covers the error for a billion values.
 const RANK_TOLERANCE: f64 = 1.0 - 1e-9;
 
 fn push_quantiles(sketch: &SketchText<'_>, quantiles: &[f64], out: &mut Vec<f64>) {
     let first = out.len();
-    // Prometheus' value for an empty summary is NaN.
+    // Prometheus uses NaN for an empty summary.
     let default = if sketch.count > 0.0 { sketch.max } else { f64::NAN };
     out.extend(
         quantiles
@@ -150,7 +150,7 @@ pub struct Histogram {
     pub zero: f64,
     /// Index and number of samples of each positive bucket, sorted by index.
     pub positive: Vec<(i32, f64)>,
-    /// The same for negative buckets.
+    /// Index and number of samples of each negative bucket, sorted by index.
     pub negative: Vec<(i32, f64)>,
 }
 
@@ -180,7 +180,7 @@ impl Histogram {
         }
     }
 
-    /// Returns whether all counts are integral, as they are unless clients sample.
+    /// Returns whether all counts are integral. They are, unless clients sample.
     pub(super) fn is_integral(&self) -> bool {
         let is_integral = |(_, count): &(i32, f64)| count.fract() == 0.0;
         let mut all = self.positive.iter().chain(&self.negative);
@@ -203,7 +203,7 @@ fn merge_pairs(buckets: &mut Vec<(i32, f64)>) {
     });
 }
 
-/// Adds a bucket of the initial schema, which was reduced `times` times.
+/// Adds a bucket of the initial schema to buckets whose schema was reduced `times` times.
 fn add_bucket(buckets: &mut Vec<(i32, f64)>, [index, weight]: [f64; 2], times: u32) {
     let index = coarser(index as i32, times);
     match buckets.binary_search_by_key(&index, |(index, _)| *index) {
@@ -278,7 +278,7 @@ mod tests {
             (5, 160, 160)
         );
         histogram.add(&period(60));
-        // Buckets 59 and 60 are merged, as are -1 and 0.
+        // Buckets 59 and 60 are merged, and so are -1 and 0.
         assert_eq!((histogram.schema, histogram.positive.len()), (4, 81));
         let bucket = |histogram: &Histogram, index| {
             let at = histogram.positive.binary_search_by_key(&index, |(index, _)| *index).unwrap();

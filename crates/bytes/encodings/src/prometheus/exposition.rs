@@ -44,29 +44,29 @@ impl TextFormat {
     }
 }
 
-/// Where a text written in chunks continues.
+/// Position at which a text written in chunks continues.
 #[derive(Clone, Debug, Default)]
 pub struct WritePosition {
     family: Box<[u8]>,
-    /// Number of its series written.
+    /// Number of series of the family that are written.
     written: usize,
-    /// Whether its `# TYPE` line is written.
+    /// Whether the family's `# TYPE` line is written.
     has_type: bool,
 }
 
-/// Where a row was added.
+/// The series that a row was added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// To its series.
+    /// The row's series.
     Series,
-    /// To the overflow series, as its own is beyond this limit.
+    /// The overflow series, because the row's series is beyond this limit.
     Overflow(RejectReason),
 }
 
 /// The last value of every series, grouped by metric family.
 pub struct Exposition {
     accumulator: Accumulator<TextLabels>,
-    /// The quantiles, formatted.
+    /// The quantiles, as formatted text.
     quantiles: Vec<String>,
     families: BTreeMap<Box<[u8]>, Family>,
 }
@@ -77,8 +77,8 @@ struct Family {
 }
 
 impl Exposition {
-    /// Creates an exposition without series. Distributions are always summaries: without quantiles
-    /// if the options select histograms.
+    /// Creates an exposition without series. Distributions are always exposed as summaries, without
+    /// quantiles if the options select histograms.
     pub fn new(options: Options) -> Exposition {
         let quantiles = match &options.distributions {
             Distributions::Summary(quantiles) => quantiles.iter().map(f64::to_string).collect(),
@@ -113,11 +113,12 @@ impl Exposition {
         self.accumulator.take_conflicts()
     }
 
-    /// Adds a row, whose strings are in `text`. The increment of a counter beyond a limit is added
-    /// to the overflow series. `now_ms` is the wall clock in milliseconds since 1970.
+    /// Adds a row, whose strings are in `text`. If the series of a counter is beyond a limit, its
+    /// increment is added to the overflow series. `now_ms` is the wall clock in milliseconds since
+    /// 1970.
     ///
     /// # Errors
-    /// Why the row is rejected.
+    /// Returns the reason why the row is rejected.
     pub fn add(
         &mut self,
         (rows, row, text): (&Rows, &Row, &[u8]),
@@ -145,7 +146,7 @@ impl Exposition {
         self.accumulator.add(row, now_ms, &mut NullCollector)
     }
 
-    /// Adds a new series to its family, or rejects it if its type differs.
+    /// Adds a new series to its family, or rejects it if the family has another type.
     fn add_to_family(&mut self, index: u32) {
         let entry = &self.accumulator.entries()[index as usize];
         let name = family_name(&entry.labels);
@@ -208,8 +209,8 @@ impl Exposition {
         None
     }
 
-    /// In OpenMetrics, the family of a counter has no `_total`; counters without that suffix are
-    /// invalid.
+    /// Writes the `# TYPE` line. In OpenMetrics, the family of a counter has no `_total`; counters
+    /// without that suffix are invalid.
     fn write_type(&self, name: &[u8], kind: Kind, format: TextFormat, out: &mut Vec<u8>) {
         let (name, kind) = match (kind, format) {
             (Kind::Gauge, _) => (name, "gauge"),
@@ -260,7 +261,7 @@ fn family_name(labels: &[u8]) -> &[u8] {
 
 /// Closes the labels and appends a value and a newline.
 fn push_value(value: f64, out: &mut Vec<u8>) {
-    // Writes to memory never fail.
+    // Writing to memory never fails.
     let _ = match value {
         f64::INFINITY => writeln!(out, "}} +Inf"),
         f64::NEG_INFINITY => writeln!(out, "}} -Inf"),

@@ -5,9 +5,9 @@ use super::labels::{LabelSet, QUANTILE};
 use super::protobuf::{push_bytes, varint_len};
 use crate::metric::Kind;
 
-/// Renders the labels of a new series. The rendered bytes also identify it.
+/// Renders the labels of a new series. The rendered bytes also identify the series.
 pub trait LabelFormat {
-    /// Appends the labels of everything that a series of this kind emits.
+    /// Appends the labels of all series that a raw series of this kind emits.
     fn render(&self, set: &LabelSet, kind: Kind, out: &mut Vec<u8>);
 
     /// Whether a series of this kind also emits its sum and count, with suffixes.
@@ -26,7 +26,7 @@ pub struct RemoteWriteLabels {
 }
 
 impl RemoteWriteLabels {
-    /// Creates a format for distributions that are emitted this way.
+    /// Creates a format for this way of emitting distributions.
     pub fn new(distributions: &Distributions) -> RemoteWriteLabels {
         let quantiles = match distributions {
             Distributions::Summary(quantiles) => quantiles.iter().map(f64::to_string).collect(),

@@ -24,7 +24,7 @@ pub struct LabelRules {
     pub counter_suffix: bool,
     /// How names become valid.
     pub escaping: NameEscaping,
-    /// Maximum bytes of a label's value; longer ones are truncated at a character boundary.
+    /// Maximum bytes of a label's value; longer values are truncated at a character boundary.
     pub value_bytes_max: usize,
 }
 
@@ -46,7 +46,7 @@ pub struct LabelSet {
     scratch: Scratch,
     cut: u64,
     joined: u64,
-    /// Hash of the keys that are not the name of their label, in any order; 0 without any.
+    /// Hash of the tag keys that differ from their label's name, in any order; 0 without such keys.
     renamed_keys: u32,
 }
 
@@ -70,12 +70,12 @@ impl LabelSet {
 
     /// Builds the labels of the metric that was begun.
     ///
-    /// The value of a tag without one is `true`. Several values of one tag are joined with `,`;
+    /// A tag without a value gets the value `true`. Several values of one tag are joined with `,`;
     /// values of different tags that map to one label are joined with `;`. Empty values are
     /// omitted: Prometheus treats them as absent.
     ///
     /// # Errors
-    /// The tags are invalid.
+    /// Fails if the tags are invalid.
     pub fn build(
         &mut self,
         rules: &LabelRules,
@@ -169,7 +169,7 @@ impl LabelSet {
             .map(|label| (&self.text[label.name.clone()], &self.text[label.value.clone()]))
     }
 
-    /// Returns the hash of the keys that are not the name of their label.
+    /// Returns the hash of the tag keys that differ from their label's name.
     pub fn renamed_keys(&self) -> u32 {
         self.renamed_keys
     }

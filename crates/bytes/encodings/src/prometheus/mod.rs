@@ -1,10 +1,10 @@
-//! Metrics for Prometheus: names and labels by its rules, deltas summed per series, remote write,
-//! and scrape text.
+//! Metrics for Prometheus: names and labels that follow its rules, deltas summed per series, remote
+//! write, and scrape text.
 //!
 //! Encoding has two stages. On the encoder threads, [`RowsBuilder`] converts metrics to rows: the
 //! value, the hash of the series, and the quantiles or buckets of a distribution. In one place and
-//! in order, an [`Accumulator`] looks up the series of each row, builds its labels if it is new,
-//! sums deltas, and passes samples with rendered labels to a [`Collector`].
+//! in order, an [`Accumulator`] then looks up the series of each row, builds the labels of a new
+//! series, sums deltas, and passes samples with rendered labels to a [`Collector`].
 
 mod accumulator;
 mod distribution;
@@ -33,29 +33,29 @@ pub use rows::{Row, Rows, RowsBuilder};
 pub use sources::NameConflict;
 pub use stored::{RestoredRows, StoredRow};
 
-/// Why a metric is rejected; the reason of its drop counter.
+/// Reason why a metric is rejected; also the reason of its drop counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectReason {
     /// The tags are not an object of strings.
     BadTags,
     /// The maximum number of series is reached.
     TooManySeries,
-    /// A new series while the process has little memory left.
+    /// The series is new, and the process has little memory left.
     MemoryPressure,
     /// Another series with a different type has the same labels.
     TypeConflict,
     /// Another source name has the same exposed name, or other tag keys the same label names.
     NameConflict,
-    /// A negative delta of a counter, which can only increase.
+    /// A counter has a negative delta, but counters can only increase.
     Negative,
-    /// Not newer than the last value of the series.
+    /// The value is not newer than the last value of the series.
     OutOfOrder,
-    /// More than ten minutes ahead of the clock.
+    /// The value is more than ten minutes ahead of the clock.
     Future,
 }
 
 impl RejectReason {
-    /// Returns whether the series is beyond a limit on their number or memory.
+    /// Returns whether the series is beyond a limit on the number or the memory of series.
     fn is_limit(self) -> bool {
         matches!(self, RejectReason::TooManySeries | RejectReason::MemoryPressure)
     }

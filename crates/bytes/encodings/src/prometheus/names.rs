@@ -1,13 +1,13 @@
-//! Names by Prometheus' rules.
+//! Names that follow Prometheus' rules.
 
-/// How a name becomes one of letters, digits and `_`, and in a metric `:`.
+/// Conversion of a name to letters, digits and `_`, and in a metric also `:`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NameEscaping {
-    /// Each invalid character becomes `_`; different names may become one.
+    /// Replaces each invalid character with `_`; different names may become equal.
     #[default]
     Underscores,
-    /// Prometheus' value escaping: a name that is not valid becomes `U__`, in which `__` is `_` and
-    /// `_2e_` the character with this hexadecimal code. Different names stay different.
+    /// Prometheus' value escaping: an invalid name gets the prefix `U__`, in which `__` represents
+    /// `_` and `_2e_` the character with this hexadecimal code. Different names stay different.
     Values,
 }
 
@@ -34,8 +34,8 @@ impl NameEscaping {
 /// Start of a name with escaped values.
 const VALUES_PREFIX: &[u8] = b"U__";
 
-/// Appends a name by Prometheus' value escaping. Escapes a valid name, too, if it starts with
-/// `reserved`, which is not empty, or looks like an escaped one.
+/// Appends a name with Prometheus' value escaping. Also escapes a valid name if it starts with
+/// `reserved`, which is not empty, or looks like an escaped name.
 fn push_values(raw: &[u8], is_allowed: impl Fn(u8) -> bool, reserved: &[u8], out: &mut Vec<u8>) {
     let is_allowed_at =
         |at: usize, byte: u8| is_allowed(byte) && !(at == 0 && byte.is_ascii_digit());
@@ -59,14 +59,14 @@ fn is_metric_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b':'
 }
 
-/// Appends a metric name, `[a-zA-Z_:][a-zA-Z0-9_:]*`. Each invalid character becomes one `_`, and a
-/// leading digit is prefixed with one.
+/// Appends a metric name, `[a-zA-Z_:][a-zA-Z0-9_:]*`. Each invalid character becomes one `_`, and
+/// `_` is inserted before a leading digit.
 pub fn push_metric_name(raw: &[u8], out: &mut Vec<u8>) {
     push_name(raw, is_metric_byte, out);
 }
 
 /// Appends a label name, `[a-zA-Z_][a-zA-Z0-9_]*`, in the same way. Prometheus reserves names with
-/// the prefix `__`, so leading underscores are collapsed into one.
+/// the prefix `__`, so several leading underscores become one.
 pub fn push_label_name(raw: &[u8], out: &mut Vec<u8>) {
     let begin = out.len();
     push_name(raw, |byte| byte.is_ascii_alphanumeric(), out);
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn values_of_invalid_characters_are_kept() {
         let push = |raw: &[u8], out: &mut Vec<u8>| NameEscaping::Values.push_metric_name(raw, out);
-        // The first five are those of Prometheus' own tests, by its rules.
+        // The first five cases are from Prometheus' tests.
         let cases = [
             ("no:escaping_required", "no:escaping_required"),
             ("mysystem.prod.west.cpu.load", "U__mysystem_2e_prod_2e_west_2e_cpu_2e_load"),

@@ -1,29 +1,29 @@
-//! Overflow series, which have the points of many series beyond a limit and are exempt from it.
+//! Overflow series, which sum the points of many series beyond a limit and are exempt from it.
 
 use super::RejectReason;
 use super::rows::{Row, Rows, key, seed_of_host};
 use crate::metric::Kind;
 
-/// Name of the overflow series of counters. Sources name those of other kinds by it, too, such as
+/// Name of the overflow series of counters. Sources add suffixes for other kinds, such as
 /// `millstream.overflow.timing`.
 pub const OVERFLOW_NAME: &[u8] = b"millstream.overflow";
 
 /// Name and tags of the overflow series of counters.
 pub(super) const OVERFLOW_TEXT: &[u8] = b"millstream.overflow{}";
 
-/// Maximum overflow series beyond the limits. Sources have one per kind, with up to eight
+/// Maximum number of overflow series beyond the limits. Sources have one per kind, with up to eight
 /// aggregates; a client can name further ones.
 pub(super) const OVERFLOW_SERIES_MAX: usize = 128;
 
-/// Returns whether a name is that of an overflow series.
+/// Returns whether a name belongs to an overflow series.
 pub(super) fn is_overflow(name: &[u8]) -> bool {
     name.strip_prefix(OVERFLOW_NAME).is_some_and(|rest| matches!(rest, [] | [b'.', ..]))
 }
 
 impl Rows {
-    /// Returns a row with the increment of one that was rejected for `reason`, whose strings are in
-    /// [`OVERFLOW_TEXT`]. `None` unless the reason is a limit on series, and the row is an
-    /// increment: sums of other values have no meaning.
+    /// Returns an overflow row with the increment of a row that was rejected for `reason`. Its
+    /// strings are in [`OVERFLOW_TEXT`]. Returns `None` unless the reason is a limit on series and
+    /// the row is an increment: sums of other values have no meaning.
     pub(super) fn overflow(&self, row: &Row, reason: RejectReason, seed: u64) -> Option<Row> {
         let is_increment = row.kind == Kind::Counter && row.is_delta;
         if !reason.is_limit() || !is_increment {

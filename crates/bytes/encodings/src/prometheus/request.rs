@@ -64,9 +64,9 @@ impl Body {
         [self.table.clone(), self.series.clone()]
     }
 
-    /// Splits the request in two, between events and in order. Returns `None` if it has only one
-    /// event. Each half keeps only the symbols that its series use: with the full table it might
-    /// still be too large.
+    /// Splits the request in two, between events and in order. Returns `None` if the request has
+    /// only one event. Each half keeps only the symbols that its series use: with the full table it
+    /// might still be too large.
     pub fn split(&self) -> Option<[Body; 2]> {
         if self.ends.len() < 2 {
             return None;
@@ -106,7 +106,7 @@ impl Body {
     }
 
     /// Converts the request to version 1, without types and creation timestamps. Returns `None` if
-    /// it already is version 1.
+    /// the request already has version 1.
     pub fn to_version_1(&self) -> Option<Body> {
         if self.version == Version::One {
             return None;
@@ -127,7 +127,8 @@ pub struct RequestBuilder {
 }
 
 impl RequestBuilder {
-    /// Creates a builder for requests of `version`. `seed` is that of [`Options`](super::Options).
+    /// Creates a builder for requests of `version`. `seed` is
+    /// [`Options::seed`](super::Options::seed).
     pub fn new(version: Version, seed: u64) -> RequestBuilder {
         let (one, two) = (WriteRequest::default(), WriteRequest2::new(seed));
         RequestBuilder { version, one, two, ends: Vec::new() }
@@ -140,7 +141,7 @@ impl RequestBuilder {
         }
     }
 
-    /// Ends an event: it consists of the samples since the last call.
+    /// Ends an event, which consists of the samples since the last call.
     pub fn end_event(&mut self) {
         let end = match self.version {
             Version::One => self.one.bytes(),

@@ -1,4 +1,4 @@
-//! Rows, which encoder threads make of metrics; the accumulator only has to look them up and add
+//! Rows, which encoder threads build from metrics; the accumulator only looks them up and adds
 //! them.
 
 use super::distribution::Distributions;
@@ -9,8 +9,8 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 /// One metric, without its strings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// Hash of name, tags, kind and temporality, which identifies the series. The seed is secret; a
-    /// million series collide with a probability of 10⁻²⁷.
+    /// Hash of name, tags, kind and temporality, which identifies the series. The seed is secret;
+    /// among a million series, two collide with a probability of 10⁻²⁷.
     pub key: [u64; 2],
     /// The value of a number; unused for a distribution.
     pub value: f64,
@@ -138,7 +138,7 @@ pub(super) fn seed_of_host(host: &str, seed: u64) -> u64 {
     xxh3_128_with_seed(host.as_bytes(), seed) as u64
 }
 
-/// Returns the key of a series from its name and tags, which are `strings`.
+/// Returns the key of a series from its name and tags, which `strings` concatenates.
 pub(super) fn key(
     strings: &[u8],
     name_len: u32,
@@ -146,12 +146,13 @@ pub(super) fn key(
     seed: u64,
 ) -> [u64; 2] {
     let key = xxh3_128_with_seed(strings, seed);
-    // Temporality, kind and the length of the name, which marks where the tags begin.
+    // Temporality, kind, and the length of the name, which marks the beginning of the tags.
     let identity = u64::from(name_len) << 3 | (kind as u64) << 1 | u64::from(is_delta);
     [key as u64 ^ identity.wrapping_mul(0x9E37_79B9_7F4A_7C15), (key >> 64) as u64]
 }
 
-/// A sketch is always a distribution, whatever its event's type, and a number never is.
+/// Returns the kind. A sketch is always a distribution, whatever its event's type, and a number
+/// never is.
 fn kind(metric: &Metric<'_>) -> Kind {
     match (&metric.value, metric.kind) {
         (Value::Sketch(_), _) => Kind::Distribution,

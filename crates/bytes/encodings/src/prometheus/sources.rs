@@ -1,42 +1,42 @@
 //! The source name of each exposed name.
 //!
-//! Escaping and suffixes give different source names one exposed name: `a.b` and `a_b` are both
-//! `a_b`, and a counter `stat_count` looks like the count of a summary `stat`. Their values must not
-//! mix, so the first source name keeps the exposed name until its series have expired, and others
-//! are refused. Names are compared when a series is new, not for each value.
+//! Escaping and suffixes can give different source names one exposed name: `a.b` and `a_b` both
+//! become `a_b`, and a counter `stat_count` looks like the count of a summary `stat`. Their values
+//! must not mix, so the first source name keeps the exposed name until its series have expired, and
+//! others are refused. Names are compared only when a series is new.
 
 use super::RejectReason;
 use super::overflow::{OVERFLOW_NAME, is_overflow};
 use std::collections::{HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// What a summary exposes besides its quantiles.
+/// Suffixes of the names that a summary exposes in addition to its quantiles.
 const SUMMARY_SUFFIXES: [&[u8]; 2] = [b"_sum", b"_count"];
 
-/// Start of the exposed names of overflow series, which no other source name gets: the overflow
+/// Start of the exposed names of overflow series. Other source names cannot get them: the overflow
 /// series must be free when a limit is reached.
 const OVERFLOW_EXPOSED: &[u8] = b"millstream_overflow";
 
-/// Maximum conflicts that are reported, each once. Further ones are only counted.
+/// Maximum number of conflicts that are reported, each once. Further conflicts are only counted.
 const REPORTED_MAX: usize = 1000;
 
-/// Two source names, or sets of tag keys, that become one.
+/// Two source names, or sets of tag keys, that map to the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameConflict {
     /// The exposed name of the metric.
     pub exposed: String,
-    /// The source name that keeps it.
+    /// The source name that keeps the exposed name.
     pub kept: String,
-    /// The source name that is refused; the same if only tag keys differ.
+    /// The source name that is refused; equal to `kept` if only tag keys differ.
     pub refused: String,
 }
 
 /// The owner of an exposed name.
 struct Owner {
-    /// Identifies it in the entries of its series.
+    /// Id of the owner in the entries of its series.
     id: u32,
     source: Box<[u8]>,
-    /// Whether the names with [`SUMMARY_SUFFIXES`] belong to it, too.
+    /// Whether the owner also has the names with [`SUMMARY_SUFFIXES`].
     is_summary: bool,
 }
 
@@ -52,11 +52,11 @@ pub(super) struct SourceNames {
 }
 
 impl SourceNames {
-    /// Checks whether a source name may have this exposed name, and as a summary those with its
-    /// suffixes.
+    /// Checks whether a source name may have this exposed name and, for a summary, the names with
+    /// its suffixes.
     ///
     /// # Errors
-    /// Another source name has one of them.
+    /// Fails if another source name has one of these names.
     pub fn check(
         &mut self,
         source: &[u8],
@@ -72,7 +72,8 @@ impl SourceNames {
         Err(RejectReason::NameConflict)
     }
 
-    /// Returns the other source name that has the exposed name or one with a suffix of a summary.
+    /// Returns the other source name that has the exposed name or a name with a suffix of a
+    /// summary.
     fn other_owner(&self, source: &[u8], exposed: &[u8], is_summary: bool) -> Option<&[u8]> {
         let own = self.owners.get(exposed);
         let of_summary = SUMMARY_SUFFIXES.into_iter().filter_map(|suffix| {
@@ -98,8 +99,8 @@ impl SourceNames {
         id
     }
 
-    /// Removes the owners without series; `is_used` tells by id which have one, and `is_summary`
-    /// which have a summary.
+    /// Removes the owners without series. By owner id, `is_used` says whether it has series, and
+    /// `is_summary` whether one of them is a summary.
     pub fn retain(&mut self, is_used: &[bool], is_summary: &[bool]) {
         let free_ids = &mut self.free_ids;
         self.owners.retain(|_, owner| {
@@ -112,7 +113,7 @@ impl SourceNames {
         });
     }
 
-    /// Returns a bound of the ids.
+    /// Returns an upper bound of the ids.
     pub fn ids(&self) -> usize {
         self.owners.len() + self.free_ids.len()
     }

@@ -1,16 +1,15 @@
-//! Rows without what depends on the process, so that they can be stored and recreated in another
-//! one.
+//! Rows without data that depends on the process, so that another process can recreate them.
 
 use super::distribution::Distributions;
 use super::rows::{Row, Rows, key, seed_of_host};
 use crate::metric::Kind;
 
-/// A row as it is stored. Its strings are in the text of the rows, behind those of the rows before.
+/// A row in its stored form. Its strings follow the strings of the previous rows in the text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StoredRow<'n> {
-    /// Length of the name. Bytes.
+    /// Length of the name, in bytes.
     pub name_len: u32,
-    /// Length of the tags, which follow the name. Bytes.
+    /// Length of the tags, which follow the name, in bytes.
     pub tags_len: u32,
     /// The type.
     pub kind: Kind,
@@ -27,7 +26,7 @@ pub struct StoredRow<'n> {
 }
 
 impl Rows {
-    /// Iterates over the rows as they are stored; their text must begin with the first name.
+    /// Iterates over the rows in their stored form; their text must begin with the first name.
     pub fn stored(&self) -> impl Iterator<Item = StoredRow<'_>> {
         self.rows().iter().map(|row| StoredRow {
             name_len: row.name_len,
@@ -42,7 +41,7 @@ impl Rows {
     }
 }
 
-/// Largest distance of a time from 1970, which fits 64 bits in nanoseconds. Milliseconds.
+/// Largest distance of a time from 1970 that fits 64 bits in nanoseconds, in milliseconds.
 const TIME_MS_MAX: u64 = i64::MAX as u64 / 1_000_000 + 1;
 
 /// Recreates stored rows.
@@ -56,8 +55,9 @@ pub struct RestoredRows<'a> {
 }
 
 impl<'a> RestoredRows<'a> {
-    /// Begins with the first row of this `text`. The other arguments are those of
-    /// [`RowsBuilder::new`](super::RowsBuilder::new). `None` if the text is not one of rows.
+    /// Begins with the first row of this `text`. The other arguments are the same as for
+    /// [`RowsBuilder::new`](super::RowsBuilder::new). Returns `None` if `text` is not the text of
+    /// rows.
     pub fn new(
         distributions: &'a Distributions,
         seed: u64,
@@ -74,8 +74,8 @@ impl<'a> RestoredRows<'a> {
         })
     }
 
-    /// Adds the next row; `None` if it contradicts the text or the distributions, and the rows are
-    /// lost.
+    /// Adds the next row; returns `None` if the row contradicts the text or the distributions, and
+    /// the rows are lost.
     pub fn push(&mut self, row: &StoredRow<'_>) -> Option<()> {
         let (name_len, strings_len) = (row.name_len, row.name_len.checked_add(row.tags_len)?);
         let (strings, rest) = self.text.split_at_checked(strings_len as usize)?;
@@ -105,7 +105,7 @@ impl<'a> RestoredRows<'a> {
         Some(())
     }
 
-    /// Returns the rows; `None` if the text has more.
+    /// Returns the rows; `None` if text remains.
     pub fn finish(self) -> Option<Rows> {
         self.text.is_empty().then_some(self.rows)
     }

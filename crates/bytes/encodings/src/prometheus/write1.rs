@@ -65,8 +65,8 @@ impl Collector for WriteRequest {
     }
 }
 
-/// Appends a histogram, which has the same encoding in both versions: with integers if all counts
-/// are integral, which is shorter.
+/// Appends a histogram, which has the same encoding in both versions. If all counts are integral,
+/// they are encoded as integers, which is shorter.
 pub(super) fn push_histogram(histogram: &Histogram, time_ms: i64, out: &mut Vec<u8>) {
     let is_integral = histogram.is_integral();
     push_count(1, histogram.count, is_integral, out);
@@ -91,7 +91,7 @@ fn push_count(field: u8, count: f64, is_integral: bool, out: &mut Vec<u8>) {
 /// field, or floats in the one after it.
 fn push_buckets(field: u8, buckets: &[(i32, f64)], is_integral: bool, out: &mut Vec<u8>) {
     let (mut end, mut buf) = (0, Vec::new());
-    // Prometheus also ends the bucket with index 0 at 1.
+    // As in Prometheus, the bucket with index 0 ends at 1.
     for span in buckets.chunk_by(|(index, _), (next, _)| index + 1 == *next) {
         buf.clear();
         push_zigzag(1, span[0].0 - end, &mut buf);

@@ -30,7 +30,7 @@ struct Symbols {
 }
 
 impl Symbols {
-    /// By the protocol, the first symbol is the empty string.
+    /// Creates a table with the empty string, which the protocol requires as the first symbol.
     fn new(seed: u64) -> Symbols {
         Symbols {
             text: Vec::new(),
@@ -85,8 +85,8 @@ impl WriteRequest2 {
         self.body.len() + self.symbols.bytes()
     }
 
-    /// Returns the symbol table and the series, which follow it in the request, and starts the next
-    /// one.
+    /// Returns the symbol table and the series, which follow the table in the request, and starts
+    /// the next request.
     pub fn take(&mut self) -> (Vec<u8>, Vec<u8>) {
         let mut table = Vec::with_capacity(self.symbols.bytes());
         self.symbols.push(&mut table);
@@ -211,7 +211,7 @@ fn series_to_version_1(series: &[u8], symbols: &[&[u8]]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Renumbers the symbols of a table to keep only those that are used.
+/// Renumbers the symbols of a table to keep only the used ones.
 pub(super) struct UsedSymbols<'a> {
     symbols: Vec<&'a [u8]>,
     /// The new index of each symbol; 0 if unused. The empty string is at 0 in every table.

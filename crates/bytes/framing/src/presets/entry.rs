@@ -1,11 +1,11 @@
-//! The first line of a log entry, in the usual formats of logs.
+//! The first line of a log entry, in the usual log formats.
 
-/// Maximum unindented lines in a row that are taken for the text of an entry or an exception. They
-/// are limited because the lines of a log in an unusual format look the same.
+/// Maximum number of consecutive unindented lines that count as the text of an entry or an
+/// exception. The limit exists because the lines of a log in an unusual format look the same.
 pub const TEXT_LINES_MAX: u8 = 20;
 
-/// Dates and times that begin with a digit: `0` is a digit, `A` an uppercase and `a` a lowercase
-/// letter.
+/// Dates and times that begin with a digit: `0` represents a digit, `A` an uppercase and `a` a
+/// lowercase letter.
 const NUMERIC_TIMES: [&[u8]; 12] = [
     b"0000-00-00",
     b"0000/00/00",
@@ -21,7 +21,7 @@ const NUMERIC_TIMES: [&[u8]; 12] = [
     b"0000000000",
 ];
 
-/// Those that begin with a letter.
+/// Dates and times that begin with a letter.
 const NAMED_TIMES: [&[u8]; 8] = [
     b"Aaa 00 00:00",
     b"Aaa  0 00:00",
@@ -33,19 +33,19 @@ const NAMED_TIMES: [&[u8]; 8] = [
     b"A, [0000-00-00",
 ];
 
-/// Maximum words up to the level of an entry without a time: `app.orders - INFO - up`.
+/// Maximum number of words up to the level of an entry without a time: `app.orders - INFO - up`.
 const LEVEL_WORDS_MAX: usize = 3;
 
 /// Keys that begin an entry in logfmt.
 const KEYS: [&[u8]; 5] = [b"time=", b"ts=", b"t=", b"timestamp=", b"level="];
 
-/// The first byte of an escape sequence, such as that of a color.
+/// The first byte of an escape sequence, such as a color.
 const ESCAPE: u8 = 0x1b;
 
-/// Bytes of a line in which a level or another word tells whether it reports an error.
+/// Bytes at the start of a line that are searched for a level or another word about severity.
 const SEVERITY_BYTES_MAX: usize = 80;
 
-/// Words about severity, and whether they are of an error.
+/// Words about severity, and whether they mean an error.
 const SEVERITIES: [(&[u8], bool); 19] = [
     (b"error", true),
     (b"err", true),
@@ -68,7 +68,8 @@ const SEVERITIES: [(&[u8], bool); 19] = [
     (b"notice", false),
 ];
 
-/// The first letters of these words by their length, as bit masks: most words of a line have others.
+/// The first letters of these words, by length, as bit masks: most words of a line have other
+/// letters.
 const INITIALS: [u32; 10] = {
     let mut initials = [0; 10];
     let mut at = 0;
@@ -80,8 +81,8 @@ const INITIALS: [u32; 10] = {
     initials
 };
 
-/// Returns whether `line` begins an entry: with a time or a level, also in brackets or colors, or
-/// as JSON, logfmt or a line of an access log.
+/// Returns whether `line` begins an entry: with a time or a level, possibly in brackets or colors,
+/// or as JSON, logfmt or a line of an access log.
 pub fn begins_entry(line: &[u8]) -> bool {
     let line = without_color(line);
     let text = line.strip_prefix(b"[").unwrap_or(line);
@@ -92,7 +93,7 @@ pub fn begins_entry(line: &[u8]) -> bool {
         || is_access(line)
 }
 
-/// Returns whether `line` reports an error, by its first word about severity.
+/// Returns whether `line` reports an error, according to its first word about severity.
 pub fn reports_error(line: &[u8]) -> bool {
     let mut rest = &line[..line.len().min(SEVERITY_BYTES_MAX)];
     let begins = |byte: &u8| byte.is_ascii_alphabetic() || *byte == ESCAPE;
@@ -107,7 +108,7 @@ pub fn reports_error(line: &[u8]) -> bool {
     false
 }
 
-/// Returns whether a word is that of an error, or `None` if it is not about severity.
+/// Returns whether a word means an error, or `None` if it is not about severity.
 fn severity(word: &[u8]) -> Option<bool> {
     let first = word.first()?.to_ascii_lowercase() - b'a';
     if INITIALS.get(word.len())? >> first & 1 == 0 {
@@ -153,7 +154,8 @@ fn has_shape(text: &[u8], shape: &[u8]) -> bool {
     text.len() >= shape.len() && text.iter().zip(shape).all(|(byte, shape)| fits(byte, shape))
 }
 
-/// `INFO`, `[ERROR`, `WARNING:root:slow`: in capital letters, as `error` is a word of many messages.
+/// Whether a word is a level: `INFO`, `[ERROR`, `WARNING:root:slow`. Only capital letters count,
+/// because `error` is a word of many messages.
 fn is_level(word: &[u8]) -> bool {
     let word = without_color(word);
     let word = word.strip_prefix(b"[").unwrap_or(word);
@@ -175,7 +177,8 @@ fn is_level(word: &[u8]) -> bool {
     is_level && !word.get(letters).is_some_and(is_name)
 }
 
-/// `127.0.0.1 - ada [21/Nov/2026 20:29:46] "GET / HTTP/1.1" 200 -`.
+/// Whether a line is from an access log: `127.0.0.1 - ada [21/Nov/2026 20:29:46] "GET / HTTP/1.1"
+/// 200 -`.
 fn is_access(line: &[u8]) -> bool {
     let mut words = line.split(|byte| *byte == b' ').skip(1);
     words.next() == Some(b"-") && words.nth(1).is_some_and(|word| word.starts_with(b"["))

@@ -1,17 +1,17 @@
-//! Python: a traceback with its exception, the tracebacks chained to it, and the log entry that it
-//! belongs to.
+//! Python: a traceback with its exception, the tracebacks chained to it, and the preceding log
+//! entry.
 
 use super::entry::{TEXT_LINES_MAX, begins_entry, reports_error};
 
 const TRACEBACK: &[u8] = b"Traceback (most recent call last):";
 const GROUP: &[u8] = b"+ Exception Group Traceback (most recent call last):";
-/// The frame of a syntax error, without a traceback before it.
+/// The frame of a syntax error, which may come without a traceback.
 const FILE: &[u8] = b"  File \"";
 const CHAINS: [&[u8]; 2] = [
     b"During handling of the above exception, another exception occurred:",
     b"The above exception was the direct cause of the following exception:",
 ];
-/// First lines of what the interpreter reports without a logger.
+/// First lines of reports that the interpreter prints without a logger.
 const REPORTS: [&[u8]; 4] = [
     b"--- Logging error ---",
     b"Exception in thread ",
@@ -23,23 +23,24 @@ const REPORTS: [&[u8]; 4] = [
 #[derive(Clone, Copy, Debug)]
 pub struct State {
     place: Place,
-    /// The event reports an error, and has no traceback yet: the next one belongs to it.
+    /// Whether the event reports an error and has no traceback yet: the next traceback belongs to
+    /// it.
     takes_traceback: bool,
-    /// Unindented lines of text in a row.
+    /// Number of consecutive unindented lines of text.
     text_lines: u8,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// A line that begins no log entry.
+    /// A line that does not begin a log entry.
     Line,
-    /// The first line of a log entry that reports no error.
+    /// The first line of a log entry that does not report an error.
     Entry,
     /// The text of a log entry or of an exception.
     Text,
     /// In the frames; the next line without indentation names the exception.
     Frames,
-    /// In an exception group, whose lines are all indented.
+    /// In an exception group, all lines of which are indented.
     Group,
     /// After the line that announces a chained traceback.
     Chained,
@@ -69,14 +70,14 @@ impl State {
 
     /// Returns the state after the first line of a traceback.
     fn of_traceback(line: &[u8]) -> Option<State> {
-        // Most lines begin and end otherwise.
+        // The first and last bytes exclude most lines.
         let ([b' ' | b'\t' | b'T' | 0xE2, ..] | [.., b' ' | b':']) = line else { return None };
         if is_group(line) || is_unraised_group(line) {
             Some(State::new(Place::Group, false))
         } else if line.starts_with(TRACEBACK) || line.starts_with(FILE) || is_boxed(line) {
             Some(State::new(Place::Frames, false))
         } else if line.trim_ascii_end().ends_with(b"RemoteTraceback:") {
-            // The traceback of another process, in quotes.
+            // A quoted traceback of another process.
             Some(State::new(Place::Text, true))
         } else {
             None
@@ -112,7 +113,7 @@ impl State {
         }
     }
 
-    /// Returns the state after a line of text, or `None` after too many of them.
+    /// Returns the state after a line of text, or `None` if the text has too many lines.
     fn after_text(self, line: &[u8]) -> Option<State> {
         // Frames may follow: `Call stack:`.
         let place = if line.ends_with(b":") { Place::Frames } else { Place::Text };
@@ -121,12 +122,13 @@ impl State {
     }
 }
 
-/// Whether a line begins the traceback of a group that is within no other group.
+/// Whether a line begins the traceback of an outermost group.
 fn is_group(line: &[u8]) -> bool {
     line.trim_ascii_start().starts_with(GROUP)
 }
 
-/// `  | ExceptionGroup: two (2 sub-exceptions)`: a group that was not raised has no traceback.
+/// Whether a line is a group that was not raised, and so has no traceback: `  | ExceptionGroup: two
+/// (2 sub-exceptions)`.
 fn is_unraised_group(line: &[u8]) -> bool {
     let ends: [&[u8]; 2] = [b" sub-exception)", b" sub-exceptions)"];
     line.starts_with(b"  | ") && ends.iter().any(|end| line.ends_with(end))
@@ -136,12 +138,13 @@ fn is_report(line: &[u8]) -> bool {
     REPORTS.iter().any(|report| line.starts_with(report))
 }
 
-/// Whether a line begins with white space, or with the box that library `rich` draws.
+/// Whether a line begins with white space, or with the box that the library `rich` draws.
 fn is_indented(line: &[u8]) -> bool {
     matches!(line, [b' ' | b'\t', ..] | [0xE2, 0x94 | 0x95, ..])
 }
 
-/// `╭──── Traceback (most recent call last) ────╮`.
+/// Whether a line is the top of a box with a traceback: `╭──── Traceback (most recent call last)
+/// ────╮`.
 fn is_boxed(line: &[u8]) -> bool {
     let title = b" Traceback (most recent call last) ";
     line.starts_with("╭".as_bytes()) && line.windows(title.len()).any(|text| text == title)

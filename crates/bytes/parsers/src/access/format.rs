@@ -86,7 +86,8 @@ fn directive<'a>(text: &'a str, pieces: &mut Pieces) -> Result<&'a str, String> 
         pieces.literal(b"%");
         return Ok(rest);
     }
-    // Skips the request of a redirect that is meant, and the statuses for which it is logged.
+    // Skips the marks that select the original or the final request, and the statuses for which a
+    // value is logged.
     let is_condition = |c: char| c.is_ascii_digit() || "<>!,".contains(c);
     let text = text.trim_start_matches(is_condition);
     let (argument, text) = match text.strip_prefix('{') {

@@ -6,10 +6,10 @@ use crate::region::{Bits, NOWHERE};
 #[derive(Clone, Debug)]
 pub(super) struct Literal {
     bytes: Box<[u8]>,
-    /// The first eight bytes, and the mask of those that exist.
+    /// The first eight bytes, and a mask of the bytes that exist.
     word: u64,
     mask: u64,
-    /// Whether it is the end of the line.
+    /// Whether the literal is the end of the line.
     last: bool,
 }
 
@@ -26,7 +26,7 @@ impl Literal {
         self.bytes.len()
     }
 
-    /// Returns whether it is at `at` in `text`, before `end`.
+    /// Returns whether the literal is at `at` in `text`, before `end`.
     #[inline(always)]
     pub fn matches(&self, text: &[u8], at: usize, end: usize) -> bool {
         let behind = at + self.bytes.len();
@@ -50,7 +50,7 @@ impl Literal {
 /// A further condition for the end of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndCondition {
-    /// None.
+    /// Without a condition.
     Anywhere,
     /// A list continues after a comma or around a colon: `0.1, 0.2 : 0.3`.
     OverLists,
@@ -62,12 +62,12 @@ pub(super) enum EndCondition {
     OverEscapes,
 }
 
-/// Where a variable ends.
+/// The end of a variable.
 #[derive(Clone, Debug)]
 pub(super) struct Until {
     pub literal: Literal,
     pub condition: EndCondition,
-    /// Index of the bitmap of the literal's first byte; none at the end of the line.
+    /// Index of the bitmap of the literal's first byte; `None` at the end of the line.
     pub bits: Option<usize>,
 }
 
@@ -98,7 +98,7 @@ impl Until {
         }
     }
 
-    /// Returns the part that decides most lines, small enough for registers.
+    /// Returns the part that suffices for most lines and fits into registers.
     pub fn quick(&self) -> Quick {
         let literal = &self.literal;
         let guard = self.condition == EndCondition::OverEscapes;
@@ -125,7 +125,7 @@ impl Until {
         if quick.matches(text, at, end) { Some(at) } else { self.find_slow(bits, text, start, end) }
     }
 
-    /// Finds the end if one word does not decide it or the literal's first byte occurs in the
+    /// Finds the end if one word is not enough to decide, or the literal's first byte occurs in the
     /// value.
     #[cold]
     pub fn find_slow(&self, bits: &[Bits], text: &[u8], start: usize, end: usize) -> Option<usize> {

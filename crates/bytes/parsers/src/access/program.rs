@@ -6,13 +6,13 @@ use super::{Escape, TimeField};
 use crate::region::Bits;
 use std::sync::Arc;
 
-/// What a step does with its value.
+/// The treatment of a step's value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Take {
     Text(usize),
     Int(usize),
     Float(usize),
-    /// Stores the whole request; method, path and protocol have the slots after it.
+    /// Stores the whole request in this slot, and method, path and protocol in the slots after it.
     Request(usize),
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Step {
     pub until: Until,
 }
 
-/// A field, or nothing if the variable occurs a second time.
+/// The field of a slot; `None` if the variable occurs a second time.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub name: Option<Arc<str>>,
@@ -133,7 +133,7 @@ impl Program {
         })
     }
 
-    /// Returns the slot of a field; the first variable of a name gets it.
+    /// Returns the slot of a field. The first variable of a name gets it.
     fn slot(&mut self, name: &str, or_text: bool) -> usize {
         let is_free = self.slots.iter().all(|slot| slot.name.as_deref() != Some(name));
         self.slots.push(Slot { name: is_free.then(|| name.into()), or_text });

@@ -9,11 +9,11 @@ use crate::fields::Table;
 use crate::region::{Bits, Line, Region};
 use millstream_columns::{Cell, Kind};
 
-/// Bitmaps of a region besides those for the ends of variables.
+/// Bitmaps of a region, other than the bitmaps for the ends of variables.
 #[derive(Clone, Debug)]
 pub(super) struct Classes {
     pub digits: Bits,
-    /// Bytes that methods consist of.
+    /// Characters of methods.
     pub tokens: Bits,
     pub backslashes: Bits,
 }
@@ -94,11 +94,11 @@ impl Run<'_> {
         all
     }
 
-    /// Returns a string, unless it means that there is no value: `-` or empty.
+    /// Returns a string, or an absent cell if the value is `-` or empty.
     #[inline(always)]
     fn value(&self, start: usize, end: usize) -> Cell {
         let first = self.region.bytes.get(start).copied().unwrap_or_default();
-        // Branch-free: whether there is a value is hard to predict.
+        // Branch-free, because the presence of a value is hard to predict.
         let is_none = (end == start) | ((end == start + 1) & (first == b'-'));
         if is_none { Cell::ABSENT } else { self.region.part(Kind::Text, start, end) }
     }
@@ -126,7 +126,7 @@ impl Run<'_> {
         all
     }
 
-    /// Parses a number of the common forms at `start`; returns its end.
+    /// Parses a number in a common form at `start`; returns its end.
     #[inline(always)]
     fn number<const FLOAT: bool>(&self, start: usize) -> (Kind, usize) {
         let (text, digits) = (self.region.bytes, &self.classes.digits);
@@ -259,7 +259,7 @@ fn protocol_at(text: &[u8]) -> Option<usize> {
     (protocol.starts_with(b" HTTP/") && protocol[6].is_ascii_digit()).then_some(rest.len())
 }
 
-/// Bit of [`Line::at`] that marks a line without a match; no position has it.
+/// Bit of [`Line::at`] that marks a line without a match; positions never have it.
 const MISMATCH_BIT: u32 = 1 << 31;
 
 impl Line {

@@ -209,7 +209,7 @@ fn mutated_lines_stay_in_bounds() {
     );
 }
 
-/// The expected field for a value; none for `-` and empty values.
+/// Returns the expected field for a value; `None` for `-` and empty values.
 fn expected(name: &str, value: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(value).into_owned();
     let cast = |kind: Type| {
@@ -226,10 +226,10 @@ fn expected(name: &str, value: &[u8]) -> Option<String> {
     }
 }
 
-/// Mutated lines that are parsed twice.
+/// Number of mutated lines, each parsed twice.
 const LINES_MUTATED: TestSize = TestSize { gate: 3000, long: 300_000 };
 
-/// The equivalent regex, in which each value is as short as possible.
+/// In the equivalent regex, each value is as short as possible.
 #[test]
 fn fields_match_those_of_an_equivalent_regex() {
     let config =

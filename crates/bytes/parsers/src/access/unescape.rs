@@ -2,7 +2,7 @@
 
 use super::Escape;
 
-/// Decodes the escapes of a value; invalid ones stay as they are.
+/// Decodes the escapes of a value; invalid escapes stay unchanged.
 pub(super) fn unescape(text: &[u8], escape: Escape) -> Vec<u8> {
     if escape == Escape::Json {
         return millstream_columns::unescape(text).into_owned();
@@ -18,7 +18,7 @@ pub(super) fn unescape(text: &[u8], escape: Escape) -> Vec<u8> {
 }
 
 /// Decodes the escape after a backslash; returns the byte, and the number of bytes of `behind` that
-/// it takes.
+/// the escape takes.
 fn escaped(behind: &[u8], escape: Escape) -> (u8, usize) {
     if let [b'x', high, low, ..] = behind
         && let (Some(high), Some(low)) = (hex(*high), hex(*low))

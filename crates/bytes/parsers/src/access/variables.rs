@@ -6,7 +6,7 @@ pub(super) enum Of {
     Text,
     Int,
     Float,
-    /// `GET /index.html HTTP/1.1`
+    /// A request line such as `GET /index.html HTTP/1.1`.
     Request,
     /// A time, with or without a space.
     Time {
@@ -19,10 +19,10 @@ pub(super) enum Of {
 pub(super) struct Variable {
     pub name: String,
     pub of: Of,
-    /// Whether it may have a value per upstream server, as in `0.1, 0.2 : 0.3`; such a list stays a
-    /// string.
+    /// Whether the variable may have a value per upstream server, as in `0.1, 0.2 : 0.3`; such a
+    /// list stays a string.
     pub list: bool,
-    /// The format, if it is a time.
+    /// The format of a time variable.
     pub time: Option<String>,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn nginx(name: &str) -> Variable {
 }
 
 /// Returns the variable of an Apache directive: the letter after `%`, and the argument in braces
-/// before it. `None` if there is no such letter.
+/// before it. `None` if Apache has no such directive.
 pub(super) fn apache(letter: char, argument: Option<&str>) -> Option<Variable> {
     if let Some(argument) = argument {
         return with_argument(letter, argument);

@@ -9,7 +9,8 @@ fn cef() -> Cef {
     Cef::new(EventConfig { escapes: true, ..EventConfig::default() })
 }
 
-/// The fields of a line as [`parse_short`] formats them, with `!reason@offset` of a flaw at the end.
+/// Returns the fields of a line as [`parse_short`] formats them, with `!reason@offset` of a flaw at
+/// the end.
 fn parse_flawed(line: &str) -> String {
     let Parsed { lines, flaws, .. } = parse(&mut cef(), &[line.as_bytes()]);
     let flaws = flaws.iter().map(|flaw| format!(" !{}@{}", flaw.reason, flaw.at));
@@ -18,7 +19,7 @@ fn parse_flawed(line: &str) -> String {
 
 const HEADER: &str = "CEF:0|v|p|1|id|n|5|";
 
-/// The fields of an extension, and the offset in it of a flaw.
+/// Returns the fields of an extension, and the offset of a flaw in the extension.
 fn extension(text: &str) -> String {
     let shown = parse_flawed(&format!("{HEADER}{text}"));
     let header = "cef_version=0 device_vendor=v device_product=p device_version=1 \
@@ -87,7 +88,7 @@ fn values_of_extensions_end_before_the_next_key() {
         ("src=10.0.0.1 dst=2.1.2.2 spt=1232", "src=10.0.0.1 dst=2.1.2.2 spt=1232"),
         ("  src=10.0.0.1 msg=Found in a mail", "src=10.0.0.1 msg=Found in a mail"),
         ("filePath=/user/a name.txt fsize=100 ", "filePath=/user/a name.txt fsize=100"),
-        // Empty values, also at the end.
+        // Empty values, including at the end.
         ("suser= duser= app=x dpt=", "suser= duser= app=x dpt="),
         ("a=", "a="),
         // Blanks.
@@ -95,14 +96,14 @@ fn values_of_extensions_end_before_the_next_key() {
         ("spt=1 msg=at the end\t \r", "spt=1 msg=at the end"),
         ("msg=tabs\tand\rothers\t src=::1", "msg=tabs\tand\rothers src=::1"),
         ("msg=Tab is no separator\tsrc=::1", "msg=Tab is no separator\tsrc=::1"),
-        // Keys with other characters than letters.
+        // Keys with characters other than letters.
         (
             "_cefVer=0.1 ad.X-Ip[0]=a PanOSX-Forwarded-For=b",
             "_cefVer=0.1 ad.X-Ip[0]=a PanOSX-Forwarded-For=b",
         ),
         // A pipe needs no escape, and has none.
         (r"moo=this|has a pipe x=this\|too", r"moo=this|has a pipe x=this\|too"),
-        // Labels stay as they are.
+        // Labels stay unchanged.
         ("cs1Label=Rule cs1=any cn1= cn1Label=Id", "cs1Label=Rule cs1=any cn1= cn1Label=Id"),
         ("msg=\"Some message.\" b='c d'", "msg=\"Some message.\" b='c d'"),
     ] {
@@ -123,7 +124,7 @@ fn escapes_are_decoded() {
         // No key after an escape.
         (r"cs1=A file.\nName\=some value cs2=x", "cs1=A file.\nName=some value cs2=x"),
         (r"raw=CEF:0|a|b|1|2|c|10|key\=v k\=w b=1", "raw=CEF:0|a|b|1|2|c|10|key=v k=w b=1"),
-        // Backslashes that their program has not escaped.
+        // Backslashes that the program did not escape.
         (r"msg=User: example\admin (Id: 12)  suid=2", r"msg=User: example\admin (Id: 12) suid=2"),
         (r"path=Some\/Path a=\", r"path=Some\/Path a=\"),
     ] {
@@ -159,7 +160,7 @@ fn equals_signs_that_are_not_escaped_stay_in_their_value() {
         ),
         (r"key1=\\hi= key2=a", r"key1=\hi= key2=a"),
         ("a=1 foo =bar", "a=1 foo =bar"),
-        // A name that is no key.
+        // A name that is not a valid key.
         ("ad.a=b ad.<x y~\"1\">http=//x/y ad.c=d", "ad.a=b ad.<x y~\"1\">http=//x/y ad.c=d"),
     ] {
         assert_eq!(extension(text), fields, "{text}");
@@ -185,7 +186,7 @@ fn lines_that_do_not_match_have_a_reason() {
     }
 }
 
-/// Nothing is lost silently: the text has no field, so the line is reported.
+/// Text without a field is not lost silently: the line is reported.
 #[test]
 fn text_before_the_first_key_is_a_flaw() {
     for (text, fields) in [
@@ -244,7 +245,7 @@ fn text(random: &mut Rng) -> String {
     (0..random.usize(..6)).map(|_| parts[random.usize(..parts.len())]).collect()
 }
 
-/// What was written by the rules of CEF is read as it was.
+/// Lines written by the rules of CEF are read back unchanged.
 #[test]
 fn written_lines_are_read() {
     let mut parser = cef();

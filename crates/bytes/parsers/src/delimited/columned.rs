@@ -9,30 +9,29 @@ const NO_HEADER: Reason = "no_header";
 const BAD_HEADER: Reason = "bad_header";
 const MISSING_COLUMN: Reason = "missing_column";
 
-/// What a header line of W3C, IIS and Zeek begins with, in any case; a colon or a delimiter
-/// follows.
+/// Start of a header line of W3C, IIS and Zeek logs, in any case; a colon or a delimiter follows.
 const FIELDS: &str = "#fields";
 
-/// Where the names of columns come from.
+/// Source of the names of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnNames {
-    /// From a line that begins with `#Fields:`, or else from the configuration.
+    /// A line that begins with `#Fields:`, or else the configuration.
     IfPresent,
-    /// From a line that begins with `#Fields:`.
+    /// A line that begins with `#Fields:`.
     FieldsLine,
-    /// From the first line of a file.
+    /// The first line of a file.
     FirstLine,
 }
 
 /// Parser of lines with delimiters between their columns, which a header line names.
 ///
-/// The configured fields are the columns that become fields; all of them if none is configured. A
-/// line whose header is unknown does not match.
+/// The configured fields select the columns that become fields; without configured fields, all
+/// columns do. A line whose header is unknown does not match.
 #[derive(Clone)]
 pub struct Columned {
     config: DelimitedConfig,
     names: ColumnNames,
-    /// Types of columns that are not configured, by name.
+    /// Types of columns without a configured field, by name.
     types: Vec<(Arc<str>, Type)>,
     header: Option<Arc<str>>,
     columns: Result<Columns, Reason>,
@@ -42,7 +41,7 @@ pub struct Columned {
 #[derive(Clone)]
 struct Columns {
     parser: Delimited,
-    /// Number of columns whose name a later one has, too.
+    /// Number of columns whose name a later column repeats.
     duplicates: u64,
 }
 
@@ -51,7 +50,7 @@ impl Columned {
     ///
     /// # Errors
     ///
-    /// Returns what is wrong and what to write instead.
+    /// The error says what is wrong, and what to write instead.
     pub fn new(
         config: DelimitedConfig,
         names: ColumnNames,
@@ -109,7 +108,7 @@ impl Columned {
         for (index, name) in names.iter().enumerate() {
             let is_duplicate = names[index + 1..].contains(name) && !name.is_empty();
             duplicates += u64::from(is_duplicate);
-            // The last value wins, as everywhere.
+            // The last value wins, as in the other parsers.
             fields.push(if is_duplicate { ("".into(), None) } else { self.field(name) });
         }
         let config = DelimitedConfig { fields, ..self.config.clone() };
@@ -117,8 +116,8 @@ impl Columned {
         Ok(Columns { parser, duplicates })
     }
 
-    /// Whether the configuration has other names for the columns: no name that both have is at
-    /// another position, and at least one is not in the header.
+    /// Whether the configuration renames the columns: no name that both have is at another
+    /// position, and at least one configured name is not in the header.
     fn has_names_of_its_own(&self, names: &[String]) -> bool {
         let fields = || self.config.fields.iter().enumerate();
         let is_known = |name: &str| names.iter().any(|of_header| of_header == name);
@@ -129,7 +128,7 @@ impl Columned {
         !named().all(|(_, (name, _))| is_known(name)) && !named().any(is_elsewhere)
     }
 
-    /// Returns the field of a column; one without a name is skipped.
+    /// Returns the field of a column; a column without a name is skipped.
     fn field(&self, name: &str) -> (Arc<str>, Option<Type>) {
         let configured = self.config.fields.iter().find(|(field, _)| &**field == name);
         if let Some(field) = configured {
@@ -153,8 +152,8 @@ fn after_fields<'h>(header: &'h str, config: &DelimitedConfig) -> Option<&'h str
     rest.strip_prefix(':').or(rest.strip_prefix('\t')).or(rest.strip_prefix(delimiter))
 }
 
-/// Returns the names in a list. White space separates them, unless the delimiter does: files with
-/// other delimiters have both.
+/// Returns the names in a list. White space separates them unless the list contains the delimiter,
+/// because files with other delimiters have both.
 fn listed(list: &str, config: &DelimitedConfig) -> Result<Vec<String>, Reason> {
     let list = list.trim_matches(' ');
     let is_space = config.delimiter == " ";
@@ -193,7 +192,7 @@ fn split(header: &str, config: &DelimitedConfig) -> Result<Vec<String>, Reason> 
         String::from_utf8_lossy(found.bytes(block, cell)).into_owned()
     };
     let mut names: Vec<String> = (0..count).map(name).collect();
-    // Delimiters within quotes are counted, but separate nothing.
+    // Delimiters within quotes are counted, but do not separate names.
     let last = names.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1);
     if has_quotes(header, &parser) {
         names.truncate(last);
@@ -254,7 +253,7 @@ mod tests {
         Columned::new(config, names, Vec::new()).unwrap()
     }
 
-    /// Parses a line; returns its fields, or why it does not match.
+    /// Parses a line; returns its fields, or the reason why it does not match.
     fn parse(parser: &mut Columned, header: Option<&str>, line: &str) -> Result<String, Reason> {
         parser.set_header(header.map(Arc::from).as_ref());
         let cells = [Cell::new(Kind::Text, 0, line.len())];

@@ -124,7 +124,7 @@ fn mutated_lines_stay_in_bounds() {
     check_mutated(&mut csv(escaped), &lines, &pieces);
 }
 
-/// Reads RFC 4180 character by character.
+/// Parses RFC 4180 character by character.
 fn reference(line: &str) -> Option<Vec<String>> {
     let (mut fields, mut chars) = (Vec::new(), line.chars().peekable());
     loop {
@@ -151,7 +151,7 @@ fn reference(line: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Lines that are read twice.
+/// Number of lines, each parsed twice.
 const LINES: TestSize = TestSize { gate: 5000, long: 500_000 };
 
 #[test]

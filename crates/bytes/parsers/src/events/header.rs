@@ -9,11 +9,11 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// The start of a header: `CEF:0|`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signature {
-    /// The text before it.
+    /// The text before the signature.
     prefix: Span,
     /// The version of the format.
     pub version: Span,
-    /// Its end.
+    /// End of the signature.
     end: usize,
 }
 
@@ -23,7 +23,8 @@ impl Signature {
         memchr_iter(b'|', text).find_map(|pipe| Signature::before(text, name, pipe))
     }
 
-    /// Returns the signature that the pipe at `pipe` ends, with blanks around its version or without.
+    /// Returns the signature that the pipe at `pipe` ends, with or without blanks around its
+    /// version.
     fn before(text: &[u8], name: &[u8], pipe: usize) -> Option<Signature> {
         let trimmed = text[..pipe].trim_ascii_end();
         let is_version = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
@@ -39,19 +40,19 @@ impl Signature {
 /// A header with `N` values after its signature.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header<const N: usize> {
-    /// The text before it, without blanks around it.
+    /// The text before the header, without blanks around it.
     pub prefix: Span,
     /// The version of the format.
     pub version: Span,
     /// The values, without blanks around them.
     pub values: [Span; N],
-    /// Its end, which is after a pipe or the end of the line.
+    /// End of the header: after a pipe, or at the end of the line.
     pub end: usize,
 }
 
 impl<const N: usize> Header<N> {
-    /// Parses the values after a signature; `None` if there are too few. The pipe after the last one
-    /// may be missing.
+    /// Parses the values after a signature; returns `None` if there are too few. The pipe after the
+    /// last value may be missing.
     pub fn parse(text: &[u8], signature: Signature) -> Option<Header<N>> {
         let Signature { prefix, version, end } = signature;
         let mut header = Header { prefix, version, values: [Span::default(); N], end };

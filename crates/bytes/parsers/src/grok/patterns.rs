@@ -1,5 +1,5 @@
-//! The standard grok patterns. They need neither look-around nor backreferences; of alternatives,
-//! the longer one comes first.
+//! The standard grok patterns. They need neither look-around nor backreferences, and list longer
+//! alternatives first.
 
 /// Returns the definition of a pattern.
 pub fn find(name: &str) -> Option<&'static str> {

@@ -1,4 +1,4 @@
-//! Tests which lines patterns match, and the errors for invalid patterns.
+//! Lines that patterns match, and the errors for invalid patterns.
 
 use super::patterns::{PATTERNS, find};
 use super::*;
@@ -215,7 +215,7 @@ fn mutated_lines_do_not_panic() {
     assert!(found > 0);
 }
 
-/// Random texts beside the reader of addresses.
+/// Random texts that a pattern and the address parser both read.
 const ADDRESSES: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
 /// Mutated lines.

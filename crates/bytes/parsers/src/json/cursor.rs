@@ -4,12 +4,12 @@ use crate::fields::Reason;
 use millstream_columns::{Cell, Kind};
 use millstream_scan::string_end;
 
-/// Invalid JSON from here on.
+/// Reason for invalid JSON from this position on.
 pub const NOT_JSON: Reason = "not_json";
-/// Arrays and objects are nested deeper than allowed.
+/// Reason for arrays and objects nested deeper than allowed.
 pub const TOO_DEEP: Reason = "too_deep";
 
-/// Largest nesting level that [`Cursor::value`] can track: one bit each.
+/// Largest nesting level that [`Cursor::value`] can track, with one bit per level.
 pub const DEPTH_MAX: u32 = 128;
 
 /// A position in a line. If a step fails, `at` is the offset of the error.
@@ -23,7 +23,7 @@ pub struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Returns the current byte; 0, which occurs nowhere between values, at the end.
+    /// Returns the current byte, or 0 at the end; 0 never occurs between values.
     #[inline(always)]
     fn peek(&self) -> u8 {
         self.text.get(self.at).copied().unwrap_or(0)
@@ -154,7 +154,8 @@ impl Cursor<'_> {
         Ok(Cell::constant(kind))
     }
 
-    /// Skips a value that begins with the current byte `first` and is nested in `depth` others.
+    /// Skips a value that begins with the current byte `first` and is nested in `depth` other
+    /// values.
     #[inline(always)]
     pub fn value(&mut self, first: u8, depth: u32, depth_max: u32) -> Result<Cell, Reason> {
         match first {
@@ -183,8 +184,8 @@ impl Cursor<'_> {
         }
     }
 
-    /// Skips an object or array. Open levels are bits instead of stack frames, so that no line can
-    /// overflow the thread's stack.
+    /// Skips an object or array. Open levels are bits instead of stack frames, so that a line
+    /// cannot overflow the thread's stack.
     #[inline(never)]
     fn nested(&mut self, depth: u32, depth_max: u32) -> Result<Cell, Reason> {
         let (start, mut open) = (self.at, Open { objects: 0, count: 0 });
@@ -213,7 +214,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// Skips what follows a value: closing brackets, and a comma with the name after it.
+    /// Skips the end of a value: closing brackets, and a comma with the name after it.
     #[inline(always)]
     fn close(&mut self, open: &mut Open) -> Result<(), Reason> {
         while open.count > 0 {
@@ -234,7 +235,7 @@ impl Cursor<'_> {
     }
 }
 
-/// The open levels: one bit each, set for objects.
+/// The open levels: one bit per level, set for objects.
 struct Open {
     objects: u128,
     count: u32,

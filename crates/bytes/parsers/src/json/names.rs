@@ -1,8 +1,8 @@
 //! The member names of previous lines, and predictions of the next one.
 //!
-//! Successive lines mostly have the same members in the same order. So each name records which name
-//! followed it last, and the parser compares the line with the predicted name instead of searching
-//! for its end.
+//! Consecutive lines mostly have the same members in the same order. Each name therefore records
+//! which name followed it last, and the parser compares the line with the predicted name instead of
+//! searching for the end of the name.
 
 use super::cursor::Cursor;
 use crate::fields::{Fields, Reason};
@@ -11,23 +11,23 @@ use millstream_columns::unescape;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Number of names that are remembered; a further name is parsed each time.
+/// Number of names that are remembered; other names are parsed each time.
 const NAMES_MAX: usize = 1024;
 
-/// Longest name in bytes that can become a column's.
+/// Longest name of a column, in bytes.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// The line itself, the parent of its members.
+/// Parent of the line's top-level members.
 pub const ROOT: usize = 0;
 
-/// The column of members without a separate column.
+/// Field of members without a separate column.
 pub const MEMBERS: usize = usize::MAX;
-/// Not to be kept.
+/// Field of members that are not kept.
 pub const UNWANTED: usize = usize::MAX - 1;
-/// Not resolved yet.
+/// Field that is not resolved yet.
 pub const UNKNOWN: usize = usize::MAX - 2;
 
-/// The part of the options that concerns names.
+/// The options that concern names.
 #[derive(Debug)]
 pub struct Wanted {
     /// Separator between the names of an object and its member, if objects are flattened.
@@ -40,22 +40,22 @@ pub struct Wanted {
 
 /// A member name.
 pub struct Name {
-    /// Its bytes in the line, with quotes and colon.
+    /// Bytes of the name in the line, with quotes and colon.
     pub raw: Box<[u8]>,
-    /// The first bytes of `raw` as an integer and the mask of those that exist; zero if `raw` is
+    /// The first bytes of `raw` as an integer, and a mask of the bytes that exist; zero if `raw` is
     /// longer.
     head: u128,
     mask: u128,
     /// Index of the field, [`MEMBERS`], [`UNWANTED`] or [`UNKNOWN`].
     pub field: usize,
-    /// The name of the object that contains it.
+    /// Index of the name of the object that contains the member.
     pub parent: usize,
     next: usize,
-    /// Its path: the names of the enclosing objects and its own.
+    /// Path of the member: the names of the enclosing objects and of the member.
     pub full: Arc<str>,
-    /// Whether an object of this name is flattened.
+    /// Whether an object with this name is flattened.
     pub is_opened: bool,
-    /// Type to which its values are cast.
+    /// Type to which the values are cast.
     pub cast: Option<Type>,
 }
 
@@ -93,7 +93,7 @@ impl Name {
 pub struct Names {
     wanted: Arc<Wanted>,
     list: Vec<Name>,
-    /// By index of the parent (four bytes) and name.
+    /// Indices of names, by index of the parent (four bytes) and name.
     by_path: HashMap<Vec<u8>, usize>,
     path: Vec<u8>,
 }
@@ -135,15 +135,15 @@ impl Names {
         &self.list[index]
     }
 
-    /// Returns whether an object of this name is flattened; objects of names that are not
-    /// remembered are not.
+    /// Returns whether an object with this name is flattened. Objects are not flattened if their
+    /// names are not remembered.
     #[inline(always)]
     pub fn is_opened(&self, index: usize) -> bool {
         index < NAMES_MAX && self.list[index].is_opened
     }
 
-    /// Resolves the field of a name. It is done at the first value rather than when the name is
-    /// read, as flattened objects need no field.
+    /// Resolves the field of a name. This happens at the first value rather than when the name is
+    /// read, because flattened objects need no field.
     #[cold]
     pub fn find_field(&mut self, index: usize, fields: &mut Fields) -> usize {
         let name = &mut self.list[index];
@@ -154,7 +154,8 @@ impl Names {
         name.field
     }
 
-    /// Skips a name and its colon; returns its index. `parent` contains it, and `last` precedes it.
+    /// Skips a name and its colon; returns the index of the name. `parent` is the name's parent,
+    /// and `last` the previous name.
     #[inline(always)]
     pub fn read(
         &mut self,
@@ -210,7 +211,7 @@ impl Names {
         name.cast =
             self.wanted.types.iter().find(|(of, _)| *of == full).map(|(_, cast)| cast.clone());
         if self.list.len() > NAMES_MAX {
-            // The last slot is for names that are not remembered.
+            // The last slot holds names that are not remembered.
             self.list[NAMES_MAX] = name;
             return NAMES_MAX;
         }
@@ -224,12 +225,12 @@ impl Names {
 }
 
 impl Wanted {
-    /// Returns whether to keep this member: it is listed, or nested in a listed one.
+    /// Returns whether to keep this member: it is listed, or nested in a listed member.
     fn has(&self, full: &str) -> bool {
         self.fields.is_empty() || self.fields.iter().any(|wanted| self.is_below(full, wanted))
     }
 
-    /// Returns whether something nested in this member is to be kept.
+    /// Returns whether a member nested in this one is kept.
     fn has_below(&self, full: &str) -> bool {
         self.fields.iter().any(|wanted| self.is_below(wanted, full))
     }

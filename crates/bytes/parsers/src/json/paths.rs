@@ -6,30 +6,30 @@ use crate::fields::Reason;
 use millstream_columns::{Cell, Kind, Step, unescape};
 use std::ops::Range;
 
-/// Distinct paths, as a tree: what no path leads to is skipped, but must be valid JSON.
+/// Distinct paths, as a tree. Values without a path are skipped, but must be valid JSON.
 #[derive(Debug, Default)]
 pub struct JsonPaths {
-    /// Sorted, each once.
+    /// The paths, sorted and without duplicates.
     paths: Vec<Vec<Step>>,
-    /// Each after those that lead to it; the first is the whole text.
+    /// The nodes, each after its ancestors; the first node is the whole text.
     nodes: Vec<Node>,
 }
 
-/// A value that paths lead to or through.
+/// A value to which or through which paths lead.
 #[derive(Debug)]
 struct Node {
-    /// The path that leads to it.
+    /// The path that leads to the value.
     path: Option<usize>,
-    /// The paths that lead to it or through it.
+    /// The paths that lead to the value or through it.
     below: Range<usize>,
-    /// Its members by name, sorted.
+    /// Members of the value by name, sorted.
     members: Vec<(Box<[u8]>, usize)>,
-    /// Its elements by index, sorted.
+    /// Elements of the value by index, sorted.
     elements: Vec<(u32, usize)>,
 }
 
 impl JsonPaths {
-    /// Creates the tree of some paths. None of them may have more than 100 steps.
+    /// Creates the tree of paths. Each path must have at most 100 steps.
     pub fn new(mut paths: Vec<Vec<Step>>) -> JsonPaths {
         paths.sort();
         paths.dedup();
@@ -39,7 +39,7 @@ impl JsonPaths {
         tree
     }
 
-    /// Returns the index of a path among the values that are found.
+    /// Returns the index of a path among the values that [`JsonPaths::read`] returns.
     pub fn index(&self, path: &[Step]) -> Option<usize> {
         self.paths.binary_search_by(|known| known[..].cmp(path)).ok()
     }
@@ -67,12 +67,12 @@ impl JsonPaths {
         number
     }
 
-    /// Finds the value of each path in a text; returns false, with no values, if it is not JSON in
-    /// UTF-8 of at most 128 levels.
+    /// Finds the value of each path in a text. Returns false, with no values, if the text is not
+    /// JSON in UTF-8 of at most 128 levels.
     ///
-    /// The cells refer to the text: strings without quotes, of [`Kind::Escaped`] if they have
-    /// escapes; all others as they are written. `null` and what is missing are absent. Of members
-    /// of the same name the last counts.
+    /// The cells refer to the text. Strings have no quotes, and are [`Kind::Escaped`] if they have
+    /// escapes; other values are unchanged. `null` and missing values are absent. Of several
+    /// members with the same name, the last one counts.
     pub fn read(&self, text: &[u8], values: &mut Vec<Cell>) -> bool {
         values.clear();
         values.resize(self.paths.len(), Cell::ABSENT);
@@ -90,7 +90,7 @@ impl JsonPaths {
         check_end(cursor)
     }
 
-    /// Reads the value of a node, which is nested in `depth` others.
+    /// Reads the value of a node that is nested in `depth` other values.
     fn value(
         &self,
         cursor: &mut Cursor<'_>,
@@ -98,7 +98,7 @@ impl JsonPaths {
         (depth, values): (u32, &mut [Cell]),
     ) -> Result<(), Reason> {
         let Some(node) = self.nodes.get(node) else { return Err(NOT_JSON) };
-        // Of an earlier member of the same name.
+        // Clears the values of an earlier member with the same name.
         values[node.below.clone()].fill(Cell::ABSENT);
         let first = cursor.token();
         let start = cursor.at;
@@ -145,7 +145,7 @@ impl JsonPaths {
     }
 
     /// Reads the members or elements of a container up to its closing bracket. `find` returns the
-    /// node of the next one, if a path leads to it.
+    /// node of the next child, if a path leads to that child.
     fn each_child(
         &self,
         cursor: &mut Cursor<'_>,
@@ -166,14 +166,14 @@ impl JsonPaths {
     }
 }
 
-/// Skips a value that is nested in `depth` others.
+/// Skips a value that is nested in `depth` other values.
 fn skip(cursor: &mut Cursor<'_>, depth: u32) -> Result<(), Reason> {
     let first = cursor.token();
     cursor.value(first, depth, DEPTH_MAX)?;
     Ok(())
 }
 
-/// Skips the closing bracket of an empty container; returns whether it is one.
+/// Skips the closing bracket of an empty container; returns whether the container is empty.
 fn closes(cursor: &mut Cursor<'_>, close: u8) -> bool {
     let is_empty = cursor.token() == close;
     cursor.at += usize::from(is_empty);
@@ -190,7 +190,7 @@ fn has_more(cursor: &mut Cursor<'_>, close: u8) -> Result<bool, Reason> {
     Ok(byte == b',')
 }
 
-/// Returns the cell of a value that is written in a part of the text.
+/// Returns the cell of a value in a part of the text.
 fn cell(kind: Kind, place: Range<usize>) -> Cell {
     match kind {
         Kind::Null => Cell::ABSENT,

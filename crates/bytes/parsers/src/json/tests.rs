@@ -1,4 +1,4 @@
-//! Tests which lines the JSON parser accepts and rejects.
+//! Lines that the JSON parser accepts and rejects.
 
 use super::cases::{BAD_LINES, BAD_VALUES, GOOD_LINES, GOOD_VALUES};
 use super::*;
@@ -30,8 +30,8 @@ fn names(list: &[&str]) -> Vec<String> {
     list.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Returns whether serde_json accepts it, ignoring the values, so that numbers of any size and lone
-/// surrogates pass as they do here.
+/// Returns whether serde_json accepts the text when it ignores the values, so that numbers of any
+/// size and lone surrogates pass as in this parser.
 fn is_json(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok() && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
@@ -225,7 +225,7 @@ fn valid_and_invalid_json_are_distinguished() {
     }
 }
 
-/// Parses a line with both parsers, and compares the result with that of serde_json.
+/// Parses a line with both parsers, and compares the result with serde_json's.
 fn compare(line: &[u8], parser: &mut Json, flatten: &mut Json) {
     let (parsed, flat) = (parse_line(parser, line), parse_line(flatten, line));
     let shown = || String::from_utf8_lossy(line).into_owned();

@@ -55,7 +55,7 @@ fn unknown_escapes_are_kept() {
     assert_eq!(parse_short(&mut parser(KeyValueConfig::default()), line), fields);
     let mut plain = parser(KeyValueConfig { escapes: false, ..KeyValueConfig::default() });
     assert_eq!(parse_short(&mut plain, r#"path="C:\temp\" n=1"#), r"path=C:\temp\ n=1");
-    // Also in pairs without a column.
+    // Pairs without a column are unescaped too.
     let many: String = (0..1000).map(|n| format!("k{n}=\"a\\d\" ")).collect();
     let shown = parse_short(&mut parser(KeyValueConfig::default()), &many);
     assert!(shown.ends_with(r#""k999":"a\\d""#), "{shown}");
@@ -152,7 +152,7 @@ fn invalid_options_are_rejected() {
     assert!(refused(|config| config.quotes = vec![b'=']).contains("quote must be"));
 }
 
-/// A key too long for the word comparison is not mistaken for an empty one.
+/// A key that is too long for the word comparison is not mistaken for an empty one.
 #[test]
 fn an_empty_key_matches_no_key_of_the_previous_line() {
     let mut parser = parser(KeyValueConfig::default());

@@ -6,14 +6,15 @@ fn leef() -> Leef {
     Leef::new(LeefConfig::default()).unwrap()
 }
 
-/// The fields of a line as [`parse_short`] formats them, with `!reason@offset` of a flaw at the end.
+/// Returns the fields of a line as [`parse_short`] formats them, with `!reason@offset` of a flaw at
+/// the end.
 fn parse_flawed(parser: &mut Leef, line: &str) -> String {
     let Parsed { lines, flaws, .. } = parse(parser, &[line.as_bytes()]);
     let flaws = flaws.iter().map(|flaw| format!(" !{}@{}", flaw.reason, flaw.at));
     show_short(&lines[0]) + &flaws.collect::<String>()
 }
 
-/// The attributes of a line with this version and end, and the offset of a flaw.
+/// Returns the attributes of a line with this version and end, and the offset of a flaw.
 fn attributes(parser: &mut Leef, version: &str, text: &str) -> String {
     let shown = parse_flawed(parser, &format!("LEEF:{version}|v|p|4.0 SP1|id|{text}"));
     let header =
@@ -80,7 +81,7 @@ fn attributes_end_at_a_tab_or_at_the_delimiter_of_the_line() {
 fn the_delimiter_is_configurable() {
     let delimiter =
         |text: &str| LeefConfig { delimiter: Some(text.into()), ..LeefConfig::default() };
-    // A syslog daemon has written tabs in this way.
+    // A syslog daemon writes tabs in this form.
     let mut octal = Leef::new(delimiter("#011")).unwrap();
     assert_eq!(attributes(&mut octal, "1.0", "a=1#011b=2 #3#011"), "a=1 b=2 #3");
     assert_eq!(attributes(&mut octal, "2.0", "#011|a=1#011b=2"), "a=1 b=2");
@@ -122,7 +123,7 @@ fn lines_that_do_not_match_have_a_reason() {
     assert_eq!(parse_short(&mut leef(), line), "!bad_delimiter@18");
 }
 
-/// Nothing is lost silently: the text has no field, so the line is reported.
+/// Text without a field is not lost silently: the line is reported.
 #[test]
 fn an_attribute_without_a_key_is_a_flaw() {
     for (text, fields) in [

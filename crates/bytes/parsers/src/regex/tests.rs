@@ -1,4 +1,4 @@
-//! Tests fields from groups against the `regex` crate.
+//! Compares the fields of groups with the `regex` crate.
 
 use super::*;
 use crate::harness::{mutate, parse, parse_line, show};
@@ -53,12 +53,12 @@ fn a_clone_parses_the_same() {
     assert_eq!(parse_line(&mut first, b"x 12"), parse_line(&mut *second, b"x 12"));
 }
 
-/// The parser, and the expression of the `regex` crate.
+/// Returns the parser, and the expression of the `regex` crate.
 fn both(pattern: &str) -> (Regex, ::regex::bytes::Regex) {
     (parser(pattern, &[]), ::regex::bytes::Regex::new(pattern).unwrap())
 }
 
-/// Compares every group with that of the `regex` crate.
+/// Compares every group with the `regex` crate's.
 fn compare((parser, expression): &mut (Regex, ::regex::bytes::Regex), line: &[u8]) {
     let found = parse_line(parser, line);
     let Some(captures) = expression.captures(line) else {

@@ -6,8 +6,8 @@ use millstream_columns::push_json_string;
 type Element<'a> = (&'a [u8], Vec<(&'a [u8], Vec<u8>)>);
 
 /// Parses structured data at the start of `text`, and writes it as a JSON object; writes nothing
-/// for `-`. Returns its length, or `None` if it is invalid. Of duplicate elements or parameters,
-/// the last wins.
+/// for `-`. Returns the length of the data, or `None` if it is invalid. Of duplicate elements or
+/// parameters, the last wins.
 pub(super) fn read(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     if text.first() == Some(&b'-') {
         return Some(1);
@@ -46,14 +46,14 @@ fn element(text: &[u8]) -> Option<(Element<'_>, &[u8])> {
     }
 }
 
-/// Parses a name; returns it and the rest.
+/// Parses a name; returns the name and the rest.
 fn name(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let is_name = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'=' | b']' | b'"');
     let len = text.iter().take_while(|byte| is_name(byte)).count();
     (len > 0).then(|| text.split_at(len))
 }
 
-/// Parses a quoted value; returns it unescaped, and the rest.
+/// Parses a quoted value; returns the unescaped value and the rest.
 fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let (mut value, mut rest) = (Vec::new(), text);
     loop {

@@ -28,7 +28,8 @@ fn lines_of_rfc_5424_are_parsed() {
     }
 }
 
-/// The fields of a line as [`parse_short`] formats them, with `!reason@offset` of a flaw at the end.
+/// Returns the fields of a line as [`parse_short`] formats them, with `!reason@offset` of a flaw at
+/// the end.
 fn parse_flawed(line: &str) -> String {
     let parsed = parse(&mut syslog(), &[line.as_bytes()]);
     let flaws = parsed.flaws.iter().map(|flaw| format!(" !{}@{}", flaw.reason, flaw.at));
@@ -74,7 +75,7 @@ fn headers_of_rfc_5424_with_known_deviations_are_parsed() {
             "<165>1 2003-10-11T22:14:15Z h1",
             "facility=local4 severity=notice version=#1 timestamp=@2003-10-11T22:14:15.000Z hostname=h1",
         ),
-        // No header of RFC 5424.
+        // Not a header of RFC 5424.
         ("<13>3 packets dropped", "facility=user severity=notice message=3 packets dropped"),
         ("<13>1 - done", "facility=user severity=notice message=1 - done"),
         ("<13>1 2 3 a b c - d", "facility=user severity=notice message=1 2 3 a b c - d"),
@@ -107,7 +108,7 @@ fn invalid_headers_of_rfc_5424_keep_what_precedes_the_invalid_part() {
     }
 }
 
-/// A value that is surely wrong is worse than none.
+/// A value that is surely wrong is worse than a missing value.
 #[test]
 fn words_that_are_no_names_stay_in_the_message() {
     for (line, fields) in [

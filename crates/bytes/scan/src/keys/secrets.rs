@@ -6,8 +6,9 @@ use std::fmt;
 /// Bytes that one multiplication absorbs.
 const BLOCK_BYTES: usize = 16;
 
-/// Secret keys for the parts of a key, which are hashed in parallel because the steps of one part
-/// depend on each other. With known secrets, a client could send names whose hashes all collide.
+/// Secret keys for the parts of a key. The parts are hashed in parallel, because the steps of one
+/// part depend on each other. With known secrets, a client could send names whose hashes all
+/// collide.
 #[derive(Clone)]
 pub struct KeySecrets {
     /// Initial states: of the first string, and of the even and odd blocks of the second.
@@ -59,8 +60,8 @@ impl fmt::Debug for KeySecrets {
 }
 
 /// Returns one of the pseudorandom numbers derived from a seed by SplitMix64 (Steele, Lea and
-/// Flood, "Fast splittable pseudorandom number generators"). Each reveals the seed, so none may
-/// leak.
+/// Flood, "Fast splittable pseudorandom number generators"). Each number reveals the seed, so it
+/// must not leak.
 fn secret(seed: u64, number: u64) -> u64 {
     let state = seed.wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mixed = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -72,8 +73,8 @@ fn secret(seed: u64, number: u64) -> u64 {
 ///
 /// Follows foldhash: each 64-bit half of a block is combined with a secret, the halves are
 /// multiplied, and both halves of the 128-bit product are XORed. Here the first string and the even
-/// and odd blocks of the second are independent, and all calls are inlined, which takes half the
-/// time for strings of this length.
+/// and odd blocks of the second string are independent, and all calls are inlined, which takes half
+/// the time for strings of this length.
 #[inline(always)]
 pub fn hash_words(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
     let extent = extent(number, first, second);
@@ -91,7 +92,7 @@ pub fn hash_words(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]
             if let Some(block) = rest.first_chunk() {
                 even = absorb_block(even, block, secrets.in_second);
             }
-            // It overlaps the previous block; the length tells by how much.
+            // The last block overlaps the previous one; the length tells by how much.
             odd = absorb_block(odd, last, secrets.in_second);
         }
     }

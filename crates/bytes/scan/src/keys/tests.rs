@@ -88,13 +88,13 @@ fn every_bit_of_a_key_changes_half_of_the_hash_bits() {
     }
 }
 
-/// Bytes that are combined in a kernel: no two values of them cancel out.
+/// Bytes that a kernel combines: two different values must not cancel out.
 #[test]
 fn differences_at_two_positions_do_not_cancel_out() {
     let secrets = KeySecrets::new(11);
     let positions = [(0, 64), (3, 19), (5, 37), (9, 9 + 64), (2, 130), (70, 70 + 64), (17, 200)];
     for kernel in available() {
-        // The second string starts after 64 bytes, so that its blocks are combined with those of
+        // The second string starts after 64 bytes, so that its blocks are combined with blocks of
         // the first.
         for (one, other) in positions {
             let mut text = vec![b'a'; 64 + 256];

@@ -45,8 +45,8 @@ impl Newlines64 for Avx512 {
     }
 
     /// Compresses the byte indexes 0..63 under the mask and widens them: the cost grows per 16
-    /// hits, not per hit. Compresses to a register because the form that stores to memory is
-    /// microcoded on Zen 4.
+    /// hits, not per hit. The indexes are compressed to a register because the form that stores to
+    /// memory is microcoded on Zen 4.
     #[inline(always)]
     unsafe fn write_many(mask: u64, base: u32, out: *mut u32) {
         let hits = mask.count_ones() as usize;

@@ -24,7 +24,7 @@ pub trait Escape32 {
     /// implementor's features.
     unsafe fn escape(block: &[u8; 32], out: *mut u8) -> usize;
 
-    /// The same for fewer bytes.
+    /// Like [`Escape32::escape`], for fewer bytes.
     ///
     /// # Safety
     /// `block.len() < 32`, `out` is valid for writing `block.len() * ESCAPE_BYTES_MAX + OVERSHOOT`

@@ -27,11 +27,11 @@ pub unsafe fn avx512<W: KeyWork>(work: W) -> W::Output {
     work.run(Avx512(()))
 }
 
-/// Only created by [`avx2`].
+/// The AVX2 kernels. Only [`avx2`] creates a value.
 #[derive(Clone, Copy)]
 struct Avx2(());
 
-/// Only created by [`avx512`].
+/// The AVX-512 kernels. Only [`avx512`] creates a value.
 #[derive(Clone, Copy)]
 struct Avx512(());
 
@@ -55,14 +55,14 @@ impl Keys for Avx2 {
 impl Keys for Avx512 {
     #[inline(always)]
     fn hash(self, secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
-        // SAFETY: `self` only exists if the features were detected.
+        // SAFETY: `self` exists only if the features were detected.
         unsafe { hash_aes(secrets, number, first, mapped(second)) }
     }
 
     #[inline(always)]
     fn is_joined(self, whole: &[u8], first: &[u8], second: &[u8]) -> bool {
         match whole.split_at_checked(first.len()) {
-            // SAFETY: `self` only exists if the features were detected; both slices of each pair
+            // SAFETY: `self` exists only if the features were detected; both slices of each pair
             // have the same length.
             Some((start, rest)) if rest.len() == second.len() => unsafe {
                 differ64::<FIRST_BLOCKS>(start, first)
@@ -77,11 +77,11 @@ impl Keys for Avx512 {
 /// Hashes with AES rounds, in four 128-bit lanes in parallel.
 ///
 /// Each block of a string passes two rounds before it is combined with other data. Over two rounds,
-/// the probability that a difference becomes a given one is at most 53/2^34, about 2^-28, averaged
-/// over the secrets (Keliher and Sui, "Exact maximum expected differential and linear probability
-/// for two-round AES"). This bounds the collision probability of two strings chosen without
-/// knowledge of the secrets. Two more rounds fold the vector into one lane, and another two diffuse
-/// it over all bits.
+/// the probability that one difference becomes a given other difference is at most 53/2^34, about
+/// 2^-28, averaged over the secrets (Keliher and Sui, "Exact maximum expected differential and
+/// linear probability for two-round AES"). This bounds the collision probability of two strings
+/// chosen without knowledge of the secrets. Two more rounds fold the vector into one lane, and
+/// another two diffuse the lane over all bits.
 ///
 /// # Safety
 /// The CPU has the features of AVX-512 kernels.
@@ -124,8 +124,8 @@ unsafe fn narrow(numbers: &[u64; 2]) -> __m128i {
 /// Truth table of a three-input XOR.
 const XOR_OF_THREE: i32 = 0b1001_0110;
 
-/// Returns `text`, or a slice of static memory if it is empty. A fully masked load reads nothing,
-/// but if its address is not mapped, as that of an empty literal, the CPU takes a hundred
+/// Returns `text`, or a slice of static memory if `text` is empty. A fully masked load reads
+/// nothing, but if its address is not mapped, as with an empty literal, the CPU takes a hundred
 /// nanoseconds to suppress the fault.
 #[inline(always)]
 fn mapped(text: &[u8]) -> &[u8] {
@@ -134,7 +134,7 @@ fn mapped(text: &[u8]) -> &[u8] {
 }
 
 /// Absorbs a string into `state`, block by block: at least `BLOCKS` blocks, padded with zeros, so
-/// that strings up to that length need no branch.
+/// that strings up to this length need no branch.
 ///
 /// # Safety
 /// The CPU has the features of AVX-512 kernels.

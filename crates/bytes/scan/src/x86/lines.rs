@@ -54,8 +54,8 @@ unsafe fn newlines_stride<V: Newlines64>(stride: &[u8], base: u32, out: *mut u32
 
 /// Writes `base + i` for every set bit i of `mask`; returns their number.
 ///
-/// Always writes one position, which is beyond the result if there is none. Most lines are longer
-/// than 64 bytes, so the only branch left is well predicted.
+/// Always writes one position; if the mask is empty, that position is beyond the result. Most lines
+/// are longer than 64 bytes, so the only remaining branch is well predicted.
 ///
 /// # Safety
 /// `out` is valid for writing `mask.count_ones() + OVERSHOOT` values, and the CPU has the features

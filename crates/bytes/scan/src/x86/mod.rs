@@ -26,7 +26,7 @@ trait Newlines64 {
     /// `at` is valid for reading 64 bytes, and the CPU has the implementor's features.
     unsafe fn mask(at: *const u8) -> u64;
 
-    /// The same for fewer than 64 bytes; bits from `block.len()` on are zero.
+    /// Like [`Newlines64::mask`], for fewer than 64 bytes; bits from `block.len()` on are zero.
     ///
     /// # Safety
     /// `block.len() < 64`, and the CPU has the implementor's features.

@@ -81,8 +81,8 @@ pub unsafe fn bitmap<V: Set64>(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
     let len = out.len();
     out.resize(len + block.len().div_ceil(64) * 8, 0);
     let (words, _) = out[len..].as_chunks_mut::<8>();
-    // Loops, not closures: a closure that is not inlined lacks the CPU features, and each intrinsic in
-    // it becomes a call.
+    // Loops, not closures: a closure that is not inlined lacks the CPU features, and each of its
+    // intrinsics becomes a call.
     match set.only {
         Some(byte) => {
             for (word, chunk) in words.iter_mut().zip(chunks) {

@@ -26,9 +26,9 @@ pub unsafe fn avx512(text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
 
 /// Bit masks of 64 bytes.
 struct Masks {
-    /// The byte is the split byte.
+    /// Bytes that split a tag.
     split: u64,
-    /// The byte ends a tag.
+    /// Bytes that end a tag.
     end: u64,
 }
 
@@ -59,7 +59,7 @@ impl Masks {
         };
         let (blocks, _) = text.as_chunks::<16>();
         blocks.iter().enumerate().for_each(|(index, block)| add(load(block), 0xFFFF, index * 16));
-        // The last load overlaps the previous one, where it sets the same bits.
+        // The last load overlaps the previous one; shared bytes set the same bits.
         let len = text.len();
         match (text.last_chunk::<16>(), text.first_chunk::<8>(), text.last_chunk::<8>()) {
             (Some(last), ..) => add(load(last), 0xFFFF, len - 16),
@@ -123,9 +123,9 @@ fn mask16(bytes: __m128i, byte: u8) -> u64 {
 #[derive(Clone, Copy)]
 struct InKey(bool);
 
-/// Where the positions of the next block are written.
+/// Destination of the positions of the next block, with the counts of positions so far.
 ///
-/// Counts the positions here instead of in the vectors, whose lengths would be loaded and stored in
+/// The counts are kept here instead of in the vectors, whose lengths would be loaded and stored in
 /// memory for every block, each depending on the previous one.
 struct Output {
     splits: *mut u32,
@@ -138,8 +138,8 @@ impl Output {
     /// Writes the ends of the tags in the block at `base`, and the end of each key.
     ///
     /// A key is a run of bytes that are neither split nor end bytes. Adding the start bit of a tag
-    /// to the mask of those bytes carries it to the first byte after the run, or out of the block
-    /// if the key does not end in it.
+    /// to the mask of these bytes carries the bit to the first byte after the run, or out of the
+    /// block if the key does not end in the block.
     ///
     /// # Safety
     /// Both vectors have capacity for 64 + `OVERSHOOT` more values, and the CPU has the features of

@@ -1,5 +1,5 @@
-//! The end of a JSON string with baseline instructions: most strings are too short for a wider
-//! kernel to pay off.
+//! The end of a JSON string, found with baseline instructions: most strings are too short for a
+//! wider kernel to pay off.
 
 use crate::scalar;
 use std::arch::x86_64::*;

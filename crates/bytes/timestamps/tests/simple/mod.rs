@@ -36,7 +36,7 @@ struct Parsed {
 /// Returns nanoseconds and length of the time at the start of `text`.
 pub fn parse(format: &str, text: &[u8], offset: i64, reference_ns: i64) -> Option<(i64, usize)> {
     let format = match format {
-        // Letters that no format uses denote the steps that only presets have.
+        // Letters that formats do not use denote the steps that only presets have.
         "iso8601" => "%F%1%T%.f%2".to_owned(),
         "rfc3339" => "%F%1%T%.f%z".to_owned(),
         "epoch_s" => "%s%.f".to_owned(),

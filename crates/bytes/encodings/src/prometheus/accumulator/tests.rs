@@ -224,7 +224,8 @@ fn a_name_conflict_is_no_matter_of_limits() {
     assert_eq!(fixture.last(&gauge("a_b", 1.0), 0), Err(RejectReason::NameConflict));
 }
 
-/// Neither their counts are summed nor their gauges out of order.
+/// Tag keys that differ but become one label name must not share a series: counts would be summed,
+/// and gauges out of order.
 #[test]
 fn tag_keys_with_one_label_name_are_a_conflict() {
     let mut fixture = Fixture::summary();
@@ -362,7 +363,7 @@ fn a_native_histogram_is_cumulative() {
 
 #[test]
 fn a_series_takes_at_most_140_bytes_besides_its_labels() {
-    // With both tables half empty, including their tags.
+    // Both tables may be half empty; their tags count too.
     let table = 2 * (size_of::<RawSeries>() + 1) + 2 * (size_of::<LabelOwner>() + 1);
     assert!(size_of::<Entry>() + table <= 140, "{} + {table}", size_of::<Entry>());
 }

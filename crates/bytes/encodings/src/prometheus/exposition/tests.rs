@@ -237,7 +237,7 @@ fn increments_beyond_a_limit_are_in_the_overflow_series() {
     let count = |fixture: &mut Fixture, name: &str, value, seconds| {
         fixture.number(Kind::Counter, name, "{}", value, seconds)
     };
-    // That of the source, which is not one of the two.
+    // The overflow series of the source, which does not count toward the limit of two.
     count(&mut fixture, "millstream.overflow", 100.0, 0).unwrap();
     for name in ["a", "b", "c", "d"] {
         count(&mut fixture, name, 1.0, 0).unwrap();

@@ -52,9 +52,9 @@ unsafe fn write_escaped(mut bytes: __m256i, block: &[u8], out: *mut u8) -> usize
     }
 }
 
-/// Writes the 32 bytes and prefixes those in the mask `escapes` with a backslash. Per group of
-/// eight bytes, one shuffle spreads the bytes and inserts the backslashes from the upper half of
-/// its source.
+/// Writes the 32 bytes, each with a backslash before it if its bit in the mask `escapes` is set.
+/// For each group of eight bytes, one shuffle spreads the bytes and inserts the backslashes from
+/// the upper half of its source.
 ///
 /// # Safety
 /// `out` is valid for writing 64 bytes, and [`crate::x86::avx2::detected`] is true.
@@ -101,7 +101,7 @@ static SHUFFLES: [Shuffle; 256] = {
     shuffles
 };
 
-/// Returns for each control byte the letter of its short escape, or 0 if it needs `\u00XX`.
+/// Returns for each control byte the letter of its short escape, or 0 if the byte needs `\u00XX`.
 ///
 /// # Safety
 /// [`crate::x86::avx2::detected`] is true.
@@ -127,8 +127,8 @@ unsafe fn load_partial(block: &[u8]) -> __m256i {
         // SAFETY: this function's own condition.
         return unsafe { _mm256_zextsi128_si256(load_partial16(block)) };
     }
-    // SAFETY: both loads of 16 bytes are within the block. The second is shifted down by the number
-    // of bytes that it shares with the first: by a window of 16 shuffle indexes, of which those
+    // SAFETY: both loads of 16 bytes are within the block. The second load is shifted down by the
+    // number of bytes that it shares with the first, with a window of 16 shuffle indexes; indexes
     // with bit 7 set select zero.
     unsafe {
         let low = _mm_loadu_si128(at.cast());

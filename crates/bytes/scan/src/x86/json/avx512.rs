@@ -60,7 +60,7 @@ unsafe fn write_escaped(mut bytes: __m256i, block: &[u8], out: *mut u8) -> usize
     }
 }
 
-/// Returns for each control byte the letter of its short escape, or 0 if it needs `\u00XX`.
+/// Returns for each control byte the letter of its short escape, or 0 if the byte needs `\u00XX`.
 ///
 /// # Safety
 /// [`crate::x86::avx512::detected`] is true.
