@@ -83,7 +83,7 @@ impl Operator {
             .map_or("", |(_, symbol, _)| symbol)
     }
 
-    /// Returns the precedence, 1 to 3. A higher one binds more tightly.
+    /// Returns the precedence, 1 to 3. Operators of higher precedence bind more tightly.
     pub fn precedence(self) -> usize {
         OPERATORS
             .iter()
@@ -91,7 +91,7 @@ impl Operator {
             .map_or(0, |(.., precedence)| *precedence)
     }
 
-    /// Returns the operator that gives the same result with its operands swapped, if this is a
+    /// Returns the operator that gives the same result with swapped operands, if this is a
     /// comparison.
     pub fn swapped(self) -> Option<Operator> {
         match self {
@@ -135,7 +135,7 @@ fn for_each_child(form: &Form, mut visit: impl FnMut(&Expr)) {
 }
 
 impl fmt::Display for Expr {
-    /// Writes the expression with all possible parentheses. It parses as the same expression.
+    /// Writes the expression with all possible parentheses. The text parses as the same expression.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.form {
             Form::Null => write!(out, "null"),

@@ -1,5 +1,5 @@
 //! Compiles a syntax tree into an expression that can be evaluated: resolves fields and functions,
-//! and rejects what can never have a value.
+//! and rejects subexpressions that can never have a value.
 
 use crate::ast::{Expr, Form, Operator};
 use crate::eval::{Evaluation, arithmetic_types};
@@ -14,7 +14,7 @@ use millstream_patterns::{PatternUse, pattern_fault};
 use regex::bytes::Regex;
 use std::sync::Arc;
 
-/// Maximum nesting depth of macros. Each level multiplies the steps of those inside it.
+/// Maximum nesting depth of macros. Each level multiplies the steps of the macros inside it.
 const MACRO_DEPTH_MAX: usize = 4;
 
 /// Name of the map of all fields.
@@ -125,7 +125,7 @@ impl Compiler {
         self.variables.iter().rposition(|variable| variable == name)
     }
 
-    /// Rejects a value that never has one of these types.
+    /// Rejects a value that never has one of the `wanted` types.
     fn require(&self, at: usize, types: Types, wanted: Types, what: &str) -> Result<(), Fault> {
         if types.can_be(wanted) || !self.strict {
             return Ok(());
@@ -368,7 +368,7 @@ fn unknown_function(at: usize, name: &str, is_method: bool) -> Fault {
 }
 
 /// Returns the possible types of the result for operands of these types. The set is empty if the
-/// operator is not defined for any of them.
+/// operator is not defined for any pair of them.
 fn result_types(operator: Operator, a: Types, b: Types) -> Types {
     let number_or_same = |a: Types, b: Types| a == b || a.or(b).and(Types::NUMBER) == a.or(b);
     let any = |test: &dyn Fn(Types, Types) -> bool| a.each().any(|a| b.each().any(|b| test(a, b)));

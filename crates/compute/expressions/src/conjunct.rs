@@ -1,26 +1,26 @@
-//! The operands of the top-level `&&` of a condition, and what a planner can know of each.
+//! The operands of the top-level `&&` of a condition, in a form that a planner can use.
 
 use crate::ast::{Expr, Form, Operator};
 use crate::kernel::{Kernel, TextTest};
 use crate::value::Value;
 use crate::{Expression, Fault, compile, parser};
 
-/// What a condition tests, as far as an index or a search over many conditions can use it.
+/// The test of a condition, as far as an index or a search over many conditions can use it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Test<'e> {
     /// The field equals one of these values.
     OneOf(&'e str, Vec<Literal<'e>>),
-    /// The field is a string that contains this one.
+    /// The field is a string that contains the given string.
     Contains(&'e str, &'e [u8]),
-    /// The field is a string that starts with this one.
+    /// The field is a string that starts with the given string.
     StartsWith(&'e str, &'e [u8]),
-    /// The field is a string that ends with this one.
+    /// The field is a string that ends with the given string.
     EndsWith(&'e str, &'e [u8]),
     /// The field is a string that matches this pattern.
     Matches(&'e str, &'e str),
-    /// The field is compared with a constant, or only tested for a value.
+    /// The field is compared with a constant, or only tested for existence.
     Compare(&'e str),
-    /// Anything else.
+    /// Any other condition.
     Other,
 }
 
@@ -35,12 +35,12 @@ pub enum Literal<'e> {
 
 impl Expression {
     /// Splits a condition into the operands of its top-level `&&`. A row matches the condition if
-    /// and only if it matches all of them. Operands with macros stay together, because they share
+    /// and only if it matches all operands. Operands with macros stay together, because they share
     /// a limit of steps.
     ///
     /// # Errors
     ///
-    /// None for a condition that [`Expression::condition`] accepted.
+    /// Never fails for a condition that [`Expression::condition`] accepted.
     pub fn conjuncts(&self) -> Result<Vec<Expression>, Fault> {
         let mut operands = Vec::new();
         flatten(parser::parse(&self.text)?, &mut operands);
@@ -59,7 +59,7 @@ impl Expression {
         expressions.collect()
     }
 
-    /// Returns what the condition tests.
+    /// Returns the test of the condition.
     pub fn test(&self) -> Test<'_> {
         let name = |path: &usize| self.compiled.paths[*path].name();
         match &self.kernel {

@@ -12,9 +12,9 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Maximum number of steps of an expression per row, shared by all its macros. Without a limit, a
-/// hostile line could stall the agent. Evaluating a node is one step, and so are an element of a
-/// macro and [`STEP_BYTES`].
+/// Maximum number of steps of an expression per row, shared by all its macros. Without this limit,
+/// a hostile line could stall the agent. Each evaluated node, each element of a macro, and
+/// [`STEP_BYTES`] bytes of text count as one step.
 pub const STEPS_MAX: usize = 1_000_000;
 /// Bytes of text or JSON read per step.
 const STEP_BYTES: usize = 16;
@@ -39,7 +39,7 @@ pub fn evaluate_condition(node: &Node, bound: &Bound<'_>, row: usize) -> Result<
 }
 
 impl<'a> Evaluation<'a, '_> {
-    /// Evaluates a node that refers to no field.
+    /// Evaluates a node without fields.
     pub fn of_constants(node: &Node) -> Outcome<'static> {
         let mut evaluation = Evaluation { bound: None, row: 0, variables: Vec::new(), steps: 0 };
         evaluation.value(node).map(into_owned)
@@ -73,7 +73,7 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
-    /// Evaluates nodes that need a large stack frame. Kept out of [`Self::value`], so that deep
+    /// Evaluates nodes that need a large stack frame. Separate from [`Self::value`], so that deep
     /// expressions use little stack.
     fn evaluate_large(&mut self, node: &'a Node) -> Outcome<'a> {
         match node {
@@ -108,7 +108,8 @@ impl<'a> Evaluation<'a, '_> {
         if self.steps > STEPS_MAX { Err(Error::StepLimit) } else { Ok(()) }
     }
 
-    /// Evaluates a node whose value is read as a whole, and charges for its size.
+    /// Evaluates a node whose value is read completely, and charges steps for the size of the
+    /// value.
     fn read(&mut self, node: &'a Node) -> Outcome<'a> {
         let value = self.value(node)?;
         self.charge(cost(&value)).map(|()| value)
@@ -142,7 +143,7 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     /// Evaluates `&&`, or `||` if `decisive` is true. One operand equal to `decisive` decides the
-    /// result, whatever errors the others have.
+    /// result, even if other operands have errors.
     fn joined(&mut self, list: &'a [Node], decisive: bool) -> Outcome<'a> {
         let mut outcome = Ok(!decisive);
         for node in list {
@@ -303,7 +304,7 @@ fn is_in(value: &Value<'_>, within: &Value<'_>) -> Result<bool, Error> {
 }
 
 /// Returns the type of the result for operands of these types, or no type if the operator is not
-/// defined for them.
+/// defined for these operands.
 pub fn arithmetic_types(operator: Operator, a: Types, b: Types) -> Types {
     use Operator::{Add, Divide, Multiply, Remainder, Subtract};
     let is = |of_a, of_b| a == of_a && b == of_b;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why an expression is invalid.
+/// Reason why an expression is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Position in bytes from the beginning of the text.
@@ -43,8 +43,8 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Returns "did you mean" with those of `known` that are similar to `name`, or an empty string if
-/// there are none.
+/// Returns "did you mean" with the names in `known` that are similar to `name`, or an empty string
+/// if none is similar.
 pub fn did_you_mean<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
     let most = 1 + name.len() / 3;
     let mut similar: Vec<(usize, &str)> =

@@ -15,7 +15,7 @@ pub const ARGUMENTS_MAX: usize = 4;
 /// A function and its signature.
 pub struct Function {
     pub name: &'static str,
-    /// Whether it is called as a method. The receiver is its first argument.
+    /// Whether the function is called as a method. The receiver is then the first argument.
     pub is_method: bool,
     /// Types of the parameters.
     pub parameters: &'static [Types],
@@ -53,7 +53,7 @@ const SCALAR: Types =
     Types::BOOL.or(Types::NUMBER).or(Types::TEXT).or(Types::TIME).or(Types::DURATION);
 const TIME_FROM: Types = Types::TEXT.or(Types::TIME).or(Types::INT);
 
-/// All functions. A method and a function of the same name do the same.
+/// All functions. A method and a function of the same name have the same effect.
 pub const FUNCTIONS: &[Function] = &[
     function("size", &[SIZED], INT, size),
     method("size", &[SIZED], 1, INT, size),
@@ -118,7 +118,7 @@ pub const OTHER_METHODS: &[&str] = &["matches", "all", "exists", "exists_one", "
 pub const OTHER_FUNCTIONS: &[&str] = &["has", "matches"];
 
 impl Function {
-    /// Returns the function or method of this name.
+    /// Returns the function or method called `name`.
     pub fn find(name: &str, is_method: bool) -> Option<&'static Function> {
         FUNCTIONS.iter().find(|function| function.name == name && function.is_method == is_method)
     }

@@ -15,7 +15,7 @@ const PAIRS: [[u8; 2]; 256] = {
     pairs
 };
 
-/// Marks a byte that is no hexadecimal digit.
+/// Marks a byte that is not a hexadecimal digit.
 pub const NO_DIGIT: u8 = 0xFF;
 
 /// The value of each digit, in either case.
@@ -47,7 +47,7 @@ fn encode(bytes: &[u8]) -> Vec<u8> {
     digits
 }
 
-/// Decodes two digits per byte; `None` for an odd number of digits, or any other character.
+/// Decodes two digits per byte; returns `None` for an odd number of digits, or any other character.
 fn decode(digits: &[u8]) -> Option<Vec<u8>> {
     let (pairs, rest) = digits.as_chunks::<2>();
     if !rest.is_empty() {
@@ -64,7 +64,8 @@ fn decode(digits: &[u8]) -> Option<Vec<u8>> {
     (seen < 16).then_some(bytes)
 }
 
-/// Function `hex`: the digits of a text's bytes, or the 16 digits of an integer's two's complement.
+/// Function `hex`: returns the digits of a text's bytes, or the 16 digits of an integer's two's
+/// complement.
 pub fn hex<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     match &values[0] {
         Value::Text(text) => Ok(Value::owned(encode(text))),
@@ -73,12 +74,12 @@ pub fn hex<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     }
 }
 
-/// Function `unhex`: the bytes of which a text has the digits.
+/// Function `unhex`: returns the bytes that a text encodes in hexadecimal digits.
 pub fn unhex<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     decode(values[0].text()?).map(Value::owned).ok_or(Error::Mistyped)
 }
 
-/// Function `unhexInt`: the integer of which a text has the digits, at most 16.
+/// Function `unhexInt`: returns the integer that a text encodes in at most 16 hexadecimal digits.
 pub fn unhex_int<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     let digits = values[0].text()?;
     let value = digits

@@ -12,7 +12,7 @@ pub struct Input<'a> {
     pub block: &'a [u8],
     /// Number of rows in the batch.
     pub rows: usize,
-    /// The selected rows as ascending, separate ranges: (first row, row after the last one).
+    /// The selected rows as ascending, separate ranges: (first row, row after the last row).
     pub runs: &'a [(usize, usize)],
     /// Resolves a name. Called once per name and batch.
     pub field: &'a dyn Fn(&str) -> Option<Field<'a>>,
@@ -26,7 +26,7 @@ pub enum Field<'a> {
     /// A cell per row.
     Column(ColumnView<'a>),
     /// Strings that apply to many rows, each with the first row it applies to, ascending. Rows
-    /// before the first one have no value.
+    /// before the first string have no value.
     Constants(&'a [(usize, &'a str)]),
     /// A time per row, in nanoseconds since 1970.
     Times(&'a [i64]),
@@ -38,13 +38,14 @@ impl<'a> From<&'a Column> for Field<'a> {
     }
 }
 
-/// Rows whose condition was false or whose computed field has no value because of an error, by
-/// reason. A row counts once, and only if the error affects the result: `error || true` is true.
+/// Counts, by reason, of rows whose condition was false, or whose computed field has no value,
+/// because of an error. A row counts once, and only if the error affects the result: `error ||
+/// true` is true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// A field, member or element is missing.
     pub missing_field: u64,
-    /// A value has a type, or a string a format, for which the operation is not defined.
+    /// A value has the wrong type, or a string the wrong format, for the operation.
     pub type_error: u64,
     /// A number is out of range, a divisor is zero, or the result exceeds the maximum size of
     /// values.
@@ -69,7 +70,7 @@ impl Counts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     parts: Arc<[String]>,
-    /// The whole path, then without its last part, and so on.
+    /// The whole path, then the path without its last part, and so on.
     names: Vec<String>,
 }
 
@@ -79,12 +80,12 @@ impl Path {
         Path { parts: parts.into(), names }
     }
 
-    /// Returns the whole path with dots.
+    /// Returns the whole path, separated by dots.
     pub fn name(&self) -> &str {
         self.names.first().map_or("", String::as_str)
     }
 
-    /// Resolves the locations of its values in a batch.
+    /// Resolves the locations of the path's values in a batch.
     fn bind<'a>(&self, input: &Input<'a>) -> Vec<Location<'a>> {
         let len = self.parts.len();
         let location = |field, first| Location { field, parts: self.parts.clone(), first };
@@ -100,12 +101,12 @@ impl Path {
 struct Location<'a> {
     field: Field<'a>,
     parts: Arc<[String]>,
-    /// Index of the first part that is a member.
+    /// Index of the first path part that is a member.
     first: usize,
 }
 
 impl<'a> Location<'a> {
-    /// Returns the location of the values of a field.
+    /// Returns the location of a whole field.
     fn whole(field: Field<'a>) -> Location<'a> {
         Location { field, parts: Arc::default(), first: 0 }
     }

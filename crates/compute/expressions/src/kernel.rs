@@ -1,5 +1,5 @@
 //! Evaluates conditions over whole columns: one loop per comparison, without a value per row.
-//! Everything else is evaluated row by row by `eval.rs`.
+//! `eval.rs` evaluates all other expressions row by row.
 
 use crate::ast::Operator;
 use crate::conjunct::Literal;
@@ -13,7 +13,7 @@ use memchr::memmem::Finder;
 use millstream_columns::{Kind, Number, Value as Cell, parse_int};
 use regex::bytes::Regex;
 
-/// Maximum number of strings in a list for which a linear search is faster than a binary one.
+/// Maximum length of a list of strings for which linear search is faster than binary search.
 const LINEAR_MAX: usize = 8;
 
 /// Result of a condition for a row: false, true, or an error.
@@ -25,7 +25,7 @@ pub const MISTYPED: Verdict = 3;
 pub const ARITHMETIC: Verdict = 4;
 pub const STEP_LIMIT: Verdict = 5;
 
-/// Returns the error of a verdict, if it is one.
+/// Returns the error of a verdict, if the verdict is an error.
 pub fn error_of(verdict: Verdict) -> Option<Error> {
     match verdict {
         MISSING => Some(Error::Missing),
@@ -74,7 +74,7 @@ pub enum TextTest {
 /// The elements of a literal list.
 #[derive(Debug)]
 pub struct Set {
-    /// Sorted, as the ints are.
+    /// Strings of the list; sorted, like the integers.
     texts: Vec<Box<[u8]>>,
     ints: Vec<i64>,
 }
@@ -146,8 +146,8 @@ impl Kernel {
         }
     }
 
-    /// Counts the parts with macros. Each part has a separate step limit per row, so there may be
-    /// only one.
+    /// Counts the parts with macros. Each part has a separate step limit per row, so at most one
+    /// part may have macros.
     pub fn macros(&self) -> usize {
         match self {
             Kernel::Not(of) => of.macros(),
@@ -219,7 +219,7 @@ fn parts(list: Vec<Node>, join: fn(Vec<Node>) -> Node) -> Vec<Kernel> {
     parts
 }
 
-/// Evaluates each part only for the rows that the parts before it have not decided.
+/// Evaluates each part only for the rows that the previous parts have not decided.
 fn joined(
     (parts, decisive): (&[Kernel], Verdict),
     bound: &Bound<'_>,
@@ -263,7 +263,7 @@ impl Scratch {
         self.rows.pop().unwrap_or_default()
     }
 
-    /// Returns verdicts for at least `rows` rows. They have the values of an earlier evaluation.
+    /// Returns verdicts for at least `rows` rows. Their values are left from an earlier evaluation.
     pub(crate) fn verdicts(&mut self, rows: usize) -> Vec<Verdict> {
         let mut verdicts = self.verdicts.pop().unwrap_or_default();
         if verdicts.len() < rows {
@@ -294,7 +294,7 @@ fn text_test(name: &str, list: &[Node]) -> Option<(usize, TextTest)> {
     Some((*path, test))
 }
 
-/// Compares a value of another type, or a missing one. Without an operator, the comparison is a
+/// Compares a value of another type, or a missing value. Without an operator, the comparison is a
 /// string predicate.
 #[cold]
 fn other(cell: Cell<'_>, operator: Option<Operator>) -> Verdict {
@@ -494,7 +494,7 @@ fn with_text(cell: Cell<'_>, test: impl FnOnce(&[u8]) -> bool) -> Verdict {
 /// Bytes of a string that are compared at once.
 const HEAD_BYTES: usize = 8;
 
-/// The prefix of a string: its first bytes as an integer, and a mask of the significant ones.
+/// The prefix of a string: its first bytes as an integer, and a mask of the significant bytes.
 struct Head {
     word: u64,
     mask: u64,
@@ -509,8 +509,8 @@ impl Head {
         Head { word: u64::from_le_bytes(word), mask }
     }
 
-    /// Returns whether a string inside the block starts with the prefix, not checking its length.
-    /// Returns `None` for all other cells.
+    /// Returns whether a string inside the block starts with the prefix, without a check of the
+    /// string's length. Returns `None` for all other cells.
     #[inline(always)]
     fn starts_with_at(&self, block: &[u8], cell: millstream_columns::Cell) -> Option<bool> {
         if cell.kind() != Kind::Text || cell.is_own() {
@@ -542,7 +542,7 @@ fn short_int(block: &[u8], cell: millstream_columns::Cell) -> Option<i64> {
     is_digits.then_some(value as i64)
 }
 
-/// The ints for which a comparison holds: those within a range, or those outside it.
+/// The integers for which a comparison holds: those inside or those outside of a range.
 #[derive(Clone, Copy)]
 struct Range {
     first: i64,
@@ -563,7 +563,7 @@ fn range(operator: Operator, literal: i64) -> Range {
 }
 
 impl Range {
-    /// Branchless, because the values of rows are unpredictable.
+    /// Returns the verdict for a value. Branchless, because the values of rows are unpredictable.
     #[inline(always)]
     fn verdict(self, value: i64) -> Verdict {
         Verdict::from(((value >= self.first) & (value <= self.last)) ^ self.is_inverted)
@@ -596,7 +596,7 @@ fn compare_text(cell: Cell<'_>, operator: Operator, literal: &[u8]) -> Verdict {
 }
 
 impl Set {
-    /// Creates a set from a list of strings and ints only.
+    /// Creates a set from a list that has only strings and integers.
     fn new(list: &Value<'static>) -> Option<Set> {
         let Value::List(list) = list else { return None };
         let mut set = Set { texts: Vec::new(), ints: Vec::new() };

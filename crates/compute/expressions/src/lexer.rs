@@ -16,7 +16,7 @@ pub enum Token {
     End,
 }
 
-/// A token comes before its prefixes.
+/// All symbols. A symbol comes before its prefixes.
 const SYMBOLS: &[&str] = &[
     "==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "+", "-", "*", "/", "%", "?", ":", ".", ",",
     "(", ")", "[", "]", "{", "}",
@@ -121,7 +121,7 @@ impl<'t> Lexer<'t> {
         Err(Fault::new(self.at, format!("`{character}` is not a token of the language"), advice))
     }
 
-    /// `12`, `0x1F`, `12u`, `1.5`, `.5`, `1e3`.
+    /// Reads a number such as `12`, `0x1F`, `12u`, `1.5`, `.5`, `1e3`.
     fn number(&mut self) -> Result<Token, Fault> {
         let (start, rest) = (self.at, self.rest());
         let fault =

@@ -4,8 +4,9 @@
 //!
 //! An expression is parsed once ([`Expression::new`]) and then evaluated for the selected rows of a
 //! batch at a time, as a condition ([`Expression::matches`]) or as a field
-//! ([`Expression::compute`]). A comparison of a field with a constant is a loop over its column.
-//! Everything else is evaluated row by row, with the same result. `docs/expressions.md` describes
+//! ([`Expression::compute`]). A comparison of a field with a constant is a loop over the column.
+//! All other expressions are evaluated row by row, with the same result. `docs/expressions.md`
+//! describes the language.
 //! the language.
 
 #![forbid(unsafe_code)]
@@ -64,7 +65,7 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// Returns what is wrong, where, and what to write instead: errors of syntax, unknown
+    /// The error says what is wrong, where, and what to write instead: errors of syntax, unknown
     /// functions, and type errors as far as they can be found without data.
     pub fn new(text: &str) -> Result<Expression, Fault> {
         Expression::parse(text, true).map_err(|fault| fault.with_position(text))
@@ -74,7 +75,8 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// Those of [`Expression::new`], and if the expression can never be a boolean.
+    /// Returns the errors of [`Expression::new`], and an error if the expression can never be a
+    /// boolean.
     pub fn condition(text: &str) -> Result<Expression, Fault> {
         let expression = Expression::new(text)?;
         if expression.compiled.types.can_be(Types::BOOL) {
@@ -84,12 +86,13 @@ impl Expression {
         Err(Fault::new(0, message, "compare it with something, as in `x != 0`").with_position(text))
     }
 
-    /// Returns the expression of a field by its path: `a.b` is the field of this name, else the
-    /// member `b` of `a`. Unlike in a text, a part may have any characters but dots.
+    /// Returns the expression of a field by its path: `a.b` is the field called `a.b`, else the
+    /// member `b` of `a`. Unlike in the text of an expression, a part may have any characters
+    /// except dots.
     ///
     /// # Errors
     ///
-    /// None for a path that is not empty.
+    /// Never fails for a nonempty path.
     pub fn field(path: &str) -> Result<Expression, Fault> {
         let event = Expr::new(0, Form::Name(EVENT.to_owned()));
         let member = |of, part: &str| Expr::new(0, Form::Member(Box::new(of), part.to_owned()));
@@ -101,7 +104,8 @@ impl Expression {
     }
 
     fn of(expr: &Expr, text: &str, strict: bool) -> Result<Expression, Fault> {
-        // One for columns, one for single rows: sharing their parts is not worth the effort.
+        // The tree is compiled twice, for columns and for single rows: sharing parts is not worth
+        // the effort.
         let mut kernel = Kernel::new(compile(expr, strict)?.node);
         if kernel.macros() > 1 {
             kernel = Kernel::Row(compile(expr, strict)?.node);
@@ -109,8 +113,8 @@ impl Expression {
         Ok(Expression { text: text.to_owned(), compiled: compile(expr, strict)?, kernel })
     }
 
-    /// Returns the names of the fields it refers to, each once, with dots between their parts. A
-    /// computed name as in `event[name]` is not included.
+    /// Returns the distinct names of the fields that the expression refers to, with dots between
+    /// their parts. Computed names such as `event[name]` are not included.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.compiled.paths.iter().map(|path| path.name())
     }
@@ -133,9 +137,9 @@ impl Expression {
         }
     }
 
-    /// Evaluates the condition for some rows, given in ascending order, and removes those that do
-    /// not match. The cost depends on these rows alone, not on the size of the batch. Rows without
-    /// a result are counted.
+    /// Evaluates the condition for some rows, given in ascending order, and removes the rows that
+    /// do not match. The cost depends only on the number of these rows, not on the size of the
+    /// batch. Rows without a result are counted.
     pub fn retain(
         &self,
         input: &Input<'_>,
@@ -165,7 +169,7 @@ impl Expression {
         output::compute(&self.compiled.node, &bound, counts)
     }
 
-    /// Evaluates the condition for the selected rows; the others are false.
+    /// Evaluates the condition for the selected rows; the verdicts of other rows are false.
     fn verdicts(&self, bound: &Bound<'_>) -> Vec<Verdict> {
         let mut verdicts = vec![FALSE; bound.input.rows];
         let selected = Selected::Runs(bound.input.runs);
@@ -180,7 +184,7 @@ impl Expression {
 ///
 /// # Errors
 ///
-/// Syntax errors, as those of [`Expression::new`].
+/// Returns the same syntax errors as [`Expression::new`].
 pub fn canonical(text: &str) -> Result<String, Fault> {
     parser::parse(text).map(|expr| expr.to_string()).map_err(|fault| fault.with_position(text))
 }

@@ -9,7 +9,7 @@ use regex::bytes::Regex;
 #[derive(Debug)]
 pub enum Node {
     Constant(Value<'static>),
-    /// A path, by its index.
+    /// A path, by index.
     Field(usize),
     /// Whether a path has a value.
     HasField(usize),
@@ -36,7 +36,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// Returns whether it contains a macro, whose cost depends on the data.
+    /// Returns whether the node contains a macro, whose cost depends on the data.
     pub fn has_macro(&self) -> bool {
         match self {
             Node::Constant(_) | Node::Field(_) | Node::HasField(_) | Node::Variable(_) => false,
@@ -75,7 +75,7 @@ pub enum Macro {
 #[derive(Debug)]
 pub struct MacroParts {
     pub over: Node,
-    /// Only for `map` with three arguments: selects the elements.
+    /// Condition that selects the elements; only for `map` with three arguments.
     pub condition: Option<Node>,
     pub body: Node,
 }

@@ -56,8 +56,8 @@ fn cell(
     }
 }
 
-/// Returns a cell for these bytes. Refers to the block if they are inside it, and copies them
-/// otherwise.
+/// Returns a cell for these bytes. The cell refers to the block if the bytes are inside it;
+/// otherwise the bytes are copied.
 fn cell_for(kind: Kind, bytes: &[u8], block: &[u8], out: &mut ColumnBuilder) -> Cell {
     if matches!(kind, Kind::Absent | Kind::Null | Kind::False | Kind::True) {
         return Cell::constant(kind);
@@ -83,7 +83,7 @@ fn write(value: &Value<'_>, block: &[u8], out: &mut ColumnBuilder) -> Cell {
     }
 }
 
-/// Appends a value as JSON. A number that is not finite becomes `null`.
+/// Appends a value as JSON. NaN and infinite numbers become `null`.
 pub fn push_json(value: &Value<'_>, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
@@ -116,7 +116,7 @@ pub fn push_json(value: &Value<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the name of a member, which is a string in JSON. Other keys are formatted as one.
+/// Appends the name of a member, which is a string in JSON. Keys of other types are converted.
 fn push_key(key: &Value<'_>, out: &mut Vec<u8>) {
     match key {
         Value::Text(text) => push_json_string(text, out),

@@ -4,7 +4,8 @@ use crate::ast::{Expr, Form, Operator};
 use crate::fault::{Fault, did_you_mean};
 use crate::lexer::{Token, tokens};
 
-/// Maximum size of an expression in bytes. A longer one is generated, and better written as a list.
+/// Maximum size of an expression in bytes. A longer expression is probably generated, and better
+/// written as a list.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Maximum nesting of parentheses, brackets and conditionals, each of which uses stack.
 pub const NESTING_MAX: usize = 64;
@@ -125,7 +126,7 @@ impl Parser {
         }
     }
 
-    /// Parses `condition ? value : value`, or anything of higher precedence.
+    /// Parses `condition ? value : value`, or an expression of higher precedence.
     fn conditional(&mut self) -> Parsed {
         self.nesting += 1;
         if self.nesting > NESTING_MAX {

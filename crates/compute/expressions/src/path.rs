@@ -1,4 +1,4 @@
-//! Paths within JSON, written as in an expression: `request.items[0]["user-agent"]`.
+//! Paths within JSON, in the syntax of expressions: `request.items[0]["user-agent"]`.
 
 use crate::fault::Fault;
 use crate::lexer::{Token, tokens};
@@ -12,7 +12,7 @@ pub const STEPS_MAX: usize = 32;
 ///
 /// # Errors
 ///
-/// Something else than a path, or a path with more than [`STEPS_MAX`] steps.
+/// Fails if the text is not a path, or if the path has more than [`STEPS_MAX`] steps.
 pub fn json_path(text: &str) -> Result<Vec<Step>, Fault> {
     steps(text).map_err(|fault| fault.with_position(text))
 }
@@ -40,7 +40,7 @@ fn steps(text: &str) -> Result<Vec<Step>, Fault> {
 /// A token and its position.
 type Placed = (usize, Token);
 
-/// Returns the step at the start of `tokens`, and what follows it; `None` at their end.
+/// Returns the step at the start of `tokens`, and the remaining tokens; `None` at the end.
 fn step(tokens: &[Placed], is_first: bool) -> Result<Option<(Step, &[Placed])>, Fault> {
     let (step, rest) = match tokens {
         [(_, Token::End)] if !is_first => return Ok(None),
@@ -68,7 +68,7 @@ fn element(index: u64, at: usize) -> Result<u32, Fault> {
     u32::try_from(index).map_err(fault)
 }
 
-/// Returns what is wrong with tokens that begin with no step.
+/// Returns the error for tokens that do not begin with a step.
 fn not_a_step(tokens: &[Placed]) -> Fault {
     let (at, first) = tokens.first().map_or((0, &Token::End), |(at, token)| (*at, token));
     match first {

@@ -13,9 +13,9 @@ impl std::fmt::Debug for Search {
     }
 }
 
-/// Searches the block from the first selected cell to the last one. Returns false if a search per
-/// cell is faster: if the cells are not in the order of the block, or cover less than half of it.
-/// Cells that are not plain strings in the block are evaluated by `of_cell`.
+/// Searches the block from the first to the last selected cell. Returns false if a search per cell
+/// is faster: if the cells are not in the order of the block, or cover less than half of it.
+/// `of_cell` evaluates cells that are not plain strings in the block.
 pub fn contains(
     search: &Search,
     block: &[u8],
@@ -43,15 +43,16 @@ pub fn contains(
     true
 }
 
-/// Sets the verdict of the row whose cell is the first to end after a hit. Returns the position to
-/// continue the search at.
+/// Sets the verdict of the row whose cell is the first to end after a hit. Returns the position at
+/// which the search continues.
 fn next_start(
     search: &Search,
     block: &[u8],
     (hit, start, end): (usize, usize, usize),
     out: &mut Verdict,
 ) -> usize {
-    // The hit may be before the cell or cross its end. Then the cell is searched separately.
+    // The hit may be before the cell or cross its end. In that case the cell is searched
+    // separately.
     let is_inside = hit >= start && hit + search.0.needle().len() <= end;
     *out = if is_inside || search.0.find(&block[start..end]).is_some() { TRUE } else { FALSE };
     end
@@ -62,9 +63,9 @@ fn is_plain(cell: Cell) -> bool {
     cell.kind() == Kind::Text && !cell.is_own()
 }
 
-/// Evaluates the cells that are not plain, and sets the verdict of all others to [`FALSE`]. Returns
-/// the span of the plain cells, if they are in the order of the block and cover at least half of
-/// the span.
+/// Evaluates the cells that are not plain, and sets the verdict of all other cells to [`FALSE`].
+/// Returns the span of the plain cells, if they are in the order of the block and cover at least
+/// half of the span.
 fn prepare(
     block: &[u8],
     column: ColumnView<'_>,

@@ -4,7 +4,7 @@
 use crate::value::{Error, Outcome, Value};
 use std::borrow::Cow;
 
-/// Maximum size of a computed string in bytes, so that no expression can multiply a line without
+/// Maximum size of a computed string in bytes, so that an expression cannot multiply a line without
 /// limit.
 pub const COMPUTED_BYTES_MAX: usize = 16 << 20;
 
@@ -33,7 +33,7 @@ fn part<'a>(text: &Cow<'a, str>, start: usize, end: usize) -> Value<'a> {
     })
 }
 
-/// Returns the byte offset of a character by its index. The index after the last character gives
+/// Returns the byte offset of a character by its index. The index after the last character returns
 /// the end.
 fn offset(text: &str, index: i64) -> Result<usize, Error> {
     let index = usize::try_from(index).map_err(|_| Error::Missing)?;

@@ -28,7 +28,7 @@ pub fn push_timestamp(unix_ns: i64, out: &mut Vec<u8>) {
     out.push(b'Z');
 }
 
-/// Appends a duration in seconds, as `1.5s`.
+/// Appends a duration in seconds, such as `1.5s`.
 pub fn push_duration(ns: i64, out: &mut Vec<u8>) {
     let symbol = if ns < 0 { "-" } else { "" };
     let ns = ns.unsigned_abs();
@@ -55,7 +55,7 @@ const UNITS: &[(&str, i64)] = &[
     ("s", SECOND),
 ];
 
-/// Parses a duration: numbers with units, as `1h30m` or `-1.5s`.
+/// Parses a duration: numbers with units, such as `1h30m` or `-1.5s`.
 pub fn duration(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     let (negative, mut rest) = match text.strip_prefix('-') {

@@ -5,8 +5,8 @@ use crate::value::{Outcome, Value};
 
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
-/// Function `urlEncode`: a text as a part of a URL. All bytes are encoded but those that no part gives a
-/// meaning (RFC 3986).
+/// Function `urlEncode`: returns a text encoded as a part of a URL. All bytes are encoded except
+/// the unreserved ones (RFC 3986).
 pub fn url_encode<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     let text = values[0].text()?;
     let mut out = Vec::with_capacity(text.len());
@@ -19,8 +19,8 @@ pub fn url_encode<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     Ok(Value::owned(out))
 }
 
-/// Function `urlDecode`: the text that a part of a URL encodes; a plus sign is a space, as in a query. A
-/// percent sign without two digits stays.
+/// Function `urlDecode`: returns the text that a part of a URL encodes; a plus sign is a space, as
+/// in a query. A percent sign without two digits stays.
 pub fn url_decode<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     let mut rest: &[u8] = values[0].text()?;
     let mut out = Vec::with_capacity(rest.len());

@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Maximum depth of nested lists in comparisons. Comparing deeper ones is an error.
+/// Maximum depth of nested lists in comparisons. Comparing deeper lists is an error.
 const COMPARED_DEPTH_MAX: usize = 100;
 
-/// Why an expression has no value.
+/// Reason why an expression has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     Missing,
@@ -168,7 +168,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Returns whether two values are equal. Values of different types are not, except for numbers.
+/// Returns whether two values are equal. Values of different types are unequal, except numbers.
 pub fn is_equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, Error> {
     is_equal_within(a, b, COMPARED_DEPTH_MAX)
 }
@@ -222,7 +222,7 @@ pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Result<Option<Ordering>, Error> 
     })
 }
 
-/// Compares an int with a double as CEL does: both as doubles.
+/// Compares an int with a double like CEL: both as doubles.
 #[inline(always)]
 pub fn compare_mixed(a: i64, b: f64) -> Option<Ordering> {
     (a as f64).partial_cmp(&b)

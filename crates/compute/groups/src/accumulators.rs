@@ -1,20 +1,20 @@
-//! What a group keeps of its inputs, and how it is laid out in words.
+//! The state that a group keeps of its inputs, and the layout of that state in words.
 
-/// What a group keeps of one input.
+/// The state that a group keeps of one input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Accumulator {
     /// A number of events, in a word; saturates.
     Count,
-    /// The sum of finite values, as the bits of a float; NaN without values. A sum that has become
-    /// infinite stays so.
+    /// The sum of finite values, as the bits of a float; NaN without values. Once a sum is
+    /// infinite, it stays infinite.
     Sum,
     /// The smallest value, as the bits of a float; NaN without values.
     Min,
     /// The largest value, as the bits of a float; NaN without values.
     Max,
     /// The value of the latest event in four words: the bits of a float, the time in nanoseconds
-    /// since 1970, origin and offset, which order events of the same time. The value is NaN without
-    /// events.
+    /// since 1970, and origin and offset, which order events with equal times. The value is NaN
+    /// without events.
     Last,
     /// The number of distinct values: a [`Hll`](crate::Hll).
     Distinct,
@@ -32,7 +32,7 @@ pub enum Accumulator {
     },
 }
 
-/// How a word, or the first of several, is merged.
+/// The way in which the word of an accumulator, or the first of its words, is merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Merging {
     Count,
@@ -44,7 +44,7 @@ enum Merging {
     Side,
 }
 
-/// A run of accumulators that are merged equally.
+/// A run of accumulators that are merged in the same way.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     merging: Merging,
@@ -53,12 +53,12 @@ struct Run {
 }
 
 impl Accumulator {
-    /// Returns the number of words that a group takes for it.
+    /// Returns the number of words that the accumulator takes in a group.
     pub const fn words(self) -> usize {
         if matches!(self, Accumulator::Last) { LAST_WORDS } else { 1 }
     }
 
-    /// Whether its word refers to a [`Side`](crate::Side).
+    /// Whether the accumulator's word refers to a [`Side`](crate::Side).
     pub const fn is_side(self) -> bool {
         matches!(self.merging(), Merging::Side)
     }
@@ -74,7 +74,7 @@ impl Accumulator {
         }
     }
 
-    /// Returns a number that identifies it in snapshots.
+    /// Returns the number that identifies the accumulator in snapshots.
     pub(crate) fn code(self) -> u32 {
         let (code, size) = match self {
             Accumulator::Count => (0, 0),
@@ -93,10 +93,10 @@ impl Accumulator {
 
 const LAST_WORDS: usize = 4;
 
-/// The bits of NaN that words without values have.
+/// The bits of NaN in words without values.
 const NO_VALUE: u64 = f64::NAN.to_bits();
 
-/// The words of a group.
+/// The layout of a group's words.
 #[derive(Clone, Debug)]
 pub struct Layout {
     accumulators: Vec<Accumulator>,
@@ -132,7 +132,7 @@ impl Layout {
         &self.accumulators
     }
 
-    /// Returns the place of the first word of each accumulator.
+    /// Returns the index of the first word of each accumulator.
     pub fn offsets(&self) -> &[usize] {
         &self.offsets
     }
@@ -143,8 +143,8 @@ impl Layout {
         words.copy_from_slice(&self.fresh);
     }
 
-    /// Merges words with other words of the group; references to sides stay as they are. Both must
-    /// have [`Layout::words`] words, and words beyond are ignored.
+    /// Merges words with other words of the group; references to sides are unchanged. Both slices
+    /// must have [`Layout::words`] words; words beyond are ignored.
     #[inline]
     pub fn merge_words(&self, into: &mut [u64], from: &[u64]) {
         for run in &self.runs {
@@ -183,8 +183,8 @@ fn of_floats(merge: impl Fn(f64, f64) -> f64) -> impl Fn(u64, u64) -> u64 {
     move |one, other| merge(f64::from_bits(one), f64::from_bits(other)).to_bits()
 }
 
-/// Adds two sums. Their sum is NaN if one of them is, or if they are infinities of opposite signs:
-/// then the value that is there, or the positive infinity, is the result in either order.
+/// Adds two sums. If one of them is NaN, the result is the other. If they are infinities of
+/// opposite signs, the result is positive infinity. The order does not matter.
 #[inline(always)]
 fn sum(one: f64, other: f64) -> f64 {
     let sum = one + other;
@@ -203,8 +203,8 @@ fn last(into: &mut [u64], from: &[u64]) {
     }
 }
 
-/// Returns what orders last values. The value itself comes last, so that the result never depends
-/// on the order of merges.
+/// Returns the key by which last values are ordered. The value is the last component, so that the
+/// result never depends on the order of merges.
 #[inline(always)]
 fn rank([value, time, origin, offset]: &[u64; LAST_WORDS]) -> (bool, i64, u64, u64, u64) {
     (!f64::from_bits(*value).is_nan(), *time as i64, *origin, *offset, *value)

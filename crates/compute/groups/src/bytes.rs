@@ -1,4 +1,4 @@
-//! Numbers and texts as they are in snapshots.
+//! Numbers and texts in the form used in snapshots.
 
 /// Appends a number with seven bits per byte, the low ones first (LEB128).
 pub fn push_number(out: &mut Vec<u8>, mut number: u64) {
@@ -15,7 +15,7 @@ pub fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-/// Takes an array from the front of `bytes`; `None` if they end before it does.
+/// Takes an array from the front of `bytes`; returns `None` if `bytes` is too short.
 pub fn array<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (array, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
@@ -27,7 +27,8 @@ pub fn word(bytes: &mut &[u8]) -> Option<u64> {
     array(bytes).map(u64::from_le_bytes)
 }
 
-/// Takes a number that [`push_number`] wrote; `None` if it does not end, or has more than 64 bits.
+/// Takes a number that [`push_number`] wrote; returns `None` if it does not end, or has more than
+/// 64 bits.
 pub fn number(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..u64::BITS).step_by(7) {

@@ -2,8 +2,8 @@
 
 use crate::limits::CHUNK_BYTES_MAX;
 
-/// A list in chunks. Only the first chunk is copied as it grows, so that a short list is small and
-/// a long one neither doubles nor moves.
+/// A list in chunks. Only the first chunk is copied when it grows, so that a short list is small
+/// and a long list is neither doubled nor moved.
 #[derive(Clone, Debug)]
 pub struct List<T> {
     chunks: Vec<Vec<T>>,
@@ -12,7 +12,7 @@ pub struct List<T> {
 /// Bytes of a full chunk of a list.
 const LIST_CHUNK_BYTES: usize = 1 << 16;
 
-/// Entries that the first chunk has space for.
+/// Entries for which the first chunk has space.
 const FIRST_ENTRIES: usize = 4;
 
 impl<T> Default for List<T> {
@@ -31,7 +31,7 @@ impl<T> List<T> {
         self.chunks.get(at / Self::ENTRIES)?.get(at % Self::ENTRIES)
     }
 
-    /// Returns the entry at an index, to change it.
+    /// Returns the entry at an index, to be changed.
     #[inline]
     pub fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         self.chunks.get_mut(at / Self::ENTRIES)?.get_mut(at % Self::ENTRIES)
@@ -57,14 +57,14 @@ impl<T> List<T> {
         }
     }
 
-    /// Returns the bytes that it has allocated, without what its entries have.
+    /// Returns the bytes that the list has allocated, without allocations of its entries.
     pub fn memory_bytes(&self) -> usize {
         let entries: usize = self.chunks.iter().map(Vec::capacity).sum();
         entries * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
     }
 }
 
-/// Makes space for `more` entries: half as much again, up to `max` entries in total.
+/// Makes space for `more` entries: grows by half, up to `max` entries in total.
 pub fn grow<T>(chunk: &mut Vec<T>, more: usize, max: usize) {
     let needed = chunk.len() + more;
     if needed > chunk.capacity() {
@@ -73,8 +73,8 @@ pub fn grow<T>(chunk: &mut Vec<T>, more: usize, max: usize) {
     }
 }
 
-/// Texts at positions of 32 bits. An entry has its length in a byte, or 255 and the length in eight
-/// bytes, and the text.
+/// Texts at positions of 32 bits. Each entry has its length in one byte, or 255 and the length in
+/// eight bytes, followed by the text.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
     chunks: Vec<Vec<u8>>,
@@ -86,14 +86,14 @@ const UNIT_BYTES: usize = 2;
 /// Units of a full chunk.
 const CHUNK_UNITS: usize = CHUNK_BYTES_MAX / UNIT_BYTES;
 
-/// Chunks whose units 32 bits address, without the position that means none.
+/// Number of chunks whose units 32 bits can address, excluding the position that means "no text".
 const CHUNKS_MAX: usize = (1 << 32) / CHUNK_UNITS - 1;
 
-/// The length that says that another follows in eight bytes.
+/// The length byte that announces a length in the next eight bytes.
 const LONG: u8 = u8::MAX;
 
 impl Texts {
-    /// Appends a text and returns its position; `None` if no position is left.
+    /// Appends a text and returns its position; `None` if all positions are used.
     pub fn push(&mut self, text: &[u8]) -> Option<u32> {
         let bytes = (1 + text.len() + if text.len() < usize::from(LONG) { 0 } else { 8 })
             .next_multiple_of(UNIT_BYTES);
@@ -141,7 +141,7 @@ impl Texts {
         rest.get(..u64::from_le_bytes(*length) as usize)
     }
 
-    /// Returns the bytes that it has allocated.
+    /// Returns the bytes that the texts have allocated.
     pub fn memory_bytes(&self) -> usize {
         let bytes: usize = self.chunks.iter().map(Vec::capacity).sum();
         bytes + self.chunks.capacity() * size_of::<Vec<u8>>()

@@ -1,10 +1,10 @@
-//! The dictionary of a key column: from texts to dense ids.
+//! The dictionary of a key column, which maps texts to dense ids.
 
 use crate::chunks::{List, Texts};
 use crate::hashing::{TextKey, index_hash, is_long, key};
 use crate::index::{Index, Keys, NONE};
 
-/// The id of a row without the field.
+/// Id of a row without the field.
 pub const ABSENT: u32 = 0;
 
 /// Texts with their ids, which begin at 1.
@@ -19,12 +19,12 @@ pub struct Dictionary {
 /// A text, its key and the hash of the key.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Probe {
-    /// Of a row without the field it is that of no text.
+    /// Key of the text; [`NO_KEY`] for a row without the field.
     key: TextKey,
     hash: u32,
 }
 
-/// The key of no text.
+/// A key that texts never have.
 const NO_KEY: TextKey = [0; 2];
 
 impl Probe {
@@ -43,7 +43,7 @@ impl Dictionary {
         self.positions.len()
     }
 
-    /// Returns the text of an id; `None` if there is none.
+    /// Returns the text of an id, or `None` if the id is unknown.
     #[inline]
     pub fn text(&self, id: u32) -> Option<&[u8]> {
         self.texts.get(*self.positions.get((id as usize).checked_sub(1)?)?)
@@ -56,7 +56,7 @@ impl Dictionary {
         self.index.find(probe.hash, probe.key, is_it)
     }
 
-    /// Adds a text that it does not have; `None` if there is no space for its id or its bytes.
+    /// Adds a new text; returns `None` if there is no space for its id or its bytes.
     pub fn add(&mut self, probe: Probe, text: &[u8]) -> Option<u32> {
         let id = u32::try_from(self.len() + 1).ok().filter(|id| *id < NONE)?;
         let position = self.texts.push(text)?;
@@ -65,7 +65,7 @@ impl Dictionary {
         Some(id)
     }
 
-    /// Prepares the look-up of a text, and prefetches what it reads.
+    /// Prepares the look-up of a text, and prefetches the memory that the look-up reads.
     #[inline(always)]
     pub fn probe(&self, text: Option<&[u8]>) -> Probe {
         let probe = text.map_or(Probe::default(), Probe::new);
@@ -73,8 +73,8 @@ impl Dictionary {
         probe
     }
 
-    /// Returns the id of a text, or [`ABSENT`] without one; [`NONE`] if the text is unknown,
-    /// or a long one that is not in its first place.
+    /// Returns the id of a text, or [`ABSENT`] without a text. Returns [`NONE`] if the text is
+    /// unknown, or if it is long and not in its first place.
     #[inline(always)]
     pub fn first<'t>(&self, probe: Probe, text: impl FnOnce() -> Option<&'t [u8]>) -> u32 {
         let id = self.index.first(probe.hash, probe.key);
@@ -84,7 +84,7 @@ impl Dictionary {
         if id == 0 && probe.key != NO_KEY { NONE } else { id }
     }
 
-    /// Returns the bytes that it has allocated.
+    /// Returns the bytes that the dictionary has allocated.
     pub fn memory_bytes(&self) -> usize {
         self.index.memory_bytes() + self.texts.memory_bytes() + self.positions.memory_bytes()
     }

@@ -16,16 +16,16 @@ use std::sync::Arc;
 
 /// A table of groups: the distinct combinations of key fields, each with the words of a [`Layout`].
 ///
-/// Groups have dense numbers in the order in which they appeared, and are not removed: a window has
-/// a table, which is dropped as a whole.
+/// Groups have dense numbers in the order of their first appearance, and are never removed: each
+/// window has a separate table, which is dropped as a whole.
 #[derive(Clone, Debug)]
 pub struct Groups {
     layout: Arc<Layout>,
     dictionaries: Vec<Dictionary>,
-    /// From hashes of key ids to groups; empty with fewer than two key columns.
+    /// Maps hashes of key ids to groups; empty with fewer than two key columns.
     index: Index<Hashes>,
     rows: Rows,
-    /// With one key column, the group of events without the field, or [`NONE`].
+    /// The group of events without the field if there is one key column, else [`NONE`].
     absent: u32,
     sides: List<Side>,
     /// Bytes that the sides have allocated.
@@ -35,8 +35,8 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Creates an empty table with this many key columns, at most [`KEYS_MAX`]; more are ignored.
-    /// Once it has `groups_max` groups it adds neither groups nor texts.
+    /// Creates an empty table with `keys` key columns, at most [`KEYS_MAX`]; further columns are
+    /// ignored. Once the table has `groups_max` groups it adds neither groups nor texts.
     pub fn new(layout: Arc<Layout>, keys: usize, groups_max: usize) -> Groups {
         let keys = keys.min(KEYS_MAX);
         Groups {
@@ -67,12 +67,12 @@ impl Groups {
         self.rows.len()
     }
 
-    /// Whether there is no group.
+    /// Whether the table has no groups.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether it has the maximum number of groups, so that no other is added.
+    /// Whether the table has its maximum number of groups, so that no group can be added.
     pub fn is_full(&self) -> bool {
         self.len() >= self.groups_max
     }
@@ -82,14 +82,14 @@ impl Groups {
         *self = Groups::new(self.layout.clone(), self.keys(), self.groups_max);
     }
 
-    /// Returns the id of a text in a key column; `None` if it has none.
+    /// Returns the id of a text in a key column, or `None` if the text is unknown.
     #[inline]
     pub fn find(&self, column: usize, text: &[u8]) -> Option<u32> {
         self.dictionaries.get(column)?.find(Probe::new(text), text)
     }
 
-    /// Returns the id of a text in a key column, and adds the text if it has none; `None` if the
-    /// table is full, or no such column exists. With one key column, the text becomes a group.
+    /// Returns the id of a text in a key column, and adds an unknown text. Returns `None` if the
+    /// table is full, or the column does not exist. With one key column, each text becomes a group.
     pub fn intern(&mut self, column: usize, text: &[u8]) -> Option<u32> {
         self.intern_probe(column, Probe::new(text), text)
     }
@@ -99,14 +99,14 @@ impl Groups {
         if let Some(id) = dictionary.find(probe, text) {
             return Some(id);
         }
-        // Without a limit of texts, those of rejected groups would accumulate.
+        // Without a limit of texts, texts of rejected groups would accumulate.
         if self.is_full() || dictionary.len() >= self.groups_max {
             return None;
         }
         self.add_text(column, probe, text)
     }
 
-    /// Adds a text that the column does not have.
+    /// Adds a text that is new in the column.
     fn add_text(&mut self, column: usize, probe: Probe, text: &[u8]) -> Option<u32> {
         let id = self.dictionaries.get_mut(column)?.add(probe, text)?;
         if self.keys() == 1 {
@@ -115,7 +115,7 @@ impl Groups {
         Some(id)
     }
 
-    /// Returns the group with these key ids, one for each column; `None` if there is none.
+    /// Returns the group with these key ids, one for each column; `None` if it does not exist.
     #[inline]
     pub fn find_group(&self, ids: &[u32]) -> Option<u32> {
         match ids {
@@ -126,19 +126,19 @@ impl Groups {
         }
     }
 
-    /// Returns the group of an id, with one key column.
+    /// Returns the group of an id, in a table with one key column.
     #[inline(always)]
     fn group_of(&self, id: u32) -> Option<u32> {
         if id == ABSENT {
             return Some(self.absent).filter(|group| *group != NONE);
         }
-        // Texts that appeared after the group without the field are one group further.
+        // The numbers of texts that appeared after the group without the field are one higher.
         let group = (id - 1) + u32::from(id > self.absent);
         ((group as usize) < self.len() && id != NONE).then_some(group)
     }
 
-    /// Returns the group with these key ids, one for each column, and adds it if there is none;
-    /// `None` if the table is full, or an id is not of this table.
+    /// Returns the group with these key ids, one for each column, and adds a new group. Returns
+    /// `None` if the table is full, or an id is unknown.
     pub fn add(&mut self, ids: &[u32]) -> Option<u32> {
         if let Some(group) = self.find_group(ids) {
             return Some(group);
@@ -146,7 +146,7 @@ impl Groups {
         if self.is_full() { None } else { self.add_group(ids) }
     }
 
-    /// Adds a group that there is not.
+    /// Adds a new group.
     fn add_group(&mut self, ids: &[u32]) -> Option<u32> {
         let is_known = |(id, of): (&u32, &Dictionary)| *id as usize <= of.len();
         if ids.len() != self.keys() || !ids.iter().zip(&self.dictionaries).all(is_known) {
@@ -171,7 +171,7 @@ impl Groups {
         Some(group)
     }
 
-    /// Returns the key id of a group in a column; `None` if there is no such group or column.
+    /// Returns the key id of a group in a column; `None` if the group or column does not exist.
     #[inline]
     pub fn id(&self, group: u32, column: usize) -> Option<u32> {
         if group as usize >= self.len() || column >= self.keys() {
@@ -190,33 +190,33 @@ impl Groups {
         self.text(column, self.id(group, column)?)
     }
 
-    /// Returns the text of an id in a column; `None` if there is none.
+    /// Returns the text of an id in a column; `None` if the id is unknown.
     #[inline]
     pub fn text(&self, column: usize, id: u32) -> Option<&[u8]> {
         self.dictionaries.get(column)?.text(id)
     }
 
-    /// Returns the words of a group; none if there is no such group.
+    /// Returns the words of a group; empty if the group does not exist.
     #[inline]
     pub fn words(&self, group: u32) -> &[u64] {
         self.rows.words(group as usize)
     }
 
-    /// Returns the words of a group, to change them; it counts as changed. References to sides must
-    /// stay as they are.
+    /// Returns the words of a group for changes, and marks the group as changed. References to
+    /// sides must not be changed.
     #[inline]
     pub fn words_mut(&mut self, group: u32) -> &mut [u64] {
         self.rows.words_mut(group as usize)
     }
 
-    /// Merges words, laid out as those of the table, into a group. References to sides are ignored.
+    /// Merges words, in the layout of the table, into a group. References to sides are ignored.
     #[inline]
     pub fn merge(&mut self, group: u32, words: &[u64]) {
         self.rows.merge(group as usize, words);
     }
 
     /// Returns the side of an accumulator of a group, by the accumulator's index in the layout;
-    /// `None` if it has no values, or is kept in words.
+    /// `None` if the accumulator has no values or is kept in words.
     pub fn side(&self, group: u32, accumulator: usize) -> Option<&Side> {
         if !self.layout.accumulators().get(accumulator)?.is_side() {
             return None;
@@ -225,8 +225,8 @@ impl Groups {
         self.sides.get((reference as usize).checked_sub(1)?)
     }
 
-    /// Calls `change` with the side of an accumulator of a group, which is created if needed;
-    /// `None` if the group does not exist, or the accumulator is kept in words.
+    /// Calls `change` with the side of an accumulator of a group, which is created if needed.
+    /// Returns `None` if the group does not exist, or the accumulator is kept in words.
     pub fn change_side<T>(
         &mut self,
         group: u32,
@@ -248,12 +248,12 @@ impl Groups {
         Some(result)
     }
 
-    /// Merges a side into that of an accumulator of a group.
+    /// Merges a side into the side of a group's accumulator.
     pub fn merge_side(&mut self, group: u32, accumulator: usize, side: &Side) {
         self.change_side(group, accumulator, |into| into.merge(side));
     }
 
-    /// Returns the bytes that it has allocated, without the layout.
+    /// Returns the bytes that the table has allocated, without the layout.
     pub fn memory_bytes(&self) -> usize {
         let dictionaries: usize = self.dictionaries.iter().map(Dictionary::memory_bytes).sum();
         dictionaries

@@ -10,14 +10,14 @@ pub const SHORT_BYTES_MAX: usize = 15;
 const SEEDS: [u64; 4] =
     [0x9E37_79B9_7F4A_7C15, 0xBB67_AE85_84CA_A73B, 0x3C6E_F372_FE94_F82B, 0xA54F_F53A_5F1D_36F1];
 
-/// Bits behind the length of a short text, in the second word of its key.
+/// Bits after the length of a short text, in the second word of its key.
 const LENGTH_SHIFT: u32 = 56;
 
-/// The mark of a long text in place of a length.
+/// Mark of a long text, in place of a length.
 const LONG: u64 = 0xFF << LENGTH_SHIFT;
 
 /// A text as two words, for comparisons without a call: its bytes, padded with zeros, and its
-/// length plus one. Of a longer text it is a hash, and a mark.
+/// length plus one. For a longer text, a hash and a mark.
 pub type TextKey = [u64; 2];
 
 /// Returns the key of a text.
@@ -27,7 +27,7 @@ pub fn key(text: &[u8]) -> TextKey {
     match text.len() {
         8..=SHORT_BYTES_MAX => {
             let [first, last] = ends::<8>(text).map(u64::from_le_bytes);
-            // Two shifts, as the last eight bytes have none of the second word if they are all.
+            // Two shifts: if all bytes are in the first word, the second word must become 0.
             [first, last >> 1 >> (127 - 8 * text.len()) | length]
         }
         4..8 => {
@@ -43,13 +43,13 @@ pub fn key(text: &[u8]) -> TextKey {
     }
 }
 
-/// Whether the key is that of a text of more than 15 bytes, of which it is only a hash.
+/// Whether the key belongs to a text of more than 15 bytes, and so is only a hash.
 #[inline(always)]
 pub fn is_long(key: TextKey) -> bool {
     key[1] == LONG
 }
 
-/// Hashes a key for an index, which takes less than [`hash`] and has fewer random bits.
+/// Hashes a key for an index; cheaper than [`hash`], with fewer random bits.
 #[inline(always)]
 pub fn index_hash([low, high]: TextKey) -> u32 {
     let mixed = fold(low ^ SEEDS[0], high ^ SEEDS[1]);
@@ -57,15 +57,15 @@ pub fn index_hash([low, high]: TextKey) -> u32 {
 }
 
 /// Hashes a text, for the dictionaries of a table and for [`Hll`](crate::Hll). The function is
-/// fixed, as distinct counts in snapshots depend on it. It has no secret: texts can be constructed
-/// that collide, which makes a table slower and never wrong.
+/// fixed, because distinct counts in snapshots depend on it. It has no secret: colliding texts can
+/// be constructed, which make a table slower but never wrong.
 #[inline]
 pub fn hash(text: &[u8]) -> u64 {
     let [low, high] = key(text);
     fold(fold(low ^ SEEDS[0], high ^ SEEDS[1]), SEEDS[2])
 }
 
-/// Returns the first and the last `N` bytes of a text that has as many; they may overlap.
+/// Returns the first and the last `N` bytes of a text with at least `N` bytes; they may overlap.
 #[inline(always)]
 fn ends<const N: usize>(text: &[u8]) -> [[u8; N]; 2] {
     let first = text.first_chunk().copied().unwrap_or([0; N]);
@@ -82,8 +82,8 @@ pub fn hash_ids(ids: &[u32]) -> u32 {
     fold(mixed ^ last, SEEDS[1]) as u32
 }
 
-/// Multiplies two words and folds the product, as wyhash does (Wang Yi,
-/// <https://github.com/wangyi-fudan/wyhash>), in its variant that a factor of 0 does not defeat.
+/// Multiplies two words and folds the product like wyhash (Wang Yi,
+/// <https://github.com/wangyi-fudan/wyhash>), in the variant that a factor of 0 does not defeat.
 #[inline(always)]
 fn fold(one: u64, other: u64) -> u64 {
     let product = u128::from(one) * u128::from(other);

@@ -6,30 +6,30 @@ use crate::bytes::{array, number_to, push_number};
 const PRECISION: u32 = 12;
 const REGISTERS: usize = 1 << PRECISION;
 
-/// Largest value of a register, one more than the bits of a hash behind the number of the register.
+/// Largest value of a register: one more than the bits of a hash after the number of the register.
 const RANK_MAX: usize = (u64::BITS - PRECISION + 1) as usize;
 
-/// Upper bits of a hash that a sparse entry has.
+/// Upper bits of a hash that a sparse entry keeps.
 const SPARSE_BITS: u32 = 26;
 
 /// Bits of the rank in a sparse entry.
 const RANK_BITS: u32 = 6;
 
-/// Maximum number of sparse entries: more take the memory of all registers.
+/// Maximum number of sparse entries, which take as much memory as all registers.
 const SPARSE_MAX: usize = REGISTERS / size_of::<u32>();
 
 /// An approximate number of distinct values (Flajolet, Fusy, Gandouet, Meunier 2007).
 ///
-/// Up to some thousand values it keeps 26 bits of each hash, and the count is almost exact. Then it
-/// has 4,096 registers of a byte, with a standard error of 1.04 / 64 = 1.6 %: the error is above
-/// 3.3 % for 5 % of all sets, and above 5 % for 0.2 %. The estimator is the improved one of Otmar
-/// Ertl (<https://arxiv.org/abs/1702.01284>, algorithm 6), without bias at any size.
+/// Up to some thousand values, the counter keeps 26 bits of each hash, and the count is almost
+/// exact. Beyond, it has 4,096 registers of a byte, with a standard error of 1.04 / 64 = 1.6 %: the
+/// error is above 3.3 % for 5 % of all sets, and above 5 % for 0.2 %. The estimator is Otmar Ertl's
+/// improved one (<https://arxiv.org/abs/1702.01284>, algorithm 6), which has no bias at any size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hll(Form);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Form {
-    /// Ascending: the upper bits of a hash, then the rank of the others.
+    /// Ascending entries: the upper bits of a hash, then the rank of the other bits.
     Sparse(Vec<u32>),
     Dense(Box<[u8; REGISTERS]>),
 }
@@ -69,7 +69,7 @@ impl Hll {
         }
     }
 
-    /// Changes to registers.
+    /// Converts sparse entries to registers.
     #[cold]
     fn spread(&mut self) {
         let Form::Sparse(entries) = &mut self.0 else { return };
@@ -108,7 +108,8 @@ impl Hll {
         }
     }
 
-    /// Appends it to `out`: 0, the number of entries and their differences; or 1 and the registers.
+    /// Appends the count to `out`: 0, the number of entries and their differences; or 1 and the
+    /// registers.
     pub fn write(&self, out: &mut Vec<u8>) {
         match &self.0 {
             Form::Sparse(entries) => {
@@ -125,7 +126,8 @@ impl Hll {
         }
     }
 
-    /// Takes what [`Hll::write`] wrote from the front of `bytes`; `None` if it is damaged.
+    /// Takes a count that [`Hll::write`] wrote from the front of `bytes`; returns `None` if it is
+    /// damaged.
     pub fn read(bytes: &mut &[u8]) -> Option<Hll> {
         match array(bytes)? {
             [0] => read_sparse(bytes).map(|entries| Hll(Form::Sparse(entries))),
@@ -138,7 +140,7 @@ impl Hll {
         }
     }
 
-    /// Returns the bytes that it has allocated.
+    /// Returns the bytes that the count has allocated.
     pub fn memory_bytes(&self) -> usize {
         match &self.0 {
             Form::Sparse(entries) => entries.capacity() * size_of::<u32>(),
@@ -170,7 +172,7 @@ fn sparse(hash: u64) -> u32 {
     (hash >> (u64::BITS - SPARSE_BITS)) as u32 * (1 << RANK_BITS) + rank
 }
 
-/// Returns the register of a sparse entry, and its rank there.
+/// Returns the register of a sparse entry, and the rank in the register.
 fn register(entry: u32) -> (usize, u8) {
     let rank = match entry >> RANK_BITS << RANK_BITS << PRECISION {
         0 => SPARSE_BITS - PRECISION + entry % (1 << RANK_BITS),
@@ -193,7 +195,7 @@ fn estimate(registers: &[u8; REGISTERS]) -> f64 {
     all * all / (2.0 * std::f64::consts::LN_2 * sum)
 }
 
-/// The contribution of registers without a value.
+/// Returns the contribution of registers without a value.
 fn sigma(part: f64) -> f64 {
     if part >= 1.0 {
         return f64::INFINITY;
@@ -210,7 +212,7 @@ fn sigma(part: f64) -> f64 {
     }
 }
 
-/// The contribution of registers that have the largest value.
+/// Returns the contribution of registers with the largest value.
 fn tau(part: f64) -> f64 {
     if part <= 0.0 || part >= 1.0 {
         return 0.0;

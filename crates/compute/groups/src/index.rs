@@ -4,21 +4,21 @@ use crate::hashing::TextKey;
 use crate::limits::{PARTS_BITS, SPLIT_BUCKETS};
 use millstream_scan::equal_mask;
 
-/// Marks an empty entry: no number.
+/// Number of an empty entry.
 pub const NONE: u32 = u32::MAX;
 
 /// A cache line of entries of an [`Index`], each with a number.
 pub trait Bucket: Clone + Sized {
-    /// What an entry has in addition to its number.
+    /// Data of an entry in addition to its number.
     type Entry: Copy;
-    /// Maximum part of the entries that is used: used entries, of how many. Above it too many do
-    /// not fit into their home bucket.
+    /// Maximum load as used entries out of all entries. Above it, too many entries do not fit into
+    /// their home bucket.
     const LOAD: [usize; 2];
     /// Entries of a full bucket.
     const ENTRIES: usize;
     /// A bucket without entries.
     const EMPTY: Self;
-    /// Returns the number of entries, which are in front.
+    /// Returns the number of used entries, which come first.
     fn len(&self) -> usize;
     /// Returns an entry.
     fn entry(&self, at: usize) -> (Self::Entry, u32);
@@ -27,18 +27,18 @@ pub trait Bucket: Clone + Sized {
     /// Returns the hash of an entry.
     fn hash(entry: Self::Entry) -> u32;
 
-    /// Whether it has no space for another entry.
+    /// Whether the bucket has no space for another entry.
     fn is_full(&self) -> bool;
 }
 
-/// A hash table of numbers, with entries in buckets of a cache line. It does not remove.
+/// A hash table of numbers, with entries in buckets of a cache line. Entries cannot be removed.
 ///
-/// A look-up mostly reads a single cache line, which can be prefetched. A small table is one part;
-/// a large one has a fixed number of parts that grow separately, so that no insertion takes long
-/// and the memory does not double.
+/// A look-up mostly reads a single cache line, which can be prefetched. A small table is one part.
+/// A large table has a fixed number of parts that grow separately, so that an insertion never takes
+/// long and memory use does not double.
 #[derive(Clone, Debug)]
 pub struct Index<B> {
-    /// Parts by the upper bits of the hash.
+    /// Parts, selected by the upper bits of the hash.
     parts: Vec<Part<B>>,
     /// Number of bits that select the part.
     bits: u32,
@@ -66,8 +66,8 @@ impl<B> Default for Part<B> {
 }
 
 impl<B: Bucket> Index<B> {
-    /// Returns the first result of `look` over the buckets where entries with a hash can be: its
-    /// home bucket, and those behind it up to the first one that is not full.
+    /// Returns the first result of `look` over the buckets in which entries with a hash can be: the
+    /// home bucket, and the next buckets up to the first one that is not full.
     #[inline(always)]
     pub fn search<T>(&self, hash: u32, mut look: impl FnMut(&B) -> Option<T>) -> Option<T> {
         let buckets = &self.part(hash)?.buckets[..];
@@ -90,13 +90,14 @@ impl<B: Bucket> Index<B> {
         home.into_iter().for_each(millstream_scan::prefetch);
     }
 
-    /// Returns the part of a hash, by its upper bits, which the position within a part ignores.
+    /// Returns the part of a hash, selected by the upper bits, which the position within a part
+    /// ignores.
     #[inline(always)]
     fn part(&self, hash: u32) -> Option<&Part<B>> {
         self.parts.get((u64::from(hash) << self.bits >> 32) as usize)
     }
 
-    /// Inserts an entry; equal ones are kept.
+    /// Inserts an entry; equal entries are kept.
     pub fn insert(&mut self, entry: B::Entry, number: u32) {
         if self.parts.is_empty() {
             self.parts = vec![Part::default()];
@@ -108,7 +109,7 @@ impl<B: Bucket> Index<B> {
         self.parts[part].insert(entry, self.bits, number);
     }
 
-    /// Distributes the only part of a table to many.
+    /// Distributes the only part of a table to many parts.
     #[cold]
     fn split(&mut self) {
         let old = std::mem::take(&mut self.parts);
@@ -118,7 +119,7 @@ impl<B: Bucket> Index<B> {
         buckets.flat_map(entries).for_each(|(entry, number)| self.insert(entry, number));
     }
 
-    /// Returns the bytes that it has allocated.
+    /// Returns the bytes that the index has allocated.
     pub fn memory_bytes(&self) -> usize {
         let buckets: usize = self.parts.iter().map(|part| part.buckets.capacity()).sum();
         buckets * size_of::<B>() + self.parts.capacity() * size_of::<Part<B>>()
@@ -140,7 +141,7 @@ impl<B: Bucket> Part<B> {
 
     fn put(&mut self, entry: B::Entry, bits: u32, number: u32) {
         let mut at = home(B::hash(entry), bits, self.buckets.len());
-        // Terminates: one bucket is not full.
+        // The loop terminates, because at least one bucket is not full.
         while self.buckets[at].is_full() {
             at = if at + 1 == self.buckets.len() { 0 } else { at + 1 };
         }
@@ -153,8 +154,8 @@ fn entries<B: Bucket>(bucket: &B) -> impl Iterator<Item = (B::Entry, u32)> {
     (0..bucket.len()).map(|at| bucket.entry(at))
 }
 
-/// Returns the home bucket of a hash in a part with that many buckets, by its bits below those of
-/// the part.
+/// Returns the home bucket of a hash in a part with `buckets` buckets, from the bits below the bits
+/// of the part.
 #[inline(always)]
 fn home(hash: u32, bits: u32, buckets: usize) -> usize {
     ((u64::from(hash << bits) * buckets as u64) >> 32) as usize
@@ -199,19 +200,20 @@ impl Bucket for Hashes {
 }
 
 impl Index<Hashes> {
-    /// Returns the first number with this hash, or [`NONE`]. There may be others.
+    /// Returns the first number with this hash, or [`NONE`]. There may be more numbers with this
+    /// hash.
     #[inline(always)]
     pub fn first(&self, hash: u32) -> u32 {
         let found = self.search(hash, |bucket| {
             let equal = equal_mask(&bucket.hashes, hash);
-            // Without an equal hash the last number, which is mostly none.
+            // If no hash is equal, this is the last number, which is mostly [`NONE`].
             let number = bucket.numbers[(equal | 1 << 7).trailing_zeros() as usize];
             (equal != 0 && number != NONE).then_some(number)
         });
         found.unwrap_or(NONE)
     }
 
-    /// Finds a number with this hash for which `is_it` is true.
+    /// Returns a number with this hash for which `is_it` is true.
     pub fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         self.search(hash, |bucket| {
             let numbers = entries(bucket).filter(|(other, _)| *other == hash);
@@ -225,7 +227,7 @@ impl Index<Hashes> {
 #[repr(C, align(64))]
 pub struct Keys {
     keys: [TextKey; 3],
-    /// 0 of an empty entry.
+    /// Ids of the entries; 0 for an empty entry.
     ids: [u32; 3],
     unused: u32,
 }
@@ -261,8 +263,8 @@ impl Bucket for Keys {
 }
 
 impl Index<Keys> {
-    /// Returns the id of a key, or 0. Of several equal keys it is any or a mixture: long texts have
-    /// to be compared.
+    /// Returns the id of a key, or 0. If several keys are equal, the result is one of the ids or a
+    /// mixture: long texts must be compared.
     #[inline(always)]
     pub fn first(&self, hash: u32, [low, high]: TextKey) -> u32 {
         let found = self.search(hash, |bucket| {
@@ -276,7 +278,7 @@ impl Index<Keys> {
         found.unwrap_or(0)
     }
 
-    /// Finds an id with this key for which `is_it` is true.
+    /// Returns an id with this key for which `is_it` is true.
     pub fn find(&self, hash: u32, key: TextKey, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         self.search(hash, |bucket| {
             let ids = entries(bucket).filter(|(other, _)| *other == key);

@@ -3,11 +3,12 @@
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! A [`Groups`] table has up to [`limits::KEYS_MAX`] key columns. A column has a dictionary from
-//! texts to ids, and a group is a combination of ids: ten million groups of ten keys take their
-//! distinct texts and some dozen bytes each. What a group keeps of its inputs is a [`Layout`] of
-//! [`Accumulator`]s in words of 64 bits; larger ones are a [`Side`]. All of them can be merged, in
-//! any order, so that several tables can become one. Batches of rows prefetch what they need.
+//! A [`Groups`] table has up to [`limits::KEYS_MAX`] key columns. Each column has a dictionary from
+//! texts to ids, and a group is a combination of ids: ten million groups of ten keys take the space
+//! of their distinct texts plus some dozen bytes each. The state of a group is a [`Layout`] of
+//! [`Accumulator`]s in words of 64 bits; a larger accumulator has a [`Side`]. All accumulators can
+//! be merged, in any order, so that several tables can become one. Operations on batches of rows
+//! prefetch memory.
 //!
 //! ```
 //! use millstream_groups::{Accumulator, Groups, Layout};

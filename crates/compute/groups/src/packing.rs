@@ -1,15 +1,15 @@
-//! Key ids of a row in as few words as their widths allow.
+//! Packs the key ids of a row into as few words as their widths allow.
 
 use crate::limits::KEYS_MAX;
 
-/// Where the ids of a row are in its words. No id is in two words.
+/// Positions of the ids of a row in the row's words. An id never spans two words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packing {
     fields: Vec<Field>,
     words: usize,
 }
 
-/// The place of the ids of a column.
+/// Position of the ids of a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Field {
     word: u8,
@@ -24,12 +24,12 @@ impl Field {
     }
 }
 
-/// The words of a packed row; those that the packing does not use are 0.
+/// The words of a packed row; unused words are 0.
 pub type Packed = [u64; KEYS_MAX / 2];
 
 impl Packing {
-    /// Packs columns whose ids are at most these. The first column of a word is its widest and has
-    /// the lowest bits that remain too, so that it is outgrown later.
+    /// Creates the packing of columns whose ids are at most `ids_max`. The first column of a word
+    /// is its widest; it also gets the remaining bits, so that it is outgrown later.
     pub fn new(ids_max: &[u32]) -> Packing {
         let mut widths: Vec<(u32, usize)> =
             ids_max.iter().map(|id| (u32::BITS - id.leading_zeros()).max(1)).zip(0..).collect();
@@ -62,7 +62,8 @@ impl Packing {
         self.words
     }
 
-    /// Packs ids; `None` if one is too wide, so that no row with this packing has it.
+    /// Packs ids; returns `None` if an id is too wide, so that rows with this packing cannot have
+    /// it.
     #[inline(always)]
     pub fn pack(&self, ids: &[u32]) -> Option<Packed> {
         let mut packed = Packed::default();
@@ -75,7 +76,7 @@ impl Packing {
         (excess == 0).then_some(packed)
     }
 
-    /// Whether the words of a row are those of these ids.
+    /// Whether the words of a row represent these ids.
     #[inline(always)]
     pub fn is_equal(&self, row: &[u64], ids: &[u32]) -> bool {
         let differing = self.fields.iter().zip(ids).fold(0, |differing, (field, id)| {
@@ -85,7 +86,7 @@ impl Packing {
         differing == 0
     }
 
-    /// Returns the id of a column from the words of a row; `None` if there is no such column.
+    /// Returns the id of a column from the words of a row; `None` if the column does not exist.
     #[inline]
     pub fn id(&self, row: &[u64], column: usize) -> Option<u32> {
         let field = self.fields.get(column)?;
@@ -93,13 +94,13 @@ impl Packing {
         Some((word & field.mask()) as u32)
     }
 
-    /// Returns the bytes that it has allocated.
+    /// Returns the bytes that the packing has allocated.
     pub fn memory_bytes(&self) -> usize {
         self.fields.capacity() * size_of::<Field>()
     }
 }
 
-/// Returns the bits of the columns in a word.
+/// Returns the number of bits that the columns use in a word.
 fn used(columns: &[(u32, usize)]) -> u32 {
     columns.iter().map(|(width, _)| width).sum()
 }

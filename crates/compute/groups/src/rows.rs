@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// Most rows of a chunk; a multiple of 64.
 const CHUNK_ROWS_MAX: usize = 1 << 14;
 
-/// Rows in chunks. Each has its packed ids and then its words, so that a look-up and a merge share
-/// a cache line. A chunk has the packing of the time of its last row: full chunks are not packed
+/// Rows in chunks. Each row has its packed ids followed by its words, so that a look-up and a merge
+/// share a cache line. A chunk keeps the packing it had at its last row: full chunks are not packed
 /// again when a dictionary grows.
 #[derive(Clone, Debug)]
 pub struct Rows {
@@ -25,13 +25,13 @@ pub struct Rows {
 #[derive(Clone, Debug)]
 struct Chunk {
     words: Vec<u64>,
-    /// Words of a row, and those of its ids.
+    /// Number of words of a row, and of its ids.
     stride: u32,
     ids: u32,
     /// Index of the packing.
     packing: u32,
     has_changed: bool,
-    /// A bit for each row that has changed since the last snapshot.
+    /// A bit for each row, set if the row has changed since the last snapshot.
     changed: Vec<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Rows {
         Some((chunk, chunk.words.get(from..from + chunk.stride as usize)?))
     }
 
-    /// Prefetches the first and the last word of a row, and the bit of its change.
+    /// Prefetches the first and the last word of a row, and its change bit.
     #[inline(always)]
     pub fn prefetch(&self, row: usize) {
         let at = self.place(row).1;
@@ -90,13 +90,13 @@ impl Rows {
         self.packings[chunk.packing as usize].id(row, column)
     }
 
-    /// Returns the words of a row; none if there is no such row.
+    /// Returns the words of a row; empty if the row does not exist.
     #[inline]
     pub fn words(&self, row: usize) -> &[u64] {
         self.row(row).map_or(&[], |(chunk, row)| &row[chunk.ids as usize..])
     }
 
-    /// Returns the words of a row, which counts as changed.
+    /// Returns the words of a row, and marks the row as changed.
     #[inline(always)]
     pub fn words_mut(&mut self, row: usize) -> &mut [u64] {
         words_mut(&mut self.chunks, self.chunk_bits, row)
@@ -175,7 +175,7 @@ impl Rows {
         }
         (chunk.words, chunk.stride, chunk.ids) = (words, stride as u32, packing.words() as u32);
         chunk.packing = if is_only { 0 } else { self.packings.len() as u32 };
-        // If no other chunk can have the old packing, it is replaced.
+        // If other chunks cannot have the old packing, it is replaced.
         if is_only {
             self.packings.clear();
         }
@@ -196,7 +196,7 @@ impl Rows {
         }
     }
 
-    /// Makes all rows unchanged.
+    /// Marks all rows as unchanged.
     pub fn forget_changes(&mut self) {
         for chunk in self.chunks.iter_mut().filter(|chunk| chunk.has_changed) {
             chunk.changed.fill(0);
@@ -204,7 +204,7 @@ impl Rows {
         }
     }
 
-    /// Returns the bytes that it has allocated, without the layout.
+    /// Returns the bytes that the rows have allocated, without the layout.
     pub fn memory_bytes(&self) -> usize {
         let words = |chunk: &Chunk| chunk.words.capacity() + chunk.changed.capacity();
         let words: usize = self.chunks.iter().map(words).sum();
@@ -216,7 +216,7 @@ impl Rows {
     }
 }
 
-/// Returns the words of a row, which counts as changed.
+/// Returns the words of a row, and marks the row as changed.
 #[inline(always)]
 fn words_mut(chunks: &mut [Chunk], chunk_bits: u32, row: usize) -> &mut [u64] {
     let at = row & ((1 << chunk_bits) - 1);

@@ -2,12 +2,12 @@
 
 use crate::bytes::{number, number_to, push_number, push_text, text, word};
 
-/// The first texts by time, origin and offset of their events: the same ones for any order in which
-/// they are added and merged.
+/// The first texts by time, origin and offset of their events. The order in which texts are added
+/// and merged does not matter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Samples {
     size: u16,
-    /// Ascending.
+    /// The texts, ascending.
     samples: Vec<Sample>,
     text_bytes: usize,
 }
@@ -15,11 +15,11 @@ pub struct Samples {
 /// A text of an event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sample {
-    /// The time in nanoseconds since 1970.
+    /// Event time in nanoseconds since 1970.
     pub time: i64,
-    /// The origin; with the offset it orders events of the same time.
+    /// Origin of the event. Origin and offset order events with equal times.
     pub origin: u64,
-    /// The offset in the origin.
+    /// Offset in the origin.
     pub offset: u64,
     /// The text.
     pub text: Box<[u8]>,
@@ -37,7 +37,7 @@ impl Samples {
         Samples { size: size.max(1), samples: Vec::new(), text_bytes: 0 }
     }
 
-    /// Adds the text of an event, unless the list is full of earlier ones.
+    /// Adds the text of an event, unless the list is full of earlier texts.
     pub fn add(&mut self, time: i64, origin: u64, offset: u64, text: &[u8]) {
         let place = (time, origin, offset, text);
         let is_full = self.samples.len() == usize::from(self.size);
@@ -65,12 +65,12 @@ impl Samples {
         &self.samples
     }
 
-    /// Returns the number of texts that it may have.
+    /// Returns the maximum number of texts.
     pub(crate) fn size(&self) -> u16 {
         self.size
     }
 
-    /// Appends it to `out`: size, number of texts, and time, origin, offset and text of each.
+    /// Appends the list to `out`: size, number of texts, and time, origin, offset and text of each.
     pub fn write(&self, out: &mut Vec<u8>) {
         push_number(out, u64::from(self.size));
         push_number(out, self.samples.len() as u64);
@@ -82,7 +82,8 @@ impl Samples {
         }
     }
 
-    /// Takes what [`Samples::write`] wrote from the front of `bytes`; `None` if it is damaged.
+    /// Takes a list that [`Samples::write`] wrote from the front of `bytes`; returns `None` if it
+    /// is damaged.
     pub fn read(bytes: &mut &[u8]) -> Option<Samples> {
         let size = number_to(bytes, u16::MAX.into())? as u16;
         let mut read = Samples::new(size);
@@ -97,7 +98,7 @@ impl Samples {
         (read.size == size).then_some(read)
     }
 
-    /// Returns the bytes that it has allocated.
+    /// Returns the bytes that the list has allocated.
     pub fn memory_bytes(&self) -> usize {
         self.samples.capacity() * size_of::<Sample>() + self.text_bytes
     }

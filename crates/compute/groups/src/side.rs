@@ -1,4 +1,4 @@
-//! Accumulators that are larger than some words.
+//! Accumulators that do not fit into words.
 
 use crate::accumulators::Accumulator;
 use crate::bytes::array;
@@ -7,22 +7,23 @@ use crate::samples::Samples;
 use crate::space_saving::SpaceSaving;
 use millstream_series::Sketch;
 
-/// The state of an accumulator that does not fit into words. A group has it from its first value
-/// on.
+/// The state of an accumulator that does not fit into words. A group gets the state with its first
+/// value.
 #[derive(Clone, Debug)]
 pub enum Side {
-    /// Of [`Accumulator::Distinct`].
+    /// State of [`Accumulator::Distinct`].
     Distinct(Hll),
-    /// Of [`Accumulator::Quantiles`].
+    /// State of [`Accumulator::Quantiles`].
     Quantiles(Box<Sketch>),
-    /// Of [`Accumulator::Top`].
+    /// State of [`Accumulator::Top`].
     Top(Box<SpaceSaving>),
-    /// Of [`Accumulator::Samples`].
+    /// State of [`Accumulator::Samples`].
     Samples(Samples),
 }
 
 impl Side {
-    /// Creates the state of an accumulator without values; `None` if its words are all it has.
+    /// Creates the state of an accumulator without values; `None` if the accumulator is kept in
+    /// words.
     pub fn new(accumulator: Accumulator) -> Option<Side> {
         match accumulator {
             Accumulator::Distinct => Some(Side::Distinct(Hll::default())),
@@ -33,7 +34,7 @@ impl Side {
         }
     }
 
-    /// Adds the values of another state of the same kind; one of another kind changes nothing.
+    /// Adds the values of another state of the same kind; a state of another kind is ignored.
     pub fn merge(&mut self, other: &Side) {
         match (self, other) {
             (Side::Distinct(into), Side::Distinct(from)) => into.merge(from),
@@ -44,13 +45,13 @@ impl Side {
         }
     }
 
-    /// Whether it is a state of this accumulator, with the same size.
+    /// Whether this is a state of `accumulator`, with the same size.
     pub(crate) fn is_of(&self, accumulator: Accumulator) -> bool {
         let is_it = |side: Side| (side.kind(), side.size()) == (self.kind(), self.size());
         Side::new(accumulator).is_some_and(is_it)
     }
 
-    /// Returns the number of texts that it may have, if that is configured.
+    /// Returns the maximum number of texts, if the kind has one.
     fn size(&self) -> Option<u16> {
         match self {
             Side::Distinct(_) | Side::Quantiles(_) => None,
@@ -68,7 +69,7 @@ impl Side {
         }
     }
 
-    /// Appends it to `out`: a byte for its kind, then what the kind writes.
+    /// Appends the state to `out`: a byte for its kind, then the data of the kind.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.push(self.kind());
         match self {
@@ -79,8 +80,8 @@ impl Side {
         }
     }
 
-    /// Takes what [`Side::write`] wrote from the front of `bytes`; `None` if it is damaged. What it
-    /// allocates is in proportion to the bytes that it takes.
+    /// Takes a state that [`Side::write`] wrote from the front of `bytes`; returns `None` if it is
+    /// damaged. Allocations are proportional to the bytes taken.
     pub fn read(bytes: &mut &[u8]) -> Option<Side> {
         match array(bytes)? {
             [0] => Hll::read(bytes).map(Side::Distinct),
@@ -91,7 +92,7 @@ impl Side {
         }
     }
 
-    /// Returns the bytes that it has allocated.
+    /// Returns the bytes that the state has allocated.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Side::Distinct(hll) => hll.memory_bytes(),
@@ -129,7 +130,7 @@ mod tests {
             let bytes = [2, size, 2, 1, b'a', 7, error, 1, b'b', 5, 0];
             Side::read(&mut &bytes[..]).is_some()
         };
-        // With a counter left, and with none.
+        // With a free counter, and without one.
         assert!(read(3, 0) && !read(3, 1));
         assert!(read(2, 5) && !read(2, 6));
     }

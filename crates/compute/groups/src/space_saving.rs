@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 /// Counters of the most frequent texts: Space-Saving (Metwally, Agrawal, El Abbadi, "Efficient
 /// computation of frequent and top-k elements in data streams", 2005).
 ///
-/// A counter is never below the true weight of its text, and above it by at most its error. A text
+/// A count is never below the true weight of its text, and exceeds it by at most its error. A text
 /// without a counter has at most the weight [`SpaceSaving::error_max`]. As long as there are fewer
 /// texts than counters, all counts are exact.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ struct Counter {
     text: Box<[u8]>,
     count: u64,
     error: u64,
-    /// Its place in the heap.
+    /// Position of the counter in the heap.
     place: u32,
 }
 
@@ -42,9 +42,9 @@ impl Counter {
 pub struct Frequent<'t> {
     /// The text.
     pub text: &'t [u8],
-    /// Its weight, or more.
+    /// Upper bound of the text's weight.
     pub count: u64,
-    /// The most by which the count exceeds the weight.
+    /// Maximum by which the count exceeds the weight.
     pub error: u64,
 }
 
@@ -97,7 +97,7 @@ impl SpaceSaving {
         self.index.insert_unique(hash(&counters[at as usize].text), at, rehash);
     }
 
-    /// Gives the counter with the smallest count to another text.
+    /// Assigns the counter with the smallest count to another text.
     fn replace(&mut self, text: &[u8], weight: u64) {
         let at = self.heap[0];
         let old = hash(&self.counters[at as usize].text);
@@ -149,7 +149,8 @@ impl SpaceSaving {
         if self.counters.len() < usize::from(self.size) { 0 } else { self.count(0) }
     }
 
-    /// Returns the texts with counters: the largest counts first, texts of equal counts in order.
+    /// Returns the texts with counters: the largest counts first, and texts with equal counts in
+    /// order.
     pub fn texts(&self) -> Vec<Frequent<'_>> {
         let counters = self.counters.iter();
         let mut texts: Vec<Frequent<'_>> = counters.map(Counter::as_frequent).collect();
@@ -158,8 +159,8 @@ impl SpaceSaving {
     }
 
     /// Adds the counts of another set of counters (Agarwal and others, "Mergeable summaries",
-    /// 2012). A text that one of them lacks may have had the weight of its smallest counter there.
-    /// The result does not depend on the order of the two.
+    /// 2012). A text that one set lacks may have had the weight of the smallest counter there. The
+    /// result does not depend on the order of the two sets.
     pub fn merge(&mut self, other: &SpaceSaving) {
         let errors = [self.error_max(), other.error_max()];
         let mut merged: Vec<Frequent<'_>> = self.texts();
@@ -181,7 +182,7 @@ impl SpaceSaving {
         *self = result;
     }
 
-    /// Appends it to `out`: size, number of counters, and text, count and error of each.
+    /// Appends the counters to `out`: size, number of counters, and text, count and error of each.
     pub fn write(&self, out: &mut Vec<u8>) {
         push_number(out, u64::from(self.size));
         push_number(out, self.counters.len() as u64);
@@ -192,13 +193,13 @@ impl SpaceSaving {
         }
     }
 
-    /// Returns the number of counters that it has or may get.
+    /// Returns the maximum number of counters.
     pub(crate) fn size(&self) -> u16 {
         self.size
     }
 
-    /// Takes what [`SpaceSaving::write`] wrote from the front of `bytes`; `None` if it is damaged,
-    /// or a count has an error that its counters rule out.
+    /// Takes counters that [`SpaceSaving::write`] wrote from the front of `bytes`; returns `None`
+    /// if they are damaged, or if an error contradicts the counts.
     pub fn read(bytes: &mut &[u8]) -> Option<SpaceSaving> {
         let size = number_to(bytes, u16::MAX.into())? as u16;
         let mut read = SpaceSaving::new(size);
@@ -214,7 +215,7 @@ impl SpaceSaving {
         (read.size == size && has_errors).then_some(read)
     }
 
-    /// Returns the bytes that it has allocated.
+    /// Returns the bytes that the counters have allocated.
     pub fn memory_bytes(&self) -> usize {
         self.counters.capacity() * size_of::<Counter>()
             + self.heap.capacity() * size_of::<u32>()

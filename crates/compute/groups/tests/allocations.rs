@@ -1,4 +1,4 @@
-//! Memory of a table: what it says is what it has allocated, and small tables are small.
+//! Memory of a table: the reported bytes equal the allocated ones, and small tables are small.
 
 use millstream_groups::{Accumulator, Groups, Layout, Side, hash};
 use std::alloc::{GlobalAlloc, System};
@@ -12,17 +12,18 @@ thread_local! {
     static BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
-// SAFETY: all calls go to the system's allocator as they came; the counter does not allocate.
+// SAFETY: all calls are forwarded unchanged to the system's allocator; the counter does not
+// allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: std::alloc::Layout) -> *mut u8 {
         BYTES.set(BYTES.get() + layout.size() as i64);
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: std::alloc::Layout) {
         BYTES.set(BYTES.get() - layout.size() as i64);
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -48,7 +49,7 @@ fn table(accumulators: &[Accumulator], keys: usize, groups: usize) -> (Groups, i
     (table, bytes)
 }
 
-/// Whether the memory that a table reports is within 2 % of what it has allocated.
+/// Whether the memory that a table reports is within 2 % of the allocated memory.
 fn is_exact(table: &Groups, bytes: i64) -> bool {
     (table.memory_bytes() as i64 - bytes).abs() <= bytes / 50
 }

@@ -11,15 +11,15 @@ use std::sync::Arc;
 enum Step {
     /// Adds events one by one.
     Single(Vec<Event>),
-    /// Adds events by the calls for a batch.
+    /// Adds events with the calls for a batch.
     Batch(Vec<Event>),
-    /// Adds events by the one call for a batch.
+    /// Adds events with the combined call for a batch.
     Rows(Vec<Event>),
     /// Appends changes to the log.
     Changes,
     /// Begins another log.
     All,
-    /// Replaces the table by what the log says.
+    /// Replaces the table by the table that the log describes.
     Restart,
     Clear,
 }
@@ -132,7 +132,7 @@ impl Table {
         }
     }
 
-    /// Adds the sides of an event, and tells the model.
+    /// Adds the sides of an event, to the table and to the model.
     fn finish(&mut self, event: &Event, group: u32, model: &mut Model) {
         for (at, accumulator) in ACCUMULATORS.iter().enumerate() {
             let Some(mut side) = Side::new(*accumulator) else { continue };
@@ -165,7 +165,7 @@ proptest! {
     }
 }
 
-/// Returns a table with some groups of all kinds, and its log of two entries.
+/// Returns a table with some groups of all kinds, and its log with two entries.
 fn small() -> (Groups, Vec<u8>) {
     let (mut table, mut model) = (Table::new(2, 1000), Model::new(2, 1000));
     for at in 0..12 {

@@ -1,13 +1,13 @@
-//! Accumulators beside their exact results, and merges in any order.
+//! Accumulators compared with exact results, and merges in any order.
 
 use millstream_groups::{Accumulator, Hll, Layout, Samples, Side, SpaceSaving, hash};
 use millstream_testkit_random::{Seed, TestSize, property};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
-/// Values of one count of distinct values.
+/// Number of values of a count of distinct values.
 const VALUES: u32 = 1_000_000;
-/// Counts, each over other values.
+/// Number of counts, each over other values.
 const SEEDS: u64 = 40;
 
 /// Returns the relative errors of one count at growing numbers of values.

@@ -4,13 +4,13 @@
 //! `name:value|type|@rate|#tags|Ttimestamp|c:container|e:external|card:cardinality`. The fields
 //! after the type come in any order; if a field is repeated, the last one counts. Empty lines are
 //! skipped. A line ends with `\n` or `\r\n`. Several values are separated by colons:
-//! `name:1:2:3|ms`. Empty values are skipped. Each value may have its own type and rate, as in
+//! `name:1:2:3|ms`. Empty values are skipped. Each value may have a separate type and rate, as in
 //! `name:1|c:2|ms|@0.1`. An invalid value rejects its line with all other values.
 //!
-//! Events are `_e{bytes of title,bytes of text}:title|text|…`. The lengths delimit the text, so it
-//! may contain bars and line ends. If they do not match, only the first line is rejected. If they
-//! match and the event is not UTF-8, the whole event is rejected. Service checks are
-//! `_sc|name|status|…`. The message of a service check, `m:`, extends to the end of the line,
+//! Events are `_e{bytes of title,bytes of text}:title|text|…`. The lengths delimit the text, so the
+//! text may contain bars and line ends. If the lengths do not match, only the first line is
+//! rejected. If they match and the event is not UTF-8, the whole event is rejected. Service checks
+//! are `_sc|name|status|…`. The message of a service check, `m:`, extends to the end of the line,
 //! except for trailing fields of origin detection.
 
 mod event;
@@ -41,13 +41,13 @@ pub struct Options {
 /// [`millstream_series::Point`].
 ///
 /// # Panics
-/// If the message is longer than `u32::MAX` - 1 bytes.
+/// Panics if the message is longer than `u32::MAX` - 1 bytes.
 #[inline]
 pub fn parse<'a>(message: &'a [u8], options: Options, arrived: u64, visit: &mut impl Visit<'a>) {
     statsd_lines(message, &mut Lines { message, options, arrived, visit, start: 0, consumed: 0 });
 }
 
-/// Receives the lines of a message and parses each.
+/// Receives the lines of a message and parses each line.
 struct Lines<'v, 'a, V> {
     message: &'a [u8],
     options: Options,
@@ -86,7 +86,7 @@ fn parse_common<'a>(fields: &Fields<'a>, arrived: u64) -> Option<Point<'a>> {
     Some(Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived })
 }
 
-/// Parses any line. Returns where the parsed part ends, because an event may span several lines.
+/// Parses any line. Returns the end of the parsed part, because an event may span several lines.
 #[inline(never)]
 fn parse_general<'a>(
     fields: &Fields<'a>,
@@ -118,7 +118,7 @@ fn parse_metric<'a>(
     let name = Some(fields.name()).filter(|name| !name.is_empty()).ok_or(Fault::NoName)?;
     let value_bytes = fields.value_bytes().filter(|bytes| *bytes > 0).ok_or(Fault::NoValue)?;
     let kind = fields.kind().ok_or(Fault::NoType)?;
-    // A type or a rate that is invalid may also contain the next value.
+    // An invalid type or rate may also contain the next value.
     let typed_values = |visit| typed_values::parse(name, fields.values(), options, arrived, visit);
     let Ok(mut line) = Line::new(name, kind, arrived) else { return typed_values(visit) };
     match fields.optional_fields().try_for_each(|field| line.set(field)) {

@@ -1,4 +1,4 @@
-//! Groups points to add them to a shard.
+//! Groups points before adding them to a shard.
 
 use millstream_series::{Class, Kind, Point, Shard, Values};
 
@@ -18,7 +18,7 @@ const NO_POINT: Point<'static> = Point {
 
 /// Collects points of one or more messages and adds them to a shard in groups, in their order.
 ///
-/// Dropping it adds the buffered points. During a panic they are discarded instead.
+/// Dropping the value adds the buffered points. During a panic they are discarded instead.
 #[derive(Debug)]
 pub struct Grouped<'s, 'a> {
     shard: &'s mut Shard,
@@ -43,7 +43,7 @@ impl<'s, 'a> Grouped<'s, 'a> {
     }
 
     /// Adds a point to the shard immediately, because its values are valid only during the call. If
-    /// the order matters to its kind, the buffered points are added first.
+    /// the order matters for the point's kind, the buffered points are added first.
     pub fn add_now(&mut self, point: &Point<'_>) {
         if matches!(point.kind.class(), Class::Last | Class::Set) {
             self.flush();
@@ -53,7 +53,7 @@ impl<'s, 'a> Grouped<'s, 'a> {
 
     /// Adds the buffered points to the shard.
     pub fn flush(&mut self) {
-        // Reset first: if the shard panics, no point is added a second time.
+        // Reset first: if the shard panics, points are not added a second time.
         let len = std::mem::take(&mut self.len);
         self.shard.add_all(&self.points[..len]);
     }

@@ -5,10 +5,10 @@
 //!
 //! A message is a datagram or one frame of a stream. A parser calls a [`Visit`] with the contents
 //! of the message, in order: points, events, service checks, and errors. All of these are views
-//! into the message; nothing is copied, and no memory is allocated per point. Parsing never fails
-//! and takes time linear in the number of bytes, whatever they are. Each unreadable part is
-//! reported as a [`Fault`], and all other lines or points are parsed. An invalid value or field of a
-//! line rejects all of its values: `a:1:x:3|d` is one fault.
+//! into the message; nothing is copied, and points do not allocate memory. Parsing never fails, and
+//! takes time linear in the number of bytes, whatever they are. Each unreadable part is reported as
+//! a [`Fault`], and all other lines or points are parsed. An invalid value or field of a line
+//! rejects all values of the line: `a:1:x:3|d` is one fault.
 //!
 //! ```
 //! use millstream_points::dogstatsd::{Options, parse};

@@ -22,7 +22,7 @@ use msgpack::{Item, Reader, Truncated};
 /// Maximum number of elements of a point.
 const ELEMENTS_MAX: usize = 6;
 
-/// Minimum number of elements of a point: those up to its value.
+/// Minimum number of elements of a point: all elements up to the value.
 const ELEMENTS_MIN: usize = 4;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -138,7 +138,7 @@ fn parse_point<'a>(
     Ok(())
 }
 
-/// Passes a point of `len` elements to `visit`; `items` holds the first of them.
+/// Passes a point of `len` elements to `visit`; `items` holds the first elements.
 #[inline(always)]
 fn emit_point<'a>(
     message: &'a [u8],

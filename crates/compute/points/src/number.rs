@@ -12,18 +12,18 @@ const EXACT_MAX: u64 = 1 << 53;
 /// Maximum number of digits that always fit 64 bits.
 const DIGITS_MAX: usize = 19;
 
-/// Parses a number as the standard library does: decimal, with an optional sign, fraction and
+/// Parses a number like the standard library: decimal, with an optional sign, fraction and
 /// exponent, or a word for infinity or NaN. Returns `None` if `text` is not a number.
 #[inline]
 pub fn parse(text: &[u8]) -> Option<f64> {
     parse_short(text, text.len()).or_else(|| parse_slow(text))
 }
 
-/// Parses the first `len` bytes of `rest`. Faster than [`parse`], because it loads the bytes after
-/// them too.
+/// Parses the first `len` bytes of `rest`. Faster than [`parse`], because it may also load the
+/// bytes after them.
 ///
 /// # Panics
-/// If `rest` is shorter.
+/// Panics if `rest` is shorter.
 #[inline(always)]
 pub fn parse_start(rest: &[u8], len: usize) -> Option<f64> {
     parse_short(rest, len).or_else(|| parse_slow(&rest[..len]))

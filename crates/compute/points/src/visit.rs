@@ -2,8 +2,8 @@
 
 use millstream_series::Point;
 
-/// Receives the contents of a message, in order. Everything it receives is a view into the message,
-/// whose lifetime is `'a`.
+/// Receives the contents of a message, in order. All contents are views into the message, whose
+/// lifetime is `'a`.
 pub trait Visit<'a> {
     /// Receives a point with one value, never `Values::Numbers`.
     fn point(&mut self, point: Point<'a>, extra: &Extra<'a>);
@@ -18,14 +18,14 @@ pub trait Visit<'a> {
     /// Receives a DogStatsD service check.
     fn service_check(&mut self, check: &ServiceCheck<'a>);
 
-    /// Receives a log event of a client of the metric server. Ignores it by default.
+    /// Receives a log event of a metric server's client. Ignores it by default.
     fn log(&mut self, _log: &Log<'a>) {}
 
-    /// Reports something that was rejected: a line, one of several values, a point, an event, the
+    /// Reports a part that was rejected: a line, one of several values, a point, an event, or the
     /// rest of a message. `text` is the rejected part, without its line end.
     fn fault(&mut self, fault: Fault, text: &'a [u8]);
 
-    /// Reports something unusual that was accepted or ignored. `text` is the part in question.
+    /// Reports an unusual part that was accepted or ignored. `text` is that part.
     fn note(&mut self, note: Note, text: &'a [u8]);
 }
 
@@ -50,9 +50,10 @@ impl Extra<'_> {
 /// A DogStatsD event. Optional fields are `None` if they are missing or their value is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Never empty. The two characters `\n` are a line end, see [`crate::dogstatsd::unescaped`].
+    /// Title; never empty. The two characters `\n` are a line end, see
+    /// [`crate::dogstatsd::unescaped`].
     pub title: &'a str,
-    /// May be empty. Escaped as the title.
+    /// Text; may be empty. Escaped like the title.
     pub text: &'a str,
     /// Time of the event in Unix seconds.
     pub timestamp: Option<i64>,
@@ -70,7 +71,7 @@ pub struct Event<'a> {
     pub tags: &'a str,
     /// Origin of the event.
     pub extra: Extra<'a>,
-    /// Copied from the argument of `parse`.
+    /// Time of arrival, copied from the argument of `parse`.
     pub arrived: u64,
 }
 
@@ -78,7 +79,7 @@ pub struct Event<'a> {
 /// allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceCheck<'a> {
-    /// Never empty.
+    /// Name of the service; never empty.
     pub name: &'a str,
     /// 0 is OK, 1 warning, 2 critical, 3 unknown.
     pub status: u8,
@@ -93,26 +94,26 @@ pub struct ServiceCheck<'a> {
     pub tags: &'a str,
     /// Origin of the check.
     pub extra: Extra<'a>,
-    /// Copied from the argument of `parse`.
+    /// Time of arrival, copied from the argument of `parse`.
     pub arrived: u64,
 }
 
-/// A log event of a client of the metric server.
+/// A log event of a metric server's client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log<'a> {
-    /// Its level, such as `warn`; may be empty.
+    /// Level, such as `warn`; may be empty.
     pub level: &'a str,
-    /// Never empty.
+    /// Name; never empty.
     pub name: &'a str,
-    /// May be empty.
+    /// Message; may be empty.
     pub message: &'a str,
     /// Tags as received: `key=value|key=value`.
     pub tags: &'a str,
-    /// Its time in milliseconds since 1970, never negative.
+    /// Time in milliseconds since 1970, never negative.
     pub unix_ms: Option<i64>,
-    /// Fields; no key is empty.
+    /// Fields; keys are never empty.
     pub fields: Vec<(&'a str, &'a str)>,
-    /// Copied from the argument of `parse`.
+    /// Time of arrival, copied from the argument of `parse`.
     pub arrived: u64,
 }
 
@@ -140,56 +141,58 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Why something was rejected.
+    /// Reason why a part of a message was rejected.
     Fault {
-        /// No name: nothing before the first colon, or an empty string.
+        /// The name is missing: nothing before the first colon, or an empty string.
         NoName = "no_name",
-        /// No value: no colon, or nothing after it. For the metric server, an empty string.
+        /// The value is missing: no colon, or nothing after it. For the metric server, an empty
+        /// string.
         NoValue = "no_value",
-        /// A line without a type.
+        /// The line has no type.
         NoType = "no_type",
         /// The protocol has no such type.
         UnknownType = "unknown_type",
-        /// A value that is not a number. All values of the line are rejected.
+        /// A value is not a number. All values of the line are rejected.
         BadValue = "bad_value",
-        /// A sample rate that is not above 0 and at most 1.
+        /// The sample rate is not above 0 and at most 1.
         BadRate = "bad_rate",
-        /// A timestamp that is not a positive integer of seconds.
+        /// The timestamp is not a positive integer of seconds.
         BadTimestamp = "bad_timestamp",
         /// The lengths of an event do not match, or it has no title.
         BadEvent = "bad_event",
-        /// A service check without a name, or with a status other than 0 to 3.
+        /// The service check has no name, or a status other than 0 to 3.
         BadServiceCheck = "bad_service_check",
-        /// An event or service check that is not UTF-8. The store checks points.
+        /// The event or service check is not UTF-8. The store checks points.
         Utf8 = "utf8",
-        /// A point of the metric server whose action is none of `emit`, `reset` and `log`.
+        /// The action of a metric server point is not `emit`, `reset` or `log`.
         UnknownAction = "unknown_action",
         /// An element of a point, or of an array of points, has the wrong type.
         WrongType = "wrong_type",
-        /// A point with fewer than four elements.
+        /// The point has fewer than four elements.
         TooFewElements = "too_few_elements",
-        /// A point with more than six elements, or a log event with more than 32 fields.
+        /// The point has more than six elements, or the log event more than 32 fields.
         TooManyElements = "too_many_elements",
         /// The message ends within a point.
         Truncated = "truncated",
-        /// Neither an array nor plain text. The rest of the message is skipped.
+        /// The item is neither an array nor plain text. The rest of the message is skipped.
         NotArray = "not_array",
     }
 }
 
 reasons! {
-    /// Something unusual that was accepted or ignored.
+    /// Kind of an unusual part that was accepted or ignored.
     Note {
-        /// A field unknown to the protocol. Reported once per line.
+        /// The protocol does not have this field. Reported once per line.
         UnknownField = "unknown_field",
-        /// A field of an event or service check whose value is not allowed. The field is ignored.
+        /// A field of an event or service check has a value that is not allowed. The field is
+        /// ignored.
         BadField = "bad_field",
-        /// A timestamp on a kind that has none (neither count nor gauge), or on a change of a
-        /// gauge. The point is accepted without it.
+        /// A kind without timestamps (neither count nor gauge), or a change of a gauge, has a
+        /// timestamp. The point is accepted without the timestamp.
         TimestampUnused = "timestamp_unused",
-        /// A `ts_store` without a timestamp. It is accepted with the second of its arrival.
+        /// A `ts_store` has no timestamp. It is accepted with the second of its arrival.
         NoTimestamp = "no_timestamp",
-        /// A `reset`, which has no effect: sums continue.
+        /// A `reset` was ignored: sums continue.
         ResetIgnored = "reset_ignored",
         /// A line of plain text, which clients of the metric server send when they start.
         PlainText = "plain_text",

@@ -31,7 +31,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Counts the calls.
+/// Counts the calls of the visitor.
 #[derive(Default)]
 struct Count(usize);
 

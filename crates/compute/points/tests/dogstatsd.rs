@@ -1,4 +1,4 @@
-//! Tests of DogStatsD messages, with tables and against the reference implementation.
+//! Tests DogStatsD messages, with tables and against the reference implementation.
 
 use crate::recorder::Recorder;
 use millstream_points::dogstatsd::{Options, parse, scalar, unescaped};
@@ -6,7 +6,7 @@ use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
-/// Returns what both parsers report, after checking that it is the same.
+/// Returns the report of both parsers, after checking that both reports are equal.
 fn parsed(message: &[u8], options: Options) -> Vec<String> {
     let (mut parsed, mut expected) = (Recorder::default(), Recorder::default());
     parse(message, options, 7, &mut parsed);
@@ -79,7 +79,7 @@ fn several_values_are_passed_together() {
         ],
         Options::default(),
     );
-    // A line counts with all its values or with none.
+    // A line counts with all its values or not at all.
     for count in [1, 2, 63, 64, 65, 128, 129, 200] {
         for bad in [0, count / 2, count] {
             let mut values = vec!["1"; count];

@@ -1,4 +1,4 @@
-//! Tests of the messages of the metric server.
+//! Tests messages of the metric server.
 
 use crate::recorder::Recorder;
 use millstream_points::metricserver::parse;

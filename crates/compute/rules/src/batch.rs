@@ -15,21 +15,23 @@ use millstream_columns::ColumnView;
 use millstream_expressions::{Counts, Field, Input};
 use select::Selection;
 
-/// The rows of a batch.
+/// The rows of a batch, with their times and positions.
 pub struct BatchRows<'r, 'b> {
     /// The block, the selected rows, and the fields of the events.
     pub input: &'r Input<'b>,
-    /// The time of each row in nanoseconds since 1970, for tasks with windows by it.
+    /// The time of each row in nanoseconds since 1970, for tasks with windows that follow event
+    /// time.
     pub times: &'r [i64],
-    /// Returns the origin and the offset of a row, which together with its time order events.
+    /// Function that returns the origin and the offset of a row, which together with its time order
+    /// events.
     pub place: &'r dyn Fn(u32) -> (u64, u64),
 }
 
-/// A batch and what is known of it before any task is evaluated.
+/// A batch, with the data that is known before tasks are evaluated.
 pub(crate) struct Batch<'p, 'b> {
     pub fields: &'p Fields,
     pub input: &'p Input<'b>,
-    /// The columns of the fields of the event that are columns.
+    /// The columns of the fields of the event; `None` for fields without a column.
     pub events: Vec<Option<ColumnView<'b>>>,
     /// Number of selected rows.
     pub selected: usize,
@@ -38,7 +40,7 @@ pub(crate) struct Batch<'p, 'b> {
 impl<'p, 'b> Batch<'p, 'b> {
     fn new(fields: &'p Fields, input: &'p Input<'b>) -> Batch<'p, 'b> {
         let column = |EventField { name, .. }: &EventField| match (input.field)(name) {
-            // Members of objects have names with dots; the rest may have any.
+            // Members of objects have names with dots; `input.rest` may have any name.
             Some(Field::Column(column)) if input.rest.is_none() && !name.contains('.') => {
                 Some(column)
             }
@@ -49,19 +51,19 @@ impl<'p, 'b> Batch<'p, 'b> {
     }
 }
 
-/// What the evaluation of a task cost and found.
+/// Cost and result of the evaluation of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskCounts {
     /// Rows that passed the gate.
     pub examined: u64,
     /// Rows that matched.
     pub matched: u64,
-    /// Values that were aggregated and are there, but are no numbers.
+    /// Aggregated values that exist but are not numbers.
     pub not_numbers: u64,
-    /// Values that were aggregated and are missing.
+    /// Aggregated values that are missing.
     pub missing: u64,
-    /// Time of the task in nanoseconds, in the batches that were measured. What tasks share is
-    /// counted for the first of them, or not at all if they are many.
+    /// Time of the task in nanoseconds, in the measured batches. Work that tasks share counts for
+    /// the first of them, or is not counted if many tasks share it.
     pub measured_ns: u64,
 }
 
@@ -85,7 +87,7 @@ pub struct Sampling {
     pub every: u64,
 }
 
-/// Evaluates plans over batches, on one thread. It keeps buffers, never events.
+/// Evaluates plans over batches, on one thread. Keeps buffers, but no events.
 #[derive(Default)]
 pub struct Evaluator {
     columns: Columns,
@@ -104,7 +106,7 @@ impl Evaluator {
         Evaluator { sampling: Some(sampling), ..Evaluator::default() }
     }
 
-    /// Calls `visit` with each task that some rows match, and these rows in ascending order.
+    /// Calls `visit` with each task that has matching rows, and these rows in ascending order.
     pub fn matches(
         &mut self,
         plan: &Plan,
@@ -114,7 +116,7 @@ impl Evaluator {
         self.run(plan, rows, |_, _, _, task, rows| visit(task, rows));
     }
 
-    /// Adds up the rows of each task; returns the partial results.
+    /// Aggregates the rows of each task into the partial results.
     pub fn add_up(&mut self, plan: &Plan, rows: &BatchRows<'_, '_>, partial: &mut Partial) {
         let mut accumulation = std::mem::take(&mut self.accumulation);
         self.run(plan, rows, |batch, columns, keys, task, list| {
@@ -158,13 +160,13 @@ impl Evaluator {
         });
     }
 
-    /// Takes the counts of the tasks in the last batch. A task may have several.
+    /// Takes the counts of the tasks in the last batch. A task may have several counts.
     pub fn take_counts(&mut self) -> impl Iterator<Item = (usize, TaskCounts)> + '_ {
         self.counts.drain(..)
     }
 
-    /// Takes the rows whose conditions had no result, by reason, since the last call. Conditions
-    /// are evaluated only for rows that are still candidates, so only these count.
+    /// Takes the number of rows whose conditions had no result since the last call, by reason.
+    /// Conditions are evaluated only for rows that are still candidates, so only these rows count.
     pub fn take_faults(&mut self) -> Counts {
         std::mem::take(&mut self.faults)
     }

@@ -5,7 +5,7 @@
 pub struct Bits(Vec<u64>);
 
 impl Bits {
-    /// Removes all rows, and makes place for `rows`.
+    /// Removes all rows, and makes space for `rows` rows.
     pub fn reset(&mut self, rows: usize) {
         self.0.clear();
         self.0.resize(rows.div_ceil(64), 0);

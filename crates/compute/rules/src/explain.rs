@@ -1,18 +1,18 @@
-//! Describes a plan: what tasks share, and how each finds its events.
+//! Describes a plan: shared work of tasks, and the way in which each task finds its events.
 
 use crate::plan::{FieldId, Gate, Index, Plan, TaskPlan};
 use crate::task::{Extraction, Field, FieldType};
 use millstream_columns::DisplayPath;
 use std::fmt::{self, Display, Formatter};
 
-/// Most fields and indexes that are listed.
+/// Maximum number of fields and indexes that are listed.
 const LISTED_MAX: usize = 20;
 
-/// A description of a plan, for people.
+/// A description of a plan, as text for a person.
 pub struct Explanation<'p>(&'p Plan);
 
 impl Plan {
-    /// Describes what the tasks share, and how each finds its events.
+    /// Describes the shared work of tasks, and the way in which each task finds its events.
     pub fn explain(&self) -> Explanation<'_> {
         Explanation(self)
     }
@@ -131,7 +131,7 @@ fn count_of(number: usize, one: &str, several: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { several })
 }
 
-/// A field for people.
+/// Formats a field as text for a person.
 struct Described<'f>(&'f Field);
 
 impl Display for Described<'_> {

@@ -1,23 +1,24 @@
-//! Frequent keys, whose groups are found without a look-up of texts.
+//! Frequent keys, whose groups are found without looking up texts.
 //!
 //! Thousands of tasks group by the same few keys, and a batch has a few rows for each task. The
-//! texts of a key are looked up once per batch, and not once per task: they have a number, and
-//! beside the table of a task there is a list from these numbers to its groups.
+//! texts of a key are looked up once per batch instead of once per task. A frequent key has a
+//! number, and each task's table has a list from these numbers to its groups.
 
 use crate::plan::Plan;
 use millstream_groups::{Groups, Layout, NONE};
 use std::sync::Arc;
 
-/// Most keys of a list that have a number. A table has four bytes for each.
+/// Maximum number of numbered keys in a list. Each table takes four bytes per key.
 const KEYS_MAX: usize = if cfg!(test) { 3 } else { 1024 };
 
 /// Longest text of a frequent key in bytes.
 pub(crate) const TEXT_BYTES_MAX: usize = 64;
 
-/// Batches with too many other keys after which the keys get new numbers: they have changed.
+/// Number of batches with too many other keys after which the keys get new numbers, because the
+/// frequent keys have changed.
 const POOR_BATCHES_MAX: u32 = if cfg!(test) { 0 } else { 256 };
 
-/// The numbers of frequent keys, for each list of keys that many tasks have.
+/// The numbers of frequent keys, for each list of keys that many tasks share.
 #[derive(Debug, Default)]
 pub struct FrequentKeys {
     lists: Vec<Option<KeyNumbers>>,
@@ -28,13 +29,13 @@ pub struct FrequentKeys {
 /// The numbers of the frequent keys of a list.
 #[derive(Debug)]
 pub(crate) struct KeyNumbers {
-    /// A key is a group without accumulators.
+    /// The keys as groups without accumulators.
     pub keys: Groups,
     generation: u32,
     poor_batches: u32,
 }
 
-/// The groups of a table by the numbers of frequent keys.
+/// The groups of a table, by the numbers of frequent keys.
 #[derive(Debug, Default)]
 pub struct KeyGroups {
     generation: u32,
@@ -90,7 +91,7 @@ impl KeyGroups {
         &mut self.groups
     }
 
-    /// Returns the bytes that it has allocated.
+    /// Returns the bytes that the list has allocated.
     pub fn memory_bytes(&self) -> usize {
         self.groups.capacity() * size_of::<u32>()
     }

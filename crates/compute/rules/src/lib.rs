@@ -2,12 +2,12 @@
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! A [`Plan`] is made once from all tasks. It extracts each distinct field once per row, reuses the
-//! position of a string that several extractions begin with, and gives every task a *gate*: an
-//! equality that is looked up in an index by value, or a literal that one search finds together
-//! with those of all other tasks. An [`Evaluator`] runs the plan on a batch: the remaining
-//! conditions of a task are evaluated only for the rows that pass its gate, and the rows that match
-//! are added up to one partial result per task, window and group.
+//! A [`Plan`] is made once from all tasks. It extracts each distinct field once per row, and reuses
+//! the position of a string with which several extractions begin. It gives every task a *gate*: an
+//! equality that an index looks up by value, or a literal that one search finds together with the
+//! literals of all other tasks. An [`Evaluator`] runs the plan on a batch. It evaluates the
+//! remaining conditions of a task only for the rows that pass the task's gate, and aggregates the
+//! matching rows into one partial result per task, window and group.
 
 #![forbid(unsafe_code)]
 

@@ -1,17 +1,18 @@
-//! Partial results: what a batch adds to each task, window and group.
+//! Partial results: the contribution of a batch to each task, window and group.
 //!
-//! The format, little endian, is one of messages within a process; it has no version:
+//! The format, little endian, is only for messages within a process, so it has no version:
 //!
 //! - a section per task and window: the task (`u32`), whether it has a window (`u8`), the start of
-//!   that in nanoseconds since 1970 (`i64`), its key column or [`NO_KEYS`] (`u32`), the number of
-//!   groups (`u32`), the key (`u32`) and the number of events (`u32`) of each, the words of each
-//!   (`u64`), the number of sides (`u32`), and each side; words refer to sides from 1;
-//! - the number of dictionaries (`u32`), and for each the number of strings (`u32`),
-//!   their ends (`u32`), and the strings;
+//!   the window in nanoseconds since 1970 (`i64`), its key column or [`NO_KEYS`] (`u32`), the
+//!   number of groups (`u32`), the key (`u32`) and the number of events (`u32`) of each group, the
+//!   words of each group (`u64`), the number of sides (`u32`), and each side; words refer to sides
+//!   from 1;
+//! - the number of dictionaries (`u32`), and for each the number of strings (`u32`), the ends of
+//!   the strings (`u32`), and the strings;
 //! - the number of key columns (`u32`), and for each the index of its list of keys in the plan
-//!   (`u32`), the number of fields (`u32`), the dictionary of each (`u32`), the number of keys
-//!   (`u32`), and with more than one field the numbers of their strings (`u32`), counted from 1; 0
-//!   is a value that the event lacks. A key of one field is the number of its string;
+//!   (`u32`), the number of fields (`u32`), the dictionary of each field (`u32`), the number of
+//!   keys (`u32`), and with more than one field the numbers of their strings (`u32`), counted from
+//!   1; 0 is a missing value. A key of one field is the number of its string;
 //! - the position of the first dictionary count (`u32`).
 
 use crate::frequent::{self, FrequentKeys, KeyGroups};
@@ -22,18 +23,19 @@ use std::sync::Arc;
 /// The key column of a task without keys.
 pub(crate) const NO_KEYS: u32 = u32::MAX;
 
-/// Number of groups from which they are merged together. Tests have few.
+/// Number of groups from which groups are merged together. Tests have few groups.
 const MANY: usize = if cfg!(test) { 4 } else { 32 };
 
-/// A list of keys is looked up as frequent ones unless more than one in this many is none.
+/// Denominator of the largest share of other keys: above it, a list of keys is not looked up as
+/// frequent keys.
 const RARE_PART: usize = 4;
 
-/// What a merge did.
+/// Result of a merge.
 #[derive(Clone, Copy, Debug)]
 pub struct Merged {
-    /// Number of events whose group found no place.
+    /// Number of events whose group had no space.
     pub overflows: u64,
-    /// Whether the tables may take more memory than before.
+    /// Whether the tables may have grown.
     pub may_have_grown: bool,
 }
 
@@ -113,11 +115,12 @@ struct Dictionary<'b> {
 
 #[derive(Debug)]
 struct KeyColumn<'b> {
-    /// Index in [`Plan::keys`].
+    /// Index of the list in [`Plan::keys`].
     list: usize,
     dictionaries: Vec<u32>,
     keys: &'b [[u8; 4]],
-    /// The numbers of its keys as frequent ones, and their generation; empty if few are frequent.
+    /// The numbers of the column's keys as frequent keys, and the generation of these numbers;
+    /// empty if few keys are frequent.
     numbers: (Vec<u32>, u32),
 }
 
@@ -126,7 +129,7 @@ struct KeyColumn<'b> {
 pub struct TaskPartial<'b> {
     /// Index of the task in the plan.
     pub task: usize,
-    /// Start of the window, if the task has windows by the times of events.
+    /// Start of the window, if the task has windows that follow event time.
     pub window: Option<i64>,
     column: Option<usize>,
     keys: &'b [[u8; 4]],
@@ -135,7 +138,7 @@ pub struct TaskPartial<'b> {
     sides: Arc<[Side]>,
 }
 
-/// Buffers of a merge. They keep their memory.
+/// Buffers of a merge. Their memory is kept.
 #[derive(Debug, Default)]
 pub struct MergeBuffers {
     ids: Vec<u32>,
@@ -144,7 +147,8 @@ pub struct MergeBuffers {
 }
 
 impl<'b> PartialReader<'b> {
-    /// Reads the dictionaries of partial results; `None` if the bytes are none.
+    /// Reads the dictionaries of partial results; returns `None` if the bytes are not partial
+    /// results.
     pub fn new(bytes: &'b [u8]) -> Option<PartialReader<'b>> {
         let (rest, start) = bytes.split_last_chunk::<4>()?;
         let (sections, mut rest) = rest.split_at_checked(u32::from_le_bytes(*start) as usize)?;
@@ -157,7 +161,7 @@ impl<'b> PartialReader<'b> {
         Some(PartialReader { sections, dictionaries, columns })
     }
 
-    /// Looks up the keys of lists that many tasks have.
+    /// Looks up the keys of lists that many tasks share.
     pub fn number_keys(&mut self, frequent: &mut FrequentKeys) {
         let PartialReader { dictionaries, columns, .. } = self;
         for column in columns {
@@ -190,7 +194,8 @@ impl<'b> TaskPartial<'b> {
         self.events.iter().map(|events| u64::from(u32::from_le_bytes(*events))).sum()
     }
 
-    /// Returns it in parts of up to `groups_max` groups, so that memory can be measured in between.
+    /// Returns the result in parts of up to `groups_max` groups, so that memory can be measured in
+    /// between.
     pub fn parts(&self, groups_max: usize) -> impl Iterator<Item = TaskPartial<'b>> + '_ {
         let width = self.words.len() / self.keys.len().max(1);
         let keys = self.keys.chunks(groups_max).zip(self.events.chunks(groups_max));
@@ -207,9 +212,9 @@ impl<'b> TaskPartial<'b> {
         })
     }
 
-    /// Merges it into the groups of its window. Groups for which there is no place, or without
-    /// `may_add` all that are new, go to `overflow`, which has no keys. Without `may_add` no samples
-    /// are added.
+    /// Merges the result into the groups of its window. Groups that have no space go to `overflow`,
+    /// which has no keys; without `may_add`, all new groups do. Without `may_add`, samples are not
+    /// added.
     pub fn merge(
         &self,
         reader: &PartialReader<'_>,
@@ -242,7 +247,7 @@ impl<'b> TaskPartial<'b> {
         Merged { overflows, may_have_grown: true }
     }
 
-    /// Finds the groups of keys, most of which are frequent ones; returns whether all were known.
+    /// Finds the groups of keys, most of which are frequent; returns whether all were known.
     fn find_frequent(
         &self,
         reader: &PartialReader<'_>,
@@ -291,7 +296,8 @@ impl<'b> TaskPartial<'b> {
         Some(())
     }
 
-    /// Merges the sides of groups, and what found no place; returns the number of events of that.
+    /// Merges the sides of groups, and the groups without space; returns the number of events in
+    /// the latter.
     fn merge_rest(
         &self,
         (groups, overflow): (&mut Groups, &mut Groups),
@@ -394,17 +400,17 @@ impl<'b> KeyColumn<'b> {
         dictionary.string(index as usize).map(Some)
     }
 
-    /// Returns the number of its keys.
+    /// Returns the number of keys of the column.
     fn len(&self, dictionaries: &[Dictionary<'b>]) -> usize {
         match self.dictionaries[..] {
             [] => 0,
-            // One more, for events without the field.
+            // Plus one, for events without the field.
             [one] => dictionaries.get(one as usize).map_or(0, |of| of.ends.len() + 1),
             _ => self.keys.len() / self.dictionaries.len(),
         }
     }
 
-    /// Sets the numbers of its keys, if most of them are frequent ones.
+    /// Sets the numbers of the column's keys, if most keys are frequent.
     fn number_keys(&mut self, dictionaries: &[Dictionary<'b>], frequent: &mut FrequentKeys) {
         let Some((known, generation)) = frequent.of(self.list) else { return };
         let (keys, mut ids) = (self.len(dictionaries) as u32, Vec::new());
@@ -418,7 +424,7 @@ impl<'b> KeyColumn<'b> {
         self.numbers = (numbers, generation);
     }
 
-    /// Returns the number of a key as a frequent one.
+    /// Returns the number of a key as a frequent key.
     fn number_key(
         &self,
         key: u32,

@@ -16,58 +16,58 @@ use millstream_groups::{Accumulator, Layout};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Everything that is computed for a set of tasks, with what they share.
+/// The computations for a set of tasks, including the ones that tasks share.
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) tasks: Vec<TaskPlan>,
     pub(crate) fields: Fields,
     pub(crate) gates: Gates,
-    /// Number of conditions that several tasks have.
+    /// Number of conditions that several tasks share.
     pub(crate) shared_tests: usize,
     /// The distinct lists of keys.
     pub(crate) keys: Vec<KeyPlan>,
-    /// Number of keys whose ids several tasks use.
+    /// Number of keys whose ids several tasks share.
     pub(crate) shared_keys: usize,
-    /// What is read of each task for every batch that has rows for it.
+    /// The head of each task, which is read in every batch with rows for the task.
     pub(crate) heads: Vec<TaskHead>,
     pub(crate) shapes: Vec<Shape>,
     pub(crate) bulks: Vec<Bulk>,
 }
 
-/// The part of a task that is read first. It is small: of thousands of tasks each has a few rows in
-/// a batch, and what is read of a task has to come from memory.
+/// The part of a task that is read first. It is small: each of thousands of tasks has a few rows in
+/// a batch, and its head must be loaded from memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TaskHead {
     /// Index in [`Plan::shapes`].
     pub shape: u32,
     /// Index in [`Plan::bulks`], or [`NO_BULK`].
     pub bulk: u32,
-    /// Whether something remains to be tested of a row that passes the gate.
+    /// Whether conditions remain to be tested for a row that passes the gate.
     pub has_tests: bool,
 }
 
-/// Marks a task that has nothing in common with many others.
+/// Marks a task that shares nothing with many other tasks.
 pub(crate) const NO_BULK: u32 = u32::MAX;
 
-/// Tasks whose rows are tested, grouped and parsed together before each of them is visited: a task
-/// has only a few rows in a batch.
+/// Tasks whose rows are tested, grouped and parsed together before each task is visited, because a
+/// task has only a few rows in a batch.
 #[derive(Debug)]
 pub(crate) struct Bulk {
     /// One of the tasks.
     pub task: u32,
-    /// Whether they have the same first test, which is tested together.
+    /// Whether the tasks share their first test, which is then tested together.
     pub has_test: bool,
-    /// Their shape, if no other test remains.
+    /// Shape of the tasks, if no other test remains.
     pub shape: Option<u32>,
 }
 
-/// What tasks add up, and by which keys; many have the same.
+/// The accumulators and keys of tasks; many tasks share a shape.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     /// Index in [`Plan::keys`]; `None` without keys.
     pub keys: Option<usize>,
     pub inputs: Vec<InputPlan>,
-    /// Length of the windows in nanoseconds, if they follow the times of the events.
+    /// Length of the windows in nanoseconds, if they follow event time.
     pub window_ns: Option<i64>,
     /// The words of a group without events.
     pub fresh: Vec<u64>,
@@ -77,7 +77,7 @@ pub(crate) struct Shape {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct InputPlan {
     pub accumulator: Accumulator,
-    /// Index of its first word.
+    /// Index of the accumulator's first word.
     pub offset: usize,
     pub field: Option<FieldId>,
 }
@@ -87,7 +87,7 @@ pub(crate) struct InputPlan {
 pub struct TaskPlan {
     pub(crate) task: Arc<Task>,
     pub(crate) gate: Gate,
-    /// What remains to be tested of a row that passes the gate, the cheapest first.
+    /// Conditions that remain to be tested for a row that passes the gate, the cheapest first.
     pub(crate) tests: Vec<TestPlan>,
     /// Index in [`Plan::keys`]; `None` without keys.
     pub(crate) keys: Option<usize>,
@@ -97,12 +97,12 @@ pub struct TaskPlan {
     pub(crate) layout: Arc<Layout>,
 }
 
-/// Which rows a task looks at.
+/// Selection of the rows that a task examines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
-    /// All.
+    /// All rows.
     Open,
-    /// Those in the rows of one of these postings.
+    /// The rows of any of these postings.
     Postings(Vec<PostingId>),
 }
 
@@ -110,9 +110,9 @@ pub(crate) enum Gate {
 #[derive(Debug)]
 pub(crate) struct TestPlan {
     pub expression: Arc<Expression>,
-    /// The fields of the task that it reads, by the names that it has for them.
+    /// The task fields that the condition reads, with the task's names for them.
     pub names: Vec<(String, FieldId)>,
-    /// Index of the rows that are known to match, if several tasks have this condition.
+    /// Index of the known matching rows, if several tasks share this condition.
     pub shared: Option<usize>,
 }
 
@@ -120,14 +120,14 @@ pub(crate) struct TestPlan {
 #[derive(Debug)]
 pub(crate) struct KeyPlan {
     pub fields: Vec<FieldId>,
-    /// Index of the ids of rows, if several tasks have these keys.
+    /// Index of the ids of rows, if several tasks share these keys.
     pub shared: Option<usize>,
-    /// Whether so many have them that frequent keys get a number.
+    /// Whether enough tasks share the keys for frequent keys to get numbers.
     pub has_many_tasks: bool,
 }
 
 impl InputPlan {
-    /// Whether it reads its field as a number.
+    /// Whether the accumulator reads its field as a number.
     pub fn reads_numbers(&self) -> bool {
         match self.accumulator {
             Accumulator::Distinct | Accumulator::Top { .. } | Accumulator::Samples { .. } => false,
@@ -146,7 +146,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// A field or a condition cannot be computed.
+    /// Fails if a field or a condition cannot be computed.
     pub fn new(tasks: &[Arc<Task>]) -> Result<Plan, InvalidField> {
         let mut planner = Planner::default();
         let drafts: Result<Vec<Draft>, InvalidField> =
@@ -159,7 +159,7 @@ impl Plan {
         &self.tasks
     }
 
-    /// Returns the fields that a task reads, with that of its gate, each once.
+    /// Returns the distinct fields that a task reads, including the field of its gate.
     pub(crate) fn fields_of(&self, task: usize) -> Vec<FieldId> {
         let task = &self.tasks[task];
         let mut fields = fields_of(task, &self.keys);
@@ -173,13 +173,13 @@ impl Plan {
         fields
     }
 
-    /// Returns what a task adds up.
+    /// Returns the shape of a task.
     #[inline(always)]
     pub(crate) fn shape_of(&self, task: usize) -> &Shape {
         &self.shapes[self.heads[task].shape as usize]
     }
 
-    /// Whether a task has windows by the times of events.
+    /// Whether a task has windows that follow event time.
     pub fn has_log_windows(&self) -> bool {
         self.tasks.iter().any(|task| task.task.window_ns.is_some())
     }
@@ -213,7 +213,7 @@ impl TaskPlan {
     }
 }
 
-/// Number of tasks from which what they have in common is computed for all their rows together.
+/// Number of tasks from which shared work is computed for all their rows together.
 const MANY_TASKS: usize = if cfg!(test) { 2 } else { 8 };
 
 /// Returns the head of each task, and the distinct shapes.
@@ -230,7 +230,7 @@ fn shapes(tasks: &[TaskPlan]) -> (Vec<TaskHead>, Vec<Shape>) {
     (heads, shapes.into_iter().map(|(shape, _)| shape).collect())
 }
 
-/// Returns the bulks, and sets that of each task.
+/// Returns the bulks, and sets the bulk of each task.
 fn bulks(tasks: &[TaskPlan], heads: &mut [TaskHead]) -> Vec<Bulk> {
     let mut members: BTreeMap<(Option<usize>, Option<u32>), Vec<usize>> = BTreeMap::new();
     for (at, (task, head)) in tasks.iter().zip(&*heads).enumerate() {
@@ -264,7 +264,7 @@ struct Draft {
     inputs: Vec<Option<FieldId>>,
 }
 
-/// Conditions of the same text over the same fields are one.
+/// Key of a condition: conditions with the same text over the same fields are equal.
 type TestKey = (String, Vec<(String, FieldId)>);
 
 /// The distinct layouts of all tasks.
@@ -310,8 +310,8 @@ impl Planner {
         Ok(DraftTest { expression: Arc::new(test), names, candidate })
     }
 
-    /// Returns the fields of the task that a condition reads, and if there are any, also those of
-    /// the event.
+    /// Returns the task fields that a condition reads. If there are any, also returns the event
+    /// fields.
     fn names(
         &mut self,
         task: &Task,
@@ -378,7 +378,7 @@ impl Planner {
     }
 }
 
-/// Returns the field of the task that a path begins with: `a.b`, else `a`.
+/// Returns the task field with which a path begins: `a.b`, else `a`.
 fn own_name<'p>(task: &Task, path: &'p str) -> Option<&'p str> {
     let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
     let mut names: Vec<&str> = ends.map(|end| &path[..end]).collect();
@@ -397,7 +397,7 @@ fn tested_field(test: &Expression) -> Option<&str> {
     }
 }
 
-/// Returns the rank of a condition by the time that it takes per row.
+/// Returns the rank of a condition by its time per row.
 fn cost(test: &Expression) -> u8 {
     match test.test() {
         Test::OneOf(..) | Test::Compare(_) => 0,
@@ -454,7 +454,7 @@ fn plan_keys(drafts: &[Draft]) -> Vec<KeyPlan> {
     order.into_iter().map(plan).collect()
 }
 
-/// Returns the fields that a task reads, each once.
+/// Returns the distinct fields that a task reads.
 fn fields_of(task: &TaskPlan, keys: &[KeyPlan]) -> Vec<FieldId> {
     let of_tests = task.tests.iter().flat_map(|test| &test.names).map(|(_, id)| *id);
     let of_keys = task.keys.iter().flat_map(|keys_of| &keys[*keys_of].fields).copied();

@@ -1,51 +1,51 @@
-//! What a task computes.
+//! The definition of a task.
 
 use millstream_columns::Step;
 use millstream_expressions::Expression;
 use millstream_groups::{Accumulator, Layout};
 use std::sync::Arc;
 
-/// A task: which events it takes, how it groups them, and what it adds up.
+/// A task: selects events, groups them, and aggregates values.
 #[derive(Debug)]
 pub struct Task {
-    /// Its name, unique among the tasks of a plan.
+    /// Name of the task, unique among the tasks of a plan.
     pub name: Arc<str>,
-    /// Its fields by name. Other names in the condition, the keys and the inputs refer to fields of
-    /// the event.
+    /// Fields of the task by name. Other names in the condition, the keys and the inputs refer to
+    /// fields of the event.
     pub fields: Vec<(String, Field)>,
-    /// Selects the events; without it the task takes all.
+    /// Selects the events; without a condition the task takes all events.
     pub condition: Option<Arc<Expression>>,
-    /// Names of the fields whose values make a group.
+    /// Names of the fields whose values identify a group.
     pub keys: Vec<String>,
-    /// What is added up for each group.
+    /// Aggregated inputs of each group.
     pub inputs: Vec<Input>,
-    /// Length of the windows in nanoseconds, if they follow the times of the events; `None` if
-    /// their window is assigned when the partial results are merged.
+    /// Length of the windows in nanoseconds, if they follow event time; `None` if the window is
+    /// assigned when the partial results are merged.
     pub window_ns: Option<i64>,
 }
 
 /// An accumulator and the field that it reads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Input {
-    /// What is kept of the values.
+    /// Accumulator of the values.
     pub accumulator: Accumulator,
     /// Name of the field; `None` to count events.
     pub field: Option<String>,
 }
 
-/// A value that is taken from an event.
+/// A value that is extracted from an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Field {
-    /// Where it is.
+    /// Location of the value.
     pub extraction: Extraction,
-    /// What it is.
+    /// Type of the value.
     pub kind: FieldType,
 }
 
-/// The type of an extracted value. Text that is no such value counts as absent.
+/// The type of an extracted value. A text that is not a value of this type counts as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FieldType {
-    /// Any bytes; for a field of the event, the type that it has.
+    /// Any bytes; a field of the event keeps its type.
     #[default]
     Text,
     /// An integer.
@@ -54,31 +54,31 @@ pub enum FieldType {
     Float,
 }
 
-/// Where a value is.
+/// Location of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Extraction {
     /// A field of the event, by its name in an expression: a column, an attribute, the message.
     Event(String),
-    /// The text after the occurrence `index` of `left`, counted from 0, up to the next `right`.
-    /// Occurrences do not overlap. Without `right`, or if there is none, the value ends with the
-    /// text; without `left` it begins with the text.
+    /// The text after occurrence `index` of `left`, counted from 0, up to the next `right`.
+    /// Occurrences do not overlap. If `right` is empty or missing, the value ends with the text; if
+    /// `left` is empty, it begins with the text.
     Between {
         /// Field of the event.
         from: String,
         /// The text before the value.
         left: Vec<u8>,
-        /// Which occurrence of `left`.
+        /// Index of the occurrence of `left`.
         index: u32,
         /// The text after the value.
         right: Vec<u8>,
     },
-    /// One of the parts that a delimiter separates.
+    /// One of the parts between delimiters.
     Part {
         /// Field of the event.
         from: String,
         /// The delimiter; not empty.
         delimiter: Vec<u8>,
-        /// Which part, counted from 0.
+        /// Index of the part, counted from 0.
         index: u32,
     },
     /// A group of the first match of a regular expression.
@@ -90,8 +90,8 @@ pub enum Extraction {
         /// Name or number of the group.
         group: String,
     },
-    /// The value at a path in a text that is JSON. Strings are unescaped, all other values have the
-    /// text that they are written as; `null` counts as absent.
+    /// The value at a path in a JSON text. Strings are unescaped, other values keep their text;
+    /// `null` counts as absent.
     Json {
         /// Field of the event.
         from: String,
@@ -101,7 +101,7 @@ pub enum Extraction {
 }
 
 impl Extraction {
-    /// Returns the field of the event that it is or reads.
+    /// Returns the event field that the extraction is or reads.
     pub fn from(&self) -> &str {
         match self {
             Extraction::Event(from)
@@ -114,7 +114,7 @@ impl Extraction {
 }
 
 impl Task {
-    /// Returns the layout of what is kept of a group.
+    /// Returns the layout of a group's accumulators.
     pub fn layout(&self) -> Layout {
         let accumulators: Vec<Accumulator> =
             self.inputs.iter().map(|input| input.accumulator).collect();

@@ -72,14 +72,14 @@ impl<T: Clone + Default> Sparse<T> {
         self.chunks.get(at as usize / CHUNK_ENTRIES)?.get(at as usize % CHUNK_ENTRIES)
     }
 
-    /// Replaces the entry by the default and returns it, if its chunk exists.
+    /// Replaces the entry with the default and returns the old one, if its chunk exists.
     #[inline]
     pub fn take(&mut self, at: u32) -> Option<T> {
         let chunk = self.chunks.get_mut(at as usize / CHUNK_ENTRIES)?;
         chunk.get_mut(at as usize % CHUNK_ENTRIES).map(std::mem::take)
     }
 
-    /// Returns the entry; allocates its chunk if needed.
+    /// Returns the entry, and allocates its chunk if needed.
     #[inline]
     pub fn entry(&mut self, at: u32) -> &mut T {
         let (chunk, at) = (at as usize / CHUNK_ENTRIES, at as usize % CHUNK_ENTRIES);

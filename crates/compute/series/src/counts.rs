@@ -1,6 +1,6 @@
 //! Counts of accepted values, and of exceptions by reason.
 
-/// Why a value was rejected or changed.
+/// Reason why a value was rejected or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reason {
@@ -8,7 +8,7 @@ pub enum Reason {
     NotFinite = 0,
     /// Rejected: the sample rate is not above 0 and at most 1.
     SampleRate = 1,
-    /// Rejected: no value, or one that is invalid for the kind.
+    /// Rejected: no value, or a value that is invalid for the kind.
     Value = 2,
     /// Rejected: no name.
     NoName = 3,
@@ -22,7 +22,7 @@ pub enum Reason {
     NameBytes = 7,
     /// Moved to the overflow series: the tags are too long.
     TagsBytes = 8,
-    /// Accepted without its timestamp: too many values with one.
+    /// Accepted without its timestamp: too many values have a timestamp.
     Timed = 9,
     /// Rejected: the set has too many members.
     Members = 10,
@@ -50,7 +50,7 @@ impl Reason {
         Reason::OverflowGauge,
     ];
 
-    /// Returns its name in metrics.
+    /// Returns the name of the reason in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Reason::NotFinite => "not_finite",

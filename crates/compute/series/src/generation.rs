@@ -16,8 +16,8 @@ use millstream_scan::prefetch;
 pub struct Cell {
     /// The sum, or the last value.
     pub value: f64,
-    /// 0 while the cell is empty. Bit [`TIMED`], and in the lower bits: for a sum the number of
-    /// points, for a last value its [`stamp`], for a distribution or a set its number in the pool.
+    /// 0 while the cell is empty. Otherwise bit [`TIMED`], and in the lower bits the number of
+    /// points of a sum, the [`stamp`] of a last value, or the pool number of a distribution or set.
     state: u64,
 }
 
@@ -48,7 +48,7 @@ impl Cell {
         self.state = self.state & TIMED | stamp(arrived, is_absolute(self.state));
     }
 
-    /// Returns the number of its pool entry; calls `take` for a new entry if there is none.
+    /// Returns the number of the cell's pool entry; calls `take` for a new entry if there is none.
     fn entry(&mut self, take: impl FnOnce() -> u32) -> u32 {
         if self.payload() == 0 {
             self.state |= u64::from(take());
@@ -57,8 +57,8 @@ impl Cell {
     }
 }
 
-/// Packs the arrival of a last value in the upper bits, and whether it is absolute. Otherwise it is
-/// a change of the value before.
+/// Packs the arrival of a last value in the upper bits, and whether the value is absolute. A value
+/// that is not absolute is a change of the previous value.
 pub fn stamp(arrived: u64, absolute: bool) -> u64 {
     arrived.clamp(1, ARRIVED_MAX) << 1 | u64::from(absolute)
 }
@@ -68,8 +68,8 @@ pub fn is_absolute(stamp: u64) -> bool {
     stamp & 1 == 1
 }
 
-/// Combines two values (value, arrival) with the same timestamp: sums are added, of last values the
-/// latest arrival wins.
+/// Combines two values (value, arrival) with the same timestamp: sums are added; among last values
+/// the latest arrival wins.
 pub fn add_timed(class: Class, to: &mut (f64, u64), (value, arrived): (f64, u64)) {
     match class {
         Class::Sum => *to = (saturating(to.0 + value), to.1.max(arrived)),
@@ -127,8 +127,8 @@ impl TimedValues {
     }
 }
 
-/// What a shard accumulated between two swaps. `default()` is empty. The store returns a merged
-/// generation empty, to be reused for a later swap.
+/// The points that a shard accumulated between two swaps. `default()` is empty. The store returns a
+/// merged generation empty, to be reused for a later swap.
 #[derive(Clone, Debug, Default)]
 pub struct Generation {
     /// Number of earlier swaps of the shard.
@@ -163,7 +163,7 @@ impl Generation {
         }
     }
 
-    /// Prefetches the distribution of a series, whose cell is in the cache.
+    /// Prefetches the distribution of a series, whose cell must be in the cache.
     #[inline]
     pub(crate) fn prefetch_sketch(&self, id: u32) {
         if let Some(entry) = self.cells.get(id).map(Cell::payload).filter(|entry| *entry != 0) {
@@ -232,7 +232,7 @@ impl Generation {
     }
 
     /// Adds a value under its timestamp; returns false if the kind does not use timestamps, or if
-    /// there are too many.
+    /// there are too many values with timestamps.
     fn add_timed(
         &mut self,
         id: u32,
@@ -271,7 +271,7 @@ impl Generation {
 /// Returns the number of the client's points that a point represents.
 #[inline(always)]
 fn weight(point: &Point<'_>) -> f64 {
-    // The division would take longer than everything else.
+    // The division would take longer than all other steps.
     if point.sample_rate == 1.0 { 1.0 } else { saturating(1.0 / point.sample_rate) }
 }
 

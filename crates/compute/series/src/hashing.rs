@@ -57,7 +57,7 @@ impl fmt::Debug for Hashing {
     }
 }
 
-/// Identity hasher, for keys that are hashes already.
+/// Identity hasher, for keys that are already hashes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IdentityHasher(u64);
 

@@ -5,8 +5,8 @@ use millstream_scan::equal_mask;
 /// Marks an empty entry.
 pub const NONE: u32 = u32::MAX;
 
-/// Number of parts of an index, each of which grows separately. With a million entries, growing one
-/// part takes some ten microseconds; growing all at once would block a receiver for milliseconds.
+/// Number of parts of an index, which grow separately. With a million entries, growing one part
+/// takes some ten microseconds; growing all parts at once would block a receiver for milliseconds.
 const PARTS: usize = 64;
 
 /// Entries per bucket, which is one cache line.
@@ -18,11 +18,12 @@ const BUCKETS_MIN: usize = 16;
 /// A hash table from hashes to numbers below [`NONE`].
 ///
 /// A look-up mostly reads a single cache line, which can be prefetched; tables with separate
-/// control bytes read two. It compares all hashes of a bucket at once, as branches on each would be
+/// control bytes read two. The look-up compares all hashes of a bucket at once, because a branch
+/// per hash would be mispredicted.
 /// mispredicted.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
-    /// Parts by the upper bits of the hash; none before the first insertion.
+    /// Parts, selected by the upper bits of the hash; empty before the first insertion.
     parts: Vec<Part>,
 }
 
@@ -35,7 +36,7 @@ struct Part {
     used: usize,
 }
 
-/// Entries from the front, then [`NONE`].
+/// Entries, which come first, followed by [`NONE`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Bucket {
@@ -47,7 +48,7 @@ pub struct Bucket {
 pub static EMPTY: Bucket = Bucket { hashes: [0; BUCKET_NUMBERS], numbers: [NONE; BUCKET_NUMBERS] };
 
 impl Index {
-    /// Finds a number with this hash for which `is_it` is true. Only the upper and lower bits of
+    /// Returns a number with this hash for which `is_it` is true. Only the upper and lower bits of
     /// the hash are compared.
     #[inline]
     pub fn find(&self, hash: u64, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
@@ -61,7 +62,7 @@ impl Index {
         buckets.get(home(hash as u32, buckets.len())).unwrap_or(&EMPTY)
     }
 
-    /// Inserts a number; a hash may have several.
+    /// Inserts a number; several numbers may have the same hash.
     pub fn insert(&mut self, hash: u64, number: u32) {
         if self.parts.is_empty() {
             self.parts.resize_with(PARTS, Part::default);
@@ -89,7 +90,7 @@ impl Part {
     #[inline]
     fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = home(hash, self.buckets.len());
-        // Terminates: unless there are no buckets, one is not full.
+        // The loop terminates: unless there are no buckets, one is not full.
         while let Some(bucket) = self.buckets.get(at) {
             let found = bucket.numbers_with(hash).find(|number| is_it(*number));
             if found.is_some() || !bucket.is_full() {
@@ -107,7 +108,7 @@ impl Part {
     }
 
     fn insert(&mut self, hash: u32, number: u32) {
-        // Above a load of 4/5 too many entries do not fit into their home bucket.
+        // Above a load of 4/5, too many entries do not fit into their home bucket.
         if self.used * 5 >= self.buckets.len() * BUCKET_NUMBERS * 4 {
             self.resize((self.buckets.len() * 3).div_ceil(2).max(1));
         }
@@ -115,13 +116,14 @@ impl Part {
         self.put(hash, number);
     }
 
-    /// Moves all entries into so many buckets, which must have room for them.
+    /// Moves all entries into `buckets` buckets, which must have room for them.
     fn resize(&mut self, buckets: usize) {
         let old = std::mem::replace(&mut self.buckets, vec![EMPTY; buckets]);
         old.iter().flat_map(Bucket::entries).for_each(|(hash, number)| self.put(hash, number));
     }
 
-    /// Frees memory at a load of less than 1/8: series expire, and their memory is for others then.
+    /// Frees memory at a load of less than 1/8, so that it is available to others after series
+    /// expire.
     fn shrink(&mut self) {
         let buckets = self.buckets.len();
         if buckets >= BUCKETS_MIN && self.used < buckets {
@@ -155,8 +157,8 @@ impl Part {
         }
     }
 
-    /// Fills the gap in a bucket that was full with an entry that did not fit into it, as a search
-    /// would otherwise end there.
+    /// Fills the gap in a bucket that was full with an entry that did not fit into the bucket,
+    /// because a search would otherwise end there.
     fn close(&mut self, mut gap: usize) {
         let (mut at, buckets) = (self.after(gap), self.buckets.len());
         while at != gap {
@@ -178,7 +180,8 @@ impl Part {
 }
 
 impl Bucket {
-    /// Returns the first number with this hash in the bucket. There may be others.
+    /// Returns the first number with this hash in the bucket. There may be more numbers with this
+    /// hash.
     #[inline(always)]
     pub fn first(&self, hash: u64) -> Option<u32> {
         let equal = equal_mask(&self.hashes, hash as u32);
@@ -214,7 +217,7 @@ impl Bucket {
     }
 
     /// Removes and returns the first entry for which `is_it` is true; moves the last entry into its
-    /// place.
+    /// position.
     fn take(&mut self, mut is_it: impl FnMut(u32, u32) -> bool) -> Option<(u32, u32)> {
         let len = self.entries().count();
         let at = self.entries().position(|(hash, number)| is_it(hash, number))?;
@@ -225,13 +228,14 @@ impl Bucket {
     }
 }
 
-/// Returns the part of a hash, by its upper bits, which the position within a part does not use.
+/// Returns the part of a hash, selected by the upper bits, which the position within a part does
+/// not use.
 #[inline]
 fn part_of(hash: u64) -> usize {
     (hash >> (64 - PARTS.ilog2())) as usize
 }
 
-/// Returns the home bucket of a hash in a part with that many buckets.
+/// Returns the home bucket of a hash in a part with `buckets` buckets.
 #[inline]
 fn home(hash: u32, buckets: usize) -> usize {
     ((u64::from(hash) * buckets as u64) >> 32) as usize
@@ -249,7 +253,7 @@ mod tests {
         (number % 3) << 62 | (number % 50) << 26 | (number % 2)
     }
 
-    /// Calls beside the model.
+    /// Number of calls that are compared with the model.
     const CALLS: TestSize = TestSize { gate: 20_000, long: 2_000_000 };
 
     #[test]

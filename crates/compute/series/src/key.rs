@@ -9,11 +9,11 @@ use std::sync::Arc;
 /// Syntax of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagStyle {
-    /// `key=value|key=value`, or with spaces. Of several values of a key the last one counts; an
+    /// `key=value|key=value`, or with spaces. If a key has several values, the last one counts; an
     /// empty value is `-`.
     Pairs = 0,
-    /// `key:value,key:value`. A key may have several values, or none: `key` and `key:` differ. Tags
-    /// `dd.internal.*`, in which clients report their origin, are left out.
+    /// `key:value,key:value`. A key may have several values, or no value: `key` and `key:` differ.
+    /// Tags `dd.internal.*`, in which clients report their origin, are left out.
     DogStatsd = 1,
 }
 
@@ -26,8 +26,8 @@ impl TagStyle {
         }
     }
 
-    /// Whether tags with this key report the origin of a client. They are no tags of a series: each
-    /// pod would have separate series.
+    /// Whether tags with this key report the origin of a client. Such tags do not belong to the
+    /// series: otherwise each pod would have separate series.
     pub fn is_internal(self, key: &[u8]) -> bool {
         self == TagStyle::DogStatsd && key.starts_with(INTERNAL)
     }
@@ -48,8 +48,8 @@ const CACHE_LINE_BYTES: usize = 64;
 /// name, and the tags as text, in the syntax of their style and in the order of arrival. Keys of
 /// one series may differ in that text, but not in its canonical form.
 ///
-/// Tags are split at end bytes and keys at split bytes, so they contain none. Two different sets of
-/// tags therefore never have the same text: `a=bc` is not `ab=c`.
+/// Tags are split at end bytes and keys at split bytes, so tags and keys never contain these bytes.
+/// Two different sets of tags therefore never have the same text: `a=bc` is not `ab=c`.
 #[derive(Clone)]
 pub struct SeriesKey(Arc<[u8]>);
 
@@ -69,7 +69,7 @@ impl SeriesKey {
         SeriesKey(header.iter().chain(name).chain(tags).copied().collect())
     }
 
-    /// Whether it is the key of this name with these tags, byte for byte.
+    /// Whether this is the key of this name with these tags, byte for byte.
     #[inline]
     pub(crate) fn is(&self, header: &[u8; HEADER_BYTES], name: &[u8], tags: &[u8]) -> bool {
         self.after_header(header).is_some_and(|rest| is_joined(rest, name, tags))
@@ -97,7 +97,7 @@ impl SeriesKey {
         is_alike(own, header).then_some(rest)
     }
 
-    /// Whether it is a key of this name, with tags of this canonical form in any order.
+    /// Whether this is a key of this name, with tags of this canonical form in any order.
     pub(crate) fn means(
         &self,
         header: &[u8; HEADER_BYTES],

@@ -1,15 +1,15 @@
 //! All limits of the crate, with units and reasons.
 
-/// Maximum bytes of a name, and of the tags of a point as they arrived. Lengths are stored in two
-/// bytes.
+/// Maximum bytes of a name, and of the tags of a point in their text of arrival. Lengths are stored
+/// in two bytes.
 pub const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 
-/// Number of values that a sketch keeps individually, with exact quantiles. With their weights they
-/// take 1 KiB.
+/// Number of values that a sketch keeps individually, with exact quantiles. With their weights, the
+/// values take 1 KiB.
 pub const EXACT_VALUES_MAX: usize = 64;
 
 /// Maximum number of pages of a sketch: one per power of two with values, with 64 counts of 8
-/// bytes. They cover 38 decimal orders of magnitude in at most 66 KiB.
+/// bytes. The pages cover 38 decimal orders of magnitude in at most 66 KiB.
 pub const PAGES_MAX: usize = 128;
 
 /// Maximum number of timed values in one reading, to bound its output.
@@ -23,18 +23,19 @@ pub const CHUNK_ENTRIES: usize = 1024;
 pub struct Limits {
     /// Maximum number of series.
     pub series: usize,
-    /// Maximum number of orders of tags that are indexed in addition to the first one of each
-    /// series. A point with tags in another order is parsed each time.
+    /// Maximum number of tag orders that are indexed in addition to the first order of each series.
+    /// A point with tags in another order is parsed each time.
     pub aliases: usize,
     /// Maximum number of tags of a series, without empty ones and duplicates.
     pub tags: usize,
     /// Maximum bytes of a name.
     pub name_bytes: usize,
-    /// Maximum bytes of the tags of a point as they arrived.
+    /// Maximum bytes of the tags of a point in their text of arrival.
     pub tags_bytes: usize,
-    /// Maximum number of values with a timestamp per period. More are added without it.
+    /// Maximum number of values with a timestamp per period. Further values are added without their
+    /// timestamp.
     pub timed: usize,
-    /// Maximum number of members of a set per period. More are rejected and counted.
+    /// Maximum number of members of a set per period. Further members are rejected and counted.
     pub members: usize,
 }
 

@@ -6,14 +6,14 @@ use crate::store::{Aggregate, Reading};
 use crate::summary::{Suffix, Summaries};
 use Temporality::{Cumulative, Delta, Gauge};
 
-/// What period a number refers to.
+/// The period that a number refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temporality {
     /// The number of the period alone; the numbers of two periods can be added.
     Delta,
     /// The sum since the series was created.
     Cumulative,
-    /// A state, or computed from the period; the numbers of two periods cannot be added.
+    /// A state, or a number computed from the period; the numbers of two periods cannot be added.
     Gauge,
 }
 
@@ -24,17 +24,17 @@ pub struct Output {
     pub suffix: Suffix,
     /// The number; always finite.
     pub value: f64,
-    /// Its temporality.
+    /// Temporality of the number.
     pub temporality: Temporality,
-    /// The client's timestamp in Unix seconds; without one the end of the period applies.
+    /// The client's timestamp in Unix seconds; without a timestamp, the end of the period applies.
     pub timestamp: Option<i64>,
 }
 
 const RATE: Suffix = Suffix::new(".rate");
 
 impl Reading<'_> {
-    /// Returns the distribution of the period, if this is a distribution with values. It has no
-    /// other outputs then.
+    /// Returns the distribution of the period, if this is a distribution with values. Such a
+    /// reading has no other outputs.
     pub fn sketch(&self) -> Option<&Sketch> {
         match self.aggregate {
             Aggregate::Sketch(sketch) if self.is_fresh => Some(sketch),
@@ -43,10 +43,11 @@ impl Reading<'_> {
     }
 
     /// Calls `each` with every number that clients of this kind expect for a period of `seconds`,
-    /// more than 0. A distribution has the numbers in `summaries`, or none without them.
+    /// which must be above 0. A distribution has the numbers in `summaries`; without `summaries` it
+    /// has none.
     ///
-    /// Cumulative sums and last values are emitted in every period, all others only if the period
-    /// had points.
+    /// Cumulative sums and last values are emitted in every period, all other numbers only if the
+    /// period had points.
     pub fn outputs(
         &self,
         seconds: f64,

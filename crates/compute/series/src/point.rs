@@ -35,7 +35,7 @@ pub enum Kind {
     Set = 13,
 }
 
-/// How the points of a series are aggregated.
+/// Aggregation of the points of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Values are added.
@@ -67,7 +67,7 @@ impl Kind {
         Kind::Set,
     ];
 
-    /// Returns how its points are aggregated.
+    /// Returns the way in which points of this kind are aggregated.
     #[inline]
     pub fn class(self) -> Class {
         match self {
@@ -84,9 +84,9 @@ impl Kind {
         }
     }
 
-    /// Returns the name of its overflow series, which gets the points beyond a limit; `None` for
-    /// gauges. Series of different kinds have aggregates of the same name and another meaning, so
-    /// that their overflow series need different names, too.
+    /// Returns the name of the overflow series, which gets the points beyond a limit; `None` for
+    /// gauges. Series of different kinds have aggregates with the same name but another meaning, so
+    /// their overflow series need different names too.
     pub fn overflow_name(self) -> Option<&'static [u8]> {
         Some(match self {
             Kind::Count => OVERFLOW_NAME,
@@ -123,23 +123,23 @@ pub enum Values<'a> {
 /// A parsed point, with slices of the received message.
 #[derive(Clone, Copy, Debug)]
 pub struct Point<'a> {
-    /// The kind of its series.
+    /// Kind of the point's series.
     pub kind: Kind,
     /// The metric's name.
     pub name: &'a [u8],
-    /// Its tags as they arrived, in the syntax of the shard; may be empty.
+    /// Tags in their text of arrival, in the syntax of the shard; may be empty.
     pub tags: &'a [u8],
-    /// Its values. Values that are invalid for the kind are rejected.
+    /// Values of the point. Values that are invalid for the kind are rejected.
     pub values: Values<'a>,
     /// Fraction of the client's points that is sent, above 0 and at most 1. Sums and distributions
-    /// are weighted with its inverse.
+    /// are weighted with the inverse.
     pub sample_rate: f64,
     /// The client's timestamp in Unix seconds. Only sums and last values use it.
     pub timestamp: Option<i64>,
-    /// Arrival on a clock shared by all shards, in any unit, at most [`ARRIVED_MAX`]. Of several
-    /// last values the latest wins.
+    /// Arrival on a clock shared by all shards, in any unit, at most [`ARRIVED_MAX`]. Among last
+    /// values, the latest arrival wins.
     pub arrived: u64,
 }
 
-/// Largest arrival that is distinguished. In nanoseconds since 1970 it is in the year 2116.
+/// Largest arrival that is distinguished. In nanoseconds since 1970, this is in the year 2116.
 pub const ARRIVED_MAX: u64 = (1 << 62) - 1;

@@ -51,8 +51,8 @@ impl Pooled for Members {
     }
 }
 
-/// A list that keeps cleared entries for reuse, so that a period like the one before allocates
-/// nothing.
+/// A list that keeps cleared entries for reuse, so that a period similar to the previous one does
+/// not allocate.
 #[derive(Clone, Debug)]
 pub struct Pool<T> {
     entries: Chunks<T>,
@@ -83,9 +83,9 @@ impl<T: Pooled> Pool<T> {
         &mut self.entries[number - 1]
     }
 
-    /// Returns all entries, which must be cleared, to the pool, and frees those that were not in
-    /// use, as far as the budget allows. Returns whether it is done; otherwise it must be called
-    /// again before an entry is taken.
+    /// Returns all entries, which must be cleared, to the pool, and frees unused entries, as far as
+    /// the budget allows. Returns whether the reset is complete; if not, it must be called again
+    /// before an entry is taken.
     pub fn reset(&mut self, budget: &mut usize) -> bool {
         while self.entries.len() > self.used {
             if *budget == 0 {

@@ -12,17 +12,17 @@ use crate::tags::Canonical;
 use millstream_scan::{KeyWork, Keys, prefetch, with_keys};
 use std::borrow::Cow;
 
-/// Number of points that are looked up together. Of 8, 16, 32, 48 and 64, 32 was the fastest.
+/// Number of points that are looked up together. Among 8, 16, 32, 48 and 64, 32 was the fastest.
 const GROUP_POINTS: usize = 32;
 
-/// Up to this many contexts, keys are in the second-level cache or near it, and prefetching costs
-/// more than it saves.
+/// Number of contexts up to which keys are in or near the second-level cache, so that prefetching
+/// costs more than it saves.
 const CACHED_CONTEXTS: usize = 10_000;
 
 /// Idle series that a shard may evict, from [`crate::Store::take_idle`] for [`Shard::evict`].
 #[derive(Clone, Debug, Default)]
 pub struct Idle {
-    /// Number of the generation during which the shard may evict them.
+    /// Number of the generation during which the shard may evict the series.
     pub(crate) generation: u64,
     pub(crate) ids: Vec<u32>,
 }
@@ -39,7 +39,7 @@ impl Idle {
     }
 }
 
-/// A name with tags as they arrived, and its series.
+/// A name with tags in their order of arrival, and the series of both.
 #[derive(Debug)]
 struct Context {
     /// The key, with tags in the order of arrival; `None` while the entry is free.
@@ -53,7 +53,7 @@ struct Context {
 static NOWHERE: Context = Context { key: None, series: NONE, next: NONE };
 
 impl Context {
-    /// Returns the series if the key is that of the point, else [`NONE`].
+    /// Returns the series if the key matches the point, else [`NONE`].
     #[inline(always)]
     fn series_of(&self, point: &Point<'_>, style: TagStyle, keys: impl Keys) -> u32 {
         let header = header(point.kind, style, point.name);
@@ -64,7 +64,7 @@ impl Context {
     }
 }
 
-/// The work of [`Shard::add_all`].
+/// State of [`Shard::add_all`].
 struct AddAll<'s, 'p, 'a> {
     shard: &'s mut Shard,
     points: &'p [Point<'a>],
@@ -89,10 +89,10 @@ impl KeyWork for AddAll<'_, '_, '_> {
 
 /// Accumulates the points of one receiver. Used by one thread, without locks.
 ///
-/// Name and tags are looked up by their bytes as they arrived. Only unknown ones are checked,
-/// sorted and looked up again in canonical form, which finds a known series or creates a new one. A
-/// series keeps its name and tags as they arrived first; if that is not the canonical form,
-/// `sorted` indexes it by the hash of that form, too.
+/// Name and tags are looked up by their bytes of arrival. Only unknown bytes are checked, sorted
+/// and looked up again in canonical form, which finds a known series or creates a new one. A series
+/// keeps its name and tags in the bytes of their first arrival; if these are not the canonical
+/// form, `sorted` also indexes the series by the hash of the canonical form.
 #[derive(Debug)]
 pub struct Shard {
     style: TagStyle,
@@ -100,8 +100,8 @@ pub struct Shard {
     hashing: Hashing,
     /// Contexts by the hash of their key.
     index: Index,
-    /// First contexts of series whose tags did not arrive in canonical form, by the hash of that
-    /// form.
+    /// First contexts of series whose tags did not arrive in canonical form, by the hash of the
+    /// canonical form.
     sorted: Index,
     contexts: Chunks<Context>,
     free_contexts: Chunks<u32>,
@@ -111,7 +111,8 @@ pub struct Shard {
     aliases: usize,
     /// Whether new series are created.
     may_grow: bool,
-    /// Scratch space for the canonical text of a point, and for that of a series to compare with.
+    /// Scratch space for the canonical text of a point, and for the text of a series to compare
+    /// with.
     scratch: [Canonical; 2],
     generation: Generation,
 }
@@ -140,7 +141,7 @@ impl Shard {
         }
     }
 
-    /// Adds a point, or counts why it is rejected.
+    /// Adds a point, or counts the reason why it is rejected.
     #[inline]
     pub fn add(&mut self, point: &Point<'_>) {
         let found =
@@ -154,7 +155,7 @@ impl Shard {
         }
     }
 
-    /// Like [`Shard::add`], for a point whose series is `id`, or unknown if that is [`NONE`].
+    /// Adds a point like [`Shard::add`]. Its series is `id`, or unknown if `id` is [`NONE`].
     #[inline(never)]
     fn add_found(&mut self, id: u32, point: &Point<'_>) {
         match check(point) {
@@ -165,15 +166,15 @@ impl Shard {
 
     /// Adds points in order, like [`Shard::add`] for each.
     ///
-    /// A table of many series is in no cache, and the look-up of a point takes four dependent
-    /// memory accesses. A group of points therefore goes through each step together: the accesses
-    /// of one step are independent, so that the processor overlaps them.
+    /// A table of many series does not fit into any cache, and the look-up of a point takes four
+    /// dependent memory accesses. A group of points therefore goes through each step together: the
+    /// accesses of one step are independent, so that the processor overlaps them.
     pub fn add_all(&mut self, points: &[Point<'_>]) {
         with_keys(AddAll { shard: self, points });
     }
 
-    /// Returns the series of a group of points; [`NONE`] if the first context with the hash of the
-    /// point is not its own.
+    /// Returns the series of a group of points; [`NONE`] if the first context with the hash of a
+    /// point does not match the point.
     #[inline(always)]
     fn known(&self, points: &[Point<'_>], keys: impl Keys) -> [u32; GROUP_POINTS] {
         let points = &points[..points.len().min(GROUP_POINTS)];
@@ -188,7 +189,7 @@ impl Shard {
         }
         let mut contexts = [&NOWHERE; GROUP_POINTS];
         for at in 0..points.len() {
-            // Of 100 entries, one or two do not fit into their own bucket.
+            // Of 100 entries, one or two do not fit into their home bucket.
             let first =
                 buckets[at].first(hashes[at]).or_else(|| self.index.find(hashes[at], |_| true));
             if let Some(number) = first {
@@ -212,18 +213,19 @@ impl Shard {
         ids
     }
 
-    /// Returns what was accumulated since the last swap, and continues with `spare`, which must be
-    /// empty. Takes the same short time for any number of series.
+    /// Returns everything accumulated since the last swap, and continues with `spare`, which must
+    /// be empty. Takes the same short time for any number of series.
     pub fn swap_generation(&mut self, spare: Generation) -> Generation {
         let number = self.generation.number + 1;
         std::mem::replace(&mut self.generation, Generation { number, ..spare })
     }
 
-    /// Evicts up to `most` idle series, each in a few hundred nanoseconds; returns whether any are
-    /// left.
+    /// Evicts up to `most` idle series, each in a few hundred nanoseconds; returns whether idle
+    /// series are left.
     ///
-    /// A series that has received a point in the meantime stays. All stay if the shard has swapped
-    /// since: the store has not seen the points before the swap, and reports series that stay idle
+    /// A series that has received a point in the meantime stays. All series stay if the shard has
+    /// swapped since: the store has not seen the points before the swap, and reports series again
+    /// if they stay idle.
     /// again.
     pub fn evict(&mut self, idle: &mut Idle, most: usize) -> bool {
         if idle.generation != self.generation.number {
@@ -266,7 +268,7 @@ impl Shard {
     }
 
     /// Returns the series of a point whose name and tags are not known by their bytes: an existing
-    /// one, a new one, or the overflow series.
+    /// series, a new one, or the overflow series.
     #[cold]
     fn resolve_new(&mut self, point: &Point<'_>) -> Result<u32, Reason> {
         let values = finite_of(&point.values);
@@ -315,7 +317,7 @@ impl Shard {
             .map(|at| self.contexts[at].series)
     }
 
-    /// Returns the overflow series of a kind, one without tags, and counts why it is used.
+    /// Returns the overflow series of a kind, which has no tags, and counts the reason for its use.
     fn overflow(&mut self, kind: Kind, reason: Reason, values: u64) -> Result<u32, Reason> {
         let name = kind.overflow_name().ok_or(Reason::OverflowGauge)?;
         self.generation.counts.add(reason, values);
@@ -323,7 +325,7 @@ impl Shard {
         Ok(known.unwrap_or_else(|| self.insert(kind, name, b"", b"")))
     }
 
-    /// Creates a series, indexed by its tags as they arrived and by their canonical form.
+    /// Creates a series, indexed by its tags in their order of arrival and by their canonical form.
     fn insert(&mut self, kind: Kind, name: &[u8], tags: &[u8], canonical: &[u8]) -> u32 {
         let id = self.free_series.pop().unwrap_or_else(|| {
             self.first.push(NONE);
@@ -340,7 +342,7 @@ impl Shard {
         id
     }
 
-    /// Indexes the series by the name and tags as they arrived, unless there are too many aliases.
+    /// Indexes the series by the point's name and tags, unless there are too many aliases.
     fn alias(&mut self, id: u32, point: &Point<'_>, canonical: &[u8]) {
         if self.aliases < self.limits.aliases {
             self.aliases += 1;
@@ -381,7 +383,7 @@ impl Shard {
             let (key, next) = (context.key.take(), context.next);
             if let Some(key) = key {
                 self.index.remove(self.hash_of(&key), at);
-                // The last in the list is the first that was added.
+                // The last context in the list was added first.
                 if next == NONE && !key.is_canonical() {
                     let canonical = key.canonical_text(&mut self.scratch[0]);
                     self.sorted.remove(self.hashing.of(&key.header(), key.name(), canonical), at);
@@ -398,8 +400,8 @@ impl Shard {
     }
 }
 
-/// Returns the value of the most common type of point: a valid number without a timestamp, not for
-/// a set.
+/// Returns the value of the most common type of point: a valid number without a timestamp, for any
+/// kind except a set.
 #[inline(always)]
 fn plain_value(point: &Point<'_>) -> Option<f64> {
     match point.values {
@@ -411,8 +413,8 @@ fn plain_value(point: &Point<'_>) -> Option<f64> {
     }
 }
 
-/// Replaces control characters in a name, as a line end would split the line of text. Names that
-/// are equal after that belong to one series.
+/// Replaces control characters in a name, because a line end would split a line of text. Names that
+/// are equal afterwards belong to one series.
 fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
     match name.iter().any(u8::is_ascii_control) {
         true => {
@@ -454,7 +456,7 @@ fn check(point: &Point<'_>) -> Result<(), Reason> {
     }
 }
 
-/// Returns the number of values of a point, in which a point without values counts as one.
+/// Returns the number of values of a point. A point without values counts as one.
 fn number_of(values: &Values<'_>) -> u64 {
     match values {
         Values::Numbers(values) => values.len().max(1) as u64,
@@ -479,7 +481,7 @@ mod tests {
         Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived: 1 }
     }
 
-    /// Looks up a point in one context.
+    /// A point that is looked up in one context.
     struct Asked<'a>(&'a Context, Point<'a>);
 
     impl KeyWork for Asked<'_> {
@@ -506,7 +508,7 @@ mod tests {
         assert_eq!(shard.series(), 3);
     }
 
-    /// No test can create two keys with the same hash, so this one calls the comparison directly.
+    /// A test cannot create two keys with the same hash, so this one calls the comparison directly.
     #[test]
     fn a_context_with_only_the_hash_of_a_point_does_not_match() {
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
@@ -520,7 +522,7 @@ mod tests {
         assert_eq!(with_keys(Asked(&NOWHERE, point(b"ab", b"c"))), NONE);
     }
 
-    /// As separate series they would be emitted twice under one name.
+    /// Separate series would be emitted twice under one name.
     #[test]
     fn names_that_differ_in_control_characters_are_one_series() {
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
@@ -540,7 +542,7 @@ mod tests {
         );
     }
 
-    /// Enough series that some hundreds do not fit into their own bucket.
+    /// Enough series that some hundreds do not fit into their home bucket.
     #[test]
     fn every_series_is_known_to_a_group() {
         let texts: Vec<String> = (0..20_000).map(|at| format!("k:{at}")).collect();

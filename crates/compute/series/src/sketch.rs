@@ -1,10 +1,11 @@
 //! Distributions: exact while they are small, then counts in buckets with a bounded relative error.
 //!
-//! The buckets are those of HdrHistogram (Gil Tene, <https://hdrhistogram.github.io/HdrHistogram/>)
-//! over the bits of a float, with each power of two in 64 equal parts. Masson, Rim and Lee describe
-//! them as the linear mapping of their DDSketch (VLDB 2019, <https://arxiv.org/abs/1908.10693>).
-//! The middle of a bucket differs from its values by at most 1/128. The bucket is in the upper bits
-//! of the float, so that finding it takes no logarithm.
+//! The buckets are the same as in HdrHistogram (Gil Tene,
+//! <https://hdrhistogram.github.io/HdrHistogram/>) over the bits of a float, with each power of two
+//! in 64 equal parts. Masson, Rim and Lee describe them as the linear mapping of their DDSketch
+//! (VLDB 2019, <https://arxiv.org/abs/1908.10693>). The middle of a bucket differs from the values
+//! in the bucket by at most 1/128. The upper bits of the float determine the bucket, so finding it
+//! takes no logarithm.
 
 mod bytes;
 
@@ -20,7 +21,7 @@ const LOWER_BITS: u32 = 52 - 6;
 /// The buckets of one power of two.
 #[derive(Clone, Debug)]
 struct Page {
-    /// The biased exponent of its values, negated for negative values.
+    /// The biased exponent of the page's values, negated for negative values.
     number: i32,
     weights: [f64; PAGE_BUCKETS],
 }
@@ -32,7 +33,7 @@ pub struct Sketch {
     values: Vec<(f64, f64)>,
     /// Pages by ascending number; empty while the sketch is exact.
     pages: Vec<Page>,
-    /// The page that was used last, as the values of a series are mostly similar.
+    /// The page that was used last, because the values of a series are mostly similar.
     recent: usize,
     weight: f64,
     sum: f64,
@@ -104,13 +105,13 @@ impl Sketch {
         }
     }
 
-    /// Returns the index of the page with this number; inserts it if it is missing. At the maximum
-    /// number of pages, returns its neighbor.
+    /// Returns the index of the page with this number, and inserts a missing page. At the maximum
+    /// number of pages, returns the index of a neighboring page.
     fn page(&mut self, number: i32) -> usize {
         match self.pages.binary_search_by_key(&number, |page| page.number) {
             Ok(at) => at,
             Err(at) if self.pages.len() < PAGES_MAX => {
-                // A page is large and most series need few.
+                // A page is large, and most series need few pages.
                 self.pages.reserve_exact(1);
                 self.pages.insert(at, Page { number, weights: [0.0; PAGE_BUCKETS] });
                 at
@@ -162,7 +163,7 @@ impl Sketch {
         };
     }
 
-    /// Returns the number of values it represents. May be fractional with sample rates.
+    /// Returns the number of represented values, which may be fractional with sample rates.
     pub fn weight(&self) -> f64 {
         self.weight
     }
@@ -198,8 +199,8 @@ impl Sketch {
         self.pages.is_empty()
     }
 
-    /// Replaces the content of `out` by values in ascending order with their weights, above 0. The
-    /// values are exact, or within [`RELATIVE_ERROR_MAX`] if the sketch is not.
+    /// Replaces the content of `out` with values in ascending order and their weights, which are
+    /// above 0. The values are exact if the sketch is exact, else within [`RELATIVE_ERROR_MAX`].
     pub fn points(&self, out: &mut Vec<(f64, f64)>) {
         out.clear();
         let sorted = if self.is_exact() { &self.values[..] } else { &[] };
@@ -220,13 +221,13 @@ impl Sketch {
     }
 
     /// Returns the quantiles at these parts (0 to 1, ascending): the smallest value such that at
-    /// least this part of all values is not larger. 0 without values.
+    /// least this part of all values is not larger; 0 without values.
     pub fn quantiles<const N: usize>(&self, parts: [f64; N]) -> [f64; N] {
         let mut found = self.rising_quantiles(parts.into_iter());
         parts.map(|_| found.next().unwrap_or(self.max))
     }
 
-    /// Like [`Sketch::quantiles`], for any number of parts.
+    /// Returns quantiles like [`Sketch::quantiles`], for any number of parts.
     pub(crate) fn rising_quantiles<'a>(
         &'a self,
         parts: impl Iterator<Item = f64> + 'a,
@@ -254,8 +255,8 @@ impl Sketch {
 }
 
 /// Factor that lowers ranks slightly. Parts, and weights of sample rates such as 0.3, are rounded:
-/// their product may be slightly above a whole rank, and would select the next value. Exceeds the
-/// rounding error of a billion values.
+/// their product may be slightly above a whole rank, and would select the next value. The factor
+/// exceeds the rounding error of a billion values.
 const UNDER_RANK: f64 = 1.0 - 1e-9;
 
 /// Clamps a sum to finite floats.
@@ -264,8 +265,8 @@ pub fn saturating(sum: f64) -> f64 {
     sum.clamp(f64::MIN, f64::MAX)
 }
 
-/// Returns page and bucket of a value, in ascending order of values, negative ones included.
-/// Subnormal floats count as 0, which has page 0 to itself.
+/// Returns page and bucket of a value, in ascending order of values, including negative ones.
+/// Subnormal floats count as 0, which has page 0 alone.
 #[inline]
 fn place_of(value: f64) -> (i32, usize) {
     let upper = (value.abs().to_bits() >> LOWER_BITS) as i32;

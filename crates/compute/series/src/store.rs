@@ -42,7 +42,7 @@ struct Shard {
 /// One series of all shards.
 #[derive(Debug)]
 struct Series {
-    /// `None` while the entry is free.
+    /// Key of the series; `None` while the entry is free.
     key: Option<SeriesKey>,
     kind: Kind,
     /// Number of shards that have the series.
@@ -51,9 +51,9 @@ struct Series {
     since: u32,
     /// The sum of the period, or the last value.
     value: f64,
-    /// 0 while the period has no points without a timestamp. Otherwise, for sums the number of
-    /// points; for last values the stamp of the absolute value, or of the latest change if there is
-    /// none; for distributions and sets the number in the pool.
+    /// 0 while the period has no points without a timestamp. Otherwise the number of points of a
+    /// sum; the stamp of the absolute value of a last value, or of the latest change if there is no
+    /// absolute value; the pool number of a distribution or set.
     state: u64,
     /// For sums, the total of all periods; for last values, more than 0 once an ended period had a
     /// value.
@@ -71,7 +71,7 @@ struct Changes {
 /// Aggregate of the points of a series.
 #[derive(Clone, Copy, Debug)]
 pub enum Aggregate<'a> {
-    /// A sum. Points with a timestamp are part of `total` only.
+    /// A sum. Points with a timestamp are only part of `total`.
     Sum {
         /// Sum of the period.
         delta: f64,
@@ -86,7 +86,7 @@ pub enum Aggregate<'a> {
     Sketch(&'a Sketch),
     /// Number of distinct members in the period.
     Set(u64),
-    /// No aggregate: the reading has more timed values of the series in the reading before.
+    /// No aggregate: the reading has more timed values of the same series as the previous reading.
     Rest,
 }
 
@@ -95,23 +95,24 @@ pub enum Aggregate<'a> {
 pub struct Reading<'a> {
     /// Kind, name and tags.
     pub key: &'a SeriesKey,
-    /// Number of the period in which the series was created, from 0. If it changes, `total` started
-    /// again from 0.
+    /// Number of the period in which the series was created, from 0. If it changes, `total` has
+    /// restarted from 0.
     pub since: u32,
     /// Whether there were points without a timestamp in this period.
     pub is_fresh: bool,
     /// Aggregate of these points.
     pub aggregate: Aggregate<'a>,
-    /// Sums or last values by timestamp in Unix seconds, ascending. At most
-    /// [`crate::limits::READING_TIMED_MAX`]; more follow in further readings with
+    /// Sums or last values by timestamp in Unix seconds, ascending. There are at most
+    /// [`crate::limits::READING_TIMED_MAX`]; further values follow in readings with
     /// [`Aggregate::Rest`].
     pub timed: &'a [(i64, f64)],
 }
 
 /// All series of one source.
 ///
-/// At the end of a period every shard swaps its generation, and the store merges them; then all
-/// series are drained, each once, and the next period begins. Points that arrive meanwhile are in
+/// At the end of a period every shard swaps its generation, and the store merges the generations.
+/// Then every series is drained once, and the next period begins. Points that arrive meanwhile are
+/// in the shards' next generations.
 /// the shards' next generations.
 ///
 /// With a million series this takes too long for a thread that has other work. Therefore
@@ -122,7 +123,8 @@ pub struct Store {
     hashing: Hashing,
     /// Series by the hash of their canonical key.
     index: Index,
-    /// Scratch space for the canonical text of a series, and for that of another to compare with.
+    /// Scratch space for the canonical text of a series, and for the text of another series to
+    /// compare with.
     scratch: [Canonical; 2],
     series: Chunks<Series>,
     free: Chunks<u32>,
@@ -139,11 +141,11 @@ pub struct Store {
 }
 
 impl Store {
-    /// Creates a store for this many shards. A series is idle after `idle_max` generations without
-    /// points; `seed` is that of the shards.
+    /// Creates a store for `shards` shards. A series is idle after `idle_max` generations without
+    /// points. `seed` must be the seed of the shards.
     ///
     /// # Panics
-    /// If there are 65,536 shards or more.
+    /// Panics if there are 65,536 shards or more.
     pub fn new(shards: usize, idle_max: u32, seed: u64) -> Store {
         assert!(shards <= usize::from(u16::MAX), "{shards} shards are too many");
         let shard = || Shard { links: Chunks::default(), idle: Idle::default() };
@@ -169,17 +171,17 @@ impl Store {
     /// store must not be used otherwise before the last step.
     ///
     /// # Panics
-    /// If there is no such shard, or a merge or drain is in progress. A step panics if `generation`
-    /// is from another shard.
+    /// Panics if the shard does not exist, or a merge or drain is in progress. A step panics if
+    /// `generation` belongs to another shard.
     pub fn begin_merge(&mut self, shard: usize, generation: Generation) -> Merging {
         Merging::new(self, shard, generation)
     }
 
-    /// Merges a generation of a shard in one step, see [`Store::begin_merge`]; returns it empty,
-    /// for a later swap.
+    /// Merges a generation of a shard in one step, see [`Store::begin_merge`]; returns the empty
+    /// generation for a later swap.
     ///
     /// # Panics
-    /// As [`Store::begin_merge`].
+    /// Panics like [`Store::begin_merge`].
     pub fn merge(&mut self, shard: usize, generation: Generation) -> Generation {
         let mut merging = self.begin_merge(shard, generation);
         while !merging.step(self, usize::MAX) {}
@@ -189,7 +191,7 @@ impl Store {
     /// Takes the shard's idle series, for [`crate::Shard::evict`] before its next swap.
     ///
     /// # Panics
-    /// If there is no such shard.
+    /// Panics if the shard does not exist.
     pub fn take_idle(&mut self, shard: usize) -> Idle {
         std::mem::take(&mut self.shards[shard].idle)
     }
@@ -198,16 +200,16 @@ impl Store {
     /// before the last step.
     ///
     /// # Panics
-    /// If a merge or drain is in progress.
+    /// Panics if a merge or drain is in progress.
     pub fn begin_drain(&mut self) -> Drain {
         Drain::new(self)
     }
 
     /// Passes every series to `each` in one step, see [`Store::begin_drain`], and begins the next
-    /// period; returns the counts of the ended one.
+    /// period; returns the counts of the ended period.
     ///
     /// # Panics
-    /// As [`Store::begin_drain`].
+    /// Panics like [`Store::begin_drain`].
     pub fn drain(&mut self, mut each: impl FnMut(&Reading<'_>)) -> Counts {
         let mut drain = self.begin_drain();
         loop {

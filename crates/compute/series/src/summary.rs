@@ -33,7 +33,7 @@ impl Suffix {
         suffix
     }
 
-    /// Returns its text, with the leading dot; may be empty.
+    /// Returns the text of the suffix, with the leading dot; may be empty.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text[..usize::from(self.len)]
     }
@@ -101,13 +101,13 @@ impl Summary {
     }
 }
 
-/// The numbers emitted for distributions of each kind. By default those that clients of the kind
-/// expect.
+/// The numbers emitted for distributions of each kind. By default, these are the numbers that
+/// clients of the kind expect.
 #[derive(Clone, Debug)]
 pub struct Summaries {
     timer: Summary,
     histogram: Summary,
-    /// For `ms` and `h` of DogStatsD.
+    /// Summary for `ms` and `h` of DogStatsD.
     timing: Summary,
     distribution: Summary,
 }
@@ -161,7 +161,7 @@ impl Summaries {
         }
     }
 
-    /// Adds the median of timings and histograms of DogStatsD, under its own suffix.
+    /// Adds the median of timings and histograms of DogStatsD, under a separate suffix.
     pub fn with_median(mut self) -> Summaries {
         self.timing = self.timing.with_median();
         self

@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 /// Tags in their canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sorted<'a> {
-    /// The tags, sorted and without empty ones, duplicates and those of origin detection, in the
-    /// syntax of arrival.
+    /// The tags in the syntax of arrival: sorted, without empty tags, duplicates and tags of origin
+    /// detection.
     pub text: &'a [u8],
     /// Number of tags.
     pub count: usize,
@@ -58,13 +58,13 @@ impl Canonical {
         self.order.iter().map(|place| place.tag(raw, style)).for_each(each);
     }
 
-    /// Calls `each` with the tags of a text that is canonical.
+    /// Calls `each` with the tags of a text in canonical form.
     pub(crate) fn each_as_is(&mut self, text: &[u8], style: TagStyle, each: impl FnMut(Tag<'_>)) {
         tags(text, &style.syntax(), &mut self.places);
         self.places.tags(text).for_each(each);
     }
 
-    /// Splits and sorts the tags of `raw`; returns how many had a value but no key.
+    /// Splits and sorts the tags of `raw`; returns the number of tags with a value but no key.
     fn sort(&mut self, raw: &[u8], style: TagStyle) -> usize {
         tags(raw, &style.syntax(), &mut self.places);
         self.order.clear();
@@ -102,7 +102,7 @@ impl Place {
         Tag { key: self.key(raw), value }
     }
 
-    /// Compares tags. Of pairs with the same key the last one sorts first, and is the one kept.
+    /// Compares tags. Among pairs with the same key, the last one sorts first and is kept.
     fn compare(&self, other: &Place, raw: &[u8], style: TagStyle) -> Ordering {
         match style {
             TagStyle::DogStatsd => self.tag(raw, style).cmp(&other.tag(raw, style)),

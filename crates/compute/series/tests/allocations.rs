@@ -19,17 +19,18 @@ fn count(bytes: i64) {
     BYTES.set(BYTES.get() + bytes);
 }
 
-// SAFETY: all calls go to the system's allocator as they came; the counters do not allocate.
+// SAFETY: all calls are forwarded unchanged to the system's allocator; the counters do not
+// allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64);
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         count(-(layout.size() as i64));
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -77,7 +78,7 @@ fn points_of_known_series_allocate_nothing() {
         let mut spare = Generation::default();
         for period in 0..6 {
             let before = CALLS.get();
-            // Enough values that distributions use buckets.
+            // Enough values for distributions to use buckets.
             (0..30).for_each(|_| add(&mut shard, kind, &texts, timestamp));
             let calls = CALLS.get() - before;
             // From the third period on, both generations have the memory of earlier periods.

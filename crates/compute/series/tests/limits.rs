@@ -126,7 +126,7 @@ fn every_kind_but_gauges_has_an_ordinary_overflow_series_with_its_own_name() {
     // Two points of each kind, with two finite values each, except for the set.
     let values = (others.len() as u64 - 1) * 4 + 2;
     assert_eq!((counts.of(Reason::Series), counts.taken), (values, values));
-    // With what is not finite: a rejected point is counted with all of its values.
+    // Including values that are not finite: a rejected point counts with all of its values.
     assert_eq!(counts.of(Reason::OverflowGauge), gauges.len() as u64 * 6);
     let names: BTreeSet<_> = others.iter().filter_map(|kind| kind.overflow_name()).collect();
     assert_eq!(names.len(), others.len() - 1, "only the histograms of both protocols share one");
@@ -185,7 +185,7 @@ fn an_evicted_series_frees_its_place() {
     assert_eq!(readings[&("new".to_owned(), String::new())], (0.0, false));
 }
 
-/// The shard has indexed only this order of tags, not the sorted one.
+/// The shard has indexed this order of tags, but not the sorted one.
 #[test]
 fn an_evicted_series_can_return_with_another_order_of_tags() {
     let mut rig = Rig::new(TagStyle::Pairs, &Limits::default());
@@ -209,7 +209,7 @@ fn shards_with_other_orders_of_tags_share_their_series() {
             let order: Vec<u8> =
                 order.iter().map(|byte| if *byte == b' ' { end } else { *byte }).collect();
             let mut shard = Shard::new(style, &Limits::default(), SEED);
-            // Each of the others differs in one part.
+            // Each of the other series differs in one part.
             for (kind, name, tags) in [
                 (Kind::Count, &b"n"[..], &order[..]),
                 (Kind::Gauge, b"n", &order),
@@ -307,7 +307,7 @@ fn tags_have_one_unambiguous_canonical_form() {
     assert_eq!(tags_of(TagStyle::Pairs, "dd.internal.card=low"), "dd.internal.card=low");
 }
 
-/// Otherwise each pod would have separate series.
+/// Without this, each pod would have separate series.
 #[test]
 fn tags_of_origin_detection_do_not_multiply_series() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());

@@ -1,5 +1,5 @@
 //! The store compared with a simple exact model: several shards, late merges, periods and
-//! evictions, in steps of any size; and with receivers on threads.
+//! evictions, in steps of any size, and with receivers on threads.
 
 use millstream_series::{
     Aggregate, Canonical, Class, Counts, Generation, Idle, Kind, Limits, Point, Progress,
@@ -41,7 +41,7 @@ struct OwnPoint {
 
 type Key = (Kind, &'static str, BTreeSet<(String, Option<String>)>);
 
-/// Exact state of a series. The fields up to `lasts` are of the period.
+/// Exact state of a series. The fields up to `lasts` belong to the period.
 #[derive(Clone, Debug, Default)]
 struct Exact {
     points: u64,
@@ -176,7 +176,7 @@ impl Rig {
         });
     }
 
-    /// Swaps and merges everything, and ends a last period.
+    /// Swaps and merges everything, and ends the last period.
     fn finish(&mut self) {
         for shard in 0..SHARDS {
             self.swap_shard(shard);
@@ -264,7 +264,7 @@ impl Exact {
 
     fn check(&mut self, reading: &Reading<'_>) {
         if *self.since.get_or_insert(reading.since) != reading.since {
-            // The series was evicted, and created again.
+            // The series was evicted and created again.
             self.total = self.delta;
             if reading.key.kind().class() == Class::Sum {
                 self.total =
@@ -339,7 +339,7 @@ impl Exact {
         if self.values.is_empty() {
             return;
         }
-        // After the statistics, which are checked elsewhere.
+        // These numbers follow the statistics, which are checked elsewhere.
         let found = &found[found.len() - wanted.len()..];
         for ((suffix, part), (name, value)) in wanted.iter().copied().zip(found) {
             let expected = quantile(&self.values, part);
@@ -354,7 +354,7 @@ impl Exact {
     }
 }
 
-/// Returns a selection of numbers, and the suffixes and parts of the last ones.
+/// Returns a selection of numbers, and the suffixes and parts of the last numbers.
 fn chosen(kind: Kind) -> (Summaries, &'static [(&'static str, f64)]) {
     let parts = [0.999, 0.25];
     match kind {
@@ -504,7 +504,7 @@ fn receive(
     }
 }
 
-/// Runs all receivers on threads; a period ends after a number of generations of any shards.
+/// Runs all receivers on threads. A period ends after a number of generations of any shards.
 fn run_threads(style: TagStyle, steps: Vec<Step>, interval: usize) {
     let mut rig = Rig::new(style);
     let mut own = vec![Vec::new(); SHARDS];

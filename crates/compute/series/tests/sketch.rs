@@ -13,7 +13,7 @@ fn sketch_of(values: &[f64]) -> Sketch {
     sketch
 }
 
-/// Compares the quantiles with those of the sorted values.
+/// Compares the quantiles with the quantiles of the sorted values.
 fn check(sketch: &Sketch, values: &[f64]) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -37,7 +37,7 @@ fn check(sketch: &Sketch, values: &[f64]) {
     }
 }
 
-/// Values of all sizes: latencies, negative ones, zeros, subnormal and huge ones.
+/// Values of all sizes: latencies, negative values, zeros, subnormal and huge values.
 fn value() -> impl Strategy<Value = f64> {
     prop_oneof![
         10 => 0.0001..10.0_f64,

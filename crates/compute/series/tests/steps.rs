@@ -1,4 +1,5 @@
-//! Merges and drains in steps have the same results as at once, and stop where the caller breaks.
+//! Merges and drains in steps have the same results as in one step, and stop where the caller
+//! breaks.
 
 use millstream_series::limits::READING_TIMED_MAX;
 use millstream_series::{
@@ -35,7 +36,7 @@ fn fill(shard: &mut Shard, round: u64) {
     }
 }
 
-/// Returns a reading as text, as it cannot outlive the drain.
+/// Returns a reading as text, because it cannot outlive the drain.
 fn line(reading: &Reading<'_>) -> String {
     let aggregate = match reading.aggregate {
         Aggregate::Sketch(sketch) => format!("{} {:?}", sketch.sum(), sketch.quantiles([0.5])),

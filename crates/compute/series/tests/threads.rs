@@ -1,4 +1,4 @@
-//! Points arrive on several threads while periods end; nothing is lost or counted twice.
+//! Points arrive on several threads while periods end; they are neither lost nor counted twice.
 
 use millstream_series::{
     Aggregate, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values,

@@ -6,7 +6,7 @@ use crate::input::{Bound, Counts, Input};
 use crate::{Expression, Fault, Literal, Scratch, Test};
 use millstream_testkit_random::{Seed, TestSize};
 
-/// Generates random expressions from names, literals and operators that often fit each other.
+/// Generates random expressions from names, literals and operators, which often match in type.
 struct Grammar<'r>(&'r mut Random);
 
 const FIELDS: &[&str] = &[
@@ -119,8 +119,8 @@ fn compare(expression: &Expression, table: &Table, seed: u64) -> u64 {
     })
 }
 
-/// Compares the rows that match with those of lists: every row that is selected and every other
-/// one, for the condition and for its conjuncts, one after another.
+/// Compares the matching rows with the results for lists: every selected row and every other row,
+/// for the condition and for its conjuncts, one after another.
 fn compare_lists(expression: &Expression, input: &Input<'_>, words: &[u64], seed: u64) {
     let mut scratch = Scratch::default();
     let selected = input.runs.iter().flat_map(|(start, end)| *start as u32..*end as u32);
@@ -143,7 +143,7 @@ fn compare_lists(expression: &Expression, input: &Input<'_>, words: &[u64], seed
     }
 }
 
-/// Conditions over a table each.
+/// Number of conditions, each with a table.
 const CASES: TestSize = TestSize { gate: 4000, long: 200_000 };
 
 #[test]
@@ -163,7 +163,7 @@ fn columns_and_rows_give_the_same_result() {
     assert!(sound > cases / 2 && held > cases, "{sound} of {cases} are sound, {held} rows held");
 }
 
-/// Tables that are searched.
+/// Number of tables that are searched.
 const SEARCHES: TestSize = TestSize { gate: 2000, long: 100_000 };
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests of fields of events: where they are found, missing ones, and the kinds of computed ones.
+//! Fields of events: their location, missing fields, and the kinds of computed ones.
 
 use crate::input::{Counts, Field, Input};
 use crate::{Expression, HEIGHT_MAX};
@@ -230,7 +230,7 @@ fn holds_for_line(bytes: usize, text: &str) -> (bool, Counts) {
     (words == [1], counts)
 }
 
-/// Without a shared limit, nested macros run for minutes over one long line.
+/// Without a shared limit, nested macros would run for minutes over one long line.
 #[test]
 fn macros_have_a_step_limit_per_event() {
     let none = (false, Counts { step_limit: 1, ..Counts::default() });

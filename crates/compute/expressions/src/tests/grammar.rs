@@ -1,4 +1,4 @@
-//! No text causes a panic, and every expression survives formatting and parsing again.
+//! Every text is parsed without a panic, and every expression survives formatting and reparsing.
 
 use super::value_of;
 use crate::Expression;

@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// Values of all kinds, few enough that equal ones are common.
+/// Values of all kinds; there are few of them, so that equal values are common.
 const VALUES: &[(Kind, &str)] = &[
     (Kind::Absent, ""),
     (Kind::Null, ""),

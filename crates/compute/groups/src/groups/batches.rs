@@ -1,4 +1,4 @@
-//! Many rows at a time: the cache misses of a block of rows overlap.
+//! Operations on many rows at a time, which overlap the cache misses of a block of rows.
 
 use super::Groups;
 use crate::dictionary::Probe;
@@ -15,8 +15,8 @@ type Block<T> = [T; BLOCK_ROWS];
 
 impl Groups {
     /// Interns the texts of a key column; `None` is an event without the field. Writes the ids to
-    /// the column of `ids`, which has the ids of all columns of a row side by side. An id is
-    /// [`NONE`] where [`Groups::intern`] returns `None`.
+    /// the column of `ids`, in which the ids of a row are adjacent. An id is [`NONE`] where
+    /// [`Groups::intern`] would return `None`.
     pub fn intern_many(&mut self, column: usize, texts: &[Option<&[u8]>], ids: &mut [u32]) {
         let keys = self.keys();
         if column >= keys {
@@ -69,8 +69,8 @@ impl Groups {
         }
     }
 
-    /// Adds the groups of rows of key ids, which are side by side, and writes their numbers to
-    /// `groups`. A group is [`NONE`] where [`Groups::add`] returns `None`.
+    /// Adds the groups for rows of adjacent key ids, and writes their numbers to `groups`. A group
+    /// is [`NONE`] where [`Groups::add`] would return `None`.
     pub fn add_many(&mut self, ids: &[u32], groups: &mut [u32]) {
         if self.keys() < 2 {
             return self.add_each(ids, groups);
@@ -85,7 +85,7 @@ impl Groups {
         }
     }
 
-    /// Adds groups that no hash table has.
+    /// Adds groups one by one, in a table without a hash index.
     fn add_each(&mut self, ids: &[u32], groups: &mut [u32]) {
         for (at, group) in groups.iter_mut().enumerate() {
             let ids = if self.keys() == 0 { Some(&[][..]) } else { ids.get(at..=at) };
@@ -102,7 +102,7 @@ impl Groups {
         }
     }
 
-    /// Sets for each row the first group with its hash, or [`NONE`].
+    /// Sets the first group with its hash, or [`NONE`], for each row.
     #[inline]
     fn prefetch_rows(&self, hashes: &Block<u32>, groups: &mut [u32]) {
         for (hash, group) in hashes.iter().zip(groups) {
@@ -111,7 +111,7 @@ impl Groups {
         }
     }
 
-    /// Sets the group of each row, starting with the one that was prefetched.
+    /// Sets the group of each row, starting with the prefetched one.
     #[inline]
     fn add_block(&mut self, ids: &[u32], groups: &mut [u32]) {
         let mut unknown = false;
@@ -135,8 +135,8 @@ impl Groups {
         }
     }
 
-    /// Merges rows of words, which are side by side, each into its group. Rows of groups that do
-    /// not exist, such as [`NONE`], are ignored.
+    /// Merges rows of adjacent words, each into its group. Rows of missing groups, such as
+    /// [`NONE`], are ignored.
     pub fn merge_many(&mut self, groups: &[u32], words: &[u64]) {
         let of_row = self.layout.words();
         if of_row == 0 {
@@ -150,13 +150,13 @@ impl Groups {
         }
     }
 
-    /// Interns, adds and merges: [`Groups::intern_many`] for each key column, then
+    /// Interns, adds and merges: the same as [`Groups::intern_many`] for each key column, then
     /// [`Groups::add_many`] and [`Groups::merge_many`], but faster. `columns` has the texts of each
-    /// key column, `words` the words of each row side by side. Sets the group of each row that all
+    /// key column, and `words` the adjacent words of each row. Sets the group of each row that all
     /// columns have, or [`NONE`].
     ///
-    /// A block of rows is looked up in the dictionaries while the groups of the one before are read
-    /// from memory.
+    /// A block of rows is looked up in the dictionaries while the groups of the previous block are
+    /// read from memory.
     pub fn merge_rows(&mut self, columns: &[&[Option<&[u8]>]], words: &[u64], groups: &mut [u32]) {
         let rows = columns.iter().map(|texts| texts.len()).fold(groups.len(), usize::min);
         let columns = &columns[..columns.len().min(self.keys())];
@@ -179,7 +179,7 @@ impl Groups {
         }
     }
 
-    /// Does the steps of [`Groups::merge_rows`] one after the other.
+    /// Runs the steps of [`Groups::merge_rows`] one after the other.
     fn merge_plainly(&mut self, columns: &[&[Option<&[u8]>]], words: &[u64], groups: &mut [u32]) {
         let mut ids = vec![0; groups.len() * self.keys()];
         for (column, texts) in columns.iter().enumerate() {
@@ -189,7 +189,7 @@ impl Groups {
         self.merge_many(groups, words);
     }
 
-    /// Prepares the look-ups of the key columns of a block.
+    /// Prepares the look-ups of a block's key columns.
     #[inline]
     fn probe_columns(&self, columns: &[&[Option<&[u8]>]], rows: Range<usize>, block: &mut Pending) {
         let probes = block.probes.chunks_exact_mut(BLOCK_ROWS);
@@ -229,9 +229,9 @@ impl Groups {
 
 /// A block that is looked up in the dictionaries.
 struct Pending {
-    /// A block of each key column.
+    /// A block of probes for each key column.
     probes: Vec<Probe>,
-    /// The key ids of a row side by side.
+    /// The adjacent key ids of each row.
     ids: Vec<u32>,
     hashes: Block<u32>,
 }

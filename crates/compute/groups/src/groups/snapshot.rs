@@ -1,18 +1,19 @@
-//! Snapshots of a table: all of it, or what changed, as bytes to append to a log.
+//! Snapshots of a table, complete or incremental, as bytes to append to a log.
 //!
-//! An entry of the log has these parts. Numbers are LEB128, words little endian, and a text has its
-//! length before it.
+//! An entry of the log has the following parts. Numbers are LEB128, words are little endian, and
+//! each text is preceded by its length.
 //!
-//! 1. The number of key columns, that of accumulators, and a code for each accumulator.
+//! 1. The number of key columns, the number of accumulators, and a code for each accumulator.
 //! 2. With one key column: the group of events without the field plus one, or 0.
-//! 3. For each key column: the number of texts before, that of added ones, and these.
-//! 4. The number of groups before, and that of added ones. With several key columns, the key ids of
-//!    each added group.
-//! 5. The number of changed groups. For each, how far it is behind the one before (from 0), and for
-//!    each accumulator its words, or a byte 0 without values, or 1 and the side.
+//! 3. For each key column: the number of earlier texts, the number of added texts, and the added
+//!    texts.
+//! 4. The number of earlier groups, and the number of added groups. With several key columns, the
+//!    key ids of each added group.
+//! 5. The number of changed groups. For each, the distance from the previous changed group (counted
+//!    from 0), and for each accumulator its words, or a byte 0 without values, or 1 and the side.
 //!
-//! A log begins with an entry of everything and is applied to an empty table, entry by entry. Its
-//! writer adds version and check sum.
+//! A log begins with a complete entry and is applied to an empty table, entry by entry. The writer
+//! of the log adds a version and a checksum.
 
 use super::Groups;
 use crate::bytes::{array, number, number_to, push_number, push_text, text, word};
@@ -20,10 +21,10 @@ use crate::dictionary::{ABSENT, Probe};
 use crate::index::NONE;
 use crate::side::Side;
 
-/// How much of a table the snapshots so far have.
+/// The part of a table that the snapshots so far contain.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
-    /// Texts of each column.
+    /// Number of texts of each column.
     texts: Vec<usize>,
     groups: usize,
 }
@@ -40,7 +41,7 @@ impl Written {
 }
 
 impl Groups {
-    /// Appends what has changed since the last snapshot, which the log already has.
+    /// Appends the changes since the last snapshot, which must be in the log.
     pub fn write_changes(&mut self, out: &mut Vec<u8>) {
         self.write_added(&self.written, out);
         let mut changed = 0;
@@ -55,7 +56,7 @@ impl Groups {
         self.forget_changes();
     }
 
-    /// Appends everything: the first entry of another log.
+    /// Appends a complete entry, which starts another log.
     pub fn write_all(&mut self, out: &mut Vec<u8>) {
         self.write_added(&Written::new(self.keys()), out);
         push_number(out, self.len() as u64);
@@ -88,7 +89,7 @@ impl Groups {
         }
     }
 
-    /// Returns the numbers that tables with the same columns and accumulators have in common.
+    /// Returns the numbers that are equal for tables with the same columns and accumulators.
     fn codes(&self) -> impl Iterator<Item = u64> {
         let accumulators = self.layout.accumulators();
         let counts = [self.keys() as u64, accumulators.len() as u64];
@@ -115,10 +116,10 @@ impl Groups {
         self.rows.forget_changes();
     }
 
-    /// Takes an entry of a log from the front of `bytes` and applies it: of everything to an empty
-    /// table, of changes to a table that has the entries before. `None` if the entry is damaged, or
-    /// of a table with other columns or accumulators: the table must then be cleared. It does not
-    /// enforce the maximum number of groups.
+    /// Takes an entry of a log from the front of `bytes` and applies it: a complete entry to an
+    /// empty table, an incremental one to a table with all earlier entries. Returns `None` if the
+    /// entry is damaged, or belongs to a table with other columns or accumulators; the table must
+    /// then be cleared. The maximum number of groups is not enforced.
     pub fn apply(&mut self, bytes: &mut &[u8]) -> Option<()> {
         for code in self.codes() {
             (number(bytes)? == code).then_some(())?;

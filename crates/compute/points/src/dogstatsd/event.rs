@@ -1,4 +1,4 @@
-//! Events.
+//! Parses events.
 
 use super::shared::{CommonFields, EventLine, FieldStatus, set_fields};
 use crate::{Event, Extra, Fault, Visit, number};
@@ -10,9 +10,9 @@ const ALERTS: [&str; 4] = ["error", "warning", "info", "success"];
 
 /// Parses the event at the start of `rest` and returns the length of its line.
 ///
-/// The frame is checked first and takes only a few bytes. If it is invalid, only the first line is
-/// skipped, and the rest of what the lengths cover is parsed as lines. After a valid frame, every
-/// byte is read only once.
+/// The frame is checked first and takes only a few bytes. If the frame is invalid, only the first
+/// line is skipped, and the remaining text within the lengths is parsed as lines. After a valid
+/// frame, every byte is read only once.
 pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Result<usize, Fault> {
     let (start, title_len, end) = frame(rest).ok_or(Fault::BadEvent)?;
     let EventLine { text: line, len } = EventLine::of(rest, end);
@@ -29,7 +29,7 @@ pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Re
 }
 
 /// Returns the start of the title, its length, and the end of the text. Returns `None` if the
-/// delimiters are not where the lengths put them.
+/// delimiters do not match the lengths.
 fn frame(rest: &[u8]) -> Option<(usize, usize, usize)> {
     let (start, title_len, text_len) = lengths(rest)?;
     let bar = start.checked_add(title_len)?;

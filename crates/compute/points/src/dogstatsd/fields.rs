@@ -7,9 +7,9 @@ use millstream_scan::StatsdLine;
 pub struct Fields<'a> {
     pub message: &'a [u8],
     pub start: usize,
-    /// The first colon of the first field, or its end.
+    /// The first colon of the first field, or the end of that field.
     split: usize,
-    /// Ends of the first fields. For a missing field, the end of the line.
+    /// Ends of the first fields. A missing field has the end of the line.
     ends: [usize; 3],
     end: usize,
 }

@@ -57,7 +57,7 @@ impl<'a> Line<'a> {
         Ok(Line { point: Point { kind, ..self.point }, ..self })
     }
 
-    /// Returns the line with another sample rate, if there is one.
+    /// Returns the line with another sample rate, if `rate` has one.
     pub fn with_rate(mut self, rate: Option<&[u8]>) -> Result<Line<'a>, Fault> {
         self.point.sample_rate = rate.map_or(Ok(1.0), rate_of)?;
         Ok(self)
@@ -68,7 +68,7 @@ impl<'a> Line<'a> {
         self.unknown = None;
     }
 
-    /// Checks a value of the line, or several with colons between them.
+    /// Checks a value of the line, or several values separated by colons.
     pub fn check(&self, values: &[u8]) -> Result<(), Fault> {
         match self.point.kind {
             Kind::Set if values.is_empty() => Err(Fault::NoValue),
@@ -162,8 +162,8 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Passes a change of a gauge to `visit`. A change has no timestamp; a note about it is
-    /// reported once.
+    /// Passes a change of a gauge to `visit`. A change has no timestamp; a note about an ignored
+    /// timestamp is reported once.
     fn emit_change(&self, by: f64, is_noted: &mut bool, visit: &mut impl Visit<'a>) {
         if self.point.timestamp.is_some() && !std::mem::replace(is_noted, true) {
             visit.note(Note::TimestampUnused, self.point.name);

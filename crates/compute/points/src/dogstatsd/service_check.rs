@@ -1,4 +1,4 @@
-//! Service checks.
+//! Parses service checks.
 
 use super::shared::{CommonFields, EventLine, set_fields, set_origin_field};
 use crate::{Extra, Fault, ServiceCheck, Visit};

@@ -17,7 +17,7 @@ impl FieldStatus {
     }
 }
 
-/// Fields that events and service checks have in common.
+/// Fields that events and service checks share.
 #[derive(Default)]
 pub struct CommonFields<'a> {
     pub timestamp: Option<i64>,
@@ -27,7 +27,7 @@ pub struct CommonFields<'a> {
 }
 
 impl<'a> CommonFields<'a> {
-    /// Parses a field that both have in common.
+    /// Parses a field that events and service checks share.
     pub fn set(&mut self, field: &'a str) -> FieldStatus {
         if let Some(tags) = field.strip_prefix('#') {
             self.tags = tags;
@@ -44,7 +44,7 @@ impl<'a> CommonFields<'a> {
 }
 
 /// Parses each of `fields`, all of which start with a bar, and reports notes about invalid and
-/// unknown ones.
+/// unknown fields.
 pub fn set_fields<'a>(
     fields: &'a str,
     visit: &mut impl Visit<'a>,
@@ -85,7 +85,7 @@ pub struct EventLine<'a> {
 }
 
 impl<'a> EventLine<'a> {
-    /// Returns the line at the start of `rest`. Line ends before byte `inner` are part of it.
+    /// Returns the line at the start of `rest`. Line ends before byte `inner` are part of the line.
     pub fn of(rest: &'a [u8], inner: usize) -> EventLine<'a> {
         let end = rest[inner..].iter().position(|byte| *byte == b'\n');
         let len = end.map_or(rest.len(), |at| inner + at);

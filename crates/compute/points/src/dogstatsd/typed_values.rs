@@ -9,7 +9,7 @@ use crate::{Fault, Visit};
 /// Type of a line before its values are known.
 const ANY_TYPE: &[u8] = b"c";
 
-/// A value with its type and its rate.
+/// A value with its type and rate.
 struct TypedValue<'a> {
     /// The bytes from the value to the end of the line.
     rest: &'a [u8],
@@ -73,7 +73,7 @@ fn for_each<'a>(
     Ok(())
 }
 
-/// Splits the text at the first `byte`; there is no second part without one.
+/// Splits the text at the first `byte`; the second part is `None` if the text has no such byte.
 fn split(text: &[u8], byte: u8) -> (&[u8], Option<&[u8]>) {
     match memchr::memchr(byte, text) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),

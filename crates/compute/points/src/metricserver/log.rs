@@ -1,5 +1,5 @@
-//! Log events among the points: arrays of seven elements,
-//! `["log", level, name, message, tags, timestamp, fields]`.
+//! Log events among the points: arrays of seven elements, `["log", level, name, message, tags,
+//! timestamp, fields]`.
 //!
 //! The timestamp is empty or in Unix milliseconds. The fields are an array of alternating keys and
 //! values, all strings.
@@ -8,13 +8,14 @@ use super::msgpack::{Item, Reader, Truncated};
 use super::number;
 use crate::{Fault, Log, Visit};
 
-/// Number of elements.
+/// Number of elements of a log event.
 const ELEMENTS: u32 = 7;
 
-/// Most fields.
+/// Maximum number of fields.
 const FIELDS_MAX: u32 = 32;
 
-/// Returns whether an array of `len` elements is a log event. The reader is behind its header.
+/// Returns whether an array of `len` elements is a log event. The reader must be after the array's
+/// header.
 #[inline(always)]
 pub fn is_log(reader: &Reader<'_>, len: u32) -> bool {
     len == ELEMENTS && has_action(reader)

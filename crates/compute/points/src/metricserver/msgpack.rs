@@ -19,7 +19,8 @@ pub enum Item {
     Nil,
     /// Number of items in the array.
     Array(u32),
-    /// Anything else, with the number of items in it: a boolean, a map, an extension.
+    /// Any other item, such as a boolean, a map or an extension, with the number of its inner
+    /// items.
     Other {
         items: u64,
     },
@@ -255,7 +256,7 @@ mod tests {
         let mut reader = Reader::new(&message[..1_000_000]);
         let first = reader.item().unwrap();
         assert_eq!(reader.skip(first), Err(Truncated));
-        // As many items as a map can have, in as many maps as fit.
+        // Maps that each claim the maximum number of items, as many maps as fit.
         let bomb = [0xDF, 0xFF, 0xFF, 0xFF, 0xFF].repeat(10_000);
         let mut reader = Reader::new(&bomb);
         let first = reader.item().unwrap();

@@ -1,4 +1,4 @@
-//! Records what a parser reports, one string per call.
+//! Records the calls of a parser, one string per call.
 
 use millstream_points::{Event, Extra, Fault, Log, Note, ServiceCheck, Visit};
 use millstream_series::{Point, Values};

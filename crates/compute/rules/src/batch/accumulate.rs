@@ -1,4 +1,4 @@
-//! Adds up the rows of a task by window and group.
+//! Aggregates the rows of a task by window and group.
 
 use super::columns::Columns;
 use super::keys::KeyColumns;
@@ -7,19 +7,19 @@ use crate::partial::{NO_KEYS, Partial, Section};
 use crate::plan::{FieldId, InputPlan, Plan, Shape};
 use millstream_groups::{Accumulator, Side, hash};
 
-/// Longest sample in bytes: a hundred of them are kept for each of many groups.
+/// Longest sample in bytes; each of many groups may keep a hundred samples.
 const SAMPLE_BYTES_MAX: usize = 1024;
 
 /// Marks a key without a group.
 const NONE: u32 = u32::MAX;
 
-/// Buffers for one task at a time. They keep their memory from batch to batch.
+/// Buffers for one task at a time. Their memory is kept from batch to batch.
 #[derive(Default)]
 pub struct Accumulation {
-    /// Rows of the current window, when a task has several.
+    /// Rows of the current window, if the rows of a task are in several windows.
     window_rows: Vec<u32>,
     windows: Vec<i64>,
-    /// Key of each row, then its group.
+    /// Key of each row, later the group of each row.
     groups: Vec<u32>,
     /// Group of each key.
     slots: Vec<u32>,
@@ -98,7 +98,7 @@ impl Accumulation {
         self.sides.clear();
     }
 
-    /// Turns the key of each row into its group, numbered in the order of the rows.
+    /// Replaces the key of each row by its group, numbered in the order of the rows.
     fn number_groups(&mut self, keys: usize) {
         if self.slots.len() < keys {
             self.slots.resize(keys, NONE);
@@ -170,7 +170,7 @@ impl Accumulation {
                     *word = sum.to_bits();
                 }
             }),
-            // The smaller or larger of NaN and a number is the number.
+            // The minimum or maximum of NaN and a number is the number.
             Accumulator::Min => self.each(width, offset, |word, at| {
                 *word = f64::from_bits(*word).min(numbers[at]).to_bits();
             }),
@@ -196,7 +196,7 @@ impl Accumulation {
         }
     }
 
-    /// Adds values to a sketch, a counter of distinct values, or the like.
+    /// Adds values to a side, such as a sketch or a counter of distinct values.
     fn side(
         &mut self,
         (accumulator, width, offset): (Accumulator, usize, usize),
@@ -237,7 +237,7 @@ impl Accumulation {
         }
     }
 
-    /// Counts the values that are missing or no numbers.
+    /// Counts the values that are missing or not numbers.
     fn count_faults(
         &mut self,
         (batch, columns): (&Batch<'_, '_>, &Columns),
@@ -266,7 +266,7 @@ impl Accumulation {
     }
 }
 
-/// Returns the first bytes of a sample, without a part of a character at their end.
+/// Returns the first bytes of a sample, ending at a character boundary.
 fn start_of(text: &[u8]) -> &[u8] {
     if text.len() <= SAMPLE_BYTES_MAX {
         return text;
@@ -277,7 +277,7 @@ fn start_of(text: &[u8]) -> &[u8] {
     &text[..end.unwrap_or(SAMPLE_BYTES_MAX)]
 }
 
-/// Returns the start of the window that a time is in.
+/// Returns the start of the window that contains a time.
 fn window_start(time_ns: i64, window_ns: i64) -> i64 {
     time_ns.div_euclid(window_ns).saturating_mul(window_ns)
 }

@@ -10,37 +10,37 @@ use millstream_columns::{Cell, ColumnView, Kind};
 use millstream_expressions::Counts;
 use regex::bytes::CaptureLocations;
 
-/// The values that were computed for a batch. It keeps its memory from batch to batch.
+/// The values computed for a batch. Their memory is kept from batch to batch.
 #[derive(Default)]
 pub struct Columns {
     /// Changes with every batch.
     batch: u64,
-    /// Changes with every task: private values are those of one task.
+    /// Changes with every task. Private values belong to one task.
     run: u64,
     memos: Vec<Memo>,
-    /// Fields of the event that are not a column of it.
+    /// Values of event fields that are not columns.
     events: Vec<Memo>,
     positions: Vec<Positions>,
     numbers: Vec<Numbers>,
-    /// Of the patterns that the batch needs.
+    /// Group positions of the patterns that the batch needs.
     locations: Vec<Option<CaptureLocations>>,
-    /// The values in a document.
+    /// The values found in a document.
     found: Vec<Cell>,
-    /// Rows that are computed now.
+    /// Rows that are being computed.
     missing: Vec<u32>,
 }
 
 /// Values of a field.
 #[derive(Default)]
 struct Memo {
-    /// The batch or run that they are of.
+    /// The batch or run that the values belong to.
     stamp: u64,
     values: Values,
     known: Bits,
     is_complete: bool,
 }
 
-/// The numbers of a field; NaN where it has none.
+/// The numbers of a field; NaN for rows without a number.
 #[derive(Default)]
 struct Numbers {
     stamp: u64,
@@ -60,7 +60,7 @@ impl Memo {
         self.is_complete = false;
     }
 
-    /// Collects the rows without a value, which has one from now on.
+    /// Collects the rows without a value, and marks them as having one.
     fn take_missing(&mut self, rows: &[u32], selected: usize, missing: &mut Vec<u32>) {
         missing.clear();
         if self.is_complete {
@@ -111,7 +111,7 @@ impl Columns {
     }
 
     /// Passes on the values of fields that begin with the same string, for all selected rows: the
-    /// position of the field in `fields`, the row, and the value. Those that tasks read are kept.
+    /// position of the field in `fields`, the row, and the value. Values that tasks read are kept.
     pub fn each_between(
         &mut self,
         batch: &Batch<'_, '_>,
@@ -239,7 +239,7 @@ impl Columns {
         }
     }
 
-    /// Computes a field of the event that is not a column of it, for all selected rows.
+    /// Computes an event field that is not a column, for all selected rows.
     fn ensure_event(&mut self, batch: &Batch<'_, '_>, event: usize) {
         let stamp = self.stamp(false);
         let memo = &mut self.events[event];
@@ -253,7 +253,7 @@ impl Columns {
         memo.values.own.extend_from_slice(column.own());
     }
 
-    /// Returns the values of a field; only those of ensured rows mean anything.
+    /// Returns the values of a field; only the values of ensured rows are valid.
     pub fn view<'a, 'b: 'a>(&'a self, batch: &Batch<'_, 'b>, field: FieldId) -> ColumnView<'a> {
         let plan = &batch.fields.list[field.index()];
         match plan.compute {
@@ -262,7 +262,7 @@ impl Columns {
         }
     }
 
-    /// Appends the number of each row, or NaN if it has none.
+    /// Appends the number of each row, or NaN for a row without a number.
     pub fn numbers(
         &mut self,
         batch: &Batch<'_, '_>,
@@ -282,7 +282,7 @@ impl Columns {
         out.extend(rows.iter().map(|row| numbers[*row as usize]));
     }
 
-    /// Parses the numbers of rows where they are not known, if several tasks read them.
+    /// Parses the numbers of rows that are not known yet, if several tasks read them.
     pub fn ensure_numbers(&mut self, batch: &Batch<'_, '_>, field: FieldId, rows: &[u32]) {
         let Some(index) = batch.fields.list[field.index()].numbers else { return };
         let mut numbers = std::mem::take(&mut self.numbers[index]);

@@ -9,7 +9,7 @@ use std::ops::Range;
 /// A column and the block that it refers to.
 pub type Source<'a> = (ColumnView<'a>, &'a [u8]);
 
-/// Values that are parts of a block, or copies.
+/// Extracted values: parts of a block, or copies.
 #[derive(Default)]
 pub struct Values {
     pub cells: Vec<Cell>,
@@ -17,7 +17,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// Makes place for `rows` values. They are those of an earlier batch until they are set.
+    /// Makes space for `rows` values, which are left from an earlier batch until they are set.
     pub fn begin(&mut self, rows: usize) {
         self.cells.resize(rows, Cell::ABSENT);
         self.own.clear();
@@ -27,7 +27,8 @@ impl Values {
         ColumnView::new(&self.cells, &self.own)
     }
 
-    /// Sets the value of a row to a part of a text; `cell` is where the text is in the block.
+    /// Sets the value of a row to a part of a text; `cell` is the position of the text in the
+    /// block.
     #[inline(always)]
     pub fn set(
         &mut self,
@@ -40,7 +41,7 @@ impl Values {
         self.set_typed(row, (text, cell), typed);
     }
 
-    /// The same for a part whose kind is known.
+    /// Sets the value of a row like [`Values::set`], for a part whose kind is known.
     #[inline(always)]
     pub fn set_typed(
         &mut self,
@@ -55,7 +56,7 @@ impl Values {
         };
     }
 
-    /// Sets the value of a row to one that was found in JSON.
+    /// Sets the value of a row to a value found in JSON.
     #[inline]
     pub fn set_json(
         &mut self,
@@ -67,7 +68,7 @@ impl Values {
         let place = found.start()..found.start() + found.len();
         self.cells[row as usize] = match (found.kind(), cell) {
             (Kind::Absent, _) => Cell::ABSENT,
-            // It is unescaped where it is used.
+            // Unescaped when it is used.
             (Kind::Escaped, Some(cell)) if kind == FieldType::Text => {
                 cell.part(Kind::Escaped, place.start, place.len())
             }
@@ -86,13 +87,13 @@ impl Values {
     }
 }
 
-/// Returns a part of a text with its kind; `None` if it is no such value.
+/// Returns a part of a text with its kind; `None` if the part is not a value of this type.
 #[inline(always)]
 pub fn typed(text: &[u8], place: Range<usize>, kind: FieldType) -> Option<(Kind, Range<usize>)> {
     Some((kind_of(kind, &text[place.clone()])?, place))
 }
 
-/// Returns the kind of a text of this type; `None` if it is no such value.
+/// Returns the kind of a text of this type; `None` if the text is not a value of this type.
 #[inline(always)]
 fn kind_of(kind: FieldType, text: &[u8]) -> Option<Kind> {
     match kind {
@@ -105,7 +106,7 @@ fn kind_of(kind: FieldType, text: &[u8]) -> Option<Kind> {
     }
 }
 
-/// Passes on the text of a row, and its cell if the text is in the block as it is.
+/// Passes on the text of a row, and its cell if the block contains the text unchanged.
 #[inline(always)]
 pub fn with_text<'a, T>(
     (column, block): Source<'a>,
@@ -124,7 +125,7 @@ pub fn with_text<'a, T>(
 }
 
 /// Passes on the text of a row that is read as JSON, empty if there is none, and its cell if the
-/// text is in the block as it is.
+/// block contains the text unchanged.
 #[inline(always)]
 pub fn with_json((column, block): Source<'_>, row: u32, run: impl FnOnce(&[u8], Option<Cell>)) {
     let cell = column.cells()[row as usize];
@@ -136,14 +137,14 @@ pub fn with_json((column, block): Source<'_>, row: u32, run: impl FnOnce(&[u8], 
     }
 }
 
-/// Where a string occurs in the rows of a batch, as far as that is known.
+/// Known positions of a string in the rows of a batch.
 #[derive(Default)]
 pub struct Positions {
     batch: u64,
     kept: usize,
     /// Ends of the occurrences, `kept` per row.
     ends: Vec<u32>,
-    /// How many are known of each row; [`ALL`] is added if there are no others.
+    /// Number of known occurrences for each row; [`ALL`] is added if there are no others.
     known: Vec<u8>,
 }
 
@@ -183,12 +184,13 @@ impl Positions {
     }
 }
 
-/// Returns the end of the next occurrence after `from`; `number` is how many there were before.
+/// Returns the end of the next occurrence after `from`; `number` is the number of occurrences
+/// before it.
 #[inline(always)]
 fn next_end(left: &Left, text: &[u8], from: usize, number: usize) -> Option<usize> {
     let len = left.finder.needle().len();
     if len == 0 {
-        // Only the beginning of the text.
+        // An empty string occurs only at the beginning of the text.
         return (number == 0).then_some(0);
     }
     left.finder.find(&text[from..]).map(|at| from + at + len)
@@ -220,7 +222,7 @@ pub fn between(
     }
 }
 
-/// Returns where the value between two strings is in the text of a row.
+/// Returns the range of the value between two strings in the text of a row.
 #[inline(always)]
 pub fn place_between(
     text: &[u8],
@@ -245,20 +247,20 @@ fn value_end(right: &Right, text: &[u8], start: usize) -> usize {
     found.map_or(text.len(), |at| start + at)
 }
 
-/// Finds a byte. Values are short: the first bytes are looked at without a call.
+/// Finds a byte. Values are short, so the first bytes are checked without a call.
 #[inline(always)]
 fn find_byte(byte: u8, text: &[u8]) -> Option<usize> {
     const ONES: u128 = u128::MAX / 0xFF;
     let Some((first, rest)) = text.split_first_chunk::<16>() else { return memchr(byte, text) };
     let differing = u128::from_le_bytes(*first) ^ (ONES * u128::from(byte));
-    // The lowest set bit is that of the first byte that is zero (Mycroft's test).
+    // The lowest set bit marks the first zero byte (Mycroft's test).
     match differing.wrapping_sub(ONES) & !differing & (ONES << 7) {
         0 => memchr(byte, rest).map(|at| at + first.len()),
         zeros => Some(zeros.trailing_zeros() as usize / 8),
     }
 }
 
-/// Sets the values of a column as another type.
+/// Sets the values of a column, converted to another type.
 pub fn cast(source: Source<'_>, rows: &[u32], kind: FieldType, out: &mut Values) {
     for row in rows {
         with_text(source, *row, |text, cell| {
@@ -268,7 +270,7 @@ pub fn cast(source: Source<'_>, rows: &[u32], kind: FieldType, out: &mut Values)
     }
 }
 
-/// Returns the number in a row, or NaN if there is none.
+/// Returns the number in a row, or NaN if the value is not a number.
 #[inline(always)]
 pub fn number_of(column: ColumnView<'_>, block: &[u8], row: u32) -> f64 {
     let value = column.value(block, row as usize);

@@ -1,4 +1,4 @@
-//! The keys of rows: each distinct value, and each distinct list of values, has a number.
+//! The keys of rows: numbers for each distinct value, and for each distinct list of values.
 
 use super::Batch;
 use super::columns::Columns;
@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 use millstream_columns::ColumnView;
 use millstream_groups::hash;
 
-/// Marks a value that the event lacks; others are counted from 1.
+/// Number of a missing value; other values are counted from 1.
 pub const ABSENT: u32 = 0;
 
 /// Distinct strings, numbered in the order in which they appear.
@@ -52,20 +52,20 @@ impl Dictionary {
     }
 }
 
-/// The distinct keys of some tasks. With one field they are the numbers of its values.
+/// The distinct keys of some tasks. With one field, a key is the number of the field's value.
 #[derive(Default)]
 pub struct KeyColumn {
     /// Index of the list of keys in the plan.
     list: u32,
     /// Index of the dictionary of each field.
     pub dictionaries: Vec<u32>,
-    /// The numbers of the values of each key, one list after another; unused for one field.
+    /// The value numbers of each key, one list after another; unused for one field.
     pub keys: Vec<u32>,
     table: HashTable<u32>,
 }
 
 impl KeyColumn {
-    /// Returns the index of the key of a list of numbers.
+    /// Returns the index of the key with these value numbers.
     #[inline]
     fn number(&mut self, key: &[u32]) -> u32 {
         let KeyColumn { keys, table, .. } = self;
@@ -92,17 +92,17 @@ fn hash_numbers(numbers: &[u32]) -> u64 {
     numbers.iter().fold(0x243F_6A88_85A3_08D3, mix)
 }
 
-/// The keys of the rows of a batch. It keeps its memory from batch to batch.
+/// The keys of the rows of a batch. Their memory is kept from batch to batch.
 #[derive(Default)]
 pub struct KeyColumns {
     batch: u64,
-    /// Those in use come first.
+    /// Dictionaries; the ones in use come first.
     dictionaries: Vec<Dictionary>,
     dictionaries_used: usize,
     columns: Vec<KeyColumn>,
     columns_used: usize,
     shared: Vec<SharedKeys>,
-    /// Numbers of the values of the rows, per field.
+    /// Value numbers of the rows, per field.
     numbers: Vec<Vec<u32>>,
     unknown: Vec<u32>,
     found: Vec<u32>,
@@ -146,7 +146,7 @@ impl KeyColumns {
         shared.column
     }
 
-    /// Sets the keys of rows where they are not known, if several tasks have them.
+    /// Sets the keys of rows that are not known yet, if several tasks have these keys.
     pub fn ensure(
         &mut self,
         (plan, keys): (&Plan, usize),
@@ -177,11 +177,11 @@ impl KeyColumns {
         (self.shared[index], self.unknown) = (shared, unknown);
     }
 
-    /// Returns the number of keys of a column so far.
+    /// Returns the current number of keys of a column.
     pub fn keys_of(&self, column: u32) -> usize {
         let KeyColumn { dictionaries, keys, .. } = &self.columns[column as usize];
         match dictionaries[..] {
-            // 0 is an absent value.
+            // 0 is a missing value.
             [one] => self.dictionaries[one as usize].ends.len() + 1,
             _ => keys.len() / dictionaries.len(),
         }
@@ -208,7 +208,7 @@ impl KeyColumns {
         push_numbers(&[start], out);
     }
 
-    /// Takes a column with an empty dictionary for each field.
+    /// Adds a column with an empty dictionary for each field.
     fn add_column(&mut self, list: usize, fields: usize) -> u32 {
         let first = self.dictionaries_used;
         self.dictionaries_used += fields;
@@ -263,10 +263,10 @@ impl KeyColumns {
     }
 }
 
-/// Most fields of a key.
+/// Maximum number of fields of a key.
 pub const KEYS_MAX: usize = 16;
 
-/// Appends the number of each row's value.
+/// Appends the value number of each row.
 fn number_values(
     (column, block): (ColumnView<'_>, &[u8]),
     rows: &[u32],

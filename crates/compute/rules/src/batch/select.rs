@@ -1,4 +1,4 @@
-//! Selects the rows of each task: those that pass its gate, then those that pass its conditions.
+//! Selects the rows of each task: rows that pass its gate, then rows that pass its conditions.
 
 use super::Batch;
 use super::columns::Columns;
@@ -11,7 +11,7 @@ use crate::plan::{
 use millstream_columns::{ColumnView, Kind, Number, unescape};
 use millstream_expressions::{Counts, Field, Input, Scratch};
 
-/// The rows of a batch that pass gates. It keeps its memory from batch to batch.
+/// The rows of a batch that pass gates. Their memory is kept from batch to batch.
 #[derive(Default)]
 pub struct Selection {
     /// All selected rows.
@@ -27,8 +27,8 @@ pub struct Selection {
     tests: Tests,
 }
 
-/// The rows of each posting, ascending. They are found in the order of the rows and then sorted by
-/// posting, so that thousands of postings are a few lists and not thousands.
+/// The rows of each posting, ascending. Rows are found in row order and then sorted by posting, so
+/// that thousands of postings take a few lists instead of thousands.
 #[derive(Default)]
 struct Postings {
     found: Vec<(PostingId, u32)>,
@@ -38,29 +38,29 @@ struct Postings {
     sorted: Vec<u32>,
 }
 
-/// Where the rows of a posting are.
+/// Range of the rows of a posting.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// End of its rows that are sorted.
+    /// End of the posting's sorted rows.
     end: u32,
     /// Number of rows.
     rows: u32,
-    /// The last row that was found.
+    /// The last row found.
     last: u32,
 }
 
 /// The rows of a bulk.
 #[derive(Default)]
 struct BulkRows {
-    /// The batch that they are of.
+    /// The batch that the rows belong to.
     batch: u64,
     rows: Bits,
 }
 
-/// Conditions and what is known of their rows.
+/// Conditions, and the known matches of their rows.
 #[derive(Default)]
 struct Tests {
-    /// Rows of conditions that several tasks have.
+    /// Known rows of conditions that several tasks share.
     shared: Vec<Known>,
     rows: Vec<u32>,
     unknown: Vec<u32>,
@@ -158,7 +158,7 @@ impl Selection {
         self.tests.shared.resize_with(plan.shared_tests, Known::default);
     }
 
-    /// Does what tasks have in common for the rows of all of them.
+    /// Runs the work that tasks share, for all their rows together.
     pub fn prepare(
         &mut self,
         plan: &Plan,
@@ -216,8 +216,8 @@ impl Selection {
         }
     }
 
-    /// Calls `visit` with each task that some rows pass the gate of: its index, the number of these
-    /// rows, and those that match.
+    /// Calls `visit` with each task whose gate some rows pass: its index, the number of these rows,
+    /// and the matching rows.
     pub fn each_task(
         &mut self,
         plan: &Plan,
@@ -276,7 +276,8 @@ impl Tests {
         &self.rows
     }
 
-    /// Keeps the rows that match a condition, and remembers them if several tasks have it.
+    /// Keeps the rows that match a condition, and remembers the rows if several tasks share the
+    /// condition.
     fn retain(
         &mut self,
         test: &TestPlan,
@@ -313,13 +314,13 @@ fn retain(
     test.names.iter().for_each(|(_, field)| columns.ensure(batch, *field, rows));
     let field = |name: &str| field_named(test, name, columns, batch);
     let Input { block, rows: all, runs, rest, .. } = *batch.input;
-    // A field of the task hides what the event has under its name.
+    // A field of the task hides a member of the event with the same name.
     let rest = rest.filter(|_| test.names.is_empty());
     let input = Input { block, rows: all, runs, field: &field, rest };
     test.expression.retain(&input, rows, scratch, faults);
 }
 
-/// Returns a field of the task, else of the event.
+/// Returns the task's field called `name`, or else the event's.
 fn field_named<'a, 'b: 'a>(
     test: &TestPlan,
     name: &str,
@@ -407,7 +408,7 @@ impl ValueIndex {
         let value = match number {
             Number::Int(value) => value,
             Number::Float(value) => {
-                // Only a float that is an integer equals one; the limits are exact powers of two.
+                // Only an integral float equals an integer; the limits are exact powers of two.
                 let is_int = value.trunc() == value && (-TWO_63..TWO_63).contains(&value);
                 is_int.then_some(value as i64)?
             }

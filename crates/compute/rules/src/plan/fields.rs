@@ -1,4 +1,4 @@
-//! The distinct fields of all tasks, and how each is computed.
+//! The distinct fields of all tasks, and the way in which each is computed.
 
 use super::TaskPlan;
 use crate::task::{Extraction, Field, FieldType};
@@ -9,7 +9,7 @@ use millstream_parsers::JsonPaths;
 use regex::bytes::Regex;
 use std::collections::HashMap;
 
-/// Most occurrences of a string whose positions are kept per row.
+/// Maximum number of occurrences of a string whose positions are kept per row.
 const KEPT_MAX: u32 = 64;
 
 /// Index of a field in a plan.
@@ -23,39 +23,41 @@ impl FieldId {
     }
 }
 
-/// A field, and where its values are kept while a batch is evaluated.
+/// A field, and the index of its values while a batch is evaluated.
 #[derive(Debug)]
 pub struct FieldPlan {
     pub field: Field,
     pub compute: Compute,
-    /// Index of its values. A field that only one task uses shares it with those of other tasks.
+    /// Index of the field's values. Fields that are private to one task share an index with private
+    /// fields of other tasks.
     pub memo: usize,
     pub is_private: bool,
-    /// Whether a task reads it, and not only an index.
+    /// Whether a task reads the field, rather than only an index.
     pub is_read: bool,
-    /// Index of its parsed numbers, if several tasks read them.
+    /// Index of the field's parsed numbers, if several tasks read them.
     pub numbers: Option<usize>,
 }
 
-/// How the values of a field are found.
+/// The way in which the values of a field are found.
 #[derive(Debug)]
 pub enum Compute {
-    /// A field of the event, by its index in [`Fields::events`].
+    /// A field of the event: its index in [`Fields::events`].
     Event(usize),
-    /// The same, of another type.
+    /// A field of the event, converted to another type: its index in [`Fields::events`].
     Cast(usize),
-    /// Between two strings: index of the left one in [`Fields::lefts`], occurrence, right string.
+    /// A value between two strings: index of the left string in [`Fields::lefts`], occurrence,
+    /// right string.
     Between(usize, u32, Right),
-    /// Index in [`Fields::patterns`].
+    /// A group of a pattern: its index in [`Fields::patterns`].
     Group(usize),
-    /// Index in [`Fields::documents`].
+    /// A value in a document: its index in [`Fields::documents`].
     Json(usize),
 }
 
 /// The end of a value.
 #[derive(Debug)]
 pub enum Right {
-    /// It ends with the text.
+    /// The value ends with the text.
     None,
     Byte(u8),
     Text(Box<Finder<'static>>),
@@ -71,10 +73,10 @@ impl Right {
     }
 }
 
-/// A string that values begin with.
+/// A string with which values begin.
 #[derive(Debug)]
 pub struct Left {
-    /// The field that is searched, by its index in [`Fields::events`].
+    /// Index in [`Fields::events`] of the field that is searched.
     pub from: usize,
     pub finder: Finder<'static>,
     /// Number of occurrences whose positions are kept; 0 if only one field needs them.
@@ -86,7 +88,7 @@ pub struct Left {
 pub struct Pattern {
     pub from: usize,
     pub regex: Regex,
-    /// The fields that are groups of it: one search gives all of them.
+    /// The fields that are groups of the pattern. One search finds all of them.
     pub groups: Vec<(FieldId, usize)>,
 }
 
@@ -95,7 +97,8 @@ pub struct Pattern {
 pub struct Document {
     pub from: usize,
     pub paths: JsonPaths,
-    /// The fields that are values in it, and which: one pass over the text gives all of them.
+    /// The fields that are values in the document, with the indexes of the values. One pass over
+    /// the text finds all of them.
     pub values: Vec<(FieldId, usize)>,
 }
 
@@ -103,7 +106,7 @@ pub struct Document {
 #[derive(Debug)]
 pub struct EventField {
     pub name: String,
-    /// Computes it where it is not a column.
+    /// Computes the field if it is not a column.
     pub expression: Expression,
 }
 
@@ -130,7 +133,7 @@ impl Fields {
     ///
     /// # Errors
     ///
-    /// A pattern is invalid, or lacks the group.
+    /// Fails if a pattern is invalid, or lacks the group.
     pub fn id(&mut self, field: Field) -> Result<FieldId, InvalidField> {
         if let Some(id) = self.ids.get(&field) {
             return Ok(*id);
@@ -158,7 +161,7 @@ impl Fields {
             Extraction::Between { from, left, index, right } => {
                 Compute::Between(self.left(from, left)?, *index, Right::new(right))
             }
-            // The part after a delimiter is what lies between two of them.
+            // The part after a delimiter is the text between two delimiters.
             Extraction::Part { from, delimiter, index } => {
                 let left = if *index == 0 { &[] } else { &delimiter[..] };
                 let right = Right::new(delimiter);
@@ -217,7 +220,7 @@ impl Fields {
         }))
     }
 
-    /// Joins the paths in each document to one tree, once all are known.
+    /// Joins the paths in each document into one tree, once all paths are known.
     fn join_paths(&mut self) {
         for (number, document) in self.documents.iter_mut().enumerate() {
             let of_document: Vec<(FieldId, &Vec<Step>)> =
@@ -229,8 +232,8 @@ impl Fields {
         }
     }
 
-    /// Decides where values are kept: those that several tasks use, and those of an index, in
-    /// separate memos. `users` are the fields of each task.
+    /// Decides where values are kept: values that several tasks use, and values of an index, get
+    /// separate memos. `users` has the fields of each task.
     pub fn place(&mut self, users: &[Vec<FieldId>], indexed: &[FieldId]) {
         self.join_paths();
         let mut uses = vec![0; self.list.len()];
@@ -276,7 +279,7 @@ impl Fields {
         }
     }
 
-    /// Keeps the positions of strings that several fields begin with.
+    /// Keeps the positions of strings with which several fields begin.
     fn keep_positions(&mut self) {
         let mut uses = vec![(0, 0); self.lefts.len()];
         for plan in &self.list {
@@ -292,7 +295,7 @@ impl Fields {
     }
 }
 
-/// Returns the id and the path of a field, if it is a value in this document.
+/// Returns the id and the path of a field, if the field is a value in this document.
 fn path_in(document: usize, (index, plan): (usize, &FieldPlan)) -> Option<(FieldId, &Vec<Step>)> {
     match (&plan.compute, &plan.field.extraction) {
         (Compute::Json(of), Extraction::Json { path, .. }) if *of == document => {

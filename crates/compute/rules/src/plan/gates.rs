@@ -9,7 +9,7 @@ use millstream_expressions::{Expression, Literal, Test};
 use millstream_groups::{TextKey, is_long, key};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Most values of one condition that are put into an index.
+/// Maximum number of values of one condition that are added to an index.
 const VALUES_MAX: usize = 64;
 
 /// Largest magnitude of an int that an index looks up. Conditions compare ints with floats as
@@ -27,14 +27,14 @@ impl PostingId {
     }
 }
 
-/// A value that an index knows.
+/// A value that an index can look up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Value {
     Text(Box<[u8]>),
     Int(i64),
 }
 
-/// What could be the gate of a task.
+/// A condition that could be the gate of a task.
 #[derive(Debug)]
 pub struct Candidate {
     field: FieldId,
@@ -45,8 +45,8 @@ pub struct Candidate {
 enum Keys {
     /// The field has one of these values.
     Values(Vec<Value>),
-    /// The field contains one of these literals, which is all that the condition tests if it is
-    /// exact.
+    /// The field contains one of these literals. The flag says that the condition tests nothing
+    /// else.
     Literals(Vec<Box<[u8]>>, bool),
 }
 
@@ -104,7 +104,7 @@ impl Index {
 #[derive(Debug)]
 pub struct ValueIndex {
     pub field: FieldId,
-    /// Those of texts that are their key.
+    /// Postings of short texts, which are equal to their key.
     short: HashMap<TextKey, PostingId, RandomState>,
     long: HashMap<Box<[u8]>, PostingId, RandomState>,
     ints: HashMap<i64, PostingId, RandomState>,
@@ -124,7 +124,7 @@ pub struct LiteralIndex {
 pub struct LeftIndexes {
     /// Index in [`Fields::lefts`].
     pub left: usize,
-    /// By their index in [`Gates::indexes`].
+    /// Indexes of the fields in [`Gates::indexes`].
     pub indexes: Vec<usize>,
 }
 
@@ -132,22 +132,22 @@ pub struct LeftIndexes {
 #[derive(Debug, Default)]
 pub struct Gates {
     pub indexes: Vec<Index>,
-    /// Tasks that have no other posting.
+    /// Tasks that have only one posting.
     pub single: TaskLists,
-    /// Tasks that have others.
+    /// Tasks that have several postings.
     pub several: TaskLists,
-    /// The indexes of fields that begin with the same string, which are looked up together.
+    /// The indexes of fields that begin with the same string and are looked up together.
     pub lefts: Vec<LeftIndexes>,
-    /// The other ones, by their index in `indexes`.
+    /// The other indexes, as indexes into `indexes`.
     pub others: Vec<usize>,
     /// Number of postings.
     pub postings: usize,
-    /// Tasks that look at every row.
+    /// Tasks that examine every row.
     pub open: Vec<u32>,
 }
 
 impl Gates {
-    /// Groups the indexes by the string that their fields begin with.
+    /// Groups the indexes by the string with which their fields begin.
     pub fn group(&mut self, fields: &Fields) {
         let mut lefts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (at, index) in self.indexes.iter().enumerate() {
@@ -162,7 +162,7 @@ impl Gates {
         self.lefts = lefts.into_iter().map(group).collect();
     }
 
-    /// Returns the index that a posting is of.
+    /// Returns the index that a posting belongs to.
     pub fn index_of(&self, posting: PostingId) -> Option<&Index> {
         self.indexes.iter().find(|index| match index {
             Index::Values(index) => index.postings().any(|of| *of == posting),
@@ -170,7 +170,7 @@ impl Gates {
         })
     }
 
-    /// Returns the field that a posting is of.
+    /// Returns the field that a posting belongs to.
     pub fn field_of(&self, posting: PostingId) -> Option<FieldId> {
         self.index_of(posting).map(Index::field)
     }
@@ -184,7 +184,8 @@ impl Gates {
 /// Collects gates.
 #[derive(Debug, Default)]
 pub struct GateBuilder {
-    /// The distinct values in conditions on each field: the more, the fewer rows each selects.
+    /// The distinct values in conditions on each field: the more values, the fewer rows each
+    /// selects.
     seen: HashMap<FieldId, HashSet<Value>>,
     values: BTreeMap<FieldId, ValueIndex>,
     literals: BTreeMap<FieldId, Literals>,
@@ -200,7 +201,7 @@ struct Literals {
 }
 
 impl GateBuilder {
-    /// Returns what a condition on a field can be found by.
+    /// Returns the values or literals by which a condition on a field can be found.
     pub fn candidate(&mut self, field: FieldId, test: &Expression) -> Option<Candidate> {
         let keys = match test.test() {
             Test::OneOf(_, values) => {
@@ -224,8 +225,8 @@ impl GateBuilder {
         Some(Candidate { field, keys })
     }
 
-    /// Chooses the gate of a task among its conditions. Returns its index, and whether it is all
-    /// that the condition tests.
+    /// Chooses the gate of a task among its conditions. Returns the index of the condition, and
+    /// whether the gate tests everything that the condition tests.
     pub fn choose(&self, tests: &[DraftTest]) -> (Option<usize>, bool) {
         let candidates = tests.iter().enumerate();
         let candidates = candidates.filter_map(|(at, test)| Some((at, test.candidate.as_ref()?)));
@@ -234,7 +235,8 @@ impl GateBuilder {
         (best.map(|(at, _)| at), is_exact)
     }
 
-    /// Ranks by how few rows probably pass, in thousandths; an index before a search.
+    /// Ranks a candidate by the expected share of passing rows, in thousandths; an index ranks
+    /// before a search.
     fn rank(&self, candidate: &Candidate) -> (bool, usize) {
         match &candidate.keys {
             Keys::Values(values) => {

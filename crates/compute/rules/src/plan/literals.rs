@@ -3,11 +3,11 @@
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Hir, HirKind};
 
-/// Most literals of which a match contains one.
+/// Maximum number of literals, one of which every match contains.
 const ALTERNATIVES_MAX: usize = 16;
 
-/// Returns strings of at least `bytes_min` bytes, of which every match of the pattern contains one;
-/// `None` if there are none.
+/// Returns strings of at least `bytes_min` bytes, one of which every match of the pattern contains;
+/// `None` if there are no such strings.
 pub fn required_literals(pattern: &str, bytes_min: usize) -> Option<Vec<Vec<u8>>> {
     let hir = ParserBuilder::new().utf8(false).build().parse(pattern).ok()?;
     required(&hir).filter(|literals| shortest(literals) >= bytes_min)

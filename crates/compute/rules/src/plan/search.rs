@@ -1,12 +1,12 @@
 //! A search for thousands of literals at once.
 //!
-//! Each literal is represented by one of its windows of four bytes, the one that the fewest other
-//! literals have. A text is looked through window by window in a bitmap that stays in the
-//! first-level cache, so that the time per byte hardly depends on the number of literals; an
-//! automaton for a thousand of them has states of megabytes. Only a window in the bitmap is looked
-//! up, and the literals that have it are compared with the text. The idea is that of the hashed
-//! blocks of Wu and Manber (A Fast Algorithm for Multi-Pattern Searching, 1994), without skips. Up to
-//! [`VECTOR_MAX`] windows are found by vector instructions.
+//! Each literal is represented by one of its four-byte windows: the window that the fewest other
+//! literals have. A text is checked window by window against a bitmap that stays in the first-level
+//! cache, so the time per byte hardly depends on the number of literals; an automaton for a
+//! thousand literals has megabytes of states. Only a window in the bitmap is looked up, and the
+//! literals with this window are compared with the text. The idea comes from the hashed blocks of
+//! Wu and Manber (A Fast Algorithm for Multi-Pattern Searching, 1994), without skips. Vector
+//! instructions find up to [`VECTOR_MAX`] windows.
 
 use aho_corasick::{Span, packed::Searcher};
 use foldhash::fast::RandomState;
@@ -19,10 +19,10 @@ const WINDOW: usize = 4;
 /// Shortest literal.
 pub const LITERAL_BYTES_MIN: usize = 3;
 
-/// Number of literals up to which a search for each is faster.
+/// Number of literals up to which a separate search for each literal is faster.
 const FEW_MAX: usize = if cfg!(test) { 1 } else { 3 };
 
-/// Number of windows up to which vector instructions look for all of them.
+/// Number of windows up to which vector instructions search for all of them.
 const VECTOR_MAX: usize = if cfg!(test) { 8 } else { 32 };
 
 /// Words of a bitmap: 8 KiB.
@@ -31,13 +31,13 @@ const WORDS: usize = 1024;
 /// Literals and the windows that represent them.
 #[derive(Debug)]
 pub struct LiteralSearch {
-    /// One for each literal if there are few.
+    /// A finder for each literal if there are few.
     few: Vec<Finder<'static>>,
     /// Finds the windows if there are not too many.
     vector: Option<Searcher>,
-    /// For literals of four bytes and more.
+    /// Windows of literals of at least four bytes.
     long: Windows,
-    /// For those of three bytes.
+    /// Windows of literals of three bytes.
     short: Windows,
 }
 
@@ -47,15 +47,15 @@ struct Windows {
     bitmap: Box<[u64; WORDS]>,
     /// A hash table of windows, at most half full.
     slots: Vec<Slot>,
-    /// What leaves the bits of a slot of a hash.
+    /// Shift that reduces a hash to the index of a slot.
     shift: u32,
-    /// Those of a window side by side.
+    /// Places of all windows; the places of a window are adjacent.
     places: Vec<Place>,
     /// The literals, one after another.
     bytes: Vec<u8>,
 }
 
-/// A window; without places it is a free slot.
+/// A window; a slot without places is free.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     word: u32,
@@ -63,13 +63,13 @@ struct Slot {
     places: u32,
 }
 
-/// Where a literal has a window.
+/// Position of a window in a literal.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     literal: u32,
-    /// Of the window in the literal.
+    /// Offset of the window in the literal.
     offset: u32,
-    /// Of the literal in [`Windows::bytes`].
+    /// Start of the literal in [`Windows::bytes`].
     start: u32,
     len: u32,
 }
@@ -87,7 +87,8 @@ impl LiteralSearch {
         }
         for (number, literal) in literals.iter().enumerate() {
             let windows = literal.windows(WINDOW).map(word_of).enumerate();
-            // Of several the last one: literals differ more often at their end.
+            // Of several rarest windows, the last one is used: literals differ more often at their
+            // end.
             let rarest = windows.rev().min_by_key(|(_, word)| uses[word]);
             let (by_window, word, offset) = match rarest {
                 Some((offset, word)) => (&mut long, word, offset),
@@ -101,7 +102,7 @@ impl LiteralSearch {
         LiteralSearch { few, vector, long: Windows::new(&long), short: Windows::new(&short) }
     }
 
-    /// Calls `found` with the index of each literal in the text, at least once.
+    /// Calls `found` with the index of each literal in the text, at least once per literal.
     #[inline]
     pub fn each(&self, text: &[u8], mut found: impl FnMut(usize)) {
         if !self.few.is_empty() {
@@ -139,7 +140,7 @@ impl LiteralSearch {
     }
 }
 
-/// Prepares a search for all windows, unless there are too many.
+/// Prepares a vector search for all windows, unless there are too many.
 fn vector_search(long: &ByWindow<'_>, short: &ByWindow<'_>) -> Option<Searcher> {
     if long.len() + short.len() > VECTOR_MAX {
         return None;
@@ -197,7 +198,7 @@ impl Windows {
         (hash(word) >> self.shift) as usize
     }
 
-    /// Returns where literals have a window.
+    /// Returns the places of a window in literals.
     #[inline(always)]
     fn places(&self, word: u32) -> &[Place] {
         let mut at = self.slot_of(word);
@@ -210,7 +211,7 @@ impl Windows {
         }
     }
 
-    /// Compares the literals that have a window with the text around it.
+    /// Compares the literals that have a window with the text around the window.
     #[inline(never)]
     fn compare(&self, (text, at): (&[u8], usize), word: u32, found: &mut impl FnMut(usize)) {
         for Place { literal, offset, start, len } in self.places(word) {
@@ -229,7 +230,7 @@ fn hash(word: u32) -> u32 {
     word.wrapping_mul(0x9E37_79B1)
 }
 
-/// Returns the place of a window in a bitmap: word and bit.
+/// Returns the word and the bit of a window in a bitmap.
 #[inline(always)]
 fn bit_of(word: u32) -> (usize, u32) {
     let hash = hash(word);
@@ -252,7 +253,7 @@ mod tests {
     use fastrand::Rng;
     use millstream_testkit_random::{Seed, TestSize};
 
-    /// Sets of literals, with a text each.
+    /// Number of sets of literals, each with a text.
     const CASES: TestSize = TestSize { gate: 3000, long: 300_000 };
 
     #[test]

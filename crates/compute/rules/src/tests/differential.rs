@@ -12,7 +12,7 @@ use millstream_testkit_random::{Seed, TestSize};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// Returns a table of random lines, and of columns as a parser makes them.
+/// Returns a table of random lines, and of columns in the form that a parser produces.
 fn table(random: &mut Rng) -> Table {
     let rows = random.usize(..50);
     let (mut block, mut message) = (Vec::new(), ColumnBuilder::new(rows));
@@ -81,7 +81,7 @@ fn rest(random: &mut Rng, rows: usize) -> Column {
     column.finish("".into())
 }
 
-/// The tables of a task: groups by window, and the number of events without a place.
+/// The tables of a task: groups by window, and the number of events without space.
 #[derive(Default)]
 struct Tables {
     windows: BTreeMap<Option<i64>, (Groups, KeyGroups)>,
@@ -134,7 +134,7 @@ fn content(groups: &Groups) -> Vec<Content<'_>> {
     content
 }
 
-/// Compares a merge with numbers of frequent keys with one without.
+/// Compares a merge with numbers of frequent keys with a merge without them.
 fn compare_merges(plan: &Plan, partials: &[Vec<u8>], groups_max: usize, at: &str) {
     let with = merged(plan, (partials, usize::MAX), Some(FrequentKeys::new(plan)));
     let without = merged(plan, (partials, usize::MAX), None);
@@ -166,7 +166,7 @@ impl Tables {
     }
 }
 
-/// Compares the groups of a task with those of its definition.
+/// Compares the groups of a task with the result of its definition.
 fn compare(
     task: &Task,
     windows: &BTreeMap<Option<i64>, (Groups, KeyGroups)>,
@@ -274,7 +274,7 @@ fn run(seed: u64) -> usize {
     let plan = Plan::new(&tasks).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     let mut evaluator = Evaluator::default();
     let (mut matched, mut partials) = (0, Vec::new());
-    // The others find what the first has left behind.
+    // Later batches find the buffers that the first one has left behind.
     for number in 0..2 {
         let table = table(random);
         let (mut found, mut partial) = (vec![Vec::new(); tasks.len()], Partial::default());
@@ -303,7 +303,7 @@ fn run(seed: u64) -> usize {
     matched
 }
 
-/// Plans over two tables each.
+/// Number of plans, each run over two tables.
 const CASES: TestSize = TestSize { gate: 10_000, long: 200_000 };
 
 #[test]

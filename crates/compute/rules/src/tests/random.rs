@@ -56,7 +56,7 @@ const SCALARS: &[&str] = &[
     "\"\"",
 ];
 
-/// Returns a line: of texts and separators, or of JSON.
+/// Returns a line of texts and separators, or of JSON.
 pub fn line(random: &mut Rng) -> String {
     if random.u32(..3) == 0 {
         return document(random);
@@ -82,7 +82,7 @@ fn document(random: &mut Rng) -> String {
     }
 }
 
-/// Returns a JSON value with at most this many levels below it, written as `serde_json` does.
+/// Returns a JSON value with at most `levels` levels below it, in the format of `serde_json`.
 fn value(random: &mut Rng, levels: u32) -> String {
     let (is_object, is_array) = (random.u32(..4) > 0, random.u32(..2) == 0);
     if levels == 0 || !is_object && !is_array {
@@ -168,7 +168,7 @@ fn condition(random: &mut Rng, depth: u32) -> String {
     }
 }
 
-/// Returns a task. Its names are `f0` to `f2` and those of the event.
+/// Returns a task. Its names are `f0` to `f2` and the names of the event's fields.
 pub fn task(random: &mut Rng, number: usize, fields: &[Field]) -> Task {
     let own = (0..random.usize(1..4)).map(|at| {
         let name = if random.u32(..10) == 0 { "status".to_owned() } else { format!("f{at}") };

@@ -1,4 +1,4 @@
-//! Evaluates each task alone, row by row, as its definition says.
+//! Evaluates each task separately, row by row, by its definition.
 
 use crate::{Extraction, Field, FieldType, Task};
 use millstream_columns::{Column, ColumnBuilder, Kind, Number, Step, parse_int};
@@ -18,7 +18,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Passes on the table as the input of an expression, with further columns before its own.
+    /// Passes on the table as the input of an expression, with the columns `own` before the
+    /// table's.
     pub fn with_input<T>(&self, own: &[Column], run: impl FnOnce(&Input<'_>) -> T) -> T {
         let field = |name: &str| {
             let column = own.iter().chain(&self.columns).find(|column| &*column.name == name);
@@ -144,7 +145,7 @@ pub type Key = Vec<Option<Vec<u8>>>;
 /// A window and a key.
 pub type Place = (Option<i64>, Key);
 
-/// The rows of a task that match, and of each window and group.
+/// The matching rows of a task, in total and for each window and group.
 pub struct Outcome {
     pub rows: Vec<u32>,
     pub groups: BTreeMap<Place, Vec<u32>>,
@@ -162,7 +163,7 @@ pub fn evaluate(task: &Task, table: &Table) -> Outcome {
     };
     let mut words = vec![u64::MAX; table.rows.div_ceil(64)];
     if let Some(condition) = &task.condition {
-        // A field of the task hides what the event has under its name.
+        // A field of the task hides a field of the event with the same name.
         let fields: Vec<Column> = condition
             .fields()
             .filter(|path| !own.iter().any(|of| is_prefix(&of.name, path)))

@@ -1,4 +1,4 @@
-//! Drain of the store at the end of a period, in steps.
+//! Drains the store at the end of a period, in steps.
 
 use super::{Aggregate, LOOKUP_WORK, Reading, Store};
 use crate::counts::Counts;
@@ -26,7 +26,8 @@ pub struct Drain {
 pub enum Progress {
     /// There may be more series.
     More,
-    /// All series are drained, and the next period has begun. The counts are of the ended period.
+    /// All series are drained, and the next period has begun. The counts belong to the ended
+    /// period.
     Done(Counts),
 }
 
@@ -36,9 +37,9 @@ impl Drain {
         Drain { at: 0, is_begun: false, timed: Vec::new() }
     }
 
-    /// Passes up to `most` (1 or more) readings to `each`; fewer if they have many timestamps or
-    /// series are removed. If `each` breaks, the next step continues after the reading that `each`
-    /// had.
+    /// Passes up to `most` (1 or more) readings to `each`, or fewer if they have many timestamps or
+    /// series are removed. If `each` breaks, the next step continues after the last reading that
+    /// `each` received.
     pub fn step(
         &mut self,
         store: &mut Store,
@@ -105,7 +106,8 @@ impl Store {
         Some(Reading { key, since: series.since, is_fresh, aggregate, timed })
     }
 
-    /// Begins the next period of a series, or removes it if no shard has it; returns the cost.
+    /// Begins the next period of a series, or removes the series if all shards have dropped it;
+    /// returns the cost.
     fn end_period(&mut self, id: u32) -> usize {
         let series = &mut self.series[id];
         match (std::mem::take(&mut series.state), series.kind.class()) {

@@ -1,4 +1,4 @@
-//! Merge of a generation into the store, in steps.
+//! Merges a generation into the store, in steps.
 
 use super::{LOOKUP_WORK, Link, Series, Shard, Store};
 use crate::generation::{Cell, Generation, Timed, add_timed, is_absolute};
@@ -9,12 +9,12 @@ use crate::pool::{Pool, Pooled};
 use crate::shard::Idle;
 use crate::sketch::saturating;
 
-/// Fixed cost of merging a distribution or set; also the number of its values or members that cost
-/// one.
+/// Fixed cost of merging a distribution or set. Also the number of values or members that cost one
+/// unit.
 const ENTRY_WORK: usize = 8;
 
-/// Links created at the cost of one series. The last new series is merged first, so its links and
-/// those of all other new series are created at once.
+/// Number of links created at the cost of one series. The last new series is merged first, so its
+/// link and the links of all other new series are created at once.
 const NEW_LINKS: usize = 2;
 
 /// A merge in progress, see [`Store::begin_merge`].
@@ -38,7 +38,7 @@ impl Merging {
     /// series costs several. Returns whether the merge is done.
     ///
     /// # Panics
-    /// If the generation is from another shard.
+    /// Panics if the generation belongs to another shard.
     pub fn step(&mut self, store: &mut Store, series: usize) -> bool {
         let mut budget = series.max(1);
         let is_done = self.merge_removed(store, &mut budget)
@@ -76,7 +76,7 @@ impl Merging {
                 return false;
             }
             let Some((id, key)) = self.generation.added.pop() else { return true };
-            // Few periods have many new series, so the memory is freed.
+            // Few periods have many new series, so this memory is freed.
             self.generation.added.trim();
             let series = store.series_of(key);
             store.link(self.shard, id, series);
@@ -114,7 +114,7 @@ impl Merging {
 
 impl Link {
     /// Counts a generation without points; returns whether to report the series as idle. A series
-    /// is reported repeatedly, as the shard may not have evicted it.
+    /// is reported repeatedly, because the shard may not have evicted it.
     fn count_idle(&mut self, idle_max: u32) -> bool {
         self.idle = self.idle.saturating_add(1);
         self.idle.is_multiple_of(idle_max)
@@ -151,7 +151,7 @@ impl Store {
     }
 
     /// Creates the links of a shard up to `id`, as far as the budget allows; returns whether `id`
-    /// has one.
+    /// has a link.
     fn make_links(&mut self, shard: usize, id: u32, budget: &mut usize) -> bool {
         let links = &mut self.shards[shard].links;
         while links.len() <= id as usize && *budget > 0 {
@@ -177,7 +177,7 @@ impl Store {
         add_timed(series.kind.class(), to, timed.value);
     }
 
-    /// Merges one series of the generation, and clears it there; returns the cost.
+    /// Merges one series of the generation, and clears it in the generation; returns the cost.
     fn absorb(&mut self, shard: usize, id: u32, cell: Cell, generation: &mut Generation) -> usize {
         let Shard { links, idle } = &mut self.shards[shard];
         let link = &mut links[id];
@@ -214,8 +214,8 @@ impl Store {
         }
     }
 
-    /// Merges a last value: of several shards the latest absolute value wins, and changes that
-    /// arrived after it are added.
+    /// Merges a last value: among several shards the latest absolute value wins, and later changes
+    /// are added.
     fn set(&mut self, at: u32, value: f64, stamp: u64) {
         let series = &mut self.series[at];
         if is_absolute(series.state) && stamp < series.state {
