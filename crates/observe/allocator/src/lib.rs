@@ -1,10 +1,10 @@
-//! The memory that the allocator of the C library keeps after it was freed.
+//! Controls how much freed memory the allocator of the C library keeps.
 //!
 //! A separate crate because it fences `unsafe`: the functions of the C library have no safe wrapper.
 //!
-//! By default the GNU allocator raises, with each large block that is freed, the size from which
-//! blocks come from the system and return to it at once. Tables of a hundred megabytes then lie
-//! between small blocks, and leave holes that stay resident. See `mallopt(3)`.
+//! By default, freeing a large block makes the GNU allocator raise the size from which blocks come
+//! from the system and return to it at once. Tables of a hundred megabytes then lie between small
+//! blocks, and leave holes that stay resident. See `mallopt(3)`.
 
 #[cfg(target_env = "gnu")]
 mod gnu {
@@ -15,10 +15,11 @@ mod gnu {
     /// Parameter `M_MMAP_THRESHOLD` of `mallopt`.
     const MMAP_THRESHOLD: c_int = -3;
 
-    /// Blocks from this size on come from the system: larger than what the data path recycles.
+    /// Size in bytes from which blocks come from the system: larger than the blocks that the data
+    /// path recycles.
     const MMAP_BYTES: c_int = 1 << 20;
 
-    /// Free bytes at the end of the heap from which it shrinks: more than a batch frees.
+    /// Free bytes at the end of the heap at which it shrinks: more than a batch frees.
     const TRIM_BYTES: c_int = 8 << 20;
 
     unsafe extern "C" {
@@ -34,7 +35,7 @@ mod gnu {
     }
 
     pub fn trim() {
-        // SAFETY: it may be called at any time, and returns free pages only.
+        // SAFETY: the function may be called at any time, and returns only free pages.
         _ = unsafe { malloc_trim(0) };
     }
 }
@@ -48,14 +49,15 @@ mod gnu {
     pub fn trim() {}
 }
 
-/// Makes large blocks return to the system as soon as they are freed, whatever was freed before.
-/// Called once, before threads start. Returns whether the allocator supports that.
+/// Makes large blocks return to the system as soon as they are freed, independent of earlier frees.
+/// Must be called once, before threads start. Returns whether the allocator supports this.
 pub fn fix_thresholds() -> bool {
     gnu::fix_thresholds()
 }
 
-/// Returns the free pages of all heaps to the system. Takes milliseconds, with many small blocks a
-/// tenth of a second, and keeps other threads from allocating in the heap it works on.
+/// Returns the free pages of all heaps to the system. This takes milliseconds, or a tenth of a
+/// second with many small blocks, and keeps other threads from allocating in the heap that is being
+/// trimmed.
 pub fn trim() {
     gnu::trim();
 }
@@ -69,11 +71,11 @@ mod tests {
         text.split(' ').nth(1).unwrap().parse().unwrap()
     }
 
-    /// One test: both parts are about the whole process.
+    /// A single test, because both parts affect the whole process.
     #[test]
     fn freed_memory_returns_to_the_system() {
         assert!(super::fix_thresholds());
-        // Small blocks, each second of which stays: without holes of whole pages nothing returns.
+        // Small blocks, every second of which stays: a page returns only if it is completely free.
         let mut blocks: Vec<Option<Box<[u8; 1024]>>> =
             (0..65_536).map(|_| Some(Box::new([1; 1024]))).collect();
         let full = resident_pages();

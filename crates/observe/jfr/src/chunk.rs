@@ -6,8 +6,8 @@ use crate::header::{HEADER_BYTES, Header};
 use crate::metadata::{TypeId, types};
 use crate::{text, varint};
 
-/// Bytes after which a writer ends a chunk. It bounds the memory of a writer; each chunk repeats 7 kB
-/// of declarations, and what its events refer to.
+/// Bytes after which a writer ends a chunk. The limit bounds the memory of a writer. Each chunk
+/// repeats 7 kB of declarations, and the pool entries of its events.
 pub const CHUNK_BYTES_MAX: usize = 8 << 20;
 
 /// Version of the metadata, which is the same in all chunks of a file.
@@ -23,7 +23,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Returns a chunk without events, whose types are those of a tree.
+    /// Returns a chunk without events, with the types declared in a tree.
     pub fn new(tree: &Element, start_ticks: u64) -> Chunk {
         let mut declarations = Vec::new();
         tree.push(&mut declarations);
@@ -37,7 +37,7 @@ impl Chunk {
         self.bytes.len()
     }
 
-    /// Returns when the chunk begins.
+    /// Returns the start of the chunk.
     pub fn start_ticks(&self) -> u64 {
         self.start_ticks
     }
@@ -56,7 +56,7 @@ impl Chunk {
         varint::put_size(&mut self.bytes, at);
     }
 
-    /// Appends an event `jdk.ActiveSetting`: the value of a setting of a type of event.
+    /// Appends an event `jdk.ActiveSetting`: the value of a setting of an event type.
     pub fn push_setting(&mut self, event: TypeId, name: &str, value: &str) {
         let at = varint::push_size(&mut self.bytes);
         varint::push(&mut self.bytes, u64::from(types::ACTIVE_SETTING.0));
@@ -67,7 +67,7 @@ impl Chunk {
         varint::put_size(&mut self.bytes, at);
     }
 
-    /// Returns where a whole event is appended.
+    /// Returns the buffer to which whole events are appended.
     #[inline]
     pub fn events(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
@@ -98,7 +98,7 @@ impl Chunk {
         let at = varint::push_size(&mut self.bytes);
         varint::push(&mut self.bytes, u64::from(types::CHECKPOINT.0));
         varint::push(&mut self.bytes, self.start_ticks);
-        // No duration, no earlier pools in this chunk, and a checkpoint of no special type.
+        // The duration, the offset of earlier pools and the type of the checkpoint are 0.
         self.bytes.extend_from_slice(&[0, 0, 0]);
         push_pools(&mut self.bytes);
         varint::put_size(&mut self.bytes, at);

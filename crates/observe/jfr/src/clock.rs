@@ -9,19 +9,19 @@ pub struct Clock {
     pub ticks_per_second: NonZeroU64,
     /// A point in time in ticks.
     pub start_ticks: u64,
-    /// The same in nanoseconds since 1970.
+    /// The same point in time, in nanoseconds since 1970.
     pub start_unix_ns: u64,
 }
 
 impl Clock {
-    /// Returns the nanoseconds that a number of ticks takes, up to 292 years: readers take the numbers
-    /// of a header as signed.
+    /// Returns the nanoseconds of a number of ticks, at most 292 years: readers interpret the
+    /// numbers of a header as signed.
     pub fn ns(&self, ticks: u64) -> u64 {
         let ns = u128::from(ticks) * 1_000_000_000 / u128::from(self.ticks_per_second.get());
         i64::try_from(ns).unwrap_or(i64::MAX).cast_unsigned()
     }
 
-    /// Returns a point in time in nanoseconds since 1970, at least the start of the clock.
+    /// Returns a point in time in nanoseconds since 1970, at the earliest the start of the clock.
     pub fn unix_ns(&self, ticks: u64) -> u64 {
         self.start_unix_ns.saturating_add(self.ns(ticks.saturating_sub(self.start_ticks)))
     }

@@ -39,7 +39,8 @@ impl Element {
         self
     }
 
-    /// Appends the table of all texts, then the tree, whose texts are numbers in the table.
+    /// Appends the table of all texts, then the tree, which refers to texts by their number in the
+    /// table.
     pub fn push(&self, out: &mut Vec<u8>) {
         let mut table = Table::default();
         let mut tree = Vec::new();
@@ -65,7 +66,7 @@ impl Element {
     }
 }
 
-/// Texts by number, each once.
+/// Numbers of the distinct texts.
 #[derive(Default)]
 struct Table<'e> {
     texts: Vec<&'e str>,

@@ -12,19 +12,19 @@ const MINOR: u16 = 1;
 /// Flag: integers are compressed.
 const COMPRESSED_INTEGERS: u32 = 1;
 
-/// What the header of a complete chunk says.
+/// Values in the header of a complete chunk.
 pub struct Header {
     /// Bytes of the chunk, including the header.
     pub chunk_bytes: u64,
-    /// Where the constant pools begin.
+    /// Position of the constant pools.
     pub pools_at: u64,
-    /// Start of the chunk, since 1970.
+    /// Start of the chunk, in nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// Time from its start to its end.
+    /// Time from the start to the end of the chunk, in nanoseconds.
     pub duration_ns: u64,
-    /// Its start in ticks.
+    /// Start of the chunk in ticks.
     pub start_ticks: u64,
-    /// Ticks in a second.
+    /// Ticks per second.
     pub ticks_per_second: NonZeroU64,
 }
 

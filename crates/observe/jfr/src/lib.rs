@@ -3,9 +3,10 @@
 //! A separate crate because it cuts a dependency: `profiles` writes the format without the recorder,
 //! its shared memory and its `unsafe`.
 //!
-//! A file is a sequence of chunks, each complete with the declaration of its types ([`metadata`]) and
-//! with what its events refer to ([`pools`]). A [`Chunk`] is built in memory and written as a whole,
-//! so that the output may be a pipe. `docs/formats/recorder.md` describes the bytes.
+//! A file is a sequence of chunks. Each chunk is complete with the declaration of its types
+//! ([`metadata`]) and with the values to which its events refer ([`pools`]). A [`Chunk`] is built
+//! in memory and written as a whole, so that the output may be a pipe. `docs/formats/recorder.md`
+//! describes the bytes.
 //!
 //! ```
 //! use millstream_jfr::elements::Element;

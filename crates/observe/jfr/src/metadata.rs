@@ -22,7 +22,7 @@ pub fn class(name: impl Into<Cow<'static, str>>, id: TypeId) -> Element {
     Element::new("class").with("name", name).with_type("id", id)
 }
 
-/// Returns a type of events.
+/// Returns an event type.
 pub fn event(name: impl Into<Cow<'static, str>>, id: TypeId) -> Element {
     class(name, id).with("superType", SUPER_EVENT)
 }
@@ -38,7 +38,7 @@ pub fn thread_type() -> Element {
     ])
 }
 
-/// Returns the types of annotations, among them those that give the unit of a field.
+/// Returns the types of annotations, including the annotations for the unit of a field.
 pub fn annotations() -> Vec<Element> {
     let categories = Element::new("field")
         .with("name", "value")
@@ -62,7 +62,7 @@ fn annotation_type(name: &'static str, id: TypeId) -> Element {
     class(name, id).with("superType", SUPER_ANNOTATION)
 }
 
-/// An annotation that gives the unit of a field.
+/// Returns an annotation type for the unit of a field.
 fn content_type(name: &'static str, id: TypeId, text: &'static str) -> Element {
     let marker = Element::new("annotation").with_type("class", types::CONTENT_TYPE);
     annotation_type(name, id).containing([label(text), marker])
@@ -87,7 +87,7 @@ pub fn setting_type(
     class(name, id).with("superType", SUPER_SETTING).containing(annotations)
 }
 
-/// Returns the JDK's event that says which value a setting has.
+/// Returns the JDK's event type for the value of a setting.
 pub fn active_setting() -> Element {
     event("jdk.ActiveSetting", types::ACTIVE_SETTING).containing([
         label("Recording Setting"),
@@ -99,23 +99,23 @@ pub fn active_setting() -> Element {
     ])
 }
 
-/// Returns the field that each event begins with.
+/// Returns the field with which each event begins.
 pub fn start_time() -> Element {
     field("startTime", types::LONG, "Start Time")
         .containing([annotation(types::TIMESTAMP, "TICKS")])
 }
 
-/// Returns a field with its name for people.
+/// Returns a field with a label.
 pub fn field(name: &'static str, id: TypeId, text: &'static str) -> Element {
     Element::new("field").with("name", name).with_type("class", id).containing([label(text)])
 }
 
-/// Returns a name for people.
+/// Returns a label for display.
 pub fn label(text: &'static str) -> Element {
     annotation(types::LABEL, text)
 }
 
-/// Returns where tools list an event, from the outermost category to the innermost.
+/// Returns the category of an event in tools, from the outermost to the innermost.
 pub fn category(names: &[&'static str]) -> Element {
     let empty = Element::new("annotation").with_type("class", types::CATEGORY);
     let add = |element: Element, (index, name): (usize, &&'static str)| {

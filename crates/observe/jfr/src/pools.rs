@@ -1,19 +1,19 @@
-//! Constant pools: what the events of a chunk refer to.
+//! Constant pools: the values to which the events of a chunk refer.
 
 use crate::metadata::TypeId;
 use crate::{text, varint};
 
-/// Key for a value that is not known.
+/// Key of an unknown value.
 pub const NO_KEY: u64 = 0;
 
-/// Most bytes of a key: up to 2^32.
+/// Maximum bytes of a key: up to 2^32.
 pub const KEY_BYTES_MAX: usize = 5;
 
-/// Most bytes of an entry with a text apart from the text: key, encoding, length, number.
+/// Maximum bytes of an entry without its text: key, encoding, length, number.
 pub const ENTRY_BYTES_MAX: usize = 24;
 
-/// Returns the key of an entry. It is the same in all chunks, because the JDK's parser takes an entry
-/// of the previous chunk if it has the same key.
+/// Returns the key of an entry. A key must be the same in all chunks, because the JDK's parser
+/// takes an entry of the previous chunk if it has the same key.
 #[inline]
 pub fn key(id: u32) -> u64 {
     u64::from(id) + 1
@@ -23,9 +23,9 @@ pub fn key(id: u32) -> u64 {
 #[derive(Debug, Default)]
 pub struct Used {
     ids: Vec<u32>,
-    /// Whether an entry is among them, by its number.
+    /// Whether an entry is used, by its number.
     marks: Vec<bool>,
-    /// Most bytes of their pool.
+    /// Maximum bytes of the pool.
     bytes_max: usize,
 }
 
@@ -36,7 +36,7 @@ impl Used {
         self.marks.get(id as usize) == Some(&true)
     }
 
-    /// Adds an entry that the pool does not have, with the most bytes that it takes.
+    /// Adds an entry that is not in the pool yet, with the most bytes that it takes.
     #[cold]
     pub fn add(&mut self, id: u32, bytes_max: usize) {
         let index = id as usize;
@@ -51,12 +51,12 @@ impl Used {
         self.ids.is_empty()
     }
 
-    /// Returns the most bytes of the pool.
+    /// Returns the maximum bytes of the pool.
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
     }
 
-    /// Forgets all, for the next chunk.
+    /// Removes all entries, for the next chunk.
     pub fn clear(&mut self) {
         self.bytes_max = 0;
         for id in self.ids.drain(..) {
@@ -65,14 +65,14 @@ impl Used {
     }
 }
 
-/// Appends the number of pools: of those that have entries.
+/// Appends the number of pools that have entries.
 pub fn push_count<'p>(out: &mut Vec<u8>, pools: impl IntoIterator<Item = &'p Used>) {
     let count = pools.into_iter().filter(|used| !used.is_empty()).count();
     varint::push(out, count as u64);
 }
 
-/// Appends a pool of values of a type. One without entries is left out: the parser of the JDK refuses
-/// it.
+/// Appends a pool of values of a type. An empty pool is left out, because the parser of the JDK
+/// rejects it.
 pub fn push_pool(
     out: &mut Vec<u8>,
     id: TypeId,
@@ -90,7 +90,8 @@ pub fn push_pool(
     }
 }
 
-/// Appends the entry of a thread: its name and number in the system, and no name and number in Java.
+/// Appends the entry of a thread: its name and number in the system, without a name and number in
+/// Java.
 pub fn push_thread(out: &mut Vec<u8>, name: &str, os_id: u32) {
     text::push(out, name);
     varint::push(out, u64::from(os_id));

@@ -1,11 +1,11 @@
-//! Reads recordings, complete or still being written, by any JDK from 11 on.
+//! Reads complete or growing recordings of any JDK from 11 on.
 //!
-//! A JVM writes a chunk in steps: about once a second it appends events and the constant pools that
-//! they refer to, and then says in the header ([`ChunkHeader`]) how far the chunk is readable. A
-//! reader therefore takes the header, the [`Types`] and the [`Pools`] up to that point, and the
-//! events that are new since its last look.
+//! A JVM writes a chunk in steps: about once a second it appends events and the constant pools to
+//! which they refer, and then stores in the header ([`ChunkHeader`]) how far the chunk is readable.
+//! A reader therefore reads the header, the [`Types`] and the [`Pools`] up to that point, and the
+//! events that were added since the last look.
 //!
-//! Input is untrusted. No count of the input is allocated before its bytes were seen, nesting and
+//! Input is untrusted. Memory for a count is allocated only after its bytes were read, nesting and
 //! memory are bounded, and an error says what is wrong.
 
 mod chunk_header;

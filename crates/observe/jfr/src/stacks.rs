@@ -5,16 +5,16 @@ use crate::metadata::{TypeId, class, field, types};
 use crate::pools::{KEY_BYTES_MAX, key};
 use crate::varint;
 
-/// Most bytes of a frame in the entry of a stack trace: method, line, position, type.
+/// Maximum bytes of a frame in the entry of a stack trace: method, line, position, type.
 pub const FRAME_BYTES_MAX: usize = 2 * KEY_BYTES_MAX + 5 + 1;
 
-/// Most bytes of an entry of a class or a method: keys, and numbers of one byte.
+/// Maximum bytes of an entry of a class or a method: keys, and numbers of one byte.
 pub const METHOD_BYTES_MAX: usize = 4 * KEY_BYTES_MAX + 2;
 
-/// A line that is not known: -1 of 32 bits.
+/// An unknown line: -1 in 32 bits.
 const NO_LINE: u64 = u32::MAX as u64;
 
-/// Returns the types of stack traces and of what they refer to.
+/// Returns the types of stack traces, and the types to which they refer.
 pub fn types() -> Vec<Element> {
     vec![
         text_class("jdk.types.ThreadState", types::THREAD_STATE, "name"),
@@ -44,7 +44,7 @@ pub fn types() -> Vec<Element> {
     ]
 }
 
-/// Returns a type whose values are a text; tools show the text in their place.
+/// Returns a type whose values are a text, which tools show instead of the value.
 fn text_class(name: &'static str, id: TypeId, field: &'static str) -> Element {
     let text = Element::new("field").with("name", field).with_type("class", types::STRING);
     class(name, id).with("simpleType", "true").containing([text])
@@ -66,22 +66,22 @@ pub fn push_method(out: &mut Vec<u8>, class: u32, name: u32, descriptor: u32) {
     varint::push(out, key(class));
     varint::push(out, key(name));
     varint::push(out, key(descriptor));
-    // No modifiers, and not hidden.
+    // Modifiers and the flag for hidden methods are 0.
     out.extend_from_slice(&[0, 0]);
 }
 
 /// A frame of a stack trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackFrame {
-    /// The entry of its method.
+    /// The entry of the frame's method.
     pub method: u32,
-    /// The line in the source file, if it is known.
+    /// The line in the source file, if known.
     pub line: Option<u32>,
-    /// The entry of its frame type.
+    /// The entry of the frame's type.
     pub frame_type: u32,
 }
 
-/// Appends the entry of a stack trace, whose first frame is the top, which was running.
+/// Appends the entry of a stack trace. The first frame is the top, which was running.
 pub fn push_stack_trace(out: &mut Vec<u8>, frames: impl ExactSizeIterator<Item = StackFrame>) {
     let is_truncated = false;
     out.push(u8::from(is_truncated));

@@ -1,21 +1,22 @@
-//! Texts: empty ones, those of a pool, and others.
+//! Texts: empty texts, references to the text pool, and inline texts.
 
 use crate::pools::{KEY_BYTES_MAX, key};
 use crate::varint;
 
-/// No text.
+/// Encoding of a missing text.
 const NO_TEXT: u8 = 0;
 const EMPTY_TEXT: u8 = 1;
 const POOL_TEXT: u8 = 2;
 const UTF8_TEXT: u8 = 3;
 
-/// Longest text. What exceeds it is cut off, so that a chunk has a limit, too. A path has up to 4 KiB.
+/// Maximum bytes of a text. Longer texts are truncated, so that the size of a chunk is limited. A
+/// path has up to 4 KiB.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// Most bytes of a reference to a text of a pool.
+/// Maximum bytes of a reference to a text of a pool.
 pub const TEXT_REFERENCE_BYTES_MAX: usize = 1 + KEY_BYTES_MAX;
 
-/// Appends a text, up to its limit.
+/// Appends a text, truncated to its limit.
 pub fn push(out: &mut Vec<u8>, text: &str) {
     let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
     if text.is_empty() {
@@ -27,7 +28,7 @@ pub fn push(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Appends that there is no text.
+/// Appends a missing text.
 #[inline]
 pub fn push_none(out: &mut Vec<u8>) {
     out.push(NO_TEXT);

@@ -1,6 +1,6 @@
-//! Compressed integers: 7 bits in a byte, the lowest first, and 8 bits in the ninth.
+//! Compressed integers: 7 bits per byte, the lowest first, and 8 bits in the ninth byte.
 
-/// Most bytes of an integer.
+/// Maximum bytes of an integer.
 pub const BYTES_MAX: usize = 9;
 
 /// Bytes of [`push_size`].
@@ -24,13 +24,14 @@ pub fn push(out: &mut Vec<u8>, value: u64) {
     out.push(rest as u8);
 }
 
-/// Leaves space for the size of what follows. Returns where it begins.
+/// Reserves space for the size of the following bytes. Returns the position of the space.
 pub fn push_size(out: &mut Vec<u8>) -> usize {
     out.extend_from_slice(&[0; SIZE_BYTES]);
     out.len() - SIZE_BYTES
 }
 
-/// Writes the number of bytes from `at` to the end, including its own, into the space at `at`.
+/// Writes the number of bytes from `at` to the end, including the size itself, into the space at
+/// `at`.
 pub fn put_size(out: &mut [u8], at: usize) {
     let size = out.len() - at;
     debug_assert!(size <= SIZE_MAX, "an event of {size} bytes");
@@ -46,7 +47,7 @@ mod tests {
     use millstream_testkit_random::{TestSize, property};
     use proptest::prelude::*;
 
-    /// Reads an integer as the JDK does. Returns it and its bytes.
+    /// Reads an integer like the JDK. Returns the integer and its number of bytes.
     fn read(bytes: &[u8]) -> (u64, usize) {
         let mut value = 0;
         for (index, byte) in bytes.iter().take(BYTES_MAX - 1).enumerate() {

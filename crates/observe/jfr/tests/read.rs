@@ -1,4 +1,4 @@
-//! Reads chunks that grow, that are cut, and that are damaged.
+//! Reads chunks that grow, that are truncated, and that are damaged.
 
 use millstream_jfr::elements::Element;
 use millstream_jfr::metadata::{self, TypeId};
@@ -13,7 +13,8 @@ use std::ops::ControlFlow;
 const KEPT: [&str; 2] = ["java.lang.String", "java.lang.Thread"];
 const FIELDS: [&str; 5] = ["startTime", "host", "port", "eventThread", "bytesWritten"];
 
-/// Returns host, port, thread and bytes of the writes from a position on, and where they end.
+/// Returns host, port, thread and bytes of the writes from a position on, and the end of the
+/// writes.
 fn writes(reader: &ChunkReader, chunk: &[u8], from: u64) -> (Vec<String>, u64) {
     let lookup = reader.lookup();
     let id = lookup.types.id("jdk.SocketWrite").unwrap();
@@ -129,7 +130,7 @@ fn a_length_that_is_declared_takes_no_memory() {
     recording.write(1, 1, "db", 10);
     let mut chunk = recording.complete().to_vec();
     let whole = chunk.len() as u64;
-    // The chunk says that it has a petabyte, and that an event of 256 MiB comes next.
+    // The chunk claims to have a petabyte, and an event of 256 MiB next.
     chunk[8..16].copy_from_slice(&(1_u64 << 50).to_be_bytes());
     chunk.extend([0xff, 0xff, 0xff, 0x7f]);
     let reader = ChunkReader::open(&chunk[..], &header(&chunk), &KEPT).unwrap();
@@ -146,7 +147,7 @@ fn pools_that_overlap_are_refused() {
     let first = recording.flush().len();
     recording.write(2, 1, "db", 10);
     let mut chunk = recording.complete().to_vec();
-    // The first pools reach over the last ones.
+    // The first pools extend over the last ones.
     let at = u64::from_be_bytes(chunk[16..24].try_into().unwrap()) as usize;
     let first_at = (69..first).rev().find(|at| chunk[*at + 4] == 1 && chunk[*at + 3] == 0).unwrap();
     let size = (at - first_at + 8) as u32;

@@ -1,4 +1,4 @@
-//! Registers, and what differs between architectures.
+//! Registers, and differences between architectures.
 
 use gimli::{Register, RegisterRule};
 use std::ffi::c_void;
@@ -49,7 +49,8 @@ pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
 pub(crate) fn ends_stack(rule: Option<&RegisterRule<usize>>) -> bool {
     match rule {
         Some(RegisterRule::Undefined) => true,
-        // A call on x86_64 stores the return address. On aarch64 it is in a register until then.
+        // A call on x86_64 stores the return address. On aarch64, the address stays in a register
+        // until the function saves it.
         None => cfg!(target_arch = "x86_64"),
         Some(_) => false,
     }
@@ -93,7 +94,7 @@ impl Registers {
 }
 
 impl Registers {
-    /// Returns the registers of the function that this one is inlined into.
+    /// Returns the registers of the function into which this one is inlined.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub fn here() -> Registers {
@@ -109,7 +110,7 @@ impl Registers {
         Registers { pc, sp, fp, link: None }
     }
 
-    /// Returns the registers of the function that this one is inlined into.
+    /// Returns the registers of the function into which this one is inlined.
     #[cfg(target_arch = "aarch64")]
     #[inline(always)]
     pub fn here() -> Registers {
@@ -125,7 +126,7 @@ impl Registers {
         Registers { pc, sp, fp, link: None }
     }
 
-    /// Makes these the registers of an interrupted context.
+    /// Sets the registers of an interrupted context.
     ///
     /// # Safety
     ///
@@ -146,12 +147,12 @@ impl Registers {
     }
 }
 
-/// Returns the thread pointer. The C libraries of Linux keep what belongs to a thread, and with it this
-/// address, at the upper end of the memory of its stack, except for the main thread.
+/// Returns the thread pointer. The C libraries of Linux keep the data of a thread, including this
+/// address, at the upper end of the memory of the thread's stack, except for the main thread.
 pub(crate) fn thread_pointer() -> u64 {
     let pointer: u64;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the ABI stores the thread pointer at the address that it has.
+    // SAFETY: the ABI stores the thread pointer at the address to which it points.
     unsafe {
         std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags));
     }

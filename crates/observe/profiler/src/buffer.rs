@@ -1,25 +1,26 @@
 //! A buffer that signal handlers of many threads write, and that one thread drains.
 //!
-//! Positions count words since the start and never decrease. A handler reserves the words of its sample
-//! by moving `head`, writes them, and stores the first one, which is not zero, last. The reader stops at
-//! a first word that is zero. It resets the words it has read before it moves `tail`, which gives
-//! them back.
+//! Positions count words since the start and never decrease. A handler reserves the words of its
+//! sample by moving `head`, writes the words, and stores the first one, which is not zero, last.
+//! The reader stops at a first word that is zero. It resets the words it has read before it moves
+//! `tail`, which makes them available again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most addresses of a sample.
+/// Maximum number of addresses of a sample.
 pub(crate) const ADDRESSES_MAX: usize = 128;
 
-/// Words of a sample besides its addresses.
+/// Words of a sample in addition to its addresses.
 const HEADER_WORDS: u64 = 2;
 
-/// Attempts to reserve words before a sample is lost. Each failed one is another handler's success.
+/// Attempts to reserve words before a sample is lost. An attempt fails only if another handler
+/// succeeds.
 const ATTEMPTS_MAX: usize = 64;
 
 /// Bit of the first word that is always set.
 const WRITTEN: u64 = 1;
 
-/// Bit of the first word that says whether callers are missing.
+/// Bit of the first word that marks missing callers.
 const TRUNCATED: u64 = 2;
 
 /// Position of the number of addresses in the first word, which has 16 bits.
@@ -30,7 +31,7 @@ const COUNT_SHIFT: u32 = 8;
 pub(crate) struct Sample<'a> {
     pub thread: u32,
     pub component: u32,
-    /// Number of intervals that it represents.
+    /// Number of intervals that the sample represents.
     pub weight: u32,
     pub is_truncated: bool,
     pub addresses: &'a [u64],
@@ -38,18 +39,18 @@ pub(crate) struct Sample<'a> {
 
 /// A lock-free buffer of samples.
 pub(crate) struct Buffer {
-    /// A power of two of them.
+    /// Words of the buffer; their number is a power of two.
     words: Box<[AtomicU64]>,
     /// Words that were reserved since the start.
     head: AtomicU64,
     /// Words that were drained since the start.
     tail: AtomicU64,
-    /// Weight of the samples without space.
+    /// Weight of the samples for which there was no space.
     lost: AtomicU64,
 }
 
 impl Buffer {
-    /// Returns an empty buffer of at most that many bytes.
+    /// Returns an empty buffer of at most `bytes` bytes.
     pub fn new(bytes: usize) -> Buffer {
         let words = bytes / size_of::<u64>();
         let words = words.next_power_of_two() >> usize::from(!words.is_power_of_two());
@@ -78,12 +79,12 @@ impl Buffer {
         self.word(at).store(first, Ordering::Release);
     }
 
-    /// Returns the position of that many free words.
+    /// Returns the position of `words` free words.
     fn reserve(&self, words: u64) -> Option<u64> {
         let mut head = self.head.load(Ordering::Relaxed);
         for _ in 0..ATTEMPTS_MAX {
             let end = head + words;
-            // `tail` may be past an outdated head; then the exchange fails.
+            // `tail` may be past an outdated head; in this case the exchange fails.
             let used = end.saturating_sub(self.tail.load(Ordering::Acquire));
             if used > self.words.len() as u64 {
                 return None;
@@ -102,7 +103,7 @@ impl Buffer {
         &self.words[position as usize & (self.words.len() - 1)]
     }
 
-    /// Passes on the samples that are complete, and removes them. For one thread at a time.
+    /// Passes on the complete samples, and removes them. Only one thread may call this at a time.
     pub fn drain(&self, mut take: impl FnMut(&Sample<'_>)) {
         let mut tail = self.tail.load(Ordering::Relaxed);
         let mut addresses = Vec::with_capacity(ADDRESSES_MAX);
@@ -185,7 +186,8 @@ mod tests {
         assert_eq!(drained(&buffer).len(), 1);
     }
 
-    /// Each thread numbers its samples: the reader gets them in order, and the gaps are those lost.
+    /// Each thread numbers its samples: the reader gets them in order, and gaps correspond to lost
+    /// samples.
     #[test]
     fn threads_write_while_one_reads() {
         let (buffer, is_over) = (&Buffer::new(4096), &AtomicBool::new(false));

@@ -1,10 +1,10 @@
-//! Clocks of the CPU time of threads, each of which signals its thread once per interval.
+//! Clocks of the CPU time of threads. Each clock signals its thread once per interval.
 //!
-//! They are software events of `perf_event_open(2)`: they measure with a timer of high resolution while
-//! the thread runs. The kernel compares a timer of the thread's CPU time only at its ticks, some
-//! milliseconds apart; if other processes compete for the CPU, a thread may rarely be the one that runs
-//! at a tick. Events need a privilege or `kernel.perf_event_paranoid` below 2, because they include time
-//! in the kernel.
+//! The clocks are software events of `perf_event_open(2)`, which measure with a high-resolution
+//! timer while the thread runs. In contrast, the kernel checks a timer of the thread's CPU time
+//! only at its ticks, some milliseconds apart; if other processes compete for the CPU, a thread may
+//! rarely be running at a tick. Events need a privilege or `kernel.perf_event_paranoid` below 2,
+//! because they include time in the kernel.
 
 use crate::kernel::{self, Ring};
 use crate::timer::thread_cpu_clock;
@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Descriptors whose clocks a handler can find. A thread with a higher one gets a timer.
+/// Number of descriptors whose clocks a handler can find. A thread with a higher descriptor gets a
+/// timer.
 const DESCRIPTORS_MAX: usize = 1 << 16;
 
 /// Type of a software event.
@@ -25,18 +26,18 @@ const SOFTWARE: u32 = 1;
 const TASK_CLOCK: u64 = 1;
 /// Kind of a sample: the stack.
 const CALL_CHAIN: u64 = 1 << 5;
-/// Flag of an event that does not count yet.
+/// Flag of an event that is not counting yet.
 const DISABLED: u64 = 1;
-/// Flag of an event whose stacks have the kernel's part only: the kernel needs frame pointers for the
-/// rest.
+/// Flag of an event whose stacks have only the kernel's part: for user stacks the kernel needs
+/// frame pointers.
 const EXCLUDE_USER_STACK: u64 = 1 << 22;
 /// Flag of `perf_event_open` that closes the descriptor at `exec`.
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 /// Request that an event starts to count.
 const ENABLE: libc::Ioctl = 0x2400;
-/// Command of `fcntl`: which signal tells of the descriptor.
+/// Command of `fcntl`: sets the signal for events of the descriptor.
 const SET_SIGNAL: c_int = 10;
-/// Command of `fcntl`: who gets the signal.
+/// Command of `fcntl`: sets the receiver of the signal.
 const SET_OWNER: c_int = 15;
 
 /// Attributes of an event, in their first version.
@@ -55,10 +56,10 @@ struct Attributes {
     more: u64,
 }
 
-/// Who gets a signal.
+/// The receiver of a signal.
 #[repr(C)]
 struct Owner {
-    /// 0 for a thread.
+    /// Kind of the receiver; 0 for a thread.
     kind: c_int,
     id: c_int,
 }
@@ -66,7 +67,8 @@ struct Owner {
 /// A clock that handlers find by its descriptor.
 #[derive(Default)]
 struct Entry {
-    /// The thread's index plus one in the upper half, and its number in the lower one. 0 without clock.
+    /// The thread's index plus one in the upper half, and the thread's number in the lower half. 0
+    /// without a clock.
     thread: AtomicU64,
     /// CPU time of the thread that its samples represent so far, in nanoseconds.
     sampled_ns: AtomicU64,
@@ -74,30 +76,30 @@ struct Entry {
     ring: AtomicPtr<c_void>,
 }
 
-/// What a signal of a clock is for.
+/// The sample that a signal of a clock requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     /// The index of the calling thread.
     pub thread: u32,
-    /// The number of intervals since its last sample.
+    /// The number of intervals since the thread's last sample.
     pub weight: u32,
     /// The mapped ring of the clock, or null.
     ring: *const c_void,
 }
 
 impl Due {
-    /// Returns what the signal of a timer is for.
+    /// Returns the sample that a timer's signal requests.
     pub fn of_timer(thread: u32, weight: u32) -> Due {
         Due { thread, weight, ring: ptr::null() }
     }
 
-    /// Writes the frames in the kernel, leaf first; returns how many. Safe in signal handlers.
+    /// Writes the frames in the kernel, leaf first; returns their number. Safe in signal handlers.
     pub fn take_kernel_stack(&self, frames: &mut [u64]) -> usize {
         if self.ring.is_null() {
             return 0;
         }
-        // SAFETY: the ring is that of the calling thread, so that only it reads it, and it is unmapped
-        // when the thread or its handler has ended.
+        // SAFETY: the ring belongs to the calling thread, so only that thread reads it, and it is
+        // unmapped when the thread or its handler has ended.
         unsafe { kernel::take_stack(self.ring, frames) }
     }
 }
@@ -114,8 +116,8 @@ impl Clocks {
         Clocks { entries, interval_ns: interval.as_nanos() as u64 }
     }
 
-    /// Returns what a signal is for. `None` if the descriptor is not the clock of the calling thread. Safe
-    /// in signal handlers.
+    /// Returns the sample that a signal requests; `None` if the descriptor is not the clock of the
+    /// calling thread. Safe in signal handlers.
     pub fn take(&self, descriptor: usize) -> Option<Due> {
         let entry = self.entries.get(descriptor)?;
         let thread = entry.thread.load(Ordering::Acquire);
@@ -124,8 +126,8 @@ impl Clocks {
         if thread == 0 || thread as u32 != tid as u32 {
             return None;
         }
-        // A signal that is pending while more intervals pass, such as in a long system call, represents
-        // all of them. Only this thread changes the value.
+        // A signal that is pending while more intervals pass, such as in a long system call,
+        // represents all of these intervals. Only this thread changes the value.
         let sampled = entry.sampled_ns.load(Ordering::Relaxed);
         let now = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID);
         let passed = now.saturating_sub(sampled).saturating_add(self.interval_ns / 2);
@@ -136,10 +138,10 @@ impl Clocks {
     }
 }
 
-/// A clock, which ends when this is dropped.
+/// The clock of a thread. Dropping it stops the clock.
 pub(crate) struct TaskClock {
     descriptor: OwnedFd,
-    /// `None` where memory for it is not permitted.
+    /// The ring; `None` if memory for it is not permitted.
     ring: Option<Ring>,
     clocks: Arc<Clocks>,
 }
@@ -174,7 +176,7 @@ impl TaskClock {
 
 impl Drop for TaskClock {
     fn drop(&mut self) {
-        // Before the descriptor may belong to another clock.
+        // Remove the entry before the descriptor can belong to another clock.
         let number = self.descriptor.as_raw_fd() as usize;
         let entry = &self.clocks.entries[number];
         entry.thread.store(0, Ordering::Release);
@@ -201,7 +203,7 @@ fn open(tid: u32, interval_ns: u64) -> io::Result<OwnedFd> {
         libc::syscall(libc::SYS_perf_event_open, attributes, tid, any_cpu, no_group, CLOSE_ON_EXEC)
     };
     check(descriptor as c_int)?;
-    // SAFETY: the descriptor is new, and nothing else has it.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as RawFd) })
 }
 
@@ -245,7 +247,7 @@ mod tests {
         let taken = || clocks.take(descriptor).map(|due| (due.thread, due.weight));
         assert_eq!(taken(), Some((7, 1)));
         assert_eq!(entry.sampled_ns.load(Ordering::Relaxed), now + SECOND);
-        // As if four seconds had passed.
+        // Simulates that four seconds have passed.
         let before = now.saturating_sub(4 * SECOND);
         entry.sampled_ns.store(before, Ordering::Relaxed);
         let expected = ((now - before + SECOND / 2) / SECOND).max(1) as u32;

@@ -1,22 +1,23 @@
-//! The component that a thread works for.
+//! The component on whose behalf a thread works.
 
 use parking_lot::Mutex;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Most names of components in a process. Configurations have hundreds; reloads may add names.
+/// Maximum number of component names in a process. Configurations have hundreds; reloads may add
+/// names.
 const COMPONENTS_MAX: usize = 4096;
 
 /// The ids of all components so far. The number of a component is its position plus one.
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The number of the component that this thread works for. It has no destructor and no lazy
-    /// initialization: signal handlers read it.
+    /// The number of the component on whose behalf this thread works. It has no destructor and no
+    /// lazy initialization, because signal handlers read it.
     static CURRENT: AtomicU32 = const { AtomicU32::new(0) };
 }
 
-/// A component whose samples have its id as root.
+/// A component, whose id is the root of its samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Component(u32);
 
@@ -24,8 +25,8 @@ impl Component {
     /// No component.
     pub const NONE: Component = Component(0);
 
-    /// Returns the component of an id: the same one for the same id. Returns [`Component::NONE`] for
-    /// a new id when the process has had 4096 different ones.
+    /// Returns the component of an id. Equal ids have the same component. Returns
+    /// [`Component::NONE`] for a new id when the process already has 4096 different ones.
     pub fn named(id: &str) -> Component {
         let mut names = NAMES.lock();
         let found = names.iter().position(|name| name == id);
@@ -52,7 +53,7 @@ impl Component {
     }
 }
 
-/// A guard that restores the former component of the thread when it is dropped.
+/// Restores the previous component of the thread when it is dropped.
 #[derive(Debug)]
 #[must_use = "the component is left as soon as this is dropped"]
 pub struct Entered {
@@ -72,7 +73,7 @@ pub(crate) fn current() -> u32 {
     CURRENT.with(|current| current.load(Ordering::Relaxed))
 }
 
-/// Returns the ids of all components by number. Number 0 is no component, and its id is empty.
+/// Returns the ids of all components by number. Number 0 means no component and has an empty id.
 pub(crate) fn names() -> Vec<String> {
     let names = NAMES.lock();
     std::iter::once(String::new()).chain(names.iter().cloned()).collect()

@@ -1,9 +1,9 @@
-//! The handler of SIGPROF, which takes a sample of the thread that it interrupts.
+//! The handler of SIGPROF, which samples the thread that it interrupts.
 //!
-//! The handler stays installed after a profile, because a signal may still be pending, and the default
-//! action would end the process. It finds the running profile through a pointer. Handlers count
-//! themselves before they read it, so what they may use is freed when it was replaced and the count
-//! was zero afterwards.
+//! The handler stays installed after a profile, because a signal may still be pending, and the
+//! default action would end the process. The handler finds the running profile through a pointer.
+//! Handlers count themselves before they read the pointer, so the data they may use is freed only
+//! after the pointer was replaced and the count was zero afterwards.
 
 use crate::arch::Registers;
 use crate::buffer::{ADDRESSES_MAX, Buffer, Sample};
@@ -20,16 +20,16 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::time::Duration;
 use std::{io, mem, ptr, thread};
 
-/// Pause between two looks whether handlers still run. They take some microseconds.
+/// Pause between two checks for running handlers. Handlers take some microseconds.
 const HANDLERS_PAUSE: Duration = Duration::from_micros(50);
 
-/// Code of a signal of a descriptor: an interval of a clock has passed.
+/// Signal code of a descriptor: an interval of a clock has passed.
 const POLL_IN: c_int = 1;
 
-/// The profile that runs, or null.
+/// The running profile, or null.
 static SAMPLER: AtomicPtr<Sampler> = AtomicPtr::new(ptr::null_mut());
 
-/// Number of handlers that run now.
+/// Number of running handlers.
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -37,25 +37,26 @@ thread_local! {
     static IS_HANDLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether the signal handler runs on the calling thread. For tests of what it calls.
+/// Returns whether the signal handler runs on the calling thread. For tests of functions that it
+/// calls.
 #[doc(hidden)]
 pub fn is_handling() -> bool {
     IS_HANDLING.get()
 }
 
-/// What handlers need of a profile.
+/// The data of a profile that handlers need.
 pub(crate) struct Sampler {
-    /// The number of the profile: a signal of an earlier one may be late.
+    /// The number of the profile: a signal of an earlier profile may be late.
     pub number: u32,
     event: Event,
     pub buffer: Buffer,
     clocks: Arc<Clocks>,
-    /// Never null. Owned by the sampler.
+    /// Never null; owned by the sampler.
     tables: AtomicPtr<Tables>,
 }
 
-/// Information of a signal from a timer, as the kernel lays it out. That of a descriptor has the
-/// descriptor in place of the value.
+/// Information of a timer's signal, in the layout of the kernel. In the information of a
+/// descriptor's signal, the descriptor is in place of the value.
 #[repr(C)]
 struct TimerInfo {
     signal: c_int,
@@ -84,17 +85,18 @@ impl Sampler {
     pub fn set_tables(&self, tables: Tables) {
         let former = self.tables.swap(Box::into_raw(Box::new(tables)), Ordering::SeqCst);
         wait_for_handlers();
-        // SAFETY: it came from a box, and no handler has it any more.
+        // SAFETY: the pointer came from a box, and all handlers that had it have ended.
         drop(unsafe { Box::from_raw(former) });
     }
 
-    /// Returns what the signal is for, or `None` if it is not of this profile.
+    /// Returns the sample that the signal requests, or `None` if the signal is not for this
+    /// profile.
     ///
     /// # Safety
     ///
-    /// The argument is that of a signal handler of this thread.
+    /// `info` is the argument of a signal handler of this thread.
     unsafe fn origin(&self, info: *const c_void) -> Option<Due> {
-        // SAFETY: the information is at least as large as that of a timer, whose fields are integers.
+        // SAFETY: the information is at least as large as a timer's, whose fields are integers.
         let info = unsafe { &*info.cast::<TimerInfo>() };
         if info.code == POLL_IN {
             // The value begins with the descriptor.
@@ -110,13 +112,14 @@ impl Sampler {
     ///
     /// # Safety
     ///
-    /// The arguments are those of a signal handler of this thread, and the handler has counted itself.
+    /// The arguments are passed from a signal handler of this thread, and the handler has counted
+    /// itself.
     unsafe fn sample(&self, info: *const c_void, context: *mut c_void) {
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller upholds the conditions.
         let Some(due) = (unsafe { self.origin(info) }) else { return };
         // SAFETY: the pointer is never null, and the tables live until the handler has ended.
         let tables = unsafe { &*self.tables.load(Ordering::SeqCst) };
-        // SAFETY: the context is that of a signal handler.
+        // SAFETY: the context is the argument of a signal handler.
         let registers = unsafe { Registers::interrupted(context) };
         let memory = tables.stack(registers.sp, due.thread == 0);
         let mut addresses = [0; ADDRESSES_MAX];
@@ -125,7 +128,7 @@ impl Sampler {
         let (_, rest) = addresses.split_at_mut(in_kernel);
         let walked = stack::walk(tables, &memory, registers, rest);
         let (count, is_truncated) = match walked.generated {
-            // SAFETY: the context is that of a signal handler.
+            // SAFETY: the context is the argument of a signal handler.
             Some(generated) => unsafe {
                 walk_generated(
                     tables,
@@ -174,9 +177,9 @@ impl Sampler {
     }
 }
 
-/// Adds a sample of an allocation by the calling thread, for a [`Runtime`](crate::Runtime) that samples
-/// one in [`ALLOC_BYTES`]: the methods are the innermost first, as
-/// [`method_address`](crate::method_address).
+/// Adds a sample of an allocation by the calling thread, for a [`Runtime`](crate::Runtime) that
+/// takes one sample per [`ALLOC_BYTES`]. The methods are encoded by
+/// [`method_address`](crate::method_address), the innermost first.
 pub fn sample_allocation(methods: &[u64], bytes: u64) {
     HANDLERS.fetch_add(1, Ordering::SeqCst);
     // SAFETY: the sampler lives until this function, which has counted itself, has ended.
@@ -187,12 +190,12 @@ pub fn sample_allocation(methods: &[u64], bytes: u64) {
     HANDLERS.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Continues a stack that has reached generated code: with the frames of its runtime, and with the callers
-/// of that. Returns the number of addresses, and whether callers are missing.
+/// Continues a stack that has reached generated code: appends the frames of the code's runtime, and
+/// the callers of the runtime. Returns the number of addresses, and whether callers are missing.
 ///
 /// # Safety
 ///
-/// The context is that of a signal handler of this thread, with these registers.
+/// The context is the argument of a signal handler of this thread, with these registers.
 unsafe fn walk_generated(
     tables: &Tables,
     memory: &StackMemory,
@@ -200,9 +203,9 @@ unsafe fn walk_generated(
     (count, generated): (usize, Registers),
     addresses: &mut [u64],
 ) -> (usize, bool) {
-    // The last address says nothing if the runtime knows its frames.
+    // The last address is useless if the runtime knows its frames.
     let (before, rest) = addresses.split_at_mut(count - 1);
-    // SAFETY: the caller's condition.
+    // SAFETY: the caller upholds the condition.
     let frames = unsafe { runtime_frames(memory, context, (interrupted, generated), rest) };
     let count = before.len() + frames.max(1);
     let (_, rest) = addresses.split_at_mut(count);
@@ -216,14 +219,15 @@ unsafe fn walk_generated(
     }
 }
 
-/// Writes the frames of the runtime; returns how many.
+/// Writes the frames of the runtime; returns their number.
 ///
-/// The runtime knows its methods, but not each of its other pieces of code, such as those that find a
-/// method or copy memory. So it is also asked for the caller of such code.
+/// The runtime knows its methods, but not all other pieces of its code, such as code that finds a
+/// method or copies memory. If the runtime does not know the code, it is asked for the caller of
+/// the code.
 ///
 /// # Safety
 ///
-/// As of [`walk_generated`].
+/// The conditions of [`walk_generated`].
 unsafe fn runtime_frames(
     memory: &StackMemory,
     context: *mut c_void,
@@ -238,9 +242,10 @@ unsafe fn runtime_frames(
     ];
     let mut frames = 0;
     for registers in callers.into_iter().flatten() {
-        // SAFETY: the context is that of a signal handler, and has its registers back below.
+        // SAFETY: the context is the argument of a signal handler, and gets its registers back
+        // below.
         unsafe { registers.put(context) };
-        // SAFETY: the registers are those of the interrupted code or of a caller.
+        // SAFETY: the registers belong to the interrupted code or to a caller.
         frames = unsafe { runtime.walk(context, addresses) }.min(addresses.len());
         if frames > 0 {
             break;
@@ -253,12 +258,13 @@ unsafe fn runtime_frames(
 
 impl Drop for Sampler {
     fn drop(&mut self) {
-        // SAFETY: it came from a box, and no handler has a sampler that is dropped.
+        // SAFETY: the pointer came from a box, and a sampler that is dropped is unknown to
+        // handlers.
         drop(unsafe { Box::from_raw(*self.tables.get_mut()) });
     }
 }
 
-/// Returns the value of a timer: the number of the profile, and that of the thread.
+/// Returns the value of a timer: the numbers of the profile and of the thread.
 pub(crate) fn value(number: u32, thread: u32) -> usize {
     (u64::from(number) << 32 | u64::from(thread)) as usize
 }
@@ -267,7 +273,7 @@ fn parts(value: usize) -> (u32, u32) {
     ((value as u64 >> 32) as u32, value as u32)
 }
 
-/// A profile that handlers take samples for, until it is dropped.
+/// A profile for which handlers take samples, until the value is dropped.
 pub(crate) struct Active(Box<Sampler>);
 
 impl Active {
@@ -282,7 +288,7 @@ impl Active {
         &self.0
     }
 
-    /// Ends sampling. Every sample is in the buffer afterwards.
+    /// Ends sampling. Afterwards every sample is in the buffer.
     pub fn end(&self) {
         SAMPLER.store(ptr::null_mut(), Ordering::SeqCst);
         wait_for_handlers();
@@ -295,14 +301,14 @@ impl Drop for Active {
     }
 }
 
-/// Waits for a moment without handlers: none has a pointer that was replaced before.
+/// Waits for a moment without handlers. Afterwards, pointers that were replaced before are unused.
 fn wait_for_handlers() {
     while HANDLERS.load(Ordering::SeqCst) != 0 {
         thread::sleep(HANDLERS_PAUSE);
     }
 }
 
-/// Installs the handler, unless another library has one.
+/// Installs the handler, unless another library has installed one.
 fn install() -> Result<(), StartError> {
     let failed = StartError::system("handle SIGPROF");
     // SAFETY: zeros are a valid value of this structure of the C library.
@@ -329,7 +335,7 @@ fn install() -> Result<(), StartError> {
     }
 }
 
-/// Takes a sample if a profile runs. It allocates nothing, takes no lock and does not panic.
+/// Takes a sample if a profile runs. It does not allocate, lock or panic.
 extern "C" fn on_signal(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the C library returns the address of the thread's variable.
     let errno = unsafe { libc::__errno_location() };
@@ -367,7 +373,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
-    /// One test at a time activates a sampler.
+    /// Lets one test at a time activate a sampler.
     static ALONE: Mutex<()> = Mutex::new(());
 
     fn active(number: u32) -> Active {
@@ -389,7 +395,7 @@ mod tests {
         }
     }
 
-    /// Calls the handler as the kernel does for a timer.
+    /// Calls the handler like the kernel for a timer.
     fn signal(code: c_int, overrun: c_int, value: usize, context: &mut libc::ucontext_t) {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         let timer = TimerInfo {
@@ -401,7 +407,7 @@ mod tests {
             overrun,
             value,
         };
-        // SAFETY: it has space for the information of a timer.
+        // SAFETY: `info` has space for the information of a timer.
         unsafe { info.as_mut_ptr().cast::<TimerInfo>().write(timer) };
         on_signal(libc::SIGPROF, info.as_mut_ptr(), (&raw mut *context).cast());
     }
@@ -434,7 +440,7 @@ mod tests {
         assert_eq!(drained(&active), []);
     }
 
-    /// Where clocks are not permitted, timers of the CPU time take their place.
+    /// If clocks are not permitted, timers of the CPU time replace them.
     #[test]
     fn a_timer_samples_the_cpu_time_of_its_thread() {
         let _alone = ALONE.lock();
@@ -455,10 +461,10 @@ mod tests {
         assert!(weight >= 100, "{weight} samples");
     }
 
-    /// Signals with random registers.
+    /// Number of signals with random registers.
     const ROUNDS: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
-    /// Whatever registers hold, only memory that is mapped is read, and `errno` stays.
+    /// Whatever registers hold, only mapped memory is read, and `errno` is preserved.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn random_registers_are_harmless() {

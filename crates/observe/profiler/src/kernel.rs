@@ -1,4 +1,4 @@
-//! Stacks in the kernel, which it writes into a ring of each clock: `perf_event_open(2)`.
+//! Kernel stacks, which the kernel writes into a ring of each clock: `perf_event_open(2)`.
 
 use std::ffi::c_void;
 use std::io;
@@ -6,27 +6,27 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a page, and of the ring's data: some stacks, of which the last one counts.
+/// Bytes of a page, and of the ring's data: space for some stacks, of which the last one is used.
 const PAGE_BYTES: usize = 4096;
 
-/// Bytes of the mapping: a page that describes the ring, and its data.
+/// Bytes of the mapping: a page that describes the ring, and the data of the ring.
 const MAPPING_BYTES: usize = 2 * PAGE_BYTES;
 
-/// Where the descriptions of the data are: how much the kernel has written since the start, and how much
-/// was read.
+/// Offsets in the page that describes the ring, in bytes: of the number of bytes that the kernel
+/// has written since the start, and of the number of bytes read.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 
 /// Type of a record with a sample.
 const SAMPLE: u64 = 9;
 
-/// Most frames in the kernel.
+/// Maximum number of frames in the kernel.
 pub(crate) const FRAMES_MAX: usize = 48;
 
-/// First address of the kernel. Lower numbers in stacks of the kernel say what follows.
+/// First address of the kernel. Lower numbers in kernel stacks describe the entries that follow.
 const KERNEL_START: u64 = 0xffff_0000_0000_0000;
 
-/// Numbers from here on say what follows, and are no addresses.
+/// Lowest of the numbers that describe the following entries and are not addresses.
 const CONTEXT_MIN: u64 = u64::MAX - 4095;
 
 /// Returns whether an address is in the kernel.
@@ -34,10 +34,10 @@ pub fn is_kernel(address: u64) -> bool {
     (KERNEL_START..CONTEXT_MIN).contains(&address)
 }
 
-/// The ring of a clock, which is unmapped when this is dropped.
+/// The ring of a clock. Dropping it unmaps the ring.
 pub(crate) struct Ring(NonNull<c_void>);
 
-// SAFETY: the mapping belongs to the process, and can be unmapped by each thread.
+// SAFETY: the mapping belongs to the process, and any thread can unmap it.
 unsafe impl Send for Ring {}
 
 impl Ring {
@@ -61,7 +61,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: nothing uses the mapping any more: the clock's thread has ended, or handlers have.
+        // SAFETY: the mapping is unused: the clock's thread has ended, or its handlers have.
         unsafe { libc::munmap(self.0.as_ptr(), MAPPING_BYTES) };
     }
 }
@@ -75,22 +75,22 @@ impl Words<'_> {
         &self.0[offset / size_of::<u64>()]
     }
 
-    /// Returns the word of the data at a position, which counts bytes since the start.
+    /// Returns the data word at a position, which counts bytes since the start.
     fn at(&self, position: u64) -> u64 {
         let word = position as usize % PAGE_BYTES / size_of::<u64>();
         self.0[PAGE_BYTES / size_of::<u64>() + word].load(Ordering::Relaxed)
     }
 }
 
-/// Writes the last stack in the kernel, leaf first, and gives back its place in the ring. Returns the
-/// number of frames: 0 if the thread was not in the kernel. Safe in signal handlers.
+/// Writes the last kernel stack, leaf first, and frees its space in the ring. Returns the number of
+/// frames: 0 if the thread was not in the kernel. Safe in signal handlers.
 ///
 /// # Safety
 ///
-/// The address is that of a mapped [`Ring`], and no other thread reads it.
+/// `ring` is the address of a mapped [`Ring`], and other threads do not read the ring.
 pub(crate) unsafe fn take_stack(ring: *const c_void, frames: &mut [u64]) -> usize {
     let words = MAPPING_BYTES / size_of::<u64>();
-    // SAFETY: the mapping has that many words, and the kernel changes them as atomic ones do.
+    // SAFETY: the mapping has that many words, and the kernel changes them like atomic words.
     let words = Words(unsafe { std::slice::from_raw_parts(ring.cast::<AtomicU64>(), words) });
     let head = words.described(HEAD).load(Ordering::Acquire);
     let mut position = words.described(TAIL).load(Ordering::Relaxed);
@@ -111,13 +111,14 @@ pub(crate) unsafe fn take_stack(ring: *const c_void, frames: &mut [u64]) -> usiz
     count
 }
 
-/// Writes the addresses of a record: their number, and then each.
+/// Writes the addresses of a record: their number, followed by the addresses.
 fn stack(words: Words<'_>, at: u64, bytes: u64, frames: &mut [u64]) -> usize {
     let listed = words.at(at).min((bytes / 8).saturating_sub(1));
     let addresses = (0..listed).map(|index| words.at(at + 8 + index * 8));
     let mut count = 0;
     for (slot, address) in frames.iter_mut().zip(addresses.filter(|at| is_kernel(*at))) {
-        // All but the leaf are return addresses: the call before may be the end of its function.
+        // All addresses but the leaf are return addresses: a call may be the last instruction of
+        // its function.
         *slot = address - u64::from(count > 0);
         count += 1;
     }
@@ -152,7 +153,7 @@ mod tests {
 
         fn take(&mut self) -> Vec<u64> {
             let mut frames = [0; 4];
-            // SAFETY: it has as many words as a ring.
+            // SAFETY: the memory has as many words as a ring.
             let count = unsafe { take_stack(self.0.as_mut_ptr().cast(), &mut frames) };
             assert_eq!(self.0[TAIL / 8], self.0[HEAD / 8], "all is given back");
             frames[..count].to_vec()

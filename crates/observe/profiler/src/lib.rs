@@ -3,15 +3,16 @@
 //! A separate crate because it fences `unsafe`: a signal handler, which reads registers and stacks, and
 //! timers of the kernel.
 //!
-//! Each thread has a clock of its CPU time, or a timer, that signals it once per interval. The signal
-//! handler walks the stack of its thread and puts the addresses into a buffer. A thread named
-//! `profiler` sums them up, and looks for new threads and libraries ten times a second. Symbols are
-//! looked up elsewhere: a [`RawProfile`] has addresses, and the mappings that they are in.
+//! Each thread has a clock of its CPU time, or a timer, that signals the thread once per interval.
+//! The signal handler walks the stack of its thread and puts the addresses into a buffer. A thread
+//! named `profiler` aggregates the samples, and looks for new threads and libraries ten times a
+//! second. Symbols are resolved elsewhere: a [`RawProfile`] has addresses, and the mappings that
+//! contain them.
 //!
-//! The handler finds callers with the unwind information of loaded objects, which [`start`] computes
-//! beforehand, and with frame pointers where there is none. A stack ends, and is marked as truncated, in
-//! code that a compiler has generated at run time, unless a [`Runtime`] knows its frames, as that of a JVM
-//! does.
+//! The handler finds callers with the unwind information of loaded objects, which [`start`]
+//! precomputes, and with frame pointers where there is no such information. In code that a compiler
+//! has generated at run time, a stack ends and is marked as truncated, unless a [`Runtime`], such
+//! as a JVM, knows the frames of the code.
 //!
 //! ```
 //! use millstream_profiler::{Component, Event, Settings, StartError};

@@ -9,7 +9,7 @@ use std::ops::Range;
 pub(crate) struct Maps {
     /// Executable mappings with a name.
     pub code: Vec<CodeMapping>,
-    /// Private writable mappings, in ascending order. Each stack is within one.
+    /// Private writable mappings, in ascending order. Each stack is within one mapping.
     pub memory: Vec<Range<u64>>,
     /// The stack of the main thread.
     pub main_stack: Range<u64>,
@@ -45,20 +45,20 @@ impl Maps {
     }
 }
 
-/// Returns whether a path names a file or the code of the kernel. Generated code has no path, or one
-/// of the kernel's names for memory such as `[anon:code]`.
+/// Returns whether a path names a file or the code of the kernel. Generated code has no path, or a
+/// kernel name for memory such as `[anon:code]`.
 fn is_named(path: &str) -> bool {
     path.starts_with('/') || path == "[vdso]"
 }
 
-/// Returns the addresses, permissions, position in the file and path of a line.
+/// Returns the addresses, permissions, file position and path of a line.
 fn fields(line: &str) -> Option<(Range<u64>, &str, u64, &str)> {
     let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
     let (addresses, rest) = line.split_once(' ')?;
     let (start, end) = addresses.split_once('-')?;
     let (permissions, rest) = rest.split_once(' ')?;
     let (offset, rest) = rest.split_once(' ')?;
-    // The device, the inode, and blanks before a path, which may contain blanks itself.
+    // The device, the inode, and the blanks before a path, which may contain blanks.
     let (_, rest) = rest.split_once(' ')?;
     let path = rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
     Some((hexadecimal(start)?..hexadecimal(end)?, permissions, hexadecimal(offset)?, path))

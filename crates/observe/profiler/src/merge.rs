@@ -1,11 +1,11 @@
-//! Merging profiles that followed each other in one process.
+//! Merges consecutive profiles of one process.
 
 use crate::profile::{Module, RawProfile, Stack, ThreadName};
 use crate::runtime::RuntimeMethod;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// A list without repeated entries, and the position of each.
+/// A list without duplicates, and the position of each entry.
 struct Positions<T> {
     list: Vec<T>,
     positions: HashMap<T, u32>,
@@ -17,7 +17,7 @@ impl<T: Clone + Eq + Hash> Positions<T> {
         Positions { positions: positions.collect(), list }
     }
 
-    /// Returns the position of each entry, and adds those that are new.
+    /// Returns the position of each entry, and adds new entries.
     fn add_all(&mut self, entries: Vec<T>) -> Vec<u32> {
         entries.into_iter().map(|entry| self.add(entry)).collect()
     }
@@ -44,7 +44,8 @@ struct Key {
 /// Merges profiles of one process with equal event and interval, oldest first. Returns `None` for no
 /// profiles.
 ///
-/// Durations, CPU times and lost samples add up; of threads without samples the last profile knows.
+/// Durations, CPU times and lost samples add up. The counts of threads that were not sampled come
+/// from the last profile.
 pub fn merge(profiles: impl IntoIterator<Item = RawProfile>) -> Option<RawProfile> {
     let mut profiles = profiles.into_iter();
     let mut merged = profiles.next()?;

@@ -1,4 +1,4 @@
-//! What is loaded in the process: the modules of a profile, and the rules of their code.
+//! The loaded objects of the process: the modules of a profile, and the rules of their code.
 
 use crate::maps::{CodeMapping, Maps};
 use crate::objects::{self, Changes};
@@ -7,10 +7,10 @@ use crate::rows::Code;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The modules so far, and the rules of those that are loaded now.
+/// The modules so far, and the rules of the currently loaded modules.
 #[derive(Default)]
 pub(crate) struct Modules {
-    /// All mappings so far, also those of objects that were unloaded since.
+    /// All mappings so far, including objects that were unloaded since.
     pub all: Vec<Module>,
     /// The rules of loaded objects, in ascending order of their addresses.
     pub code: Vec<Arc<Code>>,
@@ -25,10 +25,12 @@ impl Modules {
         objects::changes() != self.changes
     }
 
-    /// Adds what was loaded since the last update, and forgets the rules of what was unloaded.
+    /// Adds objects that were loaded since the last update, and drops the rules of unloaded
+    /// objects.
     pub fn update(&mut self, maps: &Maps) {
         if self.has_changed() {
-            // Before the list: what is loaded meanwhile is found in the next round.
+            // The changes are read before the list: objects that are loaded meanwhile are found in
+            // the next round.
             self.changes = objects::changes();
             self.update_code();
         }

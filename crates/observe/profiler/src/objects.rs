@@ -8,11 +8,11 @@ use std::slice;
 /// A loaded object. Its unwind information is a copy: an object may be unloaded at any time.
 #[derive(Debug)]
 pub(crate) struct LoadedObject {
-    /// The addresses of its executable segments, from the first to the last one.
+    /// The addresses of the executable segments, from the first to the last one.
     pub code: Range<u64>,
     /// The GNU build id in hexadecimal digits.
     pub build_id: Option<String>,
-    /// Its unwind information.
+    /// Unwind information of the object.
     pub unwind: Option<UnwindSections>,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct UnwindSections {
     /// Section `.eh_frame_hdr`.
     pub header: Vec<u8>,
     pub frames_at: u64,
-    /// Section `.eh_frame`, and what follows it in its segment.
+    /// Section `.eh_frame`, and the bytes after it in its segment.
     pub frames: Vec<u8>,
 }
 
@@ -34,14 +34,14 @@ pub(crate) struct Changes {
     unloaded: u64,
 }
 
-/// What is collected while the dynamic linker lists its objects.
+/// Data collected while the dynamic linker lists its objects.
 struct Listing<'k> {
     known: &'k dyn Fn(&Range<u64>) -> bool,
     found: Vec<LoadedObject>,
     all: Vec<Range<u64>>,
 }
 
-/// Returns the addresses of all loaded objects, and those objects that are not known yet.
+/// Returns the addresses of all loaded objects, and the objects that are not known yet.
 pub(crate) fn loaded(known: impl Fn(&Range<u64>) -> bool) -> (Vec<Range<u64>>, Vec<LoadedObject>) {
     unsafe extern "C" fn visit(
         info: *mut libc::dl_phdr_info,
@@ -81,9 +81,9 @@ pub(crate) fn changes() -> Changes {
 impl Listing<'_> {
     /// # Safety
     ///
-    /// The object is loaded, and stays so during the call.
+    /// The object is loaded, and stays loaded during the call.
     unsafe fn visit(&mut self, info: &libc::dl_phdr_info) {
-        // SAFETY: the pointer and length are those of the object's program headers.
+        // SAFETY: the pointer and length describe the object's program headers.
         let headers = unsafe { headers(info) };
         let segments = Segments { base: info.dlpi_addr, headers };
         let Some(code) = segments.code() else { return };
@@ -176,7 +176,7 @@ impl Segments<'_> {
     }
 }
 
-/// Returns the build id among notes.
+/// Returns the build id in the notes.
 fn build_id(mut notes: &[u8], align: usize) -> Option<String> {
     const BUILD_ID: u32 = 3;
     loop {

@@ -1,8 +1,9 @@
-//! Unwind information of an object as a table: how each of its instructions finds its caller.
+//! Unwind information of an object as a table of rules for finding the caller of each instruction.
 //!
-//! Section `.eh_frame` is a program for a small machine, which needs kilobytes of memory per step, more
-//! than is left on the alternate stack of a thread when a signal arrives. So it runs once, before the
-//! first sample, and a signal handler searches the rows that it results in.
+//! Section `.eh_frame` is a program for a small machine, which needs kilobytes of memory per step,
+//! more than is left on the alternate stack of a thread when a signal arrives. The program
+//! therefore runs once, before the first sample, and the signal handler searches the resulting
+//! rows.
 
 use crate::arch::{self, FRAME_POINTER, RETURN_ADDRESS, STACK_POINTER};
 use crate::objects::{LoadedObject, UnwindSections};
@@ -14,17 +15,17 @@ use std::ops::Range;
 
 type Bytes<'b> = EndianSlice<'b, LittleEndian>;
 
-/// The value for a register that is not saved.
+/// Value for a register that is not saved.
 const NOT_SAVED: i16 = i16::MIN;
 
-/// The expression of entries of the procedure linkage table on x86_64: `rsp + 8`, and 8 more from
-/// offset 10 or 11 of the entry on, which is after its push.
+/// Expressions of entries in the procedure linkage table on x86_64: `rsp + 8`, plus 8 from offset
+/// 10 or 11 of the entry on, which is after the entry's push.
 const PLT_EXPRESSIONS: [&[u8]; 2] = [
     &[0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22],
     &[0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3a, 0x2a, 0x33, 0x24, 0x22],
 ];
 
-/// What the address of a frame, where its caller's stack pointer was, is computed from.
+/// The base from which the address of a frame is computed: the caller's stack pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Base {
     /// The stack pointer.
@@ -33,13 +34,13 @@ pub(crate) enum Base {
     FramePointer,
     /// The stack pointer, and the position in an entry of the procedure linkage table.
     LinkageTable,
-    /// It has no caller.
+    /// The function has no caller.
     EndOfStack,
-    /// There is no information, or none of a supported kind.
+    /// There is no information, or only information of an unsupported kind.
     Unknown,
 }
 
-/// How instructions find their caller.
+/// Rule for finding the caller of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub base: Base,
@@ -74,7 +75,7 @@ impl Rule {
     }
 }
 
-/// A rule, and the first instruction it is for.
+/// A rule, and the first instruction to which it applies.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     /// Bytes from the first instruction of the object.
@@ -94,13 +95,13 @@ impl Code {
     pub fn of(object: &LoadedObject) -> Code {
         let mut builder = Builder { addresses: object.code.clone(), rows: Vec::new() };
         if let Some(sections) = &object.unwind {
-            // An error ends the table: instructions after it are without a rule.
+            // An error ends the table: instructions after it have no rule.
             _ = builder.add(sections);
         }
         Code { addresses: object.code.clone(), rows: builder.sorted() }
     }
 
-    /// Returns the number of rows, of 12 bytes each.
+    /// Returns the number of rows, which have 12 bytes each.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.rows.len()
@@ -138,7 +139,7 @@ impl Builder {
             let Ok(entry) = frames.fde_from_offset(&bases, offset, EhFrame::cie_from_offset) else {
                 continue;
             };
-            // After an error the rest of the function is without a rule.
+            // After an error the rest of the function has no rule.
             _ = self.add_function(&frames, &bases, &mut context, &entry);
             self.push(entry.end_address(), Rule::UNKNOWN);
         }
@@ -161,7 +162,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds a row. It replaces one of the same address, and is omitted if it repeats the last rule.
+    /// Adds a row. It replaces a row with the same address, and is omitted if it repeats the last
+    /// rule.
     fn push(&mut self, address: u64, rule: Rule) {
         let Ok(at) = u32::try_from(address.wrapping_sub(self.addresses.start)) else { return };
         self.rows.pop_if(|last| last.at == at);
@@ -171,14 +173,15 @@ impl Builder {
     }
 
     fn sorted(mut self) -> Vec<Row> {
-        // Functions are in ascending order, as the search table must be; this is for those that lie.
+        // Functions must be in ascending order, like the search table; sorting handles objects that
+        // violate this.
         self.rows.sort_by_key(|row| row.at);
         self.rows.shrink_to_fit();
         self.rows
     }
 }
 
-/// Returns the rule of a row, or `None` if it is of a kind that is not supported.
+/// Returns the rule of a row, or `None` if its kind is not supported.
 fn rule(frames: &EhFrame<Bytes<'_>>, row: &UnwindTableRow<usize>) -> Option<Rule> {
     let return_address = row.register(RETURN_ADDRESS);
     if arch::ends_stack(return_address.as_ref()) {
@@ -205,7 +208,7 @@ fn rule(frames: &EhFrame<Bytes<'_>>, row: &UnwindTableRow<usize>) -> Option<Rule
     })
 }
 
-/// Returns where a register is saved, in words from the address of the frame.
+/// Returns the position of a saved register, in words from the address of the frame.
 fn saved(rule: Option<RegisterRule<usize>>) -> Option<i16> {
     match rule {
         None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => Some(NOT_SAVED),

@@ -1,8 +1,8 @@
-//! Runtimes that generate code, such as a JVM: the unwinder has no tables for it.
+//! Runtimes that generate code, such as a JVM. The unwinder has no tables for such code.
 //!
-//! Where a stack reaches generated code, the handler asks the runtime for its frames. The native code
-//! below them, which has called the runtime, is found by the registers that it has left in a
-//! [`RuntimeCall`].
+//! Where a stack reaches generated code, the handler asks the runtime for the frames. The native
+//! code below these frames, which has called the runtime, is found through the registers that it
+//! has saved in a [`RuntimeCall`].
 
 use crate::arch::Registers;
 use crate::settings::Event;
@@ -12,41 +12,42 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-/// Bit that tells the address of a method from other ones.
+/// Bit that distinguishes the address of a method from other addresses.
 const METHOD: u64 = 1 << 63;
 
-/// Bits of the id of a method, which is a pointer or a small number.
+/// Bits of a method's id, which is a pointer or a small number.
 const ID_BITS: u32 = 47;
 
-/// Largest location. The addresses of the kernel have all bits above the id set.
+/// Largest location. Kernel addresses have all bits above the id set.
 const LOCATION_MAX: u32 = 0x7ffe;
 
-/// A runtime whose code has no tables for unwinding.
+/// A runtime whose generated code has no unwind tables.
 pub trait Runtime: Sync {
-    /// Prepares for a profile of this event, on its thread. For [`Event::Alloc`] it calls
-    /// [`sample_allocation`](crate::sample_allocation) from now on.
+    /// Prepares for a profile of this event, on the profile's thread. For [`Event::Alloc`], the
+    /// runtime calls [`sample_allocation`](crate::sample_allocation) from now on.
     fn begin(&self, event: Event);
 
-    /// Ends what a profile needs, on its thread.
+    /// Ends the preparations for a profile, on the profile's thread.
     fn end(&self);
 
-    /// Writes the frames of generated code on the calling thread as [`method_address`], innermost first.
-    /// Returns how many.
+    /// Writes the frames of generated code on the calling thread as [`method_address`], innermost
+    /// first. Returns the number of frames.
     ///
     /// # Safety
     ///
-    /// `context` is that of a signal handler that runs on this thread, or one whose program counter, stack
-    /// pointer and frame pointer are those of a caller. The function allocates nothing and takes no lock.
+    /// `context` is the argument of a signal handler that runs on this thread, or has the program
+    /// counter, stack pointer and frame pointer of a caller. The implementation must not allocate
+    /// or lock.
     unsafe fn walk(&self, context: *mut c_void, addresses: &mut [u64]) -> usize;
 
-    /// Describes methods, on the profile's thread. What it does not know it leaves out.
+    /// Describes methods, on the profile's thread. Unknown methods are left out.
     fn describe(&self, methods: &[MethodAddress]) -> Vec<RuntimeMethod>;
 }
 
 /// The runtime of the process.
 static RUNTIME: OnceLock<&'static dyn Runtime> = OnceLock::new();
 
-/// Makes a runtime the one of this process, which it stays. Profiles that run take it into account.
+/// Sets the runtime of this process permanently. Running profiles use the runtime too.
 pub fn set_runtime(runtime: &'static dyn Runtime) {
     _ = RUNTIME.set(runtime);
 }
@@ -56,7 +57,7 @@ pub(crate) fn runtime() -> Option<&'static dyn Runtime> {
     RUNTIME.get().copied()
 }
 
-/// Returns what is in a stack in place of the address of a method.
+/// Returns the value that represents a method in a stack, in place of an address.
 pub fn method_address(id: u64, location: u32) -> u64 {
     METHOD | u64::from(location.min(LOCATION_MAX)) << (ID_BITS + 1) | id & ((1 << ID_BITS) - 1)
 }
@@ -66,7 +67,7 @@ pub fn method_address(id: u64, location: u32) -> u64 {
 pub struct MethodAddress(pub u64);
 
 impl MethodAddress {
-    /// Returns the method that an entry of a stack is, or `None` if that is the address of code.
+    /// Returns the method that a stack entry represents, or `None` if the entry is a code address.
     pub fn of(address: u64) -> Option<MethodAddress> {
         (address & METHOD != 0 && !crate::kernel::is_kernel(address))
             .then_some(MethodAddress(address))
@@ -84,12 +85,12 @@ impl MethodAddress {
     }
 }
 
-/// A method that is in the stacks of a profile.
+/// A method in the stacks of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RuntimeMethod {
-    /// What is in stacks in place of its address.
+    /// The value that represents the method in stacks, in place of an address.
     pub address: u64,
-    /// The name, with that of its class.
+    /// The name of the method, including its class.
     pub name: String,
     /// The source file.
     pub file: Option<String>,
@@ -97,7 +98,7 @@ pub struct RuntimeMethod {
     pub line: Option<u32>,
 }
 
-/// Registers of the function that has called a runtime. The stack pointer is 0 without one.
+/// Registers of the function that has called a runtime. The stack pointer is 0 if there is no call.
 struct Caller {
     pc: AtomicU64,
     sp: AtomicU64,
@@ -105,7 +106,7 @@ struct Caller {
 }
 
 thread_local! {
-    /// It has no destructor and no lazy initialization: signal handlers read it.
+    /// The caller has no destructor and no lazy initialization, because signal handlers read it.
     static CALLER: Caller = const {
         Caller { pc: AtomicU64::new(0), sp: AtomicU64::new(0), fp: AtomicU64::new(0) }
     };
@@ -117,7 +118,7 @@ impl Caller {
         Registers { pc, sp, fp: self.fp.load(Ordering::Relaxed), link: None }
     }
 
-    /// A handler that runs meanwhile finds no caller.
+    /// A handler that runs during the update finds no caller.
     #[inline(always)]
     fn set(&self, registers: Registers) {
         self.sp.store(0, Ordering::Relaxed);
@@ -129,7 +130,7 @@ impl Caller {
     }
 }
 
-/// A call into a runtime, which ends when this is dropped.
+/// A call into a runtime, which lasts until the value is dropped.
 #[derive(Debug)]
 #[must_use = "the call ends as soon as this is dropped"]
 pub struct RuntimeCall {
@@ -138,8 +139,8 @@ pub struct RuntimeCall {
 }
 
 impl RuntimeCall {
-    /// Begins a call: a stack continues in the function that calls this one, below the frames of the
-    /// runtime. It must be dropped in the same function.
+    /// Begins a call. A stack then continues in the function that calls this one, below the frames
+    /// of the runtime. The result must be dropped in the same function.
     #[inline(always)]
     pub fn begin() -> RuntimeCall {
         let here = Registers::here();
@@ -159,8 +160,8 @@ impl Drop for RuntimeCall {
     }
 }
 
-/// Returns the registers of the function that has called the runtime in which the stack pointer is. Safe in
-/// signal handlers.
+/// Returns the registers of the function that has called the runtime whose frames contain the stack
+/// pointer. Safe in signal handlers.
 pub(crate) fn caller_of(sp: u64) -> Option<Registers> {
     let caller = CALLER.with(Caller::get);
     (caller.sp > sp).then_some(caller)

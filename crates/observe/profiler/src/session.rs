@@ -1,4 +1,4 @@
-//! A profile that runs: its thread finds threads and objects, and sums up samples.
+//! A running profile: its thread finds threads and objects, and aggregates samples.
 
 use crate::buffer::{Buffer, Sample};
 use crate::clocks::Clocks;
@@ -19,8 +19,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Intervals between two rounds: a new thread is not sampled for that long, and the buffer takes the
-/// samples of that time.
+/// Intervals between two rounds. A new thread is not sampled for up to this time, and the buffer
+/// holds the samples of this time.
 const ROUND_INTERVALS: u32 = 10;
 
 /// Shortest time between two rounds.
@@ -29,7 +29,7 @@ const ROUND_MIN: Duration = Duration::from_millis(100);
 /// Longest time between two rounds.
 const ROUND_MAX: Duration = Duration::from_secs(1);
 
-/// Most bytes of different stacks. A profile of an hour may have many.
+/// Maximum bytes of distinct stacks. A profile of an hour may have many.
 const STACKS_BYTES_MAX: usize = 16 << 20;
 
 /// Whether a profile runs in this process.
@@ -40,8 +40,8 @@ static PROFILES: AtomicU32 = AtomicU32::new(0);
 
 /// Starts a profile of all threads of this process.
 ///
-/// Before the first sample it reads the unwind information of all loaded objects, which takes some
-/// hundredths of a second of CPU time and some megabytes of memory until the profile ends.
+/// Before the first sample, this reads the unwind information of all loaded objects, which takes
+/// some hundredths of a second of CPU time, and some megabytes of memory until the profile ends.
 pub fn start(settings: Settings) -> Result<Session, StartError> {
     settings.check()?;
     if settings.event == Event::Alloc && runtime::runtime().is_none() {
@@ -56,17 +56,17 @@ pub fn start(settings: Settings) -> Result<Session, StartError> {
     Ok(Session { requests: Some(requests), thread: Some(thread) })
 }
 
-/// A profile that runs. It ends when this is dropped.
+/// A running profile. Dropping it ends the profile.
 #[derive(Debug)]
 pub struct Session {
-    /// Asks for what was sampled so far. The thread ends when it is dropped.
+    /// Requests the samples so far. Dropping the sender ends the thread.
     requests: Option<Sender<Sender<RawProfile>>>,
     thread: Option<JoinHandle<RawProfile>>,
 }
 
 impl Session {
-    /// Returns what was sampled since the start or the last call, and samples on. Returns `None` if the
-    /// session's thread has panicked.
+    /// Returns the samples since the start or the last call, and continues sampling. Returns `None`
+    /// if the session's thread has panicked.
     pub fn take(&self) -> Option<RawProfile> {
         let (reply, profile) = mpsc::channel();
         self.requests.as_ref()?.send(reply).ok()?;
@@ -90,12 +90,12 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // A panic was reported by then, and the profile is not wanted.
+        // A panic has already been reported, and the profile is not wanted.
         _ = self.end();
     }
 }
 
-/// The right to be the only profile of the process.
+/// The exclusive right to profile the process.
 struct Claim;
 
 impl Claim {
@@ -122,12 +122,12 @@ struct Key {
     addresses: Box<[u64]>,
 }
 
-/// The samples of each different stack, in bounded memory.
+/// The samples of each distinct stack, in bounded memory.
 #[derive(Default)]
 struct Stacks {
     counts: HashMap<Key, u64>,
     bytes: usize,
-    /// Samples of stacks that had no room.
+    /// Samples of stacks for which there was no space.
     lost: u64,
 }
 
@@ -154,8 +154,8 @@ impl Stacks {
     }
 }
 
-/// Fields are dropped in their order: the sampler before clocks, whose memory handlers read, and the claim
-/// last.
+/// State of the profile's thread. Fields are dropped in order: the sampler before the clocks, whose
+/// memory handlers read, and the claim last.
 struct Collector {
     active: Active,
     threads: Threads,
@@ -164,13 +164,13 @@ struct Collector {
     stacks: Stacks,
     begun: Instant,
     cpu_before: Duration,
-    /// The runtime that is prepared for this profile.
+    /// The runtime that was prepared for this profile.
     runtime: Option<&'static dyn Runtime>,
     _claim: Claim,
 }
 
 impl Collector {
-    /// Starts the timers of all threads that run.
+    /// Starts the timers of all running threads.
     fn new(settings: Settings, claim: Claim) -> Result<Collector, StartError> {
         let number = PROFILES.fetch_add(1, Ordering::Relaxed);
         let clocks = Arc::new(Clocks::new(settings.interval));
@@ -210,7 +210,7 @@ impl Collector {
             self.discover();
             self.begin_runtime();
             match requests.recv_timeout(round) {
-                // Who has asked may have gone.
+                // The requester may be gone.
                 Ok(reply) => {
                     let blocked = self.threads.look();
                     _ = reply.send(self.take(blocked));
@@ -218,7 +218,7 @@ impl Collector {
                 Err(RecvTimeoutError::Timeout) => self.drain(),
                 Err(RecvTimeoutError::Disconnected) => {
                     let blocked = self.threads.look();
-                    // First: clocks have memory that handlers read.
+                    // This comes first, because handlers read memory of the clocks.
                     self.active.end();
                     self.threads.end();
                     let profile = self.take(blocked);
@@ -239,9 +239,10 @@ impl Collector {
         }
     }
 
-    /// Finds new threads and objects. The stack of a new thread is known before its first sample.
+    /// Finds new threads and objects. The stack of a new thread is known before the thread's first
+    /// sample.
     fn discover(&mut self) {
-        // What cannot be read now can be in the next round.
+        // Data that cannot be read now can be read in the next round.
         let Ok(found) = self.threads.find() else { return };
         if found.is_empty() && !self.modules.has_changed() {
             return;
@@ -256,19 +257,21 @@ impl Collector {
         let (stacks, threads) = (&mut self.stacks, &mut self.threads);
         let is_alloc = self.settings.event == Event::Alloc;
         self.active.sampler().buffer.drain(|sample| {
-            // Handlers have the index from their timer; who allocates has its own number only.
+            // Handlers have the index from their timer; an allocating thread has only its thread
+            // number.
             let thread = if is_alloc { threads.index(sample.thread) } else { sample.thread };
             stacks.add(&Sample { thread, ..*sample }, STACKS_BYTES_MAX);
         });
     }
 
-    /// Returns what was sampled since the start or the last call. `blocked` threads block the signal.
+    /// Returns the samples since the start or the last call. `blocked` is the number of threads
+    /// that block the signal.
     fn take(&mut self, blocked: u64) -> RawProfile {
         let (now, cpu_now) = (Instant::now(), timer::process_cpu_time());
         let begun = std::mem::replace(&mut self.begun, now);
         let cpu_before = std::mem::replace(&mut self.cpu_before, cpu_now);
         self.drain();
-        // What was loaded since the last round may be in samples.
+        // Samples may contain objects that were loaded since the last round.
         if let Ok(maps) = Maps::read() {
             self.modules.update(&maps);
         }

@@ -1,4 +1,4 @@
-//! What is sampled, and why a profile cannot start.
+//! Settings of a profile, and reasons why a profile cannot start.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -9,26 +9,26 @@ use std::time::Duration;
 /// Shortest interval: the kernel checks the CPU time of a thread one to ten times per 10 ms.
 pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
-/// Longest interval: a profile of some seconds would have no samples.
+/// Longest interval: with a longer one, a profile of some seconds would have no samples.
 pub(crate) const INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 /// Smallest buffer: some dozen samples of the deepest stacks.
 pub(crate) const BUFFER_BYTES_MIN: usize = 64 << 10;
 
-/// Largest buffer. One of 4 MiB holds the samples of 100 ms of a hundred threads at 1 ms.
+/// Largest buffer. A buffer of 4 MiB holds the samples of 100 ms from a hundred threads at 1 ms.
 pub(crate) const BUFFER_BYTES_MAX: usize = 256 << 20;
 
-/// What makes a thread be sampled.
+/// The event on which threads are sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Event {
     /// A thread is sampled each time it has used the interval of CPU time.
     Cpu,
-    /// A thread is sampled once per interval, also while it waits. System calls that the kernel does
-    /// not restart, such as `epoll_wait`, return `EINTR`.
+    /// A thread is sampled once per interval, even while it waits. System calls that the kernel
+    /// does not restart, such as `epoll_wait`, return `EINTR`.
     Wall,
     /// A thread is sampled about each time it has allocated [`ALLOC_BYTES`] of objects in a
-    /// [`Runtime`](crate::Runtime). The interval means nothing.
+    /// [`Runtime`](crate::Runtime). The interval is ignored.
     Alloc,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// The error for a text that names no event.
+/// The error for a text that is not the name of an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown event `{0}`: write `cpu`, `wall` or `alloc`")]
 pub struct UnknownEvent(String);
@@ -69,12 +69,12 @@ impl FromStr for Event {
 /// The settings of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What is sampled.
+    /// The sampled event.
     pub event: Event,
-    /// CPU time or time between two samples of a thread, 1 ms to 1 s.
+    /// CPU time or wall time between two samples of a thread, 1 ms to 1 s.
     pub interval: Duration,
     /// Bytes of the buffer for the samples of 100 ms, 64 KiB to 256 MiB, rounded down to a power of
-    /// two. A sample takes 16 bytes, and 8 more per frame.
+    /// two. A sample takes 16 bytes plus 8 bytes per frame.
     pub buffer_bytes: usize,
 }
 
@@ -90,10 +90,10 @@ impl Settings {
     }
 }
 
-/// Why a profile did not start.
+/// Reason why a profile did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Allocations are those of a runtime, and there is none.
+    /// Allocations can be sampled only in a runtime, but the process has none.
     #[error("`alloc` samples the objects of a JVM in the agent, and none runs")]
     NoRuntime,
     /// The interval is out of range.
@@ -111,18 +111,18 @@ pub enum StartError {
          JVM: stop that profiler, then retry"
     )]
     ForeignHandler,
-    /// The system refuses something.
+    /// The system refused an action.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was refused.
+        /// The refused action.
         action: &'static str,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl StartError {
-    /// Returns a function that makes the error of a refused action.
+    /// Returns a function that creates the error of a refused action.
     pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> StartError {
         move |source| StartError::System { action, source }
     }

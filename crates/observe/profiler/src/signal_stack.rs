@@ -12,7 +12,7 @@ const STACK_BYTES: usize = 64 << 10;
 /// Bytes of the page below a stack that cannot be written.
 const GUARD_BYTES: usize = 4096;
 
-/// A large alternate stack of the thread that has made it, until it is dropped there.
+/// A large alternate stack of the thread that created it. It must be dropped on the same thread.
 #[derive(Debug)]
 pub struct SignalStack {
     mapping: *mut c_void,
@@ -22,8 +22,8 @@ pub struct SignalStack {
 impl SignalStack {
     /// Makes the signal handlers of the calling thread use a stack of 64 KB.
     ///
-    /// The standard library gives its threads one of 8 KB, which a [`Runtime`](crate::Runtime) may not find
-    /// large enough.
+    /// The standard library gives its threads a stack of 8 KB, which may be too small for a
+    /// [`Runtime`](crate::Runtime).
     pub fn install() -> io::Result<SignalStack> {
         let bytes = GUARD_BYTES + STACK_BYTES;
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -50,8 +50,8 @@ impl Drop for SignalStack {
         let is_ours = present()
             .is_some_and(|present| present.ss_sp == self.mapping.wrapping_byte_add(GUARD_BYTES));
         if is_ours {
-            // SAFETY: the former stack is that of the standard library, which frees it at the end of the
-            // thread after it was replaced.
+            // SAFETY: the former stack belongs to the standard library, which frees it at the end
+            // of the thread, after it was restored.
             unsafe { libc::sigaltstack(&raw const self.former, ptr::null_mut()) };
         }
         // SAFETY: the mapping is ours, and no handler of this thread runs or will run on it.
@@ -72,8 +72,8 @@ fn present() -> Option<libc::stack_t> {
     is_known.then(|| unsafe { present.assume_init() })
 }
 
-/// Returns the bytes that a signal handler has left below its frame: `None` if it runs on the stack of its
-/// thread. Safe in signal handlers.
+/// Returns the bytes that a signal handler has left below its frame; `None` if it runs on the stack
+/// of its thread. Safe in signal handlers.
 pub fn handler_room() -> Option<usize> {
     let stack = present().filter(|stack| stack.ss_flags & libc::SS_ONSTACK != 0)?;
     let here = (&raw const stack).addr();
@@ -100,7 +100,7 @@ mod tests {
         .unwrap();
     }
 
-    /// Thread-local values drop after the standard library has freed its own stack.
+    /// Thread-local values are dropped after the standard library has freed its stack.
     #[test]
     fn a_stack_in_thread_local_storage_outlives_that_of_the_standard_library() {
         thread_local! {

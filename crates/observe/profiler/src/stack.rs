@@ -1,17 +1,17 @@
-//! Walking the stack of the interrupted thread. Everything here is safe in signal handlers.
+//! Walks the stack of the interrupted thread. All functions here are safe in signal handlers.
 
 use crate::arch::{self, Registers};
 use crate::rows::{Base, Code, Rule};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of a stack that are read if its end is not known.
+/// Bytes of a stack that are read if the end of the stack is unknown.
 const UNKNOWN_STACK_BYTES: u64 = 1 << 20;
 
 /// Bytes below the main stack that the kernel keeps free for its growth.
 const STACK_GAP_BYTES: u64 = 1 << 20;
 
-/// What walking a stack needs to know of the process. All ranges are in ascending order.
+/// Process data for walking stacks. All ranges are in ascending order.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     /// The rules of loaded objects.
@@ -37,8 +37,8 @@ impl Tables {
 
     /// Returns the memory of the calling thread's stack from a stack pointer on.
     ///
-    /// The mappings are at least as new as the thread is known. Its stack is there as long as the
-    /// thread runs, but the mapping may be larger, and its rest unmapped since. So the end is the
+    /// The mappings are at least as new as the thread. The stack is mapped as long as the thread
+    /// runs, but the mapping may be larger, and its rest unmapped since. The end is therefore the
     /// thread pointer, which is part of the stack's memory.
     pub fn stack(&self, sp: u64, is_main: bool) -> StackMemory {
         let main = self.main_stack.start.saturating_sub(STACK_GAP_BYTES)..self.main_stack.end;
@@ -61,7 +61,7 @@ impl Tables {
 #[derive(Debug)]
 pub(crate) struct StackMemory {
     addresses: Range<u64>,
-    /// Whether all of it is mapped for as long as the thread runs.
+    /// Whether all of the memory is mapped as long as the thread runs.
     is_mapped: bool,
 }
 
@@ -72,8 +72,8 @@ impl StackMemory {
             && address <= self.addresses.end.saturating_sub(8)
             && address.is_multiple_of(8);
         match is_within {
-            // SAFETY: the word is aligned, and on the stack of this thread. Its code may change it, but
-            // is interrupted.
+            // SAFETY: the word is aligned, and on the stack of this thread. The thread's code may
+            // change the word, but is interrupted.
             true if self.is_mapped => Some(unsafe { (address as *const u64).read_volatile() }),
             true => copied(address),
             false => None,
@@ -81,33 +81,33 @@ impl StackMemory {
     }
 }
 
-/// Returns a word of the process, or `None` where nothing is mapped.
+/// Returns a word of the process, or `None` if the address is not mapped.
 fn copied(address: u64) -> Option<u64> {
     let mut word = 0_u64;
     let to = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: size_of::<u64>() };
     let from = libc::iovec { iov_base: address as *mut _, iov_len: size_of::<u64>() };
-    // SAFETY: the kernel writes to `word` only, and fails where it cannot read.
+    // SAFETY: the kernel writes only to `word`, and fails where it cannot read.
     let bytes = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
     (bytes == size_of::<u64>() as isize).then_some(word)
 }
 
-/// How a step to the caller ends.
+/// Result of a step to the caller.
 enum Step {
     Caller(Registers),
     /// There is no caller.
     End,
-    /// The caller is not known.
+    /// The caller is unknown.
     Unknown,
 }
 
-/// A stack as far as it could be walked.
+/// A stack, up to the point at which walking ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walked {
     /// Number of addresses.
     pub count: usize,
     /// Whether callers are missing.
     pub is_truncated: bool,
-    /// The registers of the last frame, if its code is in no loaded object.
+    /// The registers of the last frame, if its code is not in a loaded object.
     pub generated: Option<Registers>,
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn walk(
     Walked { count: addresses.len(), is_truncated: true, generated: None }
 }
 
-/// Returns the caller of a function that has no frame: its return address is on the top of the stack.
+/// Returns the caller of a function without a frame: the return address is on the top of the stack.
 pub(crate) fn caller_without_frame(stack: &StackMemory, registers: Registers) -> Option<Registers> {
     match registers.link {
         Some(pc) => Some(Registers { pc, link: None, ..registers }),
@@ -180,7 +180,8 @@ fn step(tables: &Tables, stack: &StackMemory, registers: &Registers, address: u6
 fn by_rule(stack: &StackMemory, registers: &Registers, rule: Rule) -> Option<Registers> {
     let base = match rule.base {
         Base::FramePointer => registers.fp,
-        // An entry has 16 bytes. Those of both kinds push with an instruction that ends at 11.
+        // An entry has 16 bytes. Both kinds of entries push with an instruction that ends at offset
+        // 11.
         Base::LinkageTable if registers.pc % 16 >= 11 => registers.sp.wrapping_add(8),
         _ => registers.sp,
     };
@@ -197,14 +198,15 @@ fn by_rule(stack: &StackMemory, registers: &Registers, rule: Rule) -> Option<Reg
     has_advanced.then_some(Registers { pc, sp: frame, fp, link: None })
 }
 
-/// Finds the caller with the frame pointer, which many functions without unwind information maintain.
+/// Finds the caller through the frame pointer, which many functions without unwind information
+/// maintain.
 fn by_frame_pointer(
     tables: &Tables,
     stack: &StackMemory,
     registers: &Registers,
 ) -> Option<Registers> {
     let caller = caller_by_frame_pointer(stack, *registers)?;
-    // Other values in the register are unlikely to lead to code.
+    // Other values in the register are unlikely to point to code.
     let is_code = caller.pc == 0 || tables.code(caller.pc).is_some();
     is_code.then_some(caller)
 }

@@ -10,25 +10,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
-/// Rounds after which a thread has the name that it keeps. A new thread has that of its creator.
+/// Rounds after which a thread has its final name. A new thread has the name of its creator.
 const NAMING_ROUNDS: u32 = 3;
 
-/// What signals a thread. It ends when this is dropped.
+/// The clock or timer that signals a thread. Dropping it stops the signals.
 enum Signal {
     Clock { _clock: TaskClock },
     Timer { _timer: Timer },
 }
 
-/// A thread that runs.
+/// A running thread.
 struct Running {
-    /// Its position among the names.
+    /// Position of the thread in the list of names.
     index: u32,
     rounds: u32,
-    /// Signals it when it is due.
+    /// Signals the thread when a sample is due.
     _signal: Option<Signal>,
 }
 
-/// The threads that were found so far.
+/// The threads found so far.
 pub(crate) struct Threads {
     settings: Settings,
     /// The number of the profile.
@@ -41,7 +41,7 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// Returns no threads but the main one, whose index is 0. It has no timer yet.
+    /// Returns the main thread, whose index is 0 and which has no timer yet.
     pub fn new(settings: Settings, number: u32, clocks: Arc<Clocks>) -> Threads {
         Threads {
             settings,
@@ -54,7 +54,7 @@ impl Threads {
         }
     }
 
-    /// Returns the threads that run and have no timer yet, after forgetting those that have ended.
+    /// Returns the running threads without a timer, after removing the ended ones.
     pub fn find(&mut self) -> io::Result<Vec<u32>> {
         let tids = running()?;
         self.running.retain(|tid, _| tids.binary_search(tid).is_ok());
@@ -67,8 +67,8 @@ impl Threads {
         Ok(tids.into_iter().filter(|tid| !self.running.contains_key(tid)).collect())
     }
 
-    /// Starts the timers of threads that [`Threads::find`] returned. The memory of their stacks is known
-    /// to the handler by now.
+    /// Starts the timers of threads that [`Threads::find`] returned. The handler must already know
+    /// the memory of their stacks.
     pub fn watch(&mut self, tids: &[u32]) {
         for &tid in tids {
             let index = match tid == self.names[0].tid {
@@ -84,7 +84,8 @@ impl Threads {
         }
     }
 
-    /// Returns the index of a thread that has taken a sample, which may not have been found yet.
+    /// Returns the index of a thread that has taken a sample. The thread may not have been found
+    /// yet.
     pub fn index(&mut self, tid: u32) -> u32 {
         if !self.running.contains_key(&tid) {
             self.watch(&[tid]);
@@ -92,7 +93,7 @@ impl Threads {
         self.running.get(&tid).map_or(0, |thread| thread.index)
     }
 
-    /// Starts a clock, or a timer where that is not permitted or the time is sampled.
+    /// Starts a clock, or a timer if clocks are not permitted or wall time is sampled.
     fn signal(&mut self, tid: u32, index: u32) -> Option<Signal> {
         if self.settings.event == Event::Alloc {
             return None;
@@ -108,18 +109,19 @@ impl Threads {
 
     fn timer(&mut self, tid: u32, index: u32) -> Option<Timer> {
         let interval = self.settings.interval;
-        // Else threads that start together would always be sampled together.
+        // Otherwise threads that start together would always be sampled together.
         let first = Duration::from_nanos(fastrand::u64(1..=interval.as_nanos() as u64));
         let value = handler::value(self.number, index);
         let started = Timer::start(self.settings.event, tid, value, first, interval);
-        // Other errors are those of a thread that has ended.
+        // Other errors mean that the thread has ended.
         let is_refused =
             |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM));
         self.without_timer += u64::from(started.as_ref().err().is_some_and(is_refused));
         started.ok()
     }
 
-    /// Reads the names of the threads that run again, and returns how many of them block the signal.
+    /// Reads the names of the running threads again, and returns the number of threads that block
+    /// the signal.
     pub fn look(&mut self) -> u64 {
         for (tid, thread) in &self.running {
             self.names[thread.index as usize].set(*tid);
@@ -134,7 +136,7 @@ impl Threads {
 }
 
 impl ThreadName {
-    /// Reads the name again. A thread that has ended keeps the last one.
+    /// Reads the name of a thread again. A thread that has ended keeps its last name.
     fn set(&mut self, tid: u32) {
         if let Ok(name) = fs::read_to_string(format!("/proc/self/task/{tid}/comm")) {
             name.trim_end_matches('\n').clone_into(&mut self.name);
@@ -142,7 +144,7 @@ impl ThreadName {
     }
 }
 
-/// Returns the threads that run, in ascending order.
+/// Returns the running threads, in ascending order.
 fn running() -> io::Result<Vec<u32>> {
     let entries = fs::read_dir("/proc/self/task")?;
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
@@ -175,7 +177,7 @@ mod tests {
     #[test]
     fn a_blocked_signal_is_seen() {
         let block = || {
-            // SAFETY: zeros are a valid set, and the calls change the mask of this thread only.
+            // SAFETY: zeros are a valid set, and the calls change only the mask of this thread.
             unsafe {
                 let mut set: libc::sigset_t = std::mem::zeroed();
                 libc::sigaddset(&mut set, libc::SIGPROF);

@@ -6,11 +6,11 @@ use std::mem;
 use std::ptr;
 use std::time::Duration;
 
-/// Clock of the time that a thread was scheduled, in the numbers of clocks. The other bits are the
-/// complement of the thread's number.
+/// Clock of the time that a thread was scheduled, in the kernel's numbering of clocks. The other
+/// bits are the complement of the thread's number.
 const THREAD_CPU_CLOCK: i32 = 0b110;
 
-/// A timer of the kernel, which is deleted when this is dropped.
+/// A timer of the kernel. Dropping it deletes the timer.
 #[derive(Debug)]
 pub(crate) struct Timer(libc::timer_t);
 
@@ -53,7 +53,7 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // SAFETY: the timer exists, and only this deletes it.
+        // SAFETY: the timer exists, and it is deleted only here.
         unsafe { libc::timer_delete(self.0) };
     }
 }

@@ -1,4 +1,4 @@
-//! The signal handler allocates nothing: the allocator of this test ends the process within it.
+//! The signal handler does not allocate: the allocator of this test would end the process.
 
 use crate::support::{Profile, burn, settings};
 use millstream_profiler::Event;
@@ -14,17 +14,17 @@ fn check() {
     }
 }
 
-// SAFETY: all calls go to the system's allocator as they came.
+// SAFETY: all calls are forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for NotInHandler {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         check();
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         check();
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(at, layout) }
     }
 }

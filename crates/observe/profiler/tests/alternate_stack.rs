@@ -7,13 +7,14 @@ use std::ptr;
 use std::thread;
 use std::time::Duration;
 
-/// What the standard library allocates on x86_64. The kernel stores registers there first.
+/// Size of the standard library's alternate stack on x86_64. The kernel stores registers there
+/// first.
 const ALTERNATE_STACK_BYTES: usize = 8192;
 
 /// Bytes of the stack of this test.
 const BYTES: usize = 256 << 10;
 
-/// The value of bytes that were not used.
+/// Value of unused bytes.
 const UNUSED: u8 = 0xa5;
 
 #[inline(never)]
@@ -29,7 +30,7 @@ fn used_bytes() -> usize {
         libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
     // SAFETY: zeros are a valid value of this structure.
     let mut former: libc::stack_t = unsafe { mem::zeroed() };
-    // SAFETY: the memory is used as stack until the former one is restored.
+    // SAFETY: the memory is used as a stack until the former stack is restored.
     assert_eq!(unsafe { libc::sigaltstack(&stack, &mut former) }, 0);
     deep(100);
     // SAFETY: the former stack still exists.

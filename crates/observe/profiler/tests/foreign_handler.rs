@@ -18,9 +18,9 @@ fn another_handler_stays() {
     set(handler);
     let refused = millstream_profiler::start(settings);
     assert!(matches!(refused, Err(StartError::ForeignHandler)), "{refused:?}");
-    // SAFETY: the former action is returned.
+    // SAFETY: the call only sets an action without a function, and returns the former one.
     assert_eq!(unsafe { libc::signal(libc::SIGPROF, libc::SIG_IGN) }, handler);
-    // The failed start does not count as a profile that runs.
+    // The failed start does not count as a running profile.
     millstream_profiler::start(settings).unwrap().stop();
     millstream_profiler::start(settings).unwrap().stop();
 }

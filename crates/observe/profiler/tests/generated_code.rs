@@ -1,4 +1,4 @@
-//! Stacks end in code that was generated at run time, whatever it keeps in the frame pointer.
+//! Stacks end in code that was generated at run time, whatever value the frame pointer has.
 #![cfg(target_arch = "x86_64")]
 
 use crate::support::{Profile, burn, settings};

@@ -1,4 +1,4 @@
-//! Threads that the system has no timer for are counted.
+//! Threads for which the system has no timer are counted.
 
 use millstream_profiler::{Event, Settings};
 use std::thread;
@@ -19,7 +19,7 @@ fn threads_without_a_timer_are_counted() {
     let session = millstream_profiler::start(settings).unwrap();
     thread::sleep(Duration::from_millis(50));
     let profile = session.stop();
-    // The main thread, the one of this test, and perhaps that of the session.
+    // The main thread, the thread of this test, and possibly the thread of the session.
     assert!(profile.threads_without_timer >= 2, "{}", profile.threads_without_timer);
     assert_eq!(profile.stacks, []);
 }

@@ -1,5 +1,5 @@
-//! The collapsed form: a stack in each line, frames from the root divided by semicolons, then a space
-//! and the samples.
+//! The collapsed form: one stack per line, with frames from the root separated by semicolons, then
+//! a space and the number of samples.
 
 use crate::Profile;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::io::{self, Write};
 ///
 /// # Errors
 ///
-/// Those of the output.
+/// Returns the errors of the output.
 pub fn write_collapsed(profile: &Profile, output: &mut impl Write) -> io::Result<()> {
     let mut lines = BTreeMap::<String, u64>::new();
     for (stack, samples) in profile.stacks() {
@@ -20,7 +20,7 @@ pub fn write_collapsed(profile: &Profile, output: &mut impl Write) -> io::Result
     lines.iter().try_for_each(|(stack, samples)| writeln!(output, "{stack} {samples}"))
 }
 
-/// Returns a name without what would end a frame or a line.
+/// Returns a name without characters that would end a frame or a line.
 fn plain(name: &str) -> String {
     let plain = |char: char| match char {
         ';' => ':',

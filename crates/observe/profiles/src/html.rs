@@ -18,9 +18,9 @@ struct Data<'a> {
     kinds: [&'static str; 7],
     /// Name and kind of each function.
     names: Vec<(&'a str, u8)>,
-    /// Depth, name, start, samples, and samples before, of each frame, one after the other.
+    /// Depth, name, start, samples, and samples before, of each frame, one frame after the other.
     nodes: Vec<u64>,
-    /// All samples, and all before; 0 if nothing is compared.
+    /// Total samples after and before; 0 before if the page does not compare.
     total: [u64; 2],
     /// Whether colors show changes.
     compares: bool,
@@ -30,7 +30,7 @@ struct Data<'a> {
 ///
 /// # Errors
 ///
-/// Those of the output.
+/// Returns the errors of the output.
 pub fn write_html(profile: &Profile, output: &mut impl Write) -> io::Result<()> {
     write(&Tree::of(profile), profile, None, output)
 }
@@ -39,7 +39,7 @@ pub fn write_html(profile: &Profile, output: &mut impl Write) -> io::Result<()> 
 ///
 /// # Errors
 ///
-/// Those of the output.
+/// Returns the errors of the output.
 pub fn write_diff_html(
     before: &Profile,
     after: &Profile,
@@ -66,7 +66,7 @@ fn write(
         total: [tree.total[1], tree.total[0]],
         compares: before.is_some(),
     };
-    // Within a script, `<` could end it.
+    // In a script, `<` could end the script.
     let data = serde_json::to_string(&data).map_err(io::Error::other)?.replace('<', "\\u003c");
     write!(
         output,

@@ -1,4 +1,4 @@
-//! The format of pprof: a gzipped protobuf message. Its definition is `proto/profile.proto` of
+//! The format of pprof: a gzipped protobuf message. Its definition is `proto/profile.proto` in
 //! github.com/google/pprof.
 
 mod message;
@@ -13,45 +13,45 @@ use prost::encoding::{DecodeContext, decode_key, skip_field};
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 
-/// Most frames of a stack that is read.
+/// Maximum number of frames in a stack when reading.
 const DEPTH_MAX: usize = 4096;
 
-/// Most frames of all stacks that are read. A small file that repeats a deep stack would fill the
-/// memory.
+/// Maximum number of frames in all stacks when reading. Without it, a small file that repeats a
+/// deep stack would fill the memory.
 const FRAMES_MAX: usize = 1 << 24;
 
-/// Most samples, places, functions and texts that are read, all together.
+/// Maximum number of samples, places, functions and texts in total when reading.
 const ITEMS_MAX: usize = 2_000_000;
 
-/// Most bytes of all names that are read.
+/// Maximum bytes of all names when reading.
 const NAME_BYTES_MAX: usize = 256 << 20;
 
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Why a file cannot be read as a profile.
+/// Reason why a file cannot be read as a profile.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The input cannot be read or decompressed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is larger than the limit.
+    /// The input is larger than the limit.
     #[error("it has more than {0} bytes")]
     Large(u64),
-    /// It is no protobuf message of this type.
+    /// The input is not a protobuf message of this type.
     #[error("it is no profile of pprof: {0}")]
     Message(#[from] prost::DecodeError),
-    /// A reference in it leads nowhere, or a stack is too deep.
+    /// A reference in the message is invalid, or a stack is too deep.
     #[error("it is no profile of pprof: {0}")]
     Content(&'static str),
 }
 
-/// Writes a profile in the format of pprof, gzipped. Sample types are the samples, and the time of
-/// their intervals.
+/// Writes a profile in the format of pprof, gzipped. The sample types are the number of samples,
+/// and the time of their intervals.
 ///
 /// # Errors
 ///
-/// Those of the output.
+/// Returns the errors of the output.
 pub fn write_pprof(profile: &Profile, output: &mut impl Write) -> io::Result<()> {
     let message = Builder::default().message(profile);
     let mut gzip = GzEncoder::new(output, Compression::default());
@@ -59,7 +59,7 @@ pub fn write_pprof(profile: &Profile, output: &mut impl Write) -> io::Result<()>
     gzip.finish().map(drop)
 }
 
-/// The strings of a message, each once. The first is empty.
+/// The distinct strings of a message. The first is empty.
 struct Strings {
     table: Vec<String>,
     known: HashMap<String, i64>,
@@ -83,7 +83,7 @@ impl Strings {
     }
 }
 
-/// Frames at one address: the function there, after those that it is inlined into.
+/// Frames at one address: the function at the address, after the frames into which it is inlined.
 type Place = Vec<FrameId>;
 
 #[derive(Default)]
@@ -140,7 +140,7 @@ impl Builder {
             return *id;
         }
         let id = self.locations.len() as u64 + 1;
-        // The innermost function is the first.
+        // In the message, the innermost function comes first.
         let line = place.iter().rev().map(|frame| self.line(profile.get(*frame))).collect();
         let outermost = place.first().map(|frame| profile.get(*frame));
         let module = outermost.and_then(|frame| frame.module.as_deref());
@@ -171,7 +171,7 @@ impl Builder {
 
     fn line(&mut self, frame: &Frame) -> Line {
         let name = self.strings.number(&frame.name);
-        // Other programs ignore the language, and it returns from there.
+        // Other programs ignore the language here, and reading restores it from here.
         let system_name = self.strings.number(frame.kind.name());
         let filename = self.strings.number(frame.file.as_deref().unwrap_or_default());
         let (functions, next) = (&mut self.functions, self.by_function.len() as u64 + 1);
@@ -188,7 +188,7 @@ fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Divides a stack into places: an inlined frame has that of the frame before it.
+/// Splits a stack into places: an inlined frame shares the place of the previous frame.
 fn places(profile: &Profile, stack: &[FrameId]) -> Vec<Place> {
     let mut places = Vec::<Place>::new();
     for id in stack {
@@ -200,12 +200,12 @@ fn places(profile: &Profile, stack: &[FrameId]) -> Vec<Place> {
     places
 }
 
-/// Reads a profile in the format of pprof, gzipped or not, of any program. The value of a stack is its
-/// number of samples, or the first value if there is none.
+/// Reads a profile in the format of pprof, gzipped or not, of any program. The value of a stack is
+/// its number of samples, or its first value if it has no number of samples.
 ///
 /// # Errors
 ///
-/// The input is no such profile, or has more than `limit_bytes` after decompression.
+/// Fails if the input is not such a profile, or has more than `limit_bytes` after decompression.
 pub fn read_pprof(input: &mut impl Read, limit_bytes: u64) -> Result<Profile, ReadError> {
     let bytes = read_limited(input, limit_bytes)?;
     let bytes = match bytes.starts_with(&GZIP) {
@@ -219,8 +219,8 @@ pub fn read_pprof(input: &mut impl Read, limit_bytes: u64) -> Result<Profile, Re
     profile_of(&Message::decode(&bytes[..])?)
 }
 
-/// Checks the number of samples, functions, texts and so on before they are decoded: an empty one has
-/// two bytes in the file, and dozens in memory.
+/// Checks the number of samples, functions, texts and so on before they are decoded: an empty item
+/// takes two bytes in the file, and dozens in memory.
 fn count_items(mut bytes: &[u8]) -> Result<(), ReadError> {
     for _ in 0..ITEMS_MAX {
         if bytes.is_empty() {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a frame is; decides its color in a graph.
+/// Kind of a frame, which determines its color in a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrameKind {
     /// A component of the agent.
@@ -34,7 +34,7 @@ impl FrameKind {
         FrameKind::Unknown,
     ];
 
-    /// Returns its name for people.
+    /// Returns the name for display.
     pub fn name(self) -> &'static str {
         match self {
             FrameKind::Component => "component",
@@ -53,11 +53,11 @@ impl FrameKind {
 pub struct Frame {
     /// Name of the function.
     pub name: String,
-    /// What it is.
+    /// Kind of the frame.
     pub kind: FrameKind,
-    /// Whether the compiler has inlined it into the frame below.
+    /// Whether the compiler has inlined the function into the frame below.
     pub is_inlined: bool,
-    /// Name of the file that has its code.
+    /// Name of the file that contains the function's code.
     pub module: Option<String>,
     /// Source file.
     pub file: Option<String>,
@@ -68,7 +68,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Returns a frame of which only the name and the kind are known.
+    /// Returns a frame with only a name and a kind.
     pub fn named(name: &str, kind: FrameKind) -> Frame {
         let name = name.to_owned();
         Frame { name, kind, is_inlined: false, module: None, file: None, line: None, address: None }
@@ -85,25 +85,25 @@ impl FrameId {
     }
 }
 
-/// What a profile is about.
+/// Description of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// Name of the program.
     pub title: String,
-    /// What was sampled, such as `cpu`.
+    /// Sampled event, such as `cpu`.
     pub event: String,
     /// Time between two samples in nanoseconds.
     pub interval_ns: u64,
-    /// How long was sampled, in nanoseconds.
+    /// Duration of sampling, in nanoseconds.
     pub duration_ns: u64,
-    /// When it began, in nanoseconds since 1970.
+    /// Start of the profile, in nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// What a reader must know, a sentence each.
+    /// Sentences that a reader must know.
     pub notes: Vec<String>,
 }
 
 impl About {
-    /// Whether each sample is the time of an interval.
+    /// Whether each sample represents the time of an interval.
     pub(crate) fn has_time(&self) -> bool {
         self.interval_ns > 0 && matches!(self.event.as_str(), "cpu" | "wall")
     }
@@ -125,12 +125,12 @@ impl Profile {
         Profile { about, ..Profile::default() }
     }
 
-    /// Returns what the profile is about.
+    /// Returns the description of the profile.
     pub fn about(&self) -> &About {
         &self.about
     }
 
-    /// Returns the number of a frame: the same for equal frames.
+    /// Returns the number of a frame. Equal frames have the same number.
     pub fn frame(&mut self, frame: Frame) -> FrameId {
         if let Some(id) = self.by_frame.get(&frame) {
             return *id;
@@ -171,7 +171,7 @@ impl Profile {
     ///
     /// # Panics
     ///
-    /// The number is of another profile.
+    /// Panics if the number belongs to another profile.
     pub fn get(&self, id: FrameId) -> &Frame {
         &self.frames[id.index()]
     }
@@ -182,7 +182,7 @@ impl Profile {
     }
 }
 
-/// Returns what was sampled and how long, as one line below a title.
+/// Returns the sampled event and the duration, as one line for below a title.
 pub(crate) fn summary(profile: &Profile) -> String {
     let about = profile.about();
     let mut parts = vec![format!("{} samples of {}", profile.samples(), about.event)];

@@ -1,4 +1,4 @@
-//! Flame graphs as pictures: static SVG, the root at the bottom.
+//! Flame graphs as pictures: static SVG, with the root at the bottom.
 
 use crate::profile::summary;
 use crate::tree::{Node, Tree};
@@ -9,17 +9,17 @@ use std::io::{self, Write};
 const WIDTH: f64 = 1200.0;
 const MARGIN: f64 = 10.0;
 
-/// Height of a frame, and of what is above all frames.
+/// Height of a frame, and of the area above all frames.
 const ROW: f64 = 17.0;
 const HEAD: f64 = 54.0;
 
-/// Frames that are narrower are left out.
+/// Width in pixels below which frames are left out.
 const NARROWEST: f64 = 0.1;
 
-/// Width of a character of the font, about.
+/// Approximate width of a character of the font.
 const CHARACTER: f64 = 6.9;
 
-/// Frames that are narrower have no text.
+/// Width in pixels below which frames have no text.
 const NARROWEST_TEXT: f64 = 28.0;
 
 /// Chooses the color of a frame.
@@ -29,7 +29,7 @@ type Color<'a> = dyn Fn(&Node, FrameKind) -> [u8; 3] + 'a;
 ///
 /// # Errors
 ///
-/// Those of the output.
+/// Returns the errors of the output.
 pub fn write_svg(profile: &Profile, output: &mut impl Write) -> io::Result<()> {
     let color = |node: &Node, kind| shaded(base_color(kind), node.name);
     write(&Tree::of(profile), (profile, None), &color, output)
@@ -39,7 +39,7 @@ pub fn write_svg(profile: &Profile, output: &mut impl Write) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of the output.
+/// Returns the errors of the output.
 pub fn write_diff_svg(
     before: &Profile,
     after: &Profile,
@@ -117,7 +117,7 @@ fn write_frame(
     )
 }
 
-/// Returns the text of a frame, as much of it as fits.
+/// Returns the text of a frame, truncated to its width.
 fn label(name: &str, x: f64, y: f64, width: f64) -> String {
     if width < NARROWEST_TEXT {
         return String::new();
@@ -130,7 +130,7 @@ fn label(name: &str, x: f64, y: f64, width: f64) -> String {
     format!("<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", x + 3.0, y + 12.0, escaped(&text))
 }
 
-/// Returns by how much the share of a node has grown, as a part of all samples.
+/// Returns the growth of a node's share, as a fraction of all samples.
 fn change(node: &Node, total: [u64; 2]) -> f64 {
     let [before, after] = [0, 1].map(|side| node.samples[side] as f64 / total[side].max(1) as f64);
     after - before
@@ -154,7 +154,7 @@ fn shaded(color: [u8; 3], name: u32) -> [u8; 3] {
     color.map(|part| part.saturating_add(shade as u8))
 }
 
-/// Returns red for what has grown, and blue for what has shrunk: full at a tenth of all samples.
+/// Returns red for growth and blue for decline, with full color at a tenth of all samples.
 fn change_color(change: f64) -> [u8; 3] {
     let strength = (change.abs() * 10.0).min(1.0).sqrt();
     let faded = (235.0 - 150.0 * strength) as u8;
@@ -169,7 +169,7 @@ fn escaped(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            // XML has no control characters, and no such code points.
+            // XML does not allow control characters and these code points.
             char if char.is_control() || matches!(char, '\u{fffe}' | '\u{ffff}') => {
                 escaped.push('\u{fffd}')
             }

@@ -1,31 +1,31 @@
-//! Stacks merged into a tree of functions, as graphs show them.
+//! Stacks merged into a tree of functions, for graphs.
 
 use crate::{FrameId, FrameKind, Profile};
 use std::collections::BTreeMap;
 
-/// Samples before and after. A graph of one profile has none before.
+/// Samples before and after. A graph of one profile has only samples after.
 pub type Pair = [u64; 2];
 
-/// A tree in the order of a walk that visits each node before its children.
+/// A tree in depth-first order, in which each node precedes its children.
 pub struct Tree<'a> {
     /// The names of nodes, sorted.
     pub names: Vec<(&'a str, FrameKind)>,
     pub nodes: Vec<Node>,
     /// All samples.
     pub total: Pair,
-    /// The largest depth of a node; a root has 0.
+    /// The largest depth of a node; the depth of a root is 0.
     pub depth: u32,
 }
 
-/// A function in one place of the tree.
+/// A function at one place of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Index in the names.
     pub name: u32,
     pub depth: u32,
-    /// Samples after of what is left of it.
+    /// Samples (after) to the left of the node.
     pub start: u64,
-    /// Its samples with those of what it calls.
+    /// Samples of the node, including the functions that it calls.
     pub samples: Pair,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Tree<'a> {
         Tree::build(&[None, Some(profile)])
     }
 
-    /// Merges the stacks of two profiles. What is only in the first one has no width.
+    /// Merges the stacks of two profiles. Frames that are only in the first profile have no width.
     pub fn of_both(before: &'a Profile, after: &'a Profile) -> Tree<'a> {
         Tree::build(&[Some(before), Some(after)])
     }
@@ -77,7 +77,7 @@ fn numbers(profile: &Profile, names: &[(&str, FrameKind)]) -> Vec<u32> {
     profile.frames().map(|frame| number((&frame.name, frame.kind))).collect()
 }
 
-/// Returns the nodes of sorted stacks: neighbors share the frames that they begin with.
+/// Returns the nodes of sorted stacks: neighbors share the frames with which they begin.
 fn nodes(stacks: &Stacks) -> Vec<Node> {
     let (mut nodes, mut open) = (Vec::<Node>::new(), Vec::<usize>::new());
     let (mut last, mut start): (&[u32], u64) = (&[], 0);

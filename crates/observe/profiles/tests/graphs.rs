@@ -38,7 +38,7 @@ fn profile(stacks: &[(&str, u64)]) -> Profile {
     profile
 }
 
-/// A graph with the names that could break a page or a picture.
+/// Returns a profile with names that could break a page or a picture.
 fn busy() -> Profile {
     profile(&[
         ("app;millstream_tail::source::FileSource::fill;millstream_scan::kernel_of_lines", 400),
@@ -109,7 +109,8 @@ fn narrow_frames_are_left_out_of_a_picture_and_counted() {
     assert!(svg.contains("1 narrower frames are not shown"), "{svg}");
 }
 
-/// Uses a page in Chromium; returns what it shows. `PICTURES` keeps pictures of it in a folder.
+/// Opens a page in Chromium; returns what the page shows. The variable `PICTURES` names a folder
+/// for screenshots.
 fn used(page: &Path) -> Value {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let installed = Command::new(root.join("scripts/clients")).arg("browser").output().unwrap();

@@ -33,7 +33,7 @@ fn rust(name: &str, line: u32) -> Frame {
     Frame { line: Some(line), module, ..Frame::named(name, FrameKind::Rust) }
 }
 
-/// Stacks of two threads of a component, and one that works for none.
+/// Stacks of two threads of a component, and of one thread without a component.
 fn profile() -> Profile {
     let mut profile = Profile::new(about("cpu"));
     let app = || Frame::named("app", FrameKind::Component);
@@ -151,7 +151,8 @@ fn tools_for_people_show_methods_and_settings() {
     }
 }
 
-/// More than a chunk: each refers to the same stacks, and has its own pools.
+/// The samples fill more than one chunk: each chunk refers to the same stacks, and has separate
+/// pools.
 #[test]
 fn a_long_profile_has_several_chunks() {
     let mut profile = Profile::new(about("wall"));

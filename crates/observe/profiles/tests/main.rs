@@ -1,4 +1,4 @@
-//! All tests of what the crate exports, in one binary.
+//! All tests of the crate's public items, in one binary.
 
 mod graphs;
 mod jfr;

@@ -1,4 +1,4 @@
-//! Files in the format of pprof: read again, by Go's tools, and damaged.
+//! Files in the format of pprof: read back, read by Go's tools, and damaged.
 
 use millstream_profiles::{About, Frame, FrameId, FrameKind, Profile, read_pprof, write_pprof};
 use millstream_testkit_random::{TestSize, property};
@@ -21,7 +21,7 @@ fn about() -> About {
     }
 }
 
-/// Stacks by their frames, which do not depend on numbers.
+/// Returns the stacks as frames, independent of the numbers of frames.
 fn stacks(profile: &Profile) -> BTreeMap<Vec<String>, u64> {
     let mut all = BTreeMap::new();
     for (stack, samples) in profile.stacks() {
@@ -47,7 +47,7 @@ fn frame() -> impl Strategy<Value = Frame> {
     })
 }
 
-/// Stacks, in which some frames are inlined into the one before, and then share its place.
+/// Stacks in which some frames are inlined into the previous one, and then share its place.
 fn profiles() -> impl Strategy<Value = Profile> {
     let stack = prop::collection::vec((frame(), any::<bool>()), 1..6);
     prop::collection::vec((stack, 1_u64..1 << 40), 0..8).prop_map(|stacks| {
@@ -123,7 +123,7 @@ fn another_file_is_an_error_that_says_so() {
     assert!(error.starts_with("it is no profile of pprof"), "{error}");
 }
 
-/// Returns the `go` program, which `scripts/servers` installs where there is none.
+/// Returns the `go` program, which `scripts/servers` installs if it is missing.
 fn go() -> PathBuf {
     let in_path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&in_path)

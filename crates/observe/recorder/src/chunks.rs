@@ -1,8 +1,9 @@
-//! Chunks of slots that threads take turns in.
+//! Chunks of slots, which threads use in turn.
 //!
-//! A thread owns a chunk and appends to it without a lock. When it is full, the thread gives it back
-//! and takes the next one that has no owner, which is the one that was given back longest ago, and
-//! overwrites it. So a busy thread uses most of the memory, and an idle one a single chunk.
+//! A thread owns a chunk and appends to it without a lock. When the chunk is full, the thread
+//! releases it, takes the next chunk without an owner, which was released longest ago, and
+//! overwrites that chunk. A busy thread thus uses most of the memory, and an idle one a single
+//! chunk.
 //!
 //! | word of a chunk | holds |
 //! |---|---|
@@ -14,8 +15,8 @@
 //! | 6, 7 | 0 |
 //! | from 8 | slots |
 //!
-//! The sequence is another one each time that the chunk is taken. Readers copy a chunk without a lock
-//! and use the copy if the sequence is still the same behind it.
+//! The sequence changes each time that the chunk is taken. Readers copy a chunk without a lock, and
+//! use the copy if the sequence is unchanged afterwards.
 
 use crate::slot::Slot;
 use crate::word::Word;
@@ -37,13 +38,13 @@ pub const NAME_BYTES: usize = 16;
 /// A thread of the system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OsThread {
-    /// Its number.
+    /// Number of the thread in the system.
     pub os_id: u32,
-    /// Its name, with zeros behind it.
+    /// Name of the thread, padded with zeros.
     pub name: [u8; NAME_BYTES],
 }
 
-/// Position of a chunk: its sequence, and how many of its slots are complete.
+/// Position of a chunk: its sequence, and the number of complete slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Position {
     sequence: u32,
@@ -60,18 +61,18 @@ impl Position {
     }
 }
 
-/// Chunks of the same use.
+/// Chunks with the same use.
 #[derive(Debug)]
 pub struct Pool<'m, W> {
     /// All chunks.
     pub words: &'m [W],
     /// Words of one chunk.
     pub chunk_words: usize,
-    /// How many of the chunks have memory.
+    /// Number of chunks that have memory.
     pub available: &'m W,
-    /// Which one is tried next.
+    /// Index of the chunk that is tried next.
     pub cursor: &'m W,
-    /// The sequence that was given last, for the chunks of all pools.
+    /// The sequence that was assigned last, shared by all pools.
     pub sequence: &'m W,
 }
 
@@ -84,7 +85,8 @@ impl<W> Clone for Pool<'_, W> {
 impl<W> Copy for Pool<'_, W> {}
 
 impl<'m, W: Word> Pool<'m, W> {
-    /// Returns how many chunks have memory, whatever another process has written into the file.
+    /// Returns the number of chunks that have memory, bounded in case another process has changed
+    /// the file.
     fn count(&self) -> usize {
         let available = usize::try_from(self.available.load(Acquire)).unwrap_or(usize::MAX);
         available.min(self.words.len() / self.chunk_words)
@@ -95,7 +97,7 @@ impl<'m, W: Word> Pool<'m, W> {
         self.words.chunks(self.chunk_words).take(self.count())
     }
 
-    /// Takes a chunk that has no owner. Tries each one once.
+    /// Takes a chunk without an owner. Tries each chunk once.
     fn take(&self, thread: &OsThread) -> Option<(&'m [W], u32)> {
         let count = self.count();
         for _ in 0..count {
@@ -111,8 +113,8 @@ impl<'m, W: Word> Pool<'m, W> {
     }
 }
 
-/// Begins a new use of a chunk. The position comes first: a reader that sees anything of the new use
-/// sees that the sequence has changed.
+/// Begins a new use of a chunk. The position is written first: a reader that sees any part of the
+/// new use also sees that the sequence has changed.
 fn begin<W: Word>(chunk: &[W], sequence: u32, thread: &OsThread) {
     chunk[POSITION].store(Position { sequence, slots: 0 }.to_word(), Relaxed);
     W::fence(Release);
@@ -122,7 +124,7 @@ fn begin<W: Word>(chunk: &[W], sequence: u32, thread: &OsThread) {
     }
 }
 
-/// The end at which one thread appends.
+/// The end of a chunk at which one thread appends.
 #[derive(Debug)]
 pub struct Appender<'m, W> {
     chunk: Cell<&'m [W]>,
@@ -145,19 +147,19 @@ impl<'m, W> Appender<'m, W> {
 }
 
 impl<'m, W: Word> Appender<'m, W> {
-    /// Returns whether there is space for as many slots.
+    /// Returns whether there is space for `slots` slots.
     #[inline(always)]
     pub fn has_space(&self, slots: usize) -> bool {
         self.at.get() + slots * SLOT_WORDS <= self.chunk.get().len()
     }
 
-    /// Returns the check of slots in the chunk.
+    /// Returns the check byte of slots in the chunk.
     #[inline(always)]
     pub fn check(&self) -> u8 {
         self.sequence.get() as u8
     }
 
-    /// Appends the slots of an event, for which there is space.
+    /// Appends the slots of an event, for which there must be space.
     #[inline(always)]
     pub fn push(&self, slots: &[Slot]) {
         let chunk = self.chunk.get();
@@ -177,7 +179,7 @@ impl<'m, W: Word> Appender<'m, W> {
         }
     }
 
-    /// Gives the chunk back and takes another one. Returns whether there was one.
+    /// Releases the chunk and takes another one. Returns whether a chunk was available.
     #[cold]
     pub fn renew(&self, pool: &Pool<'m, W>, thread: &OsThread) -> bool {
         self.release();
@@ -188,7 +190,7 @@ impl<'m, W: Word> Appender<'m, W> {
         true
     }
 
-    /// Gives the chunk back.
+    /// Releases the chunk.
     pub fn release(&self) {
         if let Some(owner) = self.chunk.replace(&[]).get(OWNER) {
             owner.store(0, Release);
@@ -197,9 +199,9 @@ impl<'m, W: Word> Appender<'m, W> {
     }
 }
 
-/// Copies a chunk that threads may append to or take at the same time. `known` returns how many slots
-/// of a sequence the reader has already; the copy leaves them out. `None` if there are no others, or if
-/// the chunk was taken while it was copied.
+/// Copies a chunk that threads may append to or take at the same time. `known` returns the number
+/// of slots of a sequence that the reader already has; the copy leaves these slots out. Returns
+/// `None` if there are no other slots, or if the chunk was taken during the copy.
 pub fn copy<W: Word>(chunk: &[W], known: impl Fn(u32) -> u32) -> Option<Vec<u64>> {
     let before = chunk[POSITION].load(Acquire);
     let position = Position::of_word(before);
@@ -235,15 +237,15 @@ pub struct Copied<'c> {
     pub sequence: u32,
     /// Number of slots at the beginning that were not copied.
     pub left_out: u32,
-    /// Number of its slots that are complete, including those.
+    /// Number of complete slots, including the slots that were not copied.
     pub complete: u32,
-    /// The thread that owned it.
+    /// The thread that owned the chunk.
     pub thread: OsThread,
     slots: &'c [u64],
 }
 
 impl<'c> Copied<'c> {
-    /// Returns a chunk as it was copied. Words may be anything.
+    /// Parses a copied chunk. The words may have any values.
     pub fn of_words(words: &'c [u64]) -> Option<Copied<'c>> {
         let (header, slots) = words.split_at_checked(HEADER_WORDS)?;
         let position = Position::of_word(header[POSITION]);
@@ -256,7 +258,7 @@ impl<'c> Copied<'c> {
         Some(Copied { sequence, left_out, complete, thread, slots })
     }
 
-    /// Returns the position word of a chunk. Words may be anything.
+    /// Returns the position word of a chunk. The words may have any values.
     pub fn position(words: &[u64]) -> Option<u64> {
         words.get(POSITION).copied()
     }

@@ -1,4 +1,4 @@
-//! Recorded events, and what they refer to.
+//! Recorded events, and the values to which they refer.
 
 use crate::schema::{EventKind, FIELDS_MAX, Value};
 
@@ -10,25 +10,25 @@ pub struct TextId(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId(pub u32);
 
-/// The number of a file, connection or component that events are about, 0 if it is not known. Two
-/// connections to one address have different numbers.
+/// The number of a file, connection or component that events are about; 0 if unknown. Two
+/// connections to the same address have different numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubjectId(pub u32);
 
 /// A recorded event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {
-    /// Its type.
+    /// Type of the event.
     pub kind: EventKind,
     /// The thread that recorded it.
     pub thread: ThreadId,
-    /// What it is about. JFR files do not have it.
+    /// Subject of the event. JFR files do not have it.
     pub subject: SubjectId,
-    /// Begin, in ticks of the recording's clock.
+    /// Start, in ticks of the recording's clock.
     pub start_ticks: u64,
-    /// Time until its end, in ticks. Ignored for types without a duration.
+    /// Time from start to end, in ticks. Ignored for types without a duration.
     pub duration_ticks: u64,
-    /// The bits of each field, as [`bits`] returns them. Those after the last field are ignored.
+    /// The bits of each field, as [`bits`] returns them. Values after the last field are ignored.
     pub values: [u64; FIELDS_MAX],
 }
 
@@ -45,16 +45,16 @@ pub fn bits<const N: usize>(fields: [Value; N]) -> [u64; FIELDS_MAX] {
 /// A thread of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread<'t> {
-    /// Its name.
+    /// Name of the thread.
     pub name: &'t str,
-    /// Its number in the system.
+    /// Number of the thread in the system.
     pub os_id: u32,
 }
 
-/// What events refer to by number.
+/// The texts and threads to which events refer by number.
 ///
-/// The answer for a number never changes. `None` is for numbers without an entry, such as those of a
-/// damaged file: a field with such a number is written without a value.
+/// The result for a number never changes. `None` is the result for unknown numbers, such as numbers
+/// in a damaged file: a field with such a number is written without a value.
 pub trait Tables {
     /// Returns a text.
     fn text(&self, id: TextId) -> Option<&str>;

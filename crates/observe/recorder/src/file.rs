@@ -8,10 +8,12 @@ use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::path::Path;
 
-/// An open file, or folder, whose reads, writes and syncs are recorded under the path that opened it.
+/// An open file or folder whose reads, writes and syncs are recorded under the path that opened it.
 ///
-/// Every call that succeeds is one event with the bytes that the system returned, whatever they are
-/// for: lines, the head that identifies a file, or the compressed data beneath a decompressor. So over
+/// Every successful call is one event with the bytes that the system returned, whatever their
+/// purpose: lines, the head that identifies a file, or the compressed data beneath a decompressor.
+/// The sum of `bytesRead` over the events of a path is therefore the number of bytes that reads of
+/// the path returned.
 /// the events of a path, `bytesRead` adds up to the bytes that reads of that path returned.
 #[derive(Debug)]
 pub struct RecordedFile {
@@ -20,20 +22,20 @@ pub struct RecordedFile {
 }
 
 impl RecordedFile {
-    /// Records what is done with `file`, which this path has opened.
+    /// Wraps `file`, which was opened at this path.
     pub fn new(file: File, path: &Path) -> RecordedFile {
         RecordedFile { file, subject: Subject::file(path) }
     }
 
-    /// Returns the file, for what is not recorded, such as its status.
+    /// Returns the file, for calls that are not recorded, such as reading its status.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Reads at `offset`, with one call; returns 0 at the end of the file.
+    /// Reads at `offset` with one system call; returns 0 at the end of the file.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns the error of the system.
     #[inline]
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
         let timer = recorder::start(EventKind::FileRead);
@@ -45,7 +47,7 @@ impl RecordedFile {
     /// Fills the buffer with the bytes at `offset`.
     ///
     /// # Errors
-    /// They cannot be read, or the file ends before.
+    /// Fails if the bytes cannot be read, or the file ends before.
     pub fn read_exact_at(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.read_at(buffer, offset) {
@@ -64,7 +66,7 @@ impl RecordedFile {
     /// Writes all bytes at `offset`.
     ///
     /// # Errors
-    /// They are not written, or not all of them.
+    /// Fails if not all bytes are written.
     pub fn write_all_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
         while !bytes.is_empty() {
             let timer = recorder::start(EventKind::FileWrite);
@@ -82,10 +84,11 @@ impl RecordedFile {
         Ok(())
     }
 
-    /// Appends to a file that was opened for that, with one call; returns the bytes written.
+    /// Appends to a file that was opened for appending, with one system call; returns the bytes
+    /// written.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns the error of the system.
     pub fn append(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let timer = recorder::start(EventKind::FileWrite);
         let written = (&self.file).write_vectored(slices)?;
@@ -93,10 +96,10 @@ impl RecordedFile {
         Ok(written)
     }
 
-    /// Makes the content durable, and as much of the status as reading it takes.
+    /// Makes the content durable, and the part of the status that is needed to read it.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns the error of the system.
     pub fn sync_content(&self) -> io::Result<()> {
         let timer = recorder::start(EventKind::FileSync);
         self.file.sync_data()?;
@@ -104,10 +107,10 @@ impl RecordedFile {
         Ok(())
     }
 
-    /// Makes the content and the status durable; of a folder its names.
+    /// Makes the content and the status of a file durable, or the names in a folder.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns the error of the system.
     pub fn sync(&self) -> io::Result<()> {
         let timer = recorder::start(EventKind::FileSync);
         self.file.sync_all()?;
@@ -128,7 +131,7 @@ impl Read for RecordedFile {
 /// Reads a whole file.
 ///
 /// # Errors
-/// It is missing, or cannot be read.
+/// Fails if the file is missing, or cannot be read.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
@@ -140,7 +143,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Makes the names in a folder durable.
 ///
 /// # Errors
-/// The folder cannot be opened or synced.
+/// Fails if the folder cannot be opened or synced.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     RecordedFile::new(File::open(folder)?, folder).sync()
 }

@@ -1,9 +1,9 @@
 //! Files in the format of the JDK's Flight Recorder, version 2.1.
 //!
-//! A file is a sequence of chunks, each complete with the declaration of the types and with the texts
-//! and threads of its events. [`JfrWriter`] builds one chunk after the other in memory and writes it
-//! as a whole, so that the output may be a pipe or a connection: nothing is written twice, and no
-//! event is read twice.
+//! A file is a sequence of chunks. Each chunk is complete with the declaration of the types, and
+//! with the texts and threads of its events. [`JfrWriter`] builds one chunk after the other in
+//! memory and writes it as a whole, so that the output may be a pipe or a connection: the writer
+//! neither seeks in its output nor reads an event twice.
 
 mod chunk;
 mod metadata;
@@ -17,14 +17,15 @@ use millstream_jfr::CHUNK_BYTES_MAX;
 pub use millstream_jfr::Clock;
 use std::io::{self, Write};
 
-/// What a file says about all of its events.
+/// Properties of a file that apply to all of its events.
 #[derive(Clone, Copy, Debug)]
 pub struct Recording<'r> {
-    /// Its start, and the clock of its events.
+    /// Start of the recording, and the clock of its events.
     pub clock: Clock,
-    /// Its end. An event that ends later, such as one of a damaged file, does not change it.
+    /// End of the recording. An event that ends later, such as an event of a damaged file, does not
+    /// change it.
     pub end_ticks: u64,
-    /// The settings that were in effect, which become events `jdk.ActiveSetting`.
+    /// The settings in effect, which become events `jdk.ActiveSetting`.
     pub settings: &'r [(EventKind, Settings)],
 }
 
@@ -48,11 +49,12 @@ impl<W: Write> JfrWriter<W> {
         JfrWriter { output, clock, end_ticks, chunk }
     }
 
-    /// Adds an event. Events may come in any order; tools sort those of one chunk by their end.
+    /// Adds an event. Events may come in any order; tools sort the events of one chunk by their
+    /// end.
     ///
     /// # Errors
     ///
-    /// Those of the output. The file is then incomplete up to its last whole chunk.
+    /// Returns the errors of the output. The file is then complete only up to its last whole chunk.
     pub fn write<T: Tables + ?Sized>(&mut self, event: &Event, tables: &T) -> io::Result<()> {
         if self.chunk.bytes_max() >= CHUNK_BYTES_MAX {
             self.end_chunk(self.chunk.end_ticks().min(self.end_ticks), tables)?;
@@ -61,7 +63,7 @@ impl<W: Write> JfrWriter<W> {
         Ok(())
     }
 
-    /// Moves the end of the recording, of which more is known now.
+    /// Moves the end of the recording to a later time.
     pub fn extend(&mut self, end_ticks: u64) {
         self.end_ticks = self.end_ticks.max(end_ticks);
     }
@@ -70,7 +72,7 @@ impl<W: Write> JfrWriter<W> {
     ///
     /// # Errors
     ///
-    /// Those of the output.
+    /// Returns the errors of the output.
     pub fn finish<T: Tables + ?Sized>(mut self, tables: &T) -> io::Result<W> {
         self.end_chunk(self.end_ticks, tables)?;
         self.output.flush()?;
@@ -84,11 +86,11 @@ impl<W: Write> JfrWriter<W> {
     }
 }
 
-/// Writes a file with all of these events.
+/// Writes a file with these events.
 ///
 /// # Errors
 ///
-/// Those of the output.
+/// Returns the errors of the output.
 pub fn write<W: Write, T: Tables + ?Sized>(
     output: W,
     recording: &Recording<'_>,

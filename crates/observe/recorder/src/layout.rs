@@ -1,4 +1,4 @@
-//! Where things are in the file of a run.
+//! Positions of the parts of a run's file.
 //!
 //! ```text
 //! header | texts and subjects, two halves | chunks for frequent events | chunks for others
@@ -16,21 +16,22 @@ pub const VERSION: u64 = 1;
 
 /// Words of the header.
 pub const HEADER_WORDS: usize = 512;
-/// Words of a chunk: 32 KiB, 1022 slots. A thread takes another one after so many events, and a thread
-/// that records two events holds two of them.
+/// Words of a chunk: 32 KiB, 1022 slots. A thread takes another chunk after so many events, and a
+/// thread that records both frequent and other events holds two chunks.
 pub const CHUNK_WORDS: usize = 4096;
 
-/// Most types that the header has space for.
+/// Maximum number of event types in the header.
 const KINDS_MAX: usize = 64;
 const _: () = assert!(EVENTS.len() <= KINDS_MAX);
 
-/// Chunks of each use that have memory from the start: enough for the first threads of an agent.
+/// Number of chunks of each use that have memory from the start: enough for the first threads of an
+/// agent.
 pub const CHUNKS_FIRST: usize = 8;
 
-/// The half of the table that is used first.
+/// Index of the half of the table that is used first.
 pub const FIRST_HALF: usize = 1;
 
-/// Words of it that have memory from the start: 128 KiB, more than a thousand paths.
+/// Words of the first half that have memory from the start: 128 KiB, more than a thousand paths.
 pub const NAME_WORDS_FIRST: usize = 16 << 10;
 
 /// Words of the version of the agent.
@@ -40,9 +41,9 @@ const AGENT_VERSION_WORDS: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Field {
-    /// [`MAGIC`].
+    /// The value [`MAGIC`].
     Magic,
-    /// [`VERSION`].
+    /// The value [`VERSION`].
     Version,
     /// Words of one half of the table.
     HalfWords,
@@ -50,48 +51,48 @@ pub enum Field {
     FrequentChunks,
     /// Number of the other chunks.
     OtherChunks,
-    /// Number of the process.
+    /// Id of the process.
     Pid,
-    /// 0 if ticks are those of the time stamp counter, 1 if they are nanoseconds of the system.
+    /// 0 if ticks come from the time stamp counter, 1 if they are nanoseconds of the system clock.
     ClockSource,
-    /// The start on all clocks.
+    /// The start of the run on all clocks.
     StartTicks,
     StartMonotonicNs,
     StartUnixNs,
-    /// Odd while the next three are written.
+    /// Odd while the next three fields are written.
     LatestVersion,
     /// The latest second of the run on all clocks.
     LatestTicks,
     LatestMonotonicNs,
     LatestUnixNs,
-    /// 1 when the run has ended in order.
+    /// 1 if the run has ended properly.
     Ended,
-    /// The sequence that a chunk was given last.
+    /// The sequence that was assigned last to a chunk.
     Sequence,
-    /// Which chunk for frequent events is tried next, and which other one.
+    /// Index of the chunk that is tried next, for frequent events and for other events.
     FrequentCursor,
     OtherCursor,
-    /// How many chunks of each use the file has blocks for.
+    /// Number of chunks of each use for which the file has blocks.
     FrequentAvailable,
     OtherAvailable,
-    /// Events that no chunk had space for.
+    /// Number of events for which there was no chunk.
     WithoutSpace,
-    /// Texts and subjects that the table had no space for.
+    /// Number of texts and subjects for which the table had no space.
     WithoutName,
-    /// Ticks per second as measured at the start.
+    /// Ticks per second, as measured at the start.
     FirstRate,
 }
 
-/// Version of the agent, as UTF-8 with zeros behind it.
+/// Version of the agent, as UTF-8 padded with zeros.
 pub const AGENT_VERSION: Range<usize> = 32..32 + AGENT_VERSION_WORDS;
-/// For each type: events that exceeded its rate.
+/// For each type, the number of events that exceeded its rate.
 pub const OVER_RATE: Range<usize> = 64..64 + KINDS_MAX;
-/// For each type: its threshold in nanoseconds, or `u64::MAX` if it is not recorded.
+/// For each type, its threshold in nanoseconds, or `u64::MAX` if the type is not recorded.
 pub const THRESHOLD_NS: Range<usize> = 128..128 + KINDS_MAX;
-/// For each type: most events in a second, or 0.
+/// For each type, the maximum number of events per second, or 0.
 pub const RATE: Range<usize> = 192..192 + KINDS_MAX;
 
-/// What is where.
+/// Positions of the parts of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Words of one half of the table.
@@ -103,8 +104,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Returns the layout of a file of about this size: a quarter for texts, and a quarter of the
-    /// chunks for events that are not frequent.
+    /// Returns the layout of a file of about `bytes` bytes: a quarter for texts, and a quarter of
+    /// the chunks for events that are not frequent.
     pub fn of_bytes(bytes: u64) -> Layout {
         let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
         let half_words = words / 8 / HEADER_WORDS * HEADER_WORDS;
@@ -115,26 +116,26 @@ impl Layout {
         Layout { half_words, frequent_chunks: chunks - other_chunks, other_chunks }
     }
 
-    /// Returns where a half of the table is.
+    /// Returns the position of a half of the table.
     pub fn half(&self, half: usize) -> Range<usize> {
         let at = HEADER_WORDS + half * self.half_words;
         at..at + self.half_words
     }
 
-    /// Returns where the chunks for frequent events are.
+    /// Returns the position of the chunks for frequent events.
     pub fn frequent(&self) -> Range<usize> {
         let at = self.half(1).end;
         at..at + self.frequent_chunks * CHUNK_WORDS
     }
 
-    /// Returns where the other chunks are.
+    /// Returns the position of the other chunks.
     pub fn other(&self) -> Range<usize> {
         let at = self.frequent().end;
         at..at + self.other_chunks * CHUNK_WORDS
     }
 
-    /// Returns the parts that are in use from the start: the header, the begin of one half of the
-    /// table, and some chunks of each use.
+    /// Returns the parts that are in use from the start: the header, the beginning of one half of
+    /// the table, and some chunks of each use.
     pub fn first(&self) -> [Range<usize>; 4] {
         let begin = |pool: Range<usize>, words: usize| pool.start..pool.end.min(pool.start + words);
         let chunks = CHUNKS_FIRST * CHUNK_WORDS;
@@ -153,11 +154,11 @@ impl Layout {
         ]
     }
 
-    /// Returns the words of the file.
+    /// Returns the number of words in the file.
     pub fn words(&self) -> usize {
         self.other().end
     }
 }
 
-/// Most words of a half: a reference has 23 bits for a place in it.
+/// Maximum words of a half: a reference has 23 bits for a position.
 pub const HALF_WORDS_MAX: usize = 1 << 22;

@@ -1,13 +1,13 @@
-//! Events of the agent about its own work, such as the reads of files and the calls of endpoints.
+//! Records events about the agent's work, such as reads of files and calls of endpoints.
 //!
 //! A separate crate because it fences `unsafe`: memory that is shared with a file, and the time stamp
 //! counter.
 //!
-//! [`schema`] declares every type of event once: its fields, their units, and when it is recorded.
-//! [`recorder`] starts the recording of the process, and [`record`] has a function for each type. Threads
-//! write to a file in memory, which survives a crash; [`snapshot`] reads it. [`jfr`] writes events as a
-//! file that the tools of the JDK and JDK Mission Control open. `docs/formats/recorder.md` describes
-//! both formats.
+//! [`schema`] declares every event type once: its fields, their units, and the conditions of
+//! recording. [`recorder`] starts the recording of the process, and [`record`] has a function for
+//! each type. Threads write to a memory-mapped file, which survives a crash; [`snapshot`] reads it.
+//! [`jfr`] writes events as a file that the tools of the JDK and JDK Mission Control open.
+//! `docs/formats/recorder.md` describes both formats.
 //!
 //! ```
 //! use millstream_recorder::event::{self, Event, SubjectId, Tables, TextId, Thread, ThreadId};

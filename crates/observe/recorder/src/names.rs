@@ -1,9 +1,9 @@
 //! Texts and subjects in shared memory, each stored once.
 //!
-//! The table has two halves, and new entries go into one of them. When that is full, the other one is
-//! emptied and takes its place: references that are in use are made again there, and those of files
-//! and connections that are gone disappear with the next change. An event that is older than the
-//! entries of its half has no values for them.
+//! The table has two halves, and new entries go into one of them. When that half is full, the other
+//! half is emptied and used instead: references in use are created again there, and entries of
+//! closed files and connections disappear with the next change. An event that is older than the
+//! entries of its half loses the values of its references.
 //!
 //! | word of a half | holds |
 //! |---|---|
@@ -31,14 +31,14 @@ const HEADER_WORDS: usize = 8;
 const TEXT: u64 = 1;
 const SUBJECT: u64 = 2;
 
-/// Bit of a reference that says which half it is in.
+/// Bit of a reference that selects the half.
 const HALF_BIT: u32 = 23;
 
-/// Longest text, as long as the longest path.
+/// Maximum bytes of a text; equal to the maximum length of a path.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// A half is used for at least so long, so that an event that is being written refers to no entry
-/// that is gone.
+/// Shortest time for which a half is used, so that an event that is being written never refers to a
+/// removed entry.
 const HALF_SECONDS_MIN: u64 = 2;
 
 /// The values that events about one file, connection or component share: numbers, or references to
@@ -54,13 +54,13 @@ pub struct Names<'m> {
     epoch: u32,
     used: usize,
     since_ticks: u64,
-    /// Whether all of both halves has memory.
+    /// Whether both halves have all their memory.
     has_all: bool,
 }
 
 impl<'m> Names<'m> {
-    /// Returns an empty table, which uses [`NAME_WORDS_FIRST`] of [`crate::layout::FIRST_HALF`] until it
-    /// may use all.
+    /// Returns an empty table, which uses only [`NAME_WORDS_FIRST`] of
+    /// [`crate::layout::FIRST_HALF`] until [`Names::use_all`] is called.
     pub fn new(halves: [&'m [AtomicU64]; 2], now_ticks: u64) -> Names<'m> {
         let (texts, subjects) = (HashMap::default(), HashMap::default());
         let (epoch, used, since_ticks, has_all) = Default::default();
@@ -69,12 +69,13 @@ impl<'m> Names<'m> {
         names
     }
 
-    /// Returns the number of this use of a half. References with another one must be made again.
+    /// Returns the number of the current use of a half. References with another number must be
+    /// created again.
     pub fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// Returns whether all of both halves has memory.
+    /// Returns whether both halves have all their memory.
     pub fn uses_all(&self) -> bool {
         self.has_all
     }
@@ -88,7 +89,7 @@ impl<'m> Names<'m> {
         self.halves[self.epoch as usize % 2]
     }
 
-    /// Forgets what the other half had, and uses it.
+    /// Empties the other half, and uses it.
     fn begin_half(&mut self, now_ticks: u64) {
         self.epoch += 1;
         self.texts.clear();
@@ -107,7 +108,7 @@ impl<'m> Names<'m> {
         self.half()[POSITION].store(position, Release);
     }
 
-    /// Empties the other half and uses it, unless this one was begun a moment ago.
+    /// Empties the other half and uses it, unless the current half was begun very recently.
     fn change_half(&mut self, now_ticks: u64, ticks_per_second: u64) -> Option<()> {
         let least = ticks_per_second.saturating_mul(HALF_SECONDS_MIN);
         let is_due = now_ticks.saturating_sub(self.since_ticks) >= least;
@@ -126,7 +127,7 @@ impl<'m> Names<'m> {
         Some(((self.epoch % 2) << HALF_BIT) | at as u32)
     }
 
-    /// Returns the reference to a text; `None` without space.
+    /// Returns the reference to a text; `None` if there is no space.
     fn text(&mut self, text: &str) -> Option<u32> {
         let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
         if let Some(reference) = self.texts.get(text) {
@@ -144,8 +145,8 @@ impl<'m> Names<'m> {
         Some(reference)
     }
 
-    /// Returns the reference to a subject, or to another one with the same values; `None` without
-    /// space.
+    /// Returns the reference to a subject, or to another subject with the same values; `None` if
+    /// there is no space.
     fn subject(&mut self, parts: &[Part<'_>], is_new: bool) -> Option<u32> {
         let mut values = [0; 3];
         for (value, part) in values.iter_mut().zip(parts) {
@@ -165,13 +166,14 @@ impl<'m> Names<'m> {
         Some(reference)
     }
 
-    /// Returns the reference to a text and its epoch; `None` without space.
+    /// Returns the reference to a text and its epoch; `None` if there is no space.
     pub fn refer_to_text(&mut self, text: &str, now: u64, rate: u64) -> Option<u32> {
         let found = self.text(text);
         found.or_else(|| self.change_half(now, rate).and_then(|()| self.text(text)))
     }
 
-    /// Returns the reference to a subject; `None` without space. A connection is always a new one.
+    /// Returns the reference to a subject; `None` if there is no space. A connection is always a
+    /// new subject.
     pub fn refer_to_subject(
         &mut self,
         (parts, is_new): (&[Part<'_>], bool),
@@ -192,8 +194,8 @@ pub enum Part<'p> {
     Number(u32),
 }
 
-/// Copies the words in use of a half that a thread may change at the same time. Empty if it was
-/// emptied while it was copied.
+/// Copies the used words of a half that a thread may change at the same time. The copy is empty if
+/// the half was emptied meanwhile.
 pub fn copy(half: &[AtomicU64]) -> Vec<u64> {
     let before = half[POSITION].load(Acquire);
     let used = (before as u32 as usize).min(half.len());
@@ -207,7 +209,7 @@ pub fn copy(half: &[AtomicU64]) -> Vec<u64> {
     copied
 }
 
-/// The entries of both halves at one time. Words may be anything.
+/// The entries of both halves at one time. The words may have any values.
 #[derive(Clone, Debug, Default)]
 pub struct CopiedNames {
     halves: [Vec<u64>; 2],
@@ -219,7 +221,7 @@ impl CopiedNames {
         CopiedNames { halves }
     }
 
-    /// Returns the number of the use of the half that a reference is for, and its begin in ticks.
+    /// Returns the epoch of the half of a reference, and the start of that epoch in ticks.
     pub fn epoch(&self, reference: u32) -> Option<(u32, u64)> {
         let half = self.half(reference);
         Some(((half.get(POSITION)? >> 32) as u32, *half.get(SINCE)?))

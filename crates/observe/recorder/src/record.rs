@@ -1,4 +1,4 @@
-//! One function for each type of event.
+//! Functions that record events, one for each type.
 //!
 //! ```
 //! use millstream_recorder::record::{self, Subject};
@@ -16,8 +16,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! An event that is off costs a load and a branch. Numbers that do not fit 32 bits, where the type has
-//! a count, are recorded as the largest.
+//! A disabled event costs a load and a branch. If a field has 32 bits, a larger number is recorded
+//! as the largest value.
 
 use crate::names::Part;
 use crate::recorder::{self, Timer, instant, text};
@@ -29,12 +29,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// What events are about: a file, a connection, a component or two of them. Kept as long as that, so
-/// that its names are stored once and each event refers to them.
+/// The subject of events: a file, a connection, or one or two components. It should live as long as
+/// the thing it describes, so that its names are stored once and each event refers to them.
 pub struct Subject {
     texts: [Option<Box<str>>; 2],
     number: Option<u32>,
-    /// Others with the same names are something else.
+    /// Whether the subject is a connection, which differs from other connections with the same
+    /// names.
     is_connection: bool,
     /// The reference to the stored names (32 bits), and its epoch.
     reference: AtomicU64,
@@ -46,39 +47,40 @@ impl Subject {
         Subject { texts, number, is_connection: false, reference: AtomicU64::new(0) }
     }
 
-    /// Returns a file. Bytes of its path that are not UTF-8 are replaced.
+    /// Creates the subject for a file. Bytes of the path that are not UTF-8 are replaced.
     pub fn file(path: &Path) -> Subject {
         Subject::new(&path.to_string_lossy(), None, None)
     }
 
-    /// Returns the other end of a connection: the name that was configured, and its address.
+    /// Creates the subject for the peer of a connection: the configured name, and the address.
     pub fn peer(host: &str, address: SocketAddr) -> Subject {
         let ip = address.ip().to_string();
         let peer = Subject::new(host, Some(&ip), Some(u32::from(address.port())));
         Subject { is_connection: true, ..peer }
     }
 
-    /// Returns the other end of a connection of which only the name is known.
+    /// Creates the subject for the peer of a connection of which only the name is known.
     pub fn named_peer(host: &str, port: u16) -> Subject {
         Subject::new(host, Some(""), Some(u32::from(port)))
     }
 
-    /// Returns the other end of a connection on this host: the path of a socket, or what else names it.
+    /// Creates the subject for a peer on this host: the path of a socket, or another name.
     pub fn local_peer(name: &str) -> Subject {
         Subject::new("", Some(name), Some(0))
     }
 
-    /// Returns a component.
+    /// Creates the subject for a component.
     pub fn component(id: &str) -> Subject {
         Subject::new(id, None, None)
     }
 
-    /// Returns a component, and what it waits for or the consumer group it is in.
+    /// Creates the subject for a component, with the component for which it waits or its consumer
+    /// group.
     pub fn component_with(id: &str, other: &str) -> Subject {
         Subject::new(id, Some(other), None)
     }
 
-    /// Returns the reference to its names, which are stored if they are not yet.
+    /// Returns the reference to the names, and stores the names if necessary.
     #[inline(always)]
     fn reference(&self) -> u32 {
         let stored = self.reference.load(Relaxed);
@@ -107,56 +109,58 @@ impl fmt::Debug for Subject {
     }
 }
 
-/// Data was read from a file.
+/// Records that data was read from a file.
 #[inline(always)]
 pub fn file_read(timer: Timer, file: &Subject, bytes: usize, end_of_file: bool) {
     let own = || [bytes as u64, u64::from(end_of_file)];
     timer.end(EventKind::FileRead, || file.reference(), own);
 }
 
-/// Data was written to a file.
+/// Records that data was written to a file.
 #[inline(always)]
 pub fn file_write(timer: Timer, file: &Subject, bytes: usize) {
     timer.end(EventKind::FileWrite, || file.reference(), || [bytes as u64]);
 }
 
-/// A file was synced to disk.
+/// Records that a file was synced to disk.
 pub fn file_sync(timer: Timer, file: &Subject) {
     timer.end(EventKind::FileSync, || file.reference(), || []);
 }
 
-/// Data was read from a socket.
+/// Records that data was read from a socket.
 #[inline(always)]
 pub fn socket_read(timer: Timer, peer: &Subject, bytes: usize) {
     timer.end(EventKind::SocketRead, || peer.reference(), || [bytes as u64]);
 }
 
-/// Data was written to a socket.
+/// Records that data was written to a socket.
 #[inline(always)]
 pub fn socket_write(timer: Timer, peer: &Subject, bytes: usize) {
     timer.end(EventKind::SocketWrite, || peer.reference(), || [bytes as u64]);
 }
 
-/// A component processed a batch.
+/// Records that a component processed a batch.
 #[inline(always)]
 pub fn batch_stage(timer: Timer, component: &Subject, rows: usize, bytes: usize) {
     let own = || [rows as u64, bytes as u64];
     timer.end(EventKind::BatchStage, || component.reference(), own);
 }
 
-/// A component waited until another one had capacity: `waits` is a [`Subject::component_with`].
+/// Records that a component waited until another one had capacity. `waits` is a
+/// [`Subject::component_with`].
 pub fn wait_for_capacity(timer: Timer, waits: &Subject, bytes: usize) {
     timer.end(EventKind::WaitForCapacity, || waits.reference(), || [bytes as u64]);
 }
 
-/// A component emitted what it had accumulated, which was due `late` before the event began.
+/// Records that a component emitted accumulated data, which was due `late` before the event began.
 pub fn flush(timer: Timer, component: &Subject, late: Duration, rows: usize) {
     let due = timer.start_ticks().saturating_sub(recorder::to_ticks(late));
     let own = || [due, rows as u64];
     timer.end(EventKind::Flush, || component.reference(), own);
 }
 
-/// A delivery failed and will be tried again. `code` is a status of HTTP or a negative system error.
+/// Records that a delivery failed and will be retried. `code` is an HTTP status or a negative
+/// system error.
 pub fn retry(component: &Subject, reason: &str, code: i64, attempts: u32, pause: Duration) {
     let own = || {
         let pause = recorder::to_ticks(pause);
@@ -165,34 +169,34 @@ pub fn retry(component: &Subject, reason: &str, code: i64, attempts: u32, pause:
     instant(EventKind::Retry, || component.reference(), own);
 }
 
-/// Rows were rejected or dropped.
+/// Records that rows were rejected or dropped.
 pub fn dropped(component: &Subject, reason: &str, rows: usize) {
     instant(EventKind::Drop, || component.reference(), || [text(reason), rows as u64]);
 }
 
-/// Checkpoints were committed to the store.
+/// Records that checkpoints were committed to the store.
 pub fn checkpoint(timer: Timer, checkpoints: usize, outcome: &str) {
     timer.end(EventKind::Checkpoint, || 0, || [checkpoints as u64, text(outcome)]);
 }
 
-/// The state of a component was encoded and stored.
+/// Records that the state of a component was encoded and stored.
 pub fn snapshot(timer: Timer, component: &Subject, bytes: usize) {
     timer.end(EventKind::Snapshot, || component.reference(), || [bytes as u64]);
 }
 
-/// Payloads were appended to a disk buffer, read from it or released.
+/// Records that payloads were appended to a disk buffer, read from it or released.
 pub fn spool(timer: Timer, component: &Subject, operation: &str, payloads: usize, bytes: usize) {
     let own = || [text(operation), payloads as u64, bytes as u64];
     timer.end(EventKind::Spool, || component.reference(), own);
 }
 
-/// An operator or a collector in a JVM was called.
+/// Records a call of an operator or a collector in a JVM.
 pub fn jvm_call(timer: Timer, component: &Subject, rows: usize, bytes: usize, outcome: &str) {
     let own = || [rows as u64, bytes as u64, text(outcome)];
     timer.end(EventKind::JvmCall, || component.reference(), own);
 }
 
-/// A collector in a JVM was called; the call took so long, and has ended some time ago.
+/// Records a call of a collector in a JVM that ended some time ago.
 pub fn past_jvm_call(
     ended_ago: Duration,
     took: Duration,
@@ -205,8 +209,8 @@ pub fn past_jvm_call(
     recorder::past(EventKind::JvmCall, (ended_ago, took), || component.reference(), own);
 }
 
-/// A JVM collected garbage, which took so long and has ended some time ago. `collector` is a
-/// [`Subject::component`] with its name.
+/// Records a garbage collection of a JVM that ended some time ago. `collector` is a
+/// [`Subject::component`] with the name of the collector.
 pub fn collection(
     ended_ago: Duration,
     took: Duration,
@@ -219,18 +223,19 @@ pub fn collection(
     recorder::past(EventKind::Collection, (ended_ago, took), || collector.reference(), own);
 }
 
-/// The configuration was read again.
+/// Records that the configuration was read again.
 pub fn reload(timer: Timer, outcome: &str, components: usize) {
     timer.end(EventKind::Reload, || 0, || [text(outcome), components as u64]);
 }
 
-/// A component was slowed down to keep a limit.
+/// Records that a component was slowed down to keep a limit.
 pub fn throttle(timer: Timer, component: &Subject, reason: &str, limit: f64) {
     let own = || [text(reason), limit.to_bits()];
     timer.end(EventKind::Throttle, || component.reference(), own);
 }
 
-/// Partitions were assigned or revoked: `member` is a [`Subject::component_with`] the group.
+/// Records that partitions were assigned or revoked. `member` is a [`Subject::component_with`] the
+/// group.
 pub fn rebalance(timer: Timer, member: &Subject, assigned: usize, revoked: usize) {
     let own = || [assigned as u64, revoked as u64];
     timer.end(EventKind::Rebalance, || member.reference(), own);

@@ -19,13 +19,13 @@ use std::time::Duration;
 
 const NS_PER_SECOND: u128 = 1_000_000_000;
 
-/// What every thread reads with each event.
+/// Values that every thread reads with each event.
 struct Switches {
-    /// Shortest event of each type in ticks, or [`OFF`].
+    /// Shortest duration of each event type in ticks, or [`OFF`].
     thresholds: [AtomicU64; EVENTS.len()],
-    /// Most events of each type in a second, or 0.
+    /// Maximum number of events of each type per second, or 0.
     rates: [AtomicU32; EVENTS.len()],
-    /// For each type with a rate: a second (32 bits), and the events in it.
+    /// For each type with a rate: a second (32 bits), and the number of events in that second.
     seconds: [AtomicU64; EVENTS.len()],
     ticks_per_second: AtomicU64,
     /// The epoch of the table of names.
@@ -49,15 +49,15 @@ thread_local! {
     static WRITER: Writer = const { Writer::new() };
 }
 
-/// Settings of all types, by number.
+/// Settings of all event types, by number.
 pub type AllSettings = [Settings; EVENTS.len()];
 
-/// Returns the settings of all types unless the user sets something else.
+/// Returns the default settings of all event types.
 pub fn defaults() -> AllSettings {
     array::from_fn(|number| EVENTS[number].defaults)
 }
 
-/// Where events go.
+/// Destination of recorded events.
 #[derive(Debug)]
 pub enum Destination<'f> {
     /// An empty file, open for reading and writing. Events reach it even if the process is killed.
@@ -66,13 +66,13 @@ pub enum Destination<'f> {
     Memory,
 }
 
-/// Starts recording, in about so many bytes. The file has blocks for some of them, so that the start
-/// takes little time; [`keep_time`] allocates the others.
+/// Starts recording, in about `bytes` bytes. The file initially has blocks for only a part of them,
+/// so that starting takes little time; [`keep_time`] allocates the remaining blocks.
 ///
 /// # Errors
 ///
-/// The blocks of the file cannot be allocated, or there is no memory; nothing is recorded then. The
-/// process records already.
+/// Fails if the blocks of the file cannot be allocated, if there is no memory, or if the process is
+/// already recording. This call then records nothing.
 pub fn start_run(
     destination: &Destination<'_>,
     bytes: u64,
@@ -110,7 +110,7 @@ fn words(destination: &Destination<'_>, layout: &Layout) -> io::Result<Words> {
     }
 }
 
-/// Allocates the blocks of the file that are missing, once.
+/// Allocates the missing blocks of the file, once.
 fn allocate_rest(run: &Run) -> io::Result<()> {
     let Some((file, layout)) = UNALLOCATED.lock().take() else { return Ok(()) };
     for part in layout.rest().into_iter().filter(|part| !part.is_empty()) {
@@ -120,7 +120,7 @@ fn allocate_rest(run: &Run) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets when events are recorded, from now on.
+/// Sets which events are recorded from now on.
 pub fn set(settings: &AllSettings) {
     let Some(run) = RUN.get() else { return };
     for (spec, settings) in EVENTS.iter().zip(settings) {
@@ -133,7 +133,7 @@ pub fn set(settings: &AllSettings) {
     }
 }
 
-/// Returns when events are recorded; `None` if the process does not record.
+/// Returns the current settings; `None` if the process does not record.
 pub fn settings() -> Option<AllSettings> {
     let run = RUN.get()?;
     Some(array::from_fn(|number| {
@@ -147,12 +147,12 @@ pub fn settings() -> Option<AllSettings> {
     }))
 }
 
-/// Relates ticks to the time of the system, for readers. Called once in a second by one thread.
+/// Relates ticks to the system time, for readers. Must be called once per second by one thread.
 ///
 /// # Errors
 ///
-/// The first call allocates the rest of the file, and fails if it cannot. Recording continues in what
-/// there is.
+/// The first call allocates the remaining blocks of the file, and fails if it cannot. Recording
+/// then continues in the existing blocks.
 pub fn keep_time() -> io::Result<()> {
     let Some(run) = RUN.get() else { return Ok(()) };
     note_time(run);
@@ -168,7 +168,7 @@ fn note_time(run: &Run) {
     run.set_latest(&now);
 }
 
-/// Stops recording, and notes that the run has ended in order.
+/// Stops recording, and marks the run as properly ended.
 pub fn end_run() {
     if let Some(run) = RUN.get() {
         SWITCHES.thresholds.iter().for_each(|threshold| threshold.store(OFF, Relaxed));
@@ -177,18 +177,18 @@ pub fn end_run() {
     }
 }
 
-/// Events that were not recorded, since the start.
+/// Numbers of events that were not recorded since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Omitted {
-    /// No chunk had space: too many threads record.
+    /// Events for which there was no chunk, because too many threads record.
     pub without_space: u64,
-    /// Recorded, but without the name of their file, connection or component.
+    /// Events that were recorded, but without the name of their file, connection or component.
     pub names: u64,
-    /// For each type: beyond its rate.
+    /// For each type, the events beyond its rate.
     pub over_rate: [u64; EVENTS.len()],
 }
 
-/// Returns how many events were not recorded.
+/// Returns the numbers of events that were not recorded.
 pub fn omitted() -> Omitted {
     let Some(run) = RUN.get() else { return Omitted::default() };
     Omitted {
@@ -200,7 +200,7 @@ pub fn omitted() -> Omitted {
     }
 }
 
-/// Returns what the run has recorded and a reader does not know yet, as bytes that
+/// Returns recorded data that a reader does not know yet, as bytes that
 /// [`crate::snapshot::Snapshot`] reads. `None` if the process does not record.
 pub fn copy(known: &Known) -> Option<Vec<u8>> {
     Some(RUN.get()?.copy(known))
@@ -225,7 +225,7 @@ pub fn to_ns(ticks: u64) -> u64 {
     u64::try_from(u128::from(ticks) * NS_PER_SECOND / rate).unwrap_or(u64::MAX)
 }
 
-/// The start of an event; or nothing, if its type is not recorded.
+/// The start of an event. Empty if the event's type is not recorded.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an event is recorded at its end"]
 pub struct Timer {
@@ -233,7 +233,7 @@ pub struct Timer {
     start_ticks: u64,
 }
 
-/// Starts an event of a type that has a duration.
+/// Starts an event of a type with a duration.
 #[inline(always)]
 pub fn start(kind: EventKind) -> Timer {
     let is_on = SWITCHES.thresholds[kind as usize].load(Relaxed) != OFF;
@@ -241,18 +241,18 @@ pub fn start(kind: EventKind) -> Timer {
 }
 
 impl Timer {
-    /// Returns whether the event is recorded, if it reaches the threshold.
+    /// Returns whether the event will be recorded if it reaches the threshold.
     #[inline(always)]
     pub fn is_on(&self) -> bool {
         self.start_ticks != OFF
     }
 
-    /// Returns when it was started.
+    /// Returns the start of the event in ticks.
     pub(crate) fn start_ticks(&self) -> u64 {
         self.start_ticks
     }
 
-    /// Returns a timer that started so long before this one.
+    /// Returns a timer that started earlier by `by`.
     pub fn earlier(self, by: Duration) -> Timer {
         let start_ticks = match self.is_on() {
             true => self.start_ticks.saturating_sub(to_ticks(by)),
@@ -292,8 +292,8 @@ pub(crate) fn instant<const N: usize>(
     }
 }
 
-/// Records an event that has ended some time ago. If the names were stored for other ones meanwhile,
-/// it is without its texts.
+/// Records an event that ended some time ago. If the names were stored again in the meantime, the
+/// event has no texts.
 pub(crate) fn past<const N: usize>(
     kind: EventKind,
     (ended_ago, took): (Duration, Duration),
@@ -301,7 +301,7 @@ pub(crate) fn past<const N: usize>(
     own: impl FnOnce() -> [u64; N],
 ) {
     let duration_ticks = to_ticks(took);
-    // No duration is as long as `OFF`.
+    // Durations are always shorter than `OFF`.
     if duration_ticks >= SWITCHES.thresholds[kind as usize].load(Relaxed) {
         let end_ticks = ticks::now().saturating_sub(to_ticks(ended_ago));
         write(kind, end_ticks.saturating_sub(duration_ticks), duration_ticks, subject(), own());
@@ -336,7 +336,7 @@ fn count_lost() {
     }
 }
 
-/// Takes an event of those that the type has in this second.
+/// Takes one event from the type's rate for this second.
 fn is_within_rate(kind: EventKind, now_ticks: u64) -> bool {
     let second = now_ticks / SWITCHES.ticks_per_second.load(Relaxed).max(1);
     let rate = SWITCHES.rates[kind as usize].load(Relaxed);
@@ -361,7 +361,7 @@ pub(crate) fn text(text: &str) -> u64 {
     u64::from(made.map_or(0, note_epoch))
 }
 
-/// Returns the epoch of references that are valid.
+/// Returns the epoch of valid references.
 #[inline(always)]
 pub(crate) fn epoch() -> u32 {
     SWITCHES.epoch.load(Acquire)

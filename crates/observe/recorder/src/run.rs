@@ -15,13 +15,14 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
-/// Threshold of a type that is not recorded.
+/// Threshold of an event type that is not recorded.
 pub const OFF: u64 = u64::MAX;
 
-/// How often a thread tries to get the table of names before it does without.
+/// Attempts of a thread to lock the table of names before it continues without it.
 const LOCK_TRIES: usize = 1000;
 
-/// How often the header is copied until nothing has changed meanwhile: it changes once in a second.
+/// Attempts to copy the header without a change during the copy. The header changes once per
+/// second.
 const HEADER_TRIES: usize = 100;
 
 /// The shared memory of a run.
@@ -33,7 +34,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Begins a run in words that are all 0.
+    /// Creates a run in words that are all 0.
     pub fn begin(words: Words, layout: Layout, clock: Source, start: &Moment, rate: u64) -> Run {
         let halves = [0, 1].map(|half| &words[layout.half(half)]);
         let run = Run { words, layout, names: Mutex::new(Names::new(halves, start.ticks)) };
@@ -69,7 +70,7 @@ impl Run {
         self.word(field).store(value, Relaxed);
     }
 
-    /// Returns the words of the header that types have, such as [`RATE`].
+    /// Returns the header word of an event type in a range such as [`RATE`].
     pub fn of_kind(&self, range: Range<usize>, kind: EventKind) -> &'static AtomicU64 {
         &self.words[range][kind as usize]
     }
@@ -82,7 +83,8 @@ impl Run {
         self.names.lock().use_all();
     }
 
-    /// Stores the time, for readers that relate ticks to it. One thread at a time may call it.
+    /// Stores the time, so that readers can relate ticks to it. Only one thread may call this at a
+    /// time.
     pub fn set_latest(&self, now: &Moment) {
         let version = self.word(Field::LatestVersion).load(Relaxed);
         self.set(Field::LatestVersion, version + 1);
@@ -116,7 +118,7 @@ impl Run {
         }
     }
 
-    /// Calls a function with the table of names, unless other threads have it for long.
+    /// Calls a function with the table of names, unless other threads hold the table for long.
     fn with_names<T>(
         &self,
         call: impl Fn(&mut Names<'static>) -> Option<(T, u32)>,
@@ -160,8 +162,8 @@ impl Run {
         })
     }
 
-    /// Copies the header, the table of names, and of the chunks what the reader does not know, while
-    /// threads write to them. Chunks come first, so that their names are in the table.
+    /// Copies the header, the table of names, and the chunk data that the reader does not know,
+    /// while threads write. Chunks are copied first, so that their names are in the table.
     pub fn copy(&self, known: &Known) -> Vec<u8> {
         let chunks =
             [true, false].into_iter().flat_map(|is_frequent| self.pool(is_frequent).chunks());
@@ -177,7 +179,7 @@ impl Run {
     }
 
     fn copy_names(&self) -> [Vec<u64>; 2] {
-        // Reading a half without memory would allocate it.
+        // Reading a half without memory would allocate its memory.
         let is_allocated = self.names.lock().uses_all();
         [0, 1].map(|half| match half == FIRST_HALF || is_allocated {
             true => names::copy(&self.words[self.layout.half(half)]),
@@ -197,7 +199,7 @@ impl Run {
                 break;
             }
         }
-        // The reader sees by the version if the time is not whole.
+        // The version tells the reader if the time is incomplete.
         copied
     }
 }
@@ -216,7 +218,7 @@ impl Writer {
         Writer { frequent: Appender::new(), other: Appender::new(), thread: Cell::new(None) }
     }
 
-    /// Appends an event. Never waits, and allocates nothing. Returns whether there was space.
+    /// Appends an event. Never waits or allocates. Returns whether there was space.
     #[inline(always)]
     pub fn write(&self, event: &Stored, run: impl Fn() -> Option<&'static Run>) -> bool {
         let is_frequent = EVENTS[event.kind as usize].is_frequent;

@@ -1,4 +1,4 @@
-//! The declaration of every type of event.
+//! The declaration of every event type.
 
 mod events;
 
@@ -9,33 +9,34 @@ use std::time::Duration;
 
 pub use events::{EVENTS, EventKind};
 
-/// Most fields of a type, apart from start, duration and thread.
+/// Maximum number of fields of a type, in addition to start, duration and thread.
 pub const FIELDS_MAX: usize = 5;
 
-/// What the names of all types begin with in JFR files.
+/// Prefix of all type names in JFR files.
 pub const NAME_PREFIX: &str = "millstream.";
 
-/// The declaration of a type of event.
+/// The declaration of an event type.
 #[derive(Debug)]
 pub struct EventSpec {
     /// The type.
     pub kind: EventKind,
     /// Name in configuration and on the command line, such as `FileRead`.
     pub name: &'static str,
-    /// Name for people.
+    /// Name for display.
     pub label: &'static str,
-    /// Where tools list it, from the outermost category to the innermost.
+    /// Category in tools, from the outermost to the innermost.
     pub category: &'static [&'static str],
-    /// What has happened when it is recorded.
+    /// Description of the recorded occurrence.
     pub description: &'static str,
-    /// Whether it lasts from a start to an end. Others have only a start, and no threshold applies.
+    /// Whether the event lasts from a start to an end. Other events have only a start and no
+    /// threshold.
     pub has_duration: bool,
-    /// Whether a busy agent records it thousands of times in a second. Such events are kept apart from
-    /// the others, which would be overwritten within seconds.
+    /// Whether a busy agent records the event thousands of times per second. Such events are stored
+    /// separately from other events, which they would overwrite within seconds.
     pub is_frequent: bool,
-    /// Its fields, up to [`FIELDS_MAX`].
+    /// Fields of the type, up to [`FIELDS_MAX`].
     pub fields: &'static [Field],
-    /// When it is recorded unless the user sets something else.
+    /// Default settings of the type.
     pub defaults: Settings,
 }
 
@@ -46,20 +47,20 @@ impl EventSpec {
     }
 }
 
-/// When a type of event is recorded.
+/// Conditions under which events of a type are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether it is recorded at all.
+    /// Whether the type is recorded at all.
     pub enabled: bool,
-    /// Shorter events are not recorded.
+    /// Duration below which events are not recorded.
     pub threshold: Duration,
-    /// Most events in a second; without a limit if `None`.
+    /// Maximum number of events per second; `None` for no limit.
     pub rate: Option<PerSecond>,
     /// Whether the stack of the thread is recorded.
     pub stack: bool,
 }
 
-/// A number of events in a second.
+/// A number of events per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PerSecond(pub u32);
 
@@ -69,7 +70,7 @@ impl fmt::Display for PerSecond {
     }
 }
 
-/// A text that is no rate. The message reads "what is wrong; what to write instead".
+/// Error for a text that is not a rate. The message reads "what is wrong; what to write instead".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoRate(String);
 
@@ -97,29 +98,29 @@ impl FromStr for PerSecond {
 pub struct Field {
     /// Name in files.
     pub name: &'static str,
-    /// Name for people.
+    /// Name for display.
     pub label: &'static str,
     /// Type and unit of its values.
     pub kind: FieldKind,
-    /// Whether all events of one file, connection or component have the same value, so that it can
-    /// be stored once and referred to.
+    /// Whether all events of one file, connection or component have the same value, so that the
+    /// value is stored once and referenced.
     pub is_shared: bool,
 }
 
 /// Type and unit of the values of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldKind {
-    /// A number from 0.
+    /// An unsigned number.
     Unsigned,
-    /// A number from 0 to 2^32 - 1. Larger ones are recorded as the largest.
+    /// A number from 0 to 2^32 - 1. Larger numbers are recorded as the largest.
     Count,
-    /// A number.
+    /// A signed number.
     Signed,
     /// A number with a fraction.
     Float,
     /// Yes or no.
     Flag,
-    /// A text of the recording's table.
+    /// A text from the recording's table.
     Text,
     /// A period, in ticks.
     Duration,
@@ -132,28 +133,28 @@ pub enum FieldKind {
 /// A value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// Of a field of [`FieldKind::Unsigned`].
+    /// Value of a field of [`FieldKind::Unsigned`].
     Unsigned(u64),
-    /// Of a field of [`FieldKind::Count`].
+    /// Value of a field of [`FieldKind::Count`].
     Count(u32),
-    /// Of a field of [`FieldKind::Signed`].
+    /// Value of a field of [`FieldKind::Signed`].
     Signed(i64),
-    /// Of a field of [`FieldKind::Float`].
+    /// Value of a field of [`FieldKind::Float`].
     Float(f64),
-    /// Of a field of [`FieldKind::Flag`].
+    /// Value of a field of [`FieldKind::Flag`].
     Flag(bool),
-    /// Of a field of [`FieldKind::Text`].
+    /// Value of a field of [`FieldKind::Text`].
     Text(TextId),
-    /// Of a field of [`FieldKind::Duration`], in ticks.
+    /// Value of a field of [`FieldKind::Duration`], in ticks.
     Duration(u64),
-    /// Of a field of [`FieldKind::Timestamp`], in ticks.
+    /// Value of a field of [`FieldKind::Timestamp`], in ticks.
     Timestamp(u64),
-    /// Of a field of [`FieldKind::Bytes`].
+    /// Value of a field of [`FieldKind::Bytes`].
     Bytes(u64),
 }
 
 impl Value {
-    /// Returns the 64 bits that an event has for the value.
+    /// Returns the 64 bits that represent the value in an event.
     pub fn to_bits(self) -> u64 {
         match self {
             Value::Unsigned(number)
@@ -167,8 +168,8 @@ impl Value {
         }
     }
 
-    /// Returns the value that an event has as these bits. Any bits are a value: a flag is set unless
-    /// they are 0, and of a count and the number of a text the lower 32 bits matter.
+    /// Returns the value that these bits represent. Any bits are valid: a flag is set unless they
+    /// are 0, and a count and the number of a text use the lower 32 bits.
     pub fn from_bits(kind: FieldKind, bits: u64) -> Value {
         match kind {
             FieldKind::Unsigned => Value::Unsigned(bits),

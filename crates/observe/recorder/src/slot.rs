@@ -1,4 +1,4 @@
-//! Events as slots of four words.
+//! Events stored as slots of four words.
 //!
 //! | word | first slot | second slot |
 //! |---|---|---|
@@ -7,29 +7,29 @@
 //! | 2 | duration in ticks (56 bits), check (8) | third wide value |
 //! | 3 | first wide value | fourth wide value |
 //!
-//! The small value is that of the first unshared field that fits 32 bits; the others are wide. The
-//! check is the lower byte of the sequence of the chunk: after a power loss, a slot from an earlier use
-//! of the chunk has another one.
+//! The small value belongs to the first unshared field that fits 32 bits; the other values are
+//! wide. The check is the lower byte of the chunk's sequence: after a power loss, a slot from an
+//! earlier use of the chunk has a different check.
 
 use crate::schema::{EVENTS, EventKind, EventSpec, FIELDS_MAX, FieldKind};
 
 /// A slot.
 pub type Slot = [u64; 4];
 
-/// What the second slot of an event has as its kind.
+/// Kind byte of the second slot of an event.
 const SECOND: u64 = 0xff;
 
-/// Bits of a duration; longer ones are recorded as the longest, at least 200 days.
+/// Bits of a duration. A longer duration is recorded as the maximum, which is at least 200 days.
 const DURATION_BITS: u32 = 56;
 const DURATION_MAX: u64 = (1 << DURATION_BITS) - 1;
 
 /// Bits of the reference to a subject.
 pub const SUBJECT_BITS: u32 = 24;
 
-/// Most wide values.
+/// Maximum number of wide values.
 const WIDES_MAX: usize = 4;
 
-/// Where the fields of a type are that are not shared.
+/// Positions of the unshared fields of a type.
 #[derive(Clone, Copy, Debug)]
 struct Places {
     /// Position of the small value among these fields.
@@ -76,8 +76,8 @@ const PLACES: [Places; EVENTS.len()] = {
     all
 };
 
-/// Shared fields come first, so that an event's subject has the first values. A reader can tell the
-/// kind of a first slot from that of a second one.
+/// Shared fields come first, so that the first values belong to an event's subject. A reader can
+/// distinguish the kind bytes of first and second slots.
 const _: () = {
     let mut number = 0;
     while number < EVENTS.len() {
@@ -96,23 +96,23 @@ fn second_head(check: u8) -> u64 {
     SECOND | u64::from(check) << 8
 }
 
-/// An event as it is stored.
+/// An event in its stored form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Its type.
+    /// Type of the event.
     pub kind: EventKind,
-    /// Reference to the values of its shared fields.
+    /// Reference to the values of the shared fields.
     pub subject: u32,
-    /// Begin.
+    /// Start, in ticks.
     pub start_ticks: u64,
-    /// Time until its end.
+    /// Time from start to end, in ticks.
     pub duration_ticks: u64,
-    /// The bits of its other fields, in the order of the declaration.
+    /// The bits of the unshared fields, in the order of the declaration.
     pub own: [u64; FIELDS_MAX],
 }
 
 impl Stored {
-    /// Returns its slots and their number.
+    /// Returns the slots and their number.
     #[inline(always)]
     pub fn encode(&self, check: u8) -> ([Slot; 2], usize) {
         let places = &PLACES[self.kind as usize];
@@ -129,8 +129,8 @@ impl Stored {
         ([first, second], places.slots())
     }
 
-    /// Returns the event at the start of these slots, and how many it has; `None` if there is none with
-    /// this check.
+    /// Returns the event at the start of these slots, and the number of its slots; `None` if there
+    /// is no event with this check.
     pub fn decode(slots: &[Slot], check: u8) -> Option<(Stored, usize)> {
         let [start_ticks, head, duration, first] = *slots.first()?;
         let kind = EventKind::of_number((head as u8).checked_sub(1)?)?;

@@ -1,9 +1,9 @@
-//! What a run has recorded until one point in time: the file of a run that has ended or died, or a copy
-//! of the memory of one that continues.
+//! The recorded data of a run up to one point in time: the file of a run that has ended or died, or
+//! a copy of the memory of a running one.
 //!
-//! A copy has the header of a run with another magic number, then sections: a number of words, and so
-//! many words. The first section has the positions of all chunks, the next two have the halves of the
-//! table, and each of the others has a chunk.
+//! A copy has the header of a run with another magic number, followed by sections: a number of
+//! words, and that many words. The first section has the positions of all chunks, the next two have
+//! the halves of the table, and each of the remaining sections has a chunk.
 
 use crate::chunks::{self, Copied, OsThread};
 use crate::event::{Event, SubjectId, Tables, TextId, Thread, ThreadId};
@@ -22,13 +22,13 @@ use std::time::Duration;
 /// First word of a copy.
 const COPY_MAGIC: u64 = u64::from_le_bytes(*b"MSCOPY\0\0");
 
-/// From this long on, the rate of the ticks is that of the whole run.
+/// Duration in nanoseconds from which the tick rate is computed over the whole run.
 const RATE_FROM_NS: u64 = 1_000_000_000;
 
-/// The number of a text that is not known.
+/// Number of an unknown text.
 const NO_TEXT: u64 = u32::MAX as u64;
 
-/// How many slots a reader has of each sequence.
+/// Number of slots that a reader has of each sequence.
 pub type Known = BTreeMap<u32, u32>;
 
 /// A copy of the memory of a run.
@@ -38,15 +38,15 @@ pub(crate) struct Copy {
     pub header: Vec<u64>,
     /// The position words of all chunks, read after the chunks were copied.
     pub positions: Vec<u64>,
-    /// What is in use of each half of the table.
+    /// The used words of each half of the table.
     pub halves: [Vec<u64>; 2],
     /// The chunks that the reader does not know.
     pub chunks: Vec<Vec<u64>>,
 }
 
 impl Copy {
-    /// Returns the bytes of the format. Each part is freed as soon as it is among them, so that a copy
-    /// is in memory once.
+    /// Returns the bytes of the format. Each part is freed as soon as it is written, so that the
+    /// copy is in memory only once.
     pub fn into_bytes(mut self) -> Vec<u8> {
         self.header[Field::Magic as usize] = COPY_MAGIC;
         let mut bytes = Vec::new();
@@ -62,16 +62,16 @@ impl Copy {
     }
 }
 
-/// Why bytes are no recording.
+/// Reason why bytes are not a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRecording {
-    /// They are not those of a recording.
+    /// The bytes do not belong to a recording.
     Foreign,
     /// The run died before it had recorded anything.
     Empty,
-    /// Another release has written them.
+    /// The bytes were written by another release.
     OtherVersion,
-    /// They end in the header.
+    /// The bytes end within the header.
     Cut,
 }
 
@@ -88,12 +88,12 @@ impl std::fmt::Display for NoRecording {
 
 impl std::error::Error for NoRecording {}
 
-/// What a run has recorded.
+/// The recorded data of a run.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     header: Vec<u64>,
     is_copy: bool,
-    /// Bytes of the file that are not there.
+    /// Number of bytes missing at the end of the file.
     cut_bytes: u64,
     names: CopiedNames,
     /// Sequences of all chunks, including those that were not copied.
@@ -102,11 +102,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Parses a file of a run, or a copy. What is behind the header may be damaged.
+    /// Parses the file of a run, or a copy. The data after the header may be damaged.
     ///
     /// # Errors
     ///
-    /// There is no header that this release reads.
+    /// Fails if there is no header that this release can read.
     pub fn parse(bytes: &[u8]) -> Result<Snapshot, NoRecording> {
         let (words, _) = bytes.as_chunks();
         let words: Vec<u64> = words.iter().copied().map(u64::from_le_bytes).collect();
@@ -138,12 +138,13 @@ impl Snapshot {
         self.header[field as usize]
     }
 
-    /// Returns the number of the process.
+    /// Returns the id of the process.
     pub fn pid(&self) -> u32 {
         self.field(Field::Pid) as u32
     }
 
-    /// Returns whether it is a copy of a run that may have continued, and not the file of the run.
+    /// Returns whether this is a copy of a run that may have continued, rather than the file of the
+    /// run.
     pub fn is_copy(&self) -> bool {
         self.is_copy
     }
@@ -153,7 +154,7 @@ impl Snapshot {
         self.cut_bytes
     }
 
-    /// Returns whether the run has ended in order.
+    /// Returns whether the run has ended properly.
     pub fn has_ended(&self) -> bool {
         self.field(Field::Ended) != 0
     }
@@ -166,7 +167,7 @@ impl Snapshot {
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     }
 
-    /// Returns what ticks are.
+    /// Returns the source of ticks.
     pub fn clock_source(&self) -> Source {
         match self.field(Field::ClockSource) {
             0 => Source::Counter,
@@ -174,8 +175,8 @@ impl Snapshot {
         }
     }
 
-    /// Returns the relation of ticks and time, which begins with the run. It is exact at the latest
-    /// second of the run, so that times agree with those of the log before a crash.
+    /// Returns the relation of ticks and time, which begins with the run. The relation is exact at
+    /// the latest second of the run, so that times agree with the log before a crash.
     pub fn clock(&self) -> Clock {
         let (start, latest) = (self.start(), self.latest());
         let lasted_ns = latest.monotonic_ns.saturating_sub(start.monotonic_ns);
@@ -200,17 +201,17 @@ impl Snapshot {
             monotonic_ns: self.field(Field::LatestMonotonicNs),
             unix_ns: self.field(Field::LatestUnixNs),
         };
-        // The run died while it was written.
+        // The run died while this was written.
         let is_whole = self.field(Field::LatestVersion).is_multiple_of(2);
         if is_whole && latest.ticks >= self.start().ticks { latest } else { self.start() }
     }
 
-    /// Returns the latest time at which the run is known to have lived, in ticks.
+    /// Returns the latest time at which the run was known to be alive, in ticks.
     pub fn latest_ticks(&self) -> u64 {
         self.latest().ticks
     }
 
-    /// Returns when events were recorded, at last.
+    /// Returns the last settings of the recording.
     pub fn settings(&self) -> Vec<(EventKind, Settings)> {
         EVENTS.iter().map(|spec| (spec.kind, self.settings_of(spec.kind))).collect()
     }
@@ -224,17 +225,17 @@ impl Snapshot {
         Settings { enabled, threshold, rate, stack: false }
     }
 
-    /// Returns how many events of a type exceeded its rate.
+    /// Returns the number of events of a type that exceeded its rate.
     pub fn over_rate(&self, kind: EventKind) -> u64 {
         self.header[OVER_RATE][kind as usize]
     }
 
-    /// Returns how many events no chunk had space for.
+    /// Returns the number of events for which there was no chunk.
     pub fn without_space(&self) -> u64 {
         self.field(Field::WithoutSpace)
     }
 
-    /// Returns how many events have no name of their file, connection or component.
+    /// Returns the number of events without the name of their file, connection or component.
     pub fn without_name(&self) -> u64 {
         self.field(Field::WithoutName)
     }
@@ -260,7 +261,7 @@ fn sections(mut rest: &[u64]) -> Vec<Vec<u64>> {
     found
 }
 
-/// Returns the sections that a copy of a file would have, as far as the file has them.
+/// Returns the sections that a copy of a file would have, as far as the file contains them.
 fn in_file(header: &[u64], words: &[u64]) -> Vec<Vec<u64>> {
     let layout = layout_of(header, words.len() / CHUNK_WORDS);
     let part = |range: std::ops::Range<usize>| {
@@ -274,11 +275,11 @@ fn in_file(header: &[u64], words: &[u64]) -> Vec<Vec<u64>> {
         words.get(at.clone()).is_none_or(|chunk| Copied::position(chunk) != Some(0))
     };
     let chunks: Vec<Vec<u64>> = chunks.filter(is_used).map(part).collect();
-    // A chunk of a file has its position.
+    // A chunk in a file contains its position.
     [Vec::new()].into_iter().chain(halves).chain(chunks).collect()
 }
 
-/// Returns the layout that a header describes, with up to so many chunks of each use.
+/// Returns the layout that a header describes, with at most `chunks_max` chunks of each use.
 fn layout_of(header: &[u64], chunks_max: usize) -> Layout {
     let number = |field: Field, max: usize| {
         usize::try_from(header[field as usize]).unwrap_or(usize::MAX).min(max)
@@ -291,16 +292,16 @@ fn layout_of(header: &[u64], chunks_max: usize) -> Layout {
     }
 }
 
-/// Most chunks of each use that a header can mean: a larger number is damage.
+/// Maximum number of chunks of each use in a header: a larger number means damage.
 const CHUNKS_MAX: usize = 1 << 24;
 
-/// Reads the events of snapshots of one run, each once.
+/// Reads the events of snapshots of one run, each event once.
 #[derive(Debug, Default)]
 pub struct Reader {
     known: Known,
-    /// Sequences up to this one have been looked for, if there was a snapshot before.
+    /// The last sequence that was searched for, if there was an earlier snapshot.
     looked_for: Option<u32>,
-    /// Sequences that were given and not read so far.
+    /// Sequences that were assigned and not read so far.
     missing: BTreeSet<u32>,
     lost_chunks: u64,
     texts: Vec<String>,
@@ -314,18 +315,19 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Returns what this reader needs no more.
+    /// Returns the slots that this reader no longer needs.
     pub fn known(&self) -> &Known {
         &self.known
     }
 
-    /// Returns how many chunks, of up to 1022 events, were overwritten before they were read.
+    /// Returns the number of chunks, with up to 1022 events each, that were overwritten before they
+    /// were read.
     pub fn lost_chunks(&self) -> u64 {
         self.lost_chunks
     }
 
-    /// Reads the events that are new, from the chunk that was begun first to the one that was begun
-    /// last. Damaged slots are skipped.
+    /// Reads the new events, from the chunk that was begun first to the one that was begun last.
+    /// Damaged slots are skipped.
     pub fn read(&mut self, snapshot: &Snapshot, mut each: impl FnMut(&Event, &Reader)) {
         let chunks = snapshot.chunks();
         self.find_missing(snapshot);
@@ -349,7 +351,7 @@ impl Reader {
         self.known.retain(|sequence, _| snapshot.sequences.contains(sequence));
     }
 
-    /// Marks everything in a snapshot as known, without reading it.
+    /// Marks all data of a snapshot as known, without reading it.
     pub fn skip(&mut self, snapshot: &Snapshot) {
         for chunk in snapshot.chunks() {
             self.known.insert(chunk.sequence, chunk.complete);
@@ -357,8 +359,8 @@ impl Reader {
         self.looked_for = Some(snapshot.field(Field::Sequence) as u32);
     }
 
-    /// Notes which sequences are new, and counts those that were overwritten before they were read. One
-    /// that was given a moment ago may be found in the next snapshot only.
+    /// Notes the new sequences, and counts the sequences that were overwritten before they were
+    /// read. A sequence that was assigned very recently may appear only in the next snapshot.
     fn find_missing(&mut self, snapshot: &Snapshot) {
         let last = snapshot.field(Field::Sequence) as u32;
         let before = self.missing.len();
@@ -391,7 +393,7 @@ impl Reader {
         Event { kind, thread, subject, start_ticks, duration_ticks, values }
     }
 
-    /// Returns the subject and the values of its fields.
+    /// Returns the subject of an event and the values of its fields.
     fn subject(
         &mut self,
         snapshot: &Snapshot,
@@ -446,8 +448,8 @@ impl Reader {
     }
 }
 
-/// Most sequences between two snapshots that are looked for. More mean that a file is damaged, or that
-/// it is another run.
+/// Maximum number of sequences between two snapshots that are searched for. More sequences mean
+/// that a file is damaged, or that it belongs to another run.
 const SEQUENCES_MAX: u32 = 1 << 16;
 
 /// Returns the key of a reference, if its half has been in use since before the event ended.
@@ -466,5 +468,5 @@ impl Tables for Reader {
     }
 }
 
-/// The slots of a chunk have the size that the format says.
+/// The slots of a chunk must have the size in the format.
 const _: () = assert!(size_of::<Slot>() == 32 && layout::HEADER_WORDS * 8 == 4096);

@@ -1,30 +1,30 @@
 //! The clock of events.
 //!
-//! On x86-64 it is the time stamp counter, if its rate is the same on all processors and at all
-//! times (CPUID 8000_0007h, EDX bit 8; Intel SDM, volume 3, "Invariant TSC") and the kernel trusts it.
-//! Elsewhere it is `clock_gettime`, in nanoseconds.
+//! On x86-64 the clock is the time stamp counter, if its rate is the same on all processors and at
+//! all times (CPUID 8000_0007h, EDX bit 8; Intel SDM, volume 3, "Invariant TSC") and the kernel
+//! trusts it. Otherwise the clock is `clock_gettime`, in nanoseconds.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The kernel removes `tsc` from this list if it finds the counters of processors apart.
+/// List of clock sources from which the kernel removes `tsc` if the counters of processors diverge.
 #[cfg(target_arch = "x86_64")]
 const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// How long the first measurement of the rate takes. The two readings of the clocks are off by some
-/// 50 ns, so that it is right to 0.2 %.
+/// Duration of the first measurement of the rate. The two readings of the clocks are off by about
+/// 50 ns, so the rate is accurate to 0.2 %.
 const FIRST_MEASUREMENT: Duration = Duration::from_micros(50);
 
-/// How often the clocks are read for one moment.
+/// Number of readings of the clocks for one moment.
 const READINGS: usize = 5;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
 static USES_COUNTER: AtomicBool = AtomicBool::new(false);
 
-/// What the clock of a recording is.
+/// The clock of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Source {
@@ -43,8 +43,8 @@ pub fn now() -> u64 {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn counter() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction, and Linux permits it unless a process asks
-    // to be kept from it.
+    // SAFETY: every x86-64 processor has the instruction, and Linux permits it unless a process
+    // asks for it to be disabled.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
@@ -75,7 +75,7 @@ fn has_counter() -> bool {
     false
 }
 
-/// Returns the nanoseconds of a clock that is never set.
+/// Returns the nanoseconds of a monotonic clock.
 pub fn monotonic_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec.cast_unsigned() * NS_PER_SECOND + time.tv_nsec.cast_unsigned()
@@ -84,16 +84,16 @@ pub fn monotonic_ns() -> u64 {
 /// One point in time on all clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// In ticks.
+    /// Time in ticks.
     pub ticks: u64,
-    /// In nanoseconds of the clock that is never set.
+    /// Time in nanoseconds of the monotonic clock.
     pub monotonic_ns: u64,
-    /// In nanoseconds since 1970.
+    /// Time in nanoseconds since 1970.
     pub unix_ns: u64,
 }
 
 impl Moment {
-    /// Reads the clocks, some times: the thread may be taken off the processor between two of them.
+    /// Reads the clocks several times, because the thread may be preempted between two readings.
     pub fn now() -> Moment {
         let mut best = (u64::MAX, Moment { ticks: 0, monotonic_ns: 0, unix_ns: 0 });
         for _ in 0..READINGS {
@@ -105,7 +105,7 @@ impl Moment {
         best.1
     }
 
-    /// Reads the clocks; returns how many ticks it took, too.
+    /// Reads the clocks; also returns the number of ticks that the reading took.
     fn read() -> (u64, Moment) {
         let begun = now();
         let monotonic_ns = monotonic_ns();
@@ -115,7 +115,7 @@ impl Moment {
         (took, Moment { ticks: begun, monotonic_ns, unix_ns })
     }
 
-    /// Returns the ticks per second from then until `later`.
+    /// Returns the ticks per second from this moment until `later`.
     pub fn rate(&self, later: &Moment) -> NonZeroU64 {
         let ticks = u128::from(later.ticks.saturating_sub(self.ticks));
         let ns = u128::from(later.monotonic_ns.saturating_sub(self.monotonic_ns));
@@ -124,7 +124,7 @@ impl Moment {
         rate.unwrap_or(const { NonZeroU64::new(NS_PER_SECOND).unwrap() })
     }
 
-    /// Returns the ticks per second, measured from then on for a moment.
+    /// Returns the ticks per second, measured for a short time from this moment on.
     pub fn first_rate(&self) -> NonZeroU64 {
         let until = self.monotonic_ns + FIRST_MEASUREMENT.as_nanos() as u64;
         while monotonic_ns() < until {

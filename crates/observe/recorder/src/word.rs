@@ -2,22 +2,22 @@
 
 use std::sync::atomic::{self, AtomicU64, Ordering};
 
-/// A 64-bit word that threads share. A trait so that a model checker can take the place of the
+/// A 64-bit word that threads share. It is a trait so that a model checker can replace the
 /// processor.
 pub trait Word {
-    /// Reads it.
+    /// Reads the word.
     fn load(&self, ordering: Ordering) -> u64;
 
-    /// Writes it.
+    /// Writes the word.
     fn store(&self, value: u64, ordering: Ordering);
 
-    /// Replaces `from`; returns whether it was there.
+    /// Replaces `from` with `to`; returns whether the word was `from`.
     fn replace(&self, from: u64, to: u64) -> bool;
 
-    /// Adds to it; returns what was there.
+    /// Adds to the word; returns the old value.
     fn fetch_add(&self, value: u64) -> u64;
 
-    /// Orders the reads and writes around it.
+    /// Orders the reads and writes before and after the fence.
     fn fence(ordering: Ordering);
 }
 

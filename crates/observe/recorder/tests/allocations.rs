@@ -1,4 +1,4 @@
-//! Events allocate nothing, in every case of the recorder.
+//! Recording never allocates, in every case of the recorder.
 
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder::{self, Destination};
@@ -8,23 +8,24 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Counts what this thread allocates.
+/// Counts the allocations of this thread.
 struct Counting;
 
 thread_local! {
     static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: all calls go to the system's allocator as they came; the counter does not allocate.
+// SAFETY: all calls are forwarded unchanged to the system's allocator; the counter does not
+// allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.set(BYTES.get() + layout.size());
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -32,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// More than all chunks have space for.
+/// More events than fit into all chunks.
 const EVENTS: usize = 200_000;
 
 /// Returns the bytes that events of many types allocate.

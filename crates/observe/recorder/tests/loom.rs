@@ -1,5 +1,5 @@
-//! Chunks under a model checker: every order of the reads and writes of some threads, with what the
-//! memory model lets each of them see.
+//! Chunks under a model checker, which tries every order of the reads and writes of some threads
+//! that the memory model allows.
 
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -57,7 +57,7 @@ impl Memory {
         Pool { words: &self.words, chunk_words: CHUNK_WORDS, available, cursor, sequence }
     }
 
-    /// Appends events of a thread, each with its own number in every word.
+    /// Appends events of a thread, each with a distinct number in every word.
     fn append(&self, thread: u32, events: u64) {
         let appender = Appender::new();
         let os_thread = OsThread { os_id: thread, name: [thread as u8; 16] };

@@ -1,7 +1,7 @@
-//! All tests of what the crate exports, in one binary.
+//! All tests of the crate's public items, in one binary.
 //!
-//! Some change what a process has only once. `scripts/test` runs each test in a separate process;
-//! `cargo test` runs them all in one, where these can fail.
+//! Some tests change state that a process can change only once. `scripts/test` runs each test in a
+//! separate process; `cargo test` runs all tests in one process, where these tests can fail.
 
 mod allocations;
 mod docs;

@@ -1,4 +1,4 @@
-//! Events that threads of a process record are those that a reader gets.
+//! A reader gets exactly the events that the threads of a process record.
 
 use millstream_recorder::event::{Event, Tables, TextId};
 use millstream_recorder::record::{self, Subject};
@@ -15,12 +15,12 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Set for a process that a test starts: the file to record to.
+/// Environment variable of a process that a test starts: the file to record to.
 const FILE: &str = "RECORDING_TEST_FILE";
 
 const BYTES: u64 = 4 << 20;
 
-/// Returns the settings of the recording, which one test at a time may change.
+/// Returns the settings of the recording, which only one test at a time may change.
 fn settings() -> MutexGuard<'static, AllSettings> {
     static SETTINGS: OnceLock<Mutex<AllSettings>> = OnceLock::new();
     let start = || {
@@ -172,7 +172,7 @@ fn events_over_the_rate_are_counted() {
     assert!((10..1000).contains(&recorded), "{recorded}");
 }
 
-/// Each thread counts its events, and a reader follows them.
+/// Each thread numbers its events, and a reader follows them.
 #[test]
 fn a_reader_gets_each_event_of_many_threads_once_or_counts_what_is_lost() {
     const THREADS: usize = 6;
@@ -185,7 +185,7 @@ fn a_reader_gets_each_event_of_many_threads_once_or_counts_what_is_lost() {
     let mut follow = |reader: &mut Reader| {
         let snapshot = copied(reader.known());
         reader.read(&snapshot, |event, names| {
-            // A name is missing if other threads had the table for long.
+            // A name is missing if other threads held the table for long.
             let name = text(names, event.values[0]).unwrap_or_default();
             if let Some(thread) = name.strip_prefix("/stress/") {
                 assert_eq!(names.thread(event.thread).unwrap().name, thread);
@@ -211,7 +211,7 @@ fn a_reader_gets_each_event_of_many_threads_once_or_counts_what_is_lost() {
             follow(&mut reader);
         }
     });
-    // The second one knows which chunks the first one missed.
+    // The second reader knows which chunks the first one missed.
     follow(&mut reader);
     follow(&mut reader);
     let read: u64 = found.values().map(|events| events.len() as u64).sum();
@@ -233,7 +233,7 @@ fn threads_that_end_give_their_chunks_back() {
     assert_eq!(recorder::omitted().without_space, before);
 }
 
-/// Records events until it is killed. Started by another test.
+/// Records events until it is killed. Another test starts it.
 #[test]
 fn process_that_is_killed() {
     let Some(path) = std::env::var_os(FILE) else { return };
@@ -278,7 +278,7 @@ fn the_file_of_a_process_that_was_killed_has_its_last_events() {
         let written = events.iter().filter(|(event, _)| event.kind == EventKind::FileWrite);
         let written: Vec<u64> = written.map(|(event, _)| event.values[1]).collect();
         assert!(written.is_sorted_by(|one, next| one + 1 == *next), "{number}: a gap");
-        // The others may have overwritten what a thread had that did not run for a while.
+        // Other threads may have overwritten the chunks of a thread that did not run for a while.
         assert!(written.last().is_none_or(|last| *last >= 2000));
         writes += written.len();
         drops += events.len() - written.len();

@@ -1,4 +1,4 @@
-//! A measurement, without a limit that a slow host could miss:
+//! A measurement without a limit, which a slow host could miss:
 //! `cargo test --release -p millstream-recorder --test throughput -- --ignored --nocapture`.
 
 use millstream_recorder::event::{self, Event, SubjectId, Tables, TextId, Thread, ThreadId};

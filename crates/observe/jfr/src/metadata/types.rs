@@ -1,5 +1,5 @@
-//! The numbers of types that several writers declare. Those of their events begin at 80; with less than
-//! 0x80 they have one byte as compressed integers.
+//! Numbers of the types that several writers declare. The numbers of their events begin at 80;
+//! numbers below 0x80 take one byte as compressed integers.
 
 /// The number of a type in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,15 +53,15 @@ pub const TIMESPAN: TypeId = TypeId(46);
 pub const DATA_AMOUNT: TypeId = TypeId(47);
 /// `jdk.jfr.Unsigned`.
 pub const UNSIGNED: TypeId = TypeId(48);
-/// Whether an event is recorded.
+/// Setting: whether an event is recorded.
 pub const ENABLED_SETTING: TypeId = TypeId(60);
-/// The shortest duration that is recorded.
+/// Setting: the shortest duration that is recorded.
 pub const THRESHOLD_SETTING: TypeId = TypeId(61);
-/// The most events in a period.
+/// Setting: the maximum number of events in a period.
 pub const THROTTLE_SETTING: TypeId = TypeId(62);
-/// Whether stacks are recorded.
+/// Setting: whether stacks are recorded.
 pub const STACK_TRACE_SETTING: TypeId = TypeId(63);
-/// The time between two events.
+/// Setting: the time between two events.
 pub const PERIOD_SETTING: TypeId = TypeId(64);
 /// `jdk.ActiveSetting`.
 pub const ACTIVE_SETTING: TypeId = TypeId(70);

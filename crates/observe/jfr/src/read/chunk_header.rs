@@ -1,4 +1,4 @@
-//! The header of a chunk that may still be written.
+//! The header of a chunk that may still grow.
 
 use super::ReadError;
 use crate::Clock;
@@ -7,45 +7,45 @@ use std::num::NonZeroU64;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 68;
 
-/// The major version that is read.
+/// The supported major version.
 const MAJOR: u16 = 2;
 
-/// Value of the byte that says how often the header was written: it is being written.
+/// Value of the byte that counts the writes of the header: the header is being written.
 const UPDATING: u8 = 255;
 
-/// Value of that byte: the chunk is complete.
+/// Value of the same byte: the chunk is complete.
 const COMPLETE: u8 = 0;
 
 /// Flag: integers are compressed.
 const COMPRESSED_INTEGERS: u8 = 1;
 
-/// Whether a chunk is complete.
+/// Whether a chunk is complete, growing or being updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkState {
-    /// Nothing is added any more.
+    /// Nothing will be added.
     Complete,
-    /// It grows: its size is how far it is readable.
+    /// The chunk grows. Its size is the readable part.
     Growing,
     /// The header is being written: read it again.
     Updating,
 }
 
-/// What the header of a chunk says.
+/// Values in the header of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
-    /// Bytes of the chunk that are readable, including the header; 0 until the first are.
+    /// Readable bytes of the chunk, including the header; 0 before the first flush.
     pub chunk_bytes: u64,
-    /// Where the latest constant pools are in the chunk.
+    /// Position of the latest constant pools in the chunk.
     pub pools_at: u64,
-    /// Where the metadata is in the chunk.
+    /// Position of the metadata in the chunk.
     pub metadata_at: u64,
     /// Start of the chunk, in nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// Its start in ticks.
+    /// Start of the chunk in ticks.
     pub start_ticks: u64,
-    /// Ticks in a second.
+    /// Ticks per second.
     pub ticks_per_second: NonZeroU64,
-    /// Whether it is complete.
+    /// Whether the chunk is complete.
     pub state: ChunkState,
 }
 
@@ -53,7 +53,7 @@ impl ChunkHeader {
     /// Reads a header.
     ///
     /// # Errors
-    /// The bytes are not the header of a chunk in a version of the format that is read.
+    /// Fails if the bytes are not the header of a chunk in a supported version of the format.
     pub fn read(bytes: &[u8; HEADER_BYTES]) -> Result<ChunkHeader, ReadError> {
         if !bytes.starts_with(b"FLR\0") {
             return Err(ReadError::NotARecording);
@@ -83,7 +83,7 @@ impl ChunkHeader {
         header.readable().check()
     }
 
-    /// Takes a chunk of which nothing was flushed yet as empty.
+    /// Makes a chunk empty if nothing was flushed yet.
     fn readable(self) -> ChunkHeader {
         let has_positions = self.metadata_at != 0 && self.pools_at != 0;
         let is_begun = self.state == ChunkState::Growing && !has_positions;

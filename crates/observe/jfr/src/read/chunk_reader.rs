@@ -1,4 +1,4 @@
-//! Reads a chunk that may grow: what its events refer to, and the events of a range.
+//! Reads a chunk that may grow: its types and pools, and the events of a range.
 
 use super::chunk_header::{ChunkHeader, HEADER_BYTES};
 use super::event::{CHECKPOINT, Event, METADATA};
@@ -9,25 +9,26 @@ use super::{ReadError, error::ChunkError};
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 
-/// Most bytes of an event that is read; longer ones are skipped. The JDK's longest have some 64 KiB.
+/// Maximum bytes of an event; longer events are skipped. The JDK's longest events have about 64
+/// KiB.
 pub const EVENT_BYTES_MAX: usize = 256 << 10;
 
 /// Bytes that are read at once.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// Most bytes of the size of an event.
+/// Maximum bytes of the size of an event.
 const SIZE_BYTES_MAX: usize = 9;
 
-/// Most events with pools in a chunk. The JDK writes one a second.
+/// Maximum number of events with pools in a chunk. The JDK writes one per second.
 const CHECKPOINTS_MAX: usize = 1 << 20;
 
-/// Where the bytes of a chunk come from.
+/// Source of the bytes of a chunk.
 pub trait ReadAt {
-    /// Reads bytes from this position in the chunk on, and returns how many; fewer than asked for only
-    /// at the end.
+    /// Reads bytes from this position in the chunk on, and returns their number, which is smaller
+    /// than the buffer only at the end.
     ///
     /// # Errors
-    /// The system could not read them.
+    /// Fails if the system cannot read them.
     fn read_at(&self, at: u64, to: &mut [u8]) -> std::io::Result<usize>;
 }
 
@@ -40,10 +41,10 @@ impl ReadAt for [u8] {
     }
 }
 
-/// Reads the header of a chunk; `None` if it is not there yet.
+/// Reads the header of a chunk; returns `None` if the header is not there yet.
 ///
 /// # Errors
-/// It is not a header, or cannot be read.
+/// Fails if the bytes are not a header, or cannot be read.
 pub fn read_header(from: &(impl ReadAt + ?Sized)) -> Result<Option<ChunkHeader>, ChunkError> {
     let mut bytes = [0; HEADER_BYTES];
     let read = from.read_at(0, &mut bytes)?;
@@ -56,7 +57,7 @@ pub fn read_header(from: &(impl ReadAt + ?Sized)) -> Result<Option<ChunkHeader>,
     }
 }
 
-/// A chunk, as far as it was readable at the last look.
+/// A chunk, up to the end of its readable part at the last look.
 #[derive(Debug)]
 pub struct ChunkReader {
     header: ChunkHeader,
@@ -64,15 +65,15 @@ pub struct ChunkReader {
     pools: Pools,
     /// The types whose values are kept.
     kept: HashSet<u64>,
-    /// Where the latest pools that were read begin.
+    /// Start of the latest pools that were read.
     pools_at: Option<u64>,
 }
 
 impl ChunkReader {
-    /// Reads what the events of a chunk refer to, values of the types with these names and of the
-    /// types that these contain.
+    /// Reads the types and pools of a chunk. Only values of the types with these names, and of the
+    /// types that they contain, are kept.
     ///
-    /// # Errors
+    /// Fails if the chunk is invalid, exceeds a limit, or cannot be read.
     /// The chunk is invalid, exceeds a limit, or cannot be read.
     pub fn open(
         from: &(impl ReadAt + ?Sized),
@@ -88,11 +89,11 @@ impl ChunkReader {
         Ok(reader)
     }
 
-    /// Reads what was added since the last look, up to a newer header of the same chunk. Returns
-    /// whether the types have changed: then the chunk must be opened again.
+    /// Reads the part that was added since the last look, up to a newer header of the same chunk.
+    /// Returns whether the types have changed; the chunk must then be opened again.
     ///
     /// # Errors
-    /// The new part is invalid, exceeds a limit, or cannot be read.
+    /// Fails if the new part is invalid, exceeds a limit, or cannot be read.
     pub fn update(
         &mut self,
         from: &(impl ReadAt + ?Sized),
@@ -106,7 +107,7 @@ impl ChunkReader {
         Ok(false)
     }
 
-    /// Adds the pools that are new, which are chained from the latest back to the first.
+    /// Adds the new pools, which are chained from the latest back to the first.
     fn add_pools(&mut self, from: &(impl ReadAt + ?Sized)) -> Result<(), ChunkError> {
         let (mut at, mut new) = (self.header.pools_at, Vec::new());
         while Some(at) > self.pools_at {
@@ -120,7 +121,7 @@ impl ChunkReader {
             }
         }
         for index in (0..new.len()).rev() {
-            // Events with pools do not overlap, so that all are no longer than the chunk.
+            // Events with pools do not overlap, so together they are at most as long as the chunk.
             let end = index.checked_sub(1).map_or(self.header.chunk_bytes, |later| new[later]);
             let event = whole(from, new[index], end, POOL_BYTES_MAX)?;
             self.pools.add(&self.types, &event, |id| self.kept.contains(&id))?;
@@ -134,7 +135,7 @@ impl ChunkReader {
         &self.header
     }
 
-    /// Returns the bytes that the types and pools take.
+    /// Returns the memory of the types and pools in bytes.
     pub fn held_bytes(&self) -> usize {
         self.types.bytes() + self.pools.bytes()
     }
@@ -144,13 +145,13 @@ impl ChunkReader {
         Lookup { types: &self.types, pools: &self.pools }
     }
 
-    /// Calls `each` with the events of a range that are neither metadata nor pools, and their
-    /// positions, until it breaks. Returns where the next event begins. The range must begin with an
+    /// Calls `each` with the events of a range, except metadata and pools, and their positions,
+    /// until `each` breaks. Returns the start of the next event. The range must begin with an
     /// event.
     ///
     /// # Errors
-    /// An event is invalid or reaches beyond the end of the chunk, with its position; or the system
-    /// cannot read.
+    /// Fails if an event is invalid or extends beyond the end of the chunk, or if the system cannot
+    /// read; the error has the position.
     pub fn events(
         &self,
         from: &(impl ReadAt + ?Sized),
@@ -177,7 +178,7 @@ impl ChunkReader {
         Ok(at)
     }
 
-    /// Passes on the events of a window that are whole. Returns where the next one begins.
+    /// Passes on the complete events of a window. Returns the start of the next event.
     fn window(
         &self,
         window_at: u64,
@@ -210,7 +211,7 @@ impl ChunkReader {
         }
     }
 
-    /// The window ends within the head of an event.
+    /// Handles a window that ends within the head of an event.
     fn cut(&self, at: u64, bytes: usize) -> Result<(u64, ControlFlow<()>), (u64, ChunkError)> {
         match at + bytes as u64 >= self.header.chunk_bytes || bytes > 2 * SIZE_BYTES_MAX {
             true => Err((at, ReadError::Truncated.into())),
@@ -219,7 +220,7 @@ impl ChunkReader {
     }
 }
 
-/// Reads a whole event of up to `bytes_max`, which ends before `end`.
+/// Reads a whole event of up to `bytes_max` bytes, which must end before `end`.
 fn whole(
     from: &(impl ReadAt + ?Sized),
     at: u64,
@@ -235,7 +236,7 @@ fn whole(
     if event.bytes > bytes_max {
         return Err(ReadError::TooLarge("constant pools or metadata").into());
     }
-    // What the file does not have is not allocated.
+    // Memory is allocated only for bytes that the file has.
     let mut bytes = Vec::new();
     while bytes.len() < event.bytes {
         let begun = bytes.len();

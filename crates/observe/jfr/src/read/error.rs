@@ -1,28 +1,28 @@
-//! Why a recording cannot be read.
+//! Reasons why a recording cannot be read.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// Why a recording, or a part of it, cannot be read.
+/// Reason why a recording, or a part of it, cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
-    /// It does not begin as a recording does.
+    /// The bytes do not begin like a recording.
     NotARecording,
-    /// Its format has a version that is not read.
+    /// The version of the format is not supported.
     Version {
         /// Major version.
         major: u16,
         /// Minor version.
         minor: u16,
     },
-    /// Its integers are not compressed.
+    /// The integers are not compressed.
     Uncompressed,
-    /// A value reaches beyond the end of what contains it.
+    /// A value extends beyond the end of its container.
     Truncated,
     /// A number or a reference is impossible.
     Invalid(&'static str),
-    /// It exceeds a limit.
+    /// A limit is exceeded.
     TooLarge(&'static str),
 }
 
@@ -48,12 +48,12 @@ impl fmt::Display for ReadError {
 
 impl Error for ReadError {}
 
-/// Why a chunk cannot be read.
+/// Reason why a chunk cannot be read.
 #[derive(Debug)]
 pub enum ChunkError {
-    /// Its bytes are invalid.
+    /// The bytes are invalid.
     Format(ReadError),
-    /// The system could not read it.
+    /// The system could not read the bytes.
     Io(io::Error),
 }
 

@@ -12,32 +12,33 @@ pub const METADATA: u64 = 0;
 /// Number of the type of events with constant pools.
 pub const CHECKPOINT: u64 = 1;
 
-/// Most fields that an [`EventPlan`] reads.
+/// Maximum number of fields that an [`EventPlan`] reads.
 pub const SLOTS: usize = 12;
 
-/// Most bytes of a text that are decoded; the rest is cut off.
+/// Maximum bytes of a text that are decoded; longer texts are truncated.
 const TEXT_BYTES_MAX: usize = 8192;
 
-/// Most code units of a text in UTF-16, whose length in bytes is known only once it is walked.
+/// Maximum number of code units of a UTF-16 text, whose length in bytes is known only after
+/// decoding.
 const UNITS_MAX: usize = 65_536;
 
 /// An event whose fields are not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Number of its type.
+    /// Number of the event's type.
     pub type_id: u64,
     /// Bytes of the event, including its size.
     pub bytes: usize,
-    /// The bytes of its fields, as far as they are at hand.
+    /// The available bytes of the event's fields.
     pub fields: &'a [u8],
 }
 
 impl<'a> Event<'a> {
-    /// Reads the size and the type of the event that `bytes` begin with, of which the end may be
-    /// missing; `None` if not even the type is there.
+    /// Reads the size and the type of the event at the start of `bytes`, whose end may be missing.
+    /// Returns `None` if even the type is missing.
     ///
     /// # Errors
-    /// The size is impossible.
+    /// Fails if the size is impossible.
     #[inline]
     pub fn read(bytes: &'a [u8]) -> Result<Option<Event<'a>>, ReadError> {
         let mut input = Input(bytes);
@@ -52,13 +53,13 @@ impl<'a> Event<'a> {
         Ok(Some(Event { type_id, bytes: size, fields }))
     }
 
-    /// Returns whether all of its bytes are at hand.
+    /// Returns whether `bytes` contains the whole event.
     pub fn is_whole(&self, bytes: &[u8]) -> bool {
         self.bytes <= bytes.len()
     }
 }
 
-/// The value of a field, as it is in the event.
+/// The undecoded value of a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Raw<'a> {
     /// The type has no such field.
@@ -75,7 +76,7 @@ pub enum Raw<'a> {
 }
 
 impl Raw<'_> {
-    /// Returns a number, or 0 without one.
+    /// Returns a number, or 0 if the value is not a number.
     #[inline]
     pub fn integer(&self) -> u64 {
         match self {
@@ -85,7 +86,7 @@ impl Raw<'_> {
         }
     }
 
-    /// Returns a number with a fraction; `None` without a finite one.
+    /// Returns a number with a fraction; `None` if the value is not a finite number.
     pub fn float(&self) -> Option<f64> {
         match self {
             Raw::Float(value) => Some(*value).filter(|value| value.is_finite()),
@@ -106,7 +107,7 @@ pub enum Text<'a> {
     None,
     /// The key of a text in the pool.
     Key(u64),
-    /// UTF-8, perhaps invalid.
+    /// UTF-8, possibly invalid.
     Utf8(&'a [u8]),
     /// Latin-1.
     Latin1(&'a [u8]),
@@ -128,7 +129,7 @@ impl<'a> Text<'a> {
             }
             4 => {
                 let (units, from) = (input.size()?, input.0);
-                // Each takes a byte at least.
+                // Each code unit takes at least one byte.
                 if units > from.len() {
                     return Err(ReadError::Truncated);
                 }
@@ -146,7 +147,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Returns the characters of a text that is not in the pool, of a long one the first.
+    /// Returns the characters of a text that is not in the pool; a long text is truncated.
     pub fn characters(&self) -> Cow<'a, str> {
         let first = |bytes: &'a [u8]| &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
         match *self {
@@ -190,19 +191,19 @@ fn bits(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte))
 }
 
-/// How some fields of a type of events are read, each into a slot.
+/// A plan for reading some fields of an event type, each into a slot.
 #[derive(Clone, Debug)]
 pub struct EventPlan {
-    /// The fields up to the last that is read, with their slots.
+    /// The fields up to the last one that is read, with their slots.
     steps: Vec<(Shape, Option<u8>)>,
 }
 
 impl EventPlan {
-    /// Plans to read the fields with these names, of which the type may lack some; `None` if the
-    /// layout of the type is not known.
+    /// Creates a plan to read the fields with these names. The type may lack some of them. Returns
+    /// `None` if the layout of the type is unknown.
     ///
     /// # Panics
-    /// If there are more names than [`SLOTS`].
+    /// Panics if there are more names than [`SLOTS`].
     pub fn new(types: &Types, type_id: u64, names: &[&str]) -> Option<EventPlan> {
         assert!(names.len() <= SLOTS, "{} fields of an event", names.len());
         let layout: &Layout = types.layout(type_id)?;
@@ -220,7 +221,7 @@ impl EventPlan {
     /// Reads the fields of an event of the type.
     ///
     /// # Errors
-    /// A value reaches beyond the event, or is invalid.
+    /// Fails if a value extends beyond the event, or is invalid.
     #[inline]
     pub fn read<'a>(&self, fields: &'a [u8]) -> Result<[Raw<'a>; SLOTS], ReadError> {
         let mut values = [Raw::Absent; SLOTS];

@@ -3,7 +3,7 @@
 use super::ReadError;
 use crate::varint::BYTES_MAX;
 
-/// The bytes that are not read yet.
+/// The bytes that were not read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a>(pub &'a [u8]);
 
@@ -35,13 +35,13 @@ impl<'a> Input<'a> {
         Err(ReadError::Truncated)
     }
 
-    /// Reads a compressed integer that fits the memory.
+    /// Reads a compressed integer that fits into `usize`.
     #[inline]
     pub fn size(&mut self) -> Result<usize, ReadError> {
         usize::try_from(self.varint()?).map_err(|_| ReadError::Truncated)
     }
 
-    /// Reads so many bytes.
+    /// Reads `bytes` bytes.
     #[inline(always)]
     pub fn take(&mut self, bytes: usize) -> Result<&'a [u8], ReadError> {
         let (taken, rest) = self.0.split_at_checked(bytes).ok_or(ReadError::Truncated)?;

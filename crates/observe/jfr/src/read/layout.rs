@@ -1,4 +1,4 @@
-//! How the bytes of a value are laid out: its fields, with the fields of their types, in a row.
+//! The layout of a value's bytes: its fields, with the fields of their types, in sequence.
 
 use super::ReadError;
 use super::event::Text;
@@ -6,13 +6,13 @@ use super::input::Input;
 use super::types::Type;
 use std::collections::HashMap;
 
-/// Deepest nesting of types.
+/// Maximum nesting depth of types.
 const DEPTH_MAX: usize = 8;
 
-/// Most values of a type. A stack frame has four.
+/// Maximum number of values of a type. A stack frame has four.
 const VALUES_MAX: usize = 256;
 
-/// Most values of all types. Types of which the layout exceeds it are not read.
+/// Maximum number of values of all types. Types whose layout exceeds the limit are not read.
 const ALL_VALUES_MAX: usize = 1 << 18;
 
 /// One value.
@@ -28,7 +28,7 @@ pub enum Shape {
     Double,
     /// A text, whatever its encoding.
     Text,
-    /// Any number of values, after their number.
+    /// An array: the number of values, followed by the values.
     Array(Layout),
     /// The values of another type.
     Nested(Layout),
@@ -37,7 +37,7 @@ pub enum Shape {
 /// The values of a type.
 pub type Layout = Vec<Shape>;
 
-/// Returns the layouts of all types. One whose layout cannot be known is left out, and so its values
+/// Returns the layouts of all types. A type with an unknown layout is left out, and its values
 /// cannot be read.
 pub fn layouts(types: &HashMap<u64, Type>) -> HashMap<u64, Layout> {
     let mut all = ALL_VALUES_MAX;
@@ -69,7 +69,7 @@ fn layout(types: &HashMap<u64, Type>, id: u64, depth: usize, left: &mut usize) -
     Some(shapes)
 }
 
-/// Returns the shape of a field with these values.
+/// Returns the shape of a field with this layout.
 fn single(mut layout: Layout) -> Shape {
     match layout.pop() {
         Some(only) if layout.is_empty() => only,

@@ -7,11 +7,11 @@ use super::pool_index::Pools;
 use super::types::Types;
 use std::borrow::Cow;
 
-/// Longest chain of keys from a value to its text: a class has a symbol, which has a text, which may
-/// be one of the pool.
+/// Longest chain of keys from a value to its text: a class has a symbol, which has a text, which
+/// may be in the pool.
 const CHAIN_MAX: usize = 4;
 
-/// Most bytes of the name of a class or method; the rest is cut off.
+/// Maximum bytes of the name of a class or method; longer names are truncated.
 const NAME_BYTES_MAX: usize = 1024;
 
 /// A frame of a stack.
@@ -21,7 +21,7 @@ pub struct Frame {
     pub class: String,
     /// The name of the method.
     pub method: String,
-    /// The line in its source, or 0.
+    /// The source line, or 0.
     pub line: u32,
 }
 
@@ -35,8 +35,8 @@ pub struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
-    /// Returns a text: one of an event, or one that the key of `type_id` leads to, through the field
-    /// `string` or `name` of the value.
+    /// Returns a text: a text in the event, or the text to which the key of `type_id` leads,
+    /// through the field `string` or `name` of the value.
     pub fn text(&self, raw: &Raw<'a>, type_id: u64) -> Cow<'a, str> {
         let (mut raw, mut type_id) = (*raw, type_id);
         for _ in 0..CHAIN_MAX {
@@ -55,7 +55,7 @@ impl<'a> Lookup<'a> {
         Cow::Borrowed("")
     }
 
-    /// Returns the value that names a value of a pool, with its type.
+    /// Returns the field that names a pool value, with the field's type.
     fn named(&self, type_id: u64, key: u64) -> Option<(Raw<'a>, u64)> {
         let of = self.types.get(type_id)?;
         if of.fields.is_empty() {
@@ -64,12 +64,12 @@ impl<'a> Lookup<'a> {
             return Some((value(&mut input, shape).ok()?, type_id));
         }
         let is_name = |name: &str| matches!(name, "string" | "name" | "javaName");
-        // A type with one field is its value.
+        // A type with one field has the value of that field.
         let field = of.fields.iter().position(|field| is_name(&field.name)).unwrap_or(0);
         Some((self.field(type_id, key, field)?, of.fields[field].type_id))
     }
 
-    /// Returns a field of a value of a pool.
+    /// Returns a field of a pool value.
     fn field(&self, type_id: u64, key: u64, index: usize) -> Option<Raw<'a>> {
         let layout = self.types.layout(type_id)?;
         let mut input = Input(self.pools.get(type_id, key)?);
@@ -77,13 +77,13 @@ impl<'a> Lookup<'a> {
         value(&mut input, layout.get(index)?).ok()
     }
 
-    /// Returns the name of a class as in source code: `java.lang.String`, `byte[]`.
+    /// Returns the name of a class in source form: `java.lang.String`, `byte[]`.
     pub fn class(&self, raw: &Raw<'a>, type_id: u64) -> String {
         let name = self.text(raw, type_id);
         class_name(&name[..name.floor_char_boundary(NAME_BYTES_MAX)])
     }
 
-    /// Returns the name of a thread: in Java, else in the system.
+    /// Returns the name of a thread: its name in Java, else its name in the system.
     pub fn thread(&self, raw: &Raw<'a>, type_id: u64) -> Cow<'a, str> {
         let named = |name: &str| {
             let of = self.types.get(type_id)?;
@@ -109,7 +109,7 @@ impl<'a> Lookup<'a> {
         let Some(Shape::Array(shapes)) = layout.get(index) else { return None };
         let shapes = match &shapes[..] {
             [Shape::Nested(shapes)] => shapes,
-            // Frames with one field.
+            // The layout of frames with one field.
             _ => shapes,
         };
         let count = input.size().ok()?.min(max);
@@ -146,18 +146,18 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// Cuts the number of a hidden class, which differs in each JVM.
+/// Removes the number of a hidden class, which differs in each JVM.
 fn without_number(name: &str) -> &str {
     let ends = ["+0x", ".0x", "/0x"].map(|mark| name.find(mark).unwrap_or(name.len()));
     &name[..ends.into_iter().min().unwrap_or(name.len())]
 }
 
-/// Returns a line, or 0: frames of native methods have a negative one.
+/// Returns a line, or 0: frames of native methods have a negative line.
 fn line(raw: u64) -> u32 {
     u32::try_from(raw).ok().filter(|line| *line <= i32::MAX as u32).unwrap_or(0)
 }
 
-/// Returns the name of a class in source code for its name in the JVM.
+/// Returns the source form of a class name in the JVM.
 fn class_name(name: &str) -> String {
     let name = without_number(name);
     let element = name.trim_start_matches('[');

@@ -1,4 +1,4 @@
-//! The constant pools of a chunk, as far as they are read.
+//! The constant pools of a chunk that were read so far.
 
 use super::ReadError;
 use super::input::Input;
@@ -6,23 +6,24 @@ use super::layout::{Layout, skip_all};
 use super::types::Types;
 use std::collections::HashMap;
 
-/// Most bytes of the pools of a chunk that are kept. A chunk has 12 MB by default, pools included.
+/// Maximum bytes of pools that are kept per chunk. A chunk has 12 MB by default, including its
+/// pools.
 pub const POOL_BYTES_MAX: usize = 32 << 20;
 
-/// Most entries of these pools.
+/// Maximum number of entries of these pools.
 pub const POOL_ENTRIES_MAX: usize = 1 << 19;
 
-/// Reads how far before an event with pools the one before it begins, in the same chunk; `None` if
-/// it is the first.
+/// Reads the distance from an event with pools back to the previous one in the same chunk; returns
+/// `None` for the first one.
 ///
 /// # Errors
-/// The bytes do not begin with such an event.
+/// Fails if the bytes do not begin with an event with pools.
 pub fn checkpoint_delta(event: &[u8]) -> Result<Option<u64>, ReadError> {
     let mut input = Input(event);
     begin(&mut input).map(|delta| Some(delta).filter(|delta| *delta != 0))
 }
 
-/// Reads an event with pools up to its delta, which is returned without its sign.
+/// Reads an event with pools up to its delta, and returns the delta without its sign.
 fn begin(input: &mut Input<'_>) -> Result<u64, ReadError> {
     input.size()?;
     if input.varint()? != super::CHECKPOINT {
@@ -44,16 +45,16 @@ pub struct Pools {
 
 #[derive(Debug, Default)]
 struct Pool {
-    /// Keys with the positions of their values, in the order of the keys once they are sorted.
+    /// Keys with the positions of their values; in ascending order of keys once they are sorted.
     entries: Vec<(u64, u32)>,
     is_sorted: bool,
 }
 
 impl Pools {
-    /// Adds the entries of an event with pools: those of the types that are `wanted`.
+    /// Adds the entries of an event with pools whose types are `wanted`.
     ///
     /// # Errors
-    /// The event is not one with pools, has values of an unknown type, or exceeds a limit.
+    /// Fails if the event has no pools, has values of an unknown type, or exceeds a limit.
     pub fn add(
         &mut self,
         types: &Types,
@@ -62,7 +63,7 @@ impl Pools {
     ) -> Result<(), ReadError> {
         let mut input = Input(event);
         begin(&mut input)?;
-        // The kind of the event.
+        // Skips the kind of the event.
         input.byte()?;
         for _ in 0..input.size()? {
             let type_id = input.varint()?;
@@ -101,7 +102,8 @@ impl Pools {
         Ok(())
     }
 
-    /// Sorts the pools that have new entries. Of two with the same key the newer one is kept.
+    /// Sorts the pools that have new entries. Of two entries with the same key, the newer one is
+    /// kept.
     fn sort(&mut self) {
         for pool in self.pools.values_mut().filter(|pool| !pool.is_sorted) {
             pool.entries.sort_unstable_by_key(|(key, at)| (*key, std::cmp::Reverse(*at)));
@@ -110,14 +112,14 @@ impl Pools {
         }
     }
 
-    /// Returns the bytes of a value, and what follows.
+    /// Returns the bytes from a value on.
     pub(super) fn get(&self, type_id: u64, key: u64) -> Option<&[u8]> {
         let entries = &self.pools.get(&type_id)?.entries;
         let index = entries.binary_search_by_key(&key, |(key, _)| *key).ok()?;
         self.bytes.get(entries[index].1 as usize..)
     }
 
-    /// Returns the bytes that they take.
+    /// Returns the memory of the pools in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len() + self.entries * size_of::<(u64, u32)>()
     }

@@ -1,4 +1,4 @@
-//! The types of a chunk: what its metadata declares.
+//! The types of a chunk, as declared in its metadata.
 
 use super::ReadError;
 use super::event::Text;
@@ -7,22 +7,23 @@ use super::layout::{Layout, Shape, layouts};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Deepest nesting of elements. The JDK writes five levels.
+/// Maximum nesting depth of elements. The JDK writes five levels.
 const DEPTH_MAX: usize = 16;
 
-/// Most bytes of the metadata of a chunk. That of a JDK has some 110 KB.
+/// Maximum bytes of the metadata of a chunk. The metadata of a JDK has about 110 KB.
 pub const METADATA_BYTES_MAX: usize = 8 << 20;
 
-/// Most texts.
+/// Maximum number of texts.
 const TEXTS_MAX: usize = 1 << 18;
 
-/// Most types of a chunk. A JDK has some 250, and each event class of an application adds one.
+/// Maximum number of types of a chunk. A JDK has about 250, and each event class of an application
+/// adds one.
 const TYPES_MAX: usize = 16_384;
 
-/// Most fields of all types.
+/// Maximum number of fields of all types.
 const FIELDS_MAX: usize = 1 << 17;
 
-/// Most bytes of the names of all types and fields, which are references to texts.
+/// Maximum bytes of the names of all types and fields, which refer to texts.
 const NAME_BYTES_MAX: usize = 1 << 20;
 
 /// The unit of a number.
@@ -41,26 +42,26 @@ pub enum Unit {
 /// A field of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
     /// Number of the type of its value.
     pub type_id: u64,
-    /// Whether it has the key of a value in a constant pool.
+    /// Whether the field contains the key of a value in a constant pool.
     pub is_key: bool,
-    /// Whether it has any number of values.
+    /// Whether the field is an array.
     pub is_array: bool,
-    /// The unit of a period, if it is one.
+    /// The unit of a duration field.
     pub unit: Option<Unit>,
 }
 
 /// A type of events or values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// Its name, such as `jdk.SocketWrite` or `java.lang.Thread`.
+    /// Name of the type, such as `jdk.SocketWrite` or `java.lang.Thread`.
     pub name: String,
-    /// Whether it is a type of events.
+    /// Whether the type is an event type.
     pub is_event: bool,
-    /// Its fields, in the order of their bytes.
+    /// Fields of the type, in the order of their bytes.
     pub fields: Vec<Field>,
 }
 
@@ -77,14 +78,14 @@ impl Types {
     /// Reads the metadata of a chunk: a whole event, from its size on.
     ///
     /// # Errors
-    /// It is not metadata, or exceeds a limit.
+    /// Fails if the event is not metadata, or exceeds a limit.
     pub fn read(event: &[u8]) -> Result<Types, ReadError> {
         let mut input = Input(event);
         input.size()?;
         if input.varint()? != super::METADATA {
             return Err(ReadError::Invalid("position of the metadata"));
         }
-        // Start, duration, version.
+        // Skips start, duration and version.
         for _ in 0..3 {
             input.varint()?;
         }
@@ -109,12 +110,12 @@ impl Types {
         self.types.iter().find(|(_, of)| of.name == name).map(|(id, _)| *id)
     }
 
-    /// Returns the bytes that they take, roughly.
+    /// Returns the approximate memory of the types in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns all types with their numbers, in no order.
+    /// Returns all types with their numbers, in any order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Type)> {
         self.types.iter().map(|(id, of)| (*id, of))
     }
@@ -124,7 +125,7 @@ impl Types {
         self.text_type
     }
 
-    /// Returns how the bytes of a value are laid out.
+    /// Returns the layout of a type's bytes.
     pub(super) fn layout(&self, id: u64) -> Option<&Layout> {
         self.layouts.get(&id)
     }
@@ -143,7 +144,7 @@ fn texts<'a>(input: &mut Input<'a>) -> Result<Vec<Cow<'a, str>>, ReadError> {
     Ok(texts)
 }
 
-/// What contains an element.
+/// The container of an element.
 enum Parent<'t> {
     Root,
     /// A type, which gets the element's fields.
@@ -159,7 +160,7 @@ struct Reader<'a> {
     name_bytes: usize,
 }
 
-/// The attributes of an element that matter.
+/// The relevant attributes of an element.
 #[derive(Default)]
 struct Attributes<'a> {
     name: &'a str,
@@ -180,13 +181,13 @@ impl<'a> Reader<'a> {
             .ok_or(ReadError::Invalid("reference in the metadata"))
     }
 
-    /// Returns the bytes that the types take, with their layouts.
+    /// Returns the memory of the types in bytes, including their layouts.
     fn bytes(&self) -> usize {
         let field = size_of::<Field>() + size_of::<Shape>();
         self.name_bytes + self.fields * field + self.types.len() * 2 * size_of::<Type>()
     }
 
-    /// Returns a name to keep.
+    /// Returns a copy of a name, and counts its bytes.
     fn name(&mut self, name: &str) -> Result<String, ReadError> {
         self.name_bytes += name.len();
         match self.name_bytes > NAME_BYTES_MAX {

@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Returns the right to be the only test that runs.
+/// Returns a guard that lets only one test run at a time.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -27,7 +27,7 @@ pub fn thread_cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Uses that much CPU time.
+/// Uses `time` of CPU time.
 #[inline(never)]
 pub fn burn(time: Duration) -> u64 {
     let end = thread_cpu_time() + time;

@@ -1,4 +1,4 @@
-//! Frames as methods of classes, and threads.
+//! Maps frames to methods of classes, and to threads.
 
 use super::thread_frames;
 use crate::{Frame, FrameKind, Profile};
@@ -6,20 +6,20 @@ use millstream_jfr::stacks::StackFrame;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Longest symbol in bytes, so that what one stack refers to has a limit.
+/// Longest symbol in bytes, so that the pool entries of one stack are limited.
 const SYMBOL_BYTES_MAX: usize = 4 << 10;
 
 /// The number of the symbol of all descriptors.
 pub const DESCRIPTOR: u32 = 0;
 
-/// The descriptor of all methods: no parameters, and a type without a name. Mission Control shows no
-/// type then.
+/// The descriptor of all methods: no parameters, and a type without a name. Mission Control then
+/// shows no type.
 const NO_PARAMETERS: &str = "()L;";
 
-/// The frame types, by number. Tools know these texts.
+/// The frame types, by number. Tools recognize these texts.
 pub const FRAME_TYPES: [&str; 4] = ["Native", "Inlined", "Kernel", "JIT compiled"];
 
-/// The numbers of the values of a table, each once.
+/// Numbers of the distinct values of a table.
 struct Table<T> {
     values: Vec<T>,
     numbers: HashMap<T, u32>,
@@ -41,14 +41,14 @@ impl<T: Clone + Eq + Hash> Table<T> {
     }
 }
 
-/// A method: the number of its class, and that of the symbol of its name.
+/// A method: the numbers of its class and of the symbol of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Method {
     pub class: u32,
     pub name: u32,
 }
 
-/// What the pools of all chunks take their entries from.
+/// The values from which the pools of all chunks take their entries.
 pub struct Names<'a> {
     pub symbols: Vec<&'a str>,
     /// The symbol of the name of each class.
@@ -60,7 +60,7 @@ pub struct Names<'a> {
     pub frames: Vec<StackFrame>,
     /// The thread of each stack.
     pub thread_of: Vec<Option<u32>>,
-    /// How many frames at the root of each stack are not in its stack trace.
+    /// Number of frames at the root of each stack that are not in its stack trace.
     pub skipped: Vec<usize>,
 }
 
@@ -108,8 +108,8 @@ fn frame_type(frame: &Frame) -> u32 {
     }
 }
 
-/// Returns the class and the method that a frame is shown as. Without a path in its name, the class is
-/// the file that has its code, or else what kind of frame it is.
+/// Returns the class and the method that represent a frame. If the name has no path, the class is
+/// the file with the code, or else the kind of frame.
 fn split(frame: &Frame) -> (&str, &str) {
     let name = frame.name.as_str();
     let divided = match frame.kind {
@@ -121,15 +121,15 @@ fn split(frame: &Frame) -> (&str, &str) {
     divided.unwrap_or_else(|| (module(), name))
 }
 
-/// Divides `a::B::c` into `a::B` and `c`, and `a::b::{closure#0}` into `a` and `b::{closure#0}`: what
-/// is in brackets is not divided, and stays with the name before it.
+/// Splits `a::B::c` into `a::B` and `c`, and `a::b::{closure#0}` into `a` and `b::{closure#0}`.
+/// Text in brackets is not split, and stays with the name before it.
 fn split_path(name: &str) -> Option<(&str, &str)> {
     let mut depth = 0_usize;
     let (mut last, mut before) = (None, ' ');
     for (at, char) in name.char_indices() {
         match char {
             '<' | '(' | '[' | '{' => depth += 1,
-            // The arrow of a type of functions closes nothing.
+            // The arrow of a function type does not close a bracket.
             '>' if before == '-' => {}
             '>' | ')' | ']' | '}' => depth = depth.saturating_sub(1),
             ':' if before == ':' && depth == 0 && !name[at + 1..].starts_with(['{', '<']) => {
@@ -144,7 +144,7 @@ fn split_path(name: &str) -> Option<(&str, &str)> {
         .filter(|(class, name)| !class.is_empty() && !name.is_empty())
 }
 
-/// Divides `a.B.c` into `a.B` and `c`.
+/// Splits `a.B.c` into `a.B` and `c`.
 fn split_java(name: &str) -> Option<(&str, &str)> {
     let end = name.find('(').unwrap_or(name.len());
     let at = name[..end].rfind('.')?;

@@ -1,4 +1,4 @@
-//! What the samples of a chunk refer to.
+//! The pools to which the samples of a chunk refer.
 
 use super::names::{DESCRIPTOR, FRAME_TYPES, Names};
 use crate::{FrameId, Profile};
@@ -7,10 +7,11 @@ use millstream_jfr::pools::{self, ENTRY_BYTES_MAX, NO_KEY, Used, key};
 use millstream_jfr::stacks::{self, FRAME_BYTES_MAX, METHOD_BYTES_MAX};
 use millstream_jfr::text;
 
-/// The states of threads. The clock of CPU time samples threads that run; others may wait.
+/// The states of threads. Profiles of CPU time sample only running threads; in other profiles
+/// threads may wait.
 const STATES: [&str; 2] = ["STATE_RUNNABLE", "STATE_DEFAULT"];
 
-/// What the samples of a chunk refer to.
+/// The pool entries to which the samples of a chunk refer.
 pub struct Pools<'a> {
     names: &'a Names<'a>,
     stacks: Vec<&'a [FrameId]>,
@@ -42,7 +43,7 @@ impl<'a> Pools<'a> {
         }
     }
 
-    /// Adds a stack and what it refers to.
+    /// Adds a stack and the entries to which it refers.
     pub fn add(&mut self, stack: u32) {
         if self.stack_traces.has(stack) {
             return;
@@ -108,7 +109,7 @@ impl<'a> Pools<'a> {
         ]
     }
 
-    /// Returns the most bytes of the pools so far.
+    /// Returns the maximum bytes of the pools so far.
     pub fn bytes_max(&self) -> usize {
         self.all().into_iter().map(Used::bytes_max).sum()
     }
@@ -131,7 +132,7 @@ impl<'a> Pools<'a> {
         pools::push_pool(out, types::SYMBOL, &self.symbols, |out, id| {
             text::push(out, names.symbols[id as usize]);
         });
-        // Mission Control tells threads apart by the number in the system, which a profile lacks.
+        // Mission Control distinguishes threads by their system number, which a profile lacks.
         pools::push_pool(out, types::THREAD, &self.threads, |out, id| {
             pools::push_thread(out, names.threads[id as usize], id + 1);
         });
@@ -143,7 +144,7 @@ impl<'a> Pools<'a> {
         });
     }
 
-    /// Forgets all, for the next chunk.
+    /// Removes all entries, for the next chunk.
     pub fn clear(&mut self) {
         self.stack_traces.clear();
         self.methods.clear();

@@ -1,4 +1,4 @@
-//! When each sample is said to have been taken.
+//! Assigns a time to each sample.
 
 use crate::Profile;
 use std::cmp::Reverse;
@@ -7,11 +7,11 @@ use std::collections::BinaryHeap;
 /// A sample of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sample {
-    /// Its time since the profile began, in nanoseconds.
+    /// Time of the sample since the profile began, in nanoseconds.
     pub ticks: u64,
-    /// Number of its stack.
+    /// Number of the sample's stack.
     pub stack: u32,
-    /// How many samples of the stack are before it.
+    /// Number of earlier samples of the same stack.
     number: u64,
 }
 
@@ -25,8 +25,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Spreads the samples of each stack over the duration. Of more than `samples_max`, each stack has
-    /// its share.
+    /// Spreads the samples of each stack over the duration. If there are more than `samples_max`,
+    /// each stack is scaled down proportionally.
     pub fn new(profile: &Profile, samples_max: u64) -> Schedule {
         let total = profile.stacks().map(|(_, samples)| u128::from(samples)).sum::<u128>();
         let share = |samples: u64| match total > u128::from(samples_max) {
@@ -40,7 +40,7 @@ impl Schedule {
         schedule
     }
 
-    /// Adds a sample of a stack, in the middle of its part of the duration.
+    /// Adds a sample of a stack, in the middle of the sample's part of the duration.
     fn push(&mut self, stack: u32, number: u64) {
         let count = self.counts[stack as usize];
         if number < count {

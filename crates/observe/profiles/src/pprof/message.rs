@@ -27,7 +27,7 @@ pub struct Message {
     pub comment: Vec<i64>,
 }
 
-/// What the values of samples are: strings by number.
+/// The meaning of a sample's value, as numbers of strings.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct ValueType {
     #[prost(int64, tag = "1")]
@@ -62,7 +62,7 @@ pub struct Mapping {
     pub has_inline_frames: bool,
 }
 
-/// An address, with the functions that are inlined there, the innermost first.
+/// An address, with the functions inlined there, the innermost first.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct Location {
     #[prost(uint64, tag = "1")]
@@ -84,7 +84,7 @@ pub struct Line {
     pub line: i64,
 }
 
-/// A function: strings by number.
+/// A function, as numbers of strings.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct Function {
     #[prost(uint64, tag = "1")]

@@ -9,10 +9,10 @@ use millstream_jfr::pools::KEY_BYTES_MAX;
 use millstream_jfr::text::TEXT_REFERENCE_BYTES_MAX;
 use millstream_jfr::{Chunk, Clock, varint};
 
-/// Most bytes of an event. Its size is a compressed integer of one byte.
+/// Maximum bytes of an event, whose size is a compressed integer of one byte.
 const EVENT_BYTES_MAX: usize = 0x7f;
 
-/// A chunk that is being built, and what its events refer to.
+/// A chunk under construction, and the texts and threads of its events.
 pub struct EventChunk {
     chunk: Chunk,
     pools: Pools,
@@ -26,12 +26,12 @@ impl EventChunk {
         EventChunk { chunk, pools: Pools::default(), end_ticks: start_ticks }
     }
 
-    /// Returns the most bytes that it would have if it ended now.
+    /// Returns the maximum size of the chunk if it ended now, in bytes.
     pub fn bytes_max(&self) -> usize {
         self.chunk.bytes() + self.pools.bytes_max()
     }
 
-    /// Returns when the chunk and all of its events have ended.
+    /// Returns the time at which the chunk and all of its events have ended.
     pub fn end_ticks(&self) -> u64 {
         self.end_ticks
     }
@@ -74,7 +74,7 @@ impl EventChunk {
         out[at] = (out.len() - at) as u8;
     }
 
-    /// Appends what the events refer to. Returns the complete chunk.
+    /// Appends the pools. Returns the complete chunk.
     pub fn end<T: Tables + ?Sized>(&mut self, clock: &Clock, end_ticks: u64, tables: &T) -> &[u8] {
         self.chunk.end(clock, end_ticks, |out| self.pools.push(out, tables))
     }
@@ -95,7 +95,7 @@ fn push_value<T: Tables + ?Sized>(out: &mut Vec<u8>, pools: &mut Pools, value: V
     }
 }
 
-/// Most bytes of an event of a type: size, type, start, duration, thread, fields.
+/// Returns the maximum bytes of an event of a type: size, type, start, duration, thread, fields.
 const fn bytes_max(spec: &EventSpec) -> usize {
     let mut bytes = 1 + 1 + 2 * varint::BYTES_MAX + KEY_BYTES_MAX;
     let mut index = 0;

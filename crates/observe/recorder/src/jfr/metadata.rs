@@ -1,4 +1,4 @@
-//! The declaration of all types, from the schema.
+//! The declaration of all types, derived from the schema.
 
 use super::types::of_event;
 use crate::schema::{EVENTS, EventSpec, FieldKind, Settings};
@@ -14,14 +14,14 @@ const THRESHOLD: &str = "threshold";
 const THROTTLE: &str = "throttle";
 const STACK_TRACE: &str = "stackTrace";
 
-/// Returns the whole tree.
+/// Returns the whole metadata tree.
 pub fn tree() -> Element {
     let all = values().into_iter().chain(metadata::annotations()).chain(setting_types());
     let events = EVENTS.iter().map(event);
     metadata::root(all.chain([metadata::active_setting()]).chain(events))
 }
 
-/// Returns the settings of a type as names and values of the JDK.
+/// Returns the settings of a type with the JDK's names and values.
 pub fn settings(spec: &EventSpec, settings: &Settings) -> Vec<(&'static str, String)> {
     let rate = settings.rate.map_or_else(|| "off".to_owned(), |rate| rate.to_string());
     let mut all = vec![(ENABLED, settings.enabled.to_string())];
@@ -41,7 +41,7 @@ fn timespan(period: Duration) -> String {
     whole.map_or_else(|| format!("{ns} ns"), |(name, unit)| format!("{} {name}", ns / unit))
 }
 
-/// Types of values: primitive ones, and threads.
+/// Returns the types of values: primitive types, and threads.
 fn values() -> Vec<Element> {
     vec![
         class("boolean", types::BOOLEAN),
@@ -76,8 +76,8 @@ fn setting_types() -> Vec<Element> {
     ]
 }
 
-/// Returns the declaration of a type of event. Start and duration are its first fields: the parser of
-/// the JDK expects them there.
+/// Returns the declaration of an event type. Start and duration are its first fields, because the
+/// parser of the JDK expects them there.
 fn event(spec: &EventSpec) -> Element {
     let duration = field("duration", types::LONG, "Duration")
         .containing([annotation(types::TIMESPAN, "TICKS")]);

@@ -1,4 +1,4 @@
-//! The texts and threads of a chunk, to which its events refer.
+//! The texts and threads to which the events of a chunk refer.
 
 use crate::event::{Tables, TextId, Thread, ThreadId};
 use millstream_jfr::metadata::types::{STRING, THREAD};
@@ -6,7 +6,7 @@ use millstream_jfr::pools::{self, ENTRY_BYTES_MAX, NO_KEY, Used, key};
 use millstream_jfr::text::TEXT_BYTES_MAX;
 use millstream_jfr::{text, varint};
 
-/// What the events of a chunk refer to.
+/// The texts and threads to which the events of a chunk refer.
 #[derive(Default)]
 pub struct Pools {
     texts: Used,
@@ -32,7 +32,7 @@ impl Pools {
         varint::push(out, if is_known { key(id.0) } else { NO_KEY });
     }
 
-    /// Returns the most bytes of the pools so far.
+    /// Returns the maximum bytes of the pools so far.
     pub fn bytes_max(&self) -> usize {
         self.texts.bytes_max() + self.threads.bytes_max()
     }
@@ -50,14 +50,14 @@ impl Pools {
         });
     }
 
-    /// Forgets all, for the next chunk.
+    /// Removes all entries, for the next chunk.
     pub fn clear(&mut self) {
         self.texts.clear();
         self.threads.clear();
     }
 }
 
-/// Adds an entry with a text if it exists. Returns whether it does.
+/// Adds an entry with a text if the text exists. Returns whether it does.
 #[cold]
 fn add(used: &mut Used, id: u32, text: Option<&str>) -> bool {
     let Some(text) = text else { return false };

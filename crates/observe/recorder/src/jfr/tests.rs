@@ -1,4 +1,4 @@
-//! The bytes of whole files.
+//! Tests the bytes of whole files.
 
 use super::*;
 use crate::event::{SubjectId, TextId, Thread, ThreadId, bits};

@@ -1,9 +1,9 @@
-//! The types of events. A new one is a variant of [`EventKind`] and an entry of [`EVENTS`].
+//! The event types. To add one, add a variant to [`EventKind`] and an entry to [`EVENTS`].
 
 use super::{EventSpec, FIELDS_MAX, Field, FieldKind, PerSecond, Settings};
 use std::time::Duration;
 
-/// A type of event. Its number is its position in [`EVENTS`].
+/// An event type. Its number is its position in [`EVENTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "EVENTS describes each of them")]
@@ -49,7 +49,7 @@ const fn field(name: &'static str, label: &'static str, kind: FieldKind) -> Fiel
     Field { name, label, kind, is_shared: false }
 }
 
-/// A field that is the same in all events of one file, connection or component.
+/// A field with the same value in all events of one file, connection or component.
 const fn shared(name: &'static str, label: &'static str, kind: FieldKind) -> Field {
     Field { name, label, kind, is_shared: true }
 }
@@ -73,14 +73,15 @@ const STATE: &[&str] = &["Millstream", "State"];
 const JVM: &[&str] = &["Millstream", "JVM"];
 const CONTROL: &[&str] = &["Millstream", "Control"];
 
-/// Every event. Sums over these types are true.
+/// Records every event, so that sums over these types are correct.
 const ALWAYS: Settings =
     Settings { enabled: true, threshold: Duration::ZERO, rate: None, stack: false };
 
-/// Events of at least a millisecond: shorter ones are frequent and explain no delay.
+/// Records events of at least a millisecond: shorter events are frequent and do not explain a
+/// delay.
 const FROM_1_MS: Settings = Settings { threshold: Duration::from_millis(1), ..ALWAYS };
 
-/// Up to 100 events in a second, because one fault may cause thousands.
+/// Records up to 100 events per second, because one fault may cause thousands.
 const UP_TO_100_PER_S: Settings = Settings { rate: Some(PerSecond(100)), ..ALWAYS };
 
 /// All types, by their number.
@@ -310,7 +311,7 @@ pub static EVENTS: [EventSpec; 18] = [
     },
 ];
 
-/// Each entry is at the number of its type, and its fields fit an event.
+/// Each entry is at the position of its type's number, and its fields fit into an event.
 const _: () = {
     let mut number = 0;
     while number < EVENTS.len() {

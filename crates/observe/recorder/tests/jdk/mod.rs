@@ -22,7 +22,7 @@ const START_UNIX_NS: u64 = 1_795_717_800_000_000_000;
 /// Bytes of the header of a chunk.
 const HEADER_BYTES: u64 = 68;
 
-/// No differences.
+/// An empty list of differences.
 const NONE: [&str; 0] = [];
 
 fn clock(ticks_per_second: u64, start_ticks: u64) -> Clock {
@@ -34,7 +34,7 @@ fn recording(clock: Clock) -> Recording<'static> {
     Recording { clock, end_ticks: clock.start_ticks, settings: &[] }
 }
 
-/// Calls a function for each JDK, at the same time.
+/// Calls a function for each JDK, in parallel.
 fn on_every_jdk(check: impl Fn(&Jdk) + Sync) {
     let jdks = jdks();
     thread::scope(|scope| {
@@ -44,8 +44,8 @@ fn on_every_jdk(check: impl Fn(&Jdk) + Sync) {
     });
 }
 
-/// Writes a file and compares what every JDK prints and counts with the events. Returns the first
-/// difference for each JDK.
+/// Writes a file, and compares the output and the counts of every JDK with the events. Returns the
+/// first difference for each JDK.
 fn differences(recording: &Recording<'_>, names: &Names, events: &[Event]) -> Vec<String> {
     let file = file(recording, names, events);
     let expected: Vec<_> = events.iter().map(|event| printed(recording, names, event)).collect();
@@ -84,7 +84,7 @@ fn wrong_summary(rows: &[(String, u64, u64)], events: &[Event], length: u64) -> 
     (bytes != length).then(|| format!("{bytes} bytes of {length}"))
 }
 
-/// Numbers at the borders of types and encodings, and others.
+/// Numbers at the limits of types and encodings, and others.
 fn bits() -> impl Strategy<Value = u64> {
     let borders = prop::sample::select(vec![
         0,
@@ -121,7 +121,7 @@ fn names() -> impl Strategy<Value = Names> {
         .prop_map(|(texts, threads)| Names { texts, threads })
 }
 
-/// Returns a value whose text, if it is one, is in the table or just behind it.
+/// Returns the bits of a value. The number of a text is in the table or just beyond it.
 fn value(field: Option<&Field>, bits: u64, names: &Names) -> u64 {
     match field.map(|field| field.kind) {
         Some(FieldKind::Text) => bits % (names.texts.len() as u64 + 1),
@@ -130,7 +130,8 @@ fn value(field: Option<&Field>, bits: u64, names: &Names) -> u64 {
     }
 }
 
-/// Returns a period that all versions of the JDK show alike: the longest one is endless for some.
+/// Returns a period that all versions of the JDK show alike: some versions show the longest one as
+/// endless.
 fn period(ticks: u64) -> u64 {
     if ticks == i64::MAX as u64 { ticks - 1 } else { ticks }
 }
@@ -164,13 +165,13 @@ fn clocks() -> impl Strategy<Value = Clock> {
     (rates, bits()).prop_map(|(rate, start)| clock(rate, start))
 }
 
-/// Files. Each starts the `jfr` command of a JDK twice, for half a second each time.
+/// Number of files. Each starts the `jfr` command of a JDK twice, for half a second each time.
 const CASES: TestSize = TestSize { gate: 4, long: 200 };
 
 #[test]
 fn printed_events_and_counts_are_those_that_were_written() {
     let config = ProptestConfig { max_shrink_iters: 60, ..property(CASES) };
-    // It has the seed, which is printed if it lives when the test fails.
+    // The runner has the seed, which is printed if the runner is alive when the test fails.
     let mut runner = TestRunner::new(config);
     let result = runner.run(&(clocks(), events()), |(clock, (names, events))| {
         let found = differences(&recording(clock), &names, &events);
@@ -186,7 +187,7 @@ fn a_recording_may_be_empty() {
     assert_eq!(differences(&recording, &Names::default(), &[]), NONE);
 }
 
-/// Each declared type, with all kinds of fields.
+/// Returns an event of each declared type, with all kinds of fields.
 fn one_of_each() -> (Names, Vec<Event>) {
     let names = Names {
         texts: ["/var/log/app.log", "search", "example.org", ""].map(str::to_owned).to_vec(),
@@ -233,7 +234,7 @@ fn the_metadata_shows_every_declaration() {
     });
 }
 
-/// Returns what `jfr metadata` shows for a field.
+/// Returns the output of `jfr metadata` for a field.
 fn declaration(field: &Field) -> String {
     let (units, type_name) = match field.kind {
         FieldKind::Unsigned | FieldKind::Count => ("  @Unsigned\n", "long"),
@@ -264,7 +265,7 @@ fn settings_in_effect_are_events() {
     });
 }
 
-/// The texts for people, with units and names of threads.
+/// Labels are shown with units and names of threads.
 #[test]
 fn units_and_threads_are_shown() {
     let (names, events) = one_of_each();
@@ -301,7 +302,7 @@ fn events_are_shown_as_a_table() {
     });
 }
 
-/// The parser of the JDK keeps texts and threads of the chunk before.
+/// The parser of the JDK keeps texts and threads of the previous chunk.
 #[test]
 fn later_chunks_have_their_own_texts() {
     let names = Names {

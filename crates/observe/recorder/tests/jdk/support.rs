@@ -1,4 +1,4 @@
-//! What the `jfr` command of a JDK prints for an event.
+//! The output of a JDK's `jfr` command for an event.
 
 use super::tool::Jdk;
 use millstream_recorder::event::{Event, Tables, TextId, Thread, ThreadId};
@@ -45,7 +45,7 @@ fn correct_unsigned(event: &mut Json) {
     }
 }
 
-/// Returns events as texts whose order does not depend on that of the events.
+/// Returns events as texts in an order that does not depend on the order of the events.
 pub fn sorted(events: &[Json]) -> Vec<String> {
     let mut texts: Vec<String> = events.iter().map(Json::to_string).collect();
     texts.sort();
@@ -77,7 +77,7 @@ pub fn file(recording: &Recording<'_>, names: &Names, events: &[Event]) -> Named
     file
 }
 
-/// Returns what `jfr print --json` must show for an event.
+/// Returns the expected output of `jfr print --json` for an event.
 pub fn printed(recording: &Recording<'_>, names: &Names, event: &Event) -> Json {
     let spec = event.kind.spec();
     let mut values = Map::new();
@@ -100,7 +100,7 @@ fn field_value(recording: &Recording<'_>, names: &Names, kind: FieldKind, bits: 
         Value::Unsigned(number) | Value::Bytes(number) => json!(number),
         Value::Count(number) => json!(number),
         Value::Signed(number) => json!(number),
-        // What JSON cannot express is null.
+        // Values that JSON cannot express are null.
         Value::Float(number) => json!(number),
         Value::Flag(flag) => json!(flag),
         Value::Text(id) => json!(names.text(id)),
@@ -109,7 +109,7 @@ fn field_value(recording: &Recording<'_>, names: &Names, kind: FieldKind, bits: 
     }
 }
 
-/// Nanoseconds of a number of ticks, as the JDK computes them.
+/// Converts ticks to nanoseconds like the JDK.
 fn ns(recording: &Recording<'_>, ticks: i64) -> i64 {
     let ticks_per_ns = recording.clock.ticks_per_second.get() as f64 / 1e9;
     (ticks as f64 / ticks_per_ns) as i64
@@ -117,7 +117,7 @@ fn ns(recording: &Recording<'_>, ticks: i64) -> i64 {
 
 fn timespan(recording: &Recording<'_>, ticks: u64) -> String {
     match ticks.cast_signed() {
-        // No value, for the JDK.
+        // The JDK's marker for a missing value.
         i64::MIN => iso_duration(i128::from(i64::MIN) * 1_000_000_000),
         ticks => iso_duration(i128::from(ns(recording, ticks))),
     }
@@ -125,7 +125,7 @@ fn timespan(recording: &Recording<'_>, ticks: u64) -> String {
 
 fn time(recording: &Recording<'_>, ticks: u64) -> String {
     if ticks.cast_signed() == i64::MIN {
-        // No value, for the JDK.
+        // The JDK's marker for a missing value.
         return "-999999999-01-01T00:00+18:00".to_owned();
     }
     let clock = &recording.clock;
@@ -133,7 +133,7 @@ fn time(recording: &Recording<'_>, ticks: u64) -> String {
     iso_time(clock.start_unix_ns.cast_signed().wrapping_add(since))
 }
 
-/// Returns a period as `java.time.Duration` shows it.
+/// Returns a period in the format of `java.time.Duration`.
 fn iso_duration(ns: i128) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     let seconds = ns.unsigned_abs() / 1_000_000_000;
@@ -153,7 +153,7 @@ fn iso_duration(ns: i128) -> String {
     text
 }
 
-/// Returns a time as `java.time.OffsetDateTime` shows it.
+/// Returns a time in the format of `java.time.OffsetDateTime`.
 fn iso_time(ns: i64) -> String {
     let seconds = ns.div_euclid(1_000_000_000);
     let fraction = ns.rem_euclid(1_000_000_000);
@@ -171,7 +171,7 @@ fn iso_time(ns: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}{behind}Z")
 }
 
-/// Returns the date that is a number of days after 1970-01-01.
+/// Returns the date of a number of days after 1970-01-01.
 fn civil(days: i64) -> (i64, i64, i64) {
     let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let mut year = 1970;

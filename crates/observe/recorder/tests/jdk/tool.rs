@@ -11,7 +11,7 @@ pub struct Jdk {
     jfr: PathBuf,
 }
 
-/// Returns all JDKs from 17 on, each version once.
+/// Returns all JDKs from 17 on, one for each version.
 pub fn jdks() -> Vec<Jdk> {
     let entries = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
     let mut found: Vec<Jdk> = entries.filter_map(|entry| jdk(&entry.path())).collect();
@@ -30,7 +30,7 @@ fn jdk(home: &Path) -> Option<Jdk> {
 }
 
 impl Jdk {
-    /// Returns what a subcommand prints.
+    /// Returns the output of a subcommand.
     pub fn run(&self, arguments: &[&str], file: &Path) -> String {
         let mut command = Command::new(&self.jfr);
         command.args(["-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC"]);
