@@ -172,8 +172,8 @@ pub mod go {
         (line.starts_with(b"goroutine ") && line.ends_with(b":")) || line == b"runtime stack:"
     }
 
-    /// Whether a line begins a goroutine, such as `goroutine 18 [running]:` or `goroutine 1
-    /// [running, locked to thread]:`, after the log line of a recovered panic.
+    /// Whether a line begins a goroutine, such as `goroutine 18 [running]:` or
+    /// `goroutine 1 [running, locked to thread]:`, after the log line of a recovered panic.
     fn is_running(line: &[u8]) -> bool {
         let state = |line: &[u8]| line.iter().rposition(|byte| *byte == b'[');
         is_goroutine(line) && state(line).is_some_and(|at| line[at..].starts_with(b"[running"))
@@ -209,8 +209,8 @@ pub mod go {
         (2..=6).contains(&name) && line[name..].trim_ascii_start().starts_with(b"0x")
     }
 
-    /// Whether a line is a stack frame: `main.(*T).run(0xc000012345, {0x1, 0x2})`, `created by
-    /// main.main in goroutine 1`.
+    /// Whether a line is a stack frame: `main.(*T).run(0xc000012345, {0x1, 0x2})`,
+    /// `created by main.main in goroutine 1`.
     fn is_frame(line: &[u8]) -> bool {
         let is_call = || {
             let name = line.iter().take_while(|byte| !b" (".contains(byte)).count();

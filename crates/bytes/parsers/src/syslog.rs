@@ -258,8 +258,9 @@ impl Syslog {
         self.iso.parse(text, read_ns).ok().filter(|stamp| ends_word(text, stamp.len))
     }
 
-    /// Parses the header that Cisco devices write before `%SYS-5-CONFIG_I`, such as `29: sw-1: *Mar
-    /// 1 12:34:56:`; returns false, and changes nothing, if the line has another form.
+    /// Parses the header that Cisco devices write before `%SYS-5-CONFIG_I`, such as
+    /// `29: sw-1: *Mar  1 12:34:56:`; returns false, and changes nothing, if the line has another
+    /// form.
     fn cisco_header(&mut self, reader: &mut LineReader<'_>, read_ns: i64) -> bool {
         if reader.priority.is_none() {
             return false;

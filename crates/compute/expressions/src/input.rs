@@ -39,8 +39,8 @@ impl<'a> From<&'a Column> for Field<'a> {
 }
 
 /// Counts, by reason, of rows whose condition was false, or whose computed field has no value,
-/// because of an error. A row counts once, and only if the error affects the result: `error ||
-/// true` is true.
+/// because of an error. A row counts once, and only if the error affects the result:
+/// `error || true` is true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// A field, member or element is missing.

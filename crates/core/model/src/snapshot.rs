@@ -308,8 +308,8 @@ impl Snapshot {
         self.components.iter().flat_map(|c| c.counters.dropped_on_error.values()).sum()
     }
 
-    /// Returns the list of events that `on_error: drop` dropped, such as `3 bad_json (transform
-    /// parsed)`.
+    /// Returns the list of events that `on_error: drop` dropped, such as
+    /// `3 bad_json (transform parsed)`.
     pub fn dropped_on_error_list(&self) -> String {
         self.list(|c| c.counters.dropped_on_error.clone().into_iter().collect())
     }

@@ -177,8 +177,8 @@ fn is_level(word: &[u8]) -> bool {
     is_level && !word.get(letters).is_some_and(is_name)
 }
 
-/// Whether a line is from an access log: `127.0.0.1 - ada [21/Nov/2026 20:29:46] "GET / HTTP/1.1"
-/// 200 -`.
+/// Whether a line is from an access log:
+/// `127.0.0.1 - ada [21/Nov/2026 20:29:46] "GET / HTTP/1.1" 200 -`.
 fn is_access(line: &[u8]) -> bool {
     let mut words = line.split(|byte| *byte == b' ').skip(1);
     words.next() == Some(b"-") && words.nth(1).is_some_and(|word| word.starts_with(b"["))

@@ -127,8 +127,8 @@ fn is_group(line: &[u8]) -> bool {
     line.trim_ascii_start().starts_with(GROUP)
 }
 
-/// Whether a line is a group that was not raised, and so has no traceback: `  | ExceptionGroup: two
-/// (2 sub-exceptions)`.
+/// Whether a line is a group that was not raised, and so has no traceback:
+/// `  | ExceptionGroup: two (2 sub-exceptions)`.
 fn is_unraised_group(line: &[u8]) -> bool {
     let ends: [&[u8]; 2] = [b" sub-exception)", b" sub-exceptions)"];
     line.starts_with(b"  | ") && ends.iter().any(|end| line.ends_with(end))
@@ -143,8 +143,8 @@ fn is_indented(line: &[u8]) -> bool {
     matches!(line, [b' ' | b'\t', ..] | [0xE2, 0x94 | 0x95, ..])
 }
 
-/// Whether a line is the top of a box with a traceback: `╭──── Traceback (most recent call last)
-/// ────╮`.
+/// Whether a line is the top of a box with a traceback:
+/// `╭──── Traceback (most recent call last) ────╮`.
 fn is_boxed(line: &[u8]) -> bool {
     let title = b" Traceback (most recent call last) ";
     line.starts_with("╭".as_bytes()) && line.windows(title.len()).any(|text| text == title)

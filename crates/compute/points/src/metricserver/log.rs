@@ -1,5 +1,5 @@
-//! Log events among the points: arrays of seven elements, `["log", level, name, message, tags,
-//! timestamp, fields]`.
+//! Log events among the points: arrays of seven elements,
+//! `["log", level, name, message, tags, timestamp, fields]`.
 //!
 //! The timestamp is empty or in Unix milliseconds. The fields are an array of alternating keys and
 //! values, all strings.
