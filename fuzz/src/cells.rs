@@ -1,4 +1,4 @@
-//! What always holds of a value that was found or computed.
+//! Invariants of values that were found or computed.
 
 use millstream_columns::{Cell, Column, Kind, push_json_string};
 use millstream_parsers::is_number;
@@ -6,17 +6,16 @@ use millstream_timestamps::Format;
 use serde::de::IgnoredAny;
 use std::sync::LazyLock;
 
-/// A value: what it is, and its bytes.
+/// A value: its kind and its bytes.
 pub type Found = (Kind, Vec<u8>);
 
-/// Whether serde_json takes it for JSON. It does not look at what characters mean, so that numbers
-/// of any size and half surrogates pass.
+/// Whether serde_json accepts the text as JSON. The values are ignored, so that numbers of any size
+/// and lone surrogates pass.
 pub fn is_json(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok() && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
-/// Whether it is a time in UTC. The years at the ends of what 64 bits hold are written, and not
-/// read.
+/// Whether the text is a time in UTC. Years at the limits of 64 bits can be written, but not read.
 fn is_time(text: &[u8]) -> bool {
     static RFC3339: LazyLock<Format> =
         LazyLock::new(|| Format::new("rfc3339", None).expect("sound"));
@@ -25,10 +24,11 @@ fn is_time(text: &[u8]) -> bool {
     text.ends_with(b"Z") && (is_edge || is_read())
 }
 
-/// The value of a cell.
+/// Returns the value of a cell.
 ///
 /// # Panics
-/// If the cell is outside of the block and of the column's own buffer, or is not what its kind says.
+/// Panics if the cell is outside of the block and of the column's buffer, or if its bytes do not
+/// match its kind.
 pub fn found(column: &Column, cell: Cell, block: &[u8]) -> Found {
     let within = if cell.is_own() { column.own().len() } else { block.len() };
     assert!(
@@ -47,10 +47,10 @@ pub fn found(column: &Column, cell: Cell, block: &[u8]) -> Found {
     (cell.kind(), bytes)
 }
 
-/// Fields of one row as a JSON object, each copied as an encoder does it.
+/// Returns the fields of one row as a JSON object, each copied like an encoder does.
 ///
 /// # Panics
-/// If what comes out is no JSON.
+/// Panics if the result is not JSON.
 pub fn json<'a>(fields: impl IntoIterator<Item = (&'a str, &'a Found)>) -> Vec<u8> {
     let mut out = b"{".to_vec();
     for (name, (kind, bytes)) in fields {

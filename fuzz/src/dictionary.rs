@@ -1,9 +1,10 @@
-//! The words of a target as libFuzzer reads them.
+//! The words of a target in the format of libFuzzer.
 
 use crate::Target;
 use std::fmt::Write;
 
-/// The words of a target as a dictionary of libFuzzer: one in quotes on each line, in hexadecimal.
+/// Returns the words of a target as a dictionary of libFuzzer: one quoted word per line, in
+/// hexadecimal.
 pub fn dictionary(target: &Target) -> String {
     let mut text = String::new();
     for word in target.words.iter().filter(|word| !word.is_empty()) {

@@ -1,8 +1,8 @@
-//! Fuzz targets for everything that reads bytes which others wrote, with corpora that are kept.
+//! Fuzz targets for all code that reads untrusted bytes, with persistent corpora.
 //!
-//! A [`Target`] takes any bytes and panics when something that must always hold does not. Tests
-//! play the files of its corpus and random changes of them ([`Mutator`]); `scripts/fuzz` plays it
-//! under libFuzzer, which keeps inputs that reach new code.
+//! A [`Target`] takes any bytes and panics if an invariant is violated. Tests run the files of its
+//! corpus and random mutations of them ([`Mutator`]); `scripts/fuzz` runs the target under
+//! libFuzzer, which keeps inputs that reach new code.
 
 mod cells;
 mod dictionary;

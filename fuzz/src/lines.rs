@@ -1,67 +1,68 @@
-//! Lines that a parser parses, in every place that they can have in a batch.
+//! Lines for a parser, in every position that they can have in a batch.
 
 use crate::cells::{Found, found, json};
 use millstream_columns::{COLUMNS_MAX, Cell, Kind};
 use millstream_parsers::{Fields, Input, Parser, Reason};
 use std::collections::BTreeMap;
 
-/// What was found in a line, by name; or why it does not fit, and from which byte on.
+/// The fields of a line by name; or the reason why the line does not match, and the position of the
+/// mismatch.
 pub type Row = Result<BTreeMap<String, Found>, (Reason, usize)>;
 
-/// Rows of a batch at most.
+/// Maximum number of rows in a batch.
 const ROWS_MAX: usize = 200;
 
-/// Lines that are also parsed alone.
+/// Maximum number of lines that are also parsed alone.
 const ALONE_MAX: usize = 6;
 
-/// When the lines were read: 2026-03-01T00:00:00Z.
+/// Read time of the lines: 2026-03-01T00:00:00Z.
 const READ_NS: i64 = 1_772_323_200_000_000_000;
 
-/// What stands around each line in its block. A byte read too many shows.
+/// Bytes around each line in its block, which reveal reading beyond the line.
 const BEFORE: &[u8] = b"\"},{\" 1=";
 const BEHIND: &[u8] = b"\"}]1 =x\n";
 
-/// Where the lines of a batch lie.
+/// Positions of the lines of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// One after the other in the block.
     Block,
-    /// In the own buffer of a column.
+    /// In the buffer of a column.
     Own,
-    /// In the block, and only every second one is chosen.
+    /// In the block, with only every second line selected.
     Chosen,
 }
 
-/// All rows, and what was counted.
+/// All rows of a batch, and the number of fields.
 struct Batch {
     rows: Vec<Row>,
     counts: (usize, u64),
-    /// How many fields there were, those that no row has in the end with them.
+    /// Number of fields, including fields that have no value in the end.
     fields: usize,
 }
 
-/// An input as lines.
+/// Splits an input into lines.
 pub fn lines(input: &[u8]) -> Vec<&[u8]> {
     input.split(|byte| *byte == b'\n').take(ROWS_MAX).collect()
 }
 
-/// An input as its first line, and the lines behind it.
+/// Splits an input into its first line and the remaining lines.
 pub fn head_and_lines(input: &[u8]) -> (&[u8], Vec<&[u8]>) {
     let all = lines(input);
     (all[0], all[1..].to_vec())
 }
 
-/// Takes lines apart.
+/// Parses lines.
 ///
 /// # Panics
-/// If what is found in a line depends on where it lies or on the lines around it, is outside of the
-/// line, or cannot be written as JSON.
+/// Panics if the fields of a line depend on its position or on neighboring lines, are outside of
+/// the line, or cannot be written as JSON.
 pub fn take(parser: &mut dyn Parser, lines: &[&[u8]]) -> Vec<Row> {
     let all = take_from(parser, lines, Place::Block);
     let own = take_from(&mut *parser.clone_boxed(), lines, Place::Own);
     assert_eq!(all.rows, own.rows, "in the block, and in an own buffer");
     assert_eq!(all.counts, own.counts, "in the block, and in an own buffer");
-    // With as many fields as there may be, what finds room depends on what came before.
+    // At the maximum number of fields, earlier lines determine which fields have columns.
     if all.fields < COLUMNS_MAX {
         let chosen = take_from(parser, lines, Place::Chosen);
         for (row, (found, expected)) in chosen.rows.iter().zip(&all.rows).enumerate() {
@@ -142,7 +143,7 @@ fn lies_in(cell: Cell, within: Cell) -> bool {
     is_constant || cell.is_own() == within.is_own() && is_inside
 }
 
-/// An input for a message.
+/// Returns an input as text for a message.
 pub fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

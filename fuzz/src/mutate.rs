@@ -1,17 +1,17 @@
-//! Inputs made of others.
+//! Creates inputs from other inputs.
 
 use crate::Random;
 
-/// Bytes of an input at most: longer ones find little more and take longer.
+/// Maximum bytes of an input: longer inputs find little more and take longer.
 pub const INPUT_BYTES_MAX: usize = 4096;
 
-/// Changes made to one input at most.
+/// Maximum number of changes to one input.
 const CHANGES_MAX: usize = 5;
 
-/// Bytes that one change takes out or doubles at most, but now and then.
+/// Maximum bytes that one change usually removes or duplicates.
 const PIECE_BYTES_MAX: usize = 16;
 
-/// Makes inputs out of the entries of a corpus and the words of a target.
+/// Creates inputs from the entries of a corpus and the words of a target.
 pub struct Mutator<'a> {
     entries: &'a [Vec<u8>],
     words: &'a [&'a [u8]],
@@ -19,12 +19,12 @@ pub struct Mutator<'a> {
 }
 
 impl<'a> Mutator<'a> {
-    /// The same entries, words and seed give the same inputs.
+    /// Creates a mutator. Equal entries, words and seeds give equal inputs.
     pub fn new(entries: &'a [Vec<u8>], words: &'a [&'a [u8]], seed: u64) -> Mutator<'a> {
         Mutator { entries, words, random: Random::new(seed) }
     }
 
-    /// The next input, of [`INPUT_BYTES_MAX`] bytes at most.
+    /// Returns the next input, of at most [`INPUT_BYTES_MAX`] bytes.
     pub fn input(&mut self) -> Vec<u8> {
         let mut input = self.entry().to_vec();
         for _ in 0..1 + self.random.below(CHANGES_MAX) {
@@ -53,13 +53,13 @@ impl<'a> Mutator<'a> {
         }
     }
 
-    /// Mostly few bytes, at most `max`.
+    /// Returns a mostly small number of bytes, at most `max`.
     fn piece_bytes(&mut self, max: usize) -> usize {
         let most = if self.random.below(16) == 0 { INPUT_BYTES_MAX } else { PIECE_BYTES_MAX };
         (1 + self.random.below(most)).min(max)
     }
 
-    /// Puts a piece in several times: limits lie far away.
+    /// Inserts a piece several times, in order to reach limits.
     fn double(&mut self, input: &mut Vec<u8>, piece: std::ops::Range<usize>) {
         let times = if self.random.below(8) == 0 { 1 + self.random.below(200) } else { 1 };
         let times = times.min(INPUT_BYTES_MAX / piece.len().max(1));
@@ -67,7 +67,7 @@ impl<'a> Mutator<'a> {
         input.splice(piece.end..piece.end, more);
     }
 
-    /// Puts a piece of another entry in.
+    /// Inserts a piece of another entry.
     fn splice(&mut self, input: &mut Vec<u8>, at: usize) {
         let other = self.entry();
         let from = self.random.below(other.len() + 1);
@@ -75,7 +75,7 @@ impl<'a> Mutator<'a> {
         input.splice(at..at, other[from..to].iter().copied());
     }
 
-    /// Puts a piece of the same input over another.
+    /// Overwrites a part of the input with a piece of the same input.
     fn overwrite(&mut self, input: &mut [u8], piece: std::ops::Range<usize>) {
         let from = self.random.below(input.len() - piece.len() + 1);
         input.copy_within(piece.clone(), from);

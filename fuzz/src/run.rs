@@ -1,4 +1,4 @@
-//! Inputs from files, tried one at a time.
+//! Runs a target with inputs from files, one at a time.
 
 use crate::Target;
 use std::any::Any;
@@ -7,18 +7,18 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
-/// What a target said of an input that it panicked at.
+/// Message of a target that panicked on an input.
 pub type Crash = String;
 
-/// The folder of the corpora.
+/// Returns the folder of the corpora.
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
-/// The corpus of a target: name and content of each file, in the order of their names.
+/// Returns the corpus of a target: name and content of each file, in the order of the names.
 ///
 /// # Errors
-/// If the folder of the corpus, or a file in it, cannot be read.
+/// Fails if the folder of the corpus, or a file in it, cannot be read.
 pub fn corpus(target: &Target) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut entries = Vec::new();
     for file in fs::read_dir(folder().join(target.name))? {
@@ -29,12 +29,12 @@ pub fn corpus(target: &Target) -> io::Result<Vec<(String, Vec<u8>)>> {
     Ok(entries)
 }
 
-/// Gives an input to a target.
+/// Runs a target with an input.
 ///
 /// # Errors
-/// What it says, if it panics.
+/// Returns the panic message of the target.
 pub fn try_input(target: &Target, input: &[u8]) -> Result<(), Crash> {
-    // A target keeps nothing between two inputs but what is compiled once.
+    // A target keeps no state between two inputs, except compiled patterns.
     catch_unwind(AssertUnwindSafe(|| (target.run)(input))).map_err(|payload| message(&*payload))
 }
 

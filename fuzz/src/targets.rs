@@ -1,4 +1,4 @@
-//! The targets: what is tried, and what must always hold.
+//! The fuzz targets, and their invariants.
 
 mod access;
 mod bulk_answer;
@@ -26,17 +26,17 @@ mod spool;
 mod timestamps;
 mod windows;
 
-/// Something that any bytes can be given to.
+/// Code that accepts any bytes.
 pub struct Target {
-    /// Its name, and that of the folder of its corpus.
+    /// Name of the target and of its corpus folder.
     pub name: &'static str,
-    /// Panics if something that must always hold does not.
+    /// Panics if an invariant is violated.
     pub run: fn(&[u8]),
-    /// What inputs are changed with, besides random bytes.
+    /// Words for mutations, in addition to random bytes.
     pub words: &'static [&'static [u8]],
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "access", run: access::formats, words: access::FORMAT_WORDS },
     Target { name: "bulk_answer", run: bulk_answer::bulk_answer, words: bulk_answer::WORDS },

@@ -1,4 +1,5 @@
-//! A target under libFuzzer: `MILLSTREAM_FUZZ_TARGET` names it. `scripts/fuzz` builds and calls it.
+//! Runs a target under libFuzzer: `MILLSTREAM_FUZZ_TARGET` names it. `scripts/fuzz` builds and
+//! calls this program.
 
 #![no_main]
 
@@ -14,7 +15,8 @@ static TARGET: LazyLock<&Target> = LazyLock::new(|| {
     found.unwrap_or_else(|| panic!("set MILLSTREAM_FUZZ_TARGET to one of {}", names()))
 });
 
-/// Writes the words of the target where libFuzzer, which begins after this, reads its dictionary.
+/// Writes the words of the target to the file from which libFuzzer, which starts afterwards, reads
+/// its dictionary.
 fn write_dictionary() {
     if let Ok(path) = env::var("MILLSTREAM_FUZZ_DICTIONARY") {
         fs::write(path, dictionary(&TARGET)).expect("a file that can be written");

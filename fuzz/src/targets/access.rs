@@ -84,7 +84,7 @@ pub const LINE_WORDS: &[&[u8]] = &[
     b"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 ];
 
-/// A format, which is the first line of the input, on the lines behind it.
+/// Applies the format in the first line of the input to the remaining lines.
 pub fn formats(input: &[u8]) {
     let (format, lines) = head_and_lines(input);
     let Ok(format) = std::str::from_utf8(format) else { return };
@@ -104,10 +104,10 @@ pub fn formats(input: &[u8]) {
 const FORMAT: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \
      \"$http_referer\" \"$http_user_agent\" $request_time";
 
-/// The same as an expression, in which each value is as short as it can be.
+/// The same format as an expression, in which each value is as short as possible.
 const EXPRESSION: &str = r#"(?s-u)^(?<remote_addr>.*?) - (?<remote_user>.*?) \[(?<time_local>.*?)\] "(?<request>.*?)" (?<status>.*?) (?<body_bytes_sent>.*?) "(?<http_referer>.*?)" "(?<http_user_agent>.*?)" (?<request_time>.*)$"#;
 
-/// What fits whatever values may be: none of them has in it what ends it.
+/// A stricter expression, in which values do not contain the text that ends them.
 const STRICT: &str = r#"(?s-u)^([^ ]*) - ([^ ]*) \[([^\]]*)\] "([^"]*)" ([^ ]*) ([^ ]*) "([^"]*)" "([^"]*)" ([^ ]*)$"#;
 
 const REQUEST: &str = r"(?s-u)^(?<method>[A-Z_-]+) (?:(?<path>.+) (?<protocol>HTTP/[0-9](?:\.[0-9])?)|(?<bare>[^ ]+))$";
@@ -126,7 +126,7 @@ static EXPRESSIONS: LazyLock<Expressions> = LazyLock::new(|| {
     Expressions { whole, strict, request, protocol }
 });
 
-/// Lines of nginx give what an equivalent expression finds.
+/// Lines of nginx have the same fields as with an equivalent expression.
 pub fn nginx(input: &[u8]) {
     let lines = lines(input);
     let config = |escape| AccessConfig { format: FORMAT.into(), escape, ..AccessConfig::default() };
@@ -142,7 +142,7 @@ pub fn nginx(input: &[u8]) {
     take(&mut Access::new(&combined).expect("a format that is sound"), &lines);
 }
 
-/// The fields of a line by the expression.
+/// Returns the fields of a line according to the expression.
 fn found(line: &[u8]) -> Option<BTreeMap<String, Found>> {
     let whole = &EXPRESSIONS.whole;
     let captures = whole.captures(line)?;
@@ -157,7 +157,7 @@ fn found(line: &[u8]) -> Option<BTreeMap<String, Found>> {
     Some(fields)
 }
 
-/// A value as the field has it; none for `-` and for nothing.
+/// Returns the field for a value; `None` for `-` and empty values.
 fn typed(name: &str, value: &[u8]) -> Option<Found> {
     let of = match name {
         _ if value.is_empty() || value == b"-" => return None,
@@ -173,11 +173,11 @@ fn typed(name: &str, value: &[u8]) -> Option<Found> {
     }
 }
 
-/// The parts of a request line, if it has that form.
+/// Returns the parts of a request line, if it is well-formed.
 fn request(value: &[u8]) -> Vec<(String, Found)> {
     let Some(parts) = EXPRESSIONS.request.captures(value) else { return Vec::new() };
     let bare = parts.name("bare");
-    // A protocol without a path before it is no path.
+    // A protocol without a path before it is not a path.
     if bare.is_some_and(|bare| EXPRESSIONS.protocol.is_match(bare.as_bytes())) {
         return Vec::new();
     }

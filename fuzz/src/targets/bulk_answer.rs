@@ -1,5 +1,5 @@
 //! Answers to bulk requests of Elasticsearch. The first byte of an input is the number of events,
-//! the second the size of the pieces in which the answer arrives.
+//! the second byte the size of the pieces in which the answer arrives.
 
 use crate::cells::is_json;
 use crate::lines::lossy;
@@ -31,11 +31,11 @@ pub const WORDS: &[&[u8]] = &[
     b"\xFF",
 ];
 
-/// Events of a request at most.
+/// Maximum number of events in a request.
 const EVENTS_MAX: u8 = 16;
 
-/// An answer counts if serde_json reads it and it has an item for each event; those that failed are
-/// those whose status says so. It does not matter in what pieces it arrives.
+/// An answer is valid if serde_json parses it and it has an item for each event. The failed events
+/// are those with an error status. The sizes of the arriving pieces do not matter.
 pub fn bulk_answer(input: &[u8]) {
     let [events, step, body @ ..] = input else { return };
     let events = u64::from(events % EVENTS_MAX);
@@ -53,19 +53,20 @@ pub fn bulk_answer(input: &[u8]) {
     if judged.is_some() {
         assert_eq!(judged, expected, "{}", lossy(body));
     }
-    // Of two members with one name a value keeps the last.
+    // If two members have the same name, a value keeps the last one.
     let written = answer.to_string();
     assert_eq!(failed(written.as_bytes(), written.len(), events), expected, "{written}");
 }
 
-/// The positions of the events that failed; `None` if the answer does not count.
+/// Returns the positions of the failed events; `None` if the answer is invalid.
 fn failed(body: &[u8], step: usize, events: u64) -> Option<Vec<usize>> {
     let failures = judge_answer(body.chunks(step.max(1)), events).ok()?;
     assert!(failures.iter().all(|failure| !failure.reason.contains(char::is_control)));
     Some(failures.iter().map(|failure| failure.position as usize).collect())
 }
 
-/// Whether the event of each item was taken; `None` for what is no answer to a bulk request.
+/// Returns for each item whether its event was accepted; `None` if the text is not an answer to a
+/// bulk request.
 fn read(answer: &Value) -> Option<Vec<bool>> {
     answer.as_object()?.get("errors")?.as_bool()?;
     answer.get("items")?.as_array()?.iter().map(is_taken).collect()

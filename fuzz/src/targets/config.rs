@@ -46,10 +46,10 @@ pub const WORDS: &[&[u8]] = &[
     b"[]",
 ];
 
-/// What every variable holds: no input has it.
+/// Value of every variable, which inputs never contain.
 const VARIABLE: &str = "v4riab1e-va1ue";
 
-/// Folders whose files are endless, or wait for a writer.
+/// Folders whose files are endless, or block until another process writes.
 const DEVICES: [&[u8]; 3] = [b"/dev", b"/proc", b"/sys"];
 
 /// A file with a configuration.
@@ -71,9 +71,9 @@ impl Written {
     }
 }
 
-/// Checks that a configuration is the same when it is read again, with a comment, and as JSON; that
-/// errors are at a position of the file; and that neither they nor the redacted configuration have
-/// the value of a variable.
+/// Checks that a configuration stays the same when it is read again, with a comment, and as JSON;
+/// that errors have a position in the file; and that neither errors nor the redacted configuration
+/// contain the value of a variable.
 pub fn config(input: &[u8]) {
     if DEVICES.iter().any(|device| input.windows(device.len()).any(|part| part == *device)) {
         return;
@@ -103,7 +103,7 @@ pub fn config(input: &[u8]) {
     }
 }
 
-/// Checks that both are valid and the same, or both invalid.
+/// Checks that both are valid and equal, or both invalid.
 fn is_same(one: &Result<Config, Vec<Fault>>, other: &Result<Config, Vec<Fault>>, input: &[u8]) {
     let hash = |loaded: &Result<Config, Vec<Fault>>| loaded.as_ref().ok().map(|config| config.hash);
     let faults = || [one, other].map(|loaded| loaded.as_ref().err());
@@ -117,14 +117,14 @@ fn is_readable(fault: &Fault, input: &[u8]) {
     assert!(!shown.contains(VARIABLE), "{shown}: {}", lossy(input));
     let Some(place) = &fault.place else { return };
     let text = String::from_utf8_lossy(input);
-    // YAML ends lines with a carriage return, too.
+    // YAML also ends lines with a carriage return.
     let lines = text.split(['\n', '\r']).count();
     assert!(place.line >= 1 && place.column >= 1, "{shown}");
     assert!(place.line <= lines + 1, "{shown}: {}", lossy(input));
     assert!(place.column <= text.chars().count() + 1, "{shown}: {}", lossy(input));
 }
 
-/// Checks that the redacted configuration names variables only.
+/// Checks that the redacted configuration contains only names of variables.
 fn hides_variables(file: &Written) {
     let shown = redacted(slice::from_ref(&file.path), &Registry, &|_| Some(VARIABLE.to_owned()));
     for (_, content) in &shown.files {

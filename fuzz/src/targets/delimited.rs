@@ -1,4 +1,4 @@
-//! Lines with delimiters: CSV and the like, and pairs.
+//! Lines with delimiters, such as CSV, and pairs.
 
 use crate::cells::Found;
 use crate::lines::{lines, lossy, take};
@@ -62,7 +62,7 @@ pub const PAIR_WORDS: &[&[u8]] = &[
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// CSV in several forms; without quotes it is what a split gives.
+/// Parses CSV in several forms; without quotes, the fields are the parts of a split.
 pub fn delimited(input: &[u8]) {
     let lines = lines(input);
     let types = [Some(Type::Int), Some(Type::Float), Some(Type::Bool), None];
@@ -103,7 +103,7 @@ fn pair(name: &str, value: &[u8]) -> (String, Found) {
     (name.to_owned(), (Kind::Text, value.to_vec()))
 }
 
-/// Pairs in several forms; LTSV, which has no quotes, is what splits give.
+/// Parses pairs in several forms; for LTSV, which has no quotes, the fields come from splits.
 pub fn key_value(input: &[u8]) {
     let lines = lines(input);
     let types = vec![("status".into(), Type::Int), ("a".into(), Type::Float)];
@@ -116,7 +116,8 @@ pub fn key_value(input: &[u8]) {
     let field_delimiter = "|".into();
     take(&mut pairs(KeyValueConfig { field_delimiter, escapes, null_values, ..long }), &lines);
     for (line, row) in lines.iter().zip(take(&mut pairs(KeyValueConfig::ltsv()), &lines)) {
-        // Names that are no UTF-8, and those beyond the columns, are together in one more field.
+        // Names that are not UTF-8, and names beyond the maximum number of columns, share one more
+        // field.
         let row = row.ok().map(|mut found| {
             found.remove("");
             found
@@ -129,7 +130,7 @@ fn pairs(config: KeyValueConfig) -> KeyValue {
     KeyValue::new(config).expect("a configuration that is possible")
 }
 
-/// The fields of a line of LTSV; none if it has no pair.
+/// Returns the fields of a line of LTSV; `None` if the line has no pair.
 fn labelled(line: &[u8]) -> Option<BTreeMap<String, Found>> {
     let split = |piece| -> Option<(&[u8], &[u8])> {
         let piece: &[u8] = piece;

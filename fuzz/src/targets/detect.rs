@@ -1,4 +1,4 @@
-//! What must not leave the host.
+//! Detection of data that must not leave the host.
 
 use crate::lines::{lines, lossy};
 use millstream_detect::{Candidate, Detector, Detectors, Hit, PATTERN};
@@ -39,14 +39,14 @@ pub const WORDS: &[&[u8]] = &[
     b"id-77",
 ];
 
-/// The numbers of the patterns are those behind the detectors that are built in.
+/// Detectors with patterns, whose numbers follow the built-in detectors.
 static DETECTORS: LazyLock<Detectors> = LazyLock::new(|| {
     let patterns = [r"id-\d+", "(?s-u)k(.?)k"].map(|text| Regex::new(text).expect("sound"));
     Detectors::new(&Detector::ALL, patterns.to_vec())
 });
 
-/// Hits lie within the text in order; nothing is found where there is no candidate, and every piece
-/// of the text that has a hit has a candidate within it.
+/// Hits are within the text and in order. Hits require a candidate, and every part of the text with
+/// a hit contains a candidate.
 pub fn detect(input: &[u8]) {
     let mut candidates = Vec::new();
     DETECTORS.candidates(input, &mut candidates);
@@ -63,7 +63,7 @@ pub fn detect(input: &[u8]) {
     }
 }
 
-/// A piece of the input from `at` on.
+/// Checks a part of the input from `at` on.
 fn piece(text: &[u8], at: usize, candidates: &[Candidate]) {
     let hits = find(text, u8::MAX);
     assert!(
@@ -74,7 +74,7 @@ fn piece(text: &[u8], at: usize, candidates: &[Candidate]) {
     assert!(hits.windows(2).all(|pair| pair[0].end <= pair[1].start), "{hits:?}: {}", lossy(text));
     for one in Detector::ALL {
         let hits = find(text, 1 << one as u8);
-        // Patterns are looked for whatever the mask is.
+        // Patterns are searched for regardless of the mask.
         let Some(hit) = hits.iter().find(|hit| hit.what < PATTERN) else { continue };
         let is_near = |candidate: &&Candidate| {
             candidate.mask & 1 << one as u8 != 0

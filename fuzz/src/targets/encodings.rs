@@ -1,4 +1,4 @@
-//! Files in other encodings: the first byte of an input chooses which.
+//! Files in other encodings. The first byte of an input selects the encoding.
 
 use crate::lines::lossy;
 use encoding_rs::Encoding;
@@ -54,10 +54,10 @@ const NAMES: [&str; 16] = [
     "koi8-r",
 ];
 
-/// Events given at a time.
+/// Number of events returned at a time.
 const ROWS: usize = 7;
 
-/// Lines decode as encoding_rs decodes the whole, and so do the pieces of a long line.
+/// Lines decode like the whole file with encoding_rs, and so do the pieces of a long line.
 pub fn encodings(input: &[u8]) {
     let Some((first, raw)) = input.split_first() else { return };
     let name = NAMES[usize::from(*first) % NAMES.len()];
@@ -69,7 +69,7 @@ pub fn encodings(input: &[u8]) {
     assert_eq!(in_pieces(&framer, raw), expected, "{name}");
 }
 
-/// The events of a file, each with a line end.
+/// Returns the events of a file, each with a line end.
 fn decoded(framer: &mut Framer, raw: &[u8]) -> String {
     let (mut text, mut at, mut found) = (Vec::new(), 0, Found::default());
     let mut out = vec![0; raw.len() * framer.expansion() + 16];
@@ -86,7 +86,7 @@ fn decoded(framer: &mut Framer, raw: &[u8]) -> String {
     String::from_utf8(text).unwrap_or_else(|error| panic!("no UTF-8: {}", lossy(error.as_bytes())))
 }
 
-/// The lines of a text as events have them, each with a line end.
+/// Returns the lines of a text in the form of events, each with a line end.
 fn lines(text: &str) -> String {
     let line = |line: &str| {
         let text = match line.strip_suffix('\n') {
@@ -98,7 +98,7 @@ fn lines(text: &str) -> String {
     text.split_inclusive('\n').map(line).collect()
 }
 
-/// The whole, decoded in pieces of the smallest room.
+/// Returns the whole file, decoded in pieces with the smallest buffer.
 fn in_pieces(framer: &Framer, raw: &[u8]) -> String {
     let (mut text, mut at, mut out) = (String::new(), 0, [0; 16]);
     while at < raw.len() {

@@ -62,7 +62,7 @@ pub const LEEF_WORDS: &[&[u8]] = &[
     b"\xFF",
 ];
 
-/// Names of the fields of a header after its version.
+/// Names of the header fields after the version.
 const CEF_NAMES: [&str; 6] = [
     "device_vendor",
     "device_product",
@@ -73,7 +73,7 @@ const CEF_NAMES: [&str; 6] = [
 ];
 const LEEF_NAMES: [&str; 4] = ["vendor", "product", "product_version", "event_id"];
 
-/// The fields are those that expressions and splits find.
+/// CEF fields equal the fields found with expressions and splits.
 pub fn cef(input: &[u8]) {
     static KEYS: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?-u) ([0-9A-Za-z_.\[\]-]+)=").expect("sound"));
@@ -101,7 +101,7 @@ pub fn cef(input: &[u8]) {
     }
 }
 
-/// The fields are those that splits find.
+/// LEEF fields equal the fields found with splits.
 pub fn leef(input: &[u8]) {
     let lines = lines(input);
     let types = vec![("sev".into(), Type::Int)];
@@ -137,7 +137,7 @@ pub fn leef(input: &[u8]) {
     }
 }
 
-/// The fields of a line by name.
+/// Fields of a line by name.
 type Fields = BTreeMap<String, Found>;
 
 fn compare(line: &[u8], row: Row, mut expected: Option<Fields>) {
@@ -145,7 +145,8 @@ fn compare(line: &[u8], row: Row, mut expected: Option<Fields>) {
     if let (Some(found), Some(expected)) = (&mut found, &mut expected)
         && found.remove("").is_some()
     {
-        // Keys that are no UTF-8, and those beyond the columns, are together in one more field.
+        // Keys that are not UTF-8, and keys beyond the maximum number of columns, share one more
+        // field.
         expected.retain(|name, _| found.contains_key(name));
     }
     assert_eq!(found, expected, "{}", lossy(line));
@@ -155,7 +156,7 @@ fn text(value: &[u8]) -> Found {
     (Kind::Text, value.to_vec())
 }
 
-/// Adds a pair; a key with the name of a field of the header gets another name.
+/// Adds a pair; a key with the name of a header field is renamed.
 fn put(found: &mut Fields, names: &[&str], version: &str, key: &[u8], value: &[u8]) {
     let Ok(key) = std::str::from_utf8(key) else { return };
     let is_taken = names.contains(&key) || ["prefix", version].contains(&key);
@@ -163,7 +164,7 @@ fn put(found: &mut Fields, names: &[&str], version: &str, key: &[u8], value: &[u
     found.insert(name, text(value));
 }
 
-/// The fields of a header, and what follows it; `None` if there is none.
+/// Returns the fields of a header, and the text after it; `None` if there is no header.
 fn header<'l>(
     line: &'l [u8],
     signature: &str,
@@ -193,7 +194,7 @@ fn header<'l>(
     Some((found, rest))
 }
 
-/// The value up to the next pipe, and what follows that.
+/// Returns the value up to the next pipe, and the text after the pipe.
 fn header_value(text: &[u8]) -> (Vec<u8>, Option<&[u8]>) {
     let mut is_escaped = false;
     let end = text.iter().position(|byte| {
@@ -209,7 +210,8 @@ fn decoded(value: &[u8]) -> Vec<u8> {
     replaced(value, &[(b'=', b'='), (b'\\', b'\\'), (b'n', b'\n'), (b'r', b'\r')])
 }
 
-/// A text in which a backslash and the first byte of a pair are replaced by the second one.
+/// Returns a text in which a backslash followed by the first byte of a pair is replaced by the
+/// second byte.
 fn replaced(text: &[u8], escapes: &[(u8, u8)]) -> Vec<u8> {
     let (mut out, mut at) = (Vec::new(), 0);
     while at < text.len() {
@@ -221,7 +223,7 @@ fn replaced(text: &[u8], escapes: &[(u8, u8)]) -> Vec<u8> {
     out
 }
 
-/// The delimiter of LEEF 2.0, and what follows it; `None` if it is invalid.
+/// Returns the delimiter of LEEF 2.0, and the text after it; `None` if the delimiter is invalid.
 fn delimiter_of(rest: &[u8]) -> Option<(String, &[u8])> {
     static HEXADECIMAL: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?-u)^0?[xX]([0-9a-fA-F]{1,4})$").expect("sound"));

@@ -83,10 +83,10 @@ pub const WORDS: &[&[u8]] = &[
     b"=",
 ];
 
-/// Rows of the table: more than a word of bits has.
+/// Rows of the table; more than one word of bits.
 const ROWS: usize = 70;
 
-/// Values of the fields, one row after the other and then from the beginning; `-` is none.
+/// Values of the fields, row by row and then from the beginning again; `-` is a missing value.
 const VALUES: [(&str, &[(Kind, &str)]); 8] = [
     (
         "a",
@@ -169,7 +169,7 @@ fn column(name: &str, values: &[(Kind, &str)], block: &mut Vec<u8>) -> Column {
         let cell = match kind {
             Kind::Absent => continue,
             Kind::Null | Kind::False | Kind::True => Cell::constant(kind),
-            // Every third value is one that was computed.
+            // Every third value is a computed one.
             _ if row % 3 == 2 => builder.push(kind, text.as_bytes()),
             _ => Cell::new(kind, block.len(), text.len()),
         };
@@ -179,7 +179,7 @@ fn column(name: &str, values: &[(Kind, &str)], block: &mut Vec<u8>) -> Column {
     builder.finish(name.into())
 }
 
-/// Calls `with` with the table, of which some rows are not chosen.
+/// Calls `with` with the table, in which some rows are not selected.
 fn with_table<T>(with: impl FnOnce(&Input<'_>) -> T) -> T {
     let table = &*TABLE;
     let (members, columns) = table.columns.split_last().expect("columns");
@@ -192,8 +192,8 @@ fn with_table<T>(with: impl FnOnce(&Input<'_>) -> T) -> T {
     with(&Input { block: &table.block, rows: ROWS, runs, field: &field, rest: Some(members) })
 }
 
-/// What is read is written and read again as the same expression; faults have a place in the text;
-/// columns give what single rows give.
+/// A parsed expression can be written and parsed again as the same expression; faults have a
+/// position in the text; evaluation by column and by row give the same result.
 pub fn expressions(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let expression = match Expression::new(text) {
@@ -208,7 +208,7 @@ pub fn expressions(input: &[u8]) {
     let (values, counts) = values(&expression);
     json(values.iter().flatten().map(|found| ("x", found)));
     let written = canonical(text).expect("what was read before");
-    // With its parentheses it may be deeper than what is read.
+    // With all parentheses, the expression may be too deep to parse.
     if let Ok(again) = Expression::new(&written) {
         assert_eq!(canonical(&written).ok().as_ref(), Some(&written), "{text}");
         assert_eq!(self::values(&again), (values, counts), "{text} is written as {written}");
@@ -224,7 +224,7 @@ fn is_deep(text: &str) -> bool {
         || text.matches(['(', '[', '{']).count() + 4 > millstream_expressions::NESTING_MAX
 }
 
-/// The value of each row, if it has one.
+/// Returns the value of each row, if it has one.
 fn values(expression: &Expression) -> (Vec<Option<Found>>, Counts) {
     with_table(|input| {
         let mut counts = Counts::default();
@@ -234,7 +234,7 @@ fn values(expression: &Expression) -> (Vec<Option<Found>>, Counts) {
     })
 }
 
-/// A condition over columns holds for the rows for which its value, row by row, says so.
+/// A condition over columns holds exactly for the rows in which its computed value is true.
 fn holds_as_it_is_computed(text: &str) {
     let Ok(condition) = Expression::condition(text) else { return };
     // A comment at the end needs a separate line.

@@ -1,5 +1,5 @@
-//! Content of a file, plain or compressed: the first two bytes of an input choose how it is stored
-//! and read.
+//! Content of a file, plain or compressed. The first two bytes of an input select how the content
+//! is stored and read.
 
 use crate::Random;
 use flate2::Compression;
@@ -31,7 +31,7 @@ pub const WORDS: &[&[u8]] = &[
 /// First bytes of gzip and zstd data.
 const MAGIC: [&[u8]; 2] = [b"\x1F\x8B\x08", b"\x28\xB5\x2F\xFD"];
 
-/// Limits of lines in bytes: short ones, so that inputs reach them, and the default.
+/// Limits of lines in bytes: short limits, so that inputs reach them, and the default.
 const LINE_MAX: [usize; 3] = [7, 16, 256 * 1024];
 
 const LONG: [LongLine; 3] = [LongLine::Truncate, LongLine::Split, LongLine::Drop];
@@ -42,21 +42,21 @@ const STEP: Duration = Duration::from_millis(200);
 /// Polls after which a source that has not ended fails the run.
 const POLLS_MAX: usize = 1000;
 
-/// How the content is stored.
+/// The storage form of the content.
 #[derive(Clone, Copy)]
 enum Form {
     /// Appended in two writes, with a restart in between.
     Plain,
     Gzip,
     Zstd,
-    /// Compressed, but cut off or with a changed byte.
+    /// Compressed, but truncated or with a changed byte.
     Damaged,
 }
 
 const FORMS: [Form; 4] = [Form::Plain, Form::Gzip, Form::Zstd, Form::Damaged];
 
-/// Checks that a source emits every line of the content once, at its offset; of damaged compressed
-/// data it emits the lines before the damage.
+/// Checks that a source emits every line of the content once, at its offset. From damaged
+/// compressed data, it emits the lines before the damage.
 pub fn files(input: &[u8]) {
     let [how, limit, content @ ..] = input else { return };
     let form = FORMS[usize::from(how % 4)];
@@ -87,7 +87,7 @@ pub fn files(input: &[u8]) {
     }
 }
 
-/// Compares rows; a message shows the first that differ.
+/// Compares rows; the message shows the first difference.
 fn compare(rows: &[(u64, Vec<u8>)], expected: &[(u64, Vec<u8>)]) {
     let differ = |at: &usize| rows.get(*at) != expected.get(*at);
     if let Some(at) = (0..rows.len().max(expected.len())).find(differ) {
@@ -109,7 +109,7 @@ fn zstandard(content: &[u8]) -> Vec<u8> {
     zstd::encode_all(content, 1).expect("a write to memory")
 }
 
-/// Cuts compressed data off behind its magic number, or changes a byte of its checksum.
+/// Truncates compressed data after its magic number, or changes a byte of its checksum.
 fn damage(mut compressed: Vec<u8>, random: &mut Random) -> Vec<u8> {
     let (begin, end) = (MAGIC[0].len(), compressed.len());
     match random.below(2) {
@@ -145,12 +145,12 @@ impl Reader {
         file.and_then(|mut file| file.write_all(bytes)).expect("a write to the folder");
     }
 
-    /// Reads until some polls find nothing.
+    /// Reads until several polls return no data.
     fn read_available(&mut self) {
         (0..3).for_each(|_| while self.poll().is_some_and(|has_rows| has_rows) {});
     }
 
-    /// Commits the checkpoints and starts again, as after a crash.
+    /// Commits the checkpoints and restarts, like after a crash.
     fn restart(&mut self) {
         self.rig.commit();
         self.rig = self.rig.restart();

@@ -1,4 +1,4 @@
-//! Bytes of files that become events: the first byte of an input chooses the rules.
+//! Bytes of files that become events. The first byte of an input selects the rules.
 
 use crate::Random;
 use millstream_framing::{
@@ -45,11 +45,11 @@ pub const WORDS: &[&[u8]] = &[
     b"a line that is long enough to reach the limit of bytes soon\n",
 ];
 
-/// Bytes and lines of an event at most: few, so that inputs reach the limits.
+/// Maximum bytes and lines of an event; small, so that inputs reach the limits.
 const BYTES_MAX: usize = 120;
 const LINES_MAX: usize = 6;
 
-/// More events than are ever used up together.
+/// More events than are ever consumed together.
 const ROWS: usize = millstream_framing::GROUP_ROWS_MAX;
 
 static RULES: LazyLock<Vec<Arc<Rules>>> = LazyLock::new(|| {
@@ -95,7 +95,7 @@ fn specs() -> Vec<Spec> {
     specs
 }
 
-/// Events do not depend on how the bytes of a file arrive, and every byte is used once.
+/// Events do not depend on how the bytes of a file arrive, and every byte is consumed once.
 pub fn framing(input: &[u8]) {
     let Some((first, file)) = input.split_first() else { return };
     let rules = &RULES[usize::from(*first) % RULES.len()];
@@ -111,7 +111,7 @@ pub fn framing(input: &[u8]) {
     is_cut_between_characters(rules, file);
 }
 
-/// An event with its text, and its place in the file.
+/// An event with its text, and its position in the file.
 #[derive(Debug, PartialEq, Eq)]
 struct Got {
     text: Vec<u8>,
@@ -119,7 +119,7 @@ struct Got {
     time_ns: i64,
 }
 
-/// Events, the bytes used up, and what was counted.
+/// Events, the bytes consumed, and the counts.
 #[derive(Default)]
 struct Framed {
     events: Vec<Got>,
@@ -148,7 +148,7 @@ fn frame(framer: &mut Framer, raw: &[u8], close: Close, rows_max: usize) -> Fram
     Framed { events: found.events.iter().map(got).collect(), used: framed.used, tally: found.tally }
 }
 
-/// Frames the file as it grows, each time with another framer.
+/// Frames the file as it grows, each time with a new framer.
 fn grown(rules: &Arc<Rules>, file: &[u8], random: &mut Random) -> Framed {
     let mut lengths: Vec<usize> =
         (0..random.below(9)).map(|_| random.below(file.len() + 1)).collect();
@@ -175,7 +175,7 @@ fn grown(rules: &Arc<Rules>, file: &[u8], random: &mut Random) -> Framed {
     all
 }
 
-/// A reader with room for more than the longest event always gets on.
+/// A reader with a buffer for more than the longest event always makes progress.
 fn waits_for_little(rules: &Arc<Rules>, file: &[u8]) {
     let mut framer = framer(rules, file);
     let used = frame(&mut framer, file, Close::No, usize::MAX).used;
@@ -184,7 +184,7 @@ fn waits_for_little(rules: &Arc<Rules>, file: &[u8]) {
     assert!(is_open, "{} bytes wait", rest.len());
 }
 
-/// Pieces of a line that is too long get on, and their texts stay UTF-8.
+/// The pieces of a long line make progress, and their texts stay UTF-8.
 fn is_cut_between_characters(rules: &Arc<Rules>, file: &[u8]) {
     let framer = framer(rules, file);
     let (mut at, mut out) = (0, [0; 16]);

@@ -1,5 +1,5 @@
-//! Tables of groups: the first bytes of an input are the number of key columns and the maximum
-//! number of groups, or say that the rest is a log. Then come operations.
+//! Tables of groups. The first bytes of an input are the number of key columns and the maximum
+//! number of groups, or say that the rest is a log. Operations follow.
 
 use millstream_groups::{Accumulator, Groups, Layout, NONE, Side, hash};
 use std::collections::HashMap;
@@ -43,18 +43,19 @@ const ACCUMULATORS: [Accumulator; 7] = [
     Accumulator::Samples { size: 2 },
 ];
 
-/// What begins an input whose rest is a log.
+/// First byte of an input whose rest is a log.
 const LOG: u8 = b'L';
 
-/// Most key columns.
+/// Maximum number of key columns.
 const KEYS_MAX: u8 = 4;
 
-/// Longest text: some are longer than what an index contains.
+/// Maximum length of a text: some texts are longer than an index entry.
 const TEXT_BYTES_MAX: u8 = 24;
 
 type Key = Vec<Option<Vec<u8>>>;
 
-/// A table beside a map with the number of events of each group, and its log with the map of then.
+/// A table with a map from groups to their numbers of events, and the table's log with the map at
+/// that time.
 struct Table {
     groups: Groups,
     counts: HashMap<Key, u64>,
@@ -63,7 +64,7 @@ struct Table {
     groups_max: usize,
 }
 
-/// A table agrees with a map, its log rebuilds it, and any other log is read or refused.
+/// A table agrees with a map, its log rebuilds the table, and any other log is applied or rejected.
 pub fn groups(input: &[u8]) {
     let [first, groups_max, rest @ ..] = input else { return };
     let keys = usize::from(first % (KEYS_MAX + 1));
@@ -86,7 +87,7 @@ fn new_groups(keys: usize, groups_max: usize) -> Groups {
     Groups::new(Arc::new(Layout::new(&ACCUMULATORS)), keys, groups_max)
 }
 
-/// Applies bytes to a table, and what that writes to another.
+/// Applies bytes to a table, and applies the log of that table to another one.
 fn any_log(keys: usize, log: &[u8]) {
     let (mut table, mut rest) = (new_groups(keys, usize::MAX), log);
     while !rest.is_empty() {
@@ -109,7 +110,7 @@ fn take(input: &mut &[u8]) -> Option<u8> {
     Some(*first)
 }
 
-/// Takes the text of a key: its length, or 0 for none, and its bytes.
+/// Takes the text of a key: its length (0 for a missing text) and its bytes.
 fn text(input: &mut &[u8]) -> Option<Vec<u8>> {
     let length = usize::from(take(input)? % TEXT_BYTES_MAX);
     let (text, rest) = input.split_at(length.min(input.len()));
@@ -161,7 +162,7 @@ impl Table {
         self.counts = self.logged.clone();
     }
 
-    /// Adds events by one of the ways, which agree.
+    /// Adds events in one of several ways, which must agree.
     fn batch(&mut self, keys: &[Key]) {
         let columns: Vec<Vec<Option<&[u8]>>> = (0..self.groups.keys())
             .map(|column| keys.iter().map(|key| key[column].as_deref()).collect())

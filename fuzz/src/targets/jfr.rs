@@ -1,4 +1,5 @@
-//! Flight recordings: every chunk is read, its events decoded and what they refer to looked up.
+//! Flight recordings: every chunk is read, its events are decoded, and their references are looked
+//! up.
 
 use millstream_jfr::read::{ChunkReader, Event, EventPlan, Lookup, Raw, SLOTS, Text, read_header};
 use std::ops::ControlFlow;
@@ -52,7 +53,7 @@ fn chunk(chunk: &[u8], header: &millstream_jfr::read::ChunkHeader) {
     });
     assert!(positions.windows(2).all(|pair| pair[0] < pair[1]), "events are in order");
     assert!(positions.len() <= chunk.len(), "an event has a byte at least");
-    // Reading in two parts, at any event, is reading at once.
+    // Reading in two parts, split at any event, gives the same result as reading at once.
     let Some(middle) = positions.get(positions.len() / 2) else { return };
     let mut again = Vec::new();
     for range in [0..*middle, *middle..u64::MAX] {
@@ -65,7 +66,7 @@ fn chunk(chunk: &[u8], header: &millstream_jfr::read::ChunkHeader) {
     assert_eq!(again, positions);
 }
 
-/// Returns how all fields of each type of events are read, as far as they have slots.
+/// Returns the plans for reading all fields of each event type, up to the number of slots.
 fn plans(lookup: &Lookup<'_>) -> Vec<(u64, Vec<u64>, EventPlan)> {
     let of = |(id, of): (u64, &millstream_jfr::read::Type)| {
         let fields = &of.fields[..of.fields.len().min(SLOTS)];

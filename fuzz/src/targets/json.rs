@@ -1,4 +1,4 @@
-//! Lines of JSON, and those of Docker.
+//! Lines of JSON, and lines of Docker.
 
 use crate::cells::{self, is_json};
 use crate::lines::{Row, lines, lossy, take};
@@ -71,8 +71,8 @@ pub const DOCKER_WORDS: &[&[u8]] = &[
     b" ",
 ];
 
-/// JSON fits if serde_json takes it, is an object and is not too deep; what is found means the
-/// same.
+/// A line matches if serde_json accepts it, it is an object, and it is not too deep. The fields
+/// have the same meaning.
 pub fn json(input: &[u8]) {
     let lines = lines(input);
     let config = JsonConfig::default();
@@ -109,7 +109,8 @@ fn is_judged_as_by_serde(line: &[u8], row: &Row) {
         Err((reason, _)) => assert!(!is_json(line) || !is_object, "{reason}: {}", lossy(line)),
     }
     let Ok(fields) = row else { return };
-    // Numbers that no float holds and half surrogates are kept here, and are faults there.
+    // Numbers that exceed floats and lone surrogates are accepted by the parser, but are errors for
+    // serde_json.
     if let Ok(Value::Object(expected)) = serde_json::from_slice(line) {
         let written = cells::json(fields.iter().map(|(name, found)| (&**name, found)));
         let written: Value = serde_json::from_slice(&written).expect("what was read before");
@@ -117,7 +118,7 @@ fn is_judged_as_by_serde(line: &[u8], row: &Row) {
     }
 }
 
-/// What fits is a JSON object with a text; what is refused as no JSON is none.
+/// A matching line is a JSON object with a text; a line rejected as JSON is not JSON.
 pub fn docker(input: &[u8]) {
     let lines = lines(input);
     let mut parser = Docker::new().expect("nothing to configure");
@@ -136,9 +137,9 @@ pub fn docker(input: &[u8]) {
     }
 }
 
-/// The message is the `log`, but for its last line end where that is written `\n`.
+/// The message equals `log`, without its last line end if that is written as `\n`.
 fn has_its_log(line: &[u8], message: &[u8]) {
-    // Names with escaped letters are other names here.
+    // The parser does not recognize names with escaped letters.
     let Some(log) = log(line).filter(|_| !lossy(line).contains(r"\u006")) else { return };
     let written = cells::json([("log", &(Kind::Escaped, message.to_vec()))]);
     let written: Value = serde_json::from_slice(&written).expect("what was read before");

@@ -1,4 +1,4 @@
-//! What metrics are on their way out: blocks beside their halves, tags and sketches beside another
+//! Encoded metrics: blocks compared with their halves, and tags and sketches compared with another
 //! JSON parser.
 
 use millstream_encodings::metric::{Scratch, SketchText, tags};
@@ -66,7 +66,7 @@ fn show(block: &Block<'_>) -> Vec<String> {
     block.metrics().map(show).collect()
 }
 
-/// Bytes that are a block have no more metrics than bytes, and each of them is in one of its
+/// A block in the input has at most as many metrics as bytes, and each metric is in one of its
 /// halves.
 pub fn metrics_msgpack(input: &[u8]) {
     for block in blocks(input).map_while(Result::ok) {
@@ -90,8 +90,8 @@ pub fn metrics_msgpack(input: &[u8]) {
     assert!(halves.iter().all(|half| read(half).meta == whole.meta));
 }
 
-/// Tags of an object that another parser reads too are the same; what no parser reads is read to no
-/// place beyond.
+/// Tags of an object equal the tags that another parser finds; invalid input is never read past its
+/// end.
 pub fn metric_tags(input: &[u8]) {
     let mut found = Vec::new();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -119,7 +119,7 @@ pub fn metric_tags(input: &[u8]) {
     assert_eq!(found, wanted);
 }
 
-/// Members of an object as they stand there, also those with one name.
+/// Members of an object in order, including duplicate names.
 struct Members(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Members {

@@ -55,7 +55,7 @@ pub const SYSLOG_WORDS: &[&[u8]] = &[
     b"-",
 ];
 
-/// The parts of a line, put together again, are the line.
+/// The fields of a line, joined again, equal the line.
 pub fn cri(input: &[u8]) {
     let lines = lines(input);
     let mut parser = Cri::new().expect("nothing to configure");

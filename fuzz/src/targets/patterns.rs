@@ -1,4 +1,4 @@
-//! Lines by regular expressions: the first line of an input is the pattern.
+//! Regular expressions applied to lines. The first line of an input is the pattern.
 
 use crate::cells::Found;
 use crate::lines::{head_and_lines, lossy, take};
@@ -50,10 +50,10 @@ pub const WORDS: &[&[u8]] = &[
     "é".as_bytes(),
 ];
 
-/// Bytes of a pattern at most: a long one takes long to compile, and says nothing new.
+/// Maximum bytes of a pattern: a longer one takes long to compile without finding more.
 const PATTERN_BYTES_MAX: usize = 160;
 
-/// What its states may take at most, for the same reason.
+/// Maximum bytes of the compiled states, for the same reason.
 const COMPILED_BYTES_MAX: usize = 1 << 18;
 
 fn pattern_and_lines(input: &[u8]) -> Option<(&str, Vec<&[u8]>)> {
@@ -63,7 +63,7 @@ fn pattern_and_lines(input: &[u8]) -> Option<(&str, Vec<&[u8]>)> {
     Some((pattern, lines))
 }
 
-/// The groups are those that the crate `regex` finds.
+/// The groups equal the groups that the crate `regex` finds.
 pub fn regex(input: &[u8]) {
     let Some((pattern, lines)) = pattern_and_lines(input) else { return };
     let other = RegexBuilder::new(pattern).size_limit(COMPILED_BYTES_MAX).build();
@@ -91,7 +91,7 @@ fn groups(expression: &Other, line: &[u8]) -> Option<BTreeMap<String, Found>> {
     )
 }
 
-/// Values are parts of their lines; an error comes with advice.
+/// Values are parts of their lines; an error includes advice.
 pub fn grok(input: &[u8]) {
     let Some((pattern, lines)) = pattern_and_lines(input) else { return };
     let patterns = vec![("OWN".to_owned(), "[a-z]+(?<inner>-)?".to_owned())];

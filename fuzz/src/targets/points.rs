@@ -1,4 +1,5 @@
-//! Messages of metric clients: the parser beside its twin, and whole messages beside their parts.
+//! Messages of metric clients: the parser compared with its twin, and whole messages compared with
+//! their parts.
 
 use crate::lines::lossy;
 use millstream_points::dogstatsd::{Options, parse, scalar, unescaped};
@@ -77,10 +78,10 @@ pub const PACK_WORDS: &[&[u8]] = &[
 
 const ARRIVED_NS: u64 = 1_700_000_000_900_000_000;
 
-/// A point that stands alone, and what it is.
+/// A complete point message.
 const GOOD: &[u8] = b"\x94\xA4emit\xA5store\xA1a\xA11";
 
-/// Something told, as text.
+/// Kind of a report, as text.
 #[derive(Debug, PartialEq)]
 enum Tell {
     Point(String),
@@ -90,7 +91,7 @@ enum Tell {
     Note(&'static str, Vec<u8>),
 }
 
-/// What the parser reports of a message. Each text is a part of the message.
+/// Reports of the parser about a message. Each text is a part of the message.
 struct Told<'a> {
     message: &'a [u8],
     all: Vec<Tell>,
@@ -168,15 +169,15 @@ impl<'a> Visit<'a> for Told<'a> {
     }
 }
 
-/// The parser answers what its twin answers; every line has an answer; lines that come alone have
-/// the same one.
+/// The parser reports the same as its twin; every line has a report; and a line that is sent alone
+/// has the same report.
 pub fn dogstatsd(input: &[u8]) {
     for options in [false, true].map(|gauge_deltas| Options { gauge_deltas }) {
         let (mut told, mut expected) = (Told::new(input), Told::new(input));
         parse(input, options, 7, &mut told);
         scalar::parse(input, options, 7, &mut expected);
         assert_eq!(told.all, expected.all, "{}", lossy(input));
-        // An event may have lines, also one that is at fault as a whole.
+        // An event may have several lines, even if it is invalid as a whole.
         let has_lines = |tell: &Tell| match tell {
             Tell::Event(text, _) => text.contains('\n'),
             Tell::Fault(_, text) => text.contains(&b'\n'),
@@ -203,7 +204,8 @@ fn lines_alone(options: Options, input: &[u8], whole: Vec<Tell>) {
     assert_eq!(whole.into_iter().map(same_reason).collect::<Vec<_>>(), parts, "{}", lossy(input));
 }
 
-/// What is wrong with an event may be in a line that it seems to have besides its own.
+/// Replaces the reason why an event is invalid, which may lie in a line that only appears to belong
+/// to the event.
 fn same_reason(tell: Tell) -> Tell {
     match tell {
         Tell::Fault(_, text) if text.starts_with(b"_e{") => Tell::Fault("bad_event", text),
@@ -211,7 +213,7 @@ fn same_reason(tell: Tell) -> Tell {
     }
 }
 
-/// What precedes a point in a message does not change what it is.
+/// Bytes before a point in a message do not change the point.
 pub fn metric_server(input: &[u8]) {
     let mut told = Told::new(input);
     metricserver::parse(input, ARRIVED_NS, &mut told);
@@ -231,7 +233,7 @@ pub fn metric_server(input: &[u8]) {
     add_all(TagStyle::Pairs, input, |store| metricserver::parse(input, ARRIVED_NS, store));
 }
 
-/// Gives points to a shard, and counts those it was given.
+/// Adds points to a shard, and counts them.
 struct Store<'s, 'a> {
     grouped: Grouped<'s, 'a>,
     values: u64,

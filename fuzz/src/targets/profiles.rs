@@ -1,4 +1,4 @@
-//! Files in the format of pprof: what is read is written in every format, and read again.
+//! Files in the format of pprof. A parsed profile is written in every format, and read again.
 
 use millstream_profiles::{
     Profile, read_pprof, write_collapsed, write_diff_html, write_diff_svg, write_html, write_jfr,
@@ -19,7 +19,7 @@ pub const WORDS: &[&[u8]] = &[
     b";",
 ];
 
-/// Most bytes that are read.
+/// Maximum bytes that are read.
 const LIMIT: u64 = 1 << 20;
 
 pub fn profiles(input: &[u8]) {
@@ -38,10 +38,10 @@ pub fn profiles(input: &[u8]) {
     }
 }
 
-/// Most samples that are written as events, so that a case takes a moment.
+/// Maximum number of samples that are written as events, so that a case takes little time.
 const SAMPLES_MAX: u64 = 1 << 16;
 
-/// Checks that the chunks of a file, by the sizes in their headers, are the whole file.
+/// Checks that the chunks of a file, with the sizes in their headers, cover the whole file.
 fn jfr(profile: &Profile) {
     if profile.samples() > SAMPLES_MAX {
         return;

@@ -18,20 +18,21 @@ pub const WORDS: &[&[u8]] = &[
 /// A copy with an event of each type.
 const VALID: &[u8] = include_bytes!("../../corpus/recorder/valid");
 
-/// Most bytes of an event in a JFR file.
+/// Maximum bytes of an event in a JFR file.
 const EVENT_BYTES_MAX: usize = 127;
 
-/// Bytes of a chunk of a JFR file besides its events: header, declarations, settings, names.
+/// Maximum bytes of a chunk of a JFR file without its events: header, declarations, settings,
+/// names.
 const REST_BYTES_MAX: usize = 1 << 20;
 
-/// Whatever the bytes are, what is read of them is finite and becomes a JFR file, and a second reading
-/// finds nothing new.
+/// From any bytes, reading yields a finite number of events, which can be written as a JFR file,
+/// and a second reading yields no new events.
 pub fn recorder(input: &[u8]) {
     read(input);
     read(&changed(input));
 }
 
-/// Overwrites words of the valid copy: a position, then the bytes.
+/// Overwrites words of the valid copy; the input has positions, each followed by bytes.
 fn changed(input: &[u8]) -> Vec<u8> {
     let mut bytes = VALID.to_vec();
     let mut random = Random::of(input);

@@ -1,4 +1,4 @@
-//! Requests to the API: queries of taps, and bodies of profiles and of changes to the recorder.
+//! Requests to the API: queries of taps, and bodies of requests for profiles and recorder changes.
 
 use crate::lines::lossy;
 use millstream_console::{EventChange, ProfileRequest, TapFormat, TapRequest};
@@ -30,7 +30,7 @@ pub const WORDS: &[&[u8]] = &[
     b"\"off\"",
 ];
 
-/// What is read is written and read again as the same request.
+/// A parsed request can be written and parsed again as the same request.
 pub fn requests(input: &[u8]) {
     if let Ok(query) = std::str::from_utf8(input)
         && let Ok(request) = query.parse::<TapRequest>()
@@ -42,7 +42,7 @@ pub fn requests(input: &[u8]) {
     is_read_as_written::<EventChange>(input);
 }
 
-/// The query of a request, with every byte of a text encoded.
+/// Returns the query of a request, with every byte of a text encoded.
 fn written(request: &TapRequest) -> String {
     let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
     let format = if request.format == TapFormat::Json { "json" } else { "text" };

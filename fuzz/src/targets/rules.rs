@@ -1,7 +1,7 @@
-//! Plans of tasks: the lines of an input up to an empty one are tasks, the others are evaluated. A
-//! task is what is left and right of its field, separated by `|`, the occurrence of the left string,
-//! the type, and the condition, in which the field is `f`. If the occurrence is `j`, the field is the
-//! value in JSON at the path on the left.
+//! Plans of tasks. The lines of an input up to an empty line are tasks, the remaining lines are
+//! evaluated. A task consists of the strings left and right of its field, separated by `|`, the
+//! occurrence of the left string, the type, and the condition, in which the field is `f`. If the
+//! occurrence is `j`, the field is the JSON value at the path on the left.
 
 use crate::cells::is_json;
 use millstream_columns::{Cell, Column, ColumnBuilder, Kind, Number, Step, parse_int};
@@ -54,10 +54,10 @@ pub const WORDS: &[&[u8]] = &[
     b"\\u0061",
 ];
 
-/// Most tasks of an input.
+/// Maximum number of tasks in an input.
 const TASKS_MAX: usize = 32;
 
-/// Most lines that are evaluated.
+/// Maximum number of lines that are evaluated.
 const LINES_MAX: usize = 200;
 
 /// A task and its condition.
@@ -66,7 +66,7 @@ struct Case {
     condition: Arc<Expression>,
 }
 
-/// Compares the rows that a plan of all tasks finds with those of each task alone.
+/// Compares the rows that a plan of all tasks finds with the rows of each task alone.
 pub fn rules(bytes: &[u8]) {
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let cases: Vec<Case> = lines
@@ -136,7 +136,7 @@ fn case(line: &[u8]) -> Option<Case> {
     Some(Case { task: Arc::new(task), condition })
 }
 
-/// Returns the lines as a block, and a column of them.
+/// Returns the lines as a block, and as a column.
 fn message(lines: &[&[u8]]) -> (Vec<u8>, Column) {
     let (mut block, mut column) = (Vec::new(), ColumnBuilder::new(lines.len()));
     for (row, line) in lines.iter().enumerate() {
@@ -194,8 +194,8 @@ fn is_of_json(case: &Case) -> bool {
     matches!(case.task.fields[0].1.extraction, Extraction::Json { .. })
 }
 
-/// Whether a line is no JSON, or JSON as `serde_json` writes it: only of that it has the text of a
-/// number or an object.
+/// Whether a line is not JSON, or is JSON in the format of `serde_json`: only then the texts of
+/// numbers and objects are comparable.
 fn is_comparable(line: &[u8]) -> bool {
     let Ok(document) = serde_json::from_slice::<Value>(line) else { return !is_json(line) };
     document.to_string().as_bytes() == line

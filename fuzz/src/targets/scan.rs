@@ -1,4 +1,4 @@
-//! SIMD kernels beside their twins.
+//! SIMD kernels compared with their twins.
 
 use millstream_scan::kernels::{Kernel, available};
 use millstream_scan::{ByteSet, scalar, string_end};
@@ -26,12 +26,12 @@ pub const WORDS: &[&[u8]] = &[
     &[b'"'; 33],
 ];
 
-/// First bytes that are left out, so that inputs lie at different places.
+/// Numbers of first bytes that are skipped, so that inputs have different alignments.
 const SHIFTS: [usize; 4] = [0, 1, 7, 33];
 
 const SETS: [&[u8]; 5] = [b"\n", b" \"\\]", b"0123456789", b"\0\x7f\x0f\x10oOaA", b""];
 
-/// Every kernel answers what its twin answers.
+/// Every kernel returns the same as its twin.
 pub fn scan(input: &[u8]) {
     for block in SHIFTS.iter().filter_map(|shift| input.get(*shift..)) {
         newlines(block);
@@ -43,7 +43,7 @@ pub fn scan(input: &[u8]) {
     }
 }
 
-/// What a function of a kernel appends; what was there stays.
+/// Returns the values that a kernel's function appends, and checks that existing values stay.
 fn appended<T: Copy + Default + PartialEq + std::fmt::Debug>(
     append: impl FnOnce(&mut Vec<T>),
 ) -> Vec<T> {

@@ -1,4 +1,4 @@
-//! Segments of disk buffers: any bytes, and valid ones that are changed.
+//! Segments of disk buffers: any bytes, and valid segments that are changed.
 
 use crate::Random;
 use millstream_spool::inspect::{Parsed, parse};
@@ -6,7 +6,7 @@ use millstream_spool::{Entry, EntryMeta, EntryNumber, Folder, SourceRange, Spool
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What begins a segment.
+/// First bytes of a segment.
 const MAGIC: &[u8] = b"\x89MSPOOL\n";
 
 /// What begins an entry.
@@ -25,10 +25,10 @@ pub const WORDS: &[&[u8]] = &[
     b"text/1",
 ];
 
-/// Most entries of a segment that is written and changed.
+/// Maximum number of entries in a segment that is written and changed.
 const ENTRIES_MAX: usize = 6;
 
-/// Most changes of a segment.
+/// Maximum number of changes to a segment.
 const CHANGES_MAX: usize = 4;
 
 /// What is read of any bytes can be written, and is then read again. Of a segment that was written
@@ -71,7 +71,7 @@ fn without_entries(input: &[u8]) -> Vec<u8> {
     pieces
 }
 
-/// Entries whose payloads are pieces of the input.
+/// Returns entries whose payloads are pieces of the input.
 fn entries(input: &[u8], random: &mut Random) -> Vec<Entry> {
     let count = 1 + random.below(ENTRIES_MAX);
     let pieces = input.chunks(input.len().div_ceil(count).max(1));
@@ -96,7 +96,7 @@ fn entry(index: u64, piece: &[u8], random: &mut Random) -> Entry {
     Entry { meta, parts, routing, rows }
 }
 
-/// The entries of undamaged segments.
+/// Returns the entries of undamaged segments.
 fn read(segments: &[Vec<u8>]) -> Vec<Entry> {
     let parsed: Vec<Parsed> =
         segments.iter().map(|bytes| parse(bytes).expect("this version")).collect();
@@ -104,7 +104,7 @@ fn read(segments: &[Vec<u8>]) -> Vec<Entry> {
     parsed.into_iter().flat_map(|segment| segment.entries).collect()
 }
 
-/// The bytes of the segments with these entries.
+/// Returns the bytes of the segments with these entries.
 fn write(folder: &Path, entries: &[Entry]) -> Vec<Vec<u8>> {
     let disk = Folder::open(folder).expect("a folder");
     let mut spool = Spool::open(Box::new(disk), SpoolOptions::default(), EntryNumber(0)).unwrap();
@@ -117,7 +117,7 @@ fn write(folder: &Path, entries: &[Entry]) -> Vec<Vec<u8>> {
     names.iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// Changes bytes of a segment, cuts it, moves pieces of it, and writes pieces of the input into it.
+/// Changes bytes of a segment, truncates it, moves pieces of it, and inserts pieces of the input.
 fn changed(mut segment: Vec<u8>, input: &[u8], random: &mut Random) -> Vec<u8> {
     for _ in 0..=random.below(CHANGES_MAX) {
         let at = random.below(segment.len());

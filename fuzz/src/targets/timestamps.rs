@@ -1,4 +1,4 @@
-//! Times of lines: the first line of an input is a format.
+//! Times of lines. The first line of an input is a format.
 
 use crate::lines::{head_and_lines, lines, lossy};
 use millstream_timestamps::{Format, Parser, Period, Stamp, Zone, push_rfc3339};
@@ -54,7 +54,7 @@ pub const WORDS: &[&[u8]] = &[
     b"60",
 ];
 
-/// Formats that are tried on every input.
+/// Formats that are tried with every input.
 const FORMATS: [&str; 9] = [
     "iso8601",
     "rfc3339",
@@ -67,14 +67,16 @@ const FORMATS: [&str; 9] = [
     "%D %R",
 ];
 
-/// Times without a year are at most a day later than these: in 2026, on a 29 February, in 1970.
+/// References for times without a year, which are at most a day later: in 2026, on a 29 February,
+/// in 1970.
 const REFERENCES_NS: [i64; 3] = [1_772_323_200_000_000_000, 1_709_164_800_000_000_000, 0];
 
 static KNOWN: LazyLock<Vec<Arc<Format>>> = LazyLock::new(|| {
     FORMATS.iter().map(|text| Arc::new(Format::new(text, None).expect("sound"))).collect()
 });
 
-/// A parser that remembers answers what the format answers, and what was read can be read again.
+/// A caching parser returns the same as the format, and a parsed time can be written and parsed
+/// again.
 pub fn timestamps(input: &[u8]) {
     let all = lines(input);
     KNOWN.iter().for_each(|format| read_all(format, &all));
@@ -110,7 +112,7 @@ fn is_sound(format: &Format, line: &[u8], stamp: Stamp, reference_ns: i64) {
     assert_eq!(alone, Ok(stamp), "without what follows: {}", lossy(line));
     let mut written = Vec::new();
     push_rfc3339(&mut written, stamp.ns);
-    // The years at the ends of what 64 bits hold are not read.
+    // Years at the limits of 64 bits are not parsed.
     if (&b"1678"[..]..&b"2262"[..]).contains(&&written[..]) {
         let again = KNOWN[1].parse(&written, reference_ns).expect("what was written can be read");
         let expected_ns = stamp.ns - stamp.ns.rem_euclid(1_000_000);

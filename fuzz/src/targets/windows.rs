@@ -1,4 +1,4 @@
-//! Snapshots of windows, as they are read back from disk.
+//! Snapshots of windows, as read back from disk.
 
 use millstream_components::transforms::rewrite_snapshot;
 
@@ -27,13 +27,13 @@ pub const WORDS: &[&[u8]] = &[
     b"\"groups_max\":1",
 ];
 
-/// A snapshot that is read says the same once it is written and read again, and what is written
-/// does not change any more.
+/// A parsed snapshot is unchanged after it is written and read again, and a second write gives the
+/// same bytes.
 pub fn windows(input: &[u8]) {
     let Some(written) = rewrite_snapshot(input) else { return };
     let again = rewrite_snapshot(&written);
     assert!(again.as_ref() == Some(&written), "{again:?} of {written:?}");
-    // A snapshot is a list of changes: nothing may follow that cannot.
+    // A snapshot is a list of changes: only valid changes may follow.
     let twice = [&written[..], &written[..]].concat();
     let has_definitions = written.first() == Some(&b'D');
     assert!(!has_definitions || rewrite_snapshot(&twice).is_none(), "defined twice");

@@ -1,11 +1,11 @@
-//! Seeds and sizes of random tests, with one meaning in every test of the repository. For tests
-//! only.
+//! Seeds and sizes of random tests, with the same meaning in every test of the repository. For
+//! tests only.
 //!
-//! - `SEED=n` is the seed of every random test of the run. Without it a test takes a seed of its
-//!   gate or a new one. A test that fails prints `SEED=n replays this test`.
-//! - `SOAK=n` makes every random test n times as long as its long version. Without it a test has
-//!   the size of the gate, `make test`.
-//! - `SOAK_REPORT=FILE` is a file to which every property appends a line when it ends, for the
+//! - `SEED=n` is the seed of every random test of the run. Without `SEED`, a test uses the seed of
+//!   the gate or a new one. A failing test prints `SEED=n replays this test`.
+//! - `SOAK=n` makes every random test n times as long as its long version. Without `SOAK`, a test
+//!   has the size of the gate, `make test`.
+//! - `SOAK_REPORT=FILE` names a file to which every property appends a line when it ends, for the
 //!   summary of `make soak`.
 //!
 //! ```
@@ -13,8 +13,8 @@
 //!
 //! const CASES: TestSize = TestSize { gate: 100, long: 10_000 };
 //!
-//! // Many cases, with a seed each. The printed seed is that of the case that failed, and replays
-//! // it as the first one.
+//! // Many cases, each with a seed. The printed seed belongs to the failed case, and replays
+//! // that case first.
 //! for seed in Seed::of_test().cases(CASES) {
 //!     let mut random = fastrand::Rng::with_seed(seed);
 //!     assert!(random.u32(..10) < 10);
@@ -48,7 +48,7 @@ pub use size::TestSize;
 ///
 /// # Panics
 ///
-/// Panics if it is something else than a number: a test with another seed than the given one would
+/// Panics if the value is not a number: running the test with another seed than the given one would
 /// be worse.
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var_os(variable)?;

@@ -9,14 +9,15 @@ use std::fmt::Debug;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Most values that a property may refuse, times its cases. `proptest`'s own limit is for 256.
+/// Maximum number of values that a property may reject, per case. The limit of `proptest` is meant
+/// for 256 cases.
 const REFUSED_PER_CASE_MAX: u32 = 4;
 
-/// Returns the configuration of a property with as many cases, for `#![proptest_config(…)]`.
+/// Returns the configuration of a property with `cases` cases, for `#![proptest_config(…)]`.
 ///
-/// One seed begins the values of all cases: a failure is replayed with it and the same `SOAK`.
-/// Regressions that `proptest` saved beside the test are played first; new ones are not saved, as
-/// the seed is printed.
+/// The values of all cases derive from one seed: a failure is replayed with that seed and the same
+/// `SOAK`. Regressions that `proptest` saved beside the test are replayed first; new ones are not
+/// saved, because the seed is printed.
 #[track_caller]
 pub fn property(cases: TestSize) -> Config {
     config(OfProperty(Arc::new(Seed::of_test_at(Location::caller()))), cases)
@@ -36,8 +37,8 @@ fn config(seed: OfProperty, cases: TestSize) -> Config {
     }
 }
 
-/// Holds the seed for as long as the test has its configuration: `proptest` has no other place
-/// that is dropped at the end of a test.
+/// Holds the seed as long as the test has its configuration: `proptest` has no other value that is
+/// dropped at the end of a test.
 #[derive(Clone, Debug)]
 struct OfProperty(Arc<Seed>);
 
@@ -81,7 +82,7 @@ mod tests {
 
     const CASES: TestSize = TestSize { gate: 20, long: 20 };
 
-    /// Returns the values that a seed begins.
+    /// Returns the values that a seed generates.
     fn values(seed: u64) -> Vec<u64> {
         let seed = Seed::with(seed, std::panic::Location::caller());
         let config = super::config(OfProperty(Arc::new(seed)), CASES);

@@ -10,26 +10,26 @@ use std::time::Instant;
 /// The environment variable with the path of the file that collects the lines.
 const VARIABLE: &str = "SOAK_REPORT";
 
-/// A long test without random numbers. When it ends, its line is added to the summary of
-/// `make soak`; so it must live as long as the test.
+/// A long test without random numbers. When the value drops, its line is added to the summary of
+/// `make soak`, so the value must live as long as the test.
 #[must_use = "the line is written when it is dropped"]
 #[derive(Debug)]
 pub struct Report {
     property: String,
     begun: Instant,
     cases: AtomicU64,
-    /// The seed, for a test with one.
+    /// The seed of a random test.
     pub(crate) seed: Option<u64>,
 }
 
 impl Report {
-    /// Begins the report of the test that calls this.
+    /// Begins the report of the calling test.
     #[track_caller]
     pub fn of_test() -> Report {
         Report::at(Location::caller())
     }
 
-    /// Begins the report of the test at a place of its source.
+    /// Begins the report of the test at a source location.
     pub(crate) fn at(at: &Location<'_>) -> Report {
         let thread = std::thread::current();
         Report {
@@ -40,14 +40,14 @@ impl Report {
         }
     }
 
-    /// Counts cases: calls, reloads, seconds.
+    /// Counts cases, such as calls, reloads or seconds.
     pub fn count(&self, cases: u64) {
         self.cases.fetch_add(cases, Ordering::Relaxed);
     }
 
     /// Returns property, cases, seed, seconds and result, separated by tabs.
     fn line(&self, has_failed: bool) -> String {
-        // A test that counts nothing is one case.
+        // A test without counts is one case.
         let cases = self.cases.load(Ordering::Relaxed).max(1);
         let seed = self.seed.map_or("-".to_owned(), |seed| seed.to_string());
         let seconds = self.begun.elapsed().as_secs_f64();
@@ -60,14 +60,14 @@ impl Drop for Report {
     fn drop(&mut self) {
         let Some(path) = std::env::var_os(VARIABLE) else { return };
         if let Err(error) = append(path.as_ref(), &self.line(std::thread::panicking())) {
-            // Not a panic: the stack may be unwinding.
+            // This must not panic, because the stack may be unwinding.
             eprintln!("{VARIABLE}={}: {error}", path.display());
         }
     }
 }
 
-/// Names a property by its file and its function, which the test harness makes the name of the
-/// thread; without one, by its file and line.
+/// Names a property by its file and its function, which the test harness uses as the name of the
+/// thread; without a thread name, by its file and line.
 fn name(at: &Location<'_>, thread: Option<&str>) -> String {
     let test = thread.filter(|name| *name != "main").and_then(|name| name.rsplit("::").next());
     test.map_or_else(
@@ -76,7 +76,7 @@ fn name(at: &Location<'_>, thread: Option<&str>) -> String {
     )
 }
 
-/// Appends in one write: tests that end at once do not mix their lines.
+/// Appends with one write, so that the lines of tests that end at the same time do not mix.
 fn append(path: &Path, line: &str) -> std::io::Result<()> {
     OpenOptions::new().create(true).append(true).open(path)?.write_all(line.as_bytes())
 }

@@ -10,30 +10,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The environment variable with the seed.
 const VARIABLE: &str = "SEED";
 
-/// The seed of a random test. If the test panics, the seed is printed; when it ends, its line is
-/// added to the summary of `make soak`. So it must live as long as the test.
+/// The seed of a random test. If the test panics, the seed is printed. When the value drops, its
+/// line is added to the summary of `make soak`, so the value must live as long as the test.
 #[must_use = "the seed is printed if it lives when the test fails"]
 #[derive(Debug)]
 pub struct Seed {
-    /// The seed that replays what runs at present.
+    /// The seed that replays the running case.
     value: AtomicU64,
     report: Report,
 }
 
 impl Seed {
-    /// Returns the seed of `SEED`, else a new one.
+    /// Returns the seed in `SEED`, else a new one.
     #[track_caller]
     pub fn of_test() -> Seed {
         Seed::of_test_at(Location::caller())
     }
 
-    /// As `of_test`, for the test at a place of its source.
+    /// Returns the seed like `of_test`, for the test at a source location.
     pub(crate) fn of_test_at(at: &Location<'_>) -> Seed {
         // Short numbers are easier to type.
         Seed::with(crate::number(VARIABLE).unwrap_or_else(|| fastrand::u32(..).into()), at)
     }
 
-    /// Returns the seed of `SEED`, else `gate`, for a test that is to be the same in every run of
+    /// Returns the seed in `SEED`, else `gate`; for a test that must be the same in every run of
     /// the gate.
     #[track_caller]
     pub fn of_test_or(gate: u64) -> Seed {
@@ -49,13 +49,13 @@ impl Seed {
         self.value.load(Ordering::Relaxed)
     }
 
-    /// Returns random numbers from this seed, which keep it.
+    /// Returns random numbers from this seed. They keep the seed alive.
     pub fn random(self) -> Random {
         Random { random: Rng::with_seed(self.value()), seed: self }
     }
 
-    /// Returns the seeds of as many cases. A case that fails is printed with its seed, with which
-    /// it is the first one, whatever the number of cases.
+    /// Returns a seed for each case. A failing case is printed with its seed, and becomes the first
+    /// case with that seed, regardless of the number of cases.
     pub fn cases(self, count: TestSize) -> impl Iterator<Item = u64> {
         let first = self.value();
         (0..count.get()).map(move |case| {
@@ -66,13 +66,13 @@ impl Seed {
         })
     }
 
-    /// Changes the seed that is printed. A test that plays several cases at once calls it before it
-    /// fails, with the seed of the case that failed.
+    /// Changes the printed seed. A test that runs several cases at once calls this before it fails,
+    /// with the seed of the failed case.
     pub fn set_value(&self, seed: u64) {
         self.value.store(seed, Ordering::Relaxed);
     }
 
-    /// Counts cases of a test that has one seed for all of them.
+    /// Counts cases of a test with one seed for all of them.
     pub fn count(&self, cases: u64) {
         self.report.count(cases);
     }
@@ -87,7 +87,7 @@ impl Drop for Seed {
     }
 }
 
-/// Says how to repeat a failure.
+/// Returns the text that says how to repeat a failure.
 fn advice(seed: u64, soak: Option<u64>) -> String {
     let soak = soak.map_or(String::new(), |times| format!(" SOAK={times}"));
     format!("{VARIABLE}={seed}{soak} replays this test")
@@ -101,12 +101,12 @@ pub struct Random {
 }
 
 impl Random {
-    /// Returns the seed that the numbers began with.
+    /// Returns the initial seed of the numbers.
     pub fn seed(&self) -> &Seed {
         &self.seed
     }
 
-    /// Returns the numbers of as many cases, which share these random numbers.
+    /// Returns the numbers of the cases, which share these random numbers.
     pub fn rounds(&self, count: TestSize) -> Range<u64> {
         let count = count.get();
         self.seed.count(count);
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(seed(seeds[1]).cases(CASES).next(), Some(0));
     }
 
-    /// The seed that a panic prints is the one of the case that was running.
+    /// The seed that a panic prints belongs to the running case.
     #[test]
     fn the_current_case_is_the_value() {
         let first = seed(5);

@@ -1,30 +1,30 @@
 //! The size of a random test.
 
-/// The environment variable that selects the long version, and how many times.
+/// The environment variable that selects and multiplies the long version.
 const VARIABLE: &str = "SOAK";
 
-/// How many cases, calls or seconds a random test takes.
+/// Number of cases, calls or seconds of a random test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TestSize {
-    /// In the gate, `make test`.
+    /// Size in the gate, `make test`.
     pub gate: u64,
-    /// In the long version, `make soak`. `SOAK=n` multiplies it by n.
+    /// Size in the long version, `make soak`. `SOAK=n` multiplies it by n.
     pub long: u64,
 }
 
 impl TestSize {
-    /// Returns the size of this run: that of the gate, or n times the long one with `SOAK=n`.
+    /// Returns the size of this run: the gate's size, or n times the long size with `SOAK=n`.
     pub fn get(self) -> u64 {
         self.of(soak())
     }
 
-    /// As `get`, for what is counted in memory.
+    /// Returns the size like `get`, for items that are counted in memory.
     pub fn count(self) -> usize {
         usize::try_from(self.get()).expect("a size that fits the memory")
     }
 
-    /// Returns the gate's or the long size, which `SOAK=n` does not multiply: what a case consists
-    /// of, when the number of cases is multiplied already.
+    /// Returns the gate's size or the long size, without the factor of `SOAK=n`; for the size of
+    /// one case, when the number of cases is already multiplied.
     pub fn per_case(self) -> u64 {
         self.of(soak().map(|_| 1))
     }
@@ -34,7 +34,7 @@ impl TestSize {
     }
 }
 
-/// Returns how many times the long versions run, if they are selected.
+/// Returns the factor of the long versions, if they are selected.
 ///
 /// # Panics
 ///

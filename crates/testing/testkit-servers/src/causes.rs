@@ -1,5 +1,5 @@
-//! Causes of late, lost or wrong data, planted into running agents, and what `millstream diagnose`
-//! says of them.
+//! Plants causes of late, lost or wrong data into running agents, and checks the output of
+//! `millstream diagnose`.
 
 mod agent;
 mod healthy;
@@ -16,19 +16,19 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long an agent runs before a cause is planted.
+/// Running time of an agent before a cause is planted.
 const WARM_UP: Duration = Duration::from_secs(4);
 
-/// How long after that its verdict counts.
+/// Time after the planting at which the verdict counts.
 pub const VERDICT: Duration = Duration::from_secs(30);
 
 /// Time between two looks at the diagnosis.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long the verdict of a healthy run may take longer, because a source is still starting.
+/// Additional time for the verdict of a healthy run, because a source may still be starting.
 const STARTS: Duration = Duration::from_secs(60);
 
-/// How long all planted causes must have been named, so that others can be, too.
+/// Time for which all planted causes must have been named, so that other causes can be named too.
 const SETTLES: Duration = Duration::from_secs(4);
 
 /// One run of an agent.
@@ -36,12 +36,12 @@ const SETTLES: Duration = Duration::from_secs(4);
 pub struct Run {
     /// Seed of its random numbers.
     pub seed: u64,
-    /// What was done to it.
+    /// Description of what was done to the agent.
     pub what: String,
-    /// The causes that are to be named; none for a healthy run.
+    /// The causes that must be named; empty for a healthy run.
     pub expected: BTreeSet<&'static str>,
-    /// The causes that were named at the verdict, the first one first; of a healthy run those that
-    /// were named at any time.
+    /// The causes that were named at the verdict, in order. For a healthy run, the causes that were
+    /// named at any time.
     pub named: Vec<String>,
     /// Seconds from the planting until all expected causes were named.
     pub seconds: Option<f64>,
@@ -50,7 +50,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether every expected cause was named in time, no other, and an expected one first.
+    /// Whether every expected cause was named in time, no other cause was named, and an expected
+    /// cause came first.
     pub fn is_right(&self) -> bool {
         self.expected.iter().all(|cause| self.named.iter().any(|named| named == cause))
             && self.named.iter().all(|named| self.expected.contains(named.as_str()))
@@ -65,7 +66,7 @@ impl Run {
 /// Plants causes into an agent, and waits for the verdict.
 ///
 /// # Panics
-/// The agent cannot be started.
+/// Panics if the agent cannot be started.
 pub fn planted(program: &Path, plants: &[&Plant], seed: u64) -> Run {
     let mut world = World::start(program, plants, seed);
     thread::sleep(WARM_UP);
@@ -87,11 +88,12 @@ pub fn planted(program: &Path, plants: &[&Plant], seed: u64) -> Run {
     Run { seed, what, expected, named, seconds, report: world.report() }
 }
 
-/// Runs an agent with what happens on healthy hosts: bursts, quiet times, slow starts, rotations,
-/// reloads, a few odd lines, short outages.
+/// Runs an agent with events that are normal on healthy hosts: bursts, quiet times, slow starts,
+/// rotations, reloads, a few odd lines, short outages.
 ///
 /// # Panics
-/// The agent cannot be started, or a source is starting for too long: that is no verdict.
+/// Panics if the agent cannot be started, or if a source takes too long to start, because there is
+/// then no verdict.
 pub fn healthy(program: &Path, seed: u64) -> Run {
     let events = healthy::chosen(seed);
     let what = events.iter().map(|event| event.name).collect::<Vec<_>>().join(" + ");

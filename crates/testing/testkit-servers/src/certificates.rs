@@ -89,7 +89,7 @@ fn params(names: &[&str], validity: Validity) -> CertificateParams {
 }
 
 impl Certificate {
-    /// Generates a self-signed server certificate for these names, as that of a CA (`CA:TRUE`, the
+    /// Generates a self-signed server certificate for these names, marked as a CA's (`CA:TRUE`, the
     /// default of `openssl req -x509`) or not.
     pub fn self_signed(names: &[&str], validity: Validity, is_ca: bool) -> Certificate {
         let mut params = params(names, validity);
@@ -102,13 +102,13 @@ impl Certificate {
         Certificate { cert, key: key.serialize_pem() }
     }
 
-    /// Returns an acceptor with this certificate. If `clients` is given, clients need a certificate
-    /// that it signed.
+    /// Returns an acceptor with this certificate. With `clients`, clients need a certificate signed
+    /// by that authority.
     pub fn acceptor(&self, clients: Option<&Authority>) -> TlsAcceptor {
         TlsAcceptor::from(self.server(clients))
     }
 
-    /// Returns the same as a server configuration.
+    /// Returns a server configuration with this certificate, like [`Certificate::acceptor`].
     pub fn server(&self, clients: Option<&Authority>) -> Arc<ServerConfig> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone());
@@ -129,7 +129,7 @@ impl Certificate {
         )
     }
 
-    /// Returns the SHA-256 fingerprint of the certificate, as the option `tls.pin` takes it.
+    /// Returns the SHA-256 fingerprint of the certificate, in the format of the option `tls.pin`.
     pub fn fingerprint(&self) -> String {
         let hash = Sha256::digest(&chain(&self.cert)[0]);
         hash.iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))

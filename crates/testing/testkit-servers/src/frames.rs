@@ -1,5 +1,5 @@
 //! An endpoint for the frames of sink `tcp` with acknowledgements (docs/formats/tcp-frames.md). A
-//! test decides how it reacts to each message.
+//! test decides how the endpoint reacts to each message.
 
 use crate::unpack::unpack;
 use crate::wire::{Wire, wire};
@@ -15,34 +15,34 @@ use std::time::Duration;
 /// The reaction to a data message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Store it and acknowledge it.
+    /// Store the message and acknowledge it.
     Keep,
-    /// Store it and all later messages of the connection without acknowledgements.
+    /// Store the message and all later ones of the connection without acknowledgements.
     KeepWithoutAck,
-    /// Store it, then reset the connection without an acknowledgement.
+    /// Store the message, then reset the connection without an acknowledgement.
     KeepThenReset,
-    /// Discard it and all later messages of the connection.
+    /// Discard the message and all later ones of the connection.
     Discard,
     /// Reset the connection.
     Reset,
     /// Stop reading from the connection.
     Stall,
-    /// Reject it permanently, for this reason.
+    /// Reject the message permanently, for this reason.
     Reject(&'static str),
-    /// Discard it and respond with these bytes.
+    /// Discard the message and respond with these bytes.
     Write(Vec<u8>),
-    /// Store it and acknowledge it after this delay.
+    /// Store the message and acknowledge it after this delay.
     AckAfter(Duration),
 }
 
 /// A received data message.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
-    /// Number of its connection, from 0.
+    /// Number of the message's connection, from 0.
     pub connection: usize,
     /// Number of earlier messages on all connections.
     pub nth: usize,
-    /// Its sequence number in the session.
+    /// Sequence number of the message in the session.
     pub number: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct Batch {
     pub events: u32,
     /// Decompressed batch: lines with their line ends.
     pub body: Vec<u8>,
-    /// How often it was received.
+    /// Number of times that the batch was received.
     pub times: usize,
 }
 
@@ -124,7 +124,7 @@ impl FrameServer {
         self.kept().into_iter().flat_map(|batch| batch.body).collect()
     }
 
-    /// Returns the same as a string.
+    /// Returns all stored batches as a string, without repeats.
     pub fn text(&self) -> String {
         String::from_utf8(self.bytes()).expect("text")
     }
@@ -148,7 +148,7 @@ impl Drop for FrameServer {
     }
 }
 
-/// How a connection treats its next messages.
+/// Treatment of the next messages of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Normal,

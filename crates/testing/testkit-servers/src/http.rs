@@ -1,4 +1,4 @@
-//! An HTTP/1.1 endpoint, plain or with TLS. A test decides how it reacts to each request.
+//! An HTTP/1.1 endpoint, plain or with TLS. A test decides how the endpoint reacts to each request.
 
 use crate::wire::{Wire, wire};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -22,9 +22,9 @@ pub struct ReceivedRequest {
     pub headers: BTreeMap<String, String>,
     /// The body as sent.
     pub body: Vec<u8>,
-    /// Number of its connection, from 0.
+    /// Number of the request's connection, from 0.
     pub connection: usize,
-    /// When it was fully read.
+    /// Time at which the request was completely read.
     pub at: Instant,
 }
 
@@ -64,17 +64,17 @@ impl Reply {
     }
 }
 
-/// How to read the body of a request.
+/// The way in which the body of a request is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BodyRead {
-    /// Immediately.
+    /// Immediately and completely.
     #[default]
     Whole,
     /// This many bytes at a time, with a pause before each read.
     Slowly(usize, Duration),
     /// This many bytes; then reset the connection.
     ResetAfter(usize),
-    /// Not at all; keep the connection open.
+    /// Not at all; the connection stays open.
     Never,
 }
 
@@ -178,7 +178,7 @@ impl HttpServer {
         self.shared.lock().requests.clone()
     }
 
-    /// Waits up to 60 s until the requests satisfy a condition. Returns them in any case.
+    /// Waits up to 60 s until the requests satisfy a condition. Returns the requests in any case.
     pub fn wait(&self, is_complete: impl Fn(&[ReceivedRequest]) -> bool) -> Vec<ReceivedRequest> {
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut state = self.shared.lock();
@@ -196,7 +196,7 @@ impl Drop for HttpServer {
         state.closed = true;
         state.open.drain(..).for_each(|stream| drop(stream.shutdown(std::net::Shutdown::Both)));
         drop(state);
-        // Wakes the listener, which sees the flag, exits and releases the port.
+        // This wakes the listener, which sees the flag, exits and releases the port.
         drop(TcpStream::connect(("127.0.0.1", self.port)));
         drop(self.listener.take().map(JoinHandle::join));
     }

@@ -1,7 +1,7 @@
 //! A real single-node Kafka broker for tests and benchmarks, which they can stop, kill and pause.
 //!
-//! `scripts/servers` installs it. It uses a temporary folder and loopback, and leaves nothing
-//! behind, regardless of how the test process ends.
+//! `scripts/servers` installs the broker. It uses a temporary folder and loopback, and leaves no
+//! files or processes behind, regardless of how the test process ends.
 
 mod options;
 pub(crate) mod process;
@@ -69,7 +69,7 @@ impl Kafka {
         panic!("the ports of Kafka were in use three times");
     }
 
-    /// Returns the broker that all tests of the run share. Each uses topics with unique names.
+    /// Returns the broker that all tests of the run share. Each test uses topics with unique names.
     pub fn shared() -> &'static Kafka {
         static SHARED: OnceLock<Kafka> = OnceLock::new();
         SHARED.get_or_init(|| match shared::address(SharedServer::Kafka) {
@@ -79,7 +79,7 @@ impl Kafka {
     }
 
     /// Returns a broker of another process, with its plaintext listener at `address`. It cannot be
-    /// stopped, and its log is not known.
+    /// stopped, and its log is unavailable.
     fn running_at(address: &str) -> Kafka {
         let options = KafkaOptions::default();
         let folder = process::folder();
@@ -118,7 +118,7 @@ impl Kafka {
     /// Starts the broker and waits until it is ready.
     ///
     /// # Errors
-    /// If it does not become ready; includes the end of its log.
+    /// Fails if the broker does not become ready; the error includes the end of its log.
     fn launch(&mut self) -> Result<(), String> {
         let properties = self.folder.path().join("server.properties");
         let text = self.options.properties(
@@ -264,7 +264,7 @@ impl Kafka {
         process::output(command)
     }
 
-    /// Returns the broker's whole log, including that before restarts.
+    /// Returns the broker's whole log, including the log before restarts.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }

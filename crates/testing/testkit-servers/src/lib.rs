@@ -1,8 +1,8 @@
-//! Servers for tests and benchmarks: Kafka, OpenSearch, Elasticsearch, Prometheus, Redis and Toxiproxy
-//! as separate processes, HTTP and framed TCP servers and an HTTP proxy in the test process, and their
-//! certificates.
+//! Servers for tests and benchmarks: Kafka, OpenSearch, Elasticsearch, Prometheus, Redis and
+//! Toxiproxy as separate processes; HTTP and framed TCP servers and an HTTP proxy in the test
+//! process; and certificates for all of them.
 //!
-//! A separate crate because it cuts a dependency: only tests that start a server build its clients.
+//! A separate crate because it cuts a dependency: only tests that start a server build the clients.
 
 #![forbid(unsafe_code)]
 

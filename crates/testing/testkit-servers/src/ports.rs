@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 
-/// Returns a port of 127.0.0.1 that nothing uses, for TCP or UDP.
+/// Returns an unused port of 127.0.0.1, for TCP or UDP.
 ///
 /// The port is below the kernel's ephemeral range: otherwise an outgoing connection, or a socket
 /// without a port, could take it before the server binds it, or while the server is stopped.

@@ -1,7 +1,7 @@
 //! A real Prometheus for tests.
 //!
-//! `scripts/servers` installs it. It uses a temporary folder and loopback, and is killed with the
-//! test process.
+//! `scripts/servers` installs Prometheus. The server uses a temporary folder and loopback, and is
+//! killed with the test process.
 
 use crate::kafka::process::{folder, spawn};
 use crate::ports::free_port;
@@ -32,14 +32,14 @@ pub struct PrometheusOptions {
 
 /// A running Prometheus that accepts remote write. Killed on drop.
 pub struct Prometheus {
-    /// `None` if it is of another process.
+    /// The process; `None` if another process started it.
     child: Option<Child>,
     address: String,
     folder: TempDir,
 }
 
 impl Prometheus {
-    /// Returns the server that all tests of the run share. Each uses unique metric names.
+    /// Returns the server that all tests of the run share. Each test uses unique metric names.
     pub fn shared() -> &'static Prometheus {
         static SHARED: LazyLock<Prometheus> =
             LazyLock::new(|| match shared::address(SharedServer::Prometheus) {
@@ -103,7 +103,7 @@ impl Prometheus {
         child.is_some_and(|child| child.try_wait().expect("its status").is_some())
     }
 
-    /// Returns its address as `host:port`.
+    /// Returns the address as `host:port`.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -113,7 +113,7 @@ impl Prometheus {
         format!("http://{}/api/v1/write", self.address)
     }
 
-    /// Returns its log.
+    /// Returns the log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
@@ -139,7 +139,7 @@ impl Prometheus {
         response["data"]["result"].as_array().expect("a list").clone()
     }
 
-    /// Returns the value of a query that returns at most one series; `None` if it returns none.
+    /// Returns the value of a query that returns at most one series; `None` without a series.
     pub fn value(&self, query: &str) -> Option<f64> {
         let series = self.query(query);
         assert!(series.len() <= 1, "{query} returns several series: {series:?}");

@@ -19,9 +19,9 @@ pub struct ProxyOptions {
     pub tls: Option<Arc<ServerConfig>>,
     /// Required value of `Proxy-Authorization`.
     pub login: Option<String>,
-    /// Port on 127.0.0.1 that it connects to, whatever host it is asked for.
+    /// Port on 127.0.0.1 to which the proxy connects, whatever host is requested.
     pub to: Option<u16>,
-    /// Refuses every request with this status.
+    /// Status with which every request is refused.
     pub refuses: Option<u16>,
 }
 
@@ -55,7 +55,7 @@ impl ProxyServer {
     pub fn start(options: ProxyOptions) -> ProxyServer {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
-        // Not `block_on`: the caller may be a task.
+        // `block_on` does not work here, because the caller may be a task.
         let listener = listen(options.port);
         listener.set_nonblocking(true).expect("a listener that does not block");
         let port = listener.local_addr().expect("an address").port();
@@ -71,7 +71,7 @@ impl ProxyServer {
         ProxyServer { port, shared, runtime: Some(runtime) }
     }
 
-    /// Returns its address, with or without a login such as `user:password@`.
+    /// Returns the address, with or without a login such as `user:password@`.
     pub fn uri(&self, login: &str) -> String {
         let scheme = if self.shared.options.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{login}127.0.0.1:{}", self.port)
@@ -83,8 +83,8 @@ impl ProxyServer {
     }
 }
 
-/// Listens on a port of 127.0.0.1. One that a proxy has just had is free soon: its runtime ends by
-/// itself.
+/// Listens on a port of 127.0.0.1. A port that another proxy has just released becomes free soon,
+/// because the proxy's runtime ends asynchronously.
 fn listen(port: u16) -> std::net::TcpListener {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -145,7 +145,7 @@ async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
-/// Splits what follows the scheme of a URI into the authority and the path.
+/// Splits the text after the scheme of a URI into the authority and the path.
 fn split(rest: &str) -> (&str, &str) {
     rest.find('/').map_or((rest, "/"), |at| rest.split_at(at))
 }
@@ -182,7 +182,7 @@ impl Head {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Returns the same with another target in the first line.
+    /// Returns the head with another target in the first line.
     fn with_target(self, target: &str) -> Head {
         let method = self.first.split(' ').next().unwrap_or_default();
         Head { first: format!("{method} {target} HTTP/1.1"), ..self }

@@ -1,7 +1,7 @@
 //! A real Redis for tests.
 //!
-//! `scripts/servers` installs it. It uses a temporary folder and loopback, and is killed with the
-//! test process.
+//! `scripts/servers` installs Redis. The server uses a temporary folder and loopback, and is killed
+//! with the test process.
 
 use crate::kafka::process::{folder, spawn};
 use crate::ports::free_port;
@@ -52,7 +52,7 @@ impl Redis {
         server.wait_ready().then_some(server)
     }
 
-    /// Waits until it answers; returns `false` if it has ended.
+    /// Waits until the server answers; returns `false` if it has ended.
     fn wait_ready(&mut self) -> bool {
         let started = Instant::now();
         while self.try_command("PING").as_deref() != Some("+PONG") {
@@ -69,18 +69,18 @@ impl Redis {
         true
     }
 
-    /// Returns its address as `host:port`.
+    /// Returns the address as `host:port`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Kills it; its port and its folder are kept.
+    /// Kills the server; its port and its folder are kept.
     pub fn stop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Starts it again on its port.
+    /// Starts the server again on its port.
     pub fn restart(&mut self) {
         self.stop();
         self.child = launch(&self.program, self.port, &self.folder);
@@ -100,7 +100,7 @@ impl Redis {
         Some(line.trim_end().to_owned())
     }
 
-    /// Returns its log.
+    /// Returns the log.
     fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }

@@ -1,7 +1,7 @@
 //! A real node of OpenSearch or Elasticsearch for tests, which they can stop, kill and pause.
 //!
-//! `scripts/servers` installs both. A node uses a temporary folder and loopback, and leaves nothing
-//! behind, regardless of how the test process ends.
+//! `scripts/servers` installs both. A node uses a temporary folder and loopback, and leaves no
+//! files or processes behind, regardless of how the test process ends.
 
 use crate::kafka::process::{folder, spawn};
 use crate::ports::free_port;
@@ -21,14 +21,14 @@ use tempfile::TempDir;
 /// Timeout for starting or stopping a node, generous for busy hosts.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Documents that one search returns at most, the servers' default limit.
+/// Maximum number of documents that one search returns, which is the servers' default limit.
 const DOCUMENTS_MAX: usize = 10_000;
 
 /// A node, which is killed on drop.
 pub struct SearchServer {
     name: &'static str,
     install: PathBuf,
-    /// Port of its API on 127.0.0.1.
+    /// Port of the API on 127.0.0.1.
     pub port: u16,
     transport_port: u16,
     settings: Vec<String>,
@@ -53,8 +53,8 @@ impl SearchServer {
         SearchServer::start("opensearch", settings)
     }
 
-    /// Returns the node of OpenSearch that all tests of the run share. Each uses indexes with unique
-    /// names.
+    /// Returns the node of OpenSearch that all tests of the run share. Each test uses indexes with
+    /// unique names.
     pub fn shared() -> &'static SearchServer {
         static SHARED: OnceLock<SearchServer> = OnceLock::new();
         SHARED.get_or_init(|| match shared::address(SharedServer::Search) {
@@ -105,7 +105,7 @@ impl SearchServer {
     /// Starts the node and waits until it is ready.
     ///
     /// # Errors
-    /// If it does not become ready; includes its log.
+    /// Fails if the node does not become ready; the error includes its log.
     fn launch(&mut self) -> Result<(), String> {
         let log =
             File::options().create(true).append(true).open(self.log_path()).expect("a log file");
@@ -149,7 +149,7 @@ impl SearchServer {
         command
     }
 
-    /// Returns whether all primary shards are there.
+    /// Returns whether all primary shards are available.
     fn is_ready(&self) -> bool {
         let health = self.try_request("GET", "/_cluster/health", "");
         health.is_some_and(|(status, body)| {
@@ -157,7 +157,7 @@ impl SearchServer {
         })
     }
 
-    /// Returns the address of its API.
+    /// Returns the address of the API.
     pub fn uri(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
@@ -184,7 +184,7 @@ impl SearchServer {
         Some((status, serde_json::from_str(body).unwrap_or_default()))
     }
 
-    /// Returns the number of documents in an index, 0 if there is none.
+    /// Returns the number of documents in an index, or 0 if the index does not exist.
     pub fn count(&self, index: &str) -> u64 {
         self.request("POST", &format!("/{index}/_refresh"), &Value::Null);
         let count = self.request("GET", &format!("/{index}/_count"), &Value::Null);

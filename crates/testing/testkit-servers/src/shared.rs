@@ -1,9 +1,9 @@
-//! Servers that the tests of one run share, although each test is a process.
+//! Servers that the tests of one run share, although each test is a separate process.
 //!
-//! `scripts/test` starts the program `shared-servers`, which starts a server when a test first asks
-//! for it, and ends all of them when its standard input ends. The protocol is a line with the name
-//! of the server, answered by a line with its address. Without the program, each process starts
-//! separate servers.
+//! `scripts/test` starts the program `shared-servers`, which starts a server when a test first
+//! requests it, and ends all servers when its standard input ends. The protocol is a line with the
+//! name of the server, answered by a line with its address. Without the program, each process
+//! starts separate servers.
 
 use crate::kafka::Kafka;
 use crate::prometheus::Prometheus;
@@ -22,7 +22,7 @@ pub enum SharedServer {
     Kafka,
     /// A node of OpenSearch.
     Search,
-    /// A Prometheus that scrapes nothing.
+    /// A Prometheus without scrape targets.
     Prometheus,
 }
 
@@ -38,7 +38,7 @@ impl SharedServer {
         }
     }
 
-    /// Returns the address of this process's server. Starts it if it does not run.
+    /// Returns the address of this process's server, and starts the server if necessary.
     fn start(self) -> String {
         match self {
             SharedServer::Kafka => Kafka::shared().bootstrap(),
@@ -48,10 +48,11 @@ impl SharedServer {
     }
 }
 
-/// Returns the address `HOST:PORT` of a server that the run shares, `None` if it shares none.
+/// Returns the address `HOST:PORT` of a server that the run shares; `None` if the run does not
+/// share servers.
 ///
 /// # Panics
-/// If the program does not answer, or cannot start the server.
+/// Panics if the program does not answer, or cannot start the server.
 pub(crate) fn address(server: SharedServer) -> Option<String> {
     let socket = std::env::var_os(SOCKET_VARIABLE)?;
     let mut stream = UnixStream::connect(Path::new(&socket)).expect("shared-servers accepts");
@@ -65,7 +66,7 @@ pub(crate) fn address(server: SharedServer) -> Option<String> {
 /// Serves requests at a socket until standard input ends.
 ///
 /// # Errors
-/// If the socket cannot be created.
+/// Fails if the socket cannot be created.
 pub fn serve(socket: &Path) -> std::io::Result<()> {
     let listener = UnixListener::bind(socket)?;
     std::thread::spawn(move || {
@@ -82,7 +83,7 @@ fn answer(stream: UnixStream) {
     let read = BufReader::new(&stream).read_line(&mut request);
     let server = SharedServer::ALL.into_iter().find(|server| server.name() == request.trim_end());
     if let (Ok(_), Some(server)) = (read, server) {
-        // The test that asked may be gone.
+        // The requesting test may be gone.
         let _ = writeln!(&stream, "{}", server.start());
     }
 }

@@ -118,7 +118,7 @@ impl Proxy {
         Proxy { name, port }
     }
 
-    /// Adds a toxic, such as `latency` with `{"latency": 100}`. Its name is its type.
+    /// Adds a toxic, such as `latency` with `{"latency": 100}`. The name of the toxic is its type.
     pub fn add(&self, kind: &str, stream: Stream, attributes: Value) {
         let stream = if stream == Stream::Up { "upstream" } else { "downstream" };
         let body =

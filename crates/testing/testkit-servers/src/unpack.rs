@@ -1,4 +1,5 @@
-//! Decompresses bodies like an endpoint. For gzip and zlib, it uses another library than the agent.
+//! Decompresses bodies like an endpoint. For gzip and zlib, this uses another library than the
+//! agent.
 
 use flate2::read::{GzDecoder, ZlibDecoder};
 use std::io::{self, Read};
@@ -8,7 +9,7 @@ use std::io::{self, Read};
 ///
 /// # Errors
 ///
-/// If the body is truncated or corrupt, or the name is unknown.
+/// Fails if the body is truncated or corrupt, or the name is unknown.
 pub fn unpack(encoding: &str, body: &[u8]) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     match encoding {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const TIMEOUT: Duration = Duration::from_secs(120);
 const CODECS: [&str; 4] = ["gzip", "snappy", "lz4", "zstd"];
 
-/// Sends lines and waits until the broker has acknowledged all.
+/// Sends lines and waits until the broker has acknowledged all of them.
 fn produce(client: &ClientConfig, topic: &str, lines: &[String]) {
     let producer: BaseProducer = client.create().expect("a producer");
     for line in lines {
@@ -212,12 +212,12 @@ impl ProducerContext for Results {
     }
 }
 
-/// Returns the first result of a record.
+/// Returns the first result for a record.
 fn deliver(client: &ClientConfig, topic: &str, payload: &str) -> Result<(), Code> {
     results_until(client, topic, payload, |results| !results.is_empty())[0]
 }
 
-/// Returns the results of a record up to this error.
+/// Returns the results for a record up to this error.
 fn results(client: &ClientConfig, topic: &str, payload: &str, code: Code) -> Vec<Result<(), Code>> {
     results_until(client, topic, payload, |results| results.contains(&Err(code)))
 }

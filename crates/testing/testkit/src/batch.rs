@@ -1,4 +1,4 @@
-//! Builds batches from strings, and checks the invariants that all later stages rely on.
+//! Builds batches from strings, and checks the invariants on which all later stages rely.
 
 use millstream_model::{
     Batch, BatchBuilder, BlockPool, EngineTime, Grant, Ledger, LongLine, Origin, OriginId,
@@ -50,7 +50,7 @@ pub fn batch(
     )
 }
 
-/// Asserts the invariants of a batch that transforms and encoders rely on.
+/// Asserts the invariants of a batch on which transforms and encoders rely.
 pub fn assert_valid(batch: &Batch) {
     for column in batch.fields.iter().chain([&batch.message]) {
         assert_eq!(column.cells().len(), batch.rows(), "length of column {}", column.name);

@@ -1,5 +1,5 @@
-//! A flight recording that grows as a JVM writes it: events, the constant pools they refer to, and
-//! then the header that makes them readable.
+//! A flight recording that grows like a JVM's: events, then the constant pools to which they refer,
+//! then the header that makes both readable.
 
 use millstream_jfr::elements::Element;
 use millstream_jfr::metadata::{TypeId, class, event, field, root, start_time, thread_type, types};
@@ -20,9 +20,9 @@ const MS: u64 = 1_000_000;
 pub struct FlightRecording {
     bytes: Vec<u8>,
     start_unix_ns: u64,
-    /// Where the last constant pools begin; 0 before the first.
+    /// Position of the last constant pools; 0 before the first.
     pools_at: u64,
-    /// Names that the next constant pools have.
+    /// Names in the next constant pools.
     names: Vec<(u64, String)>,
     next_key: u64,
     state: u8,
@@ -34,8 +34,8 @@ impl FlightRecording {
         FlightRecording::begin_at(start_unix_ns, 0, pid, service)
     }
 
-    /// Begins a recording whose start is this number of ticks, which are nanoseconds. Times of events
-    /// count from 0 ticks.
+    /// Begins a recording whose start is this number of ticks, which are nanoseconds. Times of
+    /// events are relative to tick 0.
     pub fn begin_at(
         start_unix_ns: u64,
         start_ticks: u64,
@@ -49,7 +49,7 @@ impl FlightRecording {
             start_unix_ns,
         };
         let end = chunk.end(&clock, start_ticks, |pools| varint::push(pools, 0)).to_vec();
-        // Without the empty pools that end a chunk.
+        // Excludes the empty pools that end a chunk.
         let pools_at = u64::from_be_bytes(end[16..24].try_into().expect("8 bytes"));
         let mut bytes = end[..pools_at as usize].to_vec();
         bytes[8..24].fill(0);
@@ -75,8 +75,8 @@ impl FlightRecording {
         recording
     }
 
-    /// Adds a write to a socket, which began so long after the recording. The host is a text of the
-    /// pool, and the thread a value of it.
+    /// Adds a write to a socket, which began `at_ms` after the start of the recording. The host is
+    /// a text of the pool, and the thread a value of the pool.
     pub fn write(&mut self, at_ms: u64, duration_ms: u64, host: &str, bytes: u64) {
         let key = self.next_key;
         self.next_key += 1;
@@ -121,7 +121,7 @@ impl FlightRecording {
         &self.bytes
     }
 
-    /// Flushes and completes the chunk, and returns all of it.
+    /// Flushes and completes the chunk, and returns the whole chunk.
     pub fn complete(&mut self) -> &[u8] {
         self.flush();
         self.header(COMPLETE);
@@ -152,7 +152,7 @@ fn push_pools(out: &mut Vec<u8>, names: &[(u64, String)]) {
     }
 }
 
-/// Returns the types that are declared.
+/// Returns the declared types.
 fn declared() -> Vec<Element> {
     let key = |name, id, label| field(name, id, label).with("constantPool", "true");
     vec![

@@ -3,19 +3,20 @@
 use millstream_model::{LongLine, char_boundary};
 
 /// Splits content into lines with their offsets. A source must emit the same lines regardless of
-/// how the content arrives and where its blocks end. The bytes after the last newline are a line,
+/// how the content arrives and where its blocks end. The bytes after the last newline are a line
 /// too.
 pub fn split_lines(content: &[u8], line_max: usize, long: LongLine) -> Vec<(u64, Vec<u8>)> {
     split(content, line_max, long, |_| 0)
 }
 
 /// Splits the content of a file like [`split_lines`], without the NUL bytes at the start of a line.
-/// NUL bytes alone after the last newline are no line.
+/// If only NUL bytes follow the last newline, they are not a line.
 pub fn split_file_lines(content: &[u8], line_max: usize, long: LongLine) -> Vec<(u64, Vec<u8>)> {
     split(content, line_max, long, |line| line.iter().take_while(|byte| **byte == 0).count())
 }
 
-/// Splits content into lines without the first bytes of each, as many as `skipped` returns.
+/// Splits content into lines, and removes as many of the first bytes of each line as `skipped`
+/// returns.
 fn split(
     content: &[u8],
     line_max: usize,

@@ -22,12 +22,12 @@ struct Snapshot {
     results: VecDeque<String>,
 }
 
-/// A merge transform: each result is the text `LINE COUNT`, with the count of a window that ends
+/// A merge transform. Each result is the text `LINE COUNT`, with the count of a window that ends
 /// after a random time.
 pub struct FakeMerge {
-    /// What survives the agent.
+    /// The state that survives the agent.
     pub snapshots: MemorySnapshots,
-    /// Its times and faults.
+    /// Times and faults of the transform.
     pub behavior: MergeBehavior,
     /// Seed of the windows and faults.
     pub seed: u64,

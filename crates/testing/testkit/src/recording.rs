@@ -1,4 +1,4 @@
-//! What a process has recorded about its own work, and what the system counted.
+//! The events that a process records about its work, and the counts of the system.
 
 use millstream_recorder::event::{Tables, TextId};
 use millstream_recorder::recorder::{self, Destination};
@@ -15,25 +15,25 @@ const BYTES: u64 = 16 << 20;
 pub struct RecordedSum {
     /// Number of events.
     pub events: usize,
-    /// Sum of their bytes.
+    /// Sum of the events' bytes.
     pub bytes: u64,
-    /// Sum of their counts, such as those of rows.
+    /// Sum of the events' counts, such as rows.
     pub counts: u64,
-    /// Number of events whose flag is set, such as that of the end of the file.
+    /// Number of events whose flag is set, such as the flag for the end of the file.
     pub flags: usize,
 }
 
-/// A test that records. Others that do wait until it is over: an event has no name if another thread
-/// stores one at the same moment.
+/// A test that records. Other recording tests wait until it is over, because an event has no name
+/// if another thread stores a name at the same moment.
 #[must_use = "until it is dropped, no other test records"]
 pub struct RecordingTest {
     _only: MutexGuard<'static, ()>,
 }
 
-/// Starts recording in memory, once in a process.
+/// Starts recording in memory. Can be called once in a process.
 ///
 /// # Panics
-/// The process records already, or there is no memory.
+/// Panics if the process is already recording, or there is no memory.
 pub fn start_recording() -> RecordingTest {
     static ONLY: Mutex<()> = Mutex::new(());
     let only = ONLY.lock();
@@ -44,11 +44,11 @@ pub fn start_recording() -> RecordingTest {
     RecordingTest { _only: only }
 }
 
-/// Returns what was recorded of a type, by what the events are about: the path of a file; host,
-/// address and port of a connection with a comma between them.
+/// Returns the recorded events of a type, by subject: the path of a file; or host, address and port
+/// of a connection, separated by commas.
 ///
 /// # Panics
-/// The process does not record.
+/// Panics if the process does not record.
 pub fn recorded(kind: EventKind) -> BTreeMap<String, RecordedSum> {
     let copy = recorder::copy(&Known::new()).expect("a recording");
     let snapshot = Snapshot::parse(&copy).expect("a copy");
@@ -82,20 +82,20 @@ fn shown(field: &Field, bits: u64, names: &Reader) -> String {
     }
 }
 
-/// Bytes that calls of the system have returned to one thread.
+/// Bytes that system calls have returned to one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadBytes {
-    /// By reads.
+    /// Bytes returned by reads.
     pub read: u64,
-    /// By writes.
+    /// Bytes returned by writes.
     pub written: u64,
 }
 
-/// Returns what `work` reads and writes on this thread, as the system counts it: files, and what else
-/// has a descriptor, but not what is received with calls for sockets.
+/// Returns the bytes that `work` reads and writes on this thread, as the system counts them: for
+/// files and other descriptors, but not for data received with socket calls.
 ///
 /// # Panics
-/// The system does not count.
+/// Panics if the system does not count.
 pub fn thread_bytes(work: impl FnOnce()) -> ThreadBytes {
     let count = || std::fs::read_to_string("/proc/thread-self/io").expect("a kernel that counts");
     let before = count();
@@ -106,6 +106,6 @@ pub fn thread_bytes(work: impl FnOnce()) -> ThreadBytes {
         value.and_then(|value| value.trim().parse().ok()).expect("a number")
     };
     let added = |name: &str| number(&after, name) - number(&before, name);
-    // What is counted first by the second reading is the first one.
+    // The second reading includes the bytes of the first one.
     ThreadBytes { read: added("rchar:") - before.len() as u64, written: added("wchar:") }
 }

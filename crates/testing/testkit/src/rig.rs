@@ -1,4 +1,4 @@
-//! The engine's side of a source, driven by hand. Time advances only when the test says so.
+//! The engine's side of a source, driven manually. Time advances only when the test advances it.
 
 use crate::store::MemoryStore;
 use millstream_model::{
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 /// Initial wall-clock time of a rig: 2026-11-21, in nanoseconds since 1970.
 const BEGIN_UNIX_NS: i64 = 1_795_292_986_000_000_000;
 
-/// Everything that a source gets from the engine. A test may change the fields between two polls.
+/// Resources that a source gets from the engine. A test may change the fields between two polls.
 pub struct SourceRig {
     /// The checkpoint store, which survives restarts.
     pub store: Arc<MemoryStore>,
@@ -24,7 +24,7 @@ pub struct SourceRig {
     pub ledger: Arc<Ledger>,
     /// The source's counters.
     pub counters: Arc<Counters>,
-    /// What the source cannot read.
+    /// Paths and servers that the source cannot read.
     pub unreadable: Arc<Unreadable>,
     /// Metadata that the source's events share.
     pub info: Arc<SourceInfo>,

@@ -27,8 +27,8 @@ pub struct SinkBehavior {
     /// Whether deliveries in flight are completed in any order, and some of them returned
     /// undelivered; they are settled oldest first.
     pub unordered: bool,
-    /// Refuses the lines whose bytes have a sum that is divisible by this number, if they are sent
-    /// and someone reads what is refused; 0 for none.
+    /// Refuses the lines whose sum of bytes is divisible by this number, if they are sent and a
+    /// component reads refused events; 0 to refuse no lines.
     pub refuses_one_in: u64,
     /// Duration of each delivery.
     pub delay: Duration,
@@ -93,7 +93,7 @@ impl MemoryEndpoint {
         state.0.len() as u64
     }
 
-    /// Opens a lane after a restart. Truncates it to the synced length, as the file sink does.
+    /// Opens a lane after a restart. Truncates it to the synced length, like the file sink.
     fn open(&self, lane: usize, synced: Option<u64>, syncs: bool) -> u64 {
         let mut state = self.lock();
         state.opened += 1;
@@ -166,7 +166,7 @@ impl Sink for FakeSink {
     }
 }
 
-/// Whether a sink that refuses lines refuses this one.
+/// Whether a sink that refuses lines refuses this line.
 pub fn is_refused(line: &[u8], one_in: u64) -> bool {
     let sum: u64 = line.iter().map(|byte| u64::from(*byte)).sum();
     one_in > 0 && sum.is_multiple_of(one_in)
@@ -206,7 +206,7 @@ struct FakeLane {
     refused: Vec<Refused>,
     /// Outcomes of payloads not yet reported as settled, oldest first.
     outcomes: Vec<Outcome>,
-    /// When the endpoint next responds; it does not start again when a wait is dropped.
+    /// Time of the endpoint's next response. It is kept when a wait is dropped.
     response_due: Option<Instant>,
 }
 
@@ -244,7 +244,7 @@ impl FakeLane {
 }
 
 impl FakeLane {
-    /// Delivers the lines of a payload, but for those that are refused.
+    /// Delivers the lines of a payload, except the refused ones.
     fn accept(&mut self, payload: u64, bytes: &[u8]) {
         let one_in = if self.feed.keeps_refused() { self.behavior.refuses_one_in } else { 0 };
         for (event, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {

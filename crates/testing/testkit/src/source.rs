@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Most revocations of a log, over all sources that read it, so that they end behind a slow sink.
+/// Maximum number of revocations of a log, over all sources that read it, so that revocations end
+/// even with a slow sink.
 pub const REVOKES_MAX: u64 = 20;
 
 /// Lines of some origins; the text of line `n` of origin `o` is `o:n`.
@@ -17,10 +18,10 @@ pub const REVOKES_MAX: u64 = 20;
 pub struct MemoryLog {
     /// Content of each origin. The id of an origin is its index plus one.
     pub origins: Vec<Vec<u8>>,
-    /// At one poll in this many an origin is revoked and assigned again, up to `REVOKES_MAX` times;
-    /// 0 for never.
+    /// One poll in this many revokes an origin and assigns it again, up to `REVOKES_MAX` times; 0
+    /// for never.
     pub revokes_one_in: u64,
-    /// How often an origin was revoked.
+    /// Number of revocations so far.
     revokes: Arc<AtomicU64>,
 }
 
@@ -61,20 +62,20 @@ impl MemoryLog {
     }
 }
 
-/// An origin that is read.
+/// State of reading one origin.
 struct MemoryTail {
     origin: Arc<Origin>,
     cursors: Cursors,
     assignment: Assignment,
 }
 
-/// Whether an origin is this source's to read, as in a consumer group.
+/// Whether an origin is assigned to this source, as in a consumer group.
 #[derive(Clone, Copy, PartialEq)]
 enum Assignment {
     Assigned,
-    /// Not read any more; revoked when everything is settled, or at this time.
+    /// The origin is not read any more. It is revoked when everything is settled, or at this time.
     Draining(EngineTime),
-    /// Assigned again at this time.
+    /// The origin is assigned again at this time.
     Revoked(EngineTime),
 }
 
@@ -86,7 +87,7 @@ struct MemorySource {
     sinks: Vec<(SinkIndex, String)>,
     store: Arc<dyn OriginStore>,
     ledger: Arc<Ledger>,
-    /// Checkpoints of each origin when it was last revoked: its next owner begins there.
+    /// Checkpoints of each origin at its last revocation, where its next owner begins.
     handed: Vec<Vec<(SinkIndex, u64)>>,
 }
 
@@ -128,7 +129,7 @@ impl Source for MemorySource {
     }
 
     fn set_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
-        // A sink that comes back has its old place in the store.
+        // A returning sink has its old place in the store.
         let stays =
             |sink: SinkIndex| sinks.iter().any(|new| new.0 == sink && self.sinks.contains(new));
         self.handed.iter_mut().for_each(|of| of.retain(|(sink, _)| stays(*sink)));
@@ -173,7 +174,7 @@ impl MemorySource {
         MemoryTail { origin, cursors, assignment: Assignment::Assigned }
     }
 
-    /// Returns the checkpoint of a sink when the origin was last revoked.
+    /// Returns the checkpoint of a sink at the origin's last revocation.
     fn handed(&self, index: usize, sink: SinkIndex) -> u64 {
         let checkpoint = self.handed[index].iter().find(|(of, _)| *of == sink);
         checkpoint.map_or(0, |(_, offset)| *offset)
@@ -216,7 +217,7 @@ impl MemorySource {
         let (begin, text) = (choice.cursor.position as usize, &self.log.origins[index]);
         let limit = choice.limit.map_or(text.len(), |limit| limit as usize);
         let mut lines = 1 + self.random.u64(..20) as usize;
-        // Like the file source, reads less at a time after repeated abandons.
+        // Like the file source, this reads less at a time after repeated abandons.
         if choice.cursor.attempt >= 3 {
             lines = 1;
         }

@@ -1,4 +1,4 @@
-//! An in-memory checkpoint store of one source, which survives the agent like the real one.
+//! An in-memory checkpoint store of one source, which survives the agent like the real store.
 
 use millstream_model::{Ledger, OriginId, OriginRecord, OriginStore, SinkIndex};
 use parking_lot::{Mutex, MutexGuard};
@@ -64,8 +64,7 @@ impl MemoryStore {
         self.lock().full = full;
     }
 
-    /// Commits the pending descriptors and the advanced checkpoints, as the engine does once a
-    /// second.
+    /// Commits the pending descriptors and the advanced checkpoints, like the engine once a second.
     pub fn commit(&self, ledger: &Ledger, sinks: &[(SinkIndex, String)]) {
         let moved = ledger.take_moved();
         let mut state = self.lock();

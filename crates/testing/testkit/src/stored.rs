@@ -1,9 +1,9 @@
-//! Payloads that were on disk, and bytes that were damaged there.
+//! Payloads that were on disk, and damaged bytes.
 
 use bytes::Bytes;
 use millstream_model::{Payload, RoutingError, Sink};
 
-/// Returns the routing of a payload as it is written to disk; `None` without one.
+/// Returns the routing of a payload in its disk form; `None` without a routing.
 pub fn written_routing(payload: &Payload) -> Option<Vec<u8>> {
     let routing = payload.routing.as_ref()?;
     let mut out = Vec::new();
@@ -11,7 +11,7 @@ pub fn written_routing(payload: &Payload) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Returns the bytes and numbers of a payload as they are read from disk, without its routing.
+/// Returns the bytes and numbers of a payload as they are read from disk, without the routing.
 pub fn stored(payload: &Payload) -> Payload {
     let mut stored = Payload::new(payload.events);
     stored.parts = payload.parts.iter().map(|part| Bytes::copy_from_slice(part)).collect();
@@ -19,11 +19,11 @@ pub fn stored(payload: &Payload) -> Payload {
     stored
 }
 
-/// Returns a payload as another process gets it from disk, with the routing that its `sink` reads.
+/// Returns a payload as another process reads it from disk, with the routing that `sink` reads.
 ///
 /// # Errors
 ///
-/// The sink cannot read the routing.
+/// Fails if the sink cannot read the routing.
 pub fn reread(payload: &Payload, sink: &dyn Sink) -> Result<Payload, RoutingError> {
     let mut read = stored(payload);
     if let Some(routing) = written_routing(payload) {
@@ -32,8 +32,8 @@ pub fn reread(payload: &Payload, sink: &dyn Sink) -> Result<Payload, RoutingErro
     Ok(read)
 }
 
-/// Iterates over what may become of bytes: every beginning, each byte with another value, and one
-/// byte more.
+/// Iterates over damaged forms of bytes: every prefix, each byte with another value, and one
+/// additional byte.
 pub fn damaged(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + use<'_> {
     let beginnings = (0..bytes.len()).map(|length| bytes[..length].to_vec());
     let changed = (0..bytes.len()).flat_map(move |at| {

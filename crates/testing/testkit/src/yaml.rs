@@ -1,5 +1,5 @@
-//! Parses the YAML subset of the samples into JSON values. The program's parser reports positions
-//! and advice; this one is for tests of crates below it.
+//! Parses the YAML subset of the samples into JSON values. The program's parser also reports
+//! positions and advice; this parser serves tests of lower crates.
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// Parses a YAML document.
 ///
 /// # Panics
-/// If it is invalid, or contains aliases or keys that are not strings.
+/// Panics if the document is invalid, or contains aliases or keys that are not strings.
 pub fn yaml(text: &str) -> Value {
     let events = Parser::new_from_str(text).map(|event| event.expect("YAML").0);
     let is_content = |event: &Event<'_>| {
@@ -47,7 +47,7 @@ fn value<'a>(first: Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) -> 
     }
 }
 
-/// Parses a plain scalar: JSON's numbers, booleans and null; everything else is a string.
+/// Parses a plain scalar: JSON's numbers, booleans and null; any other scalar is a string.
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" => Value::Null,

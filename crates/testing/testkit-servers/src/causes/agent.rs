@@ -1,4 +1,4 @@
-//! An agent, the application before it and the endpoint behind it.
+//! An agent with an application that writes its input, and an endpoint that takes its output.
 
 use super::plants::Plant;
 use super::writer::Writer;
@@ -15,22 +15,23 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Lines that are written ten times a second unless a plant says otherwise.
+/// Number of lines that are written ten times a second, unless a plant changes it.
 const PER_TICK: u64 = 5;
 
-/// How long an agent may take to start.
+/// Maximum time for an agent to start.
 const START: Duration = Duration::from_secs(60);
 
-/// Bytes of the agent's log in a report.
+/// Bytes of the agent's log that are included in a report.
 const LOG_BYTES: usize = 1500;
 
 /// A user without privileges.
 const NOBODY: u32 = 65534;
 
-/// What the endpoint does with a request: a status, or this many milliseconds to wait before 200.
+/// Flag of an endpoint reaction: the lower bits are milliseconds to wait before 200, instead of a
+/// status.
 const WAITS: u64 = 1 << 32;
 
-/// How an agent is configured.
+/// The configuration of an agent.
 pub struct Setup {
     pub dir: PathBuf,
     pub port: u16,
@@ -40,14 +41,14 @@ pub struct Setup {
     pub source: String,
     /// Whether a transform reads the time of the lines.
     pub reads_times: bool,
-    /// A transform `work`, behind the times.
+    /// A transform `work`, after the transform for times.
     pub transform: String,
     /// Further options of the sink.
     pub sink: String,
     pub limits: String,
-    /// Sources, transforms and sinks, instead of all that.
+    /// Sources, transforms and sinks that replace all of the above.
     pub instead: Option<String>,
-    /// Whether it runs without privileges.
+    /// Whether the agent runs without privileges.
     pub as_nobody: bool,
     pub per_tick: u64,
     /// Whether the endpoint is up at the start.
@@ -103,7 +104,7 @@ impl Setup {
     }
 }
 
-/// An agent with its surroundings, which end with it.
+/// An agent with its surroundings. Dropping it ends all of them.
 pub struct World {
     pub seed: u64,
     pub writer: Writer,
@@ -111,19 +112,19 @@ pub struct World {
     port: u16,
     answer: Arc<AtomicU64>,
     agent: Child,
-    /// Threads that the plants started; they end once this is dropped.
+    /// Kept by threads that the plants started; they end once this is dropped.
     pub alive: Arc<()>,
-    /// Removed last.
+    /// Dropped last, which removes the folder.
     pub dir: tempfile::TempDir,
 }
 
 impl World {
-    /// Starts an agent as these plants configure it.
+    /// Starts an agent with the configuration of these plants.
     pub fn start(program: &Path, plants: &[&Plant], seed: u64) -> World {
         World::start_with(program, plants, seed, |_| ())
     }
 
-    /// Starts an agent as these plants and `configure` say.
+    /// Starts an agent with the configuration of these plants and `configure`.
     pub fn start_with(
         program: &Path,
         plants: &[&Plant],
@@ -162,12 +163,12 @@ impl World {
         }
     }
 
-    /// Lets the endpoint answer with this status.
+    /// Makes the endpoint answer with this status.
     pub fn answer(&self, status: u64) {
         self.answer.store(status, Relaxed);
     }
 
-    /// Lets the endpoint wait before each answer.
+    /// Makes the endpoint wait before each answer.
     pub fn answer_slowly(&self, ms: u64) {
         self.answer.store(WAITS + ms, Relaxed);
     }
@@ -194,7 +195,7 @@ impl World {
         rustix::process::Pid::from_child(&self.agent)
     }
 
-    /// Makes the agent reload a configuration that differs in a field.
+    /// Makes the agent reload a configuration that differs in one field.
     pub fn reload(&self, number: u64) {
         let path = self.path("millstream.yaml");
         let text = fs::read_to_string(&path).expect("the configuration");
@@ -208,7 +209,7 @@ impl World {
         _ = rustix::process::kill_process(self.pid(), rustix::process::Signal::HUP);
     }
 
-    /// Returns the causes that are named, the first one first.
+    /// Returns the named causes, in order.
     pub fn causes(&self) -> Vec<String> {
         self.named(|_| true)
     }
@@ -218,7 +219,7 @@ impl World {
         self.named(|status| status == "late" || status == "degraded")
     }
 
-    /// Whether it is too early to say that a source is healthy, or the agent does not answer.
+    /// Whether a source is still too young to be judged, or the agent does not answer.
     pub fn is_starting(&self) -> bool {
         let sources = self.get("/api/diagnosis").and_then(|of| of["sources"].as_array().cloned());
         sources.is_none_or(|of| of.is_empty() || of.iter().any(|of| of["status"] == "starting"))
@@ -262,7 +263,7 @@ impl Drop for World {
     }
 }
 
-/// Starts an endpoint that answers as `answer` says.
+/// Starts an endpoint that reacts according to `answer`.
 fn endpoint(port: u16, answer: &Arc<AtomicU64>) -> HttpServer {
     let answer = answer.clone();
     HttpServer::on(port, move |_| {
@@ -275,7 +276,7 @@ fn endpoint(port: u16, answer: &Arc<AtomicU64>) -> HttpServer {
     })
 }
 
-/// Starts the agent. SIGXFSZ is ignored, so that a limit of the size of files is an error.
+/// Starts the agent. SIGXFSZ is ignored, so that exceeding a file size limit is an error.
 fn spawn(program: &Path, setup: &Setup) -> Child {
     let config = setup.dir.join("millstream.yaml");
     fs::write(&config, setup.yaml()).expect("the configuration");

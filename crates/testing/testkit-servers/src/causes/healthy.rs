@@ -1,15 +1,15 @@
-//! What happens on healthy hosts.
+//! Events that are normal on healthy hosts.
 
 use super::agent::{Setup, World};
 use super::writer::Lines;
 use std::fs;
 
-/// One of the things that happen.
+/// A normal event.
 pub struct Event {
     pub name: &'static str,
     pub configure: fn(&mut Setup),
     pub at_start: fn(&mut World),
-    /// Called once a second with the number of seconds.
+    /// Called once a second with the number of elapsed seconds.
     pub each_second: fn(&mut World, u64),
 }
 
@@ -35,7 +35,7 @@ const EVENTS: &[Event] = &[
     event("rotation", nothing, |world, second| {
         if (second + world.seed).is_multiple_of(4) {
             let path = world.writer.path();
-            // The writer may be between two ticks only.
+            // This fails harmlessly if the file does not exist between two ticks of the writer.
             drop(fs::rename(&path, path.with_extension(format!("log.{second}"))));
         }
     }),
@@ -95,7 +95,7 @@ const fn event(
 
 fn nothing<T>(_: &mut T) {}
 
-/// Returns one to three events that this seed chooses.
+/// Returns one to three events, selected by a seed.
 pub fn chosen(seed: u64) -> Vec<&'static Event> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = |bound: usize| {
@@ -107,7 +107,7 @@ pub fn chosen(seed: u64) -> Vec<&'static Event> {
     let mut chosen: Vec<usize> = (0..=next(3)).map(|_| next(EVENTS.len())).collect();
     chosen.sort_unstable();
     chosen.dedup();
-    // Two that set what is written would undo each other.
+    // Two events that change the written lines would undo each other.
     let sets_lines = |index: &usize| {
         ["quiet times", "a few odd lines", "lines in two writes"].contains(&EVENTS[*index].name)
     };

@@ -1,4 +1,4 @@
-//! How often the diagnosis is right.
+//! Measures how often the diagnosis is right.
 
 use super::{ALONE, INPUT, ON_THE_WAY, Plant, Run, healthy, planted};
 use parking_lot::Mutex;
@@ -7,16 +7,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// How many agents run at a time.
+/// Number of agents that run at a time.
 const AT_ONCE: usize = 16;
 
-/// What is played.
+/// The kind of a run.
 enum Play {
     Planted(Vec<&'static Plant>),
     Healthy,
 }
 
-/// The runs, and what was said of them.
+/// The runs and their verdicts.
 #[derive(Debug, Default)]
 pub struct Matrix {
     /// The runs in the order of their seeds.
@@ -26,11 +26,11 @@ pub struct Matrix {
 /// Figures of one cause.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
-    /// Runs in which it was planted and named.
+    /// Number of runs in which the cause was planted and named.
     pub right: u64,
-    /// Runs in which it was named without being planted.
+    /// Number of runs in which the cause was named but not planted.
     pub false_alarms: u64,
-    /// Runs in which it was planted and not named.
+    /// Number of runs in which the cause was planted but not named.
     pub missed: u64,
 }
 
@@ -43,10 +43,11 @@ impl Figures {
 }
 
 impl Matrix {
-    /// Plays every cause, or `only` one, `singles` times, so many pairs and so many healthy runs.
+    /// Plays every cause, or only the cause `only`, `singles` times, and the given numbers of pairs
+    /// and healthy runs.
     ///
     /// # Panics
-    /// An agent cannot be started.
+    /// Panics if an agent cannot be started.
     pub fn play(
         program: &Path,
         seed: u64,
@@ -123,7 +124,7 @@ impl Matrix {
         self.planted().filter_map(|run| run.seconds).fold(0.0, f64::max)
     }
 
-    /// Returns for each planted cause how often each cause was named in its runs.
+    /// Returns, for each planted cause, how often each cause was named in its runs.
     pub fn confusion(&self) -> BTreeMap<String, BTreeMap<String, u64>> {
         let mut confusion: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
         for run in &self.runs {
@@ -136,8 +137,8 @@ impl Matrix {
     }
 }
 
-/// Returns a cause in the input together with one on the way. The times in the lines say nothing while
-/// a slow endpoint delays reading.
+/// Returns a cause in the input together with a cause on the way. The times in the lines are
+/// useless while a slow endpoint delays reading.
 fn pair(number: u64) -> Play {
     let (input, way) = (INPUT.len() as u64, ON_THE_WAY.len() as u64);
     let (first, second) = (number % input, (number / input + number) % way);

@@ -1,4 +1,4 @@
-//! The causes, and how each is planted.
+//! The causes, and the way in which each is planted.
 
 use super::agent::{Setup, World};
 use super::writer::Lines;
@@ -15,15 +15,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// A cause and how it is planted.
+/// A cause and the functions that plant it.
 pub struct Plant {
-    /// Its name.
+    /// Name of the cause.
     pub name: &'static str,
-    /// The causes that are to be named: it, and what it cannot be planted without.
+    /// The causes that must be named: this cause, and causes that it inevitably brings along.
     pub expected: &'static [&'static str],
-    /// Changes the configuration.
+    /// Changes the configuration for the cause.
     pub(super) configure: fn(&mut Setup),
-    /// Begins it.
+    /// Begins the cause.
     pub(super) begin: fn(&mut World),
 }
 
@@ -36,7 +36,7 @@ const fn plant(
     Plant { name, expected, configure, begin }
 }
 
-/// Causes in what is written, which can be planted together with one of [`ON_THE_WAY`].
+/// Causes in the written lines, which can be planted together with one of [`ON_THE_WAY`].
 pub const INPUT: &[Plant] = &[
     plant("application_writes_late", &["application_writes_late"], nothing, |world| {
         world.writer.to(&world.path("in/other.log"), Lines::Late);
@@ -129,8 +129,8 @@ pub const ON_THE_WAY: &[Plant] = &[
     ),
 ];
 
-/// Causes that need a pipeline for themselves. `cpu_limit`, `workers_busy` and `transform_slow` use a
-/// core each: they are far apart, as causes beside each other are played at the same time.
+/// Causes that need a separate pipeline. `cpu_limit`, `workers_busy` and `transform_slow` use a
+/// core each; they are far apart in the list, because adjacent causes are played at the same time.
 pub const ALONE: &[Plant] = &[
     plant(
         "cpu_limit",
@@ -338,20 +338,20 @@ fn include_more(setup: &mut Setup, path: &str) {
     setup.include.push(setup.dir.join(path).display().to_string());
 }
 
-/// Adds a filter whose regular expression takes long: its word boundaries keep it from the fast
-/// engines where a line is not ASCII.
+/// Adds a filter with a slow regular expression: its word boundaries rule out the fast engines for
+/// lines that are not ASCII.
 fn costly(setup: &mut Setup, words: u32) {
     let pattern = costly_pattern(words);
     setup.transform = format!(r#"type: filter, where: '!message.matches("{pattern}")'"#);
 }
 
-/// Returns that regular expression, as the text of a string with escapes.
+/// Returns the slow regular expression, as the text of a string with escapes.
 fn costly_pattern(words: u32) -> String {
     format!(r".*(\\b\\w+\\b ){{{words}}}x.*")
 }
 
-/// Returns an address at which connects time out until the process ends: the queue of its listener is
-/// full.
+/// Returns an address at which connects time out until the process ends, because the queue of its
+/// listener is full.
 fn address_that_drops() -> SocketAddr {
     let listener = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     net::bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
@@ -387,7 +387,7 @@ fn topic_at(dir: &std::path::Path) -> String {
     format!("causes-{}", name.trim_start_matches('.'))
 }
 
-/// Lets another member join the group and leave it, again and again.
+/// Makes another member join and leave the group repeatedly.
 fn join_and_leave(world: &World) {
     let (topic, alive) = (topic_at(world.dir.path()), Arc::downgrade(&world.alive));
     Kafka::shared().write(&topic, (0..100).map(|n| Written::text(format!("record {n}"))));
@@ -424,7 +424,7 @@ fn many_series(setup: &mut Setup) {
     ));
 }
 
-/// Sends points of ever more series.
+/// Sends points of more and more series.
 fn send_series(world: &World) {
     let (path, alive) = (world.path("points.sock"), Arc::downgrade(&world.alive));
     thread::spawn(move || {

@@ -11,34 +11,34 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Time between two writes.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What the lines look like.
+/// The kind of lines that are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Lines {
     Normal,
-    /// Nothing is written.
+    /// No lines.
     None,
-    /// Their time is 200 s ago.
+    /// Lines with a time 200 s ago.
     Late,
-    /// Their time is 100 s ahead.
+    /// Lines with a time 100 s ahead.
     Ahead,
-    /// Their time is two hours ago.
+    /// Lines with a time two hours ago.
     OtherZone,
-    /// Each second one is 30 s before the newest.
+    /// Lines of which every second is 30 s older than the newest.
     Disordered,
-    /// They have no time.
+    /// Lines without a time.
     Timeless,
-    /// They are in Latin-1.
+    /// Lines in Latin-1.
     Latin1,
-    /// They have 5 KB.
+    /// Lines of 5 KB.
     Long,
-    /// They continue an event.
+    /// Lines that continue an event.
     Continuing,
-    /// They cost a regular expression much time.
+    /// Lines that take a regular expression much time.
     Costly,
-    /// They have the word that an operator hangs at.
+    /// Lines with the word at which an operator hangs.
     Stuck,
-    /// One in a hundred is odd in some way.
+    /// Lines of which one in a hundred is odd in some way.
     FewOdd,
 }
 
@@ -76,7 +76,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts to write so many lines ten times a second.
+    /// Starts to write `per_tick` lines ten times a second.
     pub fn start(path: &Path, per_tick: u64) -> Writer {
         let shared = Arc::new(Shared::default());
         shared.per_tick.store(per_tick, Relaxed);
@@ -85,23 +85,23 @@ impl Writer {
         Writer { shared, thread: Some(thread::spawn(move || of_thread.run())) }
     }
 
-    /// Sets what the lines look like.
+    /// Sets the kind of lines.
     pub fn lines(&self, lines: Lines) {
         self.shared.lines.store(lines as u8, Relaxed);
     }
 
-    /// Writes to another file from now on, lines that look like this.
+    /// Writes lines of this kind to another file from now on.
     pub fn to(&self, path: &Path, lines: Lines) {
         path.clone_into(&mut *self.shared.path.lock());
         self.lines(lines);
     }
 
-    /// Sets how many lines are written ten times a second.
+    /// Sets the number of lines that are written ten times a second.
     pub fn per_tick(&self, lines: u64) {
         self.shared.per_tick.store(lines, Relaxed);
     }
 
-    /// Writes lines at once.
+    /// Writes `lines` lines at once.
     pub fn burst(&self, lines: u64) {
         self.shared.append(&text(Lines::Normal, 0..lines));
     }
@@ -111,7 +111,7 @@ impl Writer {
         self.shared.append(bytes);
     }
 
-    /// Returns the path that is written.
+    /// Returns the path of the file.
     pub fn path(&self) -> PathBuf {
         self.shared.path.lock().clone()
     }
@@ -156,7 +156,7 @@ fn text(lines: Lines, numbers: std::ops::Range<u64>) -> Vec<u8> {
     out
 }
 
-/// Returns what a line looks like where a few are odd.
+/// Returns the kind of a line among lines of which a few are odd.
 fn odd(lines: Lines, number: u64) -> Lines {
     match (lines, number % 100) {
         (Lines::FewOdd, 7) => [Lines::Timeless, Lines::Latin1][(number / 100 % 2) as usize],

@@ -51,15 +51,15 @@ pub struct KafkaOptions {
     pub listeners: Vec<Listener>,
     /// Whether [`Listener::Ssl`] requires a client certificate of the broker's CA.
     pub client_certificates: bool,
-    /// Enables ACLs: clients of [`Listener::Plaintext`] may do everything, [`Kafka::USER`] nothing
-    /// until [`Kafka::allow`].
+    /// Enables ACLs: clients of [`Listener::Plaintext`] have all permissions, and [`Kafka::USER`]
+    /// has none until [`Kafka::allow`].
     ///
     /// [`Kafka::USER`]: super::Kafka::USER
     /// [`Kafka::allow`]: super::Kafka::allow
     pub acl: bool,
     /// Maximum size of a record batch (`message.max.bytes`).
     pub message_max_bytes: Option<u32>,
-    /// Further lines of `server.properties`, which override the generated ones.
+    /// Further lines of `server.properties`, which override generated lines.
     pub properties: Vec<String>,
     /// Maximum heap size of the JVM.
     pub heap: &'static str,
@@ -174,7 +174,7 @@ fn sasl(listener: Listener, text: &mut String) {
 }
 
 /// A small node that is both broker and controller, and starts and recovers quickly. Topics are not
-/// created automatically. Retention is unlimited, as tests write old timestamps.
+/// created automatically. Retention is unlimited, because tests write old timestamps.
 const BASE: &str = "\
 process.roles=broker,controller
 node.id=1
@@ -216,7 +216,7 @@ impl Ports {
         Ports { controller: free_port(), listeners }
     }
 
-    /// The port of a broker's plaintext listener, `HOST:PORT`.
+    /// Returns the port of a broker's plaintext listener, `HOST:PORT`.
     pub(super) fn of_plaintext(address: &str) -> Ports {
         let port = address.rsplit(':').next().and_then(|port| port.parse().ok());
         let port = port.expect("an address ends with a port");

@@ -62,7 +62,7 @@ impl Install {
 /// Starts a process that is killed when this process exits for any reason.
 pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     // The kernel sends the signal when the starting thread exits, and a test's thread exits with
-    // the test. So a thread that never exits starts all processes.
+    // the test. Therefore a thread that never exits starts all processes.
     type Request = (Command, Sender<io::Result<Child>>);
     static STARTER: LazyLock<Mutex<Sender<Request>>> = LazyLock::new(|| {
         let (sender, requests) = channel::<Request>();
@@ -78,7 +78,7 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     child.recv().expect("the starter answers")
 }
 
-/// A folder for one broker, in memory where the machine has that.
+/// Creates a folder for one broker, in memory if the machine has a memory file system.
 pub(crate) fn folder() -> TempDir {
     static BASE: LazyLock<Base> = LazyLock::new(Base::make);
     tempfile::tempdir_in(&BASE.path).expect("a temporary folder")
@@ -99,7 +99,7 @@ impl Base {
         let path = base.expect("a temporary folder").keep();
         let mut sweeper = Command::new("sh");
         // A dying broker may still write, so the sweeper retries. It has a separate process group,
-        // as Ctrl-C signals that of the tests.
+        // because Ctrl-C signals the process group of the tests.
         sweeper.args(["-c", "read -r _; rm -rf \"$0\" || { sleep 1; rm -rf \"$0\"; }"]).arg(&path);
         sweeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         Base { path, _sweeper: sweeper.spawn().expect("sh starts") }

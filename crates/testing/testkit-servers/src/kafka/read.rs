@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Maximum time without a record before the end of a topic.
+/// Maximum time to wait for a record before the end of a topic.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// First offset and end offset of each partition.
@@ -27,7 +27,7 @@ pub struct Record {
     pub key: Option<Vec<u8>>,
     /// Headers in order; names may repeat.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// Value; empty if there is none.
+    /// Value; empty if the record has none.
     pub payload: Vec<u8>,
     /// Timestamp in milliseconds since 1970.
     pub timestamp: Option<i64>,

@@ -1,4 +1,4 @@
-//! Certificates for a broker, generated on each run so that none expires.
+//! Certificates for a broker, generated on each run so that they never expire.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,16 @@ use std::process::Command;
 pub struct Certificates {
     /// The CA of the broker's and the client's certificates.
     pub ca: PathBuf,
-    /// Another CA with the same name. A client that trusts only this one must reject the broker.
+    /// Another CA with the same name. A client that trusts only this CA must reject the broker.
     pub other_ca: PathBuf,
     /// A client certificate.
     pub client_cert: PathBuf,
-    /// Its key.
+    /// Key of the client certificate.
     pub client_key: PathBuf,
-    /// A client certificate of the other CA, which a broker that requires one must reject.
+    /// A client certificate of the other CA, which a broker that requires client certificates must
+    /// reject.
     pub other_client_cert: PathBuf,
-    /// Its key.
+    /// Key of the client certificate of the other CA.
     pub other_client_key: PathBuf,
     /// Key and certificate of the broker in one file, as Kafka requires.
     pub(super) server: PathBuf,

@@ -78,8 +78,8 @@ impl Kafka {
     }
 }
 
-/// Blocks on a future of the admin client without an async runtime, so that it also works inside
-/// one.
+/// Blocks on a future of the admin client without an async runtime, so that it also works inside a
+/// runtime.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {

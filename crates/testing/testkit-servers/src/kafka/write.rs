@@ -26,7 +26,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Creates a record of this text.
+    /// Creates a record with this text as its value.
     pub fn text(text: impl Into<String>) -> Written {
         Written { payload: Some(text.into().into_bytes()), ..Written::default() }
     }
