@@ -1,4 +1,4 @@
-//! Measures the agent over one big file, each scenario beside its limit.
+//! Measures the agent over one big file and compares each scenario with its limit.
 
 use crate::Options;
 use crate::header::Header;
@@ -31,28 +31,29 @@ const COLUMNS: &[&str] = &[
     "verdict",
 ];
 
-/// Size of inputs other than the web log, in megabytes; smaller, since there are many of them.
+/// Size of the inputs other than the web log, in megabytes. They are smaller because there are many
+/// of them.
 const MADE_MB: usize = 256;
 
-/// The repetitions of one scenario.
+/// Results of all repetitions of one scenario.
 #[derive(Default)]
 struct Measured {
     /// Size of the input in 10^9 bytes.
     gb: f64,
     /// CPU seconds for the input.
     full: Samples,
-    /// The kernel's part of them: reading, writing, page faults.
+    /// The kernel's share of `full`: reads, writes, page faults.
     kernel: Samples,
     /// CPU seconds for an empty file.
     empty: Samples,
-    /// CPU seconds of the limit.
+    /// CPU seconds of the limit for the input.
     limit: Samples,
     rss_mb: Samples,
     lost: u64,
     repeated: u64,
 }
 
-/// Measures the scenarios in `names`, or all.
+/// Measures the scenarios in `names`, or all scenarios.
 pub fn run(
     options: &Options,
     names: &[String],
@@ -135,7 +136,7 @@ fn plot(results: &[(Header, Measured)], report: &mut Report) -> io::Result<()> {
 }
 
 impl Measured {
-    /// Returns the CPU seconds for the input, without start and stop.
+    /// Returns the CPU seconds for the input, without the start and the stop of the agent.
     fn busy_seconds(&self) -> f64 {
         self.full.median() - self.empty.median()
     }

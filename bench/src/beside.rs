@@ -1,4 +1,4 @@
-//! The agent over one big file, with a client of its API beside it.
+//! Measures the agent over one big file while a client uses its API.
 
 use crate::Options;
 use crate::header::Header;
@@ -13,30 +13,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pause between two attempts of a client to reach an agent that is just starting.
+/// Pause between a client's attempts to reach an agent that is starting.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// A client that runs for so long was answered.
+/// Minimum duration of a client that received answers. An earlier exit means that the agent was not
+/// reachable.
 const ANSWERED_AFTER: Duration = Duration::from_millis(500);
 
 /// An agent to be measured.
 pub struct Beside<'a> {
-    /// The scenario.
+    /// Scenario to run.
     pub scenario: &'a Header,
-    /// Its configuration.
+    /// Configuration of the agent.
     pub config: &'a str,
-    /// Its environment.
+    /// Environment of the agent.
     pub env: &'a str,
-    /// A command of the agent that asks it from its start to its end, without the one for its folder.
+    /// Arguments of the agent's client command that runs during the measurement, without the option
+    /// for the data folder.
     pub client: Option<&'a [&'a str]>,
 }
 
 impl Beside<'_> {
-    /// Returns the CPU time per event of the second half, so without the start, in nanoseconds.
+    /// Returns the CPU time per event in nanoseconds, for the second half of the input, which
+    /// excludes the start.
     ///
     /// # Errors
     ///
-    /// An event is missing, or the client did not run until the end.
+    /// Fails if an event is missing, or if the client ends before the agent.
     pub fn ns_per_event(
         &self,
         options: &Options,
@@ -63,7 +66,7 @@ impl Beside<'_> {
     }
 }
 
-/// Lets a client ask the agent from its start to its end.
+/// Runs a client against the agent from the agent's start to its end.
 fn asked(
     options: &Options,
     args: &[&str],
@@ -83,8 +86,8 @@ fn asked(
     })
 }
 
-/// Starts a client as soon as the agent answers. The agent's end ends it. Returns whether it ran for
-/// as long as a client runs that is answered.
+/// Starts a client as soon as the agent answers; the client ends with the agent. Returns whether
+/// the client ran long enough to have received answers.
 fn ask_until(
     has_ended: &AtomicBool,
     options: &Options,

@@ -1,4 +1,4 @@
-//! Brokers for scenarios: a real Kafka, or one that accepts records and discards them.
+//! Brokers for scenarios: a real Kafka, or a broker that accepts records and discards them.
 
 use crate::measure::progress;
 use crate::sinkhole::Sinkhole;
@@ -15,21 +15,21 @@ pub struct Brokers {
 
 /// A topic of one run.
 pub struct Topic {
-    /// Its broker.
+    /// Name of the topic's broker.
     broker: String,
-    /// Address of that broker.
+    /// Address of the broker.
     pub address: String,
-    /// Its name, unique per run.
+    /// Name of the topic, unique per run.
     pub name: String,
 }
 
 impl Brokers {
-    /// Creates brokers for `core`; none is started yet.
+    /// Creates brokers for `core` without starting them.
     pub fn new(core: usize) -> Self {
         Brokers { core, kafka: None, sinkhole: None, topics: 0 }
     }
 
-    /// Returns whether this broker is unused.
+    /// Returns whether the broker has not been started yet.
     pub fn is_cold(&self, broker: &str) -> bool {
         match broker {
             "kafka" => self.kafka.is_none(),
@@ -65,7 +65,7 @@ impl Brokers {
         Ok(Topic { broker: broker.to_owned(), address, name })
     }
 
-    /// Returns the number of records in a topic, and deletes it.
+    /// Deletes a topic and returns its number of records.
     pub fn take(&self, topic: &Topic) -> u64 {
         match (topic.broker.as_str(), &self.kafka, &self.sinkhole) {
             ("kafka", Some(kafka), _) => {
@@ -79,11 +79,12 @@ impl Brokers {
     }
 }
 
-/// The test kit panics without a Kafka installation; here that only means one more missing peer.
+/// Starts Kafka. The test kit panics without a Kafka installation; here the peer is reported as
+/// missing.
 fn start_kafka(core: usize) -> io::Result<Kafka> {
     progress("starting Kafka");
     let mut options = KafkaOptions::bench(&core.to_string());
-    // The broker's data is in memory, which the next run needs.
+    // The broker keeps its data in memory, which the next run needs.
     options.properties.push("log.segment.delete.delay.ms=100".to_owned());
     std::panic::catch_unwind(|| Kafka::with(options))
         .map_err(|_| io::Error::other("Kafka did not start"))

@@ -1,4 +1,4 @@
-//! Measures cost and benefit of compression: the agent's libraries beside others, over typical user
+//! Measures cost and benefit of compression: the agent's libraries and others, over typical user
 //! data.
 
 mod encoded;
@@ -28,16 +28,17 @@ const COLUMNS: &[&str] = &[
     "CPU, times plain zlib 6",
     "kept KiB",
 ];
-/// Bytes per event: uncompressed, and compressed at the default levels.
+/// Columns of bytes per event: uncompressed, and compressed at the default levels.
 const SIZE_COLUMNS: &[&str] = &["payload", "as it is", "zlib", "zstd", "snappy", "LZ4"];
 const REPETITIONS: usize = 3;
-/// CPU seconds of one sample: at least one round over all buffers.
+/// Minimum CPU seconds of one sample, which takes at least one round over all buffers.
 const SAMPLE_S: f64 = 0.03;
-/// Sizes of the buffers, and their number: enough that a library cannot learn them.
+/// Sizes of the buffers in bytes, each with a number of buffers that is too large for a library to
+/// learn them.
 const SIZES: [(usize, usize); 2] = [(64 << 10, 16), (1 << 20, 3)];
-/// Most CPU time of the agent's zlib, relative to that of plain zlib.
+/// Maximum CPU time of the agent's zlib, relative to plain zlib.
 const TARGET_ZLIB: f64 = 0.4;
-/// A level counts as comparable if its output is at most this much larger.
+/// Maximum output size of a comparable level, relative to plain zlib at its default level.
 const COMPARABLE: f64 = 1.02;
 
 /// A kind of payload: its name, and a function that makes buffers from a seed and a size, with the
@@ -88,7 +89,7 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
         .collect())
 }
 
-/// One method over one payload.
+/// Results of one method over one payload.
 struct Measured {
     method: Method,
     /// Output bytes per input byte.
@@ -161,7 +162,7 @@ fn total(buffers: &[Bytes]) -> usize {
 
 /// Returns the bytes that the process has allocated, in C and in Rust.
 fn allocated_bytes() -> usize {
-    // SAFETY: it has no preconditions.
+    // SAFETY: `mallinfo2` has no preconditions.
     let info = unsafe { libc::mallinfo2() };
     info.uordblks + info.hblkhd
 }
@@ -171,7 +172,7 @@ fn find(measured: &[Measured], method: Method) -> &Measured {
     found.expect("every method that is named here is one of METHODS")
 }
 
-/// Reports the bytes per event, which is `each` before compression.
+/// Returns the cells with the bytes per event; `each` is the size before compression.
 fn size_cells(payload: &str, measured: &[Measured], each: f64) -> Vec<String> {
     let share = |algorithm: Algorithm| {
         let level = algorithm.levels().map(|(_, default)| default);
@@ -183,7 +184,7 @@ fn size_cells(payload: &str, measured: &[Measured], each: f64) -> Vec<String> {
     std::iter::once(payload.to_owned()).chain(sizes).collect()
 }
 
-/// Plots size over speed, a line for each library.
+/// Plots size over speed, with one line per library.
 fn plot(payload: &str, measured: &[Measured], report: &mut Report) -> io::Result<()> {
     let mut series: Vec<Series> = Vec::new();
     for of in measured {
@@ -205,8 +206,8 @@ fn plot(payload: &str, measured: &[Measured], report: &mut Report) -> io::Result
     )
 }
 
-/// Compares the agent's zlib with plain zlib at the same level, and with the fastest level of equal
-/// size.
+/// Compares the agent's zlib with plain zlib at its default level: the CPU time of the agent's
+/// fastest level with a comparable size, and the size at the agent's default level.
 fn targets(payload: &str, bytes: usize, measured: &[Measured]) -> Vec<Vec<String>> {
     let plain = find(measured, PLAIN);
     let (_, default) = Algorithm::Zlib.levels().expect("zlib has levels");
@@ -232,7 +233,7 @@ fn targets(payload: &str, bytes: usize, measured: &[Measured]) -> Vec<Vec<String
     .to_vec()
 }
 
-/// Writes the table of targets, for a run of this part alone.
+/// Measures compression alone and writes the table of targets.
 pub fn run_alone(report: &mut Report) -> io::Result<()> {
     let mut targets =
         Table::new("compression_targets", "The targets of compression", TARGET_COLUMNS);

@@ -1,4 +1,4 @@
-//! Measures the progress of a running program: the lines in its output, or a number that it
+//! Measures the progress of a running program by the lines in its output or a number that it
 //! publishes.
 
 use std::fs::{self, File};
@@ -7,28 +7,29 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A program that is busy, or has a hundred thousand series to show, responds slowly.
+/// Time limit of a request. A program that is busy or shows a hundred thousand series responds
+/// slowly.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Where a program shows its progress.
+/// Place where a program shows its progress.
 pub enum Delivered {
-    /// The lines of its output; counted ones are not read again.
+    /// Lines of the output file. Lines that were counted are not read again.
     Output {
-        /// The output.
+        /// Path of the output file.
         path: PathBuf,
-        /// Opened once it exists.
+        /// The output file, opened as soon as it exists.
         file: Option<File>,
-        /// The lines so far.
+        /// Number of lines so far.
         lines: u64,
     },
-    /// A number in a file.
+    /// A number in a file: its path, and the pattern of the line.
     File(PathBuf, String),
-    /// A number on a page, at an address with a path.
+    /// A number on a page: the address with a path, and the pattern of the line.
     Page(String, String),
 }
 
 impl Delivered {
-    /// Parses `until` of a scenario: `output`, or a file or an `http` address followed by a
+    /// Parses the key `until` of a scenario: `output`, or a file or an `http` address followed by a
     /// pattern.
     pub fn of(until: &str, output: PathBuf) -> io::Result<Self> {
         let Some((place, pattern)) = until.split_once(' ') else {
@@ -45,12 +46,13 @@ impl Delivered {
         })
     }
 
-    /// Returns the shortest poll interval: a page costs the measured program CPU time.
+    /// Returns the minimum interval between polls. A request for a page costs the measured program
+    /// CPU time.
     pub fn interval(&self) -> Duration {
         Duration::from_millis(if matches!(self, Delivered::Page(..)) { 200 } else { 20 })
     }
 
-    /// Returns the lines so far; 0 until the program shows anything.
+    /// Returns the number of lines so far; 0 until the program shows anything.
     pub fn lines(&mut self) -> io::Result<u64> {
         match self {
             Delivered::Output { path, file, lines } => {
@@ -94,8 +96,8 @@ fn page(address: &str) -> io::Result<String> {
     Ok(text)
 }
 
-/// Returns the sum of the numbers in all lines that match a pattern, at a location as in
-/// [`Delivered::of`], and the number of these lines.
+/// Returns the sum of the numbers in all lines that match a pattern, and the number of these lines.
+/// `counted` has the syntax of `until` in [`Delivered::of`].
 pub fn sum(counted: &str, output: &Path) -> io::Result<(u64, u64)> {
     let (place, pattern) = counted.split_once(' ').unwrap_or((counted, ""));
     let text = match (place, place.strip_prefix("http://")) {
@@ -107,8 +109,8 @@ pub fn sum(counted: &str, output: &Path) -> io::Result<(u64, u64)> {
     Ok(numbers.fold((0, 0), |(sum, lines), number| (sum + number, lines + 1)))
 }
 
-/// Returns the number in the last line that matches `pattern`, in which `*` is any text and `#` the
-/// number; 0 without a match.
+/// Returns the number in the last line that matches `pattern`, or 0 without a match. In the
+/// pattern, `*` matches any text and `#` the number.
 pub fn last_number(text: &str, pattern: &str) -> u64 {
     text.lines().rev().find_map(|line| number_in(line, pattern)).unwrap_or(0)
 }

@@ -1,4 +1,5 @@
-//! How often `diagnose` is right: causes planted into agents, singly and in pairs, and healthy agents.
+//! Measures how often `diagnose` is right: with one planted cause, with two, and with healthy
+//! agents.
 
 use crate::Options;
 use crate::report::{Report, Table};
@@ -22,7 +23,7 @@ pub struct DiagnoseOptions {
     seed: u64,
 }
 
-/// Plays the runs, and adds what was said of them.
+/// Runs the agents and reports the findings of `diagnose`.
 pub fn run(options: &Options, play: DiagnoseOptions, report: &mut Report) -> io::Result<()> {
     let counts = (play.singles, play.pairs, play.healthy);
     let matrix = Matrix::play(&options.agent, play.seed, counts, None);
@@ -36,7 +37,7 @@ pub fn run(options: &Options, play: DiagnoseOptions, report: &mut Report) -> io:
     report.add(confusion(&matrix))
 }
 
-/// Returns precision and recall of each cause.
+/// Returns the precision and the recall of each cause.
 fn figures(matrix: &Matrix) -> Table {
     let columns = ["cause", "right", "missed", "false alarms", "F1"];
     let mut table = Table::new("diagnose", "Causes planted into agents", &columns);
@@ -57,7 +58,7 @@ fn figures(matrix: &Matrix) -> Table {
     table
 }
 
-/// Returns what was named in the runs of each planted cause.
+/// Returns the findings in the runs of each planted cause.
 fn confusion(matrix: &Matrix) -> Table {
     let columns = ["planted", "runs", "named"];
     let mut table = Table::new("diagnose_confusion", "What was named", &columns);

@@ -1,5 +1,5 @@
-//! Measures what turns values into text: hexadecimal digits, timestamps and JSON strings, beside
-//! the naive way and a library.
+//! Measures the encoders of values as text, which write hexadecimal digits, timestamps and JSON
+//! strings, and compares them with naive code and a library.
 
 use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};
@@ -17,7 +17,7 @@ const VALUES: usize = 10_000;
 const REPETITIONS: usize = 21;
 const DAY_MS: i64 = 86_400_000;
 
-/// An encoder, by name, and what it does to the value with this index.
+/// An encoder with its name. The function appends the value with the given index.
 type Encoder<'a> = (&'static str, Box<dyn FnMut(usize, &mut Vec<u8>) + 'a>);
 
 /// Measures and reports the encoders.
@@ -60,7 +60,7 @@ pub fn run(report: &mut Report) -> io::Result<()> {
     report.add(table)
 }
 
-/// Measures encoders of the same values, the first of which is the agent's; all must agree.
+/// Measures encoders of the same values; the first encoder is the agent's. All encoders must agree.
 fn row(table: &mut Table, name: &'static str, encoders: [Encoder<'_>; 3]) -> io::Result<()> {
     progress(&format!("encoders: {name}"));
     let mut texts = Vec::new();
@@ -139,7 +139,7 @@ fn naive_timestamp(ms: i64, out: &mut Vec<u8>) {
     let of_day = ms.rem_euclid(DAY_MS);
     let (hour, minute) = (of_day / 3_600_000, of_day / 60_000 % 60);
     let (second, ms) = (of_day / 1000 % 60, of_day % 1000);
-    // Writing to memory does not fail.
+    // A write to memory does not fail.
     let _ = write!(out, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z");
 }
 

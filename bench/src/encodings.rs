@@ -1,5 +1,5 @@
-//! Measures the encoders of metrics beside JSON of the same events, and the compressed size of
-//! both.
+//! Measures the encoders of metrics, compared with JSON of the same events, and the compressed size
+//! of their output.
 
 use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};
@@ -10,10 +10,9 @@ use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use std::hint::black_box;
 use std::io;
 
-/// Series of one period.
+/// Number of series in one period.
 const SERIES: usize = 30_000;
-/// Series per batch: as many as fit into one of the agent's blocks of 256 KiB, with their tags as
-/// text.
+/// Series per batch: as many as fit into one of the agent's blocks of 256 KiB, with tags as text.
 const BATCH: usize = 1500;
 const TAGS: usize = 5;
 const NAMES: u64 = 50;
@@ -21,7 +20,7 @@ const REPETITIONS: usize = 9;
 const ZSTD_LEVEL: i32 = 3;
 const META: &[(&str, &str)] = &[("host", "web-0001"), ("source", "dogs")];
 
-/// Encodes all series, a buffer per batch.
+/// Encodes all series into one buffer per batch.
 type Encode<'a> = Box<dyn FnMut(&mut Vec<Vec<u8>>) + 'a>;
 
 /// Measures and reports the encoders.
@@ -37,7 +36,7 @@ pub fn run(report: &mut Report) -> io::Result<()> {
         progress(&format!("encodings: {load}"));
         let series = series(values);
         let metrics: Vec<Metric<'_>> = series.iter().map(Series::metric).collect();
-        // Encoders of other formats are rows of this list.
+        // Add encoders of further formats to this list.
         let encoders: [(&str, Encode<'_>); 2] =
             [("json", Box::new(|out| json(&series, out))), ("msgpack", msgpack(&metrics))];
         for (name, encode) in encoders {
@@ -52,7 +51,7 @@ pub fn run(report: &mut Report) -> io::Result<()> {
     report.add(table)
 }
 
-/// ns and bytes per series, before and after compression.
+/// Returns the ns and bytes per series, before and after compression.
 fn measure(mut encode: Encode<'_>) -> io::Result<Vec<String>> {
     let (mut samples, mut out) = (Samples::default(), Vec::new());
     for _ in 0..REPETITIONS {
@@ -74,7 +73,7 @@ struct Series {
     name: String,
     tags: String,
     number: f64,
-    /// Formats the number as JSON.
+    /// The number as JSON.
     text: String,
     kind: Kind,
     temporality: Temporality,
@@ -116,7 +115,7 @@ fn series(values: u64) -> Vec<Series> {
     (0..SERIES).map(&mut one).collect()
 }
 
-/// Returns an empty buffer per batch.
+/// Returns one empty buffer per batch.
 fn buffers(out: &mut Vec<Vec<u8>>) -> impl Iterator<Item = &mut Vec<u8>> {
     out.resize(SERIES / BATCH, Vec::new());
     out.iter_mut().map(cleared)

@@ -1,4 +1,4 @@
-//! An HTTP endpoint that only reads, and keeps the requests.
+//! An HTTP endpoint that reads and keeps requests.
 
 use crate::measure::pin;
 use flate2::read::{GzDecoder, ZlibDecoder};
@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Longest accepted body; the agent sends no longer one.
+/// Maximum length of an accepted body, which is also the maximum that the agent sends.
 const BODY_BYTES_MAX: usize = 256 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
 const ANSWER: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 
-/// A server on a loopback port. Its threads end with the connections.
+/// A server on a loopback port. Each of its threads ends with its connection.
 pub struct Endpoint {
-    /// Its address.
+    /// Address of the server.
     pub address: SocketAddr,
     bodies: Arc<Mutex<Vec<Body>>>,
 }
@@ -31,12 +31,12 @@ pub struct Body {
 }
 
 impl Endpoint {
-    /// Starts it on `core`.
+    /// Starts an endpoint on `core`.
     pub fn start(core: usize) -> io::Result<Endpoint> {
         Endpoint::start_distant(core, Duration::ZERO)
     }
 
-    /// Starts one that answers so long after it has read a request.
+    /// Starts an endpoint that waits for `latency` between a request and the response.
     pub fn start_distant(core: usize, latency: Duration) -> io::Result<Endpoint> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let endpoint = Endpoint { address: listener.local_addr()?, bodies: Arc::default() };
@@ -45,7 +45,7 @@ impl Endpoint {
             pin(core)?;
             loop {
                 let (stream, bodies) = (listener.accept()?.0, bodies.clone());
-                // The sender detects a broken connection.
+                // A broken connection needs no handling here because the sender detects it.
                 thread::spawn(move || serve(stream, &bodies, latency));
             }
         });

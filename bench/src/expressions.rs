@@ -1,5 +1,5 @@
-//! Measures conditions over the columns of a web log: a search beside the same search over the
-//! plain block, and other conditions per row.
+//! Measures conditions over the columns of a web log. A search is compared with the same search
+//! over the plain block; other conditions are measured per row.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
@@ -10,16 +10,16 @@ use millstream_expressions::{Counts, Expression, Field, Input};
 use std::hint::black_box;
 use std::io;
 
-/// Size of a block, as the file source reads it.
+/// Size of a block in bytes, as the file source reads it.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Number of blocks. Together they fit into the L2 cache, as a block does that was just parsed, and
+/// Number of blocks. Together they fit into the L2 cache, like a block that was just parsed, and
 /// have too many rows for the branch predictor to learn.
 const BLOCKS: usize = 2;
 /// Passes over the blocks in one sample.
 const PASSES: usize = 50;
-/// Lowest speed of a search, relative to the plain search.
+/// Minimum speed of a search, relative to the plain search.
 const TARGET_RATIO: f64 = 0.6;
-/// Longest time per row of a condition.
+/// Maximum time of a condition per row, in ns.
 const TARGET_ROW_NS: f64 = 8.0;
 
 /// A string that occurs in no line.
@@ -41,7 +41,7 @@ const CONDITIONS: &[(&str, bool)] = &[
     ("status / 100 == 5", false),
 ];
 
-/// A block of the web log, parsed.
+/// A parsed block of the web log.
 struct Block {
     text: Vec<u8>,
     rows: usize,
@@ -83,7 +83,7 @@ impl Block {
     }
 }
 
-/// Message, status, path, method and agent of a line.
+/// Returns message, status, path, method and agent of a line.
 fn cells(line: &[u8], start: usize) -> [Cell; 5] {
     let quotes: Vec<usize> =
         line.iter().enumerate().filter(|(_, b)| **b == b'"').map(|(at, _)| at).collect();
@@ -170,7 +170,7 @@ fn read(text: &str) -> Expression {
     Expression::condition(text).unwrap_or_else(|fault| panic!("{text}: {fault}"))
 }
 
-/// Runs over all blocks, pass by pass.
+/// Runs `PASSES` passes over all blocks.
 fn each(blocks: &[Block], mut see: impl FnMut(&Block)) {
     (0..PASSES).for_each(|_| blocks.iter().for_each(&mut see));
 }

@@ -1,5 +1,5 @@
-//! Measures typical costs of fleets: many files, slow writers, hours of idling. The load runs on
-//! one core, the agent on another.
+//! Measures typical costs of fleets: many files, slow writers, idle hours. The load runs on one
+//! core, the agent on another.
 
 use crate::Options;
 use crate::header::Header;
@@ -33,22 +33,23 @@ const COLUMNS: &[&str] = &[
     "repeated",
     "verdict",
 ];
-/// Time for the agent to start and open its files before the load starts.
+/// Time for the agent to start and open its files, before the load starts.
 const SETTLE: Duration = Duration::from_secs(3);
-/// Time limit after the last write for delivering everything.
+/// Time limit for the delivery of all lines after the last write.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
-/// The agent's thread that commits checkpoints.
+/// Name of the agent's thread that commits checkpoints.
 const CHECKPOINTS: &str = "checkpoint";
-/// With more files than this, each append opens its file, as a rarely logging program does.
+/// Maximum number of files that the load keeps open. With more files each append opens its file,
+/// like a program that rarely logs.
 const OPEN_FILES_MAX: usize = 500;
 
-/// How files are written.
+/// Describes how files are written.
 #[derive(Clone, Copy)]
 struct Load {
     files: usize,
-    /// Number of files being written.
+    /// Number of files that grow.
     growing: usize,
-    /// Appends per second over those files, round-robin; 0 writes nothing.
+    /// Appends per second over all growing files, round-robin; 0 writes nothing.
     appends_per_s: usize,
     lines_per_append: usize,
     /// Bytes per line, including the newline.
@@ -59,10 +60,10 @@ struct Load {
 /// The results of one load.
 struct Measured {
     cpu_percent: f64,
-    /// The part of the thread that commits checkpoints.
+    /// CPU time of the thread that commits checkpoints, in percent of a core.
     checkpoint_percent: f64,
     rss_mb: f64,
-    /// Sorted; empty if the sink is not a file.
+    /// Delays of the lines, sorted; empty if the sink is not a file.
     delays_ms: Vec<f64>,
     written: u64,
     delivered: u64,
@@ -81,13 +82,14 @@ impl Load {
         })
     }
 
-    /// Each file starts with one line, so that it has a head to be identified by.
+    /// Returns the number of lines, with one line per file at the start, which gives the file a
+    /// head to be identified by.
     fn lines_total(self) -> u64 {
         (self.files + self.appends_per_s * self.seconds * self.lines_per_append) as u64
     }
 }
 
-/// Measures the loads in `names`, or all.
+/// Measures the loads in `names`, or all loads.
 pub fn run(
     options: &Options,
     names: &[String],
@@ -179,7 +181,7 @@ fn create_files(folder: &Path, load: Load, clock: Instant) -> io::Result<Vec<Pat
     (0..load.files).map(create).collect()
 }
 
-/// Lines that contain their write time, in ns of `clock`, and a number.
+/// Returns lines that contain a number and their write time, in ns of `clock`.
 fn lines(load: Load, count: usize, number: usize, clock: Instant) -> Vec<u8> {
     let now_ns = clock.elapsed().as_nanos() as u64;
     let mut text = Vec::with_capacity(count * load.line_bytes);
@@ -192,7 +194,7 @@ fn lines(load: Load, count: usize, number: usize, clock: Instant) -> Vec<u8> {
     text
 }
 
-/// Appends at an even rate; without appends it waits for the duration of the load.
+/// Appends at an even rate. Without appends the function waits for the duration of the load.
 fn write(paths: &[PathBuf], load: Load, clock: Instant) -> io::Result<()> {
     let open = |path: &PathBuf| File::options().append(true).open(path);
     let keep_open = paths.len() <= OPEN_FILES_MAX;
@@ -218,8 +220,8 @@ fn sleep_until(time: Instant) {
     thread::sleep(time.saturating_duration_since(Instant::now()));
 }
 
-/// Waits until every line is in the output, or the time limit is over. A sink without a file just
-/// gets the time.
+/// Waits until all lines are in the output, or until the time limit. With a sink other than a file
+/// it waits for the whole time.
 fn drain(load: Load, output: &Path, lines_seen: &AtomicU64) {
     let start = Instant::now();
     let wait = if output.exists() { DRAIN_MAX } else { Duration::from_secs(2) };
@@ -228,8 +230,8 @@ fn drain(load: Load, output: &Path, lines_seen: &AtomicU64) {
     }
 }
 
-/// Follows the output until `stop`; returns the delays of its lines in ms, sorted. Lines that were
-/// written before the agent started are left out.
+/// Follows the output until `stop` and returns the delays of its lines in ms, sorted. Lines that
+/// were written before the agent started are left out.
 fn tail(
     output: &Path,
     clock: Instant,

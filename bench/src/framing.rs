@@ -1,5 +1,5 @@
-//! Measures bytes to events: multi-line rules, encodings and container formats, each beside the
-//! minimum of work.
+//! Measures the conversion of bytes to events by multi-line rules, encodings and container formats,
+//! compared with the minimum of work.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
@@ -14,15 +14,15 @@ use std::io;
 
 const TEXT_BYTES: usize = 64 << 20;
 const BLOCK_BYTES: usize = 256 << 10;
-/// Events per call: more than a block has.
+/// Maximum number of events per call, more than a block can have.
 const ROWS_MAX: usize = 1 << 16;
-/// Lowest speed of a decoder, relative to the decoding alone.
+/// Minimum speed of a decoder, relative to the decoding alone.
 const TARGET_RATIO: f64 = 0.7;
-/// Longest time of a multi-line rule per line, in addition to the scan: single lines take 40 ns
-/// through the agent.
+/// Maximum time of a multi-line rule per line in ns, in addition to the scan. For comparison: the
+/// agent needs 40 ns for a single line.
 const TARGET_LINE_NS: f64 = 26.0;
 
-/// A case: a specification, its text, and the reference.
+/// A specification with its text and the reference.
 struct Case {
     name: &'static str,
     spec: Spec,
@@ -30,7 +30,7 @@ struct Case {
     limit: Limit,
 }
 
-/// The minimum of work.
+/// The minimum of work that a case is compared with.
 #[derive(Clone, Copy)]
 enum Limit {
     Newlines,
@@ -115,7 +115,7 @@ fn seconds(work: impl FnOnce()) -> f64 {
     thread_cpu_seconds() - start
 }
 
-/// Frames the text as the file source does: a block at a time, from the start of the last open
+/// Frames the text as the file source does: block by block, each from the start of the last open
 /// event.
 fn frame(spec: &Spec, text: &[u8], out: &mut [u8]) -> usize {
     let rules = Rules::new(spec).unwrap_or_else(|(key, message)| panic!("{key}: {message}"));
@@ -139,7 +139,7 @@ fn frame(spec: &Spec, text: &[u8], out: &mut [u8]) -> usize {
     events
 }
 
-/// Does the minimum of work.
+/// Does only the minimum of work.
 fn alone(limit: Limit, text: &[u8], out: &mut [u8]) {
     let mut positions = Vec::new();
     for block in text.chunks(BLOCK_BYTES) {
@@ -161,7 +161,7 @@ fn alone(limit: Limit, text: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Lines of an application; every 20th has a stack trace.
+/// Returns lines of an application; every 20th line has a stack trace.
 fn seldom_traces(bytes: usize) -> Vec<u8> {
     traces(bytes, 20, 12)
 }
@@ -181,7 +181,7 @@ mod tests {
         let lines = |text: Vec<u8>| millstream_scan::count_newlines(&text);
         let entries = seldom_traces(1 << 20).windows(5).filter(|window| window == b" INFO").count();
         assert_eq!((counts[0], counts[1]), (entries, entries));
-        // The line of an exception belongs to the previous entry.
+        // An exception belongs to the previous entry.
         assert_eq!(counts[2], entries);
         assert_eq!((counts[3], counts[5]), (lines(gbk(1 << 20)), lines(weblog(1 << 20))));
         assert_eq!(counts[7], lines(docker(1 << 20)));

@@ -1,12 +1,12 @@
-//! Scenario files: a configuration of the agent, then one of each peer, separated by lines of
-//! `---`. The comment lines at the top of each part, `# key: value`, are for the benchmark.
+//! Scenario files: a configuration of the agent and the configurations of its peers, separated by
+//! `---` lines. Comment lines `# key: value` at the top of each part are for the benchmark.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Keys at the top of a scenario. README.md describes each one.
+/// Keys at the top of a scenario, described in README.md.
 const KEYS: &[&str] = &[
     "title",
     "limit",
@@ -55,24 +55,24 @@ const KEYS: &[&str] = &[
     "target_scenarios",
     "target_mb_per_s",
 ];
-/// Keys at the top of a peer's part.
+/// Keys at the top of the part of a peer.
 const PEER_KEYS: &[&str] = &["peer", "title", "run", "until", "env", "version", "counted"];
 
 /// A configuration with its instructions for the benchmark.
 pub struct Header {
-    /// The scenario's name: its file name without `.yaml`; or the peer's name.
+    /// Name of the scenario, which is its file name without `.yaml`; or name of the peer.
     pub name: String,
-    /// The file that contains it.
+    /// Path of the scenario file.
     pub path: PathBuf,
-    /// The configuration for the program.
+    /// Configuration of the program.
     pub config: String,
-    /// The peers' parts, in the order of the file.
+    /// Parts of the peers, in the order of the file.
     pub peers: Vec<Header>,
     values: HashMap<String, String>,
 }
 
 impl Header {
-    /// Loads the files of `folder` by name: those in `names`, or all if `names` is empty.
+    /// Loads the scenarios of `folder`: those in `names`, or all if `names` is empty.
     pub fn read_folder(folder: &Path, names: &[String]) -> io::Result<Vec<Header>> {
         let mut headers = Vec::new();
         for entry in fs::read_dir(folder)? {
@@ -118,12 +118,12 @@ impl Header {
         }
     }
 
-    /// Returns the value of `key`, or "".
+    /// Returns the value of `key`, or an empty string.
     pub fn text(&self, key: &str) -> &str {
         self.values.get(key).map_or("", String::as_str)
     }
 
-    /// Returns the number under `key`; `None` if the key is missing.
+    /// Returns the number under `key`, or `None` if the key is missing.
     pub fn number(&self, key: &str) -> io::Result<Option<f64>> {
         let parse = |value: &String| {
             value.parse().map_err(|_| self.fault(key, &format!("not a number: {value}")))
@@ -131,7 +131,7 @@ impl Header {
         self.values.get(key).map(parse).transpose()
     }
 
-    /// Returns the number under `key`, which is required.
+    /// Returns the number under the required `key`.
     pub fn required(&self, key: &str) -> io::Result<f64> {
         self.number(key)?.ok_or_else(|| self.fault(key, "is missing"))
     }
@@ -141,7 +141,7 @@ impl Header {
         Ok(self.number(key)?.map_or(default, |number| number as usize))
     }
 
-    /// Returns the pairs under `key`, written `name number, name number`.
+    /// Returns the pairs under `key`, which have the syntax `name number, name number`.
     pub fn pairs(&self, key: &str) -> io::Result<Vec<(String, f64)>> {
         let pair = |pair: &str| {
             let parsed = pair

@@ -1,4 +1,5 @@
-//! Measures the Java client: what a call costs the recording program, beside the DogStatsD client.
+//! Measures the cost of a call of the Java client for the recording program, compared with the
+//! DogStatsD client.
 
 use crate::measure::{pinned, progress};
 use crate::plot::Bars;
@@ -13,7 +14,7 @@ use std::process::Command;
 /// Threads that record concurrently.
 const THREADS: [usize; 2] = [1, 2];
 
-/// A kind of call, its benchmark, and that of the other client.
+/// Kinds of calls, each with its benchmark and the benchmark of the other client.
 const CALLS: [(&str, &str, &str); 4] = [
     ("counter", "counter", "dogstatsdCounter"),
     ("timer", "timer", "dogstatsdTimer"),
@@ -21,29 +22,28 @@ const CALLS: [(&str, &str, &str); 4] = [
     ("counter without a handle", "emit", ""),
 ];
 
-/// Below this, a call counts as free of allocations: the harness and the sending threads allocate
-/// too.
+/// Allocated bytes per call below which a call counts as free of allocations. The harness and the
+/// sending threads allocate too.
 const BYTES_MAX: f64 = 0.5;
 
-/// JMH's results of a benchmark.
+/// JMH's results of one benchmark.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Cost {
     ns: f64,
     error_ns: f64,
     bytes: f64,
-    /// Share of the points dropped because a buffer was full, in percent; the other client does not
-    /// report it.
+    /// Points dropped because a buffer was full, in percent. The other client does not report them.
     dropped_percent: f64,
 }
 
-/// Builds the Java side, if it has changed.
+/// Builds the Java code if it has changed.
 pub fn build() -> io::Result<()> {
     let built = Command::new("scripts/java").output()?;
     let error = || io::Error::other(String::from_utf8_lossy(&built.stderr).into_owned());
     built.status.success().then_some(()).ok_or_else(error)
 }
 
-/// Runs JMH on these cores, and reports.
+/// Runs JMH on `cores` and reports the results.
 pub fn run(cores: [usize; 2], scratch: &Scratch, report: &mut Report) -> io::Result<()> {
     build()?;
     let mut table = Table::new(
@@ -93,7 +93,7 @@ fn label(call: &str, threads: usize) -> String {
     format!("{} {threads}", call.split(' ').next_back().unwrap_or(call))
 }
 
-/// No target for unmeasured results.
+/// Returns the time of a benchmark, or NaN if it was not measured; NaN has no target.
 fn ns(costs: &BTreeMap<String, Cost>, benchmark: &str) -> f64 {
     costs.get(benchmark).map_or(f64::NAN, |cost| cost.ns)
 }
@@ -163,7 +163,7 @@ fn read(csv: &str) -> BTreeMap<String, Cost> {
     costs
 }
 
-/// Reads the client's counters at the end of each benchmark: `# Stats[sent=1, …]`.
+/// Reads the client's counters from the line at the end of each benchmark: `# Stats[sent=1, …]`.
 fn drops(output: &str, costs: &mut BTreeMap<String, Cost>) {
     let mut benchmark = "";
     for line in output.lines() {

@@ -1,6 +1,6 @@
-//! Events around writes to a socket by JFR, on the JDKs of the host: a published experiment
-//! repeated. What the JDK's event costs, what our events cost by the way they find their data, and
-//! what the recorder costs at the start of a JVM.
+//! Repeats a published experiment on the JDKs of the host: JFR events around writes to a socket. It
+//! measures the cost of the JDK's event, the cost of our events by the way they find their data,
+//! and the cost of the recorder at the start of a JVM.
 
 mod cases;
 mod jmh;
@@ -18,29 +18,29 @@ use std::process::Command;
 
 /// The case whose cost the others are compared with.
 const OFF: &str = "RECORDER_OFF";
-/// The JDK's event, which records every write.
+/// The case of the JDK's event, which records every write.
 const ON: &str = "JDK_ON";
-/// Sizes of writes in bytes.
+/// Sizes of the writes in bytes.
 const SIZES: [usize; 5] = [1, 64, 1 << 10, 16 << 10, 64 << 10];
 
-/// JVMs of each case. The cases alternate, as the speed of a host changes within minutes.
+/// Number of JVMs per case. The cases alternate, as the speed of a host changes within minutes.
 const ROUNDS: usize = 5;
 
-/// The benchmarks, and with what they need.
+/// The benchmarks with their dependencies.
 const JAR: &str = "java/benchmarks/target/benchmarks.jar";
 const CLASS_PATH: &str = "java/benchmarks/target/benchmarks.jar:java/benchmarks/target/libs/*";
-/// The folder of recordings.
+/// Folder of the recordings.
 const TEMPORARY: &str = "jfr";
 
-/// A JDK with what was measured on it.
+/// Results on one JDK.
 struct Measured {
-    /// Its name in the tables.
+    /// Name of the JDK in the tables.
     java: String,
     costs: Costs,
     starts: start_up::Starts,
 }
 
-/// Measures every case on each JDK, and reports.
+/// Measures every case on each JDK and reports the results.
 pub fn run(
     is_quick: bool,
     cores: [usize; 2],
@@ -78,7 +78,8 @@ fn measure(
     Ok(Measured { java, costs, starts })
 }
 
-/// Returns the JDK of the path and the newest of the host; one, if they are of one version.
+/// Returns the JDK in the `PATH` and the host's newest JDK, or only the first if both have the same
+/// version.
 fn jdks() -> io::Result<Vec<Jdk>> {
     let first = jdk_of_path()?;
     let newest = Jdk::all()?.pop().filter(|newest| newest.version != first.version);
@@ -101,7 +102,7 @@ fn java(jdk: &Jdk) -> PathBuf {
     jdk.home.join("bin/java")
 }
 
-/// Says how it was measured.
+/// Describes the setting of the measurement.
 fn setting(is_quick: bool, jdks: &[Jdk]) -> String {
     let times = match is_quick {
         true => {

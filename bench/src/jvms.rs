@@ -1,4 +1,5 @@
-//! The user's own JVMs: source `jfr` beside the JDK's tool, and what the Java agent costs a service.
+//! Measures agent features for the user's JVMs: source `jfr`, compared with the JDK's tool, and the
+//! cost of the Java agent for a service.
 
 mod agent_cost;
 mod source;
@@ -13,7 +14,7 @@ use std::io;
 /// Class path of the Java programs.
 const CLASSES: &str = "java/benchmarks/target/benchmarks.jar";
 
-/// Measures both, or those in `names`, on every JDK of the host.
+/// Measures the parts in `names`, or both, on every JDK of the host.
 pub fn run(
     options: &Options,
     names: &[String],

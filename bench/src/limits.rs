@@ -15,9 +15,9 @@ use std::path::Path;
 /// A loop over the input file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Its name in scenarios and tables.
+    /// Name of the limit in scenarios and tables.
     pub name: &'static str,
-    /// Its action.
+    /// Description of the loop's work.
     pub title: &'static str,
     block_bytes: usize,
     work: Work,
@@ -35,7 +35,7 @@ enum Work {
     Gunzip,
 }
 
-/// All of them, in the order of the table.
+/// All limits, in the order of the table.
 pub const LIMITS: &[Limit] = &[
     limit("read", "read, 512 KiB blocks", 512, Work::Read),
     limit("read_256k", "read, 256 KiB blocks", 256, Work::Read),
@@ -47,7 +47,7 @@ pub const LIMITS: &[Limit] = &[
     limit("read_escape", "read, escape as JSON byte by byte", 512, Work::EscapeNaive),
 ];
 
-/// Loops over inputs that only scenarios have.
+/// Loops over inputs that exist only in scenarios.
 const DECODERS: &[Limit] = &[
     limit("decode_gbk", "read, decode with encoding_rs", 256, Work::Decode(encoding_rs::GBK)),
     limit(
@@ -64,7 +64,7 @@ const fn limit(name: &'static str, title: &'static str, block_kib: usize, work: 
 }
 
 impl Limit {
-    /// Returns the limit that a scenario names.
+    /// Returns the limit with this name.
     pub fn by_name(name: &str) -> Option<Limit> {
         LIMITS.iter().chain(DECODERS).copied().find(|limit| limit.name == name)
     }
@@ -163,18 +163,18 @@ fn escape_byte(byte: u8, json: &mut Vec<u8>) {
     }
 }
 
-/// The simplest vector loop, which shares no code with the measured program.
+/// Collects newlines with the simplest vector loop, which shares no code with the measured program.
 fn newlines_plain(block: &[u8], out: &mut Vec<u32>) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") {
-        // SAFETY: the features were just seen.
+        // SAFETY: the CPU has the features, as the condition above has checked.
         return unsafe { newlines_avx2(block, out) };
     }
     out.extend(memchr_iter(b'\n', block).map(|at| at as u32));
 }
 
 /// # Safety
-/// The CPU has AVX2 and BMI1.
+/// The CPU must have AVX2 and BMI1.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1")]
 unsafe fn newlines_avx2(block: &[u8], out: &mut Vec<u32>) {
@@ -182,7 +182,7 @@ unsafe fn newlines_avx2(block: &[u8], out: &mut Vec<u32>) {
     let (vectors, rest) = block.as_chunks::<64>();
     let newline = _mm256_set1_epi8(b'\n' as i8);
     let hits_of = |half: *const u8| {
-        // SAFETY: both halves of a vector of 64 bytes are 32 bytes.
+        // SAFETY: `half` is one of the two 32-byte halves of a 64-byte vector.
         let bytes = unsafe { _mm256_loadu_si256(half.cast()) };
         _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, newline)) as u32
     };
@@ -198,7 +198,7 @@ unsafe fn newlines_avx2(block: &[u8], out: &mut Vec<u32>) {
     out.extend((start as u32..).zip(rest).filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at));
 }
 
-/// Measures every limit, with interleaved repetitions.
+/// Measures all limits, with interleaved repetitions.
 pub fn run(
     input: &Input,
     scratch: &Scratch,

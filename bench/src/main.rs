@@ -1,5 +1,5 @@
-//! `millstream-bench`: measures the agent under loads, from outside and as a process, beside the
-//! limits of the host. README.md explains each figure.
+//! `millstream-bench`: measures the agent under loads, from outside as a process, and compares it
+//! with the limits of the host. README.md explains each figure.
 
 mod agent;
 mod allocations;
@@ -293,7 +293,7 @@ fn short(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Resul
     fleet::run(options, &[], scratch, report)
 }
 
-/// Lines parsed, chosen and searched, without files.
+/// Measures the parts that work in memory, without files.
 fn in_memory(repetitions: usize, report: &mut Report) -> io::Result<()> {
     parse::run(repetitions, report)?;
     parse_text::run(repetitions, report)?;
@@ -303,7 +303,8 @@ fn in_memory(repetitions: usize, report: &mut Report) -> io::Result<()> {
 }
 
 impl Part {
-    /// A part run alone does not overwrite the results of all.
+    /// Returns the name of the results file. A part that runs alone does not overwrite the results
+    /// of all parts.
     fn results_name(&self) -> &'static str {
         match self {
             Part::Short => "results",
@@ -351,7 +352,7 @@ impl Options {
         Input::weblog(scratch, self.input_mb.unwrap_or(INPUT_MB) * 1_000_000, 1)
     }
 
-    /// The cores of a program, that of one that has a single one first.
+    /// Returns the cores of a program; a program with a single core gets the first.
     fn cores(&self) -> [usize; 2] {
         [self.core, self.load_core]
     }

@@ -1,4 +1,4 @@
-//! Basics of measurements: a pinned core, CPU time instead of wall time, medians of repetitions.
+//! Basics of measurements: pinned cores, CPU time instead of wall time, medians of repetitions.
 
 use parking_lot::Mutex;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 const PROGRESS_LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// Pins the calling thread, and the processes it starts from now on, to one core.
+/// Pins the calling thread, and the processes that it starts from now on, to one core.
 pub fn pin(core: usize) -> io::Result<()> {
     let mut cores = CpuSet::new();
     cores.set(core);
     Ok(sched_setaffinity(None, &cores)?)
 }
 
-/// Runs `work` with the calling thread, and the processes it starts, pinned to `cores`; restores
-/// the affinity afterwards.
+/// Runs `work` with the calling thread, and the processes that it starts, pinned to `cores`;
+/// restores the affinity afterwards.
 pub fn pinned<T>(cores: &[usize], work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let own = sched_getaffinity(None)?;
     let mut set = CpuSet::new();
@@ -27,7 +27,7 @@ pub fn pinned<T>(cores: &[usize], work: impl FnOnce() -> io::Result<T>) -> io::R
     done
 }
 
-/// Measures the CPU seconds of `work` on the calling thread, user and system.
+/// Measures the user and system CPU seconds of `work` on the calling thread.
 pub fn cpu_seconds(work: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
     let before = thread_cpu_seconds();
     work()?;
@@ -40,28 +40,28 @@ pub fn thread_cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Repetitions of one measurement.
+/// Values of the repetitions of one measurement.
 #[derive(Clone, Debug, Default)]
 pub struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Adds one repetition.
+    /// Adds the value of one repetition.
     pub fn push(&mut self, value: f64) {
         self.0.push(value);
         self.0.sort_by(f64::total_cmp);
     }
 
-    /// Returns the median; of an even number of values the lower one. NaN without values.
+    /// Returns the median, or the lower median for an even number of values. NaN without values.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
-    /// Returns the smallest value. NaN without values.
+    /// Returns the minimum. NaN without values.
     pub fn min(&self) -> f64 {
         self.quantile(0.0)
     }
 
-    /// Returns the largest value. NaN without values.
+    /// Returns the maximum. NaN without values.
     pub fn max(&self) -> f64 {
         self.quantile(1.0)
     }
@@ -77,8 +77,8 @@ pub fn sorted_quantile<T: Copy>(sorted: &[T], quantile: f64) -> Option<T> {
     sorted.get((sorted.len().checked_sub(1)? as f64 * quantile) as usize).copied()
 }
 
-/// Reports on standard error what is running: in one line that is overwritten on a terminal, else
-/// in occasional lines.
+/// Reports the current step on standard error: on a terminal in one line that is overwritten,
+/// otherwise in occasional lines.
 pub fn progress(what: &str) {
     static LAST_LINE: Mutex<Option<Instant>> = Mutex::new(None);
     let mut err = io::stderr().lock();

@@ -1,5 +1,6 @@
-//! Memory under `limits.memory`, with loads that need more: without a JVM, and by turns inside and
-//! outside of one. Each also in a control group of the kernel whose limit is a tenth higher.
+//! Measures the memory under `limits.memory` with loads that need more: without a JVM, and
+//! alternately inside and outside of a JVM. Each load also runs in a kernel control group whose
+//! limit is a tenth higher.
 
 mod group;
 mod load;
@@ -23,29 +24,29 @@ use std::time::Duration;
 use watch::{Sample, Watched, watch};
 
 const MIB: f64 = (1 << 20) as f64;
-/// Longest turn of the load that changes between the JVM and the rest.
+/// Maximum length of a turn, for the load that alternates between the JVM and the rest.
 const TURN_MAX: Duration = Duration::from_secs(60);
-/// Turns in a short run.
+/// Minimum number of turns in a short run.
 const TURNS_MIN: u32 = 4;
-/// Most resident memory as a part of the limit.
+/// Maximum resident memory, relative to the limit.
 const RATIO_MAX: f64 = 1.05;
-/// Most CPU time of the thread that measures the memory, as a percentage of a core.
+/// Maximum CPU time of the thread that measures the memory, in percent of a core.
 const GOVERNOR_PERCENT_MAX: f64 = 0.1;
-/// Limit of the control group as a percentage of `limits.memory`.
+/// Limit of the control group, in percent of `limits.memory`.
 const GROUP_PERCENT: u64 = 110;
 
 /// One run of the agent.
 struct Run {
     name: String,
     limit_bytes: u64,
-    /// The most that its control group had; `None` without one.
+    /// Peak memory of the control group; `None` without a control group.
     group_peak_bytes: Option<u64>,
-    /// Lines that were written for the pipeline beside.
+    /// Number of lines that were written for the other pipeline.
     written: u64,
     watched: Watched,
 }
 
-/// Measures the loads in `names`, or all, each for some seconds.
+/// Measures the loads in `names`, or all loads, each for `seconds`.
 pub fn run(
     options: &Options,
     (names, seconds): (&[String], u64),
@@ -104,7 +105,7 @@ fn measure(
         Ok::<_, io::Error>((watched?, sent?))
     })?;
     let group_peak_bytes = group.as_ref().map(Group::peak_bytes).transpose()?;
-    // The stuck sink would keep it from ending.
+    // Kills the agent, because the stuck sink would keep it from ending.
     drop(program);
     Ok(Run { name, limit_bytes: limit_bytes(scenario)?, group_peak_bytes, written, watched })
 }
@@ -120,7 +121,7 @@ fn variables(places: &Places, scratch: &Scratch) -> io::Result<Variables> {
     Ok(variables)
 }
 
-/// One column for each run.
+/// Returns a table with one column per run.
 fn table(runs: &[Run], notes: Vec<String>, time: Duration) -> Table {
     let mut columns = vec!["figure"];
     columns.extend(runs.iter().map(|run| run.name.as_str()));
@@ -146,7 +147,7 @@ impl Run {
         self.watched.peak_bytes as f64 / self.limit_bytes as f64
     }
 
-    /// Returns what the table shows.
+    /// Returns the rows of the table.
     fn figures(&self) -> Vec<(&'static str, String)> {
         let mib = |bytes: u64| format!("{:.0}", bytes as f64 / MIB);
         let watched = &self.watched;
@@ -189,8 +190,8 @@ impl Run {
 }
 
 impl Sample {
-    /// Returns the resident memory beside the heap of the JVM. Committed pages that were not
-    /// written yet are not resident.
+    /// Returns the resident memory outside the heap of the JVM. Committed pages that were never
+    /// written are not resident.
     fn rest_bytes(&self) -> u64 {
         self.resident_bytes.saturating_sub(self.heap_committed_bytes)
     }

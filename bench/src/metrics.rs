@@ -1,6 +1,6 @@
-//! Measures metrics over sockets: the agent beside minimal loops, beside peers, and under loads
-//! that show the cost of merging, flushes and many series. The load runs on one core, the receiver
-//! on another.
+//! Measures metrics over sockets: the agent compared with minimal loops and with peers, and under
+//! loads that show the cost of merging, flushes and many series. The load runs on one core, the
+//! receiver on another.
 
 mod flush;
 mod limit;
@@ -41,12 +41,12 @@ const COLUMNS: &[&str] = &[
     "peak",
     "bytes per series",
 ];
-/// The requested receive buffer of every program.
+/// Receive buffer that each program requests, in bytes.
 const BUFFER_BYTES: usize = 8 << 20;
 /// Default number of repetitions.
 const REPETITIONS: usize = 3;
 
-/// Measures the scenarios in `names`, or all; then also tags and the store separately.
+/// Measures the scenarios in `names`, or all scenarios, and then tags and the store separately.
 pub fn run(
     options: &Options,
     names: &[String],
@@ -84,7 +84,7 @@ pub fn run(
     report.add(targets)
 }
 
-/// Measures plain scenarios; returns their targets.
+/// Measures plain scenarios and returns their targets.
 fn udp(
     options: &Options,
     scenarios: &[Header],
@@ -107,12 +107,12 @@ fn udp(
     Ok(targets)
 }
 
-/// All runs of one program, or of the limit, in one scenario.
+/// Results of all runs of one program or of the limit, in one scenario.
 #[derive(Default)]
 struct Runs {
     name: String,
     measured: Vec<Measured>,
-    /// Why there are no further ones.
+    /// Error that ended the runs early.
     fault: Option<String>,
 }
 

@@ -17,7 +17,7 @@ use crate::report::{Report, Table};
 use crate::scratch::Scratch;
 use std::io;
 
-/// Measures the scenarios in `names`, or all; then compression separately.
+/// Measures the scenarios in `names`, or all scenarios, and then compression separately.
 pub fn run(
     options: &Options,
     names: &[String],

@@ -1,5 +1,5 @@
-//! Operators on the JVM: what a call costs, the agent with operators in each language, delays
-//! beside slow operators; on every JDK of the host.
+//! Measures operators on the JVM, on every JDK of the host: the cost of a call, the agent with
+//! operators in each language, and delays while other operators are slow.
 
 mod agent;
 mod batch;
@@ -20,9 +20,9 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Where JDKs are installed.
+/// Folder in which JDKs are installed.
 const HOMES: &str = "/usr/lib/jvm";
-/// The oldest Java with which operators run.
+/// Oldest Java version with which operators run.
 const VERSION_MIN: u32 = 17;
 
 /// A JDK of the host.
@@ -32,7 +32,7 @@ pub struct Jdk {
 }
 
 impl Jdk {
-    /// Returns the suitable ones, the oldest first.
+    /// Returns the host's suitable JDKs, oldest first.
     pub fn all() -> io::Result<Vec<Jdk>> {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir(HOMES)? {
@@ -48,7 +48,7 @@ impl Jdk {
     }
 }
 
-/// Measures all, or the scenarios in `names`.
+/// Measures everything, or only the scenarios in `names`.
 pub fn run(
     options: &Options,
     names: &[String],
@@ -65,7 +65,7 @@ pub fn run(
     if names.is_empty() { delays(options, scratch, report) } else { Ok(()) }
 }
 
-/// Runs a part in its own process, as a process has one JVM.
+/// Runs a part in a separate process, because a process can have only one JVM.
 fn figures(jdk: &Jdk, part: Part, more: &[&str]) -> io::Result<Figures> {
     progress(&format!("operators: {part:?} on Java {}", jdk.version));
     let own = std::env::current_exe()?;
@@ -169,7 +169,7 @@ fn resources(jdks: &[Jdk], report: &mut Report) -> io::Result<()> {
     report.add(table)
 }
 
-/// Measures how long an operator's events are under way beside operators that wait.
+/// Measures the delay of an operator's events while other operators wait.
 fn delays(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Result<()> {
     let columns = ["threads", "events", "delay p50 ms", "p99", "max"];
     let mut table = Table::new("operator_delays", "An operator beside slow ones", &columns);

@@ -1,5 +1,5 @@
-//! Measures parsers of lines beside their references: the `regex` crate on the same lines, and a
-//! line end scan with line ends as endpoint apart as the fields are long.
+//! Measures parsers of lines and compares them with the `regex` crate on the same lines, or with a
+//! newline scan of a text whose lines are as long as the fields.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
@@ -13,33 +13,33 @@ use regex::bytes::Regex;
 use std::hint::black_box;
 use std::io;
 
-/// Text of a case: it fits into the L2 cache, as a block just read does, and has too many lines for
-/// the branch predictor to learn.
+/// Bytes of text of a case. The text fits into the L2 cache, like a block that was just read, and
+/// has too many lines for the branch predictor to learn.
 const TEXT_BYTES: usize = 512 << 10;
 /// Bytes per parsed block, as the file source reads it.
 const BLOCK_BYTES: usize = 256 << 10;
-/// CPU time of one sample.
+/// CPU seconds of one sample.
 const SAMPLE_SECONDS: f64 = 0.1;
 
-/// The format of the example in the docs, with 11 fields.
+/// Log format of the example in the docs, with 11 fields.
 const NGINX: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \
      \"$http_referer\" \"$http_user_agent\" $request_time";
 const NGINX_REGEX: &str = r#"(?-u)^([^ ]*) - ([^ ]*) \[([^\]]*)\] "([A-Z]+) ([^" ]*) ([^" ]*)" ([0-9]+) ([0-9]+) "([^"]*)" "([^"]*)" ([0-9.]+)$"#;
 
-/// A case: a parser, its text, its reference, and the target ratio.
+/// A parser with its text, its reference and the target ratio.
 struct Case {
     name: &'static str,
     parser: Box<dyn Parser>,
     text: Vec<u8>,
     against: Against,
-    /// Lowest speed relative to `against`.
+    /// Minimum speed relative to `against`.
     target: f64,
 }
 
 enum Against {
-    /// Captures of this pattern on each line.
+    /// The captures of this pattern on each line.
     Regex(&'static str),
-    /// A line end scan of this text.
+    /// A newline scan of this text.
     Newlines(Vec<u8>),
 }
 
@@ -57,7 +57,7 @@ fn cases() -> Vec<Case> {
         target,
     };
     let (csv, pairs) = (joined(",", false), joined(" ", true));
-    // A line end in place of the end of a field.
+    // Replaces the end of each field by a newline.
     let ends = |text: &[u8], end: u8| {
         text.iter().map(|byte| if *byte == end { b'\n' } else { *byte }).collect()
     };
@@ -84,7 +84,7 @@ fn key_value() -> Box<dyn Parser> {
     Box::new(KeyValue::new(KeyValueConfig::default()).expect("a format"))
 }
 
-/// Lines of [`FIELDS`] values of 4 to 19 bytes, each after its key if `keys`.
+/// Returns lines of [`FIELDS`] values of 4 to 19 bytes, each after its key if `keys` is set.
 fn joined(delimiter: &str, keys: bool) -> Vec<u8> {
     let (mut out, mut line) = (Vec::with_capacity(TEXT_BYTES + 1000), 0_usize);
     while out.len() < TEXT_BYTES {
@@ -133,7 +133,7 @@ fn row(case: &mut Case, repetitions: usize) -> Vec<String> {
     vec![case.name.into(), speed(ours), line_ns, beside.into(), speed(other), ratio, verdict]
 }
 
-/// Measures the seconds of the parser and of its reference, for the same number of bytes, with
+/// Returns the seconds of the parser and of its reference for the same number of bytes, with
 /// interleaved samples.
 fn both(case: &mut Case, blocks: &[(&[u8], Vec<Cell>)], repetitions: usize) -> (f64, f64) {
     let (mut ours, mut other) = (Samples::default(), Samples::default());
@@ -204,7 +204,7 @@ fn find_newlines(text: &[u8]) {
     }
 }
 
-/// Measures the CPU seconds of one pass, over passes of [`SAMPLE_SECONDS`].
+/// Measures the CPU seconds of one pass over samples of [`SAMPLE_SECONDS`].
 fn seconds(mut pass: impl FnMut()) -> f64 {
     let (start, mut passes) = (thread_cpu_seconds(), 0);
     loop {

@@ -1,5 +1,5 @@
-//! Measures parsing of JSON lines and patterns, beside the SIMD parsers and the regex crate used
-//! alone on the same lines.
+//! Measures the parsing of JSON lines and patterns, and compares it with the SIMD parsers and the
+//! regex crate alone on the same lines.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
@@ -17,12 +17,12 @@ use std::io;
 const BLOCK_BYTES: usize = 512 << 10;
 /// Bytes of one sample.
 const SAMPLE_BYTES: usize = 64 << 20;
-/// Lowest speed relative to a SIMD parser alone, and to the regex crate alone.
+/// Minimum speed relative to a SIMD parser alone and to the regex crate alone.
 const RATIO: f64 = 0.8;
-/// Access lines by a regular expression.
+/// Regular expression for access lines.
 const ACCESS: &str = r#"^(?<client>\S+) \S+ (?<user>\S+) \[(?<time>[^\]]*)\] "(?<method>[A-Z]+) (?<path>[^ "]*) (?<protocol>[^"]*)" (?<status>\d+) (?<bytes>\d+|-) "(?<referer>[^"]*)" "(?<agent>[^"]*)" (?<took>[0-9.]+)$"#;
 
-/// A block, and the positions of its lines.
+/// A block with the positions of its lines.
 struct Block {
     text: Vec<u8>,
     lines: Vec<Cell>,
@@ -40,7 +40,7 @@ impl Block {
         Block { text: text.into_bytes(), lines }
     }
 
-    /// A block of the lines of a text.
+    /// Creates a block of the lines of a text.
     fn of(text: Vec<u8>) -> Block {
         let (mut ends, mut start) = (Vec::new(), 0);
         millstream_scan::newlines(&text, &mut ends);
@@ -67,7 +67,7 @@ impl Block {
         self.lines.iter().map(|line| &self.text[line.start()..line.start() + line.len()])
     }
 
-    /// Measures the CPU seconds of `pass` over the text, of which each pass gets a fresh copy.
+    /// Measures the CPU seconds of `pass` over the text. Each pass gets a fresh copy of the text.
     fn seconds(&self, mut pass: impl FnMut(&mut [u8])) -> f64 {
         let (passes, mut copy, mut seconds) =
             (SAMPLE_BYTES / self.text.len(), self.text.clone(), 0.0);
@@ -81,7 +81,7 @@ impl Block {
     }
 }
 
-/// Measures and reports everything.
+/// Measures and reports all parsers.
 pub fn run(repetitions: usize, report: &mut Report) -> io::Result<()> {
     let columns = ["lines", "GB/s", "ns per line", "limit", "GB/s of limit", "ratio", "target"];
     let mut table = Table::new("parse_text", "Lines parsed: GB per CPU second", &columns);
@@ -97,7 +97,7 @@ pub fn run(repetitions: usize, report: &mut Report) -> io::Result<()> {
     report.add(table)
 }
 
-/// One measurement beside its limit.
+/// A measurement that is compared with a limit.
 struct Pair<'a> {
     name: String,
     block: &'a Block,
@@ -146,7 +146,8 @@ fn json(name: &str, block: &Block, repetitions: usize, table: &mut Table) {
     }
 }
 
-/// Access lines by a regular expression, with two numbers; and by grok's pattern for them.
+/// Measures access lines with a regular expression that converts two numbers, and with grok's
+/// pattern for such lines.
 fn regex(repetitions: usize, table: &mut Table) {
     let block = Block::of(weblog(BLOCK_BYTES));
     let mut access = access();
@@ -179,7 +180,7 @@ fn access() -> Regex {
     Regex::new(&RegexConfig { pattern: ACCESS.into(), types }).expect("valid")
 }
 
-/// simd-json writes into its input.
+/// Parses the lines with simd-json, which writes into its input.
 fn simd_json_tapes(text: &mut [u8], lines: &[Cell]) {
     let mut buffers = simd_json::Buffers::new(1024);
     let mut tape = simd_json::Tape::null().reset();
@@ -198,7 +199,7 @@ fn sonic_members(line: &[u8]) {
     }
 }
 
-/// An entry of a web service, about 15 members and 300 bytes.
+/// Writes an entry of a web service with about 15 members and 300 bytes.
 fn flat(line: &mut String, random: &mut Rng) {
     let (time, id) = (random.u64(..86_400_000), random.u64(..));
     let status = [200, 200, 200, 201, 304, 404, 500][random.u64(..7) as usize];
@@ -223,7 +224,7 @@ fn flat(line: &mut String, random: &mut Rng) {
     );
 }
 
-/// The same with the metadata of a cluster, in objects and an array.
+/// Writes the entry of [`flat`] with the metadata of a cluster, in objects and an array.
 fn nested(line: &mut String, random: &mut Rng) {
     flat(line, random);
     line.pop();
@@ -237,7 +238,7 @@ fn nested(line: &mut String, random: &mut Rng) {
     );
 }
 
-/// Few members, and a message of 2 kB with some escapes.
+/// Writes an entry with few members, and a message of 2 kB with some escapes.
 fn long(line: &mut String, random: &mut Rng) {
     line.push_str(r#"{"time":"2026-11-21T20:29:46Z","level":"error","message":""#);
     for word in 0..250 + random.u64(..60) {

@@ -1,5 +1,4 @@
-//! Measures the agent beside its peers: the same input through each of them, and scenarios that
-//! need a broker.
+//! Measures the agent and its peers with the same input, and scenarios that need a broker.
 
 use crate::broker::Brokers;
 use crate::header::Header;
@@ -32,10 +31,10 @@ const COLUMNS: &[&str] = &[
 /// Columns of a table of [`Target::cells`].
 pub const TARGET_COLUMNS: &[&str] = &["scenario: what", "measured", "target", "verdict"];
 
-/// One program in one scenario.
+/// Results of one program in one scenario, by repetition.
 struct Run<'a> {
     subject: Subject<'a>,
-    /// Why it was not measured.
+    /// Reason if the program was not measured.
     fault: Option<String>,
     /// CPU seconds for the input.
     full: Samples,
@@ -48,7 +47,7 @@ struct Run<'a> {
     repeated: u64,
 }
 
-/// The results of one program in one scenario.
+/// Medians of one program in one scenario.
 struct Figures {
     scenario: String,
     program: String,
@@ -58,23 +57,24 @@ struct Figures {
     lost_or_repeated: u64,
 }
 
-/// State shared by the scenarios.
+/// State that the scenarios share.
 struct Bench<'a> {
     options: &'a Options,
     scratch: &'a Scratch,
-    /// Megabytes and number of files of the last input, and the input.
+    /// The last input with its megabytes and its number of files.
     input: Option<((usize, usize), Rc<Input>)>,
     brokers: Brokers,
 }
 
-/// Measures the scenarios in `names`, or all that have peers or need a broker or two cores.
+/// Measures the scenarios in `names`, or all scenarios with peers, with a broker, or with two
+/// cores.
 pub fn run(
     options: &Options,
     names: &[String],
     scratch: &Scratch,
     report: &mut Report,
 ) -> io::Result<()> {
-    // The watching threads and the brokers run on other cores than the programs.
+    // The watching threads and the brokers must not run on the cores of the programs.
     pin(options.load_core)?;
     let mut bench =
         Bench { options, scratch, input: None, brokers: Brokers::new(options.load_core) };
@@ -106,7 +106,7 @@ pub fn run(
     report.add(targets(&scenarios, &figures)?)
 }
 
-/// Returns the agent and the scenario's peers; missing ones are marked.
+/// Returns the agent and the scenario's peers, and marks missing peers.
 fn runs<'a>(options: &Options, scenario: &'a Header) -> Vec<Run<'a>> {
     let agent = Subject::agent(&options.agent, "--until-eof", scenario);
     let run = |subject: Subject<'a>| Run {
@@ -125,7 +125,7 @@ fn runs<'a>(options: &Options, scenario: &'a Header) -> Vec<Run<'a>> {
 }
 
 impl Bench<'_> {
-    /// Returns the scenario's input; the last one is reused if it fits.
+    /// Returns the scenario's input, and reuses the last input if it fits.
     fn input(&mut self, scenario: &Header) -> io::Result<Rc<Input>> {
         let default = self.options.input_mb.unwrap_or(INPUT_MB);
         let mb = self.options.input_mb.map_or_else(|| scenario.count("input_mb", default), Ok)?;
@@ -138,8 +138,8 @@ impl Bench<'_> {
         Ok(input)
     }
 
-    /// Runs all repetitions, the programs alternately, so that a change of the host's speed affects
-    /// all of them. A failed program is left out from then on.
+    /// Runs all repetitions, alternating between the programs so that a change of the host's speed
+    /// affects all of them. A program that fails is left out from then on.
     fn measure(&mut self, scenario: &Header, input: &Input, runs: &mut [Run]) -> io::Result<()> {
         let repetitions = self.options.repetitions;
         for repetition in 1..=repetitions {
@@ -156,7 +156,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Runs once over an empty input and once over the input. The broker is warmed up first.
+    /// Runs a program once over an empty input and once over the input. The broker is warmed up
+    /// first.
     fn repeat(&mut self, scenario: &Header, input: &Input, run: &mut Run) -> io::Result<()> {
         let broker = scenario.text("broker");
         if !broker.is_empty() && self.brokers.is_cold(broker) {
@@ -197,7 +198,7 @@ impl Bench<'_> {
 }
 
 impl Run<'_> {
-    /// Returns the CPU seconds for the input, without start and stop.
+    /// Returns the CPU seconds for the input, without start and stop of the program.
     fn busy_seconds(&self) -> f64 {
         self.full.median() - self.empty.median()
     }
@@ -240,7 +241,7 @@ impl Run<'_> {
     }
 }
 
-/// Reports the scenario, the versions, and what could not be measured.
+/// Reports the scenario, the versions, and programs that could not be measured.
 fn notes(scenario: &Header, input: &Input, runs: &[Run], table: &mut Table) {
     let mb = input.bytes / 1_000_000;
     table.note(format!(
@@ -273,7 +274,7 @@ pub fn version(command: &str) -> String {
     found.map_or(String::new(), |version| format!(" ({version})"))
 }
 
-/// Draws a plot for each scenario with peers.
+/// Draws a plot of a scenario with peers.
 fn plot(scenario: &Header, figures: &[Figures], report: &mut Report) -> io::Result<()> {
     let here: Vec<&Figures> = figures.iter().filter(|of| of.scenario == scenario.name).collect();
     if here.len() < 2 {

@@ -1,4 +1,4 @@
-//! Plots as SVG files.
+//! Draws plots as SVG files.
 
 use plotters::prelude::*;
 use std::ops::Range;
@@ -6,27 +6,27 @@ use std::path::Path;
 
 /// One line of a plot.
 pub struct Series {
-    /// Its name in the legend.
+    /// Name of the line in the legend.
     pub label: String,
     /// Points (x, y).
     pub points: Vec<(f64, f64)>,
 }
 
-/// One bar of every group of a bar plot.
+/// One bar in every group of a bar plot.
 pub struct Bars {
-    /// Its name in the legend.
+    /// Name of the bar in the legend.
     pub label: &'static str,
-    /// Its height in each group.
+    /// Height of the bar in each group.
     pub values: Vec<f64>,
 }
 
 /// The captions of a plot.
 pub struct Axes<'a> {
-    /// Above the plot.
+    /// Caption above the plot.
     pub title: &'a str,
-    /// Below the x axis.
+    /// Caption below the x axis.
     pub x: &'a str,
-    /// Beside the y axis.
+    /// Caption beside the y axis.
     pub y: &'a str,
     /// Formats a value of x.
     pub x_label: &'a dyn Fn(&f64) -> String,
@@ -63,7 +63,7 @@ pub fn lines(path: &Path, axes: &Axes, series: &[Series]) -> Result<(), String> 
     area.present().map_err(message)
 }
 
-/// Returns the upper corner where no line is: on the right if lines fall.
+/// Returns the upper corner without lines: on the right if the lines fall.
 fn label_position(series: &[Series]) -> SeriesLabelPosition {
     let falls = |points: &[(f64, f64)]| {
         points.first().zip(points.last()).is_some_and(|(first, last)| first.1 > last.1)
@@ -74,8 +74,8 @@ fn label_position(series: &[Series]) -> SeriesLabelPosition {
     }
 }
 
-/// Returns the ranges: from the first to the last x of all points, and from 0 to slightly above
-/// their largest y.
+/// Returns the ranges of x, between the first and the last x of all points, and of y, from 0 to
+/// slightly above the maximum y.
 fn ranges(series: &[Series]) -> (Range<f64>, Range<f64>) {
     let points = || series.iter().flat_map(|series| &series.points);
     let x_min = points().map(|point| point.0).fold(f64::MAX, f64::min);
@@ -87,8 +87,8 @@ fn message<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -
     error.to_string()
 }
 
-/// Draws one group of bars for each label, a bar for each series; a single series has its values on
-/// the bars instead of a legend.
+/// Draws one group of bars per label, with one bar per series. With a single series the values
+/// stand on the bars, and there is no legend.
 pub fn bars(path: &Path, title: &str, labels: &[String], series: &[Bars]) -> Result<(), String> {
     let y_max = series.iter().flat_map(|series| &series.values).copied().fold(0.0, f64::max) * 1.4;
     let area = SVGBackend::new(path, (900, 420)).into_drawing_area();
@@ -126,7 +126,7 @@ pub fn bars(path: &Path, title: &str, labels: &[String], series: &[Bars]) -> Res
     area.present().map_err(message)
 }
 
-/// Draws a text left of each group, at the height given by `y`.
+/// Draws a text to the left of each group, at the height that `y` returns.
 fn texts(
     texts: impl Iterator<Item = String>,
     y: impl Fn(usize) -> f64,

@@ -1,5 +1,5 @@
-//! Measures the path of a point into the metric store: lookup and update, by the number of series;
-//! the memory of a series, and the cost of swapping and merging all of them.
+//! Measures the path of a point into the metric store: lookup and update by the number of series,
+//! the memory of a series, and the cost to swap and merge all series.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::peers::Target;
@@ -13,12 +13,12 @@ use std::hint::black_box;
 use std::io;
 
 const SERIES: [usize; 4] = [1_000, 10_000, 250_000, 1_000_000];
-/// Points of one sample.
+/// Number of points of one sample.
 const POINTS: usize = 400_000;
 /// Points per batch of a receiver.
 const BATCH_POINTS: usize = 64;
 const REPETITIONS: usize = 7;
-/// Most bytes of a counter or gauge in addition to its name and tags.
+/// Maximum bytes of a counter or gauge in addition to its name and tags.
 const TARGET_BYTES: f64 = 200.0;
 
 const KINDS: [(&str, Kind, Order); 4] = [
@@ -28,7 +28,7 @@ const KINDS: [(&str, Kind, Order); 4] = [
     ("distribution", Kind::Distribution, Order::Sorted),
 ];
 
-/// The order in which an application writes its tags, always the same.
+/// Order in which an application writes its tags. The order never changes.
 #[derive(Clone, Copy, PartialEq)]
 enum Order {
     Sorted,
@@ -44,7 +44,7 @@ impl Order {
     }
 }
 
-/// Measures and reports the store; returns its targets.
+/// Measures and reports the store, and returns its targets.
 pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
     let (mut targets, mut batches) = (Vec::new(), KINDS.map(|_| Vec::new()));
     let mut table = Table::new(
@@ -102,7 +102,8 @@ fn plot(report: &mut Report, batches: [Vec<(f64, f64)>; KINDS.len()]) -> io::Res
     report.plot("points", &axes, &curves.collect::<Vec<_>>())
 }
 
-/// With few series the other memory dominates, and a distribution has no target.
+/// Returns whether the memory has a target. With few series the other memory dominates, and a
+/// distribution has no target.
 fn has_target(series: usize, kind: &str) -> bool {
     kind != "distribution" && series >= 100_000
 }
@@ -141,10 +142,10 @@ impl Figures {
     }
 }
 
-/// Points, contiguous as in a buffer that was just received.
+/// Points, contiguous in memory like in a buffer that was just received.
 struct Stream {
     bytes: Vec<u8>,
-    /// Offset of a point, and the lengths of name and tags.
+    /// Offset of each point, and the lengths of its name and of its tags.
     variables: Vec<(usize, usize, usize)>,
 }
 
@@ -169,7 +170,7 @@ impl Stream {
     }
 }
 
-/// A store, and the points for it.
+/// A store with its points.
 struct Run {
     kind: Kind,
     each: Stream,
@@ -198,8 +199,8 @@ impl Run {
         batches(self.random.points(self.kind), |batch| self.shard.add_all(black_box(batch)));
     }
 
-    /// Adds points of new series; returns the seconds in total and of the longest batch, which is
-    /// how long a receiver may stall.
+    /// Adds points of new series. Returns the seconds in total and of the longest batch; a receiver
+    /// may stall for the latter.
     fn first(&mut self) -> (f64, f64) {
         let (mut all, mut longest) = (0.0, 0.0_f64);
         batches(self.each.points(self.kind), |batch| {
@@ -250,7 +251,7 @@ impl Run {
     }
 }
 
-/// Calls `each` with [`BATCH_POINTS`] at a time.
+/// Calls `each` with [`BATCH_POINTS`] points at a time.
 fn batches<'a>(points: impl Iterator<Item = Point<'a>>, mut each: impl FnMut(&[Point<'a>])) {
     let mut batch = Vec::with_capacity(BATCH_POINTS);
     for point in points {
@@ -269,7 +270,7 @@ fn seconds(work: impl FnOnce()) -> f64 {
     thread_cpu_seconds() - start
 }
 
-/// Writes name and tags as an application sends them.
+/// Writes the name and the tags as an application sends them.
 fn text(series: usize, order: Order) -> (Vec<u8>, Vec<u8>) {
     let name = format!("service.requests.{}", series % 50);
     let mut tags = [
@@ -288,7 +289,7 @@ fn text(series: usize, order: Order) -> (Vec<u8>, Vec<u8>) {
 
 /// Returns the bytes that the allocator has allocated, including its overhead.
 fn allocated_bytes() -> usize {
-    // SAFETY: it fills a struct of numbers and has no conditions.
+    // SAFETY: `mallinfo2` returns a struct of numbers and has no preconditions.
     let info = unsafe { libc::mallinfo2() };
     info.uordblks + info.hblkhd
 }

@@ -1,5 +1,6 @@
-//! Measures messages of metric clients to points: both parsers beside a line end scan of the same
-//! bytes and beside the parser's byte-by-byte twin; then with the store.
+//! Measures the conversion of metric clients' messages to points. Both parsers are compared with a
+//! newline scan of the same bytes and with a parser that works byte by byte; then they run with the
+//! store.
 
 use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};
@@ -11,7 +12,7 @@ use millstream_series::{Limits, Point, Shard, TagStyle};
 use std::hint::black_box;
 use std::io;
 
-/// Lines of one load: more distinct ones than the branch predictor can learn.
+/// Number of lines of one load: more distinct lines than the branch predictor can learn.
 const LINES: usize = 20_000;
 const SERIES: u64 = 10_000;
 const REPETITIONS: usize = 9;
@@ -71,7 +72,7 @@ fn row(table: &mut Table, name: &str, messages: &[Message], ns: [f64; 4]) {
     table.row(what.into_iter().chain(ns).collect());
 }
 
-/// Lines of one application: a name, a value, four tags.
+/// Returns lines of one application, each with a name, a value and four tags.
 fn lines() -> Vec<String> {
     let mut random = Rng::with_seed(1);
     let mut below = |n: u64| random.u64(..n);
@@ -85,7 +86,7 @@ fn lines() -> Vec<String> {
     let line = |_| {
         let series = below(SERIES) as usize;
         let (name, web, route) = (names[series % 5], series / 5 % 200, series / 1000);
-        // The values of a series are within a power of ten.
+        // The values of a series are within one power of ten.
         let value = (1000 + below(9000)) as f64 / [1000.0, 100.0, 10.0, 1.0][series / 7 % 4];
         let kind = ["ms", "c", "d", "h", "g"][series % 5];
         format!(
@@ -95,7 +96,7 @@ fn lines() -> Vec<String> {
     (0..LINES).map(line).collect()
 }
 
-/// The same lines, all of one type, for which the store does the least work.
+/// Returns the lines of [`lines`] with a single type, for which the store does the least work.
 fn counts() -> Vec<String> {
     let kinds = ["|ms|", "|d|", "|h|", "|g|"];
     lines()
@@ -104,7 +105,7 @@ fn counts() -> Vec<String> {
         .collect()
 }
 
-/// Lines of clients of every version, in random order.
+/// Returns lines of clients of every version, in random order.
 fn mixed() -> Vec<String> {
     let mut random = Rng::with_seed(2);
     let mut lines = lines();
@@ -121,8 +122,8 @@ fn mixed() -> Vec<String> {
     lines
 }
 
-/// Splits lines into datagrams; `more` decides whether a datagram also gets a line of this many
-/// bytes.
+/// Joins lines into datagrams; `more` decides whether a datagram also gets a line with this number
+/// of bytes.
 fn together(lines: &[String], more: impl Fn(&Message, usize) -> bool) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
     for line in lines {
@@ -138,7 +139,7 @@ fn together(lines: &[String], more: impl Fn(&Message, usize) -> bool) -> Vec<Mes
     messages
 }
 
-/// The same points in the metric server's format.
+/// Returns the points of [`lines`] in the metric server's format.
 fn msgpack(per_message: usize) -> Vec<Message> {
     let mut random = Rng::with_seed(3);
     let text = |out: &mut Vec<u8>, text: &str| {
@@ -169,7 +170,7 @@ fn msgpack(per_message: usize) -> Vec<Message> {
     (0..LINES / per_message).map(&mut message).collect()
 }
 
-/// Reads every point and keeps none.
+/// Reads every point and keeps none of them.
 #[derive(Default)]
 struct Look {
     points: usize,
@@ -221,7 +222,8 @@ impl<'a> Visit<'a> for Store<'_, 'a> {
     fn note(&mut self, _: Note, _: &'a [u8]) {}
 }
 
-/// Measures ns per point: line ends, twin, parser, parser with store.
+/// Returns the ns per point of the newline scan, the byte-by-byte parser, the parser, and the
+/// parser with the store.
 fn dogstatsd(messages: &[Message]) -> [f64; 4] {
     let (mut ends, options) = (Vec::new(), Options::default());
     let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 7);
@@ -281,7 +283,7 @@ fn points(messages: &[Message]) -> usize {
     messages.iter().map(|message| message.lines).sum()
 }
 
-/// Interleaves the samples of all.
+/// Returns the medians of the passes, with interleaved samples.
 fn medians(messages: &[Message], mut passes: [&mut dyn FnMut(); 4]) -> [f64; 4] {
     let mut samples = [(); 4].map(|()| Samples::default());
     for _ in 0..REPETITIONS {

@@ -1,5 +1,5 @@
-//! A program under measurement: started on its cores, watched from outside, measured by the lines
-//! it delivers.
+//! Runs a program under measurement: starts it on its cores, watches it from outside, and measures
+//! it by the lines that it delivers.
 
 use crate::delivered::{self, Delivered};
 use crate::header::Header;
@@ -17,26 +17,26 @@ use std::time::{Duration, Instant};
 
 /// Time limit of a run.
 const RUN_MAX: Duration = Duration::from_secs(300);
-/// A program that has delivered nothing for this long has failed.
+/// Time without delivery after which a program counts as failed.
 const STALLED: Duration = Duration::from_secs(20);
-/// Start time of a program that does not exit by itself and delivers nothing.
+/// Duration of the start of a program that does not exit by itself and delivers nothing.
 const EMPTY_RUN: Duration = Duration::from_millis(1500);
-/// How often the log of a running program is read.
+/// Interval at which the log of a running program is read.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
-/// The log message of the agent's blackhole sink.
+/// Log message of the agent's blackhole sink.
 const TOTAL: &str = "total #";
 
-/// A program with its configuration: the agent with that of a scenario, or a peer with its own.
+/// A program with its configuration: the agent with a scenario, or a peer.
 pub struct Subject<'a> {
-    /// Its name in the results.
+    /// Name of the program in the results.
     pub name: &'a str,
-    /// Its command line, with variables replaced.
+    /// Command line, in which variables are replaced.
     pub run: String,
-    /// Where it shows its progress, if it does not exit by itself.
+    /// Location where the program shows its progress, if it does not exit by itself.
     pub until: &'a str,
     /// Environment variables as `NAME=value`, separated by spaces.
     pub env: &'a str,
-    /// The text of its configuration.
+    /// Text of the configuration.
     pub config: &'a str,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Returns whether its program can be started.
+    /// Returns whether the program can be started.
     pub fn is_installed(&self) -> bool {
         let program = self.run.split_whitespace().next().unwrap_or_default();
         let folders = std::env::var_os("PATH").unwrap_or_default();
@@ -70,7 +70,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Returns the agent's name in the results.
+/// Name of the agent in the results.
 pub const AGENT: &str = "millstream";
 
 /// A running program, killed on drop.
@@ -89,18 +89,19 @@ pub struct Program {
 pub struct Outcome {
     /// User and system CPU time in seconds, of the process and of the children it has waited for.
     pub cpu_seconds: f64,
-    /// The kernel's part of it.
+    /// The kernel's share of `cpu_seconds`.
     pub kernel_seconds: f64,
-    /// From its start to its exit, or until everything was delivered if it does not exit by itself.
+    /// Seconds from the start to the exit, or until everything was delivered if the program does
+    /// not exit by itself.
     pub wall_seconds: f64,
-    /// Largest resident set in bytes.
+    /// Maximum resident set in bytes.
     pub peak_rss_bytes: u64,
-    /// Lines in its output file, or the number it publishes.
+    /// Number of lines in the output file, or the number that the program publishes.
     pub lines: u64,
 }
 
 impl Program {
-    /// Starts it on `cores`.
+    /// Starts the program on `cores`.
     pub fn start(subject: &Subject, variables: &Variables, cores: &[usize]) -> io::Result<Self> {
         let (log, output) = (variables.path("LOG"), variables.path("OUTPUT"));
         fs::write(variables.path("CONFIG"), variables.fill(subject.config)?)?;
@@ -136,21 +137,21 @@ impl Program {
         })
     }
 
-    /// Returns its process id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the output path of its file sink.
+    /// Returns the path of the file sink's output.
     pub fn output(&self) -> &Path {
         &self.output
     }
 
-    /// Returns the CPU seconds of all its threads so far.
+    /// Returns the CPU seconds of all threads so far.
     pub fn cpu_seconds(&self) -> io::Result<f64> {
         let (mut clock, mut time) = (0, MaybeUninit::<libc::timespec>::uninit());
-        // SAFETY: both calls write to the variables they are given, and the second one is read only
-        // if it did.
+        // SAFETY: both calls write to the variables that they are given, and the result of the
+        // second call is read only if the call succeeded.
         let time = unsafe {
             if libc::clock_getcpuclockid(self.child.id() as libc::pid_t, &mut clock) != 0
                 || libc::clock_gettime(clock, time.as_mut_ptr()) != 0
@@ -162,7 +163,7 @@ impl Program {
         Ok(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
     }
 
-    /// Returns the CPU seconds so far of its threads with this name.
+    /// Returns the CPU seconds so far of the threads with this name.
     pub fn thread_cpu_seconds(&self, name: &str) -> io::Result<f64> {
         let mut nanoseconds = 0;
         for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
@@ -177,8 +178,8 @@ impl Program {
         Ok(nanoseconds as f64 / 1e9)
     }
 
-    /// Waits until it ends; returns how many events its log tells, and its CPU seconds then, each
-    /// time that the number has grown.
+    /// Waits until the program ends. Returns the number of events in its log, and its CPU seconds
+    /// at that time, for each time that the number has grown.
     pub fn progress(&self) -> io::Result<Vec<(u64, f64)>> {
         let mut points = vec![(0, 0.0)];
         while !self.ends_within(PROGRESS_INTERVAL)? && self.started.elapsed() < RUN_MAX {
@@ -191,18 +192,18 @@ impl Program {
         Ok(points)
     }
 
-    /// Waits for `time`, during which it must not exit.
+    /// Waits for `time`. Fails if the program exits meanwhile.
     pub fn stays_for(&self, time: Duration) -> io::Result<()> {
         if self.ends_within(time)? { Err(self.failure("has ended too early")) } else { Ok(()) }
     }
 
-    /// Asks it to drain and exit.
+    /// Asks the program to drain and exit.
     pub fn terminate(&self) -> io::Result<()> {
         Ok(kill_process(pid_of(&self.child)?, Signal::TERM)?)
     }
 
-    /// Waits for its successful exit; a program that does not exit by itself is stopped once it has
-    /// delivered `expected` lines, or makes no progress.
+    /// Waits for the program's successful exit. A program that does not exit by itself is stopped
+    /// once it has delivered `expected` lines or makes no progress.
     pub fn wait(mut self, expected: u64) -> io::Result<Outcome> {
         let mut seen = 0;
         let wall_seconds = match self.until.take() {
@@ -229,7 +230,7 @@ impl Program {
         })
     }
 
-    /// Waits until everything is delivered; returns the time of the last line.
+    /// Waits until everything is delivered, and returns the time of the last line.
     fn deliver(&self, delivered: &mut Delivered, expected: u64) -> io::Result<Instant> {
         let (mut lines, mut last) = (0, Instant::now());
         let patience = if expected == 0 { EMPTY_RUN } else { STALLED };
@@ -255,8 +256,8 @@ impl Program {
 
     fn reap(&mut self) -> io::Result<libc::rusage> {
         let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::uninit());
-        // SAFETY: `wait4` fills both variables when it returns the process's id, and only then they
-        // are read.
+        // SAFETY: `wait4` fills both variables when it returns the id of the process, and only then
+        // they are read.
         let usage = unsafe {
             if libc::wait4(self.child.id() as libc::pid_t, &mut status, 0, usage.as_mut_ptr()) < 0 {
                 return Err(io::Error::last_os_error());

@@ -1,5 +1,5 @@
-//! What profiles cost the agent: CPU time per event without one, with continuous profiling, and with a
-//! profile that a client has started.
+//! Measures the cost of profiles for the agent: CPU time per event without a profile, with
+//! continuous profiling, and with a profile that a client has started.
 
 use crate::Options;
 use crate::beside::Beside;
@@ -10,10 +10,10 @@ use crate::report::{Report, Table};
 use crate::scratch::{Input, Scratch};
 use std::io;
 
-/// Most share of the CPU time with continuous profiling, and with a profile.
+/// Maximum share of the CPU time, with continuous profiling and with a profile.
 const SHARES_MAX: [f64; 2] = [0.005, 0.02];
 
-/// Size of the web log in megabytes: some seconds of CPU time, so that a start is a small part.
+/// Size of the web log in megabytes: some seconds of CPU time, so that the start is a small part.
 const INPUT_MB: usize = 1000;
 
 const COLUMNS: &[&str] = &[
@@ -28,7 +28,7 @@ const COLUMNS: &[&str] = &[
     "target",
 ];
 
-/// What samples the agent.
+/// Profiling of the agent in one run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Off,
@@ -96,7 +96,7 @@ fn row(
     Ok(cells)
 }
 
-/// Returns the CPU time per event of the second half.
+/// Returns the CPU time per event for the second half of the events.
 fn ns_per_event(
     options: &Options,
     (scenario, jdk, mode): (&Header, Option<&Jdk>, Mode),

@@ -1,5 +1,5 @@
-//! Measures what an event of the flight recorder costs: alone, and around the write of one byte to a
-//! socket, in the four cases of the recorder; then by the size of the write; then in the agent.
+//! Measures the cost of an event of the flight recorder: alone, around the write of one byte to a
+//! socket in each case of the recorder, by the size of the write, and in the agent.
 
 mod agent;
 
@@ -23,34 +23,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Events or writes of one measurement.
+/// Number of events or writes in one measurement.
 const EVENTS: u32 = 1_000_000;
 const WRITES: u32 = 4_000;
 
-/// Measurements of each case: of events alone as many as in the article. Writes vary more.
+/// Number of measurements per case. Events alone have as many measurements as in the article;
+/// writes vary more.
 const ROUNDS: usize = 50;
 const WRITE_ROUNDS: usize = 400;
 
-/// Sizes of writes.
+/// Sizes of the writes in bytes.
 const SIZES: [usize; 7] = [1, 16, 256, 1024, 4096, 16_384, 65_536];
 
-/// Bytes that one measurement of a size writes, about.
+/// Approximate number of bytes that one measurement of a size writes.
 const SIZE_BYTES: usize = 8 << 20;
 
-/// How often the reader empties its socket, so that a write does not wake it.
+/// Interval at which the reader empties its socket, so that a write does not wake the reader.
 const READ_PAUSE: Duration = Duration::from_micros(200);
 
-/// Name of the peer, as in a configuration.
+/// Name of the peer, as a configuration has it.
 const HOST: &str = "search.example";
 
-/// Most nanoseconds of an event: off, below its threshold, on.
+/// Maximum nanoseconds of an event: off, below its threshold, on.
 const OFF_NS_MAX: f64 = 1.0;
 const BELOW_NS_MAX: f64 = 22.0;
 const ON_NS_MAX: f64 = 25.0;
-/// Most share of a write of one byte.
+/// Maximum share of an event in a write of one byte.
 const ON_SHARE_MAX: f64 = 0.02;
 
-/// A case of the recorder.
+/// A setting of the recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
     /// There is no code for events.
@@ -63,7 +64,7 @@ enum Case {
     Below,
     /// Events are recorded.
     On,
-    /// The name of the host and its address are found out for each event.
+    /// The name and the address of the host are determined for each event.
     OnUncached,
 }
 
@@ -106,7 +107,7 @@ impl Case {
     }
 }
 
-/// A connection over the loopback device whose other end is read now and then.
+/// A connection over the loopback device, whose other end is read at intervals.
 struct Connection {
     stream: TcpStream,
     subject: Subject,
@@ -134,7 +135,7 @@ impl Connection {
         send(&self.stream, bytes, SendFlags::empty()).unwrap_or(0)
     }
 
-    /// Finds out the peer as a program does that keeps nothing.
+    /// Determines the peer like a program that caches nothing.
     fn peer(&self) -> Subject {
         let address = self.stream.peer_addr().unwrap_or(SocketAddr::from(([0; 4], 0)));
         Subject::peer(HOST, address)
@@ -144,7 +145,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // A reader that panicked has read nothing more.
+        // If the reader has panicked, the socket is only no longer read.
         _ = self.reader.take().map(JoinHandle::join);
     }
 }
@@ -157,7 +158,7 @@ fn read_until(stream: &TcpStream, stop: &AtomicBool) {
     }
 }
 
-/// What is recorded: nothing, or the write of some bytes.
+/// Recorded work: nothing, or a write of some bytes.
 trait Work {
     fn run(&self, connection: &Connection) -> usize;
 }
@@ -219,15 +220,15 @@ fn measure(case: Case, connection: &Connection, work: &impl Work, times: u32) ->
     begun.elapsed().as_nanos() as f64 / f64::from(times)
 }
 
-/// Times of a case in nanoseconds, and what it takes longer than the first case of the same round.
+/// Times of a case in nanoseconds, and the difference to the first case of the same round.
 #[derive(Default)]
 struct Measured {
     times: Samples,
     added: Samples,
 }
 
-/// Measures cases alternately in some rounds of so many events. The first case is what the others are
-/// compared with.
+/// Measures the cases alternately, in a number of rounds with a number of events each. The other
+/// cases are compared with the first case.
 fn rounds(
     cases: &[Case],
     connection: &Connection,
@@ -238,7 +239,8 @@ fn rounds(
     for round in 0..rounds {
         progress(&format!("recorder: {} cases, round {} of {rounds}", cases.len(), round + 1));
         let mut round_times = vec![0.0; cases.len()];
-        // Another one is first in each round, because the first one finds more to be read.
+        // The starting case rotates by round, because the first measurement finds more data to
+        // read.
         for index in (0..cases.len()).map(|index| (index + round) % cases.len()) {
             round_times[index] = measure(cases[index], connection, work, times);
         }
@@ -260,7 +262,7 @@ fn allocated(case: Case, connection: &Connection) -> f64 {
     bytes as f64 / f64::from(TIMES)
 }
 
-/// The figures of a case.
+/// Figures of a case.
 struct Row {
     case: Case,
     alone: f64,
@@ -269,7 +271,8 @@ struct Row {
     allocated: f64,
 }
 
-/// Measures cases: events alone beside a loop without them, writes beside those of the first case.
+/// Measures cases: events alone, compared with a loop without events, and writes, compared with the
+/// writes of the first case.
 fn measure_rows(cases: &[Case], connection: &Connection) -> Vec<Row> {
     let with_none = [&[Without], cases].concat();
     let alone = rounds(&with_none, connection, &Nothing, (ROUNDS, EVENTS)).into_iter().skip(1);
@@ -284,11 +287,11 @@ fn measure_rows(cases: &[Case], connection: &Connection) -> Vec<Row> {
     cases.iter().zip(alone).zip(write).map(row).collect()
 }
 
-/// Measures events, then the agent with and without the recorder.
+/// Measures events, and then the agent with and without the recorder.
 pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Result<()> {
     let connection = Connection::open(options.load_core)?;
     let mut rows = measure_rows(&[RecorderOff], &connection);
-    // In memory, as that of an agent.
+    // The file is in memory, like the agent's file.
     let path = scratch.path("run.rings");
     let file = File::options().read(true).write(true).create_new(true).open(&path)?;
     let begun = Instant::now();
@@ -298,7 +301,7 @@ pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Res
     started?;
     recorder::keep_time()?;
     rows.extend(measure_rows(&[EventOff, Below, On], &connection));
-    // Alone: so many connections fill the table of names.
+    // This case runs separately, because its many connections fill the table of names.
     rows.extend(measure_rows(&[EventOff, OnUncached], &connection).into_iter().skip(1));
     report.add(cases_table(&rows, start))?;
     sizes(&connection, report)?;
@@ -346,7 +349,7 @@ fn cases_table(rows: &[Row], start: Duration) -> Table {
     table
 }
 
-/// Returns the nanoseconds of two readings of a clock.
+/// Returns the nanoseconds that two readings of a clock take.
 fn twice<T>(read: impl Fn() -> T) -> f64 {
     let begun = Instant::now();
     for _ in 0..EVENTS {

@@ -9,14 +9,14 @@ use millstream_detect::{Candidate, Detector, Detectors, Hit};
 use std::hint::black_box;
 use std::io;
 
-/// Log text of a block: it fits into the L2 cache, as one just read does.
+/// Bytes of log text in a block, which fits into the L2 cache like a block that was just read.
 const TEXT_BYTES: usize = 512 << 10;
 const REPETITIONS: usize = 11;
 
-/// The default detectors.
+/// Detectors that are on by default.
 const DEFAULT: &[Detector] = &[Detector::Card, Detector::Email, Detector::Token, Detector::Key];
 
-/// One line in this many has a secret, in the texts with secrets.
+/// Number of lines per planted secret, in the texts with secrets.
 const PLANTED_ONE_IN: usize = 100;
 const PLANTED: &str = " user=alice@example.com password=hunter2";
 
@@ -54,7 +54,7 @@ pub fn run(report: &mut Report) -> io::Result<()> {
     report.add(table)
 }
 
-/// The same lines, with a secret in some.
+/// Returns the lines of `text`, some of them with a secret.
 fn plant(text: &[u8]) -> Vec<u8> {
     let mut planted = Vec::new();
     for (index, line) in
@@ -73,12 +73,12 @@ fn plant(text: &[u8]) -> Vec<u8> {
 struct Search {
     candidates: Vec<Candidate>,
     hits: Vec<Hit>,
-    /// Returns the lines with a candidate.
+    /// Number of lines with a candidate.
     looked_at: usize,
 }
 
 impl Search {
-    /// Runs one pass, and checks each line with a candidate.
+    /// Runs one pass over the text, and checks each line with a candidate.
     fn lines(&mut self, detectors: &Detectors, text: &[u8]) {
         self.looked_at = 0;
         detectors.candidates(text, &mut self.candidates);

@@ -1,5 +1,5 @@
-//! Tables on the terminal, and the same with plots and the host's description in the results
-//! folder.
+//! Prints tables on the terminal, and writes them with plots and the host's description to the
+//! results folder.
 
 use crate::plot::{self, Axes, Bars, Series};
 use std::fs;
@@ -34,7 +34,7 @@ impl Table {
         self.notes.push(note);
     }
 
-    /// Formats it as Markdown whose columns are also aligned as plain text.
+    /// Formats the table as Markdown whose columns are also aligned as plain text.
     fn markdown(&self) -> String {
         let cells = |index: usize| {
             std::iter::once(&self.columns).chain(&self.rows).map(move |row| &row[index])
@@ -76,7 +76,7 @@ impl Table {
     }
 }
 
-/// The results folder of one run: `RESULTS/<date>-<host>/`.
+/// Results folder of one run: `RESULTS/<date>-<host>/`.
 pub struct Report {
     folder: PathBuf,
     name: &'static str,
@@ -96,7 +96,8 @@ impl Report {
         Ok(Report { folder, name, markdown, csv: "table,row,column,value\n".to_owned() })
     }
 
-    /// Prints the table and writes it at once: an aborted run keeps its measurements.
+    /// Prints the table and writes it to the results at once, so that an aborted run keeps its
+    /// measurements.
     pub fn add(&mut self, table: Table) -> io::Result<()> {
         crate::measure::progress_end();
         let markdown = table.markdown();
@@ -115,7 +116,7 @@ impl Report {
         self.write()
     }
 
-    /// Draws one group of bars for each label, a bar for each series, into `name.svg`. NaN draws no
+    /// Draws one group of bars per label, with one bar per series, into `name.svg`. NaN draws no
     /// bar.
     pub fn bars(
         &mut self,
@@ -130,7 +131,7 @@ impl Report {
         self.write()
     }
 
-    /// Returns the path of the results.
+    /// Returns the path of the results folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

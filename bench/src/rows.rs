@@ -1,4 +1,4 @@
-//! Measures tables of groups: memory and updates of ten million groups, beside random reads.
+//! Measures tables of groups: memory and updates of ten million groups, compared with random reads.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
@@ -8,29 +8,29 @@ use std::hint::black_box;
 use std::io;
 use std::sync::Arc;
 
-/// Rows of a batch.
+/// Number of rows in a batch.
 const BATCH_ROWS: usize = 5000;
-/// Batches of a sample of updates.
+/// Number of batches in a sample of updates.
 const SAMPLE_BATCHES: usize = 100;
-/// Samples of updates; the table has the median.
+/// Number of samples of updates; the table shows the median.
 const SAMPLES: usize = 15;
-/// Bytes of a key.
+/// Length of a key in bytes.
 const KEY_BYTES: usize = 12;
-/// Sums of a group.
+/// Number of sums of a group.
 const SUMS: usize = 4;
-/// Rows that are read at a time for the limit.
+/// Number of rows that are read at a time for the limit.
 const AHEAD: usize = 64;
 
 /// A table of groups to measure.
 struct Load {
     name: &'static str,
-    /// Distinct texts of each key column.
+    /// Number of distinct texts in each key column.
     keys: &'static [u64],
     groups: u64,
     updates_per_s_target: f64,
     rss_mib_target: Option<f64>,
-    /// Cache lines that an update reads in parts of the table that exceed the second-level cache:
-    /// a dictionary or the index one, a row two.
+    /// Number of cache lines that an update reads in the parts of the table that exceed the
+    /// second-level cache. A dictionary or the index takes one line, a row two.
     lines: usize,
 }
 
@@ -53,14 +53,14 @@ const LOADS: [Load; 2] = [
     },
 ];
 
-/// Rows as columns of texts, and their words.
+/// Rows as columns of texts, with their words.
 struct Batch {
     texts: Vec<Vec<[u8; KEY_BYTES]>>,
     words: Vec<u64>,
     groups: Vec<u32>,
 }
 
-/// What was measured of a load.
+/// Results of one load.
 struct Figures {
     inserts_per_s: f64,
     updates_per_s: Samples,
@@ -91,7 +91,8 @@ pub fn run(report: &mut Report) -> io::Result<()> {
             true => format!("{target} holds"),
             false => format!("{target} MISSED"),
         };
-        // The memory of a later table would include what the allocator keeps of earlier ones.
+        // Only the first table has a memory target: the memory of a later table would include
+        // memory that the allocator keeps from earlier tables.
         let rss = load.rss_mib_target.map(|target| {
             [format!("{:.0}", figures.rss_mib), verdict(target, figures.rss_mib <= target)]
         });
@@ -145,7 +146,7 @@ impl Load {
         })
     }
 
-    /// Returns the updates per second of a sample.
+    /// Returns the updates per second in one sample.
     fn update(&self, groups: &mut Groups, batch: &mut Batch, random: &mut u64) -> f64 {
         let mut seconds = 0.0;
         for _ in 0..SAMPLE_BATCHES {
@@ -156,8 +157,8 @@ impl Load {
         (SAMPLE_BATCHES * BATCH_ROWS) as f64 / seconds
     }
 
-    /// Returns the number of the text of a group in a column. The three first columns of a small
-    /// table make a group.
+    /// Returns the number of a group's text in a column. In a small table the first three columns
+    /// identify the group.
     fn text(&self, column: usize, group: u64) -> u64 {
         let before: u64 = self.keys[..column].iter().product();
         match self.keys[column] {
@@ -173,7 +174,7 @@ impl Batch {
         Batch { texts: vec![Vec::new(); keys], words: Vec::new(), groups: Vec::new() }
     }
 
-    /// Replaces the rows by those of groups.
+    /// Replaces the rows by rows of the given groups.
     fn fill(&mut self, load: &Load, groups: impl Iterator<Item = u64>) {
         self.texts.iter_mut().for_each(Vec::clear);
         self.words.clear();
@@ -186,7 +187,7 @@ impl Batch {
         self.groups.resize(self.texts[0].len(), 0);
     }
 
-    /// Merges the rows into a table; returns the seconds it took.
+    /// Merges the rows into a table; returns the CPU seconds.
     fn merge(&mut self, groups: &mut Groups) -> f64 {
         let columns: Vec<Vec<Option<&[u8]>>> =
             self.texts.iter().map(|texts| options(texts)).collect();
@@ -197,12 +198,12 @@ impl Batch {
     }
 }
 
-/// Returns texts as the fields of events that all have them.
+/// Returns texts as fields of events, all of which have the field.
 fn options(texts: &[[u8; KEY_BYTES]]) -> Vec<Option<&[u8]>> {
     texts.iter().map(|text| Some(&text[..])).collect()
 }
 
-/// Returns a text of [`KEY_BYTES`] for a number: the column, then letters.
+/// Returns the text of [`KEY_BYTES`] for a number: the column, then letters.
 fn text(column: usize, mut number: u64) -> [u8; KEY_BYTES] {
     let mut text = [b'k'; KEY_BYTES];
     text[1] = b'0' + column as u8;
@@ -230,7 +231,8 @@ fn below(end: u64, random: u64) -> u64 {
     ((u128::from(random) * u128::from(end)) >> 64) as u64
 }
 
-/// Returns the random cache lines per second that are read, with prefetches, from as many bytes.
+/// Returns how many random cache lines per second are read, with prefetches, from a buffer of
+/// `bytes`.
 fn random_lines_per_s(bytes: usize) -> f64 {
     let lines = vec![[1_u64; 8]; (bytes / 64).max(1)];
     let (mut random, mut sum, mut places) = (1, 0, [0; AHEAD]);

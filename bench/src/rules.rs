@@ -1,5 +1,5 @@
-//! Measures the tasks of `rules`: thousands of them over the same lines, beside each task alone,
-//! plain loops, and mtail; and whether their results come in time.
+//! Measures the tasks of `rules`: thousands of tasks over the same lines, compared with each task
+//! alone, with plain loops, and with mtail; and whether the results arrive in time.
 
 mod beside;
 mod deadlines;
@@ -23,18 +23,18 @@ use std::hint::black_box;
 use std::io;
 use std::rc::Rc;
 
-/// Numbers of tasks.
+/// Numbers of tasks to measure.
 const TASKS: [usize; 5] = [1, 10, 100, 1000, 5000];
-/// Tasks for the targets, and those that their speed is compared with.
+/// Number of tasks for the targets, and the number that their speed is compared with.
 const TARGET_TASKS: usize = 1000;
 const FEW_TASKS: usize = 10;
-/// Longest time of a match.
+/// Maximum time of a match, in ns.
 const TARGET_MATCH_NS: f64 = 40.0;
-/// Lowest speed of a plan for all tasks, relative to a plan for each.
+/// Minimum speed of one plan for all tasks, relative to one plan per task.
 const TARGET_SHARED: f64 = 30.0;
 
-/// Loads by the letter of their targets: the speed at 1,000 tasks in millions of lines per second,
-/// and relative to 10 tasks.
+/// Loads, with the letter of their targets: the minimum speed at 1,000 tasks in millions of lines
+/// per second, and relative to 10 tasks.
 const LOADS: [(&str, Load, f64, Option<f64>); 4] = [
     ("a: one field", Load::Equality, 2.0, Some(0.5)),
     ("b: five fields and a number", Load::FiveFields, 2.0, Some(0.5)),
@@ -54,10 +54,10 @@ const COLUMNS: [&str; 9] = [
     "plan ms",
 ];
 
-/// Parts that are not loads by the number of tasks.
+/// Names of the parts other than [`LOADS`].
 const PARTS: [&str; 6] = ["beside", "deadlines", "e", "g", "h", "i"];
 
-/// Measures and reports the parts in `names`, or all of them.
+/// Measures and reports the parts in `names`, or all parts.
 pub fn run(
     options: &Options,
     names: &[String],
@@ -70,8 +70,8 @@ pub fn run(
     }
     let wants = |part: &str| names.is_empty() || names.iter().any(|name| name == part);
     let mut targets = Vec::new();
-    // First, while the process is small: the kernel counts its memory as that of the programs it
-    // starts.
+    // This part runs first, while the process is small: the kernel counts the memory of this
+    // process as memory of the programs that it starts.
     if wants("beside") {
         targets.extend(beside::run(options, scratch, report)?);
     }
@@ -109,12 +109,12 @@ fn in_memory(
     Ok(targets)
 }
 
-/// Returns what a load is called in its targets.
+/// Returns the letter of a load in its targets.
 fn letter(name: &'static str) -> &'static str {
     name.split(':').next().unwrap_or(name)
 }
 
-/// Measures the loads by the number of tasks, and a plan for each task.
+/// Measures the loads by the number of tasks, and one plan per task.
 fn scaling(
     repetitions: usize,
     wants: impl Fn(&str) -> bool,
@@ -158,7 +158,7 @@ fn scaling_note(repetitions: usize) -> String {
 /// Figures by the number of tasks.
 type ByTasks = Vec<(usize, Figures)>;
 
-/// Measures a load by the number of tasks, for (a) also with a plan for each task.
+/// Measures a load by the number of tasks; load (a) also with one plan per task.
 fn by_tasks(load: Load, repetitions: usize) -> io::Result<(ByTasks, Option<Figures>)> {
     let (mut shared, mut alone) = (Vec::new(), None);
     for tasks in TASKS {
@@ -204,7 +204,8 @@ fn cells(name: &str, figures: &Figures) -> Vec<String> {
     cells
 }
 
-/// Measures a match where many tasks match each line, beside an update of a hash table.
+/// Measures a match when many tasks match each line, and compares it with an update of a hash
+/// table.
 fn many(repetitions: usize, report: &mut Report) -> io::Result<Target> {
     progress("rules: many matches");
     let blocks: Rc<[Block]> = Load::Many.blocks(TARGET_TASKS).into();
@@ -237,10 +238,10 @@ fn many(repetitions: usize, report: &mut Report) -> io::Result<Target> {
     Ok(Target::most("e, ns per match", ns, TARGET_MATCH_NS))
 }
 
-/// A count and a sum by task and group.
+/// Counts and sums by task and group.
 type Updates = HashMap<(u32, u32), (u64, f64), foldhash::fast::RandomState>;
 
-/// Returns the ns of an update of a hash table for each match.
+/// Returns the ns of a hash table update per match.
 fn update_ns(blocks: &[Block], table: &mut Updates) -> f64 {
     let mut random = fastrand::Rng::with_seed(5);
     let tasks = MANY_TASKS_PER_LINE as u32;
@@ -259,7 +260,7 @@ fn update_ns(blocks: &[Block], table: &mut Updates) -> f64 {
     (thread_cpu_seconds() - start) * 1e9 / (lines.len() * MANY_TASKS_PER_LINE) as f64
 }
 
-/// Formats a number by its logarithm.
+/// Formats a number, given its decimal logarithm.
 fn power_of_ten(log: &f64) -> String {
     format!("{:.0}", 10_f64.powf(*log))
 }

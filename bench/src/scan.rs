@@ -1,5 +1,5 @@
-//! Measures the newline scanner by block size beside plain loops, and the JSON escape by line
-//! length.
+//! Measures the newline scanner by block size, compared with plain loops, and the JSON escape by
+//! line length.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::plot::{Axes, Series};
@@ -10,17 +10,18 @@ use millstream_scan::kernels::{self, Kernel};
 use std::hint::black_box;
 use std::io;
 
-/// Log text that the blocks are cut from: it fits into the L2 cache, as a block just read does, and
-/// has too many lines for the branch predictor to learn.
+/// Bytes of log text that the blocks are cut from. The text fits into the L2 cache, like a block
+/// that was just read, and has too many lines for the branch predictor to learn.
 const TEXT_BYTES: usize = 512 << 10;
 const BIG_BLOCK_BYTES: usize = 256 << 10;
-/// CPU time of one sample.
+/// CPU seconds of one sample.
 const SAMPLE_SECONDS: f64 = 0.003;
 const REPETITIONS: usize = 11;
 
 type Find = Box<dyn Fn(&[u8], &mut Vec<u32>)>;
 
-/// The compared loops; the first is the reference, `public` is the one that the agent calls.
+/// Returns the compared loops. The first is the reference, and `public` is the function that the
+/// agent calls.
 fn contenders() -> Vec<(&'static str, Find)> {
     let mut contenders: Vec<(&'static str, Find)> = vec![
         ("byte loop", Box::new(byte_loop)),
@@ -47,8 +48,8 @@ fn byte_loop(block: &[u8], out: &mut Vec<u32>) {
     }
 }
 
-/// The comparison of 64 bytes is a loop that the compiler vectorizes; positions are collected byte
-/// by byte if it found any.
+/// Collects newlines with a loop over 64 bytes that the compiler vectorizes. Only if the loop finds
+/// a newline, positions are collected byte by byte.
 fn vectorised_loop(block: &[u8], out: &mut Vec<u32>) {
     for (index, chunk) in block.chunks(64).enumerate() {
         let hits: u8 = chunk.iter().map(|byte| u8::from(*byte == b'\n')).sum();
@@ -91,7 +92,7 @@ fn newlines(text: &[u8], report: &mut Report) -> io::Result<()> {
     report.plot("scan", &axes, &(0..names.len()).map(series).collect::<Vec<_>>())
 }
 
-/// Measures ns per call for blocks of `size` bytes, for each contender, with interleaved samples.
+/// Returns the ns per call of each contender for blocks of `size` bytes, with interleaved samples.
 fn ns_by_contender(text: &[u8], size: usize, contenders: &[(&str, Find)]) -> Vec<f64> {
     progress(&format!("scan: blocks of {size} bytes"));
     let mut samples = vec![Samples::default(); contenders.len()];
@@ -110,7 +111,7 @@ fn ns_by_contender(text: &[u8], size: usize, contenders: &[(&str, Find)]) -> Vec
     samples.iter().map(Samples::median).collect()
 }
 
-/// Measures ns per item of a pass over `items`, over passes of [`SAMPLE_SECONDS`].
+/// Returns the ns per item of a pass over `items`, measured for [`SAMPLE_SECONDS`].
 pub fn ns_per_item(items: usize, mut pass: impl FnMut()) -> f64 {
     let (start, mut passes) = (thread_cpu_seconds(), 0);
     loop {
@@ -148,7 +149,8 @@ fn keeps_up(size: usize, ns: &[f64]) -> bool {
     ns[OURS] <= allowed && (size < BIG_BLOCK_BYTES || ns[OURS] < ns[MEMCHR])
 }
 
-/// Whole lines of the web log, and their ends of fixed lengths.
+/// Measures the escape of whole lines of the web log, and of ends of these lines with fixed
+/// lengths.
 fn escapes(text: &[u8], report: &mut Report) -> io::Result<()> {
     let lines: Vec<&[u8]> =
         text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
@@ -172,7 +174,7 @@ fn escapes(text: &[u8], report: &mut Report) -> io::Result<()> {
     report.add(table)
 }
 
-/// Measures ns per string, for each kernel, with interleaved samples.
+/// Returns the ns per string of each kernel, with interleaved samples.
 fn escape_ns(texts: &[&[u8]], kernels: &[Kernel]) -> Vec<f64> {
     let mut samples = vec![Samples::default(); kernels.len()];
     let mut out = Vec::new();

@@ -17,19 +17,19 @@ const PARENT: &str = "/dev/shm";
 const REPORTING_DELAY: Duration = Duration::from_millis(2300);
 const PREFIX: &str = "millstream-bench-";
 
-/// The folder of the web log.
+/// Name of the web log's folder.
 const INPUT: &str = "input";
-/// The folder of inputs for single scenarios.
+/// Name of the folder of inputs for single scenarios.
 const MADE: &str = "made";
-/// Bytes of text that such an input repeats. Small: the kernel counts the benchmark's memory as the
-/// minimum for the programs it starts.
+/// Bytes of text that such an input repeats. The text is small because the kernel counts the
+/// benchmark's memory as the minimum for the programs it starts.
 const MADE_TEXT_BYTES: usize = 1 << 20;
 
-/// A fresh folder on tmpfs; removed on drop, or by the next run if this one is killed.
+/// A fresh folder on tmpfs, removed on drop, or by the next run if this run is killed.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Creates the folder and removes those of killed runs.
+    /// Creates the folder and removes the folders of killed runs.
     pub fn new() -> io::Result<Self> {
         remove_leftovers()?;
         let folder = Path::new(PARENT).join(format!("{PREFIX}{}", std::process::id()));
@@ -44,17 +44,17 @@ impl Scratch {
 
     /// Ensures that the next `bytes` of memory are backed by the host. Call it right before a
     /// measurement that writes: a virtual machine returns free memory to its host after
-    /// [`REPORTING_DELAY`], and reusing it costs page faults on the host that take longer than the
-    /// write.
+    /// [`REPORTING_DELAY`], and reuse of that memory costs page faults on the host that take longer
+    /// than the write.
     pub fn warm_memory(&self, bytes: u64) -> io::Result<()> {
         let path = self.path("memory");
         fallocate(File::create(&path)?, FallocateFlags::empty(), 0, bytes)?;
-        // Previously freed memory is returned now, not during the measurement.
+        // The virtual machine returns previously freed memory now, not during the measurement.
         thread::sleep(REPORTING_DELAY);
         fs::remove_file(path)
     }
 
-    /// Makes `name` an empty folder, removing whatever exists there.
+    /// Makes `name` an empty folder; removes existing files.
     pub fn empty_folder(&self, name: &str) -> io::Result<PathBuf> {
         let folder = self.path(name);
         if folder.exists() {
@@ -86,11 +86,11 @@ fn remove_leftovers() -> io::Result<()> {
 
 /// A log file that a measurement reads.
 pub struct Input {
-    /// Where it is.
+    /// Path of the file, or a pattern for several files.
     pub path: PathBuf,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Its number of lines.
+    /// Number of lines.
     pub lines: u64,
 }
 
@@ -102,14 +102,14 @@ impl Input {
         Ok(Input { path, bytes: 0, lines: 0 })
     }
 
-    /// Creates a web log of about `bytes` in one file, or in several of the same size that the
-    /// pattern `path` matches.
+    /// Creates a web log of about `bytes` in one file, or in several files of the same size that
+    /// the pattern `path` matches.
     pub fn weblog(scratch: &Scratch, bytes: usize, files: usize) -> io::Result<Self> {
         let folder = scratch.empty_folder(INPUT)?;
         let name = |file: usize| folder.join(format!("web-{file}.log"));
         let path = if files == 1 { name(1) } else { folder.join("web-*.log") };
         let mut input = Input { path, bytes: 0, lines: 0 };
-        // A different seed for each file, since files with equal heads would count as one.
+        // Each file has a different seed, since files with equal heads would count as one.
         for file in 1..=files {
             input.fill(&name(file), bytes / files, WebLog::new(file as u64))?;
         }
@@ -130,7 +130,8 @@ impl Input {
         file.flush()
     }
 
-    /// Creates a file of about `bytes` of `kind` in a separate folder; `lines` are its events.
+    /// Creates a file of about `bytes` of `kind` in a separate folder; `lines` is the number of its
+    /// events.
     pub fn made(scratch: &Scratch, kind: &str, bytes: usize) -> io::Result<Self> {
         let (text, lines) = made_text(kind)
             .ok_or_else(|| io::Error::other(format!("`# input: `: there is no input {kind}")))?;
@@ -159,7 +160,7 @@ impl Input {
     }
 }
 
-/// Returns the text that an input of this kind repeats, and the number of its events.
+/// Returns the text that an input of this kind repeats, and the number of events in the text.
 fn made_text(kind: &str) -> Option<(Vec<u8>, u64)> {
     let text = match kind {
         // Every fifth event has a trace of ten lines.

@@ -1,5 +1,5 @@
-//! A cluster that acknowledges produce requests at once and keeps only counts, so that only the
-//! producer is measured.
+//! A Kafka cluster that acknowledges produce requests at once and keeps only counts, so that only
+//! the producer is measured.
 //!
 //! It supports one version of each request that a librdkafka producer sends. From the header of a
 //! record batch it reads the number of records, and the sequence by which Kafka deduplicates.
@@ -18,8 +18,9 @@ const METADATA: i16 = 3;
 const FIND_COORDINATOR: i16 = 10;
 const API_VERSIONS: i16 = 18;
 const INIT_PRODUCER_ID: i16 = 22;
-/// The supported version ranges; a client uses the highest. Older ones, and requests that no
-/// producer sends, are listed because librdkafka derives features from them: message format 2, lz4.
+/// Supported version ranges; a client uses the highest version. Older versions, and requests that
+/// no producer sends, are listed because librdkafka derives features from them: message format 2,
+/// lz4.
 const VERSIONS: &[(i16, i16, i16)] = &[
     (PRODUCE, 3, 7),
     (FETCH, 4, 11),
@@ -28,15 +29,15 @@ const VERSIONS: &[(i16, i16, i16)] = &[
     (API_VERSIONS, 0, 3),
     (INIT_PRODUCER_ID, 0, 1),
 ];
-/// From this version on the response to API_VERSIONS has the compact form.
+/// Version from which the response to API_VERSIONS has the compact form.
 const API_VERSIONS_COMPACT: i16 = 3;
 const NONE: i16 = 0;
 const OUT_OF_ORDER: i16 = 45;
 const DUPLICATE: i16 = 46;
 const UNKNOWN_TOPIC: i16 = 3;
-/// Longer requests are invalid.
+/// Maximum length of a valid request.
 const REQUEST_BYTES_MAX: usize = 256 << 20;
-/// Offsets of sequence and count in a record batch.
+/// Offsets of producer id, sequence and count in a record batch.
 const PRODUCER_ID_AT: usize = 43;
 const SEQUENCE_AT: usize = 53;
 const COUNT_AT: usize = 57;
@@ -46,21 +47,21 @@ type Topics = HashMap<String, Vec<Partition>>;
 #[derive(Default)]
 struct Partition {
     records: i64,
-    /// The sequence of the next batch, by producer.
+    /// Sequence of the next batch, by producer.
     sequences: HashMap<i64, i32>,
 }
 
-/// Brokers of the cluster: several, since clients work per broker.
+/// Number of brokers in the cluster: several, since clients work per broker.
 const NODES: usize = 2;
 
-/// A cluster on loopback ports. Its threads end with the connections.
+/// A cluster on loopback ports. Each of its threads ends with its connection.
 pub struct Sinkhole {
     ports: [u16; NODES],
     topics: Arc<Mutex<Topics>>,
 }
 
 impl Sinkhole {
-    /// Listens, on the cores of the calling thread.
+    /// Starts the cluster on the cores of the calling thread.
     pub fn start() -> io::Result<Self> {
         let topics = Arc::new(Mutex::new(Topics::new()));
         let mut ports = [0; NODES];
@@ -82,7 +83,7 @@ impl Sinkhole {
         Ok(Sinkhole { ports, topics })
     }
 
-    /// Returns the addresses in the format of clients.
+    /// Returns the addresses in the format that clients expect.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.ports[0])
     }
@@ -93,7 +94,7 @@ impl Sinkhole {
         self.topics.lock().insert(name.to_owned(), partitions);
     }
 
-    /// Returns the records in a topic, which is removed.
+    /// Removes a topic and returns its number of records.
     pub fn take(&self, name: &str) -> u64 {
         let partitions = self.topics.lock().remove(name).unwrap_or_default();
         partitions.iter().map(|partition| partition.records as u64).sum()
@@ -128,7 +129,7 @@ impl Connection {
         }
     }
 
-    /// Returns the response after space for its length; none for a produce request without
+    /// Returns the response after space for its length; `None` for a produce request without
     /// acknowledgements.
     fn answer(&self, request: &mut Reader) -> io::Result<Option<Writer>> {
         let (key, version, correlation) = (request.i16()?, request.i16()?, request.i32()?);
@@ -138,7 +139,7 @@ impl Connection {
             api_versions(version, &mut answer);
             return Ok(Some(answer));
         }
-        // Both versions of this one are equal.
+        // Both versions of INIT_PRODUCER_ID are equal.
         let is_last = |(of, _, last): &(i16, i16, i16)| {
             *of == key && (*last == version || key == INIT_PRODUCER_ID)
         };
@@ -211,8 +212,8 @@ impl Connection {
         Ok(acks != 0)
     }
 
-    /// Counts a batch that is new to its partition; returns an error code and the offset of its
-    /// first record.
+    /// Counts a batch that is new to its partition. Returns an error code and the offset of the
+    /// batch's first record.
     fn take_batch(&self, topic: &str, partition: i32, batch: &[u8]) -> io::Result<(i16, i64)> {
         let at = |at: usize| Reader(batch.get(at..).unwrap_or_default());
         let (producer, sequence) = (at(PRODUCER_ID_AT).i64()?, at(SEQUENCE_AT).i32()?);
@@ -283,7 +284,7 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// Reads a nullable string; null becomes an empty one.
+    /// Reads a nullable string; null becomes an empty string.
     fn text(&mut self) -> io::Result<String> {
         let len = self.i16()?.max(0) as usize;
         Ok(String::from_utf8_lossy(self.bytes(len)?).into_owned())

@@ -1,4 +1,5 @@
-//! Measures the segments of disk buffers beside plain writes, syncs and reads of the same bytes.
+//! Measures the segments of disk buffers, compared with plain writes, syncs and reads of the same
+//! bytes.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
@@ -12,17 +13,17 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Bytes of a load on a disk, and in memory.
+/// Bytes of a load, on a disk and in memory.
 const DISK_BYTES: usize = 128 << 20;
 const MEMORY_BYTES: usize = 512 << 20;
 
-/// Bytes of a plain file, as of a segment.
+/// Size of a plain file in bytes, equal to the size of a segment.
 const FILE_BYTES: usize = 64 << 20;
 
-/// Payload bytes, and payloads per sync.
+/// Bytes of a payload, and number of payloads per sync.
 const LOADS: [(usize, usize); 4] = [(256 << 10, 16), (256 << 10, 1), (4 << 10, 256), (512, 512)];
 
-/// Least GB per CPU second of payloads of 256 KiB: written, and read.
+/// Minimum GB per CPU second with payloads of 256 KiB: written, and read.
 const TARGET_WRITTEN: f64 = 1.0;
 const TARGET_READ: f64 = 1.5;
 
@@ -37,7 +38,7 @@ const COLUMNS: &[&str] = &[
     "ratio ",
 ];
 
-/// Payloads that are written and read.
+/// Payloads to write and read.
 struct Load {
     payload: Bytes,
     per_sync: usize,
@@ -47,7 +48,7 @@ struct Load {
 impl Load {
     fn new((bytes, per_sync): (usize, usize), total: usize) -> Load {
         let payload: Vec<u8> = (0..bytes).map(|at| (at * 7) as u8).collect();
-        // A sync of a disk takes longer than a small write.
+        // Bounds the number of syncs, because a sync of a disk takes longer than a small write.
         let total = (total / bytes).min(512 * per_sync);
         Load { payload: payload.into(), per_sync, count: total.next_multiple_of(per_sync) }
     }
@@ -57,7 +58,7 @@ impl Load {
     }
 }
 
-/// Measures on the disk of `disk`, and in memory.
+/// Measures the loads on the disk of the folder `disk`, and in memory.
 pub fn run(
     repetitions: usize,
     disk: &Path,
@@ -89,7 +90,7 @@ pub fn run(
     report.add(table)
 }
 
-/// Adds a row per load; returns the speeds of the first one.
+/// Adds a row per load; returns the speeds of the first load.
 fn rows(
     table: &mut Table,
     (repetitions, unit): (usize, f64),
@@ -119,7 +120,8 @@ fn rows(
     Ok(first.unwrap_or_default())
 }
 
-/// Measures the seconds of plain writes, the spool, plain reads, and reading the spool.
+/// Returns the seconds of plain writes, of writes to the spool, of plain reads, and of reads from
+/// the spool.
 fn once(load: &Load, folder: &Path, seconds: &dyn Fn() -> f64) -> io::Result<[f64; 4]> {
     let plain = folder.join("plain");
     fs::create_dir_all(&plain)?;

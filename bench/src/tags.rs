@@ -1,4 +1,5 @@
-//! Measures the tag scanner beside its byte-by-byte twin, by number and length of the tags.
+//! Measures the tag scanner by number and length of the tags, compared with a scanner that works
+//! byte by byte.
 
 use crate::measure::{Samples, progress};
 use crate::peers::Target;
@@ -11,20 +12,20 @@ use std::hint::black_box;
 use std::io;
 
 const COUNTS: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
-/// Bytes of a tag, and the lowest ratio of both times for 1,024 of them.
+/// Length of a tag in bytes, and minimum ratio of both times for 1,024 tags.
 const SIZES: [(usize, f64); 3] = [(10, 5.0), (24, 7.0), (64, 14.0)];
-/// Below this length the vector code must only not be slower.
+/// Length below which the vector code only must not be slower.
 const SHORT_BYTES: usize = 16;
-/// Lowest ratio for realistic tags.
+/// Minimum ratio for realistic tags.
 const REAL_TARGET: f64 = 2.0;
-/// Bytes of all strings of one measurement: they fit into the L2 cache, and have too many tags for
+/// Bytes of all strings of one measurement. They fit into the L2 cache, and have too many tags for
 /// the branch predictor to learn.
 const TEXTS_BYTES: usize = 256 << 10;
 const REPETITIONS: usize = 15;
 
 type Find = fn(&[u8], &TagSyntax, &mut TagOffsets);
 
-/// Measures and reports the scanner; returns its targets.
+/// Measures and reports the scanner, and returns its targets.
 pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
     let mut targets = Vec::new();
     let mut table = Table::new(
@@ -124,7 +125,7 @@ fn texts(count: usize, size: usize) -> Vec<Vec<u8>> {
     (0..texts).map(|_| (0..count).map(|_| tag()).collect::<Vec<_>>().join(&b'|')).collect()
 }
 
-/// Realistic tags: five, with keys of 6 bytes and values of 12.
+/// Creates realistic strings of five tags, with keys of 6 bytes and values of 12 bytes.
 fn real() -> Vec<Vec<u8>> {
     let mut random = Rng::with_seed(1);
     let mut tag = || [letters(&mut random, 6), letters(&mut random, 12)].join(&b'=');
@@ -135,7 +136,8 @@ fn letters(random: &mut Rng, len: usize) -> Vec<u8> {
     (0..len).map(|_| b'a' + random.u64(..26) as u8).collect()
 }
 
-/// Measures ns per string by the twin and by the scanner, with interleaved samples.
+/// Returns the ns per string of the byte-by-byte scanner and of the scanner, with interleaved
+/// samples.
 fn ns(texts: &[Vec<u8>]) -> [f64; 2] {
     progress(&format!("tags: {} texts of {} bytes", texts.len(), texts[0].len()));
     let finds: [Find; 2] = [scalar::tags, millstream_scan::tags];

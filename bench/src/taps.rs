@@ -1,4 +1,5 @@
-//! What taps cost the agent: CPU time per event without one, with a tap, and with one that follows.
+//! Measures the cost of taps for the agent: CPU time per event without a tap, with a tap, and with
+//! a tap that follows events.
 
 use crate::Options;
 use crate::beside::Beside;
@@ -8,13 +9,13 @@ use crate::report::{Report, Table};
 use crate::scratch::{Input, Scratch};
 use std::io;
 
-/// Least rate while a tap is open, as a share of the rate without one.
+/// Minimum rate while a tap is open, as a share of the rate without a tap.
 const RATE_MIN: f64 = 0.99;
 
-/// Size of the web log in megabytes: some seconds of CPU time, so that a start is a small part.
+/// Size of the web log in megabytes: some seconds of CPU time, so that the start is a small part.
 const INPUT_MB: usize = 1000;
 
-/// The commands that are measured beside none.
+/// Commands to measure, in addition to a run without a tap.
 const CLIENTS: [&[&str]; 3] = [
     &["tap", "web"],
     &["tap", "access", "--where", "status == '500'"],

@@ -1,22 +1,22 @@
-//! Log text as programs write it, all derived from the web log's lines: with stack traces, in
+//! Log text as programs write it, derived from the lines of the web log: with stack traces, in
 //! Chinese, in container formats.
 
 use crate::weblog::WebLog;
 use std::fmt::Write;
 
-/// Access lines.
+/// Returns access lines.
 pub fn weblog(bytes: usize) -> Vec<u8> {
     weblog_of(4, bytes)
 }
 
-/// Access lines, different ones for each seed, which must not be 0.
+/// Returns the access lines of a seed, which must not be 0.
 pub fn weblog_of(seed: u64, bytes: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes + 1024);
     WebLog::new(seed).write(bytes, &mut text).expect("to memory");
     text
 }
 
-/// Writes `bytes` of the output of `entry` for each access line and its number.
+/// Writes `bytes` of the output of `entry`, which gets the number of an access line and the line.
 fn written(bytes: usize, entry: impl Fn(&mut String, usize, &str)) -> String {
     let source = weblog(bytes);
     let mut text = String::with_capacity(bytes + 4096);
@@ -29,14 +29,14 @@ fn written(bytes: usize, entry: impl Fn(&mut String, usize, &str)) -> String {
     text
 }
 
-/// A time of day, with some events per second.
+/// Returns a time of day; several events share a second.
 fn time_of_day(number: usize) -> String {
     let (second, milli) = (number / 50, number % 50 * 20);
     format!("{:02}:{:02}:{:02}.{milli:03}", second / 3600 % 24, second / 60 % 60, second % 60)
 }
 
-/// Lines of an application, each with a time; one in `one_in` has a stack trace of `frames` frames
-/// and three further lines.
+/// Returns lines of an application, each with a time. One in `one_in` has a stack trace of `frames`
+/// frames and three further lines.
 pub fn traces(bytes: usize, one_in: usize, frames: usize) -> Vec<u8> {
     let entry = |text: &mut String, number: usize, line: &str| {
         let _ = writeln!(text, "2026-11-21 {} INFO [main] c.e.Web - {line}", time_of_day(number));
@@ -64,17 +64,18 @@ fn chinese(text: &mut String, number: usize, line: &str) {
     );
 }
 
-/// Chinese lines, a third of their characters ASCII, in GBK.
+/// Returns Chinese lines in GBK; a third of the characters are ASCII.
 pub fn gbk(bytes: usize) -> Vec<u8> {
     encoding_rs::GBK.encode(&written(bytes, chinese)).0.into_owned()
 }
 
-/// The same lines in UTF-16, little endian, without a byte order mark.
+/// Returns the lines of [`gbk`] in UTF-16, little endian, without a byte order mark.
 pub fn utf16(bytes: usize) -> Vec<u8> {
     written(bytes / 2, chinese).encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-/// The format of containerd; one line in ten is a partial one, completed by the next.
+/// Returns lines in the format of containerd. One line in ten is partial, and the next line
+/// completes it.
 pub fn cri(bytes: usize) -> Vec<u8> {
     let entry = |text: &mut String, number: usize, line: &str| {
         let tag = if number % 10 == 3 { 'P' } else { 'F' };
@@ -83,7 +84,7 @@ pub fn cri(bytes: usize) -> Vec<u8> {
     written(bytes, entry).into_bytes()
 }
 
-/// The format of Docker.
+/// Returns lines in the format of Docker.
 pub fn docker(bytes: usize) -> Vec<u8> {
     let entry = |text: &mut String, number: usize, line: &str| {
         let log = line.replace('"', "\\\"");

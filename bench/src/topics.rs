@@ -1,5 +1,5 @@
-//! Topics in: the agent reads spans from a real Kafka, beside librdkafka alone and a consumer in
-//! Java.
+//! Measures topics as input: the agent reads spans from a real Kafka, compared with librdkafka
+//! alone and a consumer in Java.
 
 pub mod bare;
 mod bulk;
@@ -22,18 +22,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Records in the topic.
+/// Number of records in the topic.
 const RECORDS: u64 = 2_000_000;
-/// Records that the program in Java reads, whose slow states take long.
+/// Number of records that the Java program reads in each state; its slow states take long.
 const RECORDS_JAVA: [u64; STATES] = [300_000, 600_000, 1_000_000, 2_000_000, 2_000_000];
-/// States of the program in Java.
+/// Number of states of the Java program.
 const STATES: usize = 5;
 const PARTITIONS: i32 = 4;
 /// Name of the limit that only reads.
 const READ: &str = "read";
 /// Name of the limit that reads and writes.
 const COPY: &str = "copy";
-/// Where `scripts/bench-peers` builds the program in Java.
+/// Folder in which `scripts/bench-peers` builds the Java program.
 const CONSUMER: &str = "bench/consumer/target";
 const COLUMNS: &[&str] = &[
     "program",
@@ -50,10 +50,10 @@ const COLUMNS: &[&str] = &[
     "verdict",
 ];
 
-/// A program and its repetitions.
+/// A program with the results of its repetitions.
 struct Side<'a> {
     subject: Subject<'a>,
-    /// The scenario of the agent.
+    /// Scenario of the agent.
     scenario: Option<&'a Header>,
     topic: String,
     records: u64,
@@ -63,7 +63,7 @@ struct Side<'a> {
     rss_mb: Samples,
 }
 
-/// What all runs share.
+/// State that all runs share.
 struct Bench<'a> {
     options: &'a Options,
     scratch: &'a Scratch,
@@ -72,7 +72,7 @@ struct Bench<'a> {
     runs: usize,
 }
 
-/// Measures the scenarios in `names`, or all with the program in Java.
+/// Measures the scenarios in `names`, or all scenarios and the Java program.
 pub fn run(
     options: &Options,
     names: &[String],
@@ -100,7 +100,7 @@ pub fn run(
 }
 
 impl<'a> Bench<'a> {
-    /// Creates a topic with this many records.
+    /// Creates a topic with `records` records.
     fn fill(&self, topic: &str, records: u64) -> io::Result<()> {
         progress(&format!("topics: writing {records} records"));
         self.kafka.create_topic(topic, PARTITIONS);
@@ -113,7 +113,7 @@ impl<'a> Bench<'a> {
             text.clear();
             spans.write(&mut text)?;
             let mut record = BaseRecord::<(), [u8]>::to(topic).payload(&text);
-            // A batch of one partition after the other, as a producer without keys sends them.
+            // Writes batches to one partition after the other, as a producer without keys does.
             record.partition = Some((number / 500) as i32 % PARTITIONS);
             while let Err((_, back)) = producer.send(record) {
                 producer.poll(Duration::from_millis(10));
@@ -140,7 +140,7 @@ impl<'a> Bench<'a> {
         Ok(sides)
     }
 
-    /// Returns the states of the program in Java, if it is built.
+    /// Returns the states of the Java program, if it is built.
     fn java_sides(&self) -> io::Result<Vec<Side<'a>>> {
         const NAMES: [&str; STATES] = [
             "java_1_sync_log",
@@ -182,7 +182,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Runs a program over a topic, and checks that what it delivered is what was there.
+    /// Runs a program over a topic, and checks that it delivered all records of the topic.
     fn start(
         &mut self,
         side: &Side<'_>,
@@ -239,8 +239,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Returns the target of a scenario in records per CPU second: the lower one of its share of the
-/// limit and its number.
+/// Returns the target of a scenario in records per CPU second: a share of the limit or a fixed
+/// number, whichever is lower.
 fn target(scenario: &Header, limit: f64) -> io::Result<Option<f64>> {
     if scenario.text("target_ratio").is_empty() {
         return Ok(None);

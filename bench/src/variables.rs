@@ -1,4 +1,4 @@
-//! The values of `${BENCH_…}` in a scenario: paths and addresses of one run.
+//! Values of `${BENCH_…}` in a scenario: paths and addresses of one run.
 
 use crate::scratch::Scratch;
 use std::io;
@@ -11,7 +11,7 @@ const OPEN: &str = "${BENCH_";
 pub struct Variables(Vec<(&'static str, String)>);
 
 impl Variables {
-    /// Creates fresh folders for data and output, and a free port.
+    /// Creates new folders for data and output, and chooses a free port.
     pub fn fresh(scratch: &Scratch, input: &Path) -> io::Result<Self> {
         let data = scratch.empty_folder("data")?;
         let output = scratch.empty_folder("out")?.join("out.log");
@@ -27,7 +27,7 @@ impl Variables {
         ]))
     }
 
-    /// Adds a broker's address and a topic on it.
+    /// Adds the address of a broker and the name of a topic.
     pub fn with_broker(mut self, address: &str, topic: &str) -> Self {
         self.0.extend([("BROKER", address.to_owned()), ("TOPIC", topic.to_owned())]);
         self

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 const METHODS: &[&str] = &["GET", "GET", "GET", "GET", "GET", "POST", "PUT", "HEAD"];
 const STATUSES: &[u16] = &[200, 200, 200, 200, 200, 200, 304, 301, 404, 500];
-/// Paths, which a number follows.
+/// Paths of the requests; a number follows each path.
 pub const PATHS: &[&str] = &[
     "/home",
     "/login",
@@ -38,7 +38,7 @@ pub struct WebLog {
 }
 
 impl WebLog {
-    /// Creates a log that is determined by the seed.
+    /// Creates the log of a seed.
     pub fn new(seed: u64) -> Self {
         WebLog { random: fastrand::Rng::with_seed(seed), second: 0 }
     }

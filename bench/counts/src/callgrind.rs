@@ -6,27 +6,27 @@ use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::thread;
 
-/// Loads counted at a time. The counts do not depend on it.
+/// Number of loads counted in parallel. The counts do not depend on it.
 const AT_A_TIME: usize = 2;
 
-/// Kernel of the scanners that Valgrind's CPU selects: it has no AVX-512, on any host.
+/// Scanner kernel that the CPU selects under Valgrind, which has no AVX-512 on any host.
 const KERNEL: &str = "avx2";
 
 /// The count of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// Instructions of a pass.
+    /// Instructions of one pass.
     pub instructions: u64,
     /// Number of units in the input.
     pub units: u64,
-    /// What the input consists of.
+    /// Name of a unit of the input, in the singular.
     pub unit: String,
 }
 
-/// Counts the loads of these names.
+/// Counts the loads with these names.
 ///
 /// # Errors
-/// Callgrind cannot be started, a load failed, or the CPU of this host has no AVX2.
+/// Fails if Callgrind cannot be started, if a load fails, or if the CPU of this host has no AVX2.
 pub fn count(names: &[&str]) -> Result<Vec<(String, Measured)>, String> {
     let waiting = Mutex::new(names.iter().enumerate().rev().collect::<Vec<_>>());
     let done = Mutex::new(Vec::new());
@@ -54,8 +54,8 @@ fn count_one(name: &str) -> Result<Measured, String> {
         .map_err(|error| format!("{name}: {error}\n{}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Starts a load with an empty environment, in `/`, and at fixed addresses: all of that would be on
-/// its stack.
+/// Returns the command that runs a load with an empty environment, in `/`, and at fixed addresses.
+/// Environment and folder lie on the stack and would change the counts.
 fn command(program: &Path, name: &str) -> Command {
     let mut command = Command::new("setarch");
     command.args(["--addr-no-randomize", "valgrind", "--tool=callgrind"]);

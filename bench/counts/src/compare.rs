@@ -1,40 +1,41 @@
-//! Measured counts beside the recorded ones.
+//! Compares measured counts with the recorded counts.
 
 use crate::callgrind::Measured;
 use crate::record::Record;
 use std::fmt::{self, Display, Formatter};
 
-/// Percent by which a count may differ from the recorded one. The same source gives the same count;
-/// the rest is what the compiler makes of changes elsewhere.
+/// Percent by which a count may differ from the recorded count. The same source always gives the
+/// same count; the tolerance is for code that the compiler generates differently after changes
+/// elsewhere.
 const PERCENT_MAX: f64 = 2.0;
 
 /// Measured and recorded counts.
 pub struct Comparison<'a> {
-    /// The measured counts by load.
+    /// Measured counts by load.
     pub measured: &'a [(String, Measured)],
-    /// The recorded ones.
+    /// Recorded counts.
     pub recorded: &'a Record,
-    /// What differs from the recorded versions.
+    /// Differences from the recorded versions.
     pub other_versions: Vec<String>,
     /// Whether other versions are an error.
     pub is_strict: bool,
 }
 
-/// What a comparison says about a load.
+/// Result of the comparison for one load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Verdict {
-    /// The percent by which it differs are within the limit.
+    /// The difference in percent, within the limit.
     Same(f64),
-    /// It costs more by these percent.
+    /// The load costs more, by this percentage.
     More(f64),
-    /// It costs less by these percent.
+    /// The load costs less, by this percentage.
     Less(f64),
-    /// It has no recorded count.
+    /// The load has no recorded count.
     New,
 }
 
 impl Comparison<'_> {
-    /// Whether no load fails, and the versions are those recorded or may differ.
+    /// Returns whether no load fails and the versions match or may differ.
     pub fn passes(&self) -> bool {
         self.failed() == 0 && (self.other_versions.is_empty() || !self.is_strict)
     }
@@ -45,8 +46,8 @@ impl Comparison<'_> {
             + self.measured.iter().filter(|(name, of)| self.fails(self.verdict(name, of))).count()
     }
 
-    /// With other versions a count says nothing about the source, so it does not fail: a developer
-    /// with another compiler must not be stuck.
+    /// Returns whether a verdict is an error. With other versions a count says nothing about the
+    /// source and does not fail, so that a developer with another compiler can continue.
     fn fails(&self, verdict: Verdict) -> bool {
         match verdict {
             Verdict::More(_) => self.other_versions.is_empty(),
@@ -65,7 +66,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Recorded names that are no load.
+    /// Returns recorded names without a load.
     fn unused(&self) -> impl Iterator<Item = &String> {
         let is_load = |name: &String| self.measured.iter().any(|(load, _)| load == name);
         self.recorded.counts.keys().filter(move |name| !is_load(name))

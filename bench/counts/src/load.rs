@@ -3,15 +3,15 @@
 use crate::loads;
 use std::hint::black_box;
 
-/// What a load is made of.
+/// A function to count, with its unit.
 pub struct Load {
-    /// What the input consists of, in the singular: `line`.
+    /// Name of a unit of the input, in the singular: `line`.
     pub unit: &'static str,
-    /// Processes the input; returns the number of units in it.
+    /// Processes the input and returns its number of units.
     pub pass: Box<dyn FnMut() -> u64>,
 }
 
-/// Creates the load of a name.
+/// Function that creates a load.
 pub type Create = fn() -> Load;
 
 impl Load {
@@ -21,25 +21,26 @@ impl Load {
     }
 }
 
-/// Name of the only function whose instructions are counted, with those of all that it calls.
+/// Name of the function whose instructions are counted, including all functions that it calls.
 pub const COUNTED: &str = "counted_pass";
 
-/// Runs a pass of a load.
+/// Runs one pass of a load.
 #[inline(never)]
 fn counted_pass(load: &mut Load) -> u64 {
     let units = (load.pass)();
-    // Not a tail call: with a jump in its place, Callgrind would not see the end of the function.
+    // Prevents a tail call: Callgrind would not see the end of a function that ends in a jump.
     black_box(units)
 }
 
-/// Runs a load, and prints its units, their name, and the kernel of the scanners.
+/// Runs a load, and prints its number of units, the name of the unit, and the kernel of the
+/// scanners.
 ///
-/// The first pass is not counted: it allocates, and selects kernels. Everything is on a separate
-/// thread, whose stack has the same address whatever the environment of the process is: hash tables
-/// derive their seeds from such addresses.
+/// The first pass is not counted: it allocates, and selects kernels. The load runs on a separate
+/// thread, whose stack has the same address with any environment of the process: hash tables derive
+/// their seeds from such addresses.
 ///
 /// # Errors
-/// There is no such load.
+/// Fails if there is no such load.
 pub fn run(name: &str) -> Result<(), String> {
     let create = loads::find(name).ok_or_else(|| format!("there is no load {name}"))?;
     let run = move || {

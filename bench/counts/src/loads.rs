@@ -12,7 +12,7 @@ mod rules;
 
 use crate::load::Create;
 
-/// All loads, in the order of the path of a line.
+/// All loads, in the order in which the data path processes a line.
 pub const ALL: &[(&str, Create)] = &[
     ("read_lines", read::read_lines),
     ("multiline", framing::multiline),

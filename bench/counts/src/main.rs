@@ -1,8 +1,8 @@
-//! Counts the instructions of the data path under Callgrind, and compares them with recorded
-//! counts. On a host that others use too, times say nothing about a change; instructions do.
+//! Counts the instructions of the data path under Callgrind and compares them with recorded counts.
+//! On a shared host, times say nothing about a change, but instructions do.
 //!
-//! A package beside `bench`, because it must compile in seconds: it depends only on the crates that
-//! it measures, and on nothing that talks to a network or a JVM.
+//! This package is separate from `bench` because it must compile in seconds: it depends only on the
+//! crates that it measures, and on no crate that uses a network or a JVM.
 //!
 //! ```text
 //! millstream-counts                    counts every load, and compares
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Counts all loads; returns whether none costs more than recorded.
+/// Counts all loads and returns whether each is within its recorded count.
 fn check() -> Result<bool, String> {
     let recorded = Record::read(Path::new(RECORDED))?;
     let measured = callgrind::count(&loads::names())?;
@@ -57,14 +57,15 @@ fn check() -> Result<bool, String> {
         measured: &measured,
         recorded: &recorded,
         other_versions: Versions::find()?.differences(&recorded.versions),
-        // A build server has the recorded versions, or the check would pass without comparing.
+        // A build server must have the recorded versions; otherwise the check would pass without a
+        // comparison.
         is_strict: std::env::var_os("CI").is_some(),
     };
     print!("{comparison}");
     Ok(comparison.passes())
 }
 
-/// Records the counts of these loads, or of all.
+/// Records the counts of the named loads, or of all loads.
 fn accept(names: &[&str]) -> Result<(), String> {
     let path = Path::new(RECORDED);
     let all = loads::names();

@@ -1,4 +1,4 @@
-//! The table of recorded counts.
+//! Reads and writes the table of recorded counts.
 
 use crate::versions::Versions;
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ const HEAD: &str = "\
 # The check fails if a load costs 2 % more than here; see bench/README.md.
 ";
 
-/// Recorded counts, and the versions that they were counted with.
+/// Recorded counts and the versions with which they were counted.
 #[derive(Debug, PartialEq)]
 pub struct Record {
-    /// The versions.
+    /// Versions of the compiler, the counter and the C library.
     pub versions: Versions,
     /// Instructions by load.
     pub counts: BTreeMap<String, u64>,
@@ -25,7 +25,7 @@ impl Record {
     /// Reads the table.
     ///
     /// # Errors
-    /// It cannot be read, or a line is not `name: value`.
+    /// Fails if the file cannot be read, or if a line is not `name: value`.
     pub fn read(path: &Path) -> Result<Record, String> {
         let name = path.display();
         let text = fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
@@ -35,7 +35,7 @@ impl Record {
     /// Writes the table.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Fails if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), String> {
         fs::write(path, self.text()).map_err(|error| format!("{}: {error}", path.display()))
     }

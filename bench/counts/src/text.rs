@@ -1,9 +1,9 @@
-//! The input: log text from a fixed seed, as programs write it.
+//! Input of the loads: log text as programs write it, from a fixed seed.
 
 use fastrand::Rng;
 use std::fmt::Write;
 
-/// Size of a block, as the file source reads it.
+/// Size of a block in bytes, as the file source reads it.
 pub const BLOCK_BYTES: usize = 256 << 10;
 
 const METHODS: &[&str] = &["GET", "GET", "GET", "GET", "GET", "POST", "PUT", "HEAD"];
@@ -33,10 +33,10 @@ const AGENTS: &[&str] = &[
     "Mozilla/5.0 (compatible; ExampleBot/2.1; +https://example.com)",
 ];
 
-/// Writes one line, without its end, from random numbers and the line's number.
+/// Writes one line without its newline, from random numbers and the line's number.
 pub type WriteLine = fn(&mut String, &mut Rng, usize);
 
-/// Returns as many whole lines as fit into a number of bytes.
+/// Returns as many whole lines as fit into `bytes_max` bytes.
 pub fn lines(bytes_max: usize, write: WriteLine) -> Vec<u8> {
     let mut text = String::with_capacity(bytes_max);
     let mut random = Rng::with_seed(4);
@@ -53,7 +53,7 @@ pub fn lines(bytes_max: usize, write: WriteLine) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// An access line in the combined format with the request time.
+/// Writes an access line in the combined format with the request time.
 pub fn access(line: &mut String, random: &mut Rng, number: usize) {
     let [a, b, c, d] = random.u32(..).to_le_bytes();
     let time = time_of_day(number);
@@ -72,7 +72,8 @@ pub fn access(line: &mut String, random: &mut Rng, number: usize) {
     );
 }
 
-/// The line of a service as JSON: texts, one in ten with an escape, numbers, and a nested object.
+/// Writes a service's log line as JSON: texts, one in ten with an escape, numbers, and a nested
+/// object.
 pub fn json(line: &mut String, random: &mut Rng, number: usize) {
     let quoted = if random.u32(..10) == 0 { "say \\\"hi\\\"" } else { "done" };
     let _ = write!(
@@ -93,10 +94,10 @@ pub fn json(line: &mut String, random: &mut Rng, number: usize) {
     );
 }
 
-/// Fields in a line of [`delimited`] and of [`key_value`].
+/// Number of fields in a line of [`delimited`] and of [`key_value`].
 pub const FIELDS: usize = 10;
 
-/// Ten values of 4 to 19 digits with commas between them.
+/// Writes ten values of 4 to 19 digits, separated by commas.
 pub fn delimited(line: &mut String, random: &mut Rng, _: usize) {
     for field in 0..FIELDS {
         let comma = if field > 0 { "," } else { "" };
@@ -104,7 +105,7 @@ pub fn delimited(line: &mut String, random: &mut Rng, _: usize) {
     }
 }
 
-/// The same values, each after its key.
+/// Writes the values of [`delimited`], each after its key.
 pub fn key_value(line: &mut String, random: &mut Rng, _: usize) {
     for field in 0..FIELDS {
         let blank = if field > 0 { " " } else { "" };
@@ -112,8 +113,8 @@ pub fn key_value(line: &mut String, random: &mut Rng, _: usize) {
     }
 }
 
-/// The event of a firewall in CEF, after a header of syslog: twelve pairs, one in ten lines with an
-/// escape.
+/// Writes a firewall event in CEF after a syslog header: twelve pairs, with an escape in one of ten
+/// lines.
 pub fn cef(line: &mut String, random: &mut Rng, number: usize) {
     let [a, b, c, d] = random.u32(..).to_le_bytes();
     let query = if random.u32(..10) == 0 { "?page\\=2" } else { "" };
@@ -135,7 +136,7 @@ pub fn cef(line: &mut String, random: &mut Rng, number: usize) {
     );
 }
 
-/// A line of an application with a time; every tenth continues with a stack trace.
+/// Writes an application's log line with a time; every tenth line continues with a stack trace.
 pub fn traced(line: &mut String, random: &mut Rng, number: usize) {
     let _ = write!(line, "2025-11-14 {} INFO [main] c.e.Web - ", time_of_day(number));
     access(line, random, number);
@@ -149,7 +150,7 @@ pub fn traced(line: &mut String, random: &mut Rng, number: usize) {
     }
 }
 
-/// Returns one of the choices.
+/// Returns a random element of `choices`.
 pub fn pick<T: Copy>(random: &mut Rng, choices: &[T]) -> T {
     choices[random.usize(..choices.len())]
 }
@@ -159,7 +160,7 @@ fn digits(random: &mut Rng) -> String {
     digits[20 - random.usize(4..20)..].to_owned()
 }
 
-/// Returns the time of a line; twenty lines share a second.
+/// Returns the time of a line; twenty successive lines share a second.
 fn time_of_day(number: usize) -> String {
     let second = number / 20;
     format!("{:02}:{:02}:{:02}", second / 3600 % 24, second / 60 % 60, second % 60)

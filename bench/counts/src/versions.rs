@@ -1,15 +1,15 @@
-//! The versions of what decides on the number of instructions besides the source.
+//! Versions of the tools that affect the number of instructions.
 
 use std::process::Command;
 
 /// Versions of the compiler, the counter and the C library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versions {
-    /// The compiler.
+    /// Version of the compiler.
     pub rustc: String,
-    /// The counter, which also decides on the CPU that programs see.
+    /// Version of the counter, which also determines the CPU that programs see.
     pub valgrind: String,
-    /// The C library: allocator and copying of memory.
+    /// Version of the C library, which has the allocator and copies memory.
     pub glibc: String,
 }
 
@@ -17,7 +17,7 @@ impl Versions {
     /// Finds the versions on this host.
     ///
     /// # Errors
-    /// A program is missing.
+    /// Fails if a program is missing.
     pub fn find() -> Result<Versions, String> {
         Ok(Versions {
             rustc: first_line("rustc", "--version")?,
@@ -26,7 +26,7 @@ impl Versions {
         })
     }
 
-    /// Describes what differs from the recorded versions.
+    /// Describes the differences from the recorded versions.
     pub fn differences(&self, recorded: &Versions) -> Vec<String> {
         let pairs = [
             (&self.rustc, &recorded.rustc),

@@ -1,4 +1,4 @@
-//! Batches of metrics in the agent's other encodings.
+//! Encodes batches of metrics as msgpack and as remote write requests.
 
 use super::payloads::{self, Metrics};
 use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
@@ -8,14 +8,14 @@ use millstream_encodings::prometheus::{
     RequestBuilder, RowsBuilder, Version,
 };
 
-/// End of the period.
+/// End of the period in ms since 1970.
 const TIME_MS: i64 = 1_795_339_810_000;
 const INTERVAL_S: f64 = 10.0;
 const HOST: &str = "web-017";
-/// Metrics per msgpack block, and how many metrics are added before the size is checked again.
+/// Number of metrics per msgpack block, and between two checks of the size.
 const BLOCK: usize = 2000;
 
-/// Encodes metrics as msgpack, about `bytes`; returns their number too.
+/// Encodes about `bytes` of metrics as msgpack; returns the bytes and the number of metrics.
 pub fn msgpack(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
     let mut number = 0;
     let (mut metrics, mut encoder, mut body) =
@@ -34,7 +34,8 @@ pub fn msgpack(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
     (body, number)
 }
 
-/// Encodes metrics as a remote write 1.0 request, about `bytes`; returns their number too.
+/// Encodes about `bytes` of metrics as a remote write 1.0 request; returns the bytes and the number
+/// of metrics.
 pub fn remote_write(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
     let mut number = 0;
     let distributions = Distributions::Native;
@@ -60,7 +61,7 @@ pub fn remote_write(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
         metrics.by_ref().take(100).for_each(|metric| rows.push(&of(&metric)));
         let (rows, text) = rows.finish();
         for row in rows.rows() {
-            // The load repeats some series, and remote write allows one value per series and time.
+            // The load repeats some series, but remote write allows one value per series and time.
             number +=
                 usize::from(accumulator.add((&rows, row, &text), TIME_MS, &mut request).is_ok());
             request.end_event();

@@ -1,4 +1,4 @@
-//! The compression libraries: those of the agent, and others for comparison.
+//! Compression libraries of the agent, and others for comparison.
 
 use bytes::Bytes;
 use flate2::{Compress, FlushCompress, Status};
@@ -8,20 +8,20 @@ use std::ffi::CStr;
 use std::io::{self, Write};
 use std::mem::MaybeUninit;
 
-/// A library at a level.
+/// A library, with a level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Method {
     /// The agent's library for the format.
     Agent(Algorithm, Option<u32>),
     /// Plain zlib.
     PlainZlib(u32),
-    /// Zlib in Rust, with which the agent reads and writes gzip files.
+    /// Zlib in Rust, which the agent uses for gzip files.
     ZlibRs(u32),
     /// Bzip2 in Rust.
     Bzip2(u32),
 }
 
-/// All measured methods; those of one library are adjacent, fastest first.
+/// All measured methods. Methods of one library are adjacent, fastest first.
 pub const METHODS: &[Method] = &[
     Method::PlainZlib(1),
     Method::PlainZlib(3),
@@ -49,10 +49,10 @@ pub const METHODS: &[Method] = &[
     Method::Bzip2(9),
 ];
 
-/// The reference for all others: plain zlib at its default level.
+/// Method that the others are compared with: plain zlib at its default level.
 pub const PLAIN: Method = Method::PlainZlib(6);
 
-/// Compresses one buffer after another, independently.
+/// Compresses one buffer per call, independently of the buffers before.
 pub type Work = Box<dyn FnMut(&Bytes) -> io::Result<Vec<u8>>>;
 
 impl Method {
@@ -71,7 +71,7 @@ impl Method {
         }
     }
 
-    /// Returns its level, if it has levels.
+    /// Returns the level if the library has levels.
     pub fn level(self) -> Option<u32> {
         match self {
             Method::Agent(_, level) => level,
@@ -79,7 +79,7 @@ impl Method {
         }
     }
 
-    /// Creates the compressor; every library keeps its reusable state between buffers.
+    /// Creates the compressor, which keeps the library's reusable state between buffers.
     pub fn start(self) -> io::Result<Work> {
         Ok(match self {
             Method::Agent(algorithm, level) => {
@@ -105,12 +105,12 @@ impl Method {
     }
 }
 
-/// Upper bound of the expansion of incompressible bytes, over all formats.
+/// Returns an upper bound of the compressed size of incompressible bytes, over all formats.
 fn bound(input: &[u8]) -> usize {
     input.len() + input.len() / 1000 + 1024
 }
 
-/// The agent's own call.
+/// Reserves memory for the output, as the agent does.
 fn make_room(out: &mut Vec<u8>, bytes: usize) {
     if out.len() < bytes {
         *out = vec![0; bytes.next_multiple_of(64 << 10)];
@@ -126,7 +126,7 @@ fn zlib_rs(zlib: &mut Compress, input: &[u8], out: &mut Vec<u8>) -> io::Result<V
     }
 }
 
-/// The stream of plain zlib, reused for each buffer.
+/// Stream of plain zlib, reused for each buffer.
 struct PlainZlib {
     stream: Box<z_stream>,
     out: Vec<u8>,
@@ -136,8 +136,8 @@ impl PlainZlib {
     fn new(level: u32) -> io::Result<PlainZlib> {
         let mut stream = Box::new(MaybeUninit::<z_stream>::zeroed());
         let size = size_of::<z_stream>() as i32;
-        // SAFETY: in zeros zlib sees that it is to take the memory functions it has; the stream
-        // stays where it is, as zlib keeps its address. It is used only if zlib has initialised it.
+        // SAFETY: zeros tell zlib to use its default memory functions. The stream does not move,
+        // because zlib keeps its address. It is used only if zlib has initialized it.
         unsafe {
             let version = libz_sys::zlibVersion();
             match libz_sys::deflateInit_(stream.as_mut_ptr(), level as i32, version, size) {
@@ -154,8 +154,8 @@ impl PlainZlib {
         stream.avail_in = input.len() as u32;
         stream.next_out = self.out.as_mut_ptr();
         stream.avail_out = self.out.len() as u32;
-        // SAFETY: the stream was initialized; both buffers have the lengths passed to it, and zlib
-        // only reads the first.
+        // SAFETY: the stream was initialized; both buffers have the lengths passed to zlib, which
+        // only reads the first buffer.
         let status = unsafe {
             libz_sys::deflateReset(stream);
             libz_sys::deflate(stream, Z_FINISH)
@@ -169,14 +169,14 @@ impl PlainZlib {
 
 impl Drop for PlainZlib {
     fn drop(&mut self) {
-        // SAFETY: the stream was initialized, and is not used after this.
+        // SAFETY: the stream was initialized, and is not used after this call.
         unsafe { libz_sys::deflateEnd(&mut *self.stream) };
     }
 }
 
 /// Returns the version of plain zlib.
 pub fn plain_version() -> String {
-    // SAFETY: zlib gives the address of a constant text that ends in a zero.
+    // SAFETY: zlib returns the address of a constant text that ends in a zero.
     unsafe { CStr::from_ptr(libz_sys::zlibVersion()) }.to_string_lossy().into_owned()
 }
 

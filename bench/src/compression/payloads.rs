@@ -1,11 +1,11 @@
-//! Typical user data: batches of metrics of a web shop's hosts, and access lines. The same in every
-//! run.
+//! Typical user data: metrics of the hosts of a web shop, and access lines. The data is the same in
+//! every run.
 
 use crate::texts;
 use fastrand::Rng;
 use std::fmt::Write;
 
-/// Metrics of the batch, by name: their kind and their tags.
+/// Metrics of the batch by name, with their kind and their tags.
 const NAMES: &[(&str, Value, &[&str])] = &[
     ("http.server.requests", Value::Count, &["service", "method", "route", "status"]),
     ("http.server.request.bytes", Value::Bytes, &["service", "method", "route"]),
@@ -25,7 +25,7 @@ const NAMES: &[(&str, Value, &[&str])] = &[
     ("process.open.files", Value::Gauge, &["service"]),
 ];
 
-/// Values of the tags; every metric also has `env`, `host` and `pod`.
+/// Values of the tags. Every metric also has the tags `env`, `host` and `pod`.
 const TAGS: &[(&str, &[&str])] = &[
     (
         "service",
@@ -47,7 +47,8 @@ const TAGS: &[(&str, &[&str])] = &[
     ("area", &["eden", "survivor", "old", "metaspace"]),
 ];
 
-/// End of the period, and the agent's own attributes.
+/// Attributes that the agent adds to each metric: host, source and offset. The number of the offset
+/// follows.
 const META: &str = "\"meta\":{\"host\":\"web-017\",\"source\":\"dogs\",\"offset\":";
 
 #[derive(Clone, Copy, PartialEq)]
@@ -61,17 +62,17 @@ enum Value {
 /// One metric of a batch.
 pub struct Metric {
     pub name: &'static str,
-    /// Encodes it as a JSON object, keys in order.
+    /// Tags as a JSON object, with sorted keys.
     pub tags: String,
     pub is_counter: bool,
     pub value: f64,
 }
 
-/// An endless sequence of metrics, unordered, as a metric store emits them.
+/// An endless sequence of metrics in random order, as a metric store emits them.
 pub struct Metrics(Rng);
 
 impl Metrics {
-    /// Creates a different sequence for each seed.
+    /// Creates the sequence of a seed.
     pub fn new(seed: u64) -> Metrics {
         Metrics(Rng::with_seed(seed))
     }
@@ -85,7 +86,7 @@ impl Metrics {
         let mut tags = vec![
             ("env", "production".to_owned()),
             ("host", format!("web-{host:03}")),
-            // A pod has a random name, the same one on the same host.
+            // A pod has a random name, which is constant per host.
             (
                 "pod",
                 format!("shop-{:x}-{:05x}", host % 9 * 7_919 + 65_537, host * 104_729 % 1_048_573),
@@ -124,7 +125,8 @@ impl Iterator for Metrics {
     }
 }
 
-/// Encodes metrics as the agent's JSON, about `bytes`; returns their number too.
+/// Encodes about `bytes` of metrics as the agent's JSON; returns the bytes and the number of
+/// metrics.
 pub fn json(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
     let (mut text, mut number) = (String::with_capacity(bytes + 512), 0);
     for Metric { name, tags, is_counter, value } in Metrics::new(seed) {
@@ -145,7 +147,8 @@ pub fn json(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
     (text.into_bytes(), number)
 }
 
-/// Encodes access lines as the agent's JSON, about `bytes`; returns their number too.
+/// Encodes about `bytes` of access lines as the agent's JSON; returns the bytes and the number of
+/// lines.
 pub fn logs(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
     let mut lines = 0;
     let (mut text, mut offset) = (String::with_capacity(bytes + 512), seed as usize * 100_000);

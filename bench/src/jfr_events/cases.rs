@@ -1,4 +1,4 @@
-//! Tables of the cases: each beside the article's, what each step costs, writes of several sizes.
+//! Tables of the cases: comparison with the article, cost of each step, writes of several sizes.
 
 use super::jmh::Cost;
 use super::{Measured, OFF, ON, SIZES};
@@ -6,7 +6,7 @@ use crate::plot::{Axes, Bars, Series};
 use crate::report::{Report, Table};
 use std::io;
 
-/// A case of the benchmark, what it is, and the article's microseconds and bytes for it.
+/// A case of the benchmark with its description, and the article's microseconds and bytes.
 type Case = (&'static str, &'static str, &'static str, &'static str);
 
 const CASES: [Case; 27] = [
@@ -39,7 +39,7 @@ const CASES: [Case; 27] = [
     ("REUSED_CACHED_NO_STACK", "an event per thread, cached, no stack", "", ""),
 ];
 
-/// What differs between two cases: its name, the first and the second case.
+/// Steps between two cases: the name, the first case and the second case.
 const STEPS: [(&str, &str, &str); 21] = [
     ("the JDK's event, off", OFF, "JDK_EVENT_OFF"),
     ("the JDK's event, below its threshold", OFF, "JDK_BELOW"),
@@ -78,7 +78,7 @@ const PLOTTED: [(&str, &str, &str); 9] = [
 ];
 
 impl Measured {
-    /// Returns what the write of a byte costs, if the JDK has the case.
+    /// Returns the cost of a one-byte write, if the JDK has the case.
     fn cost(&self, case: &str) -> Option<&Cost> {
         self.cost_of(case, SIZES[0])
     }
@@ -92,7 +92,7 @@ impl Measured {
     }
 }
 
-/// The difference of two costs, with the error of its time.
+/// Difference between two costs, with the error of the time.
 struct Difference {
     ns: f64,
     error_ns: f64,
@@ -109,7 +109,7 @@ impl Difference {
     }
 }
 
-/// Reports the cases and what the steps between them cost.
+/// Reports the cases and the costs of the steps between them.
 pub fn report(measured: &[Measured], setting: &str, report: &mut Report) -> io::Result<()> {
     report.add(cases(measured, setting))?;
     report.add(steps(measured))?;
@@ -151,7 +151,8 @@ fn cases(measured: &[Measured], setting: &str) -> Table {
     table
 }
 
-/// C2 removes an event object in some JVMs and not in others, so their bytes may differ.
+/// Formats the bytes of the JVMs, with the range if they differ. C2 removes an event object in some
+/// JVMs only.
 fn bytes(cost: &Cost) -> String {
     let [median, min, max] = cost.bytes();
     match max - min < 1.0 {
@@ -160,7 +161,7 @@ fn bytes(cost: &Cost) -> String {
     }
 }
 
-/// Says how many of the writes are in the recordings.
+/// Describes the share of the writes that is in the recordings.
 fn recorded(measured: &Measured) -> String {
     let share = |cost: &Cost| cost.events as f64 / cost.writes as f64 * 100.0;
     let of_case = |case: &str| match measured.cost(case) {
@@ -217,7 +218,7 @@ fn steps(measured: &[Measured]) -> Table {
     table
 }
 
-/// Says which events cost time although they are off or below their threshold.
+/// Lists events that cost time although they are off or below their threshold.
 fn unrecorded(measured: &Measured) -> String {
     let is_unrecorded = |case: &str| case.ends_with("_EVENT_OFF") || case.ends_with("_BELOW");
     let (mut costly, mut error_max) = (Vec::new(), 0.0_f64);
@@ -240,7 +241,7 @@ fn unrecorded(measured: &Measured) -> String {
     )
 }
 
-/// Says how the time that an event adds is divided between its data, its stack and the rest.
+/// Describes how the time of an event is divided between its data, its stack and the rest.
 fn shares(measured: &Measured, name: &str, prefix: &str) -> String {
     let ns = |case: &str| measured.ns(&format!("{prefix}_{case}"));
     let costs = measured.cost(OFF).zip(measured.cost(&format!("{prefix}_STRINGS")));
@@ -265,7 +266,7 @@ fn shares(measured: &Measured, name: &str, prefix: &str) -> String {
     )
 }
 
-/// Draws cases beside the article's, and an empty group, above which the legend has room.
+/// Draws the cases and the article's results, and an empty group that leaves room for the legend.
 fn bars<const N: usize>(
     name: &str,
     title: &str,
@@ -289,14 +290,14 @@ fn bars<const N: usize>(
     report.bars(name, title, &labels, &bars)
 }
 
-/// Returns the article's result for a case, if it has one.
+/// Returns the article's result for a case; NaN if there is none.
 fn article_ns(case: &str) -> f64 {
     let row = CASES.iter().find(|(name, ..)| *name == case);
     let us = row.and_then(|(_, _, us, _)| us.parse::<f64>().ok());
     us.map_or(f64::NAN, |us| us * 1e3)
 }
 
-/// Reports what the JDK's event adds to writes of several sizes.
+/// Reports the cost that the JDK's event adds to writes of several sizes.
 pub fn report_sizes(measured: &[Measured], setting: &str, report: &mut Report) -> io::Result<()> {
     let of_each = ["off µs", "on µs", "added ns", "± ns", "share"];
     let columns = columns(&["bytes"], measured, &of_each);

@@ -1,4 +1,4 @@
-//! Runs JMH on a JDK and reads what it measured.
+//! Runs JMH on a JDK and reads its results.
 
 use super::{CLASS_PATH, java};
 use crate::measure::{Samples, pinned, progress};
@@ -10,37 +10,38 @@ use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Lines of JMH's output that an error shows.
+/// Number of lines of JMH's output that an error shows.
 const SHOWN_LINES: usize = 20;
 
-/// More than a second: JFR allocates when it first writes its metadata, which must not be in one of so
-/// few iterations.
+/// Number of warm-up iterations in a quick run. They take more than a second: JFR allocates when it
+/// first writes its metadata, and these bytes must not be in one of the few iterations.
 const QUICK_WARM_UPS: &str = "12";
 
-/// Costs by case and size of the write in bytes.
+/// Costs by case and by size of the write in bytes.
 pub type Costs = BTreeMap<(String, usize), Cost>;
 
-/// What a write costs in a case.
+/// Cost of a write in one case.
 #[derive(Clone, Debug, Default)]
 pub struct Cost {
-    /// Of each iteration.
+    /// ns per write of each iteration.
     ns: Vec<f64>,
-    /// Allocated by the process, divided by the writes, of each JVM. The median of its iterations:
-    /// JFR allocates during one of them, and the check of the recording during the last.
+    /// Bytes per write that the process allocated, by JVM. Each value is the median of the JVM's
+    /// iterations, because JFR allocates during one of them, and the check of the recording during
+    /// the last.
     bytes: Samples,
-    /// Writes of all JVMs, warm-up included.
+    /// Writes of all JVMs, including the warm-up.
     pub writes: u64,
-    /// Events in their recordings.
+    /// Events in the recordings.
     pub events: u64,
 }
 
 impl Cost {
-    /// Returns the mean.
+    /// Returns the mean time of a write in ns.
     pub fn mean_ns(&self) -> f64 {
         self.ns.iter().sum::<f64>() / self.ns.len() as f64
     }
 
-    /// Returns half of the interval of 99.9 % confidence.
+    /// Returns half of the 99.9 % confidence interval in ns.
     pub fn error_ns(&self) -> f64 {
         let (mean, count) = (self.mean_ns(), self.ns.len() as f64);
         let squares = self.ns.iter().map(|ns| (ns - mean).powi(2)).sum::<f64>();
@@ -48,7 +49,7 @@ impl Cost {
         quantile * (squares / (count - 1.0) / count).sqrt()
     }
 
-    /// Returns the bytes of the JVMs: median, smallest, largest.
+    /// Returns the median, the minimum and the maximum of the bytes over all JVMs.
     pub fn bytes(&self) -> [f64; 3] {
         [self.bytes.median(), self.bytes.min(), self.bytes.max()]
     }
@@ -61,7 +62,7 @@ impl Cost {
     }
 }
 
-/// Adds the costs of another round.
+/// Adds the costs of another round to `costs`.
 pub fn add(costs: &mut Costs, round: Costs) {
     for (key, cost) in round {
         match costs.get_mut(&key) {
@@ -71,23 +72,23 @@ pub fn add(costs: &mut Costs, round: Costs) {
     }
 }
 
-/// Quantiles of Student's distribution for an interval of 99.9 %, for 3 and for 50 measurements.
+/// Quantiles of Student's distribution for a 99.9 % interval, for 3 and for 50 measurements.
 const T_OF_3: f64 = 31.6;
 const T_OF_50: f64 = 3.5;
 
-/// A way to run the benchmark.
+/// Settings for runs of the benchmark.
 pub struct Jmh<'a> {
     pub jdk: &'a Jdk,
     pub is_quick: bool,
     pub cores: [usize; 2],
-    /// For recordings and results.
+    /// Folder for recordings and results.
     pub temporary: PathBuf,
-    /// What a progress line starts with.
+    /// Prefix of the progress lines.
     pub progress: String,
 }
 
 impl Jmh<'_> {
-    /// Returns the cases that the JDK has.
+    /// Returns the cases that the JDK supports.
     pub fn supported(&self) -> io::Result<Vec<String>> {
         let class = "dev.millstream.benchmarks.WriteCase";
         let output = Command::new(java(self.jdk)).args(["-cp", CLASS_PATH, class]).output()?;
@@ -99,7 +100,7 @@ impl Jmh<'_> {
         }
     }
 
-    /// Measures these cases with these sizes, one JVM each.
+    /// Measures `cases` with `sizes`, each in one JVM.
     pub fn measure(&self, cases: &[String], sizes: &[usize]) -> io::Result<Costs> {
         let results = self.temporary.join("jmh.json");
         let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
@@ -123,7 +124,7 @@ impl Jmh<'_> {
         }
     }
 
-    /// Runs it on the cores; returns its output, line by line.
+    /// Runs JMH on the cores and returns the lines of its output.
     fn run(&self, command: &mut Command) -> io::Result<Vec<String>> {
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = pinned(&self.cores, || command.spawn())?;
@@ -163,13 +164,14 @@ fn read(json: &str) -> io::Result<Costs> {
     costs.collect()
 }
 
-/// Returns what the iterations measured.
+/// Returns the values of the single iterations.
 fn raw(metric: &Value) -> impl Iterator<Item = f64> {
     let jvms = metric["rawData"].as_array().into_iter().flatten().filter_map(Value::as_array);
     jvms.flatten().filter_map(Value::as_f64)
 }
 
-/// Adds up what each JVM says at its end: `# Recorded[case=JDK_ON, bytes=1, writes=7, events=7]`.
+/// Adds up the line that each JVM prints at its end:
+/// `# Recorded[case=JDK_ON, bytes=1, writes=7, events=7]`.
 fn count(output: &[String], costs: &mut Costs) {
     for line in output {
         let Some((_, said)) = line.split_once("# Recorded[") else { continue };
@@ -212,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_error_is_that_of_jmh() {
-        // As JMH says for these.
+        // JMH computes the same error for these values.
         let ns = vec![1263.593, 1307.828, 1330.627];
         let cost = Cost { ns, ..Cost::default() };
         assert!((cost.error_ns() - 621.812).abs() < 1.0, "{}", cost.error_ns());

@@ -1,4 +1,4 @@
-//! What the recorder costs at the start of a JVM.
+//! Measures the cost of the recorder at the start of a JVM.
 
 use super::{JAR, Measured};
 use crate::measure::{Samples, pinned, progress};
@@ -10,33 +10,33 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Starts of each way.
+/// Number of starts per way.
 const STARTS: usize = 20;
 const QUICK_STARTS: usize = 5;
 
-/// What the program prints in its main method.
+/// Text that the program prints in its main method.
 const READY: &str = "ready";
 
-/// How the recorder is started: a name, options of the JVM, arguments of the program.
+/// Ways to start the recorder: a name, options of the JVM, arguments of the program.
 const WAYS: [(&str, &[&str], &[&str]); 3] = [
     ("without JFR", &[], &[]),
     ("-XX:StartFlightRecording", &["-XX:StartFlightRecording:settings=default"], &[]),
     ("in-process, by a thread", &[], &["async"]),
 ];
 
-/// Wall times of a way in milliseconds.
+/// Wall times of one way in milliseconds.
 #[derive(Default)]
 pub struct Times {
-    /// From the start until the main method prints.
+    /// Time from the start until the main method prints.
     ready: Samples,
-    /// From the start until the process has ended.
+    /// Time from the start until the process has ended.
     end: Samples,
 }
 
 /// Times of each way.
 pub type Starts = [Times; WAYS.len()];
 
-/// Measures starts; the ways alternate.
+/// Measures the starts; the ways alternate.
 pub fn measure(
     is_quick: bool,
     cores: [usize; 2],
@@ -62,7 +62,7 @@ fn count(is_quick: bool) -> usize {
     if is_quick { QUICK_STARTS } else { STARTS }
 }
 
-/// Runs the program; returns the milliseconds until it prints, and until it has ended.
+/// Runs the program; returns the milliseconds until it prints and until it has ended.
 fn start(command: &mut Command, cores: [usize; 2]) -> io::Result<(f64, f64)> {
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let (begun, mut child) = pinned(&cores, || Ok((Instant::now(), command.spawn()?)))?;
@@ -79,7 +79,7 @@ fn start(command: &mut Command, cores: [usize; 2]) -> io::Result<(f64, f64)> {
     ready.map(|ready| (ready, end)).ok_or_else(|| io::Error::other(format!("failed: {command:?}")))
 }
 
-/// Reports the times, and what the recorder adds.
+/// Reports the times, and the time that the recorder adds.
 pub fn report(measured: &[Measured], is_quick: bool, report: &mut Report) -> io::Result<()> {
     let mut columns = vec!["recorder".to_owned()];
     for Measured { java, .. } in measured {
@@ -110,7 +110,7 @@ pub fn report(measured: &[Measured], is_quick: bool, report: &mut Report) -> io:
     plot(measured, report)
 }
 
-/// Says what the ways add.
+/// Describes the time that each way adds.
 fn added(Measured { java, starts, .. }: &Measured) -> String {
     let [without, ways @ ..] = starts;
     let said = ways.iter().zip(&WAYS[1..]).map(|(times, (name, ..))| {

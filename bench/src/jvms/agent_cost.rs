@@ -1,4 +1,5 @@
-//! What the Java agent costs a service: requests per CPU second with and without it, and heap.
+//! Measures the cost of the Java agent for a service: requests per CPU second with and without the
+//! agent, and heap.
 
 use super::CLASSES;
 use crate::Options;
@@ -13,16 +14,17 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// Seconds before the measurement, in which the JVM compiles, and of the measurement.
+/// Seconds before the measurement, in which the JVM compiles, and seconds of the measurement.
 const SECONDS: [&str; 2] = ["4", "6"];
 
-/// Percent of the throughput that the agent may cost.
+/// Maximum loss of throughput by the agent, in percent.
 const COST_MAX: f64 = 1.0;
 
-/// Bytes of the heap that it may take.
+/// Maximum heap use of the agent, in bytes.
 const HEAP_MAX: f64 = 20e6;
 
-/// How the service runs: a name, and the option of the JVM, in which `SOCKET` is the receiver's.
+/// Ways to run the service: a name, and an option of the JVM in which `SOCKET` is the receiver's
+/// socket.
 const WAYS: [(&str, &str); 3] = [
     ("alone", ""),
     ("with a recording, settings `default`", "-XX:StartFlightRecording:settings=default"),
@@ -32,18 +34,18 @@ const WAYS: [(&str, &str); 3] = [
     ),
 ];
 
-/// The receiver of the agent's metrics.
+/// Configuration of the receiver of the Java agent's metrics.
 const CONFIG: &str = "data_dir: ${BENCH_DATA}
 api: { listen: '127.0.0.1:0' }
 sources: { jvms: { type: metricserver, listen: ['unix://${BENCH_SOCKET}'], period: 10s } }
 sinks: { out: { type: blackhole, inputs: [jvms] } }
 ";
 
-/// What the service says of itself, by repetition.
+/// Results that the service prints, by repetition.
 #[derive(Default)]
 struct Service {
     per_cpu_second: Samples,
-    /// The loss beside the run alone of the same round, in percent.
+    /// Loss of throughput in percent, relative to the run without the agent in the same round.
     loss: Samples,
     heap: Samples,
 }
@@ -119,7 +121,7 @@ fn measure(
     Ok(services)
 }
 
-/// Runs the service; returns the three numbers that it prints.
+/// Runs the service and returns the three numbers that it prints.
 fn serve(
     jdk: &Jdk,
     (option, socket): (&str, &Path),
@@ -131,7 +133,7 @@ fn serve(
         command.arg(option.replace("SOCKET", &socket.to_string_lossy()));
     }
     command.arg(format!("-Djava.io.tmpdir={}", temporary.display()));
-    // Otherwise the server of Java 17 waits for an acknowledgement in each request.
+    // Without this option, the server of Java 17 waits for an acknowledgement in each request.
     command.arg("-Dsun.net.httpserver.nodelay=true");
     command.args(["-Xmx256m", "-cp", CLASSES, "dev.millstream.benchmarks.RequestLoad"]);
     let output = pinned(&cores, || command.args(SECONDS).output())?;

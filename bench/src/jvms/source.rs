@@ -1,4 +1,5 @@
-//! Source `jfr`: MB of recordings per CPU second, beside `jfr print` on the same file.
+//! Measures source `jfr` in MB of recordings per CPU second, compared with `jfr print` on the same
+//! file.
 
 use super::CLASSES;
 use crate::Options;
@@ -17,24 +18,24 @@ use std::process::Command;
 /// Duration of the recorded load in seconds.
 const RECORDED_SECONDS: &str = "15";
 
-/// Size of the file for the agent.
+/// Size of the agent's input file.
 const INPUT_BYTES: usize = 400_000_000;
 
-/// Size of the file for the JDK's tool, which is slower.
+/// Size of the input file for the JDK's tool, which is slower.
 const TOOL_BYTES: usize = 25_000_000;
 
-/// MB per CPU second that a core must read.
+/// Minimum MB per CPU second.
 const TARGET: f64 = 100.0;
 
-/// Events of the load are recorded however short they are.
+/// JFR settings that record the events of the load with any duration.
 const SETTINGS: &str = "settings=profile,jdk.SocketRead#threshold=0ms,jdk.SocketWrite#threshold=0ms,\
                         jdk.FileRead#threshold=0ms,jdk.FileWrite#threshold=0ms";
 
-/// Types of events that the source reads, for the tool.
+/// Types of events that the source reads, as an argument of the tool.
 const EVENTS: &str = "SocketRead,SocketWrite,FileRead,FileWrite,FileForce,GarbageCollection,GCPhasePause,\
                       ExecuteVMOperation,JavaMonitorEnter,CPULoad";
 
-/// How the agent reads.
+/// Settings of the source for each measured way to read.
 const WAYS: [(&str, &str); 2] = [
     ("metrics", "log_threshold: off"),
     (
@@ -43,7 +44,7 @@ const WAYS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Measures recordings of each JDK.
+/// Measures the recordings of each JDK.
 pub fn run(
     options: &Options,
     jdks: &[Jdk],
@@ -105,7 +106,7 @@ fn row(table: &mut Table, [java, by]: [&str; 2], samples: &Samples, tool: Option
     ]);
 }
 
-/// Measures repetitions of a program over a file of this size; returns MB per CPU second.
+/// Measures repetitions of a program over a file of `bytes`; returns MB per CPU second.
 fn measure(
     options: &Options,
     (recorded, bytes): (&[u8], usize),
@@ -124,7 +125,7 @@ fn measure(
     Ok(samples)
 }
 
-/// Records the load on a JDK; returns the recording.
+/// Records the load on a JDK and returns the recording.
 fn record(jdk: &Jdk, scratch: &Scratch) -> io::Result<Vec<u8>> {
     let folder = scratch.empty_folder("recorded")?;
     let file = folder.join("load.jfr");
@@ -139,7 +140,8 @@ fn record(jdk: &Jdk, scratch: &Scratch) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Writes the chunks of a recording again and again, each with its own start. Returns the bytes.
+/// Writes the chunks of a recording repeatedly, each with a different start. Returns the number of
+/// bytes.
 fn write_input(recorded: &[u8], bytes: usize, path: &Path) -> io::Result<usize> {
     let mut file = BufWriter::new(fs::File::create(path)?);
     let (mut written, mut count) = (0, 0);
@@ -149,7 +151,7 @@ fn write_input(recorded: &[u8], bytes: usize, path: &Path) -> io::Result<usize> 
             let number =
                 |at: usize| u64::from_be_bytes(rest[at..at + 8].try_into().unwrap_or_default());
             let (chunk, after) = rest.split_at(number(8) as usize);
-            // An hour later each.
+            // Each chunk starts an hour after the one before.
             let start = number(32) + count * 3_600_000_000_000;
             file.write_all(&chunk[..32])?;
             file.write_all(&start.to_be_bytes())?;

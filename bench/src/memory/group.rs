@@ -1,24 +1,24 @@
-//! A control group of the kernel that limits the memory of a program.
+//! A kernel control group that limits the memory of a program.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where control groups are: the controller of version 1, or the only tree of version 2.
+/// Folder of the control groups: the memory controller of version 1, or the only tree of version 2.
 const VERSION_1: &str = "/sys/fs/cgroup/memory";
 const VERSION_2: &str = "/sys/fs/cgroup";
 
-/// A control group; removed on drop, when its program has ended.
+/// A control group, removed on drop after its program has ended.
 pub struct Group {
     folder: PathBuf,
     peak: &'static str,
 }
 
 impl Group {
-    /// Creates a group with this limit.
+    /// Creates a group with a limit.
     ///
     /// # Errors
-    /// The process may not create one.
+    /// Fails if the process may not create a group.
     pub fn new(limit_bytes: u64) -> io::Result<Group> {
         let (parent, limit, peak) = match Path::new(VERSION_1).is_dir() {
             true => (VERSION_1, "memory.limit_in_bytes", "memory.max_usage_in_bytes"),
@@ -31,12 +31,12 @@ impl Group {
         Ok(group)
     }
 
-    /// Moves a process into the group. What it takes from now on counts.
+    /// Moves a process into the group, which counts the memory that the process takes from now on.
     pub fn add(&self, process: u32) -> io::Result<()> {
         fs::write(self.folder.join("cgroup.procs"), process.to_string())
     }
 
-    /// Returns the most bytes that the group had, the page cache included.
+    /// Returns the peak memory of the group, including the page cache.
     pub fn peak_bytes(&self) -> io::Result<u64> {
         let text = fs::read_to_string(self.folder.join(self.peak))?;
         text.trim().parse().map_err(io::Error::other)

@@ -1,4 +1,4 @@
-//! What is sent to the agent: points of many series, lines of many groups, orders to an operator.
+//! Loads of the agent: points of many series, lines of many groups, orders to an operator.
 
 use crate::scratch::Scratch;
 use std::fs::{self, File};
@@ -10,43 +10,44 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time between two parts of a load.
+/// Time between two steps of a load.
 const TICK: Duration = Duration::from_millis(50);
 const TICKS_PER_S: u64 = 20;
 
-/// Series and groups of the load without a JVM.
+/// Number of series and of groups of the load without a JVM.
 const SERIES: u64 = 1_000_000;
 const GROUPS: u64 = 1_500_000;
-/// Files for the stuck sink, and their lines.
+/// Number of files for the stuck sink, and of lines per file.
 const FILES: usize = 10_000;
 const FILE_LINES: usize = 100;
-/// Per second: points, lines of groups, lines of the pipeline beside.
+/// Points, lines of groups, and lines of the other pipeline, per second.
 const POINTS: u64 = 100_000;
 const GROUP_LINES: u64 = 50_000;
 const OTHER_LINES: u64 = 20_000;
-/// Points in a message.
+/// Points per message.
 const POINTS_PER_MESSAGE: u64 = 100;
-/// KiB that the operator keeps for each event, such events per second, and how many are kept.
+/// KiB that the operator keeps for each event, number of such events per second, and number of
+/// events kept.
 const KEPT_KIB: u64 = 1024;
 const KEEP_EVENTS: u64 = 40;
 const KEPT_EVENTS: u64 = 280;
 
 /// The files and the socket of a load.
 pub struct Places {
-    /// Files for the stuck sink.
+    /// Folder of the files for the stuck sink.
     pub files: PathBuf,
-    /// Lines of groups.
+    /// File with the lines of the groups.
     pub groups: PathBuf,
-    /// Lines of the pipeline beside.
+    /// File with the lines of the other pipeline.
     pub other: PathBuf,
-    /// Orders to the operator.
+    /// File with the orders to the operator.
     pub orders: PathBuf,
-    /// Points.
+    /// Socket for the points.
     pub socket: PathBuf,
 }
 
 impl Places {
-    /// Creates empty files, and those of the stuck sink if there is one.
+    /// Creates empty files, and the files of the stuck sink if `has_stuck_sink` is set.
     pub fn new(scratch: &Scratch, has_stuck_sink: bool) -> io::Result<Places> {
         let folder = scratch.empty_folder("load")?;
         let files = folder.join("files");
@@ -71,7 +72,8 @@ impl Places {
     }
 }
 
-/// Accepts connections at a loopback port for as long as the process lives, and never reads.
+/// Accepts connections at a loopback port for the lifetime of the process, and never reads from
+/// them.
 pub fn stuck_server() -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -84,8 +86,8 @@ pub fn stuck_server() -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// Sends until `stop`; returns the lines of the pipeline beside. With turns, the operator and the
-/// rest get their load by turns of this length.
+/// Sends until `stop` and returns the number of lines of the other pipeline. With `turn`, the
+/// operator and the rest get their loads alternately, for this long.
 pub fn send(places: &Places, turn: Option<Duration>, stop: &AtomicBool) -> io::Result<u64> {
     let open = |path: &Path| File::options().append(true).open(path);
     let mut other = open(&places.other)?;
@@ -118,7 +120,7 @@ pub fn send(places: &Places, turn: Option<Duration>, stop: &AtomicBool) -> io::R
     Ok(u64::from(ticks) * (OTHER_LINES / TICKS_PER_S))
 }
 
-/// Connects to the socket once the agent listens.
+/// Connects to the socket, as soon as the agent listens.
 fn connect(socket: &Path, stop: &AtomicBool) -> io::Result<UnixStream> {
     loop {
         match UnixStream::connect(socket) {
@@ -133,14 +135,14 @@ fn write_lines(file: &mut File, count: u64, line: impl Fn(u64) -> String) -> io:
     file.write_all(text.as_bytes())
 }
 
-/// Points and groups.
+/// Load of points and groups.
 struct Native {
     points: UnixStream,
     groups: File,
-    /// The next series, and from which number on they are repeated.
+    /// Number of the next series, and the number at which the series start over.
     series: u64,
     series_max: u64,
-    /// The next group, and the number of the last one.
+    /// Number of the next group, and maximum number of groups.
     group: u64,
     groups_max: u64,
 }
@@ -166,10 +168,10 @@ impl Native {
     }
 }
 
-/// Orders to the operator.
+/// Load of orders to the operator.
 struct Java {
     orders: File,
-    /// Events whose memory is kept.
+    /// Number of events whose memory the operator keeps.
     kept: u64,
 }
 
@@ -181,7 +183,7 @@ impl Java {
         write_lines(&mut self.orders, count, |_| format!("{order} {KEPT_KIB}"))
     }
 
-    /// Releases everything, once.
+    /// Orders the operator to release its memory, if it keeps any.
     fn release(&mut self) -> io::Result<()> {
         let is_due = std::mem::take(&mut self.kept) > 0;
         if is_due { writeln!(self.orders, "release") } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! What a running agent takes, once a second.
+//! Samples the memory of a running agent, once a second.
 
 use crate::delivered::last_number;
 use crate::metrics::program::memory_bytes;
@@ -9,67 +9,67 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long an agent may take to answer.
+/// Time limit of a request to the agent.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// The thread of the agent that measures its memory.
+/// Name of the agent's thread that measures its memory.
 const GOVERNOR: &str = "memory";
 const HEAP_USED: &str = "millstream_jvm_heap_used_bytes #";
 const HEAP_COMMITTED: &str = "millstream_jvm_heap_committed_bytes #";
 const PRESSURE_HIGH: &str = "millstream_memory_pressure{level=\"high\"} #";
 const GROUPS: &str = "\"groups\":#";
 
-/// What was seen at one time.
+/// State of the agent at one time.
 #[derive(Clone, Copy, Default)]
 pub struct Sample {
-    /// Since the start of the load.
+    /// Seconds since the start of the load.
     pub seconds: f64,
     /// Resident memory.
     pub resident_bytes: u64,
-    /// Objects in the heap of the JVM; 0 without one.
+    /// Bytes of objects in the heap of the JVM; 0 without a JVM.
     pub heap_used_bytes: u64,
-    /// What of the heap is backed by memory.
+    /// Bytes of the heap that are backed by memory.
     pub heap_committed_bytes: u64,
-    /// Whether the pressure was high.
+    /// Whether the memory pressure was high.
     pub is_high: bool,
-    /// Groups of the open window.
+    /// Number of groups in the open window.
     pub groups: u64,
 }
 
-/// What was seen of one run.
+/// Results of watching one run.
 pub struct Watched {
-    /// In the order of time.
+    /// Samples in the order of time.
     pub samples: Vec<Sample>,
-    /// The most resident memory at any time.
+    /// Peak resident memory.
     pub peak_bytes: u64,
     /// CPU time of the thread that measures the memory, as a percentage of a core.
     pub governor_percent: f64,
-    /// The last metrics.
+    /// The last page of metrics.
     pub metrics: String,
 }
 
 impl Watched {
-    /// Returns the largest value of the samples.
+    /// Returns the maximum of a value over all samples.
     pub fn most(&self, of: impl Fn(&Sample) -> u64) -> u64 {
         self.samples.iter().map(of).max().unwrap_or(0)
     }
 
-    /// Returns a number of the last metrics, by a pattern.
+    /// Returns a number in the last metrics that matches `pattern`.
     pub fn number(&self, pattern: &str) -> u64 {
         last_number(&self.metrics, pattern)
     }
 }
 
-/// Watches an agent with this `data_dir`.
+/// Watches the agent with this `data_dir` for `time`.
 ///
 /// # Errors
-/// It ends, for example because the kernel kills it.
+/// Fails if the agent ends, for example because the kernel kills it.
 pub fn watch(program: &Program, data_dir: &Path, time: Duration) -> io::Result<Watched> {
     let begin = Instant::now();
     let governor_before = program.thread_cpu_seconds(GOVERNOR)?;
     let (mut samples, mut metrics) = (Vec::new(), String::new());
     while begin.elapsed() < time {
         program.stays_for(INTERVAL)?;
-        // Without an answer the last one is still true.
+        // Without an answer the previous metrics remain valid.
         metrics = page(data_dir, "/metrics").unwrap_or(metrics);
         let rules = page(data_dir, "/api/rules").unwrap_or_default();
         samples.push(Sample {
@@ -90,7 +90,7 @@ pub fn watch(program: &Program, data_dir: &Path, time: Duration) -> io::Result<W
     })
 }
 
-/// Returns the answer of the API over the control socket, which needs no token.
+/// Returns the response of the API over the control socket, which needs no token.
 fn page(data_dir: &Path, path: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(data_dir.join("control.sock"))?;
     stream.set_read_timeout(Some(TIMEOUT))?;

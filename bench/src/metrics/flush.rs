@@ -1,5 +1,5 @@
-//! Measures the effect of flushing very many series on the receiver: how long datagrams wait in the
-//! socket, with and without flushes, and the memory of a series.
+//! Measures how flushes of very many series affect the receiver: how long datagrams wait in the
+//! socket with and without flushes, and the memory of a series.
 
 use super::BUFFER_BYTES;
 use super::load::Content;
@@ -26,16 +26,16 @@ const COLUMNS: &[&str] = &[
     "peak",
     "bytes per series",
 ];
-/// Flushes within the run, and none.
+/// Flush periods: one with flushes within the run, and one without.
 const PERIODS: [&str; 2] = ["10s", "3600s"];
-/// By then every series was seen, and the first flush is over.
+/// Start of the probe in seconds, after all series were seen and the first flush is over.
 const PROBE_AFTER_S: f64 = 14.0;
-/// By then every series was sent twice.
+/// Duration of the load with sorted tags in seconds, after which every series was sent twice.
 const SORTED_S: f64 = 6.0;
-/// Longest 99th percentile with flushes, relative to that without.
+/// Maximum 99th percentile with flushes, relative to the percentile without flushes.
 const DELAY_TARGET: f64 = 1.5;
 
-/// Measures both periods; returns the targets.
+/// Measures both periods and returns the targets.
 pub fn run(
     options: &Options,
     scenario: &Header,
@@ -63,7 +63,7 @@ pub fn run(
     targets(scenario, &runs, series)
 }
 
-/// Runs once; with `sorted` tags only the memory of series matters, which takes less time.
+/// Runs the load once. With `sorted` tags only the memory of series matters, which takes less time.
 fn once(
     options: &Options,
     scenario: &Header,

@@ -1,4 +1,4 @@
-//! Minimal receivers: loops that only receive datagrams, on one thread.
+//! Minimal receivers: single-threaded loops that only receive datagrams.
 
 use super::socket::force_receive_buffer;
 use crate::measure::{pin, thread_cpu_seconds};
@@ -15,21 +15,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Most datagrams per call, and the buffer size of each.
+/// Maximum number of datagrams per call, and the buffer size of each.
 const BATCH: usize = 64;
 const DATAGRAM_BYTES: usize = 9 << 10;
-/// Pause after the loop has emptied its socket, as the agent makes under such loads: with a wake-up
-/// per datagram the loop would not be a limit.
+/// Pause of the loop after it has emptied its socket. The agent makes the same pause under such
+/// loads; with a wake-up per datagram the loop would not be a limit.
 const GATHER: Duration = Duration::from_millis(1);
-/// How often the loop checks whether to end.
+/// Interval at which the loop checks whether to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What a loop does with a datagram.
+/// Work of a loop for each datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Discards it.
+    /// Discards the datagram.
     Drop,
-    /// Finds the lines and hashes each, once over all its bytes.
+    /// Finds the lines and hashes all bytes of each line once.
     Hash,
 }
 
@@ -41,16 +41,16 @@ pub struct Done {
     pub cpu_seconds: f64,
 }
 
-/// A running loop on its own thread.
+/// A running loop on a separate thread.
 pub struct Running {
-    /// Its address.
+    /// Address of the loop's socket.
     pub address: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<io::Result<Done>>,
 }
 
 impl Limit {
-    /// Returns the loop that a scenario names.
+    /// Returns the loop with the name that a scenario gives.
     pub fn named(name: &str) -> io::Result<Self> {
         match name {
             "drop" => Ok(Limit::Drop),
@@ -113,12 +113,13 @@ impl Running {
     }
 }
 
-/// Waits for the first datagram and takes all available ones; none if nothing arrives for a while.
+/// Waits for the first datagram and takes all available datagrams. Returns 0 if nothing arrives for
+/// a while.
 fn receive_some(socket: &UdpSocket, headers: &mut [libc::mmsghdr; BATCH]) -> io::Result<usize> {
     let flags = libc::MSG_WAITFORONE;
     let (fd, most) = (socket.as_raw_fd(), BATCH as libc::c_uint);
-    // SAFETY: every header points to its own buffer of the stated length. They outlive the call and
-    // are not used elsewhere meanwhile.
+    // SAFETY: every header points to a separate buffer of the stated length. The buffers outlive
+    // the call and are not used elsewhere meanwhile.
     let count = unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), most, flags, ptr::null_mut()) };
     match usize::try_from(count) {
         Ok(count) => Ok(count),
@@ -129,7 +130,7 @@ fn receive_some(socket: &UdpSocket, headers: &mut [libc::mmsghdr; BATCH]) -> io:
     }
 }
 
-/// Returns the number of lines; the hash of each is computed and discarded.
+/// Hashes every line, discards the hashes and returns the number of lines.
 fn hash_lines(bytes: &[u8]) -> u64 {
     let (mut lines, mut start) = (0, 0);
     for end in memchr::memchr_iter(b'\n', bytes).chain([bytes.len()]) {

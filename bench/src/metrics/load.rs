@@ -1,10 +1,10 @@
 //! Datagrams of DogStatsD lines, made before they are sent. All lines have the same length, and so
-//! have all datagrams. A counter is always 1, so that the sum of all emitted counters is the number
-//! of received ones.
+//! have all datagrams. A counter is always 1, so that the sum of the emitted counters is the number
+//! of received counters.
 
 use fastrand::Rng;
 
-/// Fewest datagrams that are made, so that successive ones differ.
+/// Minimum number of prepared datagrams, so that successive datagrams differ.
 const DATAGRAMS_MIN: usize = 4096;
 
 /// The contents of the datagrams.
@@ -39,7 +39,7 @@ pub struct Datagrams {
 }
 
 impl Content {
-    /// Returns the lines of one datagram.
+    /// Returns the number of lines of one datagram.
     pub fn lines(self) -> usize {
         match self.fill_bytes {
             0 => self.lines,
@@ -47,7 +47,7 @@ impl Content {
         }
     }
 
-    /// Returns the bytes of name and tags of one series.
+    /// Returns the number of bytes of a series' name and tags.
     pub fn context_bytes() -> usize {
         let content = Content { series: 1, lines: 1, fill_bytes: 0, gauges: false, sorted: false };
         content.line(0).len() - ":1|c|#".len()
@@ -57,7 +57,7 @@ impl Content {
         self.gauges && series % 2 == 1
     }
 
-    /// Writes a line of one series: five tags, keys of 6 bytes, values of 12.
+    /// Writes a line of one series: five tags with keys of 6 bytes and values of 12 bytes.
     fn line(self, series: usize) -> Vec<u8> {
         let mut tags = [
             format!("region:eu-central-{:02}", series % 3),
@@ -73,7 +73,7 @@ impl Content {
         format!("bench.requests.{:03}:1|{kind}|#{}", series % 50, tags.join(",")).into_bytes()
     }
 
-    /// Creates all datagrams of the load; they are sent repeatedly.
+    /// Creates all datagrams of the load, which are sent repeatedly.
     pub fn datagrams(self) -> Datagrams {
         let lines = self.lines();
         let number = self.series.div_ceil(lines).max(DATAGRAMS_MIN);
@@ -97,17 +97,17 @@ impl Content {
 }
 
 impl Datagrams {
-    /// Returns their number.
+    /// Returns the number of datagrams.
     pub fn number(&self) -> usize {
         self.counters.len()
     }
 
-    /// Returns `count` consecutive ones, from the one at `at`.
+    /// Returns the bytes of `count` consecutive datagrams, starting with the datagram at `at`.
     pub fn bytes(&self, at: usize, count: usize) -> &[u8] {
         &self.bytes[at * self.len..(at + count) * self.len]
     }
 
-    /// Returns the counters in the datagram at `at`.
+    /// Returns the number of counters in the datagram at `at`.
     pub fn counters(&self, at: usize) -> u64 {
         u64::from(self.counters[at])
     }

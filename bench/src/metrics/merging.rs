@@ -1,5 +1,5 @@
-//! Measures small datagrams with and without merging: the cost of each load of single points, and
-//! the delay of a single datagram.
+//! Measures small datagrams with and without merging: the cost of loads of single points, and the
+//! delay of a single datagram.
 
 use super::REPETITIONS;
 use super::program::{Bench, Measured};
@@ -13,7 +13,7 @@ use std::io;
 
 /// Datagrams per second, each with one point.
 const RATES: [u32; 4] = [48_000, 75_000, 120_000, 150_000];
-/// So few that probes arrive alone.
+/// Datagrams per second that are rare enough for probes to arrive alone.
 const LONE: f64 = 1.0;
 const MERGE: [&str; 2] = ["true", "false"];
 const COLUMNS: &[&str] = &[
@@ -28,7 +28,7 @@ const COLUMNS: &[&str] = &[
 ];
 const DELAY_COLUMNS: &[&str] = &["a datagram every ms", "p50 us", "p99 us", "max us", "datagrams"];
 
-/// Measures both modes at every rate, then the delay of single datagrams.
+/// Measures both modes at every rate, and then the delay of single datagrams.
 pub fn run(
     options: &Options,
     scenario: &Header,
@@ -61,7 +61,7 @@ pub fn run(
     delays(options, scenario, bench, report)
 }
 
-/// Runs with and without merging, alternately.
+/// Runs with and without merging alternately.
 fn both(
     options: &Options,
     scenario: &Header,
@@ -94,7 +94,7 @@ fn once(
     bench.run(&subject, scenario.text("counted"), &variables, &load)
 }
 
-/// The probe sends single datagrams, one per millisecond, and nothing else is sent.
+/// Measures the delays of a probe that sends one datagram per millisecond, without any other load.
 fn delays(
     options: &Options,
     scenario: &Header,

@@ -1,29 +1,29 @@
-//! Computes when how many datagrams are due. Pure: the time is an argument.
+//! Computes the number of datagrams that are due. The time is an argument.
 
-/// A sender that was delayed for longer than this skips what it missed: the load would otherwise be
-/// a burst.
+/// Maximum delay in seconds that a sender makes up for. After a longer delay it skips the missed
+/// datagrams, because the load would otherwise be a burst.
 const BEHIND_S: f64 = 0.001;
 
 /// The schedule of a load.
 pub struct Pace {
-    /// Datagrams per second; infinite for as fast as possible.
+    /// Datagrams per second; infinite to send as fast as possible.
     per_s: f64,
-    /// Fewest datagrams per call.
+    /// Minimum number of datagrams per call.
     burst: usize,
-    /// Time at which the first one was due, moved by the skipped ones.
+    /// Time at which the first datagram was due, moved by the skipped datagrams.
     origin_s: f64,
     sent: u64,
 }
 
 impl Pace {
-    /// Schedules `per_s` datagrams per second, at least `burst` at a time; 0 for as fast as
+    /// Schedules `per_s` datagrams per second, at least `burst` per call; 0 sends as fast as
     /// possible.
     pub fn new(per_s: f64, burst: usize) -> Self {
         let per_s = if per_s > 0.0 { per_s } else { f64::INFINITY };
         Pace { per_s, burst: burst.max(1), origin_s: 0.0, sent: 0 }
     }
 
-    /// Returns how many may be sent at `now_s`.
+    /// Returns how many datagrams may be sent at `now_s`.
     pub fn due(&mut self, now_s: f64) -> usize {
         if self.per_s.is_infinite() {
             return usize::MAX;
@@ -37,12 +37,12 @@ impl Pace {
         if due < self.burst { 0 } else { due }
     }
 
-    /// Returns when the next ones are due.
+    /// Returns the time at which the next datagrams are due.
     pub fn next_s(&self) -> f64 {
         self.origin_s + (self.sent as f64 + self.burst as f64 - 1.0) / self.per_s
     }
 
-    /// Records that `count` were sent.
+    /// Records that `count` datagrams were sent.
     pub fn sent(&mut self, count: usize) {
         self.sent += count as u64;
     }

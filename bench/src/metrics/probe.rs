@@ -1,5 +1,5 @@
-//! Measures how long a datagram waits until the receiver reads it, from the sender's side: on a
-//! Unix socket the kernel charges a datagram to its sender until it is received.
+//! Measures how long a datagram waits until the receiver reads it, on the sender's side: on a Unix
+//! socket the kernel charges a datagram to its sender until it is received.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -8,21 +8,21 @@ use std::path::Path;
 
 /// Time between two probes.
 const EVERY_S: f64 = 0.001;
-/// A separate point, so that the sums of the load are unchanged.
+/// A separate point, which leaves the sums of the load unchanged.
 const POINT: &[u8] = b"probe:1|g";
 
-/// A sender of single datagrams, one at a time.
+/// Sends single datagrams, one at a time.
 pub struct Probe {
     socket: UnixDatagram,
-    /// When the pending one was sent.
+    /// Time at which the pending datagram was sent.
     sent_s: Option<f64>,
     next_s: f64,
-    /// Seconds that each one waited.
+    /// Seconds that each datagram waited.
     pub delays_s: Vec<f64>,
 }
 
 impl Probe {
-    /// Sends to the socket at `path`, from `start_s` on.
+    /// Creates a probe that sends to the socket at `path`, from `start_s` on.
     pub fn new(path: &Path, start_s: f64) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.connect(path)?;
@@ -30,18 +30,18 @@ impl Probe {
         Ok(Probe { socket, sent_s: None, next_s: start_s, delays_s: Vec::new() })
     }
 
-    /// Whether one is pending.
+    /// Returns whether a datagram is pending.
     pub fn is_waiting(&self) -> bool {
         self.sent_s.is_some()
     }
 
-    /// Returns when the next one is sent.
+    /// Returns the time at which the next datagram is sent.
     pub fn next_s(&self) -> f64 {
         self.next_s
     }
 
-    /// Checks whether the last one was received, and sends the next one. `now` is the clock: the
-    /// time between the call and the kernel's response counts.
+    /// Checks whether the last datagram was received, and sends the next one. `now` reads the
+    /// clock: the time between the call and the kernel's response counts.
     pub fn step(&mut self, now: impl Fn() -> f64) -> io::Result<()> {
         if let Some(sent_s) = self.sent_s {
             if self.unread_bytes()? > 0 {

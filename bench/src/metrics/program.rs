@@ -1,4 +1,4 @@
-//! A program that receives a load: started, measured from outside, and queried for its counts.
+//! Starts a program that receives a load, measures it from outside, and queries its counts.
 
 use super::send::{Load, Sent};
 use super::socket::{granted_bytes, row};
@@ -17,7 +17,8 @@ const START_MAX: Duration = Duration::from_secs(10);
 const DRAIN_MAX: Duration = Duration::from_secs(30);
 /// Idle time after the start.
 const SETTLE: Duration = Duration::from_millis(500);
-/// A program that used less than this part of a core for a while has processed everything.
+/// Period and share of a core: a program that used less CPU time in such a period has processed
+/// everything.
 const IDLE_LOOK: Duration = Duration::from_millis(200);
 const IDLE_SHARE: f64 = 0.03;
 
@@ -27,42 +28,42 @@ pub struct Measured {
     pub sent: Sent,
     /// User and system CPU time, from before the load until everything is processed.
     pub cpu_seconds: f64,
-    /// Voluntary and involuntary, of all threads, in that time.
+    /// Voluntary and involuntary context switches of all threads, in the same time.
     pub switches: u64,
-    /// Before the load and after it.
+    /// Resident memory before and after the load.
     pub rss_bytes: [u64; 2],
     pub peak_rss_bytes: u64,
     /// Datagrams dropped because the socket buffer was full.
     pub drops: u64,
-    /// The receive buffer that the kernel granted.
+    /// Receive buffer that the kernel granted.
     pub granted_bytes: usize,
     /// Sum of the emitted counters.
     pub counted: u64,
 }
 
 impl Measured {
-    /// Returns the counters that were sent but not emitted.
+    /// Returns the number of counters that were sent but not emitted.
     pub fn lost(&self) -> u64 {
         self.sent.counters.saturating_sub(self.counted)
     }
 
-    /// Returns the lost part of the load, 0 to 1.
+    /// Returns the share of the load that was lost, 0 to 1.
     pub fn lost_share(&self) -> f64 {
         self.lost() as f64 / self.sent.counters.max(1) as f64
     }
 
-    /// Returns the points it received.
+    /// Returns the number of points that the program received.
     pub fn points(&self) -> f64 {
         self.sent.points as f64 * (1.0 - self.lost_share())
     }
 
-    /// Returns the points per CPU second.
+    /// Returns the number of points per CPU second.
     pub fn points_per_cpu_s(&self) -> f64 {
         self.points() / self.cpu_seconds
     }
 }
 
-/// The cores of programs and loads.
+/// Cores of the programs and the loads.
 pub struct Bench<'a> {
     pub scratch: &'a Scratch,
     /// Core of the program.
@@ -77,8 +78,8 @@ impl Bench<'_> {
         Variables::fresh(self.scratch, &self.scratch.path("none"))?.with_sockets(self.scratch)
     }
 
-    /// Starts `subject`, sends `load` to its port and reads the results, whose counts are at
-    /// `counted`.
+    /// Starts `subject`, sends `load` to its port and reads the results. The program shows its
+    /// counts at `counted`.
     pub fn run(
         &self,
         subject: &Subject,
@@ -113,7 +114,7 @@ impl Bench<'_> {
     }
 }
 
-/// Returns the load of a scenario, sent to `to`.
+/// Returns the load of a scenario with the destination `to`.
 pub fn load(scenario: &Header, to: &str) -> io::Result<Load> {
     let content = super::load::Content {
         series: scenario.count("series", 1000)?,
@@ -140,7 +141,7 @@ pub fn load(scenario: &Header, to: &str) -> io::Result<Load> {
     })
 }
 
-/// Waits until it listens, and briefly after that.
+/// Waits until the program listens, and a short time longer.
 pub fn await_socket(program: &Program, port: u16) -> io::Result<()> {
     let start = Instant::now();
     while row(port)?.is_none() {
@@ -152,7 +153,7 @@ pub fn await_socket(program: &Program, port: u16) -> io::Result<()> {
     program.stays_for(SETTLE)
 }
 
-/// Waits until the socket is empty and the program idle; returns its CPU seconds by then.
+/// Waits until the socket is empty and the program is idle; returns the CPU seconds until then.
 pub fn await_rest(program: &Program, port: u16) -> io::Result<f64> {
     let start = Instant::now();
     let mut before = program.cpu_seconds()?;
@@ -168,13 +169,13 @@ pub fn await_rest(program: &Program, port: u16) -> io::Result<f64> {
     }
 }
 
-/// Returns the resident set size now, and its peak.
+/// Returns the current resident set size and its peak.
 pub fn memory_bytes(pid: u32) -> io::Result<[u64; 2]> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
     Ok(["VmRSS:", "VmHWM:"].map(|key| number_of(&text, key) * 1024))
 }
 
-/// Returns the context switches of all its threads.
+/// Returns the context switches of all threads of a process.
 fn switches(pid: u32) -> io::Result<u64> {
     let mut switches = 0;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -202,7 +203,8 @@ mod tests {
         assert!(rss > 1 << 20 && peak >= rss, "{rss} {peak}");
     }
 
-    /// Of a process with one thread: where threads end, as those of other tests here, the sum may shrink.
+    /// Uses a process with one thread: where threads end, as in other tests of this process, the
+    /// sum may shrink.
     #[test]
     fn the_kernel_counts_the_context_switches_of_a_process() {
         let mut shell = Command::new("sh");

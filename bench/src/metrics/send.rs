@@ -1,4 +1,4 @@
-//! Sends the load from a separate process: prepared datagrams, many per call, at a rate.
+//! Sends the load from a separate process: prepared datagrams, many per call, at a given rate.
 
 use super::load::{Content, Datagrams};
 use super::pace::Pace;
@@ -14,12 +14,12 @@ use std::process::{Child, Command, Stdio};
 use std::ptr;
 use std::time::{Duration, Instant};
 
-/// Most datagrams per call.
+/// Maximum number of datagrams per call.
 const BATCH: usize = 64;
-/// Most bytes and datagrams that the kernel splits from one buffer.
+/// Maximum bytes and datagrams that the kernel splits from one buffer.
 const SEGMENTS_BYTES: usize = 65_000;
 const SEGMENTS: usize = 64;
-/// For shorter waits the sender polls the clock instead of sleeping.
+/// Limit in seconds below which the sender polls the clock instead of sleeping.
 const SPIN_S: f64 = 0.000_1;
 
 /// A load.
@@ -54,24 +54,25 @@ pub struct Load {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sent {
     pub datagrams: u64,
-    /// Lines.
+    /// Number of lines.
     pub points: u64,
     /// Sum of all counters.
     pub counters: u64,
     pub bytes: u64,
-    /// From the first datagram to the last.
+    /// Seconds from the first datagram to the last.
     pub seconds: f64,
     /// CPU seconds of the sender.
     pub cpu_seconds: f64,
-    /// Calls that the kernel refused temporarily.
+    /// Number of calls that the kernel refused temporarily.
     pub refused: u64,
-    /// Seconds that probes waited: median, 99th percentile, maximum; then their number.
+    /// Median, 99th percentile and maximum of the seconds that probes waited, and the number of
+    /// probes.
     pub probes_s: [f64; 3],
     pub probes: u64,
 }
 
 impl Load {
-    /// Starts a process on `core` that sends it.
+    /// Starts a process on `core` that sends the load.
     pub fn start(&self, core: usize) -> io::Result<Child> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["send", "--to", &self.to, "--per-s", &self.per_s.to_string()]);
@@ -89,7 +90,7 @@ impl Load {
         pinned(&[core], || command.spawn())
     }
 
-    /// Sends it from a process on `core` and waits for its end.
+    /// Sends the load from a process on `core` and waits for the end of the process.
     pub fn run(&self, core: usize) -> io::Result<Sent> {
         let output = self.start(core)?.wait_with_output()?;
         match output.status.success() {
@@ -98,10 +99,10 @@ impl Load {
         }
     }
 
-    /// Sends it from this thread.
+    /// Sends the load from this thread.
     pub fn send(&self) -> io::Result<Sent> {
-        // A timer that is late by the usual 50 us would be half of a wait.
-        // SAFETY: it sets a number of the calling thread.
+        // The default slack of 50 us would make up half of a wait.
+        // SAFETY: the call only sets a number of the calling thread.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize) };
         let mut sender = Sender::new(self)?;
         let start = Instant::now();
@@ -113,7 +114,7 @@ impl Load {
 }
 
 impl Sent {
-    /// Formats it as one line.
+    /// Formats the result as one line.
     pub fn line(&self) -> String {
         let mut line = String::new();
         for (key, value) in self.pairs() {
@@ -166,13 +167,13 @@ impl Sent {
     }
 }
 
-/// A socket, its load, and the result so far.
+/// A socket with its load and the result so far.
 struct Sender {
     socket: OwnedFd,
     datagrams: Datagrams,
-    /// The next datagram.
+    /// Index of the next datagram.
     at: usize,
-    /// Most datagrams per call.
+    /// Maximum number of datagrams per call.
     batch: usize,
     segment: bool,
     probe: Option<Probe>,
@@ -237,7 +238,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends up to `due` with one call; returns how many were sent.
+    /// Sends up to `due` datagrams with one call; returns how many were sent.
     fn some(&mut self, due: usize) -> io::Result<usize> {
         let count = due.min(self.batch).min(self.datagrams.number() - self.at);
         let gone = match if self.segment { self.cut(count) } else { self.many(count) } {
@@ -278,7 +279,7 @@ impl Sender {
 
     fn cut(&self, count: usize) -> io::Result<usize> {
         let bytes = self.datagrams.bytes(self.at, count);
-        // SAFETY: the pointer and the length are those of a slice.
+        // SAFETY: the pointer and the length come from a slice.
         let gone =
             unsafe { libc::send(self.socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
         if gone < 0 { Err(io::Error::last_os_error()) } else { Ok(count) }
@@ -301,7 +302,7 @@ fn connect(to: &str) -> io::Result<OwnedFd> {
 
 /// Makes the kernel split buffers into datagrams of `len` bytes from now on.
 fn set_segment(socket: &OwnedFd, len: libc::c_int) -> io::Result<()> {
-    // SAFETY: the option is read from the variable, whose size is given.
+    // SAFETY: the kernel reads the option from the variable, whose size is given.
     let set = unsafe {
         let size = size_of::<libc::c_int>() as libc::socklen_t;
         libc::setsockopt(

@@ -16,12 +16,13 @@ pub struct Row {
     inode: u64,
 }
 
-/// Returns the socket bound to `port`, or `None`.
+/// Returns the row of the socket that is bound to `port`, or `None`.
 pub fn row(port: u16) -> io::Result<Option<Row>> {
     let text = fs::read_to_string("/proc/net/udp")? + &fs::read_to_string("/proc/net/udp6")?;
     Ok(text.lines().find_map(|line| parse(line, port)))
 }
 
+/// Parses a row:
 /// `sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode ref pointer drops`
 fn parse(line: &str, port: u16) -> Option<Row> {
     let fields: Vec<&str> = line.split_whitespace().collect();
@@ -57,7 +58,8 @@ pub fn granted_bytes(pid: u32, port: u16) -> io::Result<usize> {
     Err(missing())
 }
 
-/// Requests a receive buffer of `bytes`, beyond the system's limit if the process may.
+/// Requests a receive buffer of `bytes`, above the system's limit if the process has the
+/// permission.
 pub fn force_receive_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
     match sockopt::set_socket_recv_buffer_size_force(socket, bytes) {
         Ok(()) => Ok(()),

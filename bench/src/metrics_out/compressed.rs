@@ -1,4 +1,5 @@
-//! The sent bytes before and after compression, and the cost of the minimum of work on them.
+//! Measures the sent bytes before and after compression, and the CPU time of the minimum of work on
+//! them.
 
 use crate::endpoint::Body;
 use crate::measure::thread_cpu_seconds;
@@ -7,15 +8,15 @@ use millstream_compression::{Algorithm, Compressor};
 use std::hint::black_box;
 use std::io;
 
-/// Requests, and the CPU seconds of plain loops over them.
+/// Number of requests, and CPU seconds of plain loops over them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Least {
     pub requests: usize,
     pub plain_bytes: usize,
     pub sent_bytes: usize,
-    /// Copying the compressed bytes.
+    /// CPU seconds to copy the compressed bytes.
     pub copy_seconds: f64,
-    /// Compressing them again, the compressor alone.
+    /// CPU seconds of the compressor alone, to compress the bytes again.
     pub compress_seconds: f64,
 }
 
@@ -43,8 +44,8 @@ impl Least {
     }
 }
 
-/// Returns the bytes of all requests uncompressed, and compressed by each of the algorithms,
-/// request by request.
+/// Returns the total bytes of all requests, uncompressed and compressed by each algorithm. Each
+/// request is compressed separately.
 pub fn bytes_by_algorithm(bodies: &[Body], algorithms: &[Algorithm]) -> io::Result<Vec<usize>> {
     let mut compressors: Vec<Compressor> =
         algorithms.iter().map(|algorithm| Compressor::new(*algorithm, None)).collect();

@@ -1,5 +1,5 @@
-//! Measures a million series over the network: CPU time and bytes of each encoding, beside a flush
-//! to nowhere.
+//! Measures a million series over the network: CPU time and bytes of each encoding, compared with a
+//! flush to nowhere.
 
 use super::compressed::{Least, bytes_by_algorithm};
 use crate::Options;
@@ -33,17 +33,18 @@ const COLUMNS: &[&str] = &[
     "MB sent",
     "peak RSS MB",
 ];
-/// The first flush creates the state of each series, later ones find it.
+/// Number of flushes per scenario. The first flush creates the state of each series, later flushes
+/// find it.
 const FLUSHES: usize = 2;
-/// Flushes per scenario.
+/// Period between flushes in seconds.
 const PERIOD_S: f64 = 10.0;
-/// A batch that is not full waits for a second.
+/// Time to wait for the last batch, because a batch that is not full is held for a second.
 const HOLD: Duration = Duration::from_millis(1500);
-/// By then the load must be over.
+/// Time in the period by which the load must be over.
 const LOAD_MAX_S: f64 = 9.0;
-/// The agent's count of delivered series.
+/// Location of the agent's count of delivered series.
 const SENT: &str = "http://127.0.0.1:${BENCH_PORT}/metrics millstream_component_sent_events_total{component_id=\"out\"*} #";
-/// The meaning of the byte columns.
+/// Algorithms of the byte columns.
 const ALGORITHMS: [Algorithm; 4] =
     [Algorithm::Zlib, Algorithm::Zstd, Algorithm::Snappy, Algorithm::Lz4];
 
@@ -62,8 +63,8 @@ struct Runs<'a> {
     least: Vec<Least>,
 }
 
-/// Measures all scenarios; the one that sends nothing shows the base cost of the others. Returns
-/// the targets.
+/// Measures all scenarios and returns the targets. The scenario that sends nothing shows the base
+/// cost of the others.
 pub fn run(
     options: &Options,
     scenarios: &[&Header],
@@ -75,7 +76,7 @@ pub fn run(
         let mut flushes = once(options, scenario, bench)?;
         let least =
             flushes.iter().map(|flush| Least::of(&flush.bodies)).collect::<io::Result<_>>()?;
-        // The bodies of all scenarios together would use most of a small host's memory.
+        // The bodies of all scenarios together would use most of the memory of a small host.
         let last = flushes.last().map_or(Ok(None), |flush| sizes_of(scenario, flush))?;
         sizes.extend(last);
         flushes.iter_mut().for_each(|flush| flush.bodies.clear());
@@ -123,7 +124,7 @@ fn port(variables: &Variables) -> io::Result<u16> {
     variables.fill("${BENCH_UDP}")?.parse().map_err(io::Error::other)
 }
 
-/// Fills a period, and observes its flush.
+/// Fills a period and measures its flush.
 fn flush(
     program: &Program,
     variables: &Variables,
@@ -150,8 +151,8 @@ fn flush(
 }
 
 impl Runs<'_> {
-    /// Returns the CPU seconds of each flush beyond those of a flush to nowhere; NaN if that was
-    /// not measured.
+    /// Returns the CPU seconds of each flush minus the CPU seconds of a flush to nowhere; NaN if
+    /// the latter was not measured.
     fn beyond(&self, nothing: &[f64]) -> Vec<f64> {
         let nothing = nothing.iter().copied().chain(std::iter::repeat(f64::NAN));
         self.flushes

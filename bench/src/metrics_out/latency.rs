@@ -1,4 +1,5 @@
-//! Measures logs over HTTP to an endpoint that answers late, beside the round trips of full requests.
+//! Measures logs over HTTP to an endpoint that answers late, compared with the round trips of full
+//! requests.
 
 use crate::Options;
 use crate::endpoint::Endpoint;
@@ -30,7 +31,7 @@ const COLUMNS: &[&str] = &[
 /// Size of the web log, in megabytes.
 const INPUT_MB: usize = 16;
 
-/// Measures the scenarios; returns their targets.
+/// Measures the scenarios and returns their targets.
 pub fn run(
     options: &Options,
     scenarios: &[&Header],

@@ -1,5 +1,5 @@
-//! Measures logs over HTTP: a file as JSON lines, compressed, to an endpoint that only reads,
-//! beside the compressor alone.
+//! Measures logs over HTTP: a file as compressed JSON lines to an endpoint that only reads,
+//! compared with the compressor alone.
 
 use super::compressed::Least;
 use crate::Options;
@@ -44,7 +44,7 @@ struct Measured {
     missing: u64,
 }
 
-/// Measures the scenario; returns its targets.
+/// Measures the scenario and returns its targets.
 pub fn run(
     options: &Options,
     scenario: &Header,

@@ -1,9 +1,9 @@
-//! The state of a Prometheus server after remote write: the last value of each series.
+//! State of a Prometheus server after remote write: the last value of each series.
 
 use std::collections::HashMap;
 use std::io;
 
-/// Series by name, each with its last value.
+/// Last values of the series by name.
 #[derive(Default)]
 pub struct Series(HashMap<Vec<u8>, Sample>);
 
@@ -64,7 +64,7 @@ impl Sample {
     }
 }
 
-/// The fields of a message of Protocol Buffers.
+/// The fields of a Protocol Buffers message.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

@@ -1,4 +1,4 @@
-//! Measures the whole path: points from a socket to Prometheus, pushed or scraped.
+//! Measures the whole path of points from a socket to Prometheus, by push and by scrape.
 
 use super::remote_write::Series;
 use crate::Options;
@@ -30,22 +30,23 @@ const COLUMNS: &[&str] = &[
     "requests or pages",
 ];
 const REPETITIONS: usize = 2;
-/// A peer's page is scraped as often as the agent sends.
+/// Interval between scrapes of a peer's page, which equals the interval between the agent's
+/// requests.
 const SCRAPE_EVERY: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
-/// The text in the labels of the load's series, as Prometheus writes them.
+/// Text in the labels of the load's series, as Prometheus writes them.
 const NAME: &str = "bench_requests";
 
-/// All runs of one program.
+/// Results of all runs of one program.
 struct Runs {
     name: String,
     measured: Vec<Measured>,
-    /// Requests it has sent, or pages scraped from it.
+    /// Requests that the program has sent, or pages scraped from it.
     requests: usize,
     fault: Option<String>,
 }
 
-/// Measures the agent and its peers; returns the targets.
+/// Measures the agent and its peers and returns the targets.
 pub fn run(
     options: &Options,
     scenario: &Header,
@@ -87,7 +88,7 @@ fn sent(subject: &Subject, scenario: &Header, bench: &Bench<'_>) -> io::Result<(
     Ok((measured, bodies.len()))
 }
 
-/// Runs a program whose page is scraped meanwhile, as Prometheus does.
+/// Runs a program and scrapes its page meanwhile, as Prometheus does.
 fn scraped(
     subject: &Subject,
     counted: &str,
@@ -106,7 +107,7 @@ fn scraped(
     })
 }
 
-/// Scrapes a page until the end; returns the number of successful scrapes.
+/// Scrapes a page until `is_over`; returns the number of successful scrapes.
 fn scrape(page: &str, core: usize, is_over: &AtomicBool) -> usize {
     let (mut waited, mut pages) = (Duration::ZERO, 0);
     let _ = crate::measure::pin(core);

@@ -1,4 +1,4 @@
-//! The agent with operators: events per CPU second after warm-up.
+//! Measures the agent with operators: events per CPU second after warm-up.
 
 use super::Jdk;
 use crate::Options;
@@ -11,7 +11,7 @@ use crate::scratch::{Input, Scratch};
 use crate::variables::Variables;
 use std::io;
 
-/// Megabytes of the web log. Its first half warms the agent up.
+/// Size of the web log in megabytes. Its first half warms the agent up.
 const INPUT_MB: usize = 3000;
 const COLUMNS: &[&str] = &[
     "scenario",
@@ -28,21 +28,21 @@ const COLUMNS: &[&str] = &[
     "verdict",
 ];
 
-/// A scenario on one JDK, with its repetitions.
+/// Results of a scenario on one JDK.
 struct Side<'a> {
     scenario: &'a Header,
-    /// `None` without operators.
+    /// The JDK; `None` without operators.
     jdk: Option<&'a Jdk>,
     /// Nanoseconds of CPU time per event after warm-up.
     ns: Samples,
-    /// The same in the order of the repetitions.
+    /// The values of `ns` in the order of the repetitions.
     repeated: Vec<f64>,
-    /// CPU seconds of start and warm-up beyond what its events take later.
+    /// CPU seconds of start and warm-up, minus the time that the same events take later.
     warm_up: Samples,
     rss_mb: Samples,
 }
 
-/// Measures the scenarios in `names`, or all.
+/// Measures the scenarios in `names`, or all scenarios.
 pub fn run(
     options: &Options,
     names: &[String],
@@ -84,7 +84,7 @@ fn plot(sides: &[Side<'_>], report: &mut Report) -> io::Result<()> {
 }
 
 impl<'a> Side<'a> {
-    /// Returns the scenario on each JDK, or once if it has no operator.
+    /// Returns the scenario with each JDK, or once if it has no operator.
     fn of(scenario: &'a Header, jdks: &'a [Jdk]) -> Vec<Side<'a>> {
         let has_operator = scenario.config.contains("type: jvm");
         let jdks = if has_operator { jdks.iter().map(Some).collect() } else { vec![None] };
@@ -117,7 +117,7 @@ impl<'a> Side<'a> {
         let (events, seconds) = points[points.len() - 1];
         let is_warm = |(reached, _): &&(u64, f64)| *reached >= events / 2;
         let (warm_events, warm_seconds) = points.iter().find(is_warm).copied().unwrap_or_default();
-        // Per event that was read: filters deliver fewer.
+        // The result counts the events that were read, because filters deliver fewer.
         let read = input.lines as f64 / outcome.lines as f64;
         let per_event = (seconds - warm_seconds) / ((events - warm_events) as f64 * read);
         self.ns.push(per_event * 1e9);
@@ -135,7 +135,7 @@ impl<'a> Side<'a> {
         Program::start(&subject, &variables, &[options.core])
     }
 
-    /// Returns the side that this one is compared with.
+    /// Returns the side that `self` is compared with.
     fn other<'s>(&self, all: &'s [Side<'a>]) -> Option<&'s Side<'a>> {
         let is_other = |side: &&Side<'_>| {
             let is_same_java = side.jdk.is_none() || side.java() == self.java();
@@ -144,8 +144,8 @@ impl<'a> Side<'a> {
         all.iter().find(is_other)
     }
 
-    /// Returns the median of the ratios of each repetition: the host's speed changes less within
-    /// one.
+    /// Returns the median over the ratios of the repetitions, because the host's speed changes less
+    /// within a repetition.
     fn ratio(&self, all: &[Side<'a>]) -> Option<f64> {
         let mut ratios = Samples::default();
         let pairs = self.other(all)?.repeated.iter().zip(&self.repeated);
@@ -171,7 +171,7 @@ impl<'a> Side<'a> {
         Ok(cells)
     }
 
-    /// Returns the target, and whether it is met.
+    /// Returns the target and whether it is met.
     fn target(&self, rate: f64, ratio: Option<f64>) -> io::Result<(String, &'static str)> {
         let verdict = |is_met: bool| if is_met { "holds" } else { "MISSED" };
         if let Some(target) = self.scenario.number("target_records")? {

@@ -1,14 +1,14 @@
-//! Lines of the web log as an operator gets them.
+//! Batches of web log lines, as an operator gets them.
 
 use crate::weblog::WebLog;
 use millstream_columns::{Cell, Kind};
 use millstream_jvm::{Input, InputColumn, InputSegment, Operator};
 use std::io;
 
-/// Most bytes of an answer, more than any operator of the benchmark writes.
+/// Maximum bytes of an answer, more than any operator of the benchmark writes.
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
-/// A batch.
+/// Lines with their cells, as the input of an operator.
 pub struct Batch {
     block: Vec<u8>,
     cells: Vec<Cell>,
@@ -16,7 +16,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Makes a batch of this many rows.
+    /// Creates a batch with a number of rows.
     pub fn new(rows: usize) -> io::Result<Batch> {
         let (mut log, mut block) = (WebLog::new(1), Vec::new());
         let mut cells = Vec::with_capacity(rows);
@@ -33,7 +33,7 @@ impl Batch {
         self.selected.len() as u64
     }
 
-    /// Calls an operator. An error if a row fails.
+    /// Calls an operator. Fails if a row fails.
     pub fn call(&self, operator: &Operator) -> io::Result<()> {
         let rows = self.cells.len();
         let columns = [InputColumn { name: "message", cells: &self.cells, own: &[] }];

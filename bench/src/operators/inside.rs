@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The jar with the benchmarks' operators.
+/// Path of the jar with the benchmarks' operators.
 const JAR: &str = "java/benchmarks/target/benchmarks.jar";
 
-/// Names of figures: nanoseconds.
+/// Names of figures in nanoseconds.
 pub const NOOP: &str = "noop";
 pub const SOCKET: &str = "socket";
-/// Rows of a batch.
+/// Numbers of rows in a batch.
 pub const BATCHES: [u32; 5] = [1, 10, 100, 1_000, 10_000];
-/// Rules that are registered.
+/// Number of registered rules.
 const RULE_COUNT: usize = 1_000;
 
 const STARTED: &str = "start of the JVM, ms";
@@ -50,7 +50,7 @@ const AVIATOR: (&str, &str) = (
     "seq.map(\"is_get\", string.contains(message, \"\\\"GET \"), \"length\", string.length(message))",
 );
 
-/// The operators of the scenarios, as language and source.
+/// Operators of the scenarios, each with a language and a source.
 pub const OPERATORS: [(&str, (&str, &str)); 5] = [
     ("nothing", ("class", "dev.millstream.benchmarks.Nothing")),
     ("class", ("class", "dev.millstream.benchmarks.TwoFields")),
@@ -66,11 +66,11 @@ pub const OPERATORS: [(&str, (&str, &str)); 5] = [
     ("aviator", AVIATOR),
 ];
 
-/// Time for compilation before a measurement, and of a measurement.
+/// Time for compilation before a measurement, and duration of a measurement.
 const WARM_UP: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(1);
 
-/// What to measure in a process.
+/// Part to measure in a process.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Part {
     Calls,
@@ -79,7 +79,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Returns its name on the command line.
+    /// Returns the name of the part on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Part::Calls => "calls",
@@ -101,7 +101,7 @@ pub struct Inside {
     process: bool,
 }
 
-/// A JVM at either place.
+/// A JVM inside this process or in a separate process.
 enum Java {
     Inside(Jvm),
     Process(JvmProcess),
@@ -138,7 +138,7 @@ impl Java {
 pub struct Figures(BTreeMap<String, f64>);
 
 impl Figures {
-    /// Reads what [`Inside::run`] prints.
+    /// Reads the figures that [`Inside::run`] prints.
     pub fn read(text: &str) -> Figures {
         let figure = |line: &str| {
             let (name, value) = line.split_once('\t')?;
@@ -147,13 +147,13 @@ impl Figures {
         Figures(text.lines().filter_map(figure).collect())
     }
 
-    /// Returns a figure; NaN if there is none.
+    /// Returns the figure with this name, or NaN.
     pub fn get(&self, name: &str) -> f64 {
         self.0.get(name).copied().unwrap_or(f64::NAN)
     }
 }
 
-/// Returns the name of the figure of a batch.
+/// Returns the name of the figure for batches of `rows` rows.
 pub fn batch(operator: &str, rows: u32) -> String {
     format!("{operator} {rows}")
 }
@@ -163,7 +163,7 @@ fn print(name: &str, value: f64) {
 }
 
 impl Inside {
-    /// Measures and prints.
+    /// Measures the part and prints its figures.
     pub fn run(&self) -> io::Result<()> {
         match self.part {
             Part::Calls => calls(&self.start()?),
@@ -207,7 +207,7 @@ impl Inside {
 }
 
 fn calls(jvm: &Java) -> io::Result<()> {
-    // A round trip to another process takes longer most of it in that.
+    // A round trip takes longer with another process and needs fewer repetitions.
     let (noops, is_inside) = match jvm {
         Java::Inside(_) => (2_000_000, true),
         Java::Process(_) => (100_000, false),
@@ -228,8 +228,8 @@ fn calls(jvm: &Java) -> io::Result<()> {
             repeat(WARM_UP, || made.call(&operator))?;
             let (begin, wall) = (process_cpu_seconds(), Instant::now());
             let calls = repeat(MEASURED, || made.call(&operator))?;
-            // What the other process takes is not in the CPU time of this one: one thread calls, and
-            // waits meanwhile.
+            // With another process, wall time is measured, because the CPU time of this process
+            // does not include the other one. A single thread calls and waits.
             let seconds = match is_inside {
                 true => process_cpu_seconds() - begin,
                 false => wall.elapsed().as_secs_f64(),
@@ -240,7 +240,7 @@ fn calls(jvm: &Java) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the time of a byte to a thread and back.
+/// Returns the time that a byte takes to a thread and back.
 fn socket_ns() -> io::Result<f64> {
     const BYTES: u32 = 200_000;
     let (mut own, mut other) = UnixStream::pair()?;
@@ -265,7 +265,7 @@ fn socket_ns() -> io::Result<f64> {
 
 fn rules(jvm: &Java) -> io::Result<()> {
     let batch = Batch::new(1_000)?;
-    // What the language itself takes is not counted.
+    // The first rule loads the language, whose cost is not counted.
     let first = register(jvm, GROOVY)?;
     batch.call(&first)?;
     let (resident, before) = (resident_mb()?, jvm.stats()?);
@@ -308,7 +308,7 @@ fn register(jvm: &Java, (language, source): (&str, &str)) -> io::Result<Operator
     jvm.register(&spec)
 }
 
-/// Repeats calls for some time; returns their number.
+/// Repeats calls for `time` and returns their number.
 fn repeat(time: Duration, mut call: impl FnMut() -> io::Result<()>) -> io::Result<u64> {
     let begin = Instant::now();
     let mut calls = 0;

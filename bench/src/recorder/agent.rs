@@ -1,4 +1,4 @@
-//! The agent with and without the recorder: over one big file, and its start.
+//! Measures the agent with and without the recorder: over one big file, and at its start.
 
 use crate::Options;
 use crate::header::Header;
@@ -9,18 +9,18 @@ use crate::scratch::{Input, Scratch};
 use crate::variables::Variables;
 use std::io;
 
-/// Most share of the CPU time of `file_to_blackhole`.
+/// Maximum share of the CPU time of `file_to_blackhole`.
 const SHARE_MAX: f64 = 0.01;
-/// Most milliseconds of the start.
+/// Maximum milliseconds that the recorder adds to the start.
 const START_MS_MAX: f64 = 1.0;
 
-/// Runs of the big file for each repetition.
+/// Number of runs over the big file per repetition.
 const FILES: usize = 5;
 
-/// Runs of an empty file for each repetition: a start takes little time.
+/// Number of runs over an empty file per repetition. A start is short and needs many runs.
 const STARTS: usize = 10;
 
-/// The agent in a scenario, without the recorder and with it.
+/// Configurations of the agent without the recorder and with it.
 struct Variants {
     scenario: Header,
     off: Header,
@@ -79,7 +79,7 @@ impl Compared {
     }
 }
 
-/// Returns the smallest CPU seconds of some starts, without and with the recorder.
+/// Returns the minimum CPU seconds of several starts, without and with the recorder.
 fn starts(options: &Options, variants: &Variants, scratch: &Scratch) -> io::Result<[f64; 2]> {
     let empty = Input::empty(scratch)?;
     let mut least = [f64::INFINITY; 2];
@@ -91,7 +91,7 @@ fn starts(options: &Options, variants: &Variants, scratch: &Scratch) -> io::Resu
     Ok(least)
 }
 
-/// Returns the row, and the seconds that the recorder adds.
+/// Returns the table row, and the seconds that the recorder adds.
 fn start_row(
     options: &Options,
     variants: &Variants,

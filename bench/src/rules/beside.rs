@@ -1,4 +1,5 @@
-//! The agent beside mtail: both count the lines of a web log that contain each of some literals.
+//! Compares the agent with mtail: both count the lines of a web log that contain each of some
+//! literals.
 
 use crate::Options;
 use crate::delivered;
@@ -14,8 +15,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Numbers of rules, the megabytes that mtail reads in a run, and the lowest ratio of the agent's
-/// speed to that of mtail.
+/// Runs: the number of rules, the megabytes that mtail reads, and the minimum speed of the agent
+/// relative to mtail.
 const RUNS: [(usize, usize, Option<f64>); 4] =
     [(1, 100, None), (10, 60, Some(20.0)), (100, 20, None), (1000, 5, Some(300.0))];
 /// Megabytes that the agent reads in a run.
@@ -39,7 +40,7 @@ fn literal(rule: usize) -> String {
     format!(" {}/{}", PATHS[rule % PATHS.len()], rule / PATHS.len() + 1)
 }
 
-/// Returns the configuration of the agent with as many tasks.
+/// Returns the configuration of the agent with one task per rule.
 fn agent_config(rules: usize, sink: &str) -> String {
     let tasks: String = (0..rules)
         .map(|rule| {
@@ -56,7 +57,7 @@ fn agent_config(rules: usize, sink: &str) -> String {
     )
 }
 
-/// Returns the program of mtail with as many rules.
+/// Returns the program of mtail with a number of rules.
 fn mtail_program(rules: usize) -> String {
     let counters: String = (0..rules).map(|rule| format!("counter c{rule}\n")).collect();
     let rule = |rule: usize| {
@@ -66,7 +67,7 @@ fn mtail_program(rules: usize) -> String {
     counters + &(0..rules).map(rule).collect::<String>()
 }
 
-/// A program with as many rules, and its figures.
+/// A program with its rules and its figures.
 struct Side {
     name: &'static str,
     run: String,
@@ -128,7 +129,7 @@ struct Bench<'b> {
     scratch: &'b Scratch,
 }
 
-/// Measures both; adds the table and the plot, and returns the targets.
+/// Measures both programs, adds the table and the plot, and returns the targets.
 pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Result<Vec<Target>> {
     let bench = Bench { options, scratch };
     let mut table = Table::new("rules_beside", "The agent beside mtail", &COLUMNS);
@@ -170,7 +171,7 @@ fn notes(options: &Options) -> String {
 }
 
 impl Bench<'_> {
-    /// Measures both programs with as many rules, alternately; `None` without mtail.
+    /// Measures both programs with a number of rules, alternately; `None` without mtail.
     fn measure(&self, rules: usize, mtail_mb: usize) -> io::Result<Option<(Side, Side, [u64; 2])>> {
         let mb = self.options.input_mb.unwrap_or(INPUT_MB);
         let program = self.scratch.empty_folder("mtail")?;
@@ -196,7 +197,7 @@ impl Bench<'_> {
         Ok(Some((agent, mtail, counted)))
     }
 
-    /// Returns what both programs counted in the lines that mtail reads.
+    /// Returns the counts of both programs over the lines that mtail reads. Fails if they differ.
     fn counted(&self, rules: usize, agent: &Side, mtail: &Side) -> io::Result<[u64; 2]> {
         let config =
             agent_config(rules, "type: file, path: \"${BENCH_OUTPUT}\", encoding: { codec: json }");
@@ -213,7 +214,7 @@ impl Bench<'_> {
         Ok([ours, theirs])
     }
 
-    /// Writes a web log; shorter ones are the beginning of longer ones.
+    /// Writes a web log; a shorter log is the beginning of a longer log.
     fn weblog(&self, name: &str, mb: usize) -> io::Result<Input> {
         let path = self.scratch.path(&format!("{name}.log"));
         let mut out = BufWriter::with_capacity(1 << 20, File::create(&path)?);

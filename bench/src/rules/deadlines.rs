@@ -1,5 +1,5 @@
-//! Whether results come in time: a thousand tasks over a web log that grows at most of the speed
-//! that the agent can have.
+//! Measures whether results arrive in time: a thousand tasks over a web log that grows at a large
+//! share of the speed that the agent can reach.
 
 use crate::Options;
 use crate::measure::{Samples, pin, progress};
@@ -20,27 +20,28 @@ use std::time::{Duration, Instant};
 const TASKS: usize = 1000;
 /// Length of the windows in seconds.
 const WINDOW_S: u64 = 10;
-/// Whole windows of a run; another one begins before them.
+/// Number of whole windows of a run; another window begins before them.
 const WINDOWS: u64 = 6;
-/// Time after the last window in which its results come.
+/// Time after the last window for its results to arrive.
 const AFTER: Duration = Duration::from_secs(4);
 /// Megabytes that the agent reads to measure its speed.
 const INPUT_MB: usize = 400;
-/// Share of that speed at which the log grows.
+/// Rate at which the log grows, as a share of the agent's speed.
 const SHARE: f64 = 0.8;
 /// Pause between two writes.
 const STEP: Duration = Duration::from_millis(10);
-/// Text that the log repeats, in bytes.
+/// Bytes of text that the log repeats.
 const TEXT_BYTES: usize = 16 << 20;
-/// Size at which the log is rotated, and how many rotated files are kept.
+/// Size in bytes at which the log is rotated, and number of rotated files that are kept.
 const ROTATION_BYTES: u64 = 128 << 20;
 const ROTATIONS_KEPT: usize = 4;
-/// Longest time of a response of the agent.
+/// Time limit of a response of the agent.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Highest 99th percentile of the delay, in seconds.
+/// Maximum 99th percentile of the delay, in seconds.
 const TARGET_P99_S: f64 = 1.0;
-/// The longest delay of a task: as many times that of the median task, or this.
+/// Maximum delay of a task: this multiple of the median task's delay, or this many seconds if that
+/// is more.
 const TARGET_TIMES_MEDIAN: f64 = 3.0;
 const TARGET_WORST_S: f64 = 0.2;
 
@@ -57,7 +58,7 @@ const COLUMNS: [&str; 10] = [
     "MB behind at the end",
 ];
 
-/// Returns the configuration of the agent: each task groups the lines of a path by their status.
+/// Returns the configuration of the agent. Each task groups the lines of a path by their status.
 fn config(until_eof: bool) -> String {
     let task = |task: usize| {
         let literal = format!(" {}/{}", PATHS[task % PATHS.len()], task / PATHS.len() + 1);
@@ -78,12 +79,13 @@ fn config(until_eof: bool) -> String {
     )
 }
 
-/// What a run has shown.
+/// Delays in one run.
 #[derive(Debug, Default, PartialEq)]
 struct Delays {
-    /// Upper bounds of the buckets in seconds, and the windows up to them.
+    /// Upper bounds of the histogram buckets in seconds, with the number of windows up to each
+    /// bound.
     buckets: Vec<(f64, f64)>,
-    /// Longest delay of each task in seconds, ascending.
+    /// Maximum delay of each task in seconds, ascending.
     tasks_s: Vec<f64>,
     overdue: u64,
     behind_bytes: f64,
@@ -115,8 +117,8 @@ impl Delays {
         self.buckets.last().map_or(0.0, |(_, windows)| *windows)
     }
 
-    /// Returns a quantile of the delay in seconds, interpolated within its bucket; the longest delay
-    /// if it is less.
+    /// Returns a quantile of the delay in seconds, interpolated within its bucket but not above the
+    /// maximum delay.
     fn quantile(&self, quantile: f64) -> f64 {
         let rank = quantile * self.windows();
         let (mut low_s, mut below) = (0.0, 0.0);
@@ -165,7 +167,7 @@ impl Delays {
     }
 }
 
-/// Returns the numbers that follow a text.
+/// Returns the numbers that follow the text `before`.
 fn numbers(page: &str, before: &str) -> Vec<f64> {
     let number = |rest: &str| {
         let end = rest.find([',', '}']).unwrap_or(rest.len());
@@ -174,7 +176,8 @@ fn numbers(page: &str, before: &str) -> Vec<f64> {
     page.split(before).skip(1).filter_map(number).collect()
 }
 
-/// Measures the speed, then the delay at a share of it; adds the table and returns the targets.
+/// Measures the agent's speed, and then the delay at a share of this speed. Adds the table and
+/// returns the targets.
 pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Result<[Target; 2]> {
     let (measured, bytes_per_line) = speed(options, scratch)?;
     let fed = measured * SHARE;
@@ -209,7 +212,7 @@ fn speed(options: &Options, scratch: &Scratch) -> io::Result<(f64, f64)> {
     Ok((lines / (full_s.median() - empty_s.median()), input.bytes as f64 / lines))
 }
 
-/// Runs the agent over a file to its end; returns the seconds that it took.
+/// Runs the agent over a file to its end and returns the seconds.
 fn seconds(options: &Options, scratch: &Scratch, input: &Path) -> io::Result<f64> {
     let variables = Variables::fresh(scratch, input)?;
     let program = agent(options, &variables, true)?;
@@ -224,7 +227,7 @@ fn agent(options: &Options, variables: &Variables, until_eof: bool) -> io::Resul
     Program::start(&subject, variables, &[options.core])
 }
 
-/// Runs the agent over a log that grows; returns the delays.
+/// Runs the agent over a growing log and returns the delays.
 fn delays(options: &Options, scratch: &Scratch, bytes_per_s: f64) -> io::Result<Delays> {
     let folder = scratch.empty_folder("growing")?;
     let mut log = GrowingLog::new(folder, bytes_per_s)?;
@@ -269,16 +272,16 @@ fn page(socket: &Path, path: &str) -> io::Result<String> {
     }
 }
 
-/// A log that grows at an even rate, and is rotated by renaming.
+/// A log that grows at an even rate and is rotated by renaming.
 struct GrowingLog {
     folder: PathBuf,
     bytes_per_s: f64,
-    /// Whole lines, written again and again.
+    /// Whole lines, which are written repeatedly.
     text: Vec<u8>,
-    /// Where the next write begins in the text.
+    /// Offset in `text` at which the next write begins.
     at: usize,
     file: File,
-    /// Bytes in the file.
+    /// Number of bytes in the file.
     len: u64,
     rotations: usize,
 }
@@ -296,7 +299,7 @@ impl GrowingLog {
         self.folder.join("web.log")
     }
 
-    /// Writes what is due every [`STEP`] until `is_done`.
+    /// Writes the bytes that are due every [`STEP`] until `is_done`.
     fn grow(&mut self, is_done: &AtomicBool) -> io::Result<()> {
         let begun = Instant::now();
         let mut written = 0;
@@ -324,7 +327,7 @@ impl GrowingLog {
         Ok(end as u64)
     }
 
-    /// Begins another file, with another head: files with equal heads count as one.
+    /// Starts a new file with a different head, because files with equal heads count as one.
     fn rotate(&mut self) -> io::Result<()> {
         let rotated = |number: usize| self.folder.join(format!("web.log.{number}"));
         fs::rename(self.path(), rotated(self.rotations))?;

@@ -1,5 +1,5 @@
-//! Many left-index-right extractions of each line: in one plan, in a plan each, and by plain
-//! searches.
+//! Measures many left-index-right extractions of each line: in one plan, in one plan per
+//! extraction, and by plain searches.
 
 use super::lane::{Contender, Figures, alternate};
 use super::lines::{Block, condition};
@@ -14,13 +14,13 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Distinct texts before a value.
+/// Number of distinct texts before a value.
 const LEFTS: usize = 20;
-/// Occurrences of each in a line.
+/// Occurrences of each text in a line.
 const OCCURRENCES: u32 = 2;
 /// Texts after a value.
 const RIGHTS: [&str; 5] = [",", ";", "|", " ", " k"];
-/// Lowest speed of one plan, relative to a plan for each extraction.
+/// Minimum speed of one plan, relative to one plan per extraction.
 const TARGET_RATIO: f64 = 5.0;
 
 /// A value to take from a line.
@@ -46,7 +46,8 @@ fn line(random: &mut fastrand::Rng, out: &mut Vec<u8>) {
     }
 }
 
-/// A task that compares the value with one that no line has, which looks it up once per line.
+/// Creates a task that compares the value with a text that no line has, which looks the value up
+/// once per line.
 fn task(number: usize, of: &Between) -> Arc<Task> {
     let extraction = Extraction::Between {
         from: "message".to_owned(),
@@ -64,7 +65,7 @@ fn task(number: usize, of: &Between) -> Arc<Task> {
     })
 }
 
-/// Measures them; returns the table and the target.
+/// Measures the extractions; returns the table and the target.
 pub fn measure(repetitions: usize) -> io::Result<(Table, Target)> {
     progress("rules: extractions");
     let blocks: Rc<[Block]> = (0..2).map(|seed| Block::of_lines(seed, line)).collect();

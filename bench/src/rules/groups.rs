@@ -1,4 +1,4 @@
-//! One task that groups all lines by three keys.
+//! Measures one task that groups all lines by three keys.
 
 use super::lane::{Contender, alternate};
 use super::lines::{Block, between, count_and_sum};
@@ -11,10 +11,10 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Names of the keys, and the distinct values of each.
+/// Names of the keys, each with its number of distinct values.
 const KEYS: [(&str, u32); 3] = [("zone", 10), ("host", 100), ("path", 100)];
 const GROUPS: u32 = 100_000;
-/// Blocks: together they have lines of nearly all groups.
+/// Number of blocks. Together they have lines of nearly all groups.
 const BLOCKS: u64 = 120;
 const TARGET_ROWS_PER_S: f64 = 5e6;
 
@@ -37,7 +37,7 @@ fn blocks() -> Rc<[Block]> {
     (0..BLOCKS).map(block).collect()
 }
 
-/// Creates the task; with `is_extracted` it takes the fields from the message itself.
+/// Creates the task. With `is_extracted` the task takes the fields from the message itself.
 fn task(is_extracted: bool) -> Arc<Task> {
     let keys: Vec<String> = KEYS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut fields = Vec::new();
@@ -49,7 +49,7 @@ fn task(is_extracted: bool) -> Arc<Task> {
     Arc::new(Task { name: "t".into(), fields, condition: None, keys, inputs, window_ns: None })
 }
 
-/// Measures both; returns the table and the targets.
+/// Measures both variants of the task; returns the table and the targets.
 pub fn measure(repetitions: usize) -> io::Result<(Table, Vec<Target>)> {
     progress("rules: three keys");
     let blocks = blocks();

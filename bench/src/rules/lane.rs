@@ -1,4 +1,5 @@
-//! Plans over blocks: evaluation on a worker, and the merge of partial results on a lane.
+//! Runs plans over blocks: evaluation as on a worker, and the merge of partial results as on a
+//! lane.
 
 use super::lines::Block;
 use crate::measure::{Samples, thread_cpu_seconds};
@@ -10,23 +11,23 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Shortest time of a sample in seconds: passes over the blocks are repeated until then.
+/// Minimum time of a sample in seconds. Passes over the blocks are repeated until then.
 const SAMPLE_S: f64 = 0.1;
-/// Most groups of a task.
+/// Maximum number of groups of a task.
 const GROUPS_MAX: usize = 1 << 20;
 
 /// A plan with its tables.
 struct Lane {
     plan: Plan,
     evaluator: Evaluator,
-    /// The groups of each task, and the one for events beyond the limit.
+    /// The groups of each task, and the overflow group for events beyond the limit.
     tables: Vec<(Groups, Groups, KeyGroups)>,
     frequent: FrequentKeys,
     buffers: MergeBuffers,
     bytes: Vec<u8>,
 }
 
-/// What a pass cost and found.
+/// Cost of a pass, and the number of its matches.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     evaluate_s: f64,
@@ -43,23 +44,23 @@ pub struct Contender {
     pub figures: Figures,
 }
 
-/// The figures of a contender in ns per line, and how many tasks matched a line.
+/// Results of a contender: ns per line, and matching tasks per line.
 #[derive(Clone, Default)]
 pub struct Figures {
-    /// Evaluation and partial results.
+    /// ns per line to evaluate the tasks and to make partial results.
     pub evaluate_ns: Samples,
-    /// Merging of partial results.
+    /// ns per line to merge the partial results.
     pub merge_ns: Samples,
-    /// Both.
+    /// Sum of `evaluate_ns` and `merge_ns`.
     pub ns: Samples,
     /// Matching tasks per line.
     pub matches: f64,
-    /// Time to make the plans.
+    /// CPU milliseconds to make the plans.
     pub plan_ms: f64,
 }
 
 impl Figures {
-    /// Returns the lines per second.
+    /// Returns the number of lines per second.
     pub fn lines_per_s(&self) -> f64 {
         1e9 / self.ns.median()
     }
@@ -121,12 +122,13 @@ impl Contender {
         Contender::new(std::iter::once(tasks), blocks)
     }
 
-    /// Creates a plan for each task.
+    /// Creates one plan per task.
     pub fn alone(tasks: &[Arc<Task>], blocks: &Rc<[Block]>) -> io::Result<Contender> {
         Contender::new(tasks.chunks(1), blocks)
     }
 
-    /// The first pass fills tables and caches, and decides how many passes make a sample.
+    /// Creates a contender. The first pass fills tables and caches and determines the number of
+    /// passes of a sample.
     fn new<'t>(
         plans: impl Iterator<Item = &'t [Arc<Task>]>,
         blocks: &Rc<[Block]>,

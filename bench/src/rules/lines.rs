@@ -1,4 +1,4 @@
-//! The lines and tasks of each load.
+//! Lines and tasks of each load.
 
 use millstream_columns::{Cell, Column, ColumnBuilder, Kind};
 use millstream_expressions::{Expression, Field, Input};
@@ -6,25 +6,26 @@ use millstream_groups::Accumulator;
 use millstream_rules::{BatchRows, Extraction, FieldType, Input as TaskInput, Task};
 use std::sync::Arc;
 
-/// Size of a block, as the file source reads it.
+/// Size of a block in bytes, as the file source reads it.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Number of blocks. Together they fit into the second-level cache, as a block does that was just
+/// Number of blocks. Together they fit into the second-level cache, like a block that was just
 /// read, and have too many lines for the branch predictor to learn.
 const BLOCKS: u64 = 2;
-/// Fields of a line that conditions compare, and the first letter of their values.
+/// Fields of a line that conditions compare. The first letter of a name is also the first letter of
+/// the field's values.
 const FIELDS: [&str; 5] = ["svc", "zone", "user", "code", "rack"];
-/// Words of a line that conditions search for.
+/// Number of words of a line that conditions search for.
 const WORDS: u64 = 3;
-/// Letters of a word.
+/// Number of letters of a word.
 const WORD_BYTES: usize = 10;
-/// Tasks that match a line, if there are at least as many.
+/// Number of tasks that match a line, if there are that many tasks.
 const TASKS_PER_LINE: usize = 3;
-/// Services in the lines of [`Load::Many`], and the tasks that match each of them.
+/// Number of services in the lines of [`Load::Many`]; each line has one of them.
 const MANY_SERVICES: usize = 3;
-/// Tasks of [`Load::Many`] that match a line.
+/// Number of tasks of [`Load::Many`] that match a line.
 pub const MANY_TASKS_PER_LINE: usize = 300;
 
-/// What the conditions of the tasks test.
+/// Kind of test in the conditions of the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// Equality of one field.
@@ -33,14 +34,14 @@ pub enum Load {
     FiveFields,
     /// A string somewhere in the line.
     Contains,
-    /// A regular expression in a tenth of the tasks, else equality.
+    /// A regular expression in a tenth of the tasks, otherwise equality.
     Matches,
     /// Equality of one field that many tasks share.
     Many,
 }
 
 impl Load {
-    /// Creates tasks. Each groups by the path and has two accumulators.
+    /// Creates tasks, each of which groups by the path and has two accumulators.
     pub fn tasks(self, tasks: usize) -> Vec<Arc<Task>> {
         (0..tasks).map(|task| Arc::new(self.task(task))).collect()
     }
@@ -78,7 +79,7 @@ impl Load {
         }
     }
 
-    /// Creates the lines for a number of tasks: [`TASKS_PER_LINE`] of them match each line.
+    /// Creates the lines for a number of tasks; [`TASKS_PER_LINE`] tasks match each line.
     pub fn blocks(self, tasks: usize) -> Vec<Block> {
         let values = match self {
             Load::Many => MANY_SERVICES,
@@ -103,7 +104,7 @@ pub fn count_and_sum(field: &str) -> Vec<TaskInput> {
     ]
 }
 
-/// Reads a condition that is valid.
+/// Parses a valid condition.
 pub fn condition(text: &str) -> Expression {
     Expression::condition(text).unwrap_or_else(|fault| panic!("{text}: {fault}"))
 }
@@ -142,7 +143,7 @@ fn word(series: u64, number: u64) -> String {
     (0..WORD_BYTES).map(|_| random.lowercase()).collect()
 }
 
-/// A block of lines, and fields of the events.
+/// A block of lines with fields of the events.
 pub struct Block {
     /// The lines.
     pub text: Vec<u8>,
@@ -155,7 +156,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Creates a block of lines that `write` appends without a line end.
+    /// Creates a block of lines that `write` appends without the newline.
     pub fn of_lines(seed: u64, mut write: impl FnMut(&mut fastrand::Rng, &mut Vec<u8>)) -> Block {
         let (mut text, mut lines) = (Vec::new(), Vec::new());
         let mut random = fastrand::Rng::with_seed(seed);
@@ -171,8 +172,8 @@ impl Block {
         block
     }
 
-    /// Adds a column: `find` returns the kind, the start in the block, and the length of a value, for
-    /// the start of a line and the line.
+    /// Adds a column. For the start of a line and the line, `find` returns the kind of the value,
+    /// its start in the block, and its length.
     pub fn add_column(&mut self, name: &str, find: impl Fn(usize, &[u8]) -> (Kind, usize, usize)) {
         let mut column = ColumnBuilder::new(self.rows);
         for (row, (start, end)) in self.lines.iter().enumerate() {

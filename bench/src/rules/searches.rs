@@ -1,4 +1,5 @@
-//! Searches for many literals alone: what a condition on whole lines costs at least.
+//! Measures searches for many literals alone, which is the minimum cost of a condition on whole
+//! lines.
 
 use super::lines::{Block, Load, literal};
 use super::vectorscan::Vectorscan;
@@ -8,7 +9,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use std::io;
 
-/// Most bytes of a compiled set of regular expressions, and of the states it keeps.
+/// Maximum bytes of a compiled set of regular expressions, and of the states that it keeps.
 const REGEX_BYTES_MAX: usize = 256 << 20;
 
 /// A search that returns the number of literals in a line.

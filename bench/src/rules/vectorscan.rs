@@ -33,7 +33,7 @@ type Scan = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// A compiled search. Its database stays in memory until the process ends, as the library does.
+/// A compiled search. Its database stays in memory until the process ends, like the library.
 pub struct Vectorscan {
     scan: Scan,
     database: *mut c_void,
@@ -54,7 +54,7 @@ impl Vectorscan {
         let ids: Vec<c_uint> = (0..literals.len() as c_uint).collect();
         let (mut database, mut scratch, mut error) = (null_mut(), null_mut(), null_mut());
         // SAFETY: the symbols of the library have these types (hs_compile.h, hs_runtime.h). All
-        // arrays have as many elements as literals, and lengths delimit the texts; the database is
+        // arrays have one element per literal, and the lengths delimit the texts; the database is
         // used only if the compilation succeeded.
         let (scan, is_ready) = unsafe {
             let compile: Compile = std::mem::transmute(symbol(library, c"hs_compile_lit_multi")?);
@@ -101,7 +101,7 @@ unsafe extern "C" fn on_match(
     _: c_uint,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: see above; nothing else refers to the number during the scan.
+    // SAFETY: the context is a `usize`, and nothing else refers to the number during the scan.
     unsafe { *context.cast::<usize>() += 1 };
     0
 }

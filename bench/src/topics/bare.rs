@@ -1,4 +1,5 @@
-//! What librdkafka alone does: reads a topic in batches, and optionally writes it to another one.
+//! Runs librdkafka alone: reads a topic in batches, and optionally writes the records to another
+//! topic.
 
 use rdkafka::bindings as c;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -8,9 +9,9 @@ use std::io;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Messages per call.
+/// Maximum number of messages per call.
 const BATCH: usize = 1000;
-/// Records in the queue of the producer.
+/// Maximum number of records in the queue of the producer.
 const QUEUE: &str = "500000";
 
 /// Reads a topic from its beginning to its end with librdkafka alone, for `topics`.
@@ -36,7 +37,7 @@ impl Drop for Queue {
 }
 
 impl Consume {
-    /// Reads, and prints the number of records and bytes.
+    /// Reads the topic, and prints the number of records and bytes.
     pub fn run(&self) -> io::Result<()> {
         let (records, bytes) = self.read().map_err(io::Error::other)?;
         println!("records={records} bytes={bytes}");
@@ -63,7 +64,7 @@ impl Consume {
         let (mut records, mut bytes) = (0, 0);
         while records < total {
             take(&queue, |partition, payload| {
-                // A search for a byte that JSON does not have reads every byte.
+                // Reads every byte by a search for a byte that JSON cannot have.
                 bytes += payload.len() as u64 + u64::from(memchr::memchr(0, payload).is_some());
                 records += 1;
                 copy.iter().for_each(|copy| copy.send(partition, payload));
@@ -74,10 +75,10 @@ impl Consume {
     }
 }
 
-/// Passes the messages of one call to `handle`, with their partitions.
+/// Passes the messages of one call to `handle`, each with its partition.
 fn take(queue: &Queue, mut handle: impl FnMut(i32, &[u8])) {
     let mut messages = [std::ptr::null_mut(); BATCH];
-    // SAFETY: the queue is alive, and the array has room for as many messages.
+    // SAFETY: the queue is alive, and the array has room for the given number of messages.
     let count =
         unsafe { c::rd_kafka_consume_batch_queue(queue.0, 20, messages.as_mut_ptr(), BATCH) };
     for message in &messages[..count.max(0) as usize] {
@@ -111,7 +112,7 @@ impl<'a> Copy<'a> {
         let mut record = BaseRecord::<(), [u8]>::to(self.topic).payload(payload);
         record.partition = Some(partition);
         while let Err((_, back)) = self.producer.send(record) {
-            // The queue is full.
+            // The queue of the producer is full.
             self.producer.poll(Duration::from_millis(10));
             record = back;
         }

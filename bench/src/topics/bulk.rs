@@ -1,4 +1,4 @@
-//! A search server that only answers: each document of a bulk request counts as created.
+//! A search server that only answers bulk requests and counts each document as created.
 
 use crate::measure::pin;
 use std::io::{self, BufRead, BufReader, Write};
@@ -11,15 +11,15 @@ const BUFFER_BYTES: usize = 256 << 10;
 const ITEM: &str = "{\"create\":{\"status\":201}},";
 const ROOT: &str = "{\"name\":\"n\",\"cluster_name\":\"c\",\"version\":{\"number\":\"8.19.0\"}}";
 
-/// A server on a loopback port. Its threads end with the connections.
+/// A server on a loopback port. Each of its threads ends with its connection.
 pub struct BulkServer {
-    /// Its address.
+    /// Address of the server.
     pub address: SocketAddr,
     documents: Arc<AtomicU64>,
 }
 
 impl BulkServer {
-    /// Starts it on `core`.
+    /// Starts a server on `core`.
     pub fn start(core: usize) -> io::Result<BulkServer> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let server = BulkServer { address: listener.local_addr()?, documents: Arc::default() };
@@ -28,7 +28,7 @@ impl BulkServer {
             pin(core)?;
             loop {
                 let (stream, documents) = (listener.accept()?.0, documents.clone());
-                // The sender detects a broken connection.
+                // A broken connection needs no handling here because the sender detects it.
                 thread::spawn(move || serve(stream, &documents));
             }
         });
@@ -47,7 +47,7 @@ fn serve(stream: TcpStream, documents: &AtomicU64) -> io::Result<()> {
     let mut requests = BufReader::with_capacity(BUFFER_BYTES, stream);
     let mut body = Vec::new();
     while let Some(is_bulk) = read_request(&mut requests, &mut body)? {
-        // A line for the action, and one for the document.
+        // A document takes one line for the action and one for its content.
         let count = memchr::memchr_iter(b'\n', &body).count() / 2;
         documents.fetch_add(count as u64, Relaxed);
         let answer = if is_bulk { answer(count) } else { ROOT.to_owned() };

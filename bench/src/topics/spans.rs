@@ -1,4 +1,4 @@
-//! The load of a tracing pipeline: spans and annotations as JSON, about 360 bytes each.
+//! Load of a tracing pipeline: spans and annotations as JSON, about 360 bytes each.
 
 use std::io::{self, Write};
 
@@ -7,19 +7,19 @@ const PATHS: [&str; 5] =
     ["/api/v1/orders", "/api/v1/items", "/api/v1/cart/items", "/login", "/search"];
 const SERVICES: [&str; 5] = ["checkout", "inventory", "payments", "frontend", "recommendations"];
 const EVENTS: [&str; 4] = ["cache.miss", "retry", "queue.enter", "pool.exhausted"];
-/// Annotations per hundred records.
+/// Number of annotations per hundred records.
 const ANNOTATIONS: u32 = 25;
 /// Time of the first record, in milliseconds since 1970.
 const START_MS: u64 = 1_763_700_000_000;
 
-/// Writes records; the same seed gives the same ones.
+/// Writes records; the same seed gives the same records.
 pub struct Spans {
     random: fastrand::Rng,
     ms: u64,
 }
 
 impl Spans {
-    /// Creates a load that is determined by the seed.
+    /// Creates the load of a seed.
     pub fn new(seed: u64) -> Spans {
         Spans { random: fastrand::Rng::with_seed(seed), ms: START_MS }
     }

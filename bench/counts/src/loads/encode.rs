@@ -1,4 +1,4 @@
-//! Batches to the bytes of a sink.
+//! Loads that encode batches as bytes for a sink.
 
 use super::events::{Block, Reader, access_parser};
 use crate::load::Load;
@@ -10,22 +10,22 @@ use millstream_model::{BlockPool, Counters, EncodeCx, Encoder, Grant, Payload};
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// Memory for what is encoded.
+/// Memory for the encoded payloads, in bytes.
 const PERMIT_BYTES: u64 = 16 << 20;
-/// Most indexes of a sink.
+/// Maximum number of indexes of a sink.
 const INDEXES_MAX: usize = 100;
 
-/// Access lines with their fields as JSON, with the default metadata.
+/// Encodes access lines with their fields as JSON, with the default metadata.
 pub fn json() -> Load {
     encode(encoding(Codec::Json).encoder())
 }
 
-/// The same lines as they were read.
+/// Encodes the same lines as text, as they were read.
 pub fn text() -> Load {
     encode(encoding(Codec::Text).encoder())
 }
 
-/// The same events as actions and documents of a bulk request, into an index of the day.
+/// Encodes the same events as actions and documents of a bulk request, into an index per day.
 pub fn bulk() -> Load {
     let action = Action {
         op_type: OpType::Create,

@@ -1,4 +1,4 @@
-//! Blocks of lines: their fields as columns, and batches of them.
+//! Blocks of lines with their fields as columns, and batches of such lines.
 
 use crate::text::{BLOCK_BYTES, WriteLine, lines};
 use millstream_columns::{Cell, Column, Kind};
@@ -10,12 +10,12 @@ use millstream_parsers::{Access, AccessConfig, Fields, Input, Parser};
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// Longest line, as the file source's default.
+/// Maximum length of a line in bytes, as the file source has by default.
 const LINE_BYTES_MAX: usize = 1 << 20;
-/// When the batches were read, in nanoseconds since 1970.
+/// Time at which the batches were read, in nanoseconds since 1970.
 const READ_NS: i64 = 1_795_292_986_123_000_000;
 
-/// The format of the example in the docs, with 11 fields.
+/// Log format of the example in the docs, with 11 fields.
 const NGINX: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \
      \"$http_referer\" \"$http_user_agent\" $request_time";
 
@@ -43,10 +43,10 @@ impl Block {
         Block { text, cells }
     }
 
-    /// Parses the lines; returns the columns.
+    /// Parses the lines and returns the columns.
     ///
     /// # Panics
-    /// A line does not match.
+    /// Panics if a line does not match.
     pub fn parse(&self, parser: &mut dyn Parser) -> Vec<Column> {
         let runs = [(0, self.cells.len())];
         let input = Input {
@@ -82,7 +82,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Creates a reader of an empty ledger, for one sink.
+    /// Creates a reader with an empty ledger, for one sink.
     pub fn new() -> Reader {
         let (ledger, sink) = (Ledger::new(), SinkIndex::new(0));
         let origin = Arc::new(Origin::new(OriginId(0xA1), "/var/log/nginx/access.log"));
@@ -100,7 +100,7 @@ impl Reader {
         }
     }
 
-    /// Makes a batch of whole lines that are next in the file.
+    /// Makes a batch of the next whole lines of the file.
     pub fn batch(&mut self, text: &[u8]) -> Batch {
         let permit = self.grant.try_take(text.len() as u64).expect("memory");
         let mut block = self.pool.block(text.len(), permit);

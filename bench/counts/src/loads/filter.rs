@@ -1,4 +1,4 @@
-//! Conditions over the columns of a block.
+//! Loads that evaluate conditions over the columns of a block.
 
 use super::events::{Block, access_parser};
 use crate::load::Load;
@@ -7,7 +7,7 @@ use millstream_columns::Column;
 use millstream_expressions::{Counts, Expression, Field, Input};
 use std::hint::black_box;
 
-/// One condition for each way to evaluate one: numbers, texts, lists, patterns, arithmetic.
+/// One condition for each way of evaluation: numbers, texts, lists, patterns, arithmetic.
 const CONDITIONS: &[&str] = &[
     "status >= 500",
     "method == 'POST'",
@@ -20,7 +20,7 @@ const CONDITIONS: &[&str] = &[
     "status / 100 == 5",
 ];
 
-/// All conditions over the fields of access lines.
+/// Evaluates all conditions over the fields of access lines.
 pub fn filter() -> Load {
     let block = Block::new(text::access);
     let columns = block.parse(&mut access_parser());

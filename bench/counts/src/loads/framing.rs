@@ -1,4 +1,4 @@
-//! Lines to events of several lines.
+//! Loads that combine lines into multi-line events.
 
 use crate::load::Load;
 use crate::text::{self, BLOCK_BYTES, lines};
@@ -8,10 +8,10 @@ use millstream_framing::{
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// Most events of a call: more than a block has.
+/// Maximum number of events per call, more than a block can have.
 const ROWS_MAX: usize = 1 << 16;
 
-/// Lines with stack traces between them; an event starts with a time.
+/// Frames lines with stack traces between them; each event starts with a time.
 pub fn multiline() -> Load {
     let time = TimeSpec { formats: vec!["%Y-%m-%d %H:%M:%S".into()], ..TimeSpec::default() };
     let rule =

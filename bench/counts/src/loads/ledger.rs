@@ -1,4 +1,4 @@
-//! Acknowledgements of small batches: what a batch of one line costs besides its line.
+//! Loads that acknowledge small batches: the cost of a one-line batch besides its line.
 
 use crate::load::Load;
 use millstream_model::{
@@ -9,14 +9,14 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 const BATCHES: u64 = 10_000;
-/// Files that the batches come from, in turn.
+/// Number of files from which the batches come in turn.
 const ORIGINS: u64 = 100;
-/// Payloads in flight, so that the ledger holds open ranges.
+/// Number of payloads in flight, so that the ledger holds open ranges.
 const IN_FLIGHT: usize = 64;
 const LINE: &[u8] = b"one line of a quiet file\n";
 
-/// Ten thousand batches of one line from a hundred files for two sinks: block, batch, range,
-/// payloads, and the settlement of each.
+/// Processes ten thousand one-line batches from a hundred files for two sinks: the block, the
+/// batch, the range, the payloads, and the settlement of each payload.
 pub fn small_batches() -> Load {
     let mut files = Files::new();
     Load::new("batch", move || {
@@ -64,7 +64,7 @@ impl Files {
         }
     }
 
-    /// Reads a batch; returns its payload for each sink.
+    /// Reads a batch and returns its payload for each sink.
     fn payloads(&mut self, number: u64) -> Vec<Payload> {
         let file = (number % ORIGINS) as usize;
         let permit = self.grant.try_take(LINE.len() as u64).expect("memory");
@@ -84,7 +84,8 @@ impl Files {
         black_box(payloads)
     }
 
-    /// Encodes the line by a copy, as encoders do with a short batch: its block returns to the pool.
+    /// Copies the line into a payload, as encoders do with a short batch. The block returns to the
+    /// pool.
     fn payload(&self, batch: &Batch, ack: &Ack, sink: SinkIndex) -> Payload {
         let mut buffer = self.pool.buffer();
         buffer.extend_from_slice(batch.text(0));

@@ -1,4 +1,4 @@
-//! Lines to fields.
+//! Loads that parse lines into fields.
 
 use super::events::{Block, access_parser};
 use crate::load::Load;
@@ -9,30 +9,30 @@ use millstream_parsers::{
 };
 use std::hint::black_box;
 
-/// Access lines to 11 fields.
+/// Parses access lines into 11 fields.
 pub fn nginx() -> Load {
     parse(text::access, access_parser())
 }
 
-/// JSON lines to flat fields.
+/// Parses JSON lines into flat fields.
 pub fn json() -> Load {
     let config = JsonConfig { flatten: true, ..JsonConfig::default() };
     parse(text::json, Json::new(&config).expect("valid options"))
 }
 
-/// Lines with commas to ten fields.
+/// Parses lines with commas into ten fields.
 pub fn delimited() -> Load {
     let fields = (0..FIELDS).map(|field| (format!("field{field}").into(), None)).collect();
     let config = DelimitedConfig { fields, ..DelimitedConfig::default() };
     parse(text::delimited, Delimited::new(config).expect("a format"))
 }
 
-/// Lines of ten pairs to fields.
+/// Parses lines of ten pairs into fields.
 pub fn key_value() -> Load {
     parse(text::key_value, KeyValue::new(KeyValueConfig::default()).expect("a format"))
 }
 
-/// Lines of CEF to their header and twelve pairs.
+/// Parses CEF lines into their header and twelve pairs.
 pub fn cef() -> Load {
     parse(text::cef, Cef::new(EventConfig { escapes: true, ..EventConfig::default() }))
 }

@@ -1,4 +1,4 @@
-//! Messages of metric clients to points in the metric store.
+//! Loads that turn messages of metric clients into points in the metric store.
 
 use crate::load::Load;
 use crate::text::pick;
@@ -11,12 +11,12 @@ use std::hint::black_box;
 
 const SERIES: u64 = 2_000;
 const MESSAGES: usize = 500;
-/// Points of a message.
+/// Points per message.
 const POINTS: usize = 10;
-/// Seed of the hashes of the store.
+/// Seed of the store's hashes.
 const SEED: u64 = 7;
 
-/// Datagrams of ten lines into the store.
+/// Adds datagrams of ten lines to the store.
 pub fn dogstatsd() -> Load {
     let messages = messages(dogstatsd_message);
     let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), SEED);
@@ -29,7 +29,7 @@ pub fn dogstatsd() -> Load {
     })
 }
 
-/// Messages of the metric server, msgpack of ten points, into the store.
+/// Adds messages of the metric server, in msgpack with ten points each, to the store.
 pub fn metric_server() -> Load {
     let messages = messages(metric_server_message);
     let mut shard = Shard::new(TagStyle::Pairs, &Limits::default(), SEED);
@@ -47,7 +47,7 @@ fn messages(write: fn(&mut Rng) -> Vec<u8>) -> Vec<Vec<u8>> {
     (0..MESSAGES).map(|_| write(&mut random)).collect()
 }
 
-/// Lines of all types; some have a sample rate, several values, or no tags.
+/// Returns lines of all types; some have a sample rate, several values, or no tags.
 fn dogstatsd_message(random: &mut Rng) -> Vec<u8> {
     let mut message = String::new();
     for point in 0..POINTS {

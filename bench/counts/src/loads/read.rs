@@ -1,12 +1,12 @@
-//! A block to a batch of lines.
+//! Load that turns a block into a batch of lines.
 
 use super::events::Reader;
 use crate::load::Load;
 use crate::text::{self, BLOCK_BYTES, lines};
 use std::hint::black_box;
 
-/// The line ends of a block of access lines, and the batch of them, as the file source makes it of
-/// a block that it has read.
+/// Finds the line ends in a block of access lines and makes a batch, as the file source does with a
+/// block that it has read.
 pub fn read_lines() -> Load {
     let text = lines(BLOCK_BYTES, text::access);
     let mut reader = Reader::new();

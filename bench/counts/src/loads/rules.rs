@@ -1,4 +1,4 @@
-//! A thousand tasks over the same lines.
+//! Load that evaluates a thousand tasks over the same lines.
 
 use crate::load::Load;
 use crate::text::{BLOCK_BYTES, lines};
@@ -14,15 +14,15 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 const TASKS: usize = 1000;
-/// Values of each field: a value in a line is that of some tasks.
+/// Number of values of each field. Each value in a line selects some of the tasks.
 const VALUES: usize = TASKS / FIELDS.len();
-/// Most groups of a task.
+/// Maximum number of groups of a task.
 const GROUPS_MAX: usize = 1 << 20;
-/// Fields of a line that conditions compare.
+/// Fields of a line that the conditions compare.
 const FIELDS: [&str; 5] = ["svc", "zone", "user", "code", "rack"];
 
-/// A plan of a thousand tasks: the evaluation of a block, and the merge of its partial results. The
-/// conditions compare fields and numbers; some search for a text, some for a pattern.
+/// Evaluates a plan of a thousand tasks over a block and merges the partial results. The conditions
+/// compare fields and numbers; some search for a text, some for a pattern.
 pub fn rules() -> Load {
     let tasks: Vec<Arc<Task>> = (0..TASKS).map(|number| Arc::new(task(number))).collect();
     let plan = Plan::new(&tasks).expect("a plan");
@@ -51,7 +51,7 @@ pub fn rules() -> Load {
 struct State {
     plan: Plan,
     evaluator: Evaluator,
-    /// The groups of each task, and the one for events beyond the limit.
+    /// The groups of each task, and the overflow group for events beyond the limit.
     tables: Vec<(Groups, Groups, KeyGroups)>,
     frequent: FrequentKeys,
     buffers: MergeBuffers,
@@ -80,7 +80,7 @@ impl State {
     }
 }
 
-/// Groups by the path, and adds up the cost.
+/// Returns a task that groups by the path and sums the cost.
 fn task(number: usize) -> Task {
     let mut fields: Vec<(String, millstream_rules::Field)> =
         FIELDS.iter().map(|name| between(name, " ", FieldType::Text)).collect();
