@@ -1,18 +1,18 @@
-//! Golden cases: the output of the real program for a configuration and its inputs.
+//! Runs golden cases: compares the output of the real program for a configuration and its inputs.
 //!
 //! A case is a folder `tests/golden/<type>/<case>/`:
 //!
 //! | file | meaning |
 //! |---|---|
 //! | `millstream.yaml` | the configuration; `${CASE}` is the folder in which the program runs, a copy of the case |
-//! | `stdin` | its standard input, if any |
+//! | `stdin` | the standard input, if any |
 //! | `expected.NAME` | the expected content of the file `NAME` at the end; `stdout` is the standard output |
 //! | `expected.status` | the exit status, if it is not 0 |
 //! | `unordered` | names of files whose lines may be in any order, one per line |
-//! | anything else | inputs |
+//! | any other file | an input |
 //!
-//! Parts that differ between runs are replaced before the comparison: the folder by `CASE`, times
-//! from 2025 on by `TIME`, file ids by `FILE_ID`. Times that a case tests are earlier.
+//! The test replaces parts that differ between runs before the comparison: the folder by `CASE`,
+//! times from 2025 on by `TIME`, file ids by `FILE_ID`. Times that a case tests are earlier.
 //! `UPDATE_GOLDEN=1` rewrites the existing expectations; a new case starts with empty files.
 
 use crate::support::{folder, millstream};
@@ -108,7 +108,7 @@ fn run(dir: &Path) -> Result<i32, String> {
     }
 }
 
-/// Returns the content of an output file, with the parts that differ between runs replaced.
+/// Returns the content of an output file, in which the parts that differ between runs are replaced.
 fn produced(dir: &Path, expected: &Path) -> Vec<u8> {
     let name = name(expected).trim_start_matches("expected.");
     let text = normalise(&fs::read(dir.join(name)).unwrap_or_default(), dir);
@@ -142,8 +142,7 @@ fn difference(wanted: &[u8], got: &[u8]) -> String {
     format!("line {}:\n  wanted {:?}\n  got    {:?}", at + 1, wanted.get(at), got.get(at))
 }
 
-// Parts that differ between runs.
-
+/// Replaces parts that differ between runs.
 fn normalise(text: &[u8], dir: &Path) -> Vec<u8> {
     let folder = dir.as_os_str().as_encoded_bytes();
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
@@ -162,7 +161,7 @@ fn normalise(text: &[u8], dir: &Path) -> Vec<u8> {
     out
 }
 
-/// Returns whether the text starts like `shape`, in which `9` is any digit and `A` any letter.
+/// Returns whether the text starts like `shape`, where `9` matches any digit and `A` any letter.
 fn has_shape(text: &[u8], shape: &[u8]) -> bool {
     let fits = |(byte, shape): (&u8, &u8)| match shape {
         b'9' => byte.is_ascii_digit(),

@@ -1,4 +1,4 @@
-//! Tests of the whole program, in one binary so that they are linked once.
+//! Tests of the whole program, in one binary that is linked once.
 
 mod docs;
 mod e2e;

@@ -1,4 +1,4 @@
-//! Shared test support: the binary, temporary folders, running agents.
+//! Support shared by the tests: the binary, temporary folders, running agents.
 
 pub mod java;
 
@@ -14,14 +14,14 @@ pub fn millstream() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_millstream"))
 }
 
-/// Creates a folder for one test, on tmpfs if available, where syncs are fast.
+/// Creates a folder for one test, on tmpfs if available, because syncs are fast there.
 pub fn folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     made.expect("a temporary folder")
 }
 
-/// Writes the agent's configuration in `folder` atomically, with `DIR` replaced by the folder.
+/// Writes the agent's configuration to `folder` atomically; `DIR` is replaced by the folder.
 pub fn write_config(folder: &Path, config: &str) -> PathBuf {
     let (path, draft) = (folder.join("millstream.yaml"), folder.join("draft"));
     let head = format!("data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\n", folder.display());
@@ -31,7 +31,7 @@ pub fn write_config(folder: &Path, config: &str) -> PathBuf {
     path
 }
 
-/// A running agent; killed when dropped.
+/// A running agent, killed on drop.
 pub struct Agent {
     child: Child,
     folder: PathBuf,
@@ -69,7 +69,7 @@ impl Agent {
         Agent { child: command.spawn().expect("the agent starts"), folder: folder.to_path_buf() }
     }
 
-    /// Replaces its configuration and sends SIGHUP.
+    /// Replaces the configuration and sends SIGHUP.
     pub fn reload(&self, config: &str) {
         write_config(&self.folder, config);
         self.send(rustix::process::Signal::HUP);
@@ -80,13 +80,13 @@ impl Agent {
         self.metric(&format!("{name} "))
     }
 
-    /// Sends SIGKILL and waits.
+    /// Sends SIGKILL and waits for the exit.
     pub fn kill(&mut self) {
         self.child.kill().expect("the agent is killed");
         self.child.wait().expect("the agent is gone");
     }
 
-    /// Returns its process id.
+    /// Returns the process id.
     pub fn pid(&self) -> rustix::process::Pid {
         rustix::process::Pid::from_child(&self.child)
     }
@@ -101,8 +101,8 @@ impl Agent {
         rustix::process::kill_process(self.pid(), signal).expect("the agent gets the signal");
     }
 
-    /// Stops the agent; returns its exit status. Retries, as an agent that has just been started
-    /// does not handle signals yet.
+    /// Stops the agent and returns its exit status. Waits first until the agent answers, because an
+    /// agent that has just been started does not handle signals yet.
     pub fn stop(&mut self) -> ExitStatus {
         let begun = Instant::now();
         let is_up = |agent: &mut Agent| agent.get("/health").is_some() || agent.poll_ended();
@@ -113,7 +113,7 @@ impl Agent {
         self.wait(Duration::from_secs(30))
     }
 
-    /// Returns whether it has exited.
+    /// Returns whether the agent has exited.
     pub fn poll_ended(&mut self) -> bool {
         self.child.try_wait().expect("the agent's status").is_some()
     }
@@ -135,18 +135,18 @@ impl Agent {
         fs::read_to_string(self.folder.join("agent.log")).unwrap_or_default()
     }
 
-    /// Returns the body of a GET over the control socket.
+    /// Returns the body of a GET request over the control socket.
     pub fn get(&self, path: &str) -> Option<String> {
         get(&self.folder, path)
     }
 
-    /// Returns a metric of a component, by the start of its line.
+    /// Returns a metric of a component; `line` is the start of its line.
     pub fn metric(&self, line: &str) -> Option<f64> {
         metric(&self.folder, line)
     }
 }
 
-/// Returns the body of a GET over the control socket of the agent in a folder.
+/// Returns the body of a GET request over the control socket of the agent in a folder.
 fn get(folder: &Path, path: &str) -> Option<String> {
     let mut stream = UnixStream::connect(folder.join("data/control.sock")).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
@@ -155,7 +155,7 @@ fn get(folder: &Path, path: &str) -> Option<String> {
     answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
 }
 
-/// Returns a metric of a component of the agent in a folder, by the start of its line.
+/// Returns a metric of a component of the agent in a folder; `line` is the start of its line.
 pub fn metric(folder: &Path, line: &str) -> Option<f64> {
     let metrics = get(folder, "/metrics")?;
     let found = metrics.lines().find(|l| l.starts_with(line))?;
@@ -178,7 +178,7 @@ pub fn wait_until(what: &str, limit: Duration, mut condition: impl FnMut() -> bo
     }
 }
 
-/// Returns the lines of a file; none if it does not exist.
+/// Returns the lines of a file; an empty list if the file does not exist.
 pub fn lines(path: &Path) -> Vec<String> {
     let bytes = fs::read(path).unwrap_or_default();
     String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()

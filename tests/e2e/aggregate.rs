@@ -1,4 +1,4 @@
-//! Transform `aggregate`: an event counts once, whatever ends the agent.
+//! Tests transform `aggregate`: an event counts once, however the agent ends.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Kills of the agent in one test.
+/// Number of kills of the agent in one test.
 const KILLS: usize = 20;
 
 const CONFIG: &str = "
@@ -57,7 +57,7 @@ fn write(path: &Path, stop: &AtomicBool) -> BTreeMap<String, (u64, u64)> {
     totals
 }
 
-/// Adds up the results by level. An id names one result.
+/// Adds up the results by level, and counts results with the same id once.
 fn totals(path: &Path) -> BTreeMap<String, (u64, u64)> {
     let mut results: BTreeMap<String, Value> = BTreeMap::new();
     for line in lines(path) {
@@ -94,7 +94,7 @@ fn counts_are_exact_over_kills() {
     });
     for kill in 0..KILLS {
         let mut agent = Agent::start(folder.path(), &config, &[]);
-        // Some before the first commit, some within a window, some after one.
+        // Some kills come before the first commit, some within a window, some after a window.
         std::thread::sleep(Duration::from_millis(50 + (kill as u64 * 137) % 1400));
         agent.kill();
     }
@@ -122,7 +122,7 @@ fn a_window_continues_after_a_stop_and_a_reload() {
     let mut file = OpenOptions::new().append(true).open(&log).unwrap();
     file.write_all(b"level=info size=4\n").unwrap();
     wait_until("the third is counted", PATIENCE, || received(&agent) == Some(1.0));
-    // A reload that changes the options ends the window under the old ones.
+    // A reload that changes the options ends the window under the previous options.
     agent.reload(&config("12h"));
     wait_until("the window has ended", PATIENCE, || lines(&out).len() == 2);
     file.write_all(b"level=warn size=8\n").unwrap();
@@ -147,7 +147,7 @@ fn more_groups_than_a_batch_has_rows_arrive_once() {
     assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
     let totals = totals(&folder.path().join("out.json"));
     assert!(totals.len() == LINES && totals.values().all(|total| *total == (1, 1)));
-    // A restart with results that one sink has settled, and that are still in the snapshot.
+    // At this restart the snapshot still has results that one sink has settled.
     let mut agent = Agent::start(folder.path(), &config, &["--until-eof"]);
     assert!(agent.wait(PATIENCE).success() && !agent.log().contains("panic"), "{}", agent.log());
 }

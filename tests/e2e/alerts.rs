@@ -1,4 +1,5 @@
-//! `packaging/alerts.yaml` and `packaging/dashboard.json`, in a real Prometheus that scrapes an agent.
+//! Tests `packaging/alerts.yaml` and `packaging/dashboard.json` with a real Prometheus that scrapes
+//! an agent.
 
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_servers::http::{HttpServer, Reply};
@@ -12,7 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A source whose path is missing, and one whose sink has an endpoint that refuses everything.
+/// A source whose path is missing, and a source whose sink has an endpoint that refuses every
+/// request.
 const CONFIG: &str = "
 sources:
   app: { type: file, include: ['DIR/missing/app.log'] }
@@ -22,7 +24,8 @@ sinks:
   refused: { type: http, inputs: [lines], uri: 'URI', batch: { timeout: 50ms } }
 ";
 
-/// Metrics that raise every alert but those for late events, lost events and a silent agent.
+/// Metrics that raise all alerts except those for late events, for lost events and for a silent
+/// agent.
 const PLANTED: &str = r#"
 millstream_diagnosis{source="in",cause="clock_off",status="degraded"} 1
 millstream_source_lag_seconds{component_id="in",sink="out"} 301
@@ -35,7 +38,7 @@ millstream_jvm_process_up{process="team"} 0
 millstream_config_reload_success 0
 "#;
 
-/// Returns the metric of a process that started so many seconds ago.
+/// Returns the metric of a process that started `seconds_ago`.
 fn started(seconds_ago: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     format!("millstream_process_start_time_seconds {}\n", now - seconds_ago)
@@ -47,7 +50,7 @@ fn metrics(text: String) -> Reply {
     Reply::Status(200, head, text)
 }
 
-/// Those alerts, each with its summary without the instance.
+/// Alerts that [`PLANTED`] raises, each with its summary without the instance.
 const RAISED: [(&str, &str); 9] = [
     ("MillstreamCheckpointsNotSaved", "checkpoints are not saved"),
     ("MillstreamDiskBufferFull", "the disk buffer of out is full, or will be within an hour"),
@@ -77,8 +80,8 @@ fn page(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(path)).unwrap()
 }
 
-/// Starts a Prometheus that scrapes `address` and has the alert rules. What takes minutes in
-/// operation takes a second in it.
+/// Starts a Prometheus that scrapes `address` and has the alert rules. Alerts with a duration in
+/// minutes fire after a second.
 fn prometheus(dir: &Path, address: String) -> Prometheus {
     let quick = |line: &str| match line.trim_start().starts_with("for: ") {
         true => "        for: 1s\n".to_owned(),
@@ -94,13 +97,13 @@ fn prometheus(dir: &Path, address: String) -> Prometheus {
     })
 }
 
-/// Returns the labels of the alerts of this name that fire.
+/// Returns the labels of the firing alerts whose name matches `name`.
 fn firing(prometheus: &Prometheus, name: &str) -> Vec<Value> {
     let query = format!("ALERTS{{alertstate=\"firing\",alertname=~\"{name}\"}}");
     prometheus.query(&query).iter().map(|alert| alert["metric"].clone()).collect()
 }
 
-/// Fails if an alert fires whose name is none of these, separated by `|`.
+/// Fails if an alert fires that is not in `names`, which are separated by `|`.
 fn check_only(prometheus: &Prometheus, names: &str) {
     let query = format!("ALERTS{{alertstate=\"firing\",alertname!~\"{names}\"}}");
     let others = prometheus.query(&query);
@@ -134,7 +137,7 @@ fn alerts_fire_for_a_late_source_and_a_first_loss_and_the_dashboard_shows_it() {
         late.iter().any(|alert| alert["cause"] == "path_missing")
     });
     check_only(&prometheus, "MillstreamEventsLate");
-    // One event: its series begins with 1 and does not change.
+    // A single event, so that its series starts with 1 and does not change.
     fs::write(&lines, "line\n").unwrap();
     wait_until("the loss fires", PATIENCE, || {
         !firing(&prometheus, "MillstreamEventsLost").is_empty()
@@ -150,13 +153,14 @@ fn alerts_fire_for_a_late_source_and_a_first_loss_and_the_dashboard_shows_it() {
         assert_eq!(rule["health"], "ok", "{rule}");
     }
     let dashboard: Value = serde_json::from_str(&packaging("dashboard.json")).unwrap();
-    // An invalid query fails.
+    // A query that is invalid fails.
     let answers: Vec<Vec<Value>> =
         queries(&dashboard).iter().map(|query| prometheus.query(query)).collect();
     assert!(answers[0].iter().any(|row| row["metric"]["cause"] == "path_missing"));
 }
 
-/// Prometheus was away, or is new: what was lost before it scrapes an agent is no news.
+/// Losses from before the first scrape of an agent raise no alert, when Prometheus is new or was
+/// away.
 #[test]
 fn old_losses_of_an_agent_that_is_scraped_for_the_first_time_raise_nothing() {
     let dir = folder();
@@ -186,7 +190,7 @@ fn the_other_alerts_fire_for_planted_metrics() {
         let restarts =
             format!("millstream_jvm_process_restarts_total{{process=\"team\"}} {scrape}\n");
         let note = r#"{component_id="op",component_type="jvm",note="exception"}"#;
-        // The series of the operator appears while Prometheus scrapes.
+        // The series of the operator appears after Prometheus has begun to scrape.
         let noted = match scrape < 3 {
             true => String::new(),
             false => format!("millstream_component_noted_events_total{note} 7\n"),
@@ -222,7 +226,8 @@ fn alerts_and_the_dashboard_read_metrics_that_are_documented() {
     }
 }
 
-/// The table of alerts has an expression of each rule, but those for causes, and no others.
+/// The documented table of alerts has the expressions of all rules except the rules for causes, and
+/// no other expressions.
 #[test]
 fn the_documented_alerts_are_those_of_the_file() {
     let bare = |text: &str| text.split_whitespace().collect::<String>();

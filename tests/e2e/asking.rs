@@ -1,5 +1,5 @@
-//! The commands that ask an agent, where it starts, fails or is hostile, and where their output is
-//! not read. The agent is a server of the test.
+//! Tests the client commands with an agent that is starting, failing or hostile, and with an output
+//! that is not read. A server of the test plays the agent.
 
 use crate::support::{Agent, folder, millstream, wait_until, write_config};
 use rustix::fs::{Mode, OFlags};
@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Answers each request, of which it gets the path; returns the URL. It ends with the process.
+/// Starts a server and returns its URL. `answer` gets the path of each request. The server ends
+/// with the process.
 fn serve(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -43,7 +44,7 @@ fn reply(stream: &mut TcpStream, status: &str, body: &str) {
     );
 }
 
-/// Begins an answer that lasts.
+/// Begins an answer that stays open.
 fn begin(stream: &mut TcpStream) {
     let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
@@ -51,7 +52,7 @@ fn begin(stream: &mut TcpStream) {
 
 const NOTHING: &str = r#"{"observed_seconds":0.0,"sources":[]}"#;
 
-/// Answers as an agent with a source of this status.
+/// Answers like an agent whose source has this status.
 fn answer(status: &str, path: &str, stream: &mut TcpStream) {
     let body = match path {
         "/api/diagnosis" => format!(
@@ -66,7 +67,7 @@ fn answer(status: &str, path: &str, stream: &mut TcpStream) {
     reply(stream, "200 OK", &body);
 }
 
-/// Returns a command that asks the server.
+/// Returns a client command for the server.
 fn command(name: &str, url: &str, args: &[&str]) -> Command {
     let mut command = Command::new(millstream());
     command.arg(name).args(args).args(["--url", url, "--token", "x"]).stdin(Stdio::null());
@@ -133,7 +134,7 @@ fn a_signal_ends_a_tap_whose_output_is_not_read() {
         while write!(stream, "{:x}\r\n{line}\r\n", line.len()).is_ok() {}
     });
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        // The tests may run with `nohup`.
+        // `nohup` ignores SIGHUP, and the tests may run with it.
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP").arg(millstream());
         command.args(["tap", "in", "--url", &url, "--token", "x"]);
@@ -171,7 +172,7 @@ fn an_output_that_is_closed_or_full_is_no_panic() {
         let said = text(&output.stderr);
         assert!(said.starts_with("standard output: No space left"), "{said}");
         assert_eq!(output.status.code(), Some(1));
-        // Standard error may be full, too.
+        // The device of standard error may also be full.
         let mut command = command("diagnose", &url, &["nosuch"]);
         assert_eq!(command.stderr(full_device()).status().unwrap().code(), Some(2));
     }
@@ -206,7 +207,7 @@ fn top_ends_quietly_if_its_terminal_is_closed() {
     let mut command = command("top", &url, &["--interval", "100ms"]);
     command.env("TERM", "xterm").stdin(terminal()).stdout(terminal()).stderr(terminal());
     let mut top = command.spawn().unwrap();
-    // The command has the other ends of the terminal.
+    // The command holds the other ends of the terminal.
     drop(command);
     let mut screen = Vec::new();
     wait_until("the table", LIMIT, || {
@@ -269,7 +270,7 @@ fn a_long_condition_is_refused_before_a_request() {
     }
     assert_eq!(asked.load(Ordering::Relaxed), 0);
 
-    // A running agent takes the longest that is allowed.
+    // A running agent accepts the longest permitted condition.
     let dir = folder();
     let config = "sources: { in: { type: generate, rate: 100 } }\n\
                   sinks: { out: { type: blackhole, inputs: [in] } }\n";

@@ -1,4 +1,4 @@
-//! The command line: exit statuses, errors, the control socket.
+//! Tests the command line: exit statuses, errors, the control socket.
 
 use crate::support::{Agent, folder, millstream, wait_until};
 use std::fs;
@@ -62,7 +62,7 @@ fn configuration_errors_have_positions_and_exit_status_two() {
     assert_eq!(run(&["validate", "-c", "/no/such/file.yaml"], b"").status.code(), Some(2));
 }
 
-/// Lines that do not match are always counted, even if no component reads them.
+/// Rejected lines are counted even if no component reads them.
 #[test]
 fn rejected_events_without_a_reader_are_dropped_and_counted() {
     let dir = folder();
@@ -94,7 +94,7 @@ fn too_small_a_memory_limit_is_rejected_with_the_amount_needed() {
         .replace("blackhole", "file, path: DIR/out");
     let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
     let status = agent.wait(LIMIT).code();
-    // Machines with few cores do not produce the error.
+    // Hosts with few cores do not produce the error.
     let cores = std::thread::available_parallelism().unwrap().get();
     assert!(cores < 4 || status == Some(2), "{status:?} {}", agent.log());
 }
@@ -118,7 +118,7 @@ fn snapshot_and_metrics_report_the_processed_events() {
     let mut agent = Agent::start(dir.path(), IDLE, &[]);
     let sent = "millstream_component_sent_events_total{component_id=\"out\"";
     wait_until("three events", LIMIT, || agent.metric(sent) == Some(3.0));
-    // Each is counted on its own.
+    // The agent counts events and bytes separately.
     let sent_bytes = "millstream_component_sent_bytes_total{component_id=\"out\"";
     wait_until("their bytes", LIMIT, || agent.metric(sent_bytes) == Some(6.0));
     let received_bytes = "millstream_component_received_bytes_total{component_id=\"app\"";
@@ -200,7 +200,7 @@ fn a_one_off_run_does_not_need_the_port_of_a_running_agent() {
     fs::write(&path, config).unwrap();
     let output = run(&["run", "--until-eof", "-c", path.to_str().unwrap()], b"a\n");
     assert_eq!((output.stdout, output.status.code()), (b"a\n".to_vec(), Some(0)));
-    // A permanent agent must be reachable: it fails before it reads anything.
+    // Without `--until-eof` the API must be reachable, so the agent fails before it reads anything.
     let output = run(&["run", "-c", path.to_str().unwrap()], b"a\n");
     assert_eq!((output.stdout, output.status.code()), (b"".to_vec(), Some(1)));
 }

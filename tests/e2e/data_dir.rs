@@ -1,4 +1,4 @@
-//! The modes of what the agent keeps in `data_dir`.
+//! Tests the file modes in `data_dir`.
 
 use crate::support::{Agent, folder, wait_until};
 use std::fs::{self, Permissions};
@@ -27,14 +27,14 @@ sinks:
     buffer: { type: disk, max: 64MiB, mode: always }
 ";
 
-/// The control socket is for the group of the agent.
+/// The control socket, which the group of the agent may use.
 const SOCKET: &str = "control.sock";
 
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// Returns what is below a folder, without links.
+/// Returns all entries below a folder, without links.
 fn walk(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -73,7 +73,7 @@ fn start(folder: &Path) -> Agent {
             rustix::process::umask(rustix::fs::Mode::empty());
             Ok(())
         };
-        // SAFETY: between fork and exec only a system call is made.
+        // SAFETY: between fork and exec the closure makes only a system call.
         unsafe { command.pre_exec(clear) };
     })
 }
@@ -97,9 +97,9 @@ fn other_users_read_nothing_in_data_dir() {
     let dir = folder();
     let data_dir = dir.path().join("data");
     run(dir.path());
-    // The group reaches the control socket.
+    // The group must reach the control socket.
     assert_eq!(mode(&data_dir), 0o710);
-    // As earlier releases have created them.
+    // Sets the modes with which earlier releases created the files.
     for path in walk(&data_dir) {
         let old = if path.is_dir() { 0o755 } else { 0o644 };
         fs::set_permissions(&path, Permissions::from_mode(old)).unwrap();

@@ -1,19 +1,19 @@
-//! Causes of late data are planted into agents; `diagnose` must name them, and nothing else.
+//! Tests that `diagnose` names the causes of late data that are planted into agents, and no others.
 
 use crate::support::millstream;
 use millstream_testkit_random::{Seed, TestSize};
 use millstream_testkit_servers::causes::{Matrix, VERDICT};
 
-/// Runs of each cause alone.
+/// Number of runs of each single cause.
 const SINGLES: TestSize = TestSize { gate: 1, long: 10 };
 
-/// Runs of two causes.
+/// Number of runs with two causes.
 const PAIRS: TestSize = TestSize { gate: 4, long: 150 };
 
-/// Runs without a cause.
+/// Number of runs without a cause.
 const HEALTHY: TestSize = TestSize { gate: 10, long: 560 };
 
-/// A tenth of `millstream-bench diagnose`. `DIAGNOSE_ONLY=NAME` plays one cause alone.
+/// Plays a tenth of `millstream-bench diagnose`. `DIAGNOSE_ONLY=NAME` plays a single cause.
 #[test]
 fn planted_causes_are_named_and_healthy_agents_are_not_accused() {
     let seed = Seed::of_test_or(26);
@@ -29,7 +29,8 @@ fn planted_causes_are_named_and_healthy_agents_are_not_accused() {
     for run in matrix.runs.iter().filter(|run| refused.contains(&&*run.what)) {
         assert!(run.report.contains("\"error\": \""), "{}: {}", run.what, run.report);
     }
-    // Its pauses last for seconds, and the reads between them for none.
+    // A rate limit pauses the source for seconds, and the reads between the pauses take almost no
+    // time.
     for run in matrix.runs.iter().filter(|run| run.what == "low_rate_limit") {
         let is_paused = run.report.contains("\"held_back\":{\"limit\":\"rate_limit\"");
         assert!(is_paused, "{}", run.report);

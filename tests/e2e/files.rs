@@ -1,4 +1,5 @@
-//! The file sink with many files: names from events, rotation and compression under `kill -9`.
+//! Tests the file sink with many files: names from events, rotation and compression under
+//! `kill -9`.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use millstream_testkit_random::{Seed, TestSize};
@@ -37,7 +38,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Decompresses a file with the standard tool, which must accept it.
+/// Returns the content of a file that the standard tool must be able to decompress.
 fn decompressed(path: &Path) -> String {
     let gzip = path.extension().is_some_and(|extension| extension == "gz");
     if gzip {
@@ -53,7 +54,7 @@ fn decompressed(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// Rounds, each with all kills.
+/// Number of rounds, each with all kills.
 const ROUNDS: TestSize = TestSize { gate: 1, long: 10 };
 
 #[test]
@@ -148,7 +149,7 @@ sinks: { out: { type: file, inputs: [app], path: 'DIR/out/{{ message }}.txt', op
     assert_eq!(names, ["a.log", "agent.log", "data", "millstream.yaml", "out"]);
 }
 
-/// A restart truncates the files of a killed agent, open or not.
+/// A restart truncates all files of a killed agent, whether they were open or not.
 #[test]
 fn many_files_are_truncated_after_a_kill() {
     let dir = folder();

@@ -1,5 +1,5 @@
-//! A `data_dir` that is full, unwritable, or has a damaged checkpoint store: no line is lost, and
-//! repeats have the same ids.
+//! Tests a `data_dir` that is full, unwritable, or has a damaged checkpoint store: no line is lost,
+//! and repeats have the same ids.
 
 use crate::support::{Agent, folder, lines, millstream, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -19,17 +19,17 @@ sinks:
   out: { type: file, inputs: [app], path: DIR/out, sync: 100ms, encoding: { metadata: [file_id, offset] } }
 ";
 
-/// Number of files before the disk is full, and of files added later.
+/// Number of files before the disk is full, and number of files added later.
 const FILES: usize = 200;
 
-/// Longer than a head, which identifies a file.
+/// Length of a line that is longer than a head, the part of a file that identifies it.
 const HEAD_BYTES: usize = 1100;
 
-/// A small tmpfs mounted on a folder; unmounted when dropped.
+/// A small tmpfs mounted on a folder and unmounted on drop.
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Returns `None` and prints the reason if mounting is not permitted.
+    /// Mounts the tmpfs. Returns `None` and prints the reason if mounting is not permitted.
     pub fn mount(point: PathBuf) -> Option<SmallDisk> {
         fs::create_dir(&point).unwrap();
         let mount = Command::new("mount")
@@ -71,8 +71,8 @@ fn log_file(dir: &Path, file: usize) -> PathBuf {
     dir.join(format!("in/{file:03}-{}.log", "a name that is long ".repeat(8)))
 }
 
-/// Appends a line with the numbers of file and line to each of these files. Line 0 is longer than a
-/// head, so that its file can be read without another write of its identity.
+/// Appends a line with the numbers of the file and of the line to each file. Line 0 is longer than
+/// a head, so that its file can be read without another write of its identity.
 fn append(dir: &Path, files: std::ops::Range<usize>, line: usize) {
     for file in files {
         let mut log =
@@ -82,7 +82,7 @@ fn append(dir: &Path, files: std::ops::Range<usize>, line: usize) {
     }
 }
 
-/// Returns the ids of the events of each delivered line.
+/// Returns the file ids of each delivered line.
 fn delivered(dir: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let mut delivered: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in lines(&dir.join("out")) {
@@ -96,7 +96,7 @@ fn delivered(dir: &Path) -> BTreeMap<String, BTreeSet<String>> {
     delivered
 }
 
-/// Returns the ids of each file.
+/// Returns the file ids of each file.
 fn ids(delivered: &BTreeMap<String, BTreeSet<String>>) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut ids: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (line, of_line) in delivered {
@@ -109,7 +109,7 @@ fn lag(agent: &Agent) -> Option<f64> {
     agent.metric("millstream_source_lag_bytes{component_id=\"app\"")
 }
 
-/// Fills the disk while files grow and new ones appear, ends the agent with `end`, restarts it on
+/// Fills the disk while files grow and new files appear, ends the agent with `end`, restarts it on
 /// the full disk, and finally frees space.
 fn fill_and_end(end: impl FnOnce(&mut Agent)) {
     let dir = folder();
@@ -154,7 +154,7 @@ fn a_stop_and_a_start_on_a_full_data_dir_change_no_id() {
     fill_and_end(|agent| assert_eq!(agent.stop().code(), Some(0), "{}", agent.log()));
 }
 
-/// File size that the agent cannot exceed while the limit is set.
+/// File size that the agent cannot exceed while the limit is set, in bytes.
 const FILE_BYTES_MAX: u64 = 32 * 1024;
 
 fn limit_files(pid: Pid, current: Option<u64>) {
@@ -166,8 +166,8 @@ fn ready(agent: &Agent) -> serde_json::Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// An agent whose database cannot be written while a file size limit is set. SIGXFSZ is ignored,
-/// and the ignored state survives `exec`.
+/// The database of the agent cannot be written while a file size limit is set. SIGXFSZ is ignored,
+/// also after `exec`.
 #[test]
 fn unsaved_checkpoints_are_reported_and_fail_a_stop() {
     let dir = folder();
@@ -176,7 +176,8 @@ sources: { app: { type: file, include: ['DIR/in/*.log'] } }
 sinks: { out: { type: blackhole, inputs: [app] } }
 ";
     fs::create_dir(dir.path().join("in")).unwrap();
-    // Long enough that no further head must be saved before the next lines are emitted.
+    // The text is long enough that the agent need not save another head before it emits the next
+    // lines.
     let head = "some words\n".repeat(200);
     (0..FILES).for_each(|file| fs::write(log_file(dir.path(), file), &head).unwrap());
     let mut agent = Agent::spawn(dir.path(), config, &[], |command| {
@@ -221,7 +222,7 @@ sinks: { out: { type: blackhole, inputs: [app] } }
     assert!(agent.log().contains(said), "{}", agent.log());
 }
 
-/// Damages the database between two runs; the second runs until the end of the files.
+/// Damages the database between two runs; the second run ends at the end of the files.
 fn damaged_between_runs(damage: impl Fn(&Path), expected: &str) {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();

@@ -1,4 +1,4 @@
-//! Columns that header lines name.
+//! Tests columns that header lines name.
 
 use crate::support::{Agent, folder, lines};
 use std::fs::{self, OpenOptions};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs the agent to the end of its files; returns all its output so far, sorted.
+/// Runs the agent to the end of its files; returns the output of all runs so far, sorted.
 fn pass(dir: &Path, source: &str, parse: &str) -> Vec<String> {
     let config = format!(
         "
@@ -40,7 +40,8 @@ fn append(dir: &Path, name: &str, text: &str) {
         .unwrap();
 }
 
-/// The header of each file is known after a restart in its middle, and a new file has its own.
+/// The agent knows the header of a file after a restart in the middle of the file. A new file has a
+/// separate header.
 #[test]
 fn csv_columns_follow_the_first_line_of_each_file_and_survive_a_restart() {
     let (dir, parse) = (folder(), "format: csv, header: first_line");
@@ -62,7 +63,7 @@ fn csv_columns_follow_the_first_line_of_each_file_and_survive_a_restart() {
     assert_eq!(pass(dir.path(), "", parse), expected);
 }
 
-/// Without `header`, columns in another order do not pass under wrong names, although the header
+/// Even without the option `header`, a `#Fields` line reorders the columns, although the header
 /// lines are dropped.
 #[test]
 fn fields_lines_reorder_the_configured_columns() {
@@ -73,7 +74,8 @@ fn fields_lines_reorder_the_configured_columns() {
     assert_eq!(rows, [r#"{"a":"1","b":"2"}"#, r#"{"b":"3","a":"4"}"#]);
 }
 
-/// Lines before the first header are errors; reading from the end finds the header above.
+/// Lines before the first header are errors. A source that reads from the end finds the header
+/// above its position.
 #[test]
 fn a_header_is_searched_above_the_place_where_reading_begins() {
     let dir = folder();
@@ -101,8 +103,8 @@ fn columns_of_decoded_files_follow_their_headers() {
     assert_eq!(rows, [r#"{"a":"1","b":"2"}"#, r#"{"b":"3","a":"4"}"#]);
 }
 
-/// Columns that change in every few lines of several files, read by several threads, are those of
-/// their lines.
+/// Columns change every few lines in several files, which several threads read. Each line must get
+/// the columns of its header.
 #[test]
 fn columns_that_change_often_are_those_of_their_lines() {
     let dir = folder();

@@ -1,4 +1,4 @@
-//! Files that are rotated and deleted while a sink is behind, with the real binary.
+//! Tests files that are rotated and deleted while a sink is behind, with the real binary.
 
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
@@ -14,15 +14,15 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Number of rotated files that the writer keeps; it deletes older ones.
+/// Number of rotated files that the writer keeps; the writer deletes older files.
 const KEPT: usize = 3;
 
-/// Number of rotations of a test; most files are deleted by the end.
+/// Number of rotations of a test; most files are deleted before its end.
 const ROTATIONS: usize = 9;
 
 const LINES_PER_FILE: usize = 5000;
 
-/// An endpoint that rejects everything until it is opened. It stores the ids of each line.
+/// An endpoint that rejects all requests until it is opened, and stores the ids of each line.
 #[derive(Clone, Default)]
 struct Endpoint {
     open: Arc<AtomicBool>,
@@ -46,7 +46,7 @@ impl Endpoint {
             taken.entry(number).or_default().push(event["meta"]["id"].as_str().unwrap().to_owned());
         }
         drop(taken);
-        // Slow enough that most of it is undelivered at a stop.
+        // This is slow enough that most lines are undelivered at a stop.
         std::thread::sleep(Duration::from_millis(50));
         Reply::status(200)
     }
@@ -70,7 +70,7 @@ impl Endpoint {
     }
 }
 
-/// A program that writes numbered lines and rotates its log by renaming.
+/// A writer of numbered lines that rotates its log by renaming.
 struct Writer {
     folder: PathBuf,
     written: usize,
@@ -103,7 +103,7 @@ impl Writer {
         }
     }
 
-    /// Bytes of the existing files.
+    /// Returns the total size of the existing files in bytes.
     fn bytes_on_disk(&self) -> u64 {
         let size = |generation| fs::metadata(self.path(generation)).map_or(0, |stat| stat.len());
         (0..=KEPT).map(size).sum()
@@ -126,7 +126,7 @@ fn count(folder: &Path) -> usize {
     fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
-/// Writes and rotates while the endpoint rejects everything. The agent discovers each file before
+/// Writes and rotates while the endpoint rejects all requests. The agent discovers each file before
 /// its rotation and, if it can create links, links it in `held` before its deletion.
 fn flood(agent: &Agent, writer: &mut Writer, held: Option<&Path>) {
     for files in 1..=ROTATIONS {
@@ -155,7 +155,7 @@ fn deliver_all(dir: &Path, config: &str, endpoint: &Endpoint, lines: usize) {
     endpoint.assert_once_by_id(lines);
 }
 
-/// Returns the last log line about the stop.
+/// Returns the last log line, which describes the stop.
 fn farewell(agent: &Agent) -> String {
     let log = agent.log();
     log.lines().rev().find(|line| line.contains("stopped; ")).unwrap_or_default().to_owned()
@@ -191,7 +191,7 @@ fn linked_files_survive_sigterm_and_kill_until_they_are_delivered() {
             assert_eq!(status.code(), Some(0), "{}", agent.log());
             assert!(farewell(&agent).contains("in 9 files; lost: nothing"), "{}", agent.log());
         }
-        // Again in the middle of the delivery.
+        // Stops the agent a second time, in the middle of the delivery.
         endpoint.open.store(true, Relaxed);
         let mut agent = Agent::start(dir.path(), &config, &[]);
         wait_until("some lines have arrived", PATIENCE, || endpoint.lines_taken() > LINES_PER_FILE);
@@ -202,7 +202,7 @@ fn linked_files_survive_sigterm_and_kill_until_they_are_delivered() {
     }
 }
 
-/// Returns a folder on another file system than [`folder`].
+/// Returns a folder on a different file system than [`folder`].
 fn other_file_system() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -249,8 +249,7 @@ fn data_lost_at_a_stop_is_counted_to_the_byte() {
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
 }
 
-/// Beyond `held.max`, the oldest files are given up while the agent runs, counted in events and
-/// bytes.
+/// Above `held.max` the running agent gives up the oldest files and counts their events and bytes.
 #[test]
 fn deleted_files_are_given_up_oldest_first_beyond_their_limit() {
     let dir = folder();
@@ -275,7 +274,7 @@ fn deleted_files_are_given_up_oldest_first_beyond_their_limit() {
     let told = "undelivered deleted files use";
     wait_until("the log tells it", PATIENCE, || agent.log().contains(told));
     endpoint.open.store(true, Relaxed);
-    // A deletion that the agent notices late may be over the limit, too.
+    // A deletion that the agent notices late may also exceed the limit.
     wait_until("everything else has arrived", PATIENCE, || {
         endpoint.lines_taken() + dropped("events") >= writer.written
     });

@@ -1,5 +1,5 @@
-//! Two agents in a row: files, agent A, Kafka, agent B, OpenSearch. Agents, broker and server are
-//! killed while lines are written and rotated; each line becomes one document.
+//! Tests two agents in a row: files, agent A, Kafka, agent B, OpenSearch. Agents, broker and server
+//! are killed while lines are written and rotated; each line becomes one document.
 
 use crate::support::{Agent, folder};
 use millstream_testkit_random::{Seed, TestSize};
@@ -16,16 +16,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Kills of agents, broker and server together.
+/// Number of kills of agents, broker and server in total.
 const KILLS: TestSize = TestSize { gate: 8, long: 200 };
 const TOPIC: &str = "hops";
 const INDEX: &str = "hops";
 const FILES: usize = 3;
-/// Lines of a file between two rotations.
+/// Number of lines of a file between two rotations.
 const ROTATE_AFTER: u64 = 700;
 /// Time for everything to arrive after the last kill.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Documents of a page of the result.
+/// Number of documents in a page of the result.
 const PAGE: u64 = 10_000;
 
 fn sender(kafka: &Kafka) -> String {
@@ -64,7 +64,7 @@ impl Log {
 
     fn write(&mut self) {
         let line = line(self.index, self.lines) + "\n";
-        // Every now and then the agent finds the first part of a line.
+        // In some writes the agent may find only the first part of a line.
         let middle = line.len() / if self.lines.is_multiple_of(50) { 2 } else { 1 };
         self.file.write_all(&line.as_bytes()[..middle]).unwrap();
         self.file.write_all(&line.as_bytes()[middle..]).unwrap();
@@ -81,7 +81,7 @@ fn line(file: usize, number: u64) -> String {
     format!("file {file} line {number:07} \"quoted\" and some words behind it")
 }
 
-/// Writes lines into all files until `stop`; returns the number of each.
+/// Writes lines into all files until `stop`; returns the number of lines of each file.
 fn write_lines(dir: &TempDir, stop: Arc<AtomicBool>) -> JoinHandle<Vec<u64>> {
     let mut logs: Vec<Log> = (0..FILES).map(|index| Log::new(dir, index)).collect();
     std::thread::spawn(move || {
@@ -93,7 +93,7 @@ fn write_lines(dir: &TempDir, stop: Arc<AtomicBool>) -> JoinHandle<Vec<u64>> {
     })
 }
 
-/// Everything that lines pass on their way.
+/// The programs on the path of a line.
 struct Hops {
     dirs: [TempDir; 2],
     kafka: Kafka,
@@ -128,7 +128,7 @@ impl Hops {
             other => {
                 let agent = usize::from(other % 2 == 0);
                 self.agents[agent].kill();
-                // Some restarts take longer than the other agent needs for what it has.
+                // Some restarts take longer than the other agent needs for its events.
                 std::thread::sleep(Duration::from_millis(random.u64(..300)));
                 let config = match agent {
                     0 => sender(&self.kafka),
@@ -139,7 +139,7 @@ impl Hops {
         }
     }
 
-    /// Waits until the server has as many documents, or no more arrive.
+    /// Waits until the server has `count` documents; fails after [`PATIENCE`].
     fn wait_for(&self, count: u64) {
         let begun = Instant::now();
         while self.search.count(INDEX) < count {
@@ -156,7 +156,7 @@ impl Hops {
         std::thread::sleep(Duration::from_secs(1));
     }
 
-    /// Returns how many documents have each message, and checks that the id is that of the line.
+    /// Returns the number of documents of each message, and checks that the id belongs to the line.
     fn messages(&self) -> BTreeMap<String, u64> {
         let mut messages = BTreeMap::new();
         let first = json!({ "size": PAGE, "sort": ["_doc"] });

@@ -1,4 +1,4 @@
-//! The real binary with an HTTP endpoint: nothing is lost, whatever it responds.
+//! Tests the real binary with an HTTP endpoint: nothing is lost, regardless of the responses.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Lines that a test writes.
+/// Number of lines that a test writes.
 const LINES: usize = 50_000;
 
 /// Returns a configuration that reads `DIR/in` and sends to `uri` with these options.
@@ -92,7 +92,7 @@ fn a_kill_during_delivery_loses_nothing_and_repeats_have_the_same_ids() {
     assert_eq!(ids.len(), LINES);
 }
 
-/// No buffer holds a batch for each connection.
+/// No buffer is large enough for one batch per connection.
 #[test]
 fn a_batch_larger_than_the_buffer_does_not_wait_for_its_timeout() {
     const FILES: usize = 4;
@@ -123,8 +123,8 @@ fn a_batch_larger_than_the_buffer_does_not_wait_for_its_timeout() {
     }
 }
 
-/// Refused events that wait for a larger batch would keep the sink that refused them from
-/// delivering: only so many are kept.
+/// Refused events that wait for a larger batch would block the sink that refused them, because the
+/// number of kept events is limited.
 #[test]
 fn a_batch_of_dead_letters_does_not_wait_for_its_timeout_while_they_hold_up_their_sink() {
     const LINES: usize = 12_000;
@@ -175,7 +175,8 @@ fn each_line_arrives_once_and_in_order_despite_endpoint_faults() {
     let config = config(&server.uri("/in"), "batch: { bytes: 128KiB, timeout: 100ms }");
     let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
     assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
-    // A repeated request has the same id, so an endpoint that deduplicates has each line once.
+    // A repeated request has the same id, so that an endpoint that deduplicates gets each line
+    // once.
     let mut known = BTreeSet::new();
     let first = server
         .requests()

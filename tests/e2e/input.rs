@@ -1,4 +1,4 @@
-//! Bad input: unreadable, vanishing and truncated files, and unusual lines.
+//! Tests bad input: unreadable, vanishing and truncated files, and unusual lines.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use std::fs::{self, OpenOptions, Permissions};
@@ -36,7 +36,7 @@ sinks: {{ out: {{ type: file, inputs: [app], path: DIR/out, encoding: {codec} }}
 
 const TEXT: &str = "{ codec: text }";
 
-/// NUL bytes at the start of a line are no text.
+/// The input does not start with NUL bytes, which are not text at the start of a line.
 #[test]
 fn arbitrary_bytes_pass_through_text_unchanged() {
     let every_byte: Vec<u8> = (0..=255u8).rev().filter(|b| *b != b'\n').collect();
@@ -47,7 +47,7 @@ fn arbitrary_bytes_pass_through_text_unchanged() {
 
 #[test]
 fn crlf_is_recognized_at_every_block_boundary() {
-    // Lines that end at every position around the boundary of a 256 KiB block.
+    // The line ends are at every position around the boundary of a 256 KiB block.
     for shift in 0..4 {
         let mut input = vec![b'x'; 256 * 1024 - 3 + shift];
         input.extend_from_slice(b"\r\nsecond\r\n");
@@ -134,7 +134,7 @@ fn an_unreadable_file_is_reported_once_and_read_once_readable() {
     fs::write(&secret, "secret\n").unwrap();
     fs::write(&open, "open\n").unwrap();
     fs::set_permissions(&secret, Permissions::from_mode(0o000)).unwrap();
-    // Root can read everything, so the agent runs as another user.
+    // Root can read every file, so the agent runs as another user.
     let root = rustix::process::geteuid().is_root();
     if root {
         for path in [dir.path(), &dir.path().join("out")] {
@@ -241,7 +241,7 @@ fn with_too_few_descriptors_files_are_read_in_turn() {
     let output = dir.path().join("out/text");
     let mut agent = Agent::spawn(dir.path(), TAIL, &[], |command| {
         let limit = rustix::process::Rlimit { current: Some(256), maximum: Some(256) };
-        // SAFETY: between fork and exec only a system call is made.
+        // SAFETY: between fork and exec the closure makes only a system call.
         unsafe {
             command.pre_exec(move || {
                 Ok(rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?)

@@ -1,4 +1,5 @@
-//! Source `internal_logs` in a running agent: sinks that cannot deliver its events, reloads, stops.
+//! Tests source `internal_logs` in a running agent: sinks that cannot deliver its events, reloads,
+//! stops.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use serde_json::Value;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Nothing listens on port 9; the retries are as quick as they can be.
+/// Port 9 has no listener, and the retries are as fast as possible.
 const CONFIG: &str = "sources: { log: { type: internal_logs } }\n\
     sinks:\n  \
     kept: { type: file, inputs: [log], path: DIR/out.jsonl, encoding: { codec: json } }\n  \
@@ -30,18 +31,19 @@ fn a_sink_that_fails_with_the_log_does_not_feed_it() {
     let before = retries();
     wait_until("more retries", LIMIT, || retries() >= before + 3.0);
     let all = records();
-    // The first source gets what was logged before it: the start of the agent.
+    // The first source gets the log from before the source started, which includes the start of the
+    // agent.
     let is_start = |record: &Value| {
         record["message"].as_str().is_some_and(|text| text.contains("metrics and API at"))
     };
     assert!(all.iter().any(|record| is_start(record) && record["level"] == "info"), "{all:#?}");
     let of_sink: Vec<&Value> = all.iter().filter(|record| record["component"] == "dead").collect();
     assert!(of_sink.iter().all(|record| record["target"].as_str().is_some()), "{of_sink:#?}");
-    // At most 6 of each place within 10 s, and there are a few places.
+    // The agent logs at most 6 lines of each place within 10 s, and there are only a few places.
     assert!(all.len() < 100, "{} records", all.len());
 }
 
-/// Every line of the log until the stop becomes one event, although the source is replaced.
+/// Every log line until the stop becomes one event, although the source is replaced.
 #[test]
 fn a_reload_and_a_stop_lose_no_record() {
     let dir = folder();
@@ -77,8 +79,8 @@ fn a_reload_and_a_stop_lose_no_record() {
     assert!(log.lines().last().unwrap().ends_with("lost: nothing"), "{log}");
 }
 
-/// Records of a source that a reload has removed may wait at a sink: those that it does not deliver
-/// are lost, and so is what waits of the source that replaces it.
+/// Records of a source that a reload has removed may wait at a sink. The records that the sink does
+/// not deliver are lost, and so are the waiting records of the new source.
 #[test]
 fn the_last_line_counts_what_sources_before_a_reload_have_left_at_a_sink() {
     let dir = folder();

@@ -1,4 +1,4 @@
-//! The user's own JVMs: source `jfr`, and `millstream java attach`, on every JDK of this host.
+//! Tests source `jfr` and `millstream java attach` for the user's JVMs, on every JDK of this host.
 
 use crate::support::java::{built, homes};
 use crate::support::{Agent, folder, lines, millstream, wait_until};
@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-/// How long anything may take on a busy host.
+/// Time limit of each step, generous for a busy host.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The class of the example, which writes to a remote that reads after 300 ms.
+/// Class of the example, which writes to a remote that reads after 300 ms.
 const SERVICE: &str = "dev.millstream.examples.SlowRemote";
 
-/// A JVM with the example; killed when dropped.
+/// A JVM that runs the example; killed when dropped.
 struct Service(Child);
 
 impl Service {
@@ -62,8 +62,8 @@ fn slow_writes(path: &Path) -> Vec<Value> {
     events(path).into_iter().filter(is_slow_write).collect()
 }
 
-/// Returns the slow writes that wait for all of the 300 ms. The remote counts them from the head of the
-/// request, so a write that begins late waits less.
+/// Returns the slow writes that wait for all of the 300 ms. The remote starts the 300 ms at the
+/// head of the request, so a write that begins late waits for less.
 fn whole_waits(path: &Path) -> Vec<Value> {
     let is_whole = |event: &Value| event["duration_ms"].as_f64().is_some_and(|ms| ms >= 250.0);
     slow_writes(path).into_iter().filter(is_whole).collect()
@@ -80,8 +80,8 @@ fn text(output: &Output) -> String {
     format!("{out}{err}")
 }
 
-/// What the JDK's own tool says of the writes in a recording: their number by whether they took 100 ms,
-/// and their bytes.
+/// Returns the JDK tool's figures of the writes in a recording: their number, by whether they took
+/// 100 ms, and their bytes.
 fn told_by_jdk(home: &Path, recording: &Path) -> (BTreeMap<bool, usize>, f64) {
     let mut jfr = Command::new(home.join("bin/jfr"));
     jfr.args(["print", "--json", "--events", "jdk.SocketWrite"]).arg(recording);
@@ -117,7 +117,7 @@ sinks: { out: { type: file, inputs: [jvms], path: 'DIR/out.json' } }
         let slow: Vec<&Value> = all.iter().filter(|event| is_slow_write(event)).collect();
         assert_eq!(Some(&slow.len()), counts.get(&true), "{}: {counts:?}", home.display());
         assert_eq!(sum(&all, "jvm.socket.write.bytes"), bytes);
-        // On a busy host a write to another remote may take as long.
+        // On a busy host a write to another remote may also take 100 ms.
         let is_remote = |event: &&Value| event["tags"]["network.peer.address"] == "127.0.0.3";
         assert!(slow.iter().any(is_remote), "{slow:?}");
         for event in slow {
@@ -227,7 +227,7 @@ fn an_attach_that_is_refused_says_why_and_harms_no_process() {
     let mut service = Service::start(&home, dir.path(), &option, "600");
     let log = dir.path().join("service.log");
     wait_until("the service runs", LIMIT, || !lines(&log).is_empty());
-    // A JVM of the same id that was killed may have left its socket.
+    // A killed JVM with the same id may have left its socket.
     let stale = std::env::temp_dir().join(format!(".java_pid{}", service.0.id()));
     drop(UnixListener::bind(&stale));
     let refused = service.attach(dir.path(), "");

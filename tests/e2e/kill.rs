@@ -1,4 +1,5 @@
-//! `kill -9` under load: nothing is lost or torn, order is kept, and repeats have the same ids.
+//! Tests `kill -9` under load: nothing is lost or torn, order is kept, and repeats have the same
+//! ids.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use millstream_testkit_random::{Seed, TestSize};
@@ -14,7 +15,7 @@ const FILES: usize = 50;
 const LINES: usize = 1_000_000;
 const KILLS: usize = 10;
 
-/// Lines of a file between two rotations.
+/// Number of lines of a file between two rotations.
 const ROTATE_AFTER: usize = 5_000;
 
 const CONFIG: &str = "
@@ -38,7 +39,8 @@ impl Log {
         Log { out: open(&path), path, number: 0, rotations: 0 }
     }
 
-    /// The buffer is flushed whenever it is full, usually in the middle of a line.
+    /// Writes `count` lines. The buffer is flushed whenever it is full, usually in the middle of a
+    /// line.
     fn write(&mut self, file: usize, count: usize) {
         for _ in 0..count {
             writeln!(self.out, "file {file:02} line {:06} and some words behind it", self.number)
@@ -60,7 +62,7 @@ fn open(path: &Path) -> BufWriter<File> {
     BufWriter::new(OpenOptions::new().create(true).append(true).open(path).unwrap())
 }
 
-/// Writes all lines into `FOLDER/in`, rotating, over about this time.
+/// Writes all lines into `FOLDER/in` with rotations, over about `time`.
 pub fn write_load(folder: &Path, time: Duration, done: &AtomicBool) {
     let mut logs: Vec<Log> =
         (0..FILES).map(|i| Log::new(folder.join(format!("in/{i:02}.log")))).collect();
@@ -77,7 +79,7 @@ pub fn write_load(folder: &Path, time: Duration, done: &AtomicBool) {
     done.store(true, Ordering::SeqCst);
 }
 
-/// Rounds, each with all kills.
+/// Number of rounds, each with all kills.
 const ROUNDS: TestSize = TestSize { gate: 1, long: 10 };
 
 #[test]

@@ -1,5 +1,5 @@
-//! Troubleshooting late files: each fault of a file that is injected here must be visible in what
-//! the agent reports about the file.
+//! Tests how late files show: each fault of a file that a test injects must be visible in the
+//! agent's reports about the file.
 
 use crate::support::{Agent, folder, wait_until};
 use serde_json::Value;
@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Newest log time in the files, 2024-11-22T10:00:10Z, in seconds since 1970.
 const NEWEST_S: f64 = 1_732_269_610.0;
 
-/// Port 1 is closed, so that sink settles nothing.
+/// Configuration in which one sink settles nothing, because its port 1 is closed.
 const CONFIG: &str = "
 sources:
   slow: { type: file, include: ['DIR/in/slow.log'] }
@@ -55,7 +55,7 @@ impl Story {
         serde_json::from_str(&body).unwrap_or_default()
     }
 
-    /// Returns what is reported about the file that is at `name` now.
+    /// Returns the API's report about the file that is now at `name`.
     fn file(&self, source: &str, name: &str) -> Option<Value> {
         let (answer, path) = (self.answer(&format!("?source={source}")), self.path(name));
         let is_it = |file: &&Value| file["path"].as_str().map(Path::new) == Some(&path);
@@ -110,7 +110,7 @@ fn seconds_now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
 }
 
-/// Returns whether these are the seconds since the newest log time, within a minute.
+/// Returns whether `seconds` is the time since the newest log time, within a minute.
 fn is_delay(seconds: f64) -> bool {
     (seconds - (seconds_now() - NEWEST_S)).abs() < 60.0
 }
@@ -130,7 +130,7 @@ fn a_stuck_sink_shows_as_lag() {
     story.wait_for_metric(("file_lag_bytes", "slow", "slow.log"), |bytes| bytes == 7000.0);
 }
 
-/// The rate is far below the input, so unread data counts as lag as well, for a minute.
+/// The rate is far below the input for a minute, so unread data also counts as lag.
 #[test]
 fn a_rate_limited_source_shows_as_lag() {
     let story = Story::begin();
@@ -158,7 +158,8 @@ fn a_file_reports_disorder_parse_errors_log_times_and_a_rename() {
     assert_eq!((&file["disorder_events"], &file["slice_errors"]), (&1.into(), &0.into()));
     assert_eq!(file["newest_log_time"], "2024-11-22T10:00:10.000Z");
     assert!(is_delay(file["log_delay_seconds"].as_f64().unwrap()), "{file}");
-    // The last event ended by its timeout: this line would start another, but cannot.
+    // The last event has ended by its timeout. This line would have to start another event, but
+    // cannot, because it has no timestamp.
     story.append("in/app.log", "\tat Late.line(Late.java:1)\n");
     story.wait_until_read("app", "in/app.log");
     story.wait_for(("app", "in/app.log"), "a slice error", |file| file["slice_errors"] == 1);
@@ -206,7 +207,7 @@ fn unreadable_files_are_reported_with_the_reason_until_readable() {
     let story = Story::begin();
     story.append("target", "behind a link\n");
     std::os::unix::fs::symlink(story.path("target"), story.path("links/refused.log")).unwrap();
-    // A link to itself cannot be opened, not even by root.
+    // Not even root can open a link to itself.
     std::os::unix::fs::symlink(story.path("links/loop.log"), story.path("links/loop.log")).unwrap();
     let reason = |path: &str| {
         let (answer, path) = (story.answer("?source=links"), story.path(path));

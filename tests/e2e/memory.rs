@@ -1,4 +1,4 @@
-//! Loads that need more memory than `limits.memory`, inside and outside of the JVM.
+//! Tests loads that need more memory than `limits.memory`, inside and outside of the JVM.
 
 use crate::support::java::{built, homes};
 use crate::support::{Agent, folder, wait_until};
@@ -16,19 +16,20 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 const MIB: u64 = 1 << 20;
 
-/// The limit of agents without a JVM: what they start with is less than half of it.
+/// Memory limit of agents without a JVM, which use less than half of it at the start.
 const LIMIT_MIB: u64 = 128;
 
-/// Points in a message.
+/// Number of points in a message.
 const POINTS_PER_MESSAGE: u64 = 200;
 
-/// Lines for the pipeline beside: many times what fits into memory in flight.
+/// Number of lines for the other pipeline, many times the number that fits into memory in flight.
 const LINES: u64 = 400_000;
 
-/// The log message of high pressure.
+/// Log message of high pressure.
 const IS_HIGH: &str = "sources read less";
 
-/// Points with a short life, and a file for a sink that works and one that never does.
+/// Returns a configuration with short-lived series, and a file with two sinks, one of which never
+/// delivers.
 fn config(stuck: &TcpListener) -> String {
     let stuck = stuck.local_addr().unwrap();
     format!(
@@ -53,7 +54,7 @@ fn start(dir: &Path, config: &str) -> Agent {
     agent
 }
 
-/// Sends one point with the value 1 to each of so many series.
+/// Sends one point with the value 1 for each series.
 fn send_points(dir: &Path, series: std::ops::Range<u64>) {
     let mut stream = UnixStream::connect(dir.join("points.sock")).unwrap();
     for first in series.step_by(POINTS_PER_MESSAGE as usize) {
@@ -64,13 +65,13 @@ fn send_points(dir: &Path, series: std::ops::Range<u64>) {
     }
 }
 
-/// The sum of all values in the output, read as it grows.
+/// Sum of all values in the output, which is read as it grows.
 struct Sums {
     output: BufReader<File>,
-    /// The beginning of a line whose end is not written yet.
+    /// Beginning of a line whose end is not written yet.
     line: String,
     sum: u64,
-    /// Events of points that were counted together.
+    /// Number of events for points that were counted together.
     together: u64,
 }
 
@@ -82,7 +83,7 @@ impl Sums {
         Sums { output, line: String::new(), sum: 0, together: 0 }
     }
 
-    /// Reads what is new; returns the sum.
+    /// Reads the new output and returns the sum.
     fn read(&mut self) -> u64 {
         while self.output.read_line(&mut self.line).unwrap() > 0 && self.line.ends_with('\n') {
             let event: Value = serde_json::from_str(&self.line).unwrap();
@@ -94,14 +95,14 @@ impl Sums {
     }
 }
 
-/// Returns the most resident memory that a process has had, in bytes.
+/// Returns the peak resident memory of a process in bytes.
 pub fn peak_bytes(process: Pid) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// Checks that the resident memory was never more than 5 % above the limit.
+/// Checks that the peak resident memory is at most 5 % above the limit.
 fn assert_within(agent: &Agent, limit_mib: u64) {
     let peak = peak_bytes(agent.pid());
     let metrics = agent.get("/metrics").unwrap_or_default();
@@ -168,14 +169,14 @@ fn bursts_that_cross_both_marks_are_absorbed() {
     assert!(agent.log().matches(IS_HIGH).count() <= 2, "at most once a minute: {}", agent.log());
 }
 
-/// The limit of agents with a JVM, and its largest heap.
+/// Memory limit of agents with a JVM, and maximum heap of the JVM.
 const JVM_LIMIT_MIB: u64 = 684;
 const HEAP_MIB: u64 = 512;
 
-/// MiB that the operator keeps: more than the high mark leaves for them.
+/// MiB that the operator keeps, more than is free below the high mark.
 const KEPT_MIB: u64 = 468;
 
-/// An operator that keeps memory as its events say.
+/// Returns a configuration with an operator that keeps memory as its events order.
 fn jvm_config(home: &Path, more: &str) -> String {
     let jar = built().join("benchmarks/target/benchmarks.jar");
     format!(
@@ -195,7 +196,7 @@ fn jvm_config(home: &Path, more: &str) -> String {
     )
 }
 
-/// Gives orders to the operator, and waits until they are done.
+/// Sends orders to the operator, and waits until they are executed.
 fn order(dir: &Path, order: &str, times: u64) {
     let mut file = File::options().create(true).append(true).open(dir.join("app.log")).unwrap();
     let len = file.metadata().unwrap().len();

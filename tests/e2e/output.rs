@@ -1,4 +1,4 @@
-//! The file sink: a full disk, a crash, and a reader that closes its end.
+//! Tests the file sink with a full disk, a crash, and a reader that closes its end.
 
 use crate::support::{Agent, folder, lines, millstream, wait_until};
 use std::fs;
@@ -8,7 +8,8 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs in a separate mount namespace, where a small disk fills up and is then enlarged.
+/// Script that runs in a separate mount namespace, where a small disk fills up and is then
+/// enlarged.
 const FULL_DISK: &str = r#"
 set -eu
 mount -t tmpfs -o size=64k none "$DIR/disk"
@@ -24,7 +25,7 @@ wait $pid
 cp "$DIR/disk/out" "$DIR/result"
 "#;
 
-/// The same for `data_dir`: it fills up, and space is freed later.
+/// Script that fills up the disk of `data_dir`, and frees space later.
 const FULL_DATA_DIR: &str = r#"
 set -eu
 mkdir -p "$DIR/data" "$DIR/in"
@@ -71,7 +72,7 @@ fn in_a_mount_namespace(dir: &std::path::Path, config: &str, script: &str) -> (b
     )
     .unwrap();
     fs::write(dir.join("agent.log"), "").unwrap();
-    // Without root, a user namespace grants the right to mount.
+    // Without root, a user namespace grants the permission to mount.
     let flags: &[&str] = if rustix::process::geteuid().is_root() { &["-m"] } else { &["-rm"] };
     let mut command = Command::new("unshare");
     command.args(flags).args(["bash", "-c", script]).env("DIR", dir).env("AGENT", millstream());
@@ -120,7 +121,8 @@ sinks: { out: { type: file, inputs: [app], path: DIR/disk/out, encoding: { codec
     assert!(fs::read_to_string(dir.path().join("result")).unwrap() == input, "{log}");
 }
 
-/// The same with several compressed files: `zcat -f` reads as much as there is.
+/// Script that fills up a disk with several compressed files. `zcat -f` also reads unfinished
+/// files.
 const FULL_DISK_OF_FILES: &str = r#"
 set -eu
 mount -t tmpfs -o size=96k none "$DIR/disk"

@@ -1,4 +1,4 @@
-//! `millstream profile`, with the real binary.
+//! Tests `millstream profile` with the real binary.
 
 use crate::support::java::{built, homes};
 use crate::support::{Agent, folder, lines, metric, millstream, wait_until};
@@ -67,7 +67,7 @@ impl Drop for Writer {
     }
 }
 
-/// Whether the agent has read and delivered this many lines.
+/// Returns whether the agent has read and delivered this many lines.
 fn has_delivered(folder: &Path, lines: u64) -> bool {
     let sent = metric(folder, "millstream_component_sent_events_total{component_id=\"out\"");
     let lag = metric(folder, "millstream_source_lag_bytes{component_id=\"app\"");
@@ -89,7 +89,7 @@ fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Starts an agent that reads and parses what a writer writes.
+/// Starts an agent that reads and parses the log of a writer.
 fn busy(dir: &Path) -> (Agent, Writer) {
     let writer = Writer::start(dir);
     let agent = Agent::start(dir, CONFIG, &[]);
@@ -100,7 +100,7 @@ fn busy(dir: &Path) -> (Agent, Writer) {
     (agent, writer)
 }
 
-/// Returns the samples by the root of their stacks.
+/// Returns the number of samples by the root of their stacks.
 fn by_root(stacks: &[String]) -> BTreeMap<String, u64> {
     let mut samples = BTreeMap::new();
     for stack in stacks {
@@ -115,7 +115,7 @@ fn by_root(stacks: &[String]) -> BTreeMap<String, u64> {
 fn stacks_have_components_as_roots_and_names_of_functions() {
     let dir = folder();
     let (_agent, _writer) = busy(dir.path());
-    // On a busy host the agent gets little CPU time in the time of a profile.
+    // On a busy host the agent may get little CPU time during a profile.
     let mut stacks = Vec::new();
     wait_until("many samples", LIMIT, || {
         let output = profile(dir.path(), &["-d", "3s", "-i", "1ms", "-o", "out.collapsed"]);
@@ -133,7 +133,7 @@ fn stacks_have_components_as_roots_and_names_of_functions() {
     assert!(stacks.iter().any(|stack| of_regex(&stack)), "{stacks:#?}");
     let in_c = |stack: &String| stack.starts_with("app;") && stack.contains("millstream_tail::");
     assert!(stacks.iter().any(in_c), "{stacks:#?}");
-    // The log is read by a system call, and root may see the kernel's stacks.
+    // The source reads the log by a system call, and root may see the kernel's stacks.
     let is_root = rustix::process::geteuid().is_root();
     let in_kernel = |stack: &String| stack.starts_with("app;") && stack.contains(";vfs_read");
     assert!(!is_root || stacks.iter().any(in_kernel), "{stacks:#?}");
@@ -185,7 +185,8 @@ fn one_profile_runs_at_a_time_and_a_signal_ends_it_early() {
     let second = profile(dir.path(), &["-d", "1s", "-o", "second.collapsed"]);
     assert_eq!(second.status.code(), Some(1));
     assert!(errors(&second).contains("another profile runs for"), "{}", errors(&second));
-    // On a busy host it may get no CPU time for long, and the start of a profile takes some of it.
+    // On a busy host the agent may get no CPU time for long, and the start of a profile takes some
+    // of it.
     let cpu_seconds = || agent.single("millstream_process_cpu_seconds_total");
     let before = cpu_seconds().unwrap();
     wait_until("the agent works", LIMIT, || cpu_seconds() > Some(before + 0.5));
@@ -196,7 +197,8 @@ fn one_profile_runs_at_a_time_and_a_signal_ends_it_early() {
     assert!(!dir.path().join("second.collapsed").exists());
 }
 
-/// Continuous profiling: samples from before the command, which a profile of 1 ms interrupts.
+/// Continuous profiling has samples from before the command, also after a profile of 1 ms has
+/// interrupted it.
 #[test]
 fn an_agent_that_profiles_itself_has_samples_of_the_last_minutes() {
     let dir = folder();
@@ -269,8 +271,8 @@ fn an_agent_that_dies_fails_its_profile_and_leaves_no_file() {
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("first")), "{left:?}");
 }
 
-/// A client whose terminal is closed writes what there is. One that is killed leaves its profile, whose
-/// number is known.
+/// A client whose terminal is closed writes the samples so far. A killed client leaves its profile
+/// running, whose number is known.
 #[test]
 fn a_profile_ends_with_its_terminal_and_can_be_ended_if_its_client_is_killed() {
     let dir = folder();
@@ -312,7 +314,7 @@ fn profiles_of_different_events_are_not_compared() {
     );
 }
 
-/// An agent whose operator formats strings, in this Java.
+/// Returns a configuration with an operator that formats strings, on this JDK.
 fn operator(home: &Path, script_number: usize) -> String {
     format!(
         "limits: {{ memory: 640MiB, threads: 2 }}\njvm: {{ home: {}, heap: 64MiB }}\n\
@@ -324,8 +326,8 @@ fn operator(home: &Path, script_number: usize) -> String {
     )
 }
 
-/// Profiles the agent at the shortest interval while its script changes, so that classes are loaded and
-/// unloaded.
+/// Profiles the agent at the minimum interval while its script changes, so that classes are loaded
+/// and unloaded.
 fn profile_reloaded(dir: &Path, agent: &mut Agent, home: &Path, event: &str) -> OperatorSamples {
     let args = ["-d", "2s", "-i", "1ms", "-e", event, "-o", "jvm.collapsed"];
     let running = command(dir, &args).stderr(Stdio::piped()).spawn().unwrap();
@@ -338,11 +340,11 @@ fn profile_reloaded(dir: &Path, agent: &mut Agent, home: &Path, event: &str) -> 
     OperatorSamples::of(&lines(&dir.join("jvm.collapsed")))
 }
 
-/// How long each Java is profiled.
+/// Seconds for which each JDK is profiled.
 const SECONDS: TestSize = TestSize { gate: 1, long: 300 };
 
-/// Java's frames are between those of the runtime that they call and of the Rust function that has called
-/// them, below the component's root.
+/// Below the component's root, Java's frames are between the frame of the Rust function that has
+/// called them and the frames of the runtime that they call.
 #[test]
 fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
     built();
@@ -364,9 +366,9 @@ fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
             for event in ["cpu", "wall"] {
                 let samples = profile_reloaded(dir.path(), &mut agent, &home, event);
                 let OperatorSamples { all, java, whole, format } = samples;
-                // A deep stack may be cut.
+                // The recorder may cut a deep stack.
                 assert!(whole * 100 >= java * 98, "{event}: {samples:?}");
-                // A thread also waits in the JVM for a collection of garbage.
+                // A thread also waits in the JVM for garbage collections.
                 let least = if event == "cpu" { all * 7 / 10 } else { 1 };
                 assert!(java >= least && format * 4 > java, "{event}: {samples:?}");
             }
@@ -382,15 +384,15 @@ fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
     }
 }
 
-/// Samples of an operator.
+/// Numbers of samples of an operator.
 #[derive(Debug, Default)]
 struct OperatorSamples {
     all: u64,
-    /// Those with Java frames.
+    /// Samples with Java frames.
     java: u64,
-    /// Those with Java frames above the Rust function that has called them.
+    /// Samples with Java frames above the Rust function that has called them.
     whole: u64,
-    /// Those in `String.format`.
+    /// Samples in `String.format`.
     format: u64,
 }
 
@@ -413,7 +415,7 @@ impl OperatorSamples {
     }
 }
 
-/// Reloads and both events, at the shortest interval, under full load.
+/// Profiles both events at the minimum interval during reloads, under full load.
 #[test]
 fn an_agent_survives_profiles_while_it_is_reloaded() {
     let dir = folder();

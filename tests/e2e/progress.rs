@@ -1,4 +1,4 @@
-//! `millstream run --progress` on a pseudoterminal.
+//! Tests `millstream run --progress` on a pseudoterminal.
 
 use crate::support::{Agent, folder, wait_until};
 use rustix::fs::{Mode, OFlags};
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Wide enough for the log lines of this test.
+/// Number of columns, which is enough for the log lines of this test.
 const COLUMNS: usize = 250;
 
-/// Opens a pseudoterminal: its master, and the terminal for the agent.
+/// Opens a pseudoterminal; returns its master, and the terminal for the agent.
 fn open_terminal() -> (File, OwnedFd) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&master).unwrap();
@@ -28,8 +28,8 @@ fn open_terminal() -> (File, OwnedFd) {
     (File::from(master), terminal)
 }
 
-/// Returns the rows on the screen after `output`: text, line ends, and the escape codes that move
-/// the cursor or erase.
+/// Returns the rows of the screen after `output`, which has text, line ends, and the escape codes
+/// that move the cursor or erase.
 fn screen(output: &str) -> Vec<String> {
     let mut rows: Vec<Vec<char>> = vec![Vec::new()];
     let (mut row, mut column) = (0_usize, 0_usize);
@@ -41,7 +41,7 @@ fn screen(output: &str) -> Vec<String> {
             '\u{1b}' => {
                 assert_eq!(characters.next(), Some('['), "{output:?}");
                 let mut parameter = String::new();
-                // A code may be cut off at the end of what has been read.
+                // The output may end in the middle of a code.
                 let Some(code) = characters.by_ref().find(|c| {
                     let is_code = c.is_ascii_alphabetic();
                     parameter.extend((!is_code).then_some(*c));
@@ -66,7 +66,7 @@ fn screen(output: &str) -> Vec<String> {
                 }
             }
             _ => {
-                // A full row wraps with the next character.
+                // A full row wraps at the next character.
                 if column == COLUMNS {
                     (row, column) = (row + 1, 0);
                     rows.resize(rows.len().max(row + 1), Vec::new());
@@ -100,7 +100,7 @@ fn progress_on_a_terminal_is_one_block_below_the_log() {
     let received = output.clone();
     let reader = std::thread::spawn(move || {
         let mut buffer = [0; 4096];
-        // The master reports an error once the agent has closed the terminal.
+        // Reads until the master reports an error, after the agent has closed the terminal.
         while let Ok(length @ 1..) = master.read(&mut buffer) {
             received.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..length]));
         }
@@ -113,7 +113,7 @@ fn progress_on_a_terminal_is_one_block_below_the_log() {
     let before = draws();
     wait_until("a draw below the log", LIMIT, || draws() > before + 2);
     let running = text();
-    // The terminal shows what is typed, such as Ctrl-C.
+    // The terminal echoes typed keys, such as Ctrl-C.
     typed.write_all(b"\x03").unwrap();
     wait_until("the echo", LIMIT, || text().contains("^C"));
     assert_eq!(agent.stop().code(), Some(0), "{}", text());

@@ -1,4 +1,4 @@
-//! Metrics that reach a real Prometheus by remote write and by scraping, with exact values.
+//! Tests metrics that reach a real Prometheus by remote write and by scraping, with exact values.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
@@ -76,8 +76,8 @@ fn deltas_become_sums_over_periods_and_restarts() {
     });
     assert_eq!(total("sums_load{k_k='v',flag='true',host=''}"), Some(0.5));
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
-    // A new agent starts at 0, and Prometheus sees the reset, although the first value is larger
-    // than the last.
+    // A new agent starts at 0, and Prometheus detects the reset, although the first value is larger
+    // than the last value before.
     let mut agent = start(dir.path(), &config);
     send(dir.path(), &["sums.orders:100|c|#country:de"]);
     wait_until("the sum after a restart", PATIENCE, || {
@@ -134,7 +134,8 @@ fn distributions_become_native_histograms() {
 #[test]
 fn samples_rejected_by_prometheus_are_counted_and_the_rest_delivered() {
     let (dir, prometheus) = (folder(), Prometheus::shared());
-    // More than an hour before the newest sample: Prometheus rejects the whole request.
+    // Prometheus rejects a whole request if it has samples more than an hour before the newest
+    // sample.
     let agent = start(dir.path(), &config("period: 1s", &remote_write(prometheus, "")));
     send(dir.path(), &["refused.first:1|g"]);
     wait_until("a sample of now", PATIENCE, || prometheus.value("refused_first") == Some(1.0));
@@ -147,7 +148,7 @@ fn samples_rejected_by_prometheus_are_counted_and_the_rest_delivered() {
     send(dir.path(), &points);
     wait_until("the others", PATIENCE, || prometheus.value("refused_b_total") == Some(3.0));
     wait_until("a count", PATIENCE, || dropped(&agent, "refused") >= 1.0);
-    // The points may be of two periods, and a refused request is repeated in parts.
+    // The points may be in two periods, and the agent repeats a refused request in parts.
     wait_until("the first", PATIENCE, || prometheus.value("refused_a_total") == Some(1.0));
     wait_until("a sample of the future", PATIENCE, || dropped(&agent, "future") >= 1.0);
     assert!(prometheus.query("refused_old[100y]").is_empty());
@@ -178,7 +179,7 @@ fn a_series_that_prometheus_refuses_again_and_again_costs_no_more_requests() {
     send(dir.path(), &points.iter().map(String::as_str).collect::<Vec<_>>());
     let dead = || lines(&dir.path().join("dead.json")).len();
     let refused = |seen: &[ReceivedRequest]| seen.iter().filter(|seen| is_bad(seen)).count();
-    // A batch that was packed before the refusals has the bad series, too.
+    // A batch that was packed before the refusals also has the bad series.
     wait_until("three periods", PATIENCE, || dead() >= 3 * BAD as usize);
     let before = refused(&endpoint.requests());
     assert!(before >= 10, "{before} refused requests found {BAD} series");
@@ -194,7 +195,7 @@ fn a_series_that_prometheus_refuses_again_and_again_costs_no_more_requests() {
     }
 }
 
-/// Metrics in a log; Prometheus refuses those of 2001.
+/// Metrics in a log; Prometheus refuses the metrics of 2001.
 const LOG: &str = "
 sources:
   app: { type: file, include: ['DIR/in.log'] }
@@ -283,13 +284,13 @@ fn prometheus_scrapes_the_exporter() {
     assert!(text(port).contains("# TYPE seen_login summary\n"), "{}", text(port));
 }
 
-/// Returns the sum over the series of an exporter with this name.
+/// Returns the sum over all series with this name on an exporter's page.
 fn sum_of(text: &str, name: &str) -> f64 {
     let values = text.lines().filter(|line| line.starts_with(&format!("{name}{{")));
     values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
-/// Returns a counter of a component, by reason; the sum of all reasons if that is empty.
+/// Returns a counter of a component by reason, or the sum over all reasons if `reason` is empty.
 fn counted(agent: &Agent, counter: &str, component: &str, reason: &str) -> f64 {
     let of_component = format!("component_id=\"{component}\"");
     let (reason, key) = (format!("=\"{reason}"), format!("millstream_component_{counter}"));
@@ -300,7 +301,7 @@ fn counted(agent: &Agent, counter: &str, component: &str, reason: &str) -> f64 {
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
 }
 
-/// The limit of the source is not that of the sink, and either has more series to come.
+/// The source and the sink have different limits, and both get more series than their limit.
 #[test]
 fn each_point_beyond_a_limit_of_series_is_on_the_page_or_counted_once() {
     const SERIES: usize = 200;
@@ -325,10 +326,11 @@ fn each_point_beyond_a_limit_of_series_is_on_the_page_or_counted_once() {
         sum_of(&text(port), "millstream_overflow_timing_count_total") == SERIES as f64
     });
     wait_until("the set", PATIENCE, || {
-        // All sets have the same member.
+        // All sets have the same single member.
         sum_of(&text(port), "millstream_overflow_set") == 1.0
     });
-    // Counted once a period is emitted, which may be after its events are on the page.
+    // The agent counts the points when the period has been emitted, which may be after the events
+    // are on the page.
     wait_until("the points beyond the limit of the source", PATIENCE, || {
         counted(&agent, "noted_events_total", "points", "series") == 150.0 + 200.0 + 200.0
             && counted(&agent, "dropped_events_total", "points", "overflow_gauge") == SERIES as f64
@@ -358,7 +360,7 @@ fn of_names_that_become_one_the_first_is_exposed_and_escaped_ones_stay_apart() {
         "tagged:2|c|#x_y:1",
     ];
     send(dir.path(), &points);
-    // Gauges are repeated, so that they are refused in each period.
+    // The sink repeats gauges, so they are refused in each period.
     let refused = || counted(&agent, "dropped_events_total", "out", "name_conflict");
     wait_until("refusals in several periods", PATIENCE, || refused() >= 6.0);
     for other in ["out_of_order", "type_conflict"] {
@@ -418,7 +420,7 @@ fn the_exporter_negotiates_format_and_compression() {
     );
     wait_until("what is idle is gone", PATIENCE, || text(port).is_empty());
     send(dir.path(), &["asked.orders:2|c"]);
-    // Series are not evicted during a scrape, so it may continue its old sum.
+    // Series are not evicted during a scrape, so the series may continue its old sum.
     wait_until("it is back", PATIENCE, || text(port).contains("asked_orders_total{} "));
     drop(agent);
 }

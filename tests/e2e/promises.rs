@@ -11,10 +11,10 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How often an agent is stopped and restarted.
+/// Number of stops of an agent.
 const STOPS: usize = 3;
 
-/// Lines between two stops.
+/// Number of lines between two stops.
 const LINES: usize = 5000;
 
 /// Appends the lines of a round, runs an agent until `count` lines are output, and stops it.
@@ -28,7 +28,7 @@ fn round(dir: &Path, number: usize, agent: impl Fn() -> Agent, count: impl Fn() 
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
 }
 
-/// Asserts that each line is there once, in order.
+/// Asserts that each line occurs once, in order.
 fn assert_once<'l>(lines: impl Iterator<Item = &'l str>) {
     let numbers: Vec<usize> = lines.map(|line| line.parse().unwrap()).collect();
     assert!(numbers == (0..STOPS * LINES).collect::<Vec<_>>(), "{} lines", numbers.len());
@@ -91,7 +91,7 @@ sinks: { out: { type: blackhole, inputs: [app] } }
     }
 }
 
-/// The sink would sync in an hour; a stop delivers the events from standard input nevertheless.
+/// The sink would sync only after an hour, but a stop delivers the events from standard input.
 #[test]
 fn events_from_standard_input_are_delivered_at_a_stop() {
     let dir = folder();
@@ -111,8 +111,8 @@ sinks: { out: { type: file, inputs: [in], path: DIR/out, sync: 1h, encoding: { c
     assert_once(lines(&dir.path().join("out")).iter().map(String::as_str));
 }
 
-/// The source has read much more than the sinks take when the agent stops. How much is the position
-/// in the input, which the agent shares with the test.
+/// When the agent stops, the source has read much more than the sinks have taken. The agent shares
+/// the position in the input with the test, which shows how much was read.
 #[test]
 fn what_was_read_from_standard_input_is_delivered_at_a_stop_or_counted() {
     let text: String = (0..200_000).map(|number| format!("{number:09}\n")).collect();

@@ -1,4 +1,4 @@
-//! The configuration changes while the agent runs: unchanged components are not affected.
+//! Tests configurations that change while the agent runs: unchanged components are not affected.
 
 use crate::support::{Agent, folder, lines, wait_until, write_config};
 use rustix::process::Signal;
@@ -15,7 +15,7 @@ const RELOADS: usize = 200;
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The one sink that is in all configurations.
+/// A configuration with only the sink that all configurations have.
 const ALONE: &str = "
 shutdown_timeout: 1s
 sources:
@@ -24,7 +24,7 @@ sinks:
   keep: { type: file, inputs: [app], path: DIR/keep.out, sync: 100ms, encoding: { codec: text } }
 ";
 
-/// A second file, and an unreachable broker.
+/// The configuration with another file sink and a sink to an unreachable broker.
 const BLOCKED: &str = "
 shutdown_timeout: 1s
 sources:
@@ -35,8 +35,8 @@ sinks:
   dead: { type: kafka, inputs: [app], brokers: ['127.0.0.1:1'], topic: t, encoding: { codec: text } }
 ";
 
-/// The second file with other options, the dead sink with other options, a transform and another
-/// source.
+/// The configuration with other options of the second file sink and of the dead sink, a transform,
+/// and another source.
 const CHANGED: &str = "
 shutdown_timeout: 1s
 sources:
@@ -89,7 +89,7 @@ fn hash(agent: &Agent) -> Option<f64> {
     agent.single("millstream_config_hash")
 }
 
-/// Gives the agent another configuration, and waits until it is active.
+/// Replaces the agent's configuration, and waits until it is active.
 fn change(agent: &Agent, config: &str) {
     let before = hash(agent);
     agent.reload(config);
@@ -107,7 +107,7 @@ fn has_lines(path: &Path, count: usize) -> bool {
     lines(path).iter().collect::<HashSet<_>>().len() >= count
 }
 
-/// Asserts that the sink that was always there has every line once and in file order.
+/// Asserts that the sink that was always present has every line once, in the order of its file.
 fn assert_once_in_order(got: &[String], each: usize) {
     let mut last: HashMap<&str, &str> = HashMap::new();
     for line in got {
@@ -180,7 +180,7 @@ fn an_invalid_configuration_is_reported_and_the_old_one_keeps_running() {
     change(&agent, &ALONE.replace("100ms", "110ms"));
 }
 
-/// A transform with a table in a file, with an unchanged configuration.
+/// A transform with a table in a file, while the configuration does not change.
 const TABLE: &str = "
 sources:
   app: { type: file, include: ['DIR/in/*.log'] }
@@ -262,7 +262,7 @@ fn a_reload_without_change_or_that_needs_a_restart_is_logged() {
     fs::create_dir(dir.path().join("in")).unwrap();
     let agent = Agent::start(dir.path(), ALONE, &[]);
     wait_until("the agent runs", PATIENCE, || hash(&agent).is_some());
-    // Two in a row: the second has nothing to do or is merged with the first.
+    // Sends two signals in a row: the second reload has nothing to do or is merged with the first.
     agent.send(Signal::HUP);
     agent.send(Signal::HUP);
     wait_until("it says so", PATIENCE, || agent.log().contains("nothing has changed"));
@@ -287,8 +287,8 @@ fn a_file_moves_between_sinks_without_loss() {
         let writer = scope.spawn(|| load(dir.path(), &done));
         let _stop = Stop(&done);
         for n in 0..30 {
-            // Another sink with the same id, another with the same path, and a source that is
-            // reopened.
+            // The changes are other options of the sink, another id with the same path, and a
+            // source that is reopened.
             let config = match n % 3 {
                 0 => ALONE.replace("100ms", "150ms"),
                 1 => ALONE.replace("keep:", "heir:"),
@@ -325,7 +325,7 @@ sinks:
     wait_until("the agent runs", PATIENCE, || hash(&agent).is_some());
     let begun = Instant::now();
     for n in 0..20 {
-        // Half of a line before the reload, the other half after it.
+        // The agent gets half of a line before the reload, and the other half after it.
         write!(stdin, "line {n}\nhalf ").unwrap();
         change(&agent, &config.replace("1KiB", &format!("{}KiB", 2 + n % 2)));
         writeln!(stdin, "{n}").unwrap();
@@ -339,8 +339,8 @@ sinks:
     assert_eq!(lines(&dir.path().join("out")), expected);
 }
 
-/// A source that is removed by a reload leaves what it has read to the next one. A stop before that
-/// counts it.
+/// A source that a reload removes leaves the data that it has read to the next source. If the agent
+/// stops before there is one, it counts this data.
 #[test]
 fn standard_input_that_no_source_reads_any_more_is_counted_at_a_stop() {
     let dir = folder();

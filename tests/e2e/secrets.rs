@@ -1,4 +1,4 @@
-//! Secrets that endpoints echo are in nothing that leaves the agent.
+//! Tests that nothing that leaves the agent contains secrets that endpoints echo.
 
 use crate::support::{Agent, folder, millstream, wait_until};
 use flate2::read::GzDecoder;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A sink for each kind of secret. Each secret has `S3CRET` in it.
+/// A configuration with a sink for each kind of secret. Each secret contains `S3CRET`.
 const CONFIG: &str = r#"
 shutdown_timeout: 1s
 sources: { web: { type: generate, rate: 50 } }
@@ -30,7 +30,7 @@ sinks:
 /// Base64 of `me:basic-S3CRET`, `me:other-S3CRET` and `me:wombat`.
 const ENCODED: [&str; 3] = ["bWU6YmFzaWMtUzNDUkVU", "bWU6b3RoZXItUzNDUkVU", "bWU6d29tYmF0"];
 
-/// Repeats the address, the headers and the beginning of the body.
+/// Replies with the address, the headers and the beginning of the body.
 fn echo(seen: &ReceivedRequest) -> Reply {
     let sent = ["authorization", "x-api-key", "x-a"].map(|name| seen.header(name)).join(" ");
     let text = format!("{} {sent} {}", seen.path, seen.text().chars().take(50).collect::<String>());
@@ -62,14 +62,14 @@ fn run(folder: &Path, args: &[&str]) -> String {
     )
 }
 
-/// What the agent shows, by where.
+/// Returns the texts that the agent shows, each with its place.
 fn shown(agent: &Agent) -> Vec<(&'static str, String)> {
     let get = |path| (path, agent.get(path).unwrap());
     let paths = ["/ready", "/metrics", "/api/snapshot", "/api/diagnosis"];
     paths.map(get).into_iter().chain([("log", agent.log())]).collect()
 }
 
-/// What commands show of it.
+/// Returns the texts that commands show of the agent, each with the name of the command.
 fn shown_by_commands(folder: &Path) -> Vec<(&'static str, String)> {
     run(folder, &["support", "-c", "millstream.yaml", "-o", "a.tar.gz"]);
     let mut archive = Vec::new();
@@ -92,7 +92,7 @@ fn assert_masked(shown: Vec<(&str, String)>) {
     }
 }
 
-/// Whether each sink shows an error.
+/// Returns whether each sink shows an error.
 fn all_fail(agent: &Agent, sinks: usize) -> bool {
     let snapshot = agent.get("/api/snapshot").unwrap_or_default();
     let Ok(snapshot) = serde_json::from_str::<serde_json::Value>(&snapshot) else { return false };
@@ -122,7 +122,7 @@ fn what_endpoints_echo_has_no_secret_in_whatever_leaves_the_agent() {
     assert!(agent.log().contains("REDACTED"), "{}", agent.log());
     assert_masked(shown(&agent));
 
-    // Secrets that change are masked, and those before still are.
+    // New secrets are masked after a change, and the previous secrets remain masked.
     fs::write(dir.path().join("token"), "token-file-S3CRET-2\n").unwrap();
     let changed =
         config.replace("basic-S3CRET", "other-S3CRET").replace("query-S3CRET", "new-S3CRET");
@@ -137,7 +137,7 @@ fn what_endpoints_echo_has_no_secret_in_whatever_leaves_the_agent() {
     assert_masked(shown(&agent));
     assert_masked(shown_by_commands(dir.path()));
 
-    // An invalid configuration is quoted in the log.
+    // The log quotes an invalid configuration.
     agent.reload(&changed.replace("uri: \"http://", "uri: \"http://me:url-S3CRET@"));
     wait_until("the refusal", LIMIT, || agent.log().contains("the previous one stays in use"));
     assert_masked(shown(&agent));

@@ -1,4 +1,4 @@
-//! `millstream spool`: the disk buffers of a folder.
+//! Tests `millstream spool`, which inspects the disk buffers of a folder.
 
 use crate::support::{folder, millstream};
 use bytes::Bytes;
@@ -18,7 +18,7 @@ fn stdout(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).unwrap()
 }
 
-/// The disk buffer of a sink; its entries have two parts and ten events each.
+/// Creates the disk buffer of a sink; its entries have two parts and ten events each.
 fn spool(data_dir: &Path, sink: &str, numbers: &[u64]) -> Spool {
     let disk = Folder::open(&data_dir.join("spool").join(sink)).unwrap();
     let options = SpoolOptions { segment_bytes: 500 };
@@ -117,7 +117,7 @@ fn the_configuration_says_where_disk_buffers_are() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// The segments of a sink, in order.
+/// Returns the segments of a sink, in order.
 fn segments(data_dir: &Path, sink: &str) -> Vec<PathBuf> {
     let files = fs::read_dir(data_dir.join("spool").join(sink)).unwrap();
     let mut paths: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();

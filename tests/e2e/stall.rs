@@ -1,4 +1,4 @@
-//! A dead sink stops no other sink and loses nothing.
+//! Tests that a dead sink stops no other sink and loses nothing.
 
 use crate::support::{folder, lines};
 use millstream_components::component::AnyComponent;
@@ -15,12 +15,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the second sink is dead.
+/// Time for which the second sink is dead.
 const DEAD: Duration = Duration::from_secs(30);
 
 const LINES_PER_SECOND: usize = 20_000;
 
-/// Grows a file for `seconds`; returns its number of lines.
+/// Appends to a file for `seconds`; returns its number of lines.
 fn grow(path: &Path, seconds: u64) -> usize {
     let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
     let (begun, mut made) = (Instant::now(), 0);
@@ -76,7 +76,7 @@ fn start(
         reserved_bytes: 0,
         memory_host: None,
         cpu: None,
-        // Four megabytes fill a dead sink's queue within a second or two.
+        // At this size, a dead sink's queue is full within a second or two.
         sink_bytes_max: 4 << 20,
         until_eof,
         clock: Clock::System,
@@ -103,7 +103,7 @@ fn only_the_line_that_panics_a_delivery_is_rejected() {
     runtime.block_on(running.finished(Duration::from_secs(60)));
     let snapshot = running.snapshot();
     runtime.block_on(running.stop(Duration::from_secs(20)));
-    // One line, rejected for each of two sinks.
+    // The line is rejected once for each of the two sinks.
     assert_eq!(
         snapshot.components[0].counters.dropped_events.get("panic"),
         Some(&2),

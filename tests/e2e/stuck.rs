@@ -1,4 +1,5 @@
-//! A transform that hangs delays only the sinks behind it, and every end of a run is bounded.
+//! Tests that a transform that hangs delays only the sinks behind it, and that every end of a run
+//! is bounded.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One sink beside a transform and one behind it.
+/// A configuration with one sink behind a transform and one sink without the transform.
 const BRANCHES: &str = "
 shutdown_timeout: 2s
 limits: { memory: 64MiB }
@@ -26,7 +27,7 @@ sinks:
   late: { type: file, inputs: [slow], path: DIR/late.out, sync: 100ms, encoding: { codec: text } }
 ";
 
-/// Many times what may wait at the transform.
+/// Number of lines, many times the number that may wait at the transform.
 const LINES: usize = 400_000;
 
 /// Writes the input, and the file that makes the transform hang.
@@ -120,7 +121,7 @@ fn a_run_until_the_end_gives_up_a_hung_transform_and_names_it() {
     assert!(lines(&folder.path().join("late.out")) == written);
 }
 
-/// One line becomes several events: their ids tell them apart, in every start.
+/// One line becomes several events, whose ids differ and are the same in every start.
 #[test]
 fn events_of_one_line_have_ordinals_in_their_ids() {
     let folder = folder();
@@ -141,7 +142,7 @@ fn events_of_one_line_have_ordinals_in_their_ids() {
     assert_eq!(ids, ["0", "0-1", "0-2", "4", "4-1", "4-2"]);
 }
 
-/// Every call hangs; after the deadline its events continue, and the others follow.
+/// Every call hangs. After the deadline its events continue, and later events follow.
 #[test]
 fn events_are_handed_back_at_the_deadline() {
     let folder = folder();
@@ -186,7 +187,7 @@ sinks:
     assert_eq!(lines(&folder.path().join("out")).len(), 6000);
 }
 
-/// A sink that drops is fed past the hung transform, too.
+/// A sink that drops events also gets events around the hung transform.
 #[test]
 fn a_dropping_sink_behind_and_beside_a_hung_transform_stops_nothing() {
     let folder = folder();
@@ -211,7 +212,7 @@ sinks:
     wait_until("and so has the other source", PATIENCE, || lines(&free).len() == 201_000);
 }
 
-/// Together, one batch of each source would take all the memory.
+/// One batch of each source would together take all the memory.
 #[test]
 fn many_sources_behind_a_hung_transform_leave_memory_for_other_sinks() {
     let folder = folder();
@@ -267,7 +268,7 @@ sinks:
     wait_until("and continues", PATIENCE, || lines(&good).len() >= 3000);
 }
 
-/// Two sinks, of which `live` is an HTTP endpoint.
+/// Returns a configuration with the sinks `dead` and `live`, of which `live` is an HTTP endpoint.
 fn dead_and_live(source: &str, dead: u16, live: &HttpServer) -> String {
     format!(
         "sources:\n  app: {source}\nsinks:\n  \
@@ -348,7 +349,8 @@ fn a_stop_waits_for_a_dead_endpoint_if_data_would_be_lost() {
     assert!(log.contains(" bytes of sources that cannot be read again"), "{log}");
 }
 
-/// After a response 403 the next attempt is 5 to 10 s away, longer than the stop has.
+/// After a response 403 the next attempt is 5 to 10 s later, which is longer than the stop may
+/// take.
 #[test]
 fn a_stop_tries_again_at_once_what_waits_for_its_next_attempt() {
     let folder = folder();
@@ -386,7 +388,7 @@ fn a_stop_does_not_wait_for_an_endpoint_that_asks_for_a_longer_pause() {
     assert_eq!(dead.requests().len(), 1, "the pause is kept");
 }
 
-/// A source that a reload has removed cannot read again, either.
+/// A source that a reload has removed cannot read its data again either.
 #[test]
 fn a_stop_waits_for_a_dead_endpoint_if_data_of_a_removed_source_would_be_lost() {
     let folder = folder();
@@ -402,7 +404,7 @@ fn a_stop_waits_for_a_dead_endpoint_if_data_of_a_removed_source_would_be_lost() 
     assert!(begun.elapsed() >= Duration::from_secs(4), "{:?}", begun.elapsed());
 }
 
-/// A sink with a corrected address does not wait for what the old one cannot deliver.
+/// A sink with a corrected address does not wait for the data that the old sink cannot deliver.
 #[test]
 fn a_corrected_address_takes_effect_at_once() {
     let folder = folder();
@@ -419,7 +421,7 @@ fn a_corrected_address_takes_effect_at_once() {
     assert!(agent.log().contains("could not be delivered before the reload"), "{}", agent.log());
 }
 
-/// What its sources cannot read again, the old sink may still deliver.
+/// The old sink may still deliver data that its sources cannot read again.
 #[test]
 fn a_replaced_sink_keeps_what_cannot_be_read_again() {
     let folder = folder();
@@ -430,7 +432,7 @@ fn a_replaced_sink_keeps_what_cannot_be_read_again() {
     let mut agent = start_failing(folder.path(), &config);
     agent.reload(&config.replacen("batch: { timeout: 100ms }", "batch: { timeout: 200ms }", 1));
     wait_until("the reload", PATIENCE, || agent.log().contains("changed: dead"));
-    // Longer than a replaced sink with data that is read again would keep it.
+    // Waits for longer than a replaced sink keeps data that can be read again.
     std::thread::sleep(Duration::from_secs(2));
     let revived = HttpServer::on(dead, |_| Reply::status(200));
     let generated = |request: &ReceivedRequest| request.text().matches("?seq=").count();

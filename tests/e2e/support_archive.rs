@@ -1,4 +1,4 @@
-//! `millstream support` beside a running agent and without one.
+//! Tests `millstream support` with a running agent and without one.
 
 use crate::support::{Agent, folder, java, millstream, wait_until, write_config};
 use flate2::read::GzDecoder;
@@ -12,7 +12,8 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Every kind of option that may hold a secret; each secret has `S3CRET` in it, in one case or other.
+/// A configuration with every kind of option that may hold a secret. Each secret contains `S3CRET`,
+/// in upper or lower case.
 const CONFIG: &str = r#"
 # comment-S3CRET
 sources:
@@ -80,7 +81,7 @@ fn with_variables(command: &mut Command) {
     command.env("HOOK_VARIABLE", "services/T0/hook-S3CRET");
 }
 
-/// Returns the files of an archive, after a look at each byte of it.
+/// Returns the files of an archive, and asserts that no byte of it belongs to a secret.
 fn contents(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut bytes = Vec::new();
     GzDecoder::new(File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
@@ -148,7 +149,7 @@ fn no_secret_of_the_configuration_is_in_the_archive() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Passwords that are ordinary words and numbers are hidden in the configuration only.
+/// Passwords that are ordinary words and numbers are hidden only in the configuration.
 #[test]
 fn an_ordinary_word_as_a_secret_destroys_nothing() {
     let dir = folder();
@@ -275,7 +276,7 @@ fn a_failed_write_leaves_no_file() {
         "sources: { a: { type: generate } }\nsinks: { b: { type: blackhole, inputs: [a] } }\n";
     write_config(dir.path(), config);
     let before = fs::read_dir(dir.path()).unwrap().count();
-    // A limit of the size of files fails like a full disk.
+    // A file size limit fails like a full disk.
     let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" support -c millstream.yaml -o c.tar.gz";
     let mut command = Command::new("bash");
     command.arg("-c").arg(script).arg(millstream()).current_dir(dir.path());

@@ -1,4 +1,4 @@
-//! `millstream tap`, with the real binary.
+//! Tests `millstream tap` with the real binary.
 
 mod follow;
 
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What is read is in `out.json`, redacted.
+/// A configuration that writes the parsed and redacted lines to `out.json`.
 const CONFIG: &str = "
 sources: { app: { type: file, include: ['DIR/app.log'] } }
 transforms:
@@ -27,7 +27,7 @@ transforms:
 sinks: { out: { type: file, path: 'DIR/out.json', inputs: [clean] } }
 ";
 
-/// Appends numbered lines to the log until it is dropped.
+/// Appends numbered lines to the log until dropped.
 struct Writer {
     done: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
@@ -35,7 +35,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes `at_once` lines, then pauses for some milliseconds.
+    /// Starts a writer that appends `at_once` lines at a time, with pauses of some milliseconds.
     fn start(dir: &Path, at_once: u64) -> Writer {
         let (done, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (ended, count) = (done.clone(), written.clone());
@@ -53,7 +53,7 @@ impl Writer {
         Writer { done, written, thread: Some(thread) }
     }
 
-    /// Ends; returns how many lines were written.
+    /// Ends the writer; returns the number of lines.
     fn end(mut self) -> u64 {
         self.done.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();
@@ -72,7 +72,7 @@ fn log(dir: &Path) -> File {
     File::options().create(true).append(true).open(dir.join("app.log")).unwrap()
 }
 
-/// Starts an agent that is ready.
+/// Starts an agent and waits until it is ready.
 fn agent(dir: &Path, config: &str) -> Agent {
     let agent = Agent::start(dir, config, &[]);
     wait_until("the agent is ready", LIMIT, || {
@@ -96,7 +96,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A tap that is open, without the command.
+/// An open tap without the command.
 struct Raw(BufReader<UnixStream>);
 
 impl Raw {
@@ -185,7 +185,7 @@ fn a_condition_selects_and_faults_are_named() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(text(&output.stderr).contains(part), "{args:?}: {}", text(&output.stderr));
     }
-    // A field that does not exist would show nothing, without a word.
+    // A condition with a field that does not exist selects nothing, so the command warns.
     let mut command = command(dir.path(), &["app", "--where", "nosuch == 1"]).spawn().unwrap();
     let mut warning = String::new();
     BufReader::new(command.stderr.take().unwrap()).read_line(&mut warning).unwrap();
@@ -263,7 +263,7 @@ fn events_are_redacted_as_the_sinks_get_them_unless_raw() {
     wait_until("the log tells it", LIMIT, || agent.log().contains(told));
 }
 
-/// A client that is stopped costs the data nothing: everything is delivered meanwhile.
+/// A stopped client does not delay the data, which is delivered meanwhile.
 #[test]
 fn a_client_that_does_not_read_delays_nothing() {
     let dir = folder();
@@ -297,7 +297,7 @@ fn nothing_is_lost_and_a_tap_gets_a_bounded_sample_under_load() {
         .collect();
     let begun = Instant::now();
     let shown = |id: &str| lines(&dir.path().join(format!("{id}.shown"))).len() as u64;
-    // On a busy host a tap may open when many lines are written.
+    // On a busy host a tap may open only after many lines are written.
     wait_until("many lines, and many shown", LIMIT, || {
         let is_shown = ["app", "parsed", "out"].iter().all(|id| shown(id) >= 500);
         is_shown && writer.written.load(Ordering::Relaxed) > 300_000
@@ -345,7 +345,7 @@ fn a_tap_continues_after_a_reload_with_the_new_redactions() {
     };
     agent.reload(&CONFIG.replace("parsed.rejected] }", "parsed.rejected], detect: [ip] }"));
     loaded(1);
-    // What was taken before the tap has noticed is not shown.
+    // Lines taken before the tap has noticed the reload are not shown.
     let mut line = String::new();
     let _writer = Writer::start(dir.path(), 1);
     while !line.contains("@example.com") {

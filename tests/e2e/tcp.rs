@@ -1,4 +1,4 @@
-//! Files over TCP to the server in the documentation and to one that reads lines.
+//! Tests files over TCP to the server in the documentation and to a server that reads lines.
 
 use crate::support::{Agent, folder, lines};
 use fastrand::Rng;
@@ -33,7 +33,7 @@ impl Server {
         Server { child, port: first.trim().parse().expect("a port"), path }
     }
 
-    /// Kills it, and starts another one with the same files and port.
+    /// Kills the server, and starts another with the same files and port.
     fn replace(&mut self) {
         self.end();
         *self = Server::start(self.path.clone(), self.port);
@@ -44,7 +44,7 @@ impl Server {
         let _ = self.child.wait();
     }
 
-    /// Returns how often each message arrived, by id.
+    /// Returns the number of arrivals of each message, by id.
     fn events(&self) -> HashMap<(String, String), usize> {
         let mut events = HashMap::new();
         for line in lines(&self.path) {
@@ -90,7 +90,7 @@ fn finish(dir: &Path, config: &str) {
     assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
 }
 
-/// Runs, each with all kills.
+/// Number of runs, each with all kills.
 const RUNS: TestSize = TestSize { gate: 1, long: 10 };
 
 #[test]

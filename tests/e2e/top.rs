@@ -1,4 +1,4 @@
-//! `millstream top` in a terminal of tmux.
+//! Tests `millstream top` in a terminal of tmux.
 
 use crate::support::{Agent, folder, millstream, wait_until};
 use std::fs;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Two sources, one of which has a pattern without a file.
+/// A configuration with two sources, one of which has a pattern without a file.
 const CONFIG: &str = "sources:\n  \
     generated: { type: generate, rate: 2000 }\n  \
     app: { type: file, include: [\"DIR/logs/*.log\", \"DIR/none/\\ec*.log\"], read_from: beginning }\n\
     sinks:\n  \
     out: { type: blackhole, inputs: [generated, app] }\n";
 
-/// Installs tmux where it is missing.
+/// Installs tmux if it is missing.
 fn tmux_is_installed() {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     INSTALLED.get_or_init(|| {
@@ -30,7 +30,7 @@ fn tmux_is_installed() {
     });
 }
 
-/// A terminal with a shell. It ends with the test.
+/// A terminal with a shell, which ends with the test.
 struct Terminal {
     socket: PathBuf,
 }
@@ -40,7 +40,7 @@ impl Terminal {
         tmux_is_installed();
         let terminal = Terminal { socket: folder.join(format!("tmux{columns}.sock")) };
         let (x, y) = (columns.to_string(), rows.to_string());
-        // The server takes the environment, and thus the language, of its first client.
+        // The server takes the environment, including the language, from its first client.
         let shell = "PS1='ready> ' exec bash --norc --noprofile";
         terminal.tmux(&["new-session", "-d", "-s", "t", "-x", &x, "-y", &y, shell]);
         terminal.wait("the prompt", |screen| screen.contains("ready>"));
@@ -56,7 +56,7 @@ impl Terminal {
         output
     }
 
-    /// Presses keys, by the names that tmux has for them.
+    /// Presses keys, which have the names that tmux uses.
     fn press(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys", "-t", "t"], keys].concat());
     }
@@ -66,7 +66,7 @@ impl Terminal {
         self.tmux(&["send-keys", "-t", "t", "-l", text]);
     }
 
-    /// Types a command.
+    /// Types a command and presses Enter.
     fn run(&self, command: &str) {
         self.type_text(command);
         self.press(&["Enter"]);
@@ -83,7 +83,7 @@ impl Terminal {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Waits until the screen shows something; returns the screen.
+    /// Waits until a condition on the screen holds; returns the screen.
     fn wait(&self, what: &str, is_shown: impl Fn(&str) -> bool) -> String {
         let begun = Instant::now();
         loop {
@@ -109,8 +109,8 @@ impl Terminal {
         self.run(&format!("{environment} {program} top -c {config} {args}; echo ended $?"));
     }
 
-    /// Checks that the shell has the terminal back, as it was before: the other screen, and lines
-    /// that it can edit.
+    /// Checks that the shell has the terminal back in its previous state: the main screen, and the
+    /// modes for editing lines.
     fn is_restored(&self) {
         self.run(
             "stty -a | tr ' ' '\\n' | grep -E '^-?(icanon|echo|isig|opost);?$' | xargs echo tty",
@@ -133,7 +133,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Writes the files that the agent reads. Their names would clear the screen and set the title.
+/// Writes the input files of the agent. Their names would clear the screen and set the title.
 fn write_files(folder: &Path) {
     fs::create_dir(folder.join("logs")).unwrap();
     for name in [&b"\x1b[2J\x1b]0;owned\x07\x9b31m.log"[..], "日志文件.log".as_bytes(), b"a\nb.log"]
@@ -157,7 +157,7 @@ fn row<'s>(screen: &'s str, id: &str) -> Option<&'s str> {
     screen.lines().find(|line| line.split_whitespace().next() == Some(id))
 }
 
-/// Whether a component has a rate: its first number is more than zero.
+/// Returns whether a component has a rate above zero.
 fn has_rate(screen: &str, id: &str) -> bool {
     let cells = row(screen, id).map(|row| row.split_whitespace().skip(1).collect::<Vec<_>>());
     let is_rate =
@@ -237,10 +237,10 @@ fn order_and_filter(terminal: &Terminal) {
     });
     terminal.press(&["Enter", "Enter"]);
     let screen = terminal.wait("the details", |screen| screen.contains("received_events: "));
-    // The error is of a path that would reset the terminal.
+    // The error has a path that would reset the terminal.
     assert!(screen.contains("cannot read ") && screen.contains("\\u{1b}c*.log"), "{screen}");
     terminal.press(&["Escape"]);
-    // Two of them at once would be one key.
+    // Waits for the table, because two escape characters at once would be one key.
     terminal.wait("the table", |screen| {
         screen.contains("in/s") && !screen.contains("received_events: ")
     });
@@ -252,7 +252,7 @@ fn order_and_filter(terminal: &Terminal) {
     terminal.wait("the end of the pause", |screen| !screen.contains("PAUSED"));
 }
 
-/// Two sources, of which one waits for an endpoint that is away.
+/// A configuration with two sources, one of which waits for an unreachable endpoint.
 const LATE: &str = "sources:\n  \
     good: { type: generate, rate: 100 }\n  \
     slow: { type: generate, rate: 2000 }\n\
@@ -276,7 +276,8 @@ fn a_late_source_is_marked_with_its_cause() {
                 .is_some_and(|row| row.contains(" late ") && row.contains("endpoint_unreachable"))
                 && row(screen, "web").is_some_and(|row| row.contains(" failing "))
         };
-        // The screen may be read while a frame is drawn, whose last row is that of the sink.
+        // The screen may be read while a frame is drawn; the last row of a frame is the row of the
+        // sink.
         let screen = terminal.wait("the cause", is_marked);
         assert!(!row(&screen, "good").unwrap().contains("late"), "{screen}");
         assert!(screen.contains("late sources 1"), "{screen}");
@@ -316,7 +317,7 @@ fn off_screen(terminal: &Terminal, columns: u16) {
     terminal.wait("what is below", |screen| screen.contains("  1 more below"));
     terminal.press(&["G"]);
     terminal.wait("what is above", |screen| screen.contains("  1 more above"));
-    // A mark without a letter would move the rest of its line.
+    // A combining mark without a letter would move the rest of its line.
     terminal.type_text("/\u{301}");
     terminal.wait("the filter", |screen| screen.contains("/\\u{301}_  Enter"));
     terminal.press(&["Escape"]);
@@ -366,7 +367,7 @@ fn the_window_may_be_small_and_changes_its_size() {
     terminal.wait("the message", |screen| screen == "window too\nsmall\n\n");
     terminal.resize(200, 60);
     terminal.wait("all columns", |screen| screen.contains("type") && has_rate(screen, "out"));
-    // The shell takes over, and continues it.
+    // Stops the command; the shell takes over.
     terminal.press(&["C-z"]);
     terminal.wait("the shell", |screen| screen.contains("before") && screen.contains("ended 148"));
     terminal.is_restored();
@@ -408,7 +409,7 @@ fn without_a_screen_the_table_is_plain_text() {
     let top = |args: &[&str]| {
         Command::new(millstream()).arg("top").arg("-c").arg(&config).args(args).output().unwrap()
     };
-    // On a busy host no event may come within the interval.
+    // On a busy host there may be no event within the interval.
     let mut text = String::new();
     wait_until("a rate", LIMIT, || {
         let output = top(&["--once", "--interval", "200ms"]);

@@ -1,11 +1,12 @@
-//! `millstream test`: exit statuses, where tests may be, and that it opens no component.
+//! Tests `millstream test`: exit statuses, places of tests, and that the command opens no
+//! component.
 
 use crate::support::{folder, lines, millstream};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A configuration that could not run: its folders do not exist.
+/// A configuration that cannot run because its folders do not exist.
 const CONFIG: &str = "
 data_dir: ./state
 api: { listen: '127.0.0.1:0' }

@@ -1,9 +1,9 @@
-//! Folders that an earlier release left: the program continues where that release ended.
+//! Tests folders that an earlier release left: the program continues where that release ended.
 //!
-//! `tests/fixtures/upgrade/write` has written them, with the release that their name says: 1,000
+//! `tests/fixtures/upgrade/write` has written the folders with the release in their name: 1,000
 //! lines of a log are delivered, results of their first hour wait, their second hour is open, 500
 //! lines of standard input are in a disk buffer, and a stopped agent holds 200 lines of a deleted
-//! file. The log itself is left out: a file that is unpacked has another inode, and is a new one.
+//! file. The log itself is left out, because an unpacked file has another inode and is a new file.
 
 use crate::support::{folder, lines, millstream};
 use flate2::read::GzDecoder;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// Lines that the earlier release has read, and all lines.
+/// Number of lines that the earlier release has read, and total number of lines.
 const READ: usize = 1000;
 const ALL: usize = 1500;
 
@@ -23,7 +23,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/upgrade").join(name)
 }
 
-/// Returns lines of the log.
+/// Returns the lines `from` to `to` of the log.
 fn log_lines(from: usize, to: usize) -> Vec<u8> {
     let mut command = Command::new(fixture("lines"));
     let output = command.args([from.to_string(), to.to_string()]).output().unwrap();
@@ -31,7 +31,7 @@ fn log_lines(from: usize, to: usize) -> Vec<u8> {
     output.stdout
 }
 
-/// What arrived at the endpoint.
+/// Requests that arrived at the endpoint.
 struct Arrived(Vec<ReceivedRequest>);
 
 impl Arrived {
@@ -75,13 +75,13 @@ fn run(dir: &Path) -> Arrived {
     Arrived(endpoint.requests())
 }
 
-/// Writes a log for the program to read.
+/// Writes a log as input of the program.
 fn write_log(dir: &Path, lines: &[u8]) {
     ["in", "temp"].iter().for_each(|name| fs::create_dir(dir.join(name)).unwrap());
     fs::write(dir.join("in/b.log"), lines).unwrap();
 }
 
-/// Returns what the program delivers if it reads all lines itself.
+/// Returns the requests of a program that reads all lines itself.
 fn from_scratch() -> Arrived {
     let dir = folder();
     fs::copy(fixture("millstream.yaml"), dir.path().join("millstream.yaml")).unwrap();
@@ -96,7 +96,8 @@ fn unpack(name: &str) -> TempDir {
     dir
 }
 
-/// Checks what arrives after the lines that follow those that were read; `held` were not delivered.
+/// Checks the events that arrive when the program of this build continues in an old folder and
+/// reads the remaining lines. The old release left `held` lines undelivered.
 fn continues(name: &str, held: usize) {
     let dir = unpack(name);
     write_log(dir.path(), &log_lines(READ, ALL));

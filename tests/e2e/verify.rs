@@ -1,4 +1,4 @@
-//! `millstream verify`: it passes, it detects losses, and it leaves no files.
+//! Tests `millstream verify`: it passes, detects losses, and leaves no files.
 
 use crate::support::{folder, millstream, wait_until};
 use millstream_testkit_servers::kafka::Kafka;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// Runs it in `dir` at a rate that leaves capacity for other tests.
+/// Runs the command in `dir` at a rate that leaves capacity for other tests.
 fn verify(dir: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(millstream());
     command.args(["verify", "--rate", "5000", "--dir"]).arg(dir).args(args);
@@ -61,11 +61,11 @@ fn files_deleted_behind_a_slow_sink_are_held_if_possible() {
     let not_kept = before.rsplit(char::is_whitespace).next().unwrap();
     let end = format!(" torn 0 ({not_kept} lines of deleted files could not be kept)");
     assert!(last.starts_with("lost 0 repeated ") && last.ends_with(&end), "{output:?}");
-    // For each of three logs, files were deleted before a kill and before a stop.
+    // For each of the three logs, files were deleted before a kill and before a stop.
     let (deleted, linked) = (number(&output, "sink:"), number(&output, "deleted"));
     assert!(deleted >= 24 && linked >= 6 && deleted % 3 == 0, "{output:?}");
     assert!(number(&output, "before") >= 1 && number(&output, "and") >= 1, "{output:?}");
-    // Data held only by a descriptor is neither delivered nor lost, and a stop counts it.
+    // Data that only a descriptor holds is neither delivered nor lost, and a stop counts it.
     assert!(number(&output, "kills:") > 0, "{output:?}");
     let kept =
         fs::read_dir(dir.path()).unwrap().next().expect("the folder is kept").unwrap().path();
@@ -93,7 +93,8 @@ fn missing_lines_are_reported_as_lost() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let shown: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("lost: ")).collect();
     assert_eq!(shown.len(), 3, "{text}");
-    // The reported offset is right: in the rotated files, which --keep keeps, it is that of the line.
+    // The reported offset is the offset of the line in one of the rotated files, which --keep
+    // keeps.
     let kept =
         fs::read_dir(dir.path()).unwrap().next().expect("the folder is kept").unwrap().path();
     for line in shown {
@@ -115,7 +116,7 @@ fn ctrl_c_prints_the_report_so_far() {
     let mut command = Command::new(millstream());
     command.args(["verify", "-d", "10m", "--rate", "1000", "--dir"]).arg(dir.path());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // On a busy host its agent starts late.
+    // On a busy host the agent starts late.
     let has_begun = |entry: std::io::Result<fs::DirEntry>| {
         let log = fs::metadata(entry.unwrap().path().join("agent.log"));
         log.is_ok_and(|log| log.len() > 0)
@@ -138,7 +139,7 @@ fn a_topic_is_verified_and_repeats_have_the_same_ids() {
     let (dir, kafka) = (folder(), Kafka::shared());
     kafka.create_topic("verify", 3);
     let sink = format!("kafka://{}/verify", kafka.bootstrap());
-    // It leaves existing files alone.
+    // The command must not change existing records.
     let other = folder();
     let before = other.path().join("before");
     fs::write(&before, "before\n").unwrap();

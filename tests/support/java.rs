@@ -1,4 +1,5 @@
-//! The JDKs of this host, what the project builds with one, and the processes of an agent's JVMs.
+//! Support for tests with Java: the JDKs of this host, the project's Java build, and the processes
+//! of an agent's JVMs.
 
 use super::{Agent, wait_until};
 use rustix::process::Pid;
@@ -9,16 +10,16 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// The oldest Java that is supported.
+/// Oldest supported version of Java.
 const JAVA_MIN: u32 = 17;
 
 /// Timeout for a process, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The option of a JVM that lives for seconds: the optimizing compiler takes a third of its CPU time.
+/// Option of a short-lived JVM, whose optimizing compiler would take a third of its CPU time.
 pub const FAST_START: &str = "-XX:TieredStopAtLevel=1";
 
-/// Returns the folder `java`; builds it if needed.
+/// Returns the folder `java`, and builds it if needed.
 pub fn built() -> PathBuf {
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts/java");
     let output = Command::new(script).output().unwrap();
@@ -32,8 +33,8 @@ pub fn test_operators() -> &'static Path {
     JAR.get_or_init(|| built().join("test-operators/target/millstream-test-operators.jar"))
 }
 
-/// Returns the homes of the JDKs of this host, one per supported version, oldest first. Without
-/// any in the usual folder, that of `java` on the path.
+/// Returns the homes of the JDKs of this host, one per supported version, oldest first. If the
+/// usual folder has none, returns the home of the `java` in the `PATH`.
 pub fn homes() -> Vec<PathBuf> {
     let homes =
         fs::read_dir("/usr/lib/jvm").into_iter().flatten().map(|entry| entry.unwrap().path());
@@ -45,7 +46,7 @@ pub fn homes() -> Vec<PathBuf> {
     }
 }
 
-/// Returns the version of the Java in a folder.
+/// Returns the version of the JDK in a folder; `None` if it is too old or incomplete.
 fn version(home: &Path) -> Option<u32> {
     let release = fs::read_to_string(home.join("release")).ok()?;
     let line = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
@@ -60,13 +61,13 @@ fn home_of_path() -> PathBuf {
     found.parent().and_then(Path::parent).expect("HOME/bin/java").to_owned()
 }
 
-/// Returns how many times a process of an agent was started again.
+/// Returns how many times the agent has restarted a process.
 pub fn restarts(agent: &Agent, process: &str) -> f64 {
     let metric = format!("millstream_jvm_process_restarts_total{{process=\"{process}\"}}");
     agent.metric(&metric).unwrap_or_default()
 }
 
-/// Returns the id of a process of an agent, once it runs.
+/// Returns the id of a process of an agent, as soon as it runs.
 pub fn process_id(agent: &Agent, process: &str) -> Pid {
     let find = || {
         let snapshot: serde_json::Value =

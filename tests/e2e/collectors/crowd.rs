@@ -1,21 +1,21 @@
-//! More collectors that never end than there are threads.
+//! Tests more collectors that never end than there are threads.
 
 use super::{PATIENCE, faulty, settings, wait_for_lines};
 use crate::support::{Agent, folder, wait_until};
 use serde_json::Value;
 use std::fs;
 
-/// Number of collectors that sleep, and ignore that they are interrupted.
+/// Number of collectors that sleep and ignore interrupts.
 const COLLECTORS: usize = 1000;
 
-/// Threads of collectors.
+/// Number of threads for collectors.
 const THREADS: usize = 16;
 
-/// The limit of the agent's memory, in the configuration and in bytes.
+/// Memory limit of the agent, in the configuration and in bytes.
 const MEMORY: &str = "1GiB";
 const MEMORY_BYTES: f64 = (1u64 << 30) as f64;
 
-/// Most lines of the log; the start has some.
+/// Maximum number of log lines, including the lines of the start.
 const LOG_LINES_MAX: usize = 60;
 
 /// Returns the state of each collector in the API.

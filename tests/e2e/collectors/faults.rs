@@ -1,4 +1,4 @@
-//! What goes wrong in a collector harms nothing but its own events.
+//! Tests that a fault in a collector affects only the events of this collector.
 
 use super::{
     PATIENCE, collector, each_mode, faulty, is_in, settings, wait_for_lines, wait_for_reloads,
@@ -7,7 +7,7 @@ use crate::support::{Agent, folder, lines, wait_until};
 use std::fs;
 use std::time::Duration;
 
-/// Faults of a call, with what the API says about the last failure.
+/// Faults of a call, with the text that the API shows for the last failure.
 const FAULTS: &[(&str, &str)] = &[
     ("exception", "java.lang.IllegalStateException: planted (FaultyCollector line "),
     ("sleep", "exceeds its timeout of 200 ms"),
@@ -18,14 +18,15 @@ const FAULTS: &[(&str, &str)] = &[
     ("exit", "java.lang.SecurityException"),
 ];
 
-/// The limit of the agent's memory, in the configuration and in bytes.
+/// Memory limit of the agent, in the configuration and in bytes.
 const MEMORY: &str = "640MiB";
 const MEMORY_BYTES: f64 = (640u64 << 20) as f64;
 
-/// More events than the queues in front of a sink hold, of 1,000 bytes each; made in a second.
+/// Number of events of 1,000 bytes that a flood produces within a second, more than the queues in
+/// front of a sink hold.
 const FLOOD_MAX: u64 = 100_000;
 
-/// Returns a pipeline from source `app` to DIR/out.txt, and a sink of these sources.
+/// Returns a pipeline from source `app` to DIR/out.txt, and a second sink with these inputs.
 fn pipeline(inputs: &[&str], sink: &str) -> String {
     format!(
         "  app: {{ type: file, include: ['DIR/app.log'] }}\n\
@@ -35,10 +36,12 @@ fn pipeline(inputs: &[&str], sink: &str) -> String {
     )
 }
 
-/// Returns each kind of fault, one that cannot be interrupted, and a good collector.
+/// Returns collectors with each kind of fault, a collector that cannot be interrupted, and a good
+/// collector.
 fn every_fault() -> String {
     let mut config = settings(MEMORY) + "sources:\n";
-    // Only calls that do not end may exceed their timeout: on a busy host others take as long.
+    // Only calls that never end have a short timeout, because other calls may take as long on a
+    // busy host.
     let times = |id: &str| match id {
         "sleep" | "deaf" => "interval: 100ms, timeout: 200ms",
         _ => "interval: 100ms",
@@ -116,12 +119,12 @@ fn a_collector_that_floods_waits_and_leaves_other_pipelines_alone() {
         wait_for_reloads(&agent, 2);
         wait_until("another one waits", PATIENCE, || is_in(&agent, "flood", "blocked"));
         agent.terminate();
-        // What waits for the sink is abandoned after `shutdown_timeout`.
+        // After `shutdown_timeout` the agent abandons the events that wait for the sink.
         assert!(!agent.wait(PATIENCE).success(), "{}", agent.log());
     });
 }
 
-/// Each of them is a payload of one byte, which takes far more memory than that.
+/// An empty event is a payload of one byte, which takes far more memory than its byte.
 #[test]
 fn empty_events_that_are_sent_one_by_one_soon_fill_the_queue_of_a_sink() {
     let dir = folder();

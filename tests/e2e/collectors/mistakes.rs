@@ -1,4 +1,4 @@
-//! Mistakes in the configuration of a collector are named with their place and what to do.
+//! Tests that errors in the configuration of a collector name their place and a remedy.
 
 use super::{PATIENCE, settings, wait_for_lines};
 use crate::support::java::built;
@@ -6,7 +6,7 @@ use crate::support::{Agent, folder, lines, millstream, wait_until, write_config}
 use std::path::Path;
 use std::process::Command;
 
-/// A configuration with a source that is right and another one.
+/// Returns a configuration with a correct source and a source with these options.
 fn config(options: &str) -> String {
     settings("640MiB")
         + &format!(
@@ -28,7 +28,7 @@ fn groovy(script: &str) -> String {
     format!("language: groovy, script: \"{script}\"")
 }
 
-/// Runs `millstream validate`; returns what it says about an invalid configuration.
+/// Runs `millstream validate`; returns its messages about an invalid configuration.
 fn refused(dir: &Path, config: &str) -> String {
     let path = write_config(dir, config);
     let output = Command::new(millstream()).arg("validate").arg("-c").arg(path).output().unwrap();

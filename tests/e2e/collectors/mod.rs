@@ -1,4 +1,5 @@
-//! Collectors of source `jvm` in the real binary: inside the agent, and in a separate process.
+//! Tests collectors of source `jvm` with the real binary: inside the agent, and in a separate
+//! process.
 
 mod crowd;
 mod faults;
@@ -15,13 +16,13 @@ use std::time::Duration;
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A sink of lines to a file.
+/// A sink that writes lines to a file.
 const SINK: &str = "sinks: { out: { type: file, inputs: [ticks], path: DIR/out.txt, sync: 100ms, encoding: { codec: text } } }\n";
 
-/// A script that numbers its calls, over the life of the collector.
+/// A script that numbers its calls over the lifetime of the collector.
 const COUNTS: &str = "state.n = (state.n ?: 0) + 1; events.add('tick ' + state.n)";
 
-/// Where the JVM runs.
+/// Place of the JVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Inside,
@@ -29,7 +30,7 @@ enum Mode {
 }
 
 impl Mode {
-    /// Returns a configuration whose collectors run there.
+    /// Returns a configuration whose collectors run in this place.
     fn adapt(self, config: String) -> String {
         match self {
             Mode::Inside => config,
@@ -38,7 +39,7 @@ impl Mode {
     }
 }
 
-/// Calls a test with the JVM in each place.
+/// Runs a test with the JVM in each place.
 fn each_mode(test: impl Fn(Mode)) {
     for mode in [Mode::Inside, Mode::Process] {
         eprintln!("{mode:?}");
@@ -46,7 +47,7 @@ fn each_mode(test: impl Fn(Mode)) {
     }
 }
 
-/// Returns the settings of an agent with the newest JDK and so much memory.
+/// Returns the settings of an agent with the newest JDK and a memory limit.
 fn settings(memory: &str) -> String {
     built();
     let homes = homes();
@@ -57,7 +58,7 @@ fn settings(memory: &str) -> String {
     )
 }
 
-/// Returns an agent's configuration with source `ticks`, a script.
+/// Returns an agent's configuration with a script as source `ticks`.
 fn config(source: &str) -> String {
     settings("640MiB")
         + &format!("sources:\n  ticks: {{ type: jvm, language: groovy, {source} }}\n")
@@ -71,7 +72,7 @@ fn faulty(fault: &str, more: &str) -> String {
     )
 }
 
-/// Returns what the API says of the collector of a source; null if nothing.
+/// Returns the API's state of the collector of a source, or null.
 fn collector(agent: &Agent, id: &str) -> Value {
     let snapshot = agent.get("/api/snapshot").unwrap_or_default();
     let snapshot: Value = serde_json::from_str(&snapshot).unwrap_or_default();
@@ -79,17 +80,17 @@ fn collector(agent: &Agent, id: &str) -> Value {
     all.into_iter().flatten().find(|of| of["component"] == id).unwrap_or_default()
 }
 
-/// Whether a collector is in this state.
+/// Returns whether a collector has this state.
 fn is_in(agent: &Agent, id: &str, state: &str) -> bool {
     collector(agent, id)["state"] == state
 }
 
-/// Waits until the agent has loaded so many changed configurations.
+/// Waits until the agent has loaded `count` changed configurations.
 fn wait_for_reloads(agent: &Agent, count: usize) {
     wait_until("the reload", PATIENCE, || agent.log().matches("reloaded").count() >= count);
 }
 
-/// Waits until a file has at least so many lines.
+/// Waits until a file has at least `count` lines.
 fn wait_for_lines(path: &Path, count: usize) {
     wait_until(&format!("{count} lines"), PATIENCE, || path.exists() && lines(path).len() >= count);
 }
@@ -145,7 +146,8 @@ fn a_collector_begins_again_after_a_kill() {
         let config = mode.adapt(config);
         let mut agent = Agent::start(dir.path(), &config, &[]);
         let out = dir.path().join("out.txt");
-        // A restart removes lines that were not synced before the kill.
+        // Waits for synced lines, because a restart removes lines that were not synced before the
+        // kill.
         wait_for_lines(&out, 50);
         wait_until("the first are synced", PATIENCE, || {
             let sent = "millstream_component_sent_events_total{component_id=\"out\"";

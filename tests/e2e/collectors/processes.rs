@@ -1,5 +1,5 @@
-//! Processes of collectors that end in every way: what the agent has taken arrives once, other
-//! pipelines continue, and the collectors are called again.
+//! Tests processes of collectors that end in different ways. Events that the agent has taken arrive
+//! once, other pipelines continue, and the agent calls the collectors again.
 
 use super::{PATIENCE, collector, faulty, settings, wait_for_lines, wait_for_reloads};
 use crate::support::java::{process_id, restarts, test_operators};
@@ -11,10 +11,10 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long lines of a pipeline without a collector may take while a process is started again.
+/// Maximum delay of lines in a pipeline without a collector, while a process restarts.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Returns a configuration with a collector in process `team`, and a pipeline without one.
+/// Returns a configuration with a collector in process `team`, and a pipeline without a collector.
 fn config(collector: &str) -> String {
     let collector = collector.replace("type: jvm,", "type: jvm, mode: process, process: team,");
     settings("768MiB")
@@ -26,12 +26,12 @@ fn config(collector: &str) -> String {
         )
 }
 
-/// Returns the numbers in a file, by the process that has written them, in their order.
+/// Returns the numbers in a file in their order, grouped by the process that wrote them.
 fn numbers(path: &Path) -> BTreeMap<String, Vec<u64>> {
     let mut numbers: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for line in lines(path) {
         let (process, number) = line.split_once(' ').unwrap_or((&line, ""));
-        // The first line of each call.
+        // `notes` starts the first line of each call.
         if process != "notes" {
             numbers.entry(process.to_owned()).or_default().push(number.parse().unwrap());
         }
@@ -45,7 +45,7 @@ fn kill(agent: &Agent) {
     wait_until("the process runs again", PATIENCE, || restarts(agent, "team") > before);
 }
 
-/// Checks that lines of the pipeline beside arrive, as many as there are then.
+/// Checks that `count` lines arrive in the pipeline without a collector.
 fn check_beside(dir: &Path, count: usize) {
     fs::write(dir.join("app.log"), "one line\n".repeat(count)).unwrap();
     let out = dir.join("out.txt");
@@ -86,7 +86,7 @@ fn a_native_crash_of_a_collector_harms_its_process_alone() {
         .replace("sources:\n", &format!("sources:\n{other}"))
         .replace("inputs: [ticks]", "inputs: [ticks, other]")
         .replace("options: [", "options: ['-XX:ErrorFile=DIR/hs_err_%p.log', ")
-        // Room for another JVM.
+        // Leaves room for another JVM.
         .replace("memory: 768MiB", "memory: 1200MiB");
     let mut agent = Agent::start(dir.path(), &config, &[]);
     let out = dir.path().join("collected.txt");
@@ -102,7 +102,7 @@ fn a_native_crash_of_a_collector_harms_its_process_alone() {
     assert!(agent.stop().success(), "{}", agent.log());
 }
 
-/// A collector that cannot be compiled any more, between others of its process.
+/// One collector can no longer be compiled, while other collectors share its process.
 #[test]
 fn a_collector_that_crashes_when_it_is_compiled_is_given_up_alone() {
     let dir = folder();
@@ -200,7 +200,8 @@ fn programs_that_a_collector_starts_end_with_the_agent() {
     wait_until("the program ends with an agent that is killed", PATIENCE, || !runs(second));
 }
 
-/// The first calls in a process take longer than its collector lets it live, so each end meets one.
+/// The first calls in a process take longer than the collector lets the process live, so that each
+/// crash interrupts a call.
 #[test]
 fn a_collector_that_crashes_takes_no_event_from_an_operator() {
     let dir = folder();
@@ -218,7 +219,8 @@ fn a_collector_that_crashes_takes_no_event_from_an_operator() {
     let out = dir.path().join("out.txt");
     let mut written = 0;
     wait_until("it crashes again and again", PATIENCE, || {
-        // Few lines wait at a time, or a busy host would spend minutes in calls that are repeated.
+        // Keeps the number of waiting lines small; otherwise a busy host would spend minutes on
+        // repeated calls.
         if written < lines(&out).len() + 3 {
             app.write_all(b"a line\n").unwrap();
             written += 1;
@@ -256,7 +258,7 @@ fn what_cannot_be_compiled_at_a_restart_is_tried_again() {
     assert!(agent.stop().success(), "{}", agent.log());
 }
 
-/// Whether a process exists and has not ended.
+/// Returns whether a process exists and has not ended.
 fn runs(process: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
     stat.is_ok_and(|stat| !stat.contains(") Z "))

@@ -1,4 +1,4 @@
-//! The example for Redis, with a real server.
+//! Tests the example for Redis with a real server.
 
 use super::{PATIENCE, collector, settings, wait_for_lines};
 use crate::support::java::built;
@@ -10,10 +10,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The jars that the example names, without their ending.
+/// Names of the jars that the example uses, without their extension.
 const JARS: [&str; 5] = ["jedis", "commons-pool2", "slf4j-api", "gson", "json"];
 
-/// Returns an agent's configuration with the class and the script, and another pipeline.
+/// Returns an agent's configuration with the class, the script, and another pipeline.
 fn config(redis: &Redis) -> String {
     let java = built();
     let examples = java.join("examples");
@@ -40,17 +40,17 @@ fn config(redis: &Redis) -> String {
         )
 }
 
-/// Returns the events in a file; a line that is being written is left out.
+/// Returns the events in a file, without a line that is being written.
 fn events(path: &Path) -> Vec<Value> {
     lines(path).iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Whether there is an event with this message.
+/// Returns whether the file has an event with this message.
 fn has(path: &Path, message: &str) -> bool {
     events(path).iter().any(|event| event["message"] == message)
 }
 
-/// Asserts that each entry of the slow log since the start of the server is there once.
+/// Asserts that each entry of the slow log since the start of the server occurs once.
 fn assert_each_once(path: &Path) {
     let mut times: BTreeMap<u64, usize> = BTreeMap::new();
     for id in events(path).iter().filter_map(|event| event["slow_id"].as_u64()) {
@@ -102,7 +102,7 @@ fn a_redis_that_is_away_is_a_failure_until_it_returns() {
         assert!(failure.contains("JedisConnectionException"), "{failure}");
         let told =
             format!("source {id}: the collector failed: redis.clients.jedis.exceptions.Jedis");
-        // The failures are counted before they are logged.
+        // The agent counts failures before it logs them.
         wait_until(&told, PATIENCE, || agent.log().contains(&told));
     }
     fs::write(dir.path().join("app.log"), "one line\n").unwrap();
@@ -115,7 +115,7 @@ fn a_redis_that_is_away_is_a_failure_until_it_returns() {
     assert!(agent.stop().success(), "{}", agent.log());
 }
 
-/// Runs what the page says, but for the compilation of the program.
+/// Runs the command on the page, but not the compilation of the program.
 #[test]
 fn the_command_of_the_page_prints_the_state_of_redis() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! An endpoint in the test process that answers bulk requests as a test decides.
+//! A bulk endpoint in the test process whose answers a test chooses.
 
 use millstream_testkit_servers::http::{HttpOptions, HttpServer, ReceivedRequest, Reply};
 use millstream_testkit_servers::unpack::unpack;
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the endpoint does with a request.
+/// Reaction of the endpoint to a request.
 pub enum Act {
     /// Judges each event.
     Judge,
-    /// Judges each event, then responds with something else than the answer.
+    /// Judges each event, then sends another response instead of the answer.
     JudgeThen(fn(String) -> Reply),
-    /// Only responds.
+    /// Sends this response without judging the events.
     Instead(Reply),
 }
 
@@ -27,8 +27,8 @@ pub struct BulkEndpoint {
 pub type Event<'e> = (&'e Value, &'e Value);
 
 impl BulkEndpoint {
-    /// Starts an endpoint. `act` says what it does with a request, by the number of requests before;
-    /// `judge` gives the status of an event that is new.
+    /// Starts an endpoint. `act` returns the reaction to a request, given the number of earlier
+    /// requests; `judge` returns the status of a new event.
     pub fn start(
         act: impl Fn(&ReceivedRequest, usize) -> Act + Send + Sync + 'static,
         judge: impl Fn(Event<'_>, usize) -> u16 + Send + Sync + 'static,

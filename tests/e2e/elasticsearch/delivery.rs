@@ -1,4 +1,4 @@
-//! Plain delivery to real servers.
+//! Tests plain delivery to real servers.
 
 use super::{append, assert_index, config, counted, line, run};
 use crate::support::{Agent, folder, wait_until};
@@ -17,7 +17,7 @@ fn each_event_is_one_document_in_opensearch() {
     assert_eq!(counted(&agent, "errors", ""), 0, "{}", agent.log());
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     assert_index(server, "plain-2*", LINES);
-    // The same lines again, under other ids and then under the same ones.
+    // Sends the same lines again, first under other ids and then twice under the same ids.
     let other = folder();
     append(other.path(), (0..LINES).map(line));
     let options = "index: again, id: '{{ message }}', batch: { bytes: 64KiB }";

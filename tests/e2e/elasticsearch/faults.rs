@@ -1,4 +1,4 @@
-//! Faults of endpoints.
+//! Tests faults of endpoints.
 
 use super::bulk_endpoint::{Act, BulkEndpoint};
 use super::{PATIENCE, append, assert_index, assert_lines, config, counted, line, run};
@@ -55,7 +55,7 @@ fn answers_that_are_cut_or_not_answers_do_not_count() {
     let endpoint = BulkEndpoint::start(
         // Every other request succeeds, which keeps the pauses short.
         move |_, nth| match if nth % 2 == 0 { nth / 2 % 8 } else { 8 } {
-            // The events were taken, and the answer is lost in one way or another.
+            // The server takes the events, but its answer is lost or damaged.
             0 => Act::JudgeThen(|answer| {
                 let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", answer.len());
                 Reply::Raw([head.as_bytes(), &answer.as_bytes()[..answer.len() / 2]].concat())
@@ -67,7 +67,7 @@ fn answers_that_are_cut_or_not_answers_do_not_count() {
             2 => Act::JudgeThen(|_| Reply::Status(200, Vec::new(), String::new())),
             3 => Act::JudgeThen(|_| Reply::Reset),
             4 => Act::JudgeThen(|_| Reply::status(502)),
-            // They were not.
+            // The server does not take the events.
             5 => Act::Instead(Reply::Status(200, Vec::new(), "<html>proxy</html>".to_owned())),
             6 => Act::Instead(Reply::Status(
                 200,

@@ -1,4 +1,4 @@
-//! A server whose answers have no end.
+//! Tests a server whose answers never end.
 
 use super::{PATIENCE, append, assert_lines, config, line};
 use crate::e2e::elasticsearch::bulk_endpoint::{Act, BulkEndpoint};
@@ -9,10 +9,10 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that the server sends at most, many times the limit of the agent.
+/// Maximum number of bytes that the server sends, many times the limit of the agent.
 const SENT_BYTES_MAX: u64 = 1 << 30;
 
-/// What the agent may need more with this server. Bytes.
+/// Maximum number of bytes that the agent may need in addition because of this server.
 const MORE_BYTES_MAX: u64 = 16 << 20;
 
 const LINES: usize = 5_000;
@@ -21,8 +21,8 @@ const LINES: usize = 5_000;
 const BEGIN: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n\
     {\"errors\":true,\"items\":[{\"create\":{\"status\":400,\"error\":{\"type\":\"t\",\"reason\":\"";
 
-/// Answers each request by one string without an end, as long as the agent reads. Returns its address,
-/// and how many bytes it has sent.
+/// Starts a server that answers each request with an endless string, as long as the agent reads.
+/// Returns its address and the number of sent bytes.
 fn endless() -> (String, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let uri = format!("http://{}", listener.local_addr().unwrap());
@@ -54,7 +54,7 @@ fn answer(mut stream: TcpStream, sent: &AtomicU64) {
     }
 }
 
-/// Delivers the lines to these endpoints; returns the agent's peak of resident memory.
+/// Delivers the lines to `uris`; returns the peak of the agent's resident memory in bytes.
 fn peak(uris: &str, endpoint: &BulkEndpoint, why: &str) -> u64 {
     let dir = folder();
     append(dir.path(), (0..LINES).map(line));

@@ -1,5 +1,5 @@
-//! The real binary with OpenSearch and Elasticsearch: each event is one document, whatever happens
-//! to nodes and networks.
+//! Tests the real binary with OpenSearch and Elasticsearch: each event becomes one document,
+//! despite faults of nodes and networks.
 
 mod bulk_endpoint;
 mod delivery;
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Appends these lines to the log.
+/// Appends lines to the log.
 fn append(dir: &Path, lines: impl Iterator<Item = String>) {
     fs::create_dir_all(dir.join("in")).unwrap();
     let mut log = File::options().create(true).append(true).open(dir.join("in/a.log")).unwrap();
@@ -33,7 +33,7 @@ fn line(number: usize) -> String {
     format!("line {number:06} and some words")
 }
 
-/// Returns a configuration that sends the log to an endpoint, with these options of the sink.
+/// Returns a configuration that sends the log to an endpoint; `options` are options of the sink.
 fn config(uri: &str, options: &str) -> String {
     format!(
         "sources: {{ app: {{ type: file, include: ['DIR/in/*.log'] }} }}
@@ -51,7 +51,7 @@ fn run(dir: &Path, config: &str) -> Agent {
     agent
 }
 
-/// Asserts that the documents are the first lines, each once under its id.
+/// Asserts that the documents are the first `lines` lines, each once under its id.
 fn assert_lines(documents: &BTreeMap<String, Value>, lines: usize) {
     for (id, document) in documents {
         assert_eq!(document["meta"]["id"], id.as_str());
@@ -62,7 +62,7 @@ fn assert_lines(documents: &BTreeMap<String, Value>, lines: usize) {
     assert!(found.iter().eq((0..lines).map(line).collect::<Vec<_>>().iter()), "{}", found.len());
 }
 
-/// Asserts that the index has the first lines, each once under its id.
+/// Asserts that the index has the first `lines` lines, each once under its id.
 fn assert_index(server: &SearchServer, index: &str, lines: usize) {
     assert_eq!(server.count(index), lines as u64);
     assert_lines(&server.documents(index), lines);

@@ -1,4 +1,4 @@
-//! Bad networks before a real server.
+//! Tests bad networks in front of a real server.
 
 use super::{PATIENCE, append, assert_index, config, counted, line};
 use crate::support::{Agent, folder, wait_until};
@@ -7,18 +7,18 @@ use millstream_testkit_servers::toxiproxy::{Proxy, Stream};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Lines between two faults.
+/// Number of lines between two faults.
 const LINES: usize = 600;
 
-/// Each kind of fault, with its attributes.
+/// Returns each kind of fault with its attributes.
 fn faults() -> Vec<(&'static str, Stream, Value)> {
     vec![
-        // Answers are cut after their head.
+        // Cuts answers after their head.
         ("limit_data", Stream::Down, json!({ "bytes": 300 })),
-        // The server takes the events, and the answer is too late.
+        // Delays the answer beyond the timeout, after the server has taken the events.
         ("latency", Stream::Down, json!({ "latency": 3000 })),
         ("timeout", Stream::Down, json!({ "timeout": 0 })),
-        // A connection that is half open.
+        // Leaves the connection half open.
         ("timeout", Stream::Up, json!({ "timeout": 0 })),
         ("reset_peer", Stream::Down, json!({ "timeout": 5 })),
         ("reset_peer", Stream::Up, json!({ "timeout": 0 })),

@@ -1,4 +1,5 @@
-//! Events that a server does not take: refused ones go to `ID.rejected`, others are sent again.
+//! Tests events that a server does not take: refused events go to `ID.rejected`, others are sent
+//! again.
 
 use super::bulk_endpoint::{Act, BulkEndpoint, events};
 use super::{PATIENCE, append, assert_index, assert_lines, config, counted, line, run};
@@ -64,7 +65,7 @@ fn events_that_an_overloaded_server_does_not_take_are_sent_again_alone() {
     append(dir.path(), (0..LINES).map(line));
     let number =
         |document: &Value| document["message"].as_str().unwrap()[5..11].parse::<usize>().unwrap();
-    // Each event that begins a hundred is taken at the third attempt only.
+    // The server takes every hundredth event only at the third attempt.
     let attempts = parking_lot::Mutex::new(vec![0; LINES]);
     let endpoint = BulkEndpoint::start(
         |_, _| Act::Judge,

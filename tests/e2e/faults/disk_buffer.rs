@@ -1,4 +1,4 @@
-//! Disk buffers of the real binary: outages, kills, full and damaged disks.
+//! Tests disk buffers of the real binary: outages, kills, full and damaged disks.
 
 use super::endpoint::{Act, Endpoint};
 use super::remote_write::{assert_exact, forward, send_points, sink, wait_sum};
@@ -18,16 +18,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a line of the long outage, including its end.
+/// Length of a line of the long outage in bytes, including its newline.
 const LINE_BYTES: usize = 100;
 
-/// Lines per second of the long outage: 10 MB/s.
+/// Lines per second during the long outage, which make 10 MB/s.
 const LINES_PER_SECOND: u64 = 100_000;
 
-/// Seconds of the long outage.
+/// Duration of the long outage in seconds.
 const OUTAGE: TestSize = TestSize { gate: 6, long: 600 };
 
-/// Writes numbered lines at the rate until `until` says that it is enough; returns how many.
+/// Writes numbered lines at the rate until `until` returns true for their number; returns the
+/// number.
 fn write_lines(mut out: impl Write, until: impl Fn(u64) -> bool) -> u64 {
     let (begun, mut written) = (Instant::now(), 0);
     while !until(written) {
@@ -44,7 +45,7 @@ fn numbered(number: u64) -> String {
     format!("{number:010} {:1$}\n", "some words of a line", LINE_BYTES - 12)
 }
 
-/// Accepts connections at an address, and checks that numbered lines come once and in order.
+/// Accepts connections at an address, and checks that numbered lines arrive once and in order.
 fn receive(address: SocketAddr, received: Arc<AtomicU64>) {
     let listener = TcpListener::bind(address).unwrap();
     std::thread::spawn(move || {
@@ -58,7 +59,7 @@ fn receive(address: SocketAddr, received: Arc<AtomicU64>) {
     });
 }
 
-/// Returns an address at which nothing listens.
+/// Returns a free address without a listener.
 fn unused_address() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], free_port()))
 }
@@ -67,13 +68,13 @@ fn resident_mib(agent: &Agent) -> f64 {
     agent.metric("millstream_process_resident_memory_bytes").unwrap_or(0.0) / f64::from(1 << 20)
 }
 
-/// A sink is away for a while, at 10 MB/s from a source that cannot read again.
+/// A sink is unavailable for a while, with 10 MB/s from a source that cannot read its input twice.
 #[test]
 fn an_outage_loses_nothing_keeps_order_and_disturbs_no_other_sink() {
     let report = Report::of_test();
     let outage = Duration::from_secs(OUTAGE.get());
     report.count(outage.as_secs());
-    // What waits in a long outage does not fit in memory, where other tests have their folders.
+    // The data of a long outage does not fit into memory, where the other tests have their folders.
     let is_long = outage > Duration::from_secs(60);
     let dir = if is_long { tempfile::tempdir().unwrap() } else { folder() };
     let address = unused_address();
@@ -97,14 +98,14 @@ fn an_outage_loses_nothing_keeps_order_and_disturbs_no_other_sink() {
     });
     let copied = "millstream_component_sent_events_total{component_id=\"copy\"";
     let has_copied = |lines: u64| agent.metric(copied).is_some_and(|sent| sent >= lines as f64);
-    // The outage begins when lines flow: on a busy host the agent starts late.
+    // The outage begins when lines flow, because the agent starts late on a busy host.
     wait_until("lines flow", PATIENCE, || has_copied(LINES_PER_SECOND / 2));
     std::thread::sleep(outage / 2);
     let before = resident_mib(&agent);
     std::thread::sleep(outage / 2);
     let during = resident_mib(&agent);
     assert!(during < before + 16.0, "{before} MiB, then {during} MiB");
-    // A source that waited for the sink would take no more than fits in memory.
+    // A source that waits for the sink could take only as much as fits into memory.
     let many = LINES_PER_SECOND * outage.as_secs() / 3;
     let is_fed = || written.load(Ordering::Relaxed) >= many;
     wait_until("the source does not wait", PATIENCE.max(outage), is_fed);
@@ -127,7 +128,7 @@ fn an_outage_loses_nothing_keeps_order_and_disturbs_no_other_sink() {
     assert!(agent.stop().success(), "{}", agent.log());
 }
 
-/// The segments of the disk buffer of `out`, oldest first.
+/// Returns the segments of the disk buffer of `out`, oldest first.
 fn segments(dir: &Path) -> Vec<PathBuf> {
     let Ok(files) = fs::read_dir(dir.join("data/spool/out")) else { return Vec::new() };
     let paths = files.map(|file| file.unwrap().path());
@@ -136,7 +137,7 @@ fn segments(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// An endpoint that refuses requests as long as the switch is on.
+/// Starts an endpoint that refuses requests while the returned switch is on.
 fn endpoint_that_is_away() -> (Endpoint, Arc<AtomicBool>) {
     let is_away = Arc::new(AtomicBool::new(true));
     let away = is_away.clone();
@@ -147,7 +148,7 @@ fn endpoint_that_is_away() -> (Endpoint, Arc<AtomicBool>) {
     (endpoint, is_away)
 }
 
-/// Each line is its own event, sent by HTTP as text.
+/// Returns the options of an HTTP sink that sends each line as text.
 fn to_http(endpoint: &Endpoint, buffer: &str) -> String {
     format!(
         "type: http, uri: '{}', encoding: {{ codec: text }}, batch: {{ timeout: 10ms, bytes: 64KiB }}, {buffer}",
@@ -172,8 +173,8 @@ fn numbers(text: &str) -> Vec<u64> {
     text.lines().map(|line| line[..10].parse().unwrap()).collect()
 }
 
-/// In mode `always` files are on disk in the buffer although the endpoint is away, so that they may
-/// be deleted; kills in between lose nothing.
+/// In mode `always` files are in the disk buffer although the endpoint is away, and may be deleted.
+/// Kills between the runs lose nothing.
 #[test]
 fn kills_lose_nothing_of_what_is_on_disk_only() {
     let (endpoint, is_away) = endpoint_that_is_away();
@@ -184,7 +185,7 @@ fn kills_lose_nothing_of_what_is_on_disk_only() {
     for round in 0..10 {
         append(dir.path(), round * LINES..(round + 1) * LINES);
         let mut agent = Agent::start(dir.path(), &config, &[]);
-        // Some rounds end while files are read, some while requests are sent.
+        // Some rounds end while the agent reads files, others while it sends requests.
         is_away.store(round % 3 != 2, Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(150 + 100 * round));
         agent.kill();
@@ -213,12 +214,13 @@ fn kills_lose_nothing_of_what_is_on_disk_only() {
     stop(agent);
 }
 
-/// Fills a buffer while the endpoint is away, and stops: returns the endpoint and its switch.
+/// Fills a buffer while the endpoint is away, and stops the agent. Returns the endpoint, its switch
+/// and the configuration.
 fn filled(dir: &Path, lines: u64) -> (Endpoint, Arc<AtomicBool>, String) {
     filled_until(dir, lines, stop)
 }
 
-/// The same, with another end of the agent.
+/// Fills a buffer like [`filled`], and ends the agent by calling `end`.
 fn filled_until(
     dir: &Path,
     lines: u64,
@@ -261,7 +263,7 @@ fn a_damaged_segment_loses_only_what_is_damaged_and_counts_it() {
     assert_eq!(kept.len(), 1, "the damaged file is kept: {kept:?}");
 }
 
-/// Kills an agent once what it has on disk is committed.
+/// Kills an agent once its data on disk is committed.
 fn kill_committed(mut agent: Agent) {
     wait_committed(&agent);
     agent.kill();
@@ -293,7 +295,7 @@ fn the_end_of_a_buffer_that_is_missing_is_counted_after_a_stop_and_a_kill() {
         } else {
             remove(&newest)
         }
-        // It is counted once, although the agent is killed at once.
+        // The agent counts the loss once, although it is killed at once.
         let mut agent = Agent::start(dir.path(), &config, &[]);
         let dropped = damaged_at_start(&agent);
         assert!(agent.log().contains("damaged or missing, and lost"), "{}", agent.log());
@@ -311,8 +313,8 @@ fn the_end_of_a_buffer_that_is_missing_is_counted_after_a_stop_and_a_kill() {
     }
 }
 
-/// What was dropped from a full buffer, and what it still holds, add up after every stop and kill;
-/// dropped segments are not taken for lost ones.
+/// The events that a full buffer has dropped and the events that it still holds add up after every
+/// stop and kill. Dropped segments do not count as lost segments.
 #[test]
 fn drops_are_counted_once_over_stops_and_kills() {
     const LINES: u64 = 100_000;
@@ -351,14 +353,14 @@ fn drops_are_counted_once_over_stops_and_kills() {
     assert_eq!(found.len() as u64 + dropped, written);
 }
 
-/// Returns the events that a start has found missing.
+/// Returns the number of events that a start has found missing.
 fn damaged_at_start(agent: &Agent) -> u64 {
     let is_open = || agent.metric("millstream_disk_buffer_events{").is_some();
     wait_until("the buffer is open", PATIENCE, is_open);
     counted(agent, "dropped_events", "reason=\"buffer_damaged\"")
 }
 
-/// A segment that was in the last record and is dropped right before a kill is not taken for damaged.
+/// A segment in the last record that is dropped right before a kill does not count as damaged.
 #[test]
 fn a_kill_behind_a_drop_is_not_taken_for_damage() {
     const LINES: u64 = 100_000;
@@ -389,7 +391,7 @@ fn a_kill_behind_a_drop_is_not_taken_for_damage() {
 fn a_buffer_that_another_agent_uses_is_refused() {
     let dir = folder();
     let (_endpoint, _, config) = filled(dir.path(), 1000);
-    // Another folder that leads to the same buffer, as on a shared disk.
+    // Creates a folder that leads to the same buffer, like a shared disk.
     let other = folder();
     fs::create_dir_all(other.path().join("data/spool")).unwrap();
     let buffer = dir.path().join("data/spool/out");
@@ -402,8 +404,8 @@ fn a_buffer_that_another_agent_uses_is_refused() {
     stop(agent);
 }
 
-/// The disk is smaller than the buffer may be. What is on it is sent although nothing can be written,
-/// and what is in the file follows, in order.
+/// The disk is smaller than the limit of the buffer. The agent sends the data on the disk although
+/// it cannot write, and then the rest of the file, in order.
 #[test]
 fn a_full_disk_gets_room_by_delivering() {
     const LINES: u64 = 100_000;
@@ -426,8 +428,8 @@ fn a_full_disk_gets_room_by_delivering() {
     stop(agent);
 }
 
-/// Lines that the endpoint refuses are more than the feed and the memory queue of the next sink
-/// take, which is away.
+/// The next sink is away. The endpoint refuses more lines than the feed and the memory queue of
+/// this sink take.
 #[test]
 fn rejected_events_go_to_disk_and_do_not_stop_their_sink() {
     const LINES: usize = 600;
@@ -475,8 +477,8 @@ fn sums_in_prometheus_are_exact_after_an_outage_that_goes_to_disk() {
     let dir = folder();
     let uri = endpoint.server.uri("/api/v1/write");
     let config = sink(&uri, "disk").replace("batch:", "buffer: { type: disk, max: 64MiB }, batch:");
-    // A small queue, so that the points of most periods go to disk. Above 80 % of the limit new series
-    // would be counted together.
+    // The queue is small, so that the points of most periods go to disk. Above 80 % of the limit
+    // the agent would count new series together.
     let config = format!("limits: {{ memory: 100MiB }}\n{config}");
     let agent = start_ready(dir.path(), &config);
     send_points(dir.path(), 1);

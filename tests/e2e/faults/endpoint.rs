@@ -5,13 +5,13 @@ use millstream_testkit_servers::unpack::unpack;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The reaction to a request.
+/// Reaction of the endpoint to a request.
 pub enum Act {
-    /// Store it and respond with success.
+    /// Stores the request and responds with success.
     Keep,
-    /// Store it, but give this response.
+    /// Stores the request, but sends this response.
     KeepThen(Reply),
-    /// Give this response.
+    /// Sends this response without storing the request.
     Instead(Reply),
 }
 
@@ -22,14 +22,14 @@ pub struct Kept {
     pub id: String,
     /// The decompressed body.
     pub body: Vec<u8>,
-    /// How often it was stored.
+    /// Number of times that the request was stored.
     pub times: usize,
     /// Whether the agent received a success, and whether it repeated the request nevertheless.
     told: bool,
     again: bool,
 }
 
-/// The endpoint.
+/// An endpoint with its stored requests.
 pub struct Endpoint {
     /// The server.
     pub server: HttpServer,
@@ -37,13 +37,13 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Starts an endpoint that reacts to each request as `act` says, given the request and its
+    /// Starts an endpoint. `act` returns the reaction to a request, given the request and its
     /// number from 0.
     pub fn start(act: impl Fn(&ReceivedRequest, usize) -> Act + Send + Sync + 'static) -> Endpoint {
         Endpoint::with(HttpOptions::default(), act)
     }
 
-    /// Starts it with options.
+    /// Starts an endpoint with options.
     pub fn with(
         options: HttpOptions,
         act: impl Fn(&ReceivedRequest, usize) -> Act + Send + Sync + 'static,
@@ -51,7 +51,7 @@ impl Endpoint {
         Endpoint::before(options, act, |_| Reply::status(200))
     }
 
-    /// Starts it in front of another endpoint, which decides what is stored.
+    /// Starts an endpoint in front of another endpoint, which decides whether a request is stored.
     pub fn before(
         options: HttpOptions,
         act: impl Fn(&ReceivedRequest, usize) -> Act + Send + Sync + 'static,
@@ -86,36 +86,36 @@ impl Endpoint {
         Endpoint { server, kept }
     }
 
-    /// The stored requests, ordered by their first arrival.
+    /// Returns the stored requests, ordered by their first arrival.
     pub fn kept(&self) -> Vec<Kept> {
         self.kept.lock().unwrap().clone()
     }
 
-    /// The bodies of all stored requests, concatenated without repeats.
+    /// Returns the bodies of all stored requests, concatenated without repeats.
     pub fn bytes(&self) -> Vec<u8> {
         self.kept().into_iter().flat_map(|kept| kept.body).collect()
     }
 
-    /// The same as a string.
+    /// Returns the concatenated bodies as a string.
     pub fn text(&self) -> String {
         String::from_utf8(self.bytes()).unwrap()
     }
 
-    /// Asserts that the agent repeated requests only if it could not know that they were accepted.
-    /// Holds for an endpoint behind a reliable network.
+    /// Asserts that the agent repeated only requests whose success it could not know. Holds for an
+    /// endpoint behind a reliable network.
     pub fn assert_no_needless_repeats(&self) {
         for kept in self.kept() {
             assert!(!kept.again, "{} was acknowledged, and came again", kept.id);
         }
     }
 
-    /// Number of ids that were stored more than once.
+    /// Returns the number of ids that were stored more than once.
     pub fn repeats(&self) -> usize {
         self.kept().iter().filter(|kept| kept.times > 1).count()
     }
 }
 
-/// Stores a request; a repeat must have the same bytes.
+/// Stores a request and asserts that a repeat has the same bytes.
 fn keep(all: &mut Vec<Kept>, seen: &ReceivedRequest, told: bool) {
     let body =
         unpack(seen.header("content-encoding"), &seen.body).expect("a body that can be read");

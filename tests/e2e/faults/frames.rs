@@ -1,4 +1,4 @@
-//! Lines over TCP in frames with acknowledgements.
+//! Tests lines over TCP in frames with acknowledgements.
 
 use super::{FILES, PATIENCE, append, assert_lines, counted, logs, stop, wait_settled};
 use crate::support::{Agent, folder, wait_until};
@@ -9,12 +9,13 @@ use tempfile::TempDir;
 /// Number of lines per file.
 const LINES: usize = 250;
 
-/// Number of appends in which they are written.
+/// Number of appends in which the lines are written.
 const ROUNDS: usize = 10;
 
 const ALL: u64 = (FILES * LINES) as u64;
 
-/// On a busy host an acknowledgement takes a second or two; a further timeout would be counted.
+/// Timeout of an acknowledgement, which takes a second or two on a busy host. Another timeout would
+/// be counted.
 const TIMEOUT: &str = "5s";
 
 fn config(port: u16, timeout: &str, more: &str) -> String {
@@ -24,7 +25,7 @@ fn config(port: u16, timeout: &str, more: &str) -> String {
     ))
 }
 
-/// Makes an agent send all lines in at least one message per round.
+/// Runs an agent that sends all lines in at least one message per round.
 fn send(endpoint: &FrameServer, timeout: &str, more: &str) -> (TempDir, Agent) {
     let dir = folder();
     append(dir.path(), 0, 0);
@@ -54,7 +55,7 @@ fn repeats(endpoint: &FrameServer) -> usize {
     endpoint.kept().iter().filter(|batch| batch.times > 1).count()
 }
 
-/// Reacts to the first messages in this way, each on a separate connection.
+/// Returns a function that reacts to the first messages with `acts`, each on a separate connection.
 fn at_first(acts: Vec<Act>) -> impl Fn(Message) -> Act + Send + Sync {
     move |message| acts.get(message.nth).cloned().unwrap_or(Act::Keep)
 }
@@ -67,7 +68,8 @@ fn lost_acknowledgements_cause_no_repeats() {
         Act::KeepThenReset,
     ]));
     let (_dir, agent) = run(&endpoint, TIMEOUT, "compression: gzip");
-    // An endpoint with session state reports the offset it has in the greeting.
+    // The greeting of an endpoint with session state has the offset up to which it has received
+    // data.
     assert_eq!((endpoint.connections(), repeats(&endpoint)), (4, 0));
     assert!(endpoint.kept().iter().all(|batch| batch.events as usize == lines(batch)));
     stop(agent);
@@ -148,6 +150,6 @@ fn agents_killed_during_faults_lose_nothing() {
     let distinct = || endpoint.text().lines().collect::<std::collections::HashSet<_>>().len();
     wait_until("every line", PATIENCE, || distinct() == all);
     stop(agent);
-    // Within a session nothing is repeated.
+    // Nothing is repeated within a session.
     assert_eq!(repeats(&endpoint), 0);
 }

@@ -1,4 +1,4 @@
-//! Hosts with aligned periods spread their requests.
+//! Tests that hosts with aligned periods spread their requests.
 
 use super::endpoint::{Act, Endpoint};
 use super::{PATIENCE, start_ready, stop};
@@ -13,24 +13,24 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Host names, some of which send early and some late.
 const HOSTS: [&str; 3] = ["web-01", "web-02", "web-03"];
 
-/// Number of full periods measured.
+/// Number of full periods to measure.
 const PERIODS: usize = 4;
 
 /// Tolerance for late requests on an idle host.
 const JITTER: Duration = Duration::from_millis(90);
 
-/// The delay after a period that this host should have.
+/// Returns the expected delay of this host after a period.
 fn own_delay(host: &str) -> Duration {
     let spread: Jitter = serde_json::from_str("\"900ms\"").unwrap();
     spread.delay(host, Duration::from_secs(1))
 }
 
-/// The address of a host's source; the first is where `start_ready` connects.
+/// Returns the address of a host's source. `start_ready` connects to the first one.
 fn socket(host: &str) -> String {
     if host == HOSTS[0] { "points.sock".to_owned() } else { format!("{host}.sock") }
 }
 
-/// Configures a source and a sink per host.
+/// Returns a configuration with a source and a sink per host.
 fn config(server: &HttpServer) -> String {
     let mut text = String::from("sources:\n");
     for host in HOSTS {
@@ -49,11 +49,11 @@ fn config(server: &HttpServer) -> String {
     text
 }
 
-/// Returns how long after the end of its period a request with a full period arrived.
+/// Returns the time between the end of a full period and the arrival of its request.
 fn delay(seen: &ReceivedRequest) -> Option<Duration> {
     let event: Value = serde_json::from_str(seen.text().lines().next()?).unwrap();
     let end = event["timestamp"].as_str()?;
-    // In this order, a pause between the two makes it later, not earlier.
+    // A pause between the two readings makes the arrival later, not earlier.
     let ago = seen.at.elapsed();
     let came = SystemTime::now() - ago;
     let seconds: u64 = end[17..19].parse().unwrap();
@@ -75,7 +75,7 @@ fn each_host_sends_at_a_fixed_delay_after_every_period() {
     wait_until("all sources listen", PATIENCE, listen);
     let mut delays: HashMap<&str, Vec<Duration>> = HashMap::new();
     let begun = Instant::now();
-    // A busy host may send late, but not every time.
+    // A busy host may send late, but not in every period.
     let is_seen = |host: &str, delays: &[Duration]| {
         delays.len() >= PERIODS && delays.iter().any(|delay| *delay < own_delay(host) + JITTER)
     };

@@ -1,4 +1,4 @@
-//! Lines over HTTP.
+//! Tests lines over HTTP.
 
 use super::endpoint::{Act, Endpoint};
 use super::{FILES, PATIENCE, append, assert_lines, counted, logs, stop, wait_settled};
@@ -34,12 +34,12 @@ fn run(endpoint: &Endpoint, more: &str) -> (TempDir, Agent) {
     (dir, agent)
 }
 
-/// Reacts to the first requests with these responses, and stores all others.
+/// Returns a function that answers the first requests with these responses, and stores all others.
 fn at_first(replies: Vec<Reply>) -> impl Fn(&ReceivedRequest, usize) -> Act + Send + Sync {
     move |_, nth| replies.get(nth).map_or(Act::Keep, |reply| Act::Instead(reply.clone()))
 }
 
-/// Number of requests for the first batch.
+/// Returns the number of requests for the first batch.
 fn attempts(endpoint: &Endpoint) -> usize {
     let seen = endpoint.server.requests();
     seen.iter()
@@ -69,7 +69,7 @@ fn retry_after_of_an_endpoint_is_honored() {
     let pause = seen[1].at - seen[0].at;
     assert!(pause >= Duration::from_millis(990), "{pause:?} after one second was asked for");
     let due = httpdate::parse_http_date(&date).unwrap();
-    // In this order, a pause between the two makes it later, not earlier.
+    // A pause between the two readings makes the arrival later, not earlier.
     let ago = seen[2].at.elapsed();
     let third = SystemTime::now() - ago;
     assert!(
@@ -203,7 +203,7 @@ fn a_request_that_is_too_large_is_split() {
 
 #[test]
 fn a_rejected_line_is_dropped_alone() {
-    // Three invalid lines: one alone, two adjacent, and in two files.
+    // Three invalid lines: two adjacent lines, and one line in another file.
     let is_poison = |line: &str| {
         ["00 000070", "00 000071", "05 000249"].iter().any(|bad| line.starts_with(bad))
     };
@@ -224,7 +224,7 @@ fn a_rejected_line_is_dropped_alone() {
     stop(agent);
 }
 
-/// Runs an agent whose endpoint first responds with `status`, which needs an operator.
+/// Runs an agent whose endpoint first responds with `status`, which requires action by an operator.
 fn waits_for_a_person(status: u16, error: &str, said: &str) {
     let endpoint = Endpoint::start(move |_, nth| match nth {
         0 => Act::Instead(Reply::Status(
@@ -242,7 +242,8 @@ fn waits_for_a_person(status: u16, error: &str, said: &str) {
     stop(agent);
 }
 
-/// An endpoint that requires a token; the file with the token is corrected while the agent runs.
+/// Runs an agent whose endpoint requires a token. The file with the token is corrected while the
+/// agent runs.
 fn waits_for_the_right_secret() {
     let dir = folder();
     fs::write(dir.path().join("secret"), "old\n").unwrap();

@@ -1,5 +1,5 @@
-//! HTTP proxies between the agent and its endpoints: by the environment and by options, and when they
-//! are away or refuse.
+//! Tests HTTP proxies between the agent and its endpoints: set by the environment and by options,
+//! unavailable, and refusing.
 
 use super::endpoint::{Act, Endpoint};
 use super::remote_write::send_points;
@@ -16,7 +16,7 @@ use std::process::Command;
 /// Number of lines per file.
 const LINES: usize = 50;
 
-/// `agent:s3cret-word-1`, as a login in a URL and as a header.
+/// Login `agent:s3cret-word-1`, in a URL and as a header.
 const LOGIN: &str = "agent:s3cret-word-1@";
 const HEADER: &str = "Basic YWdlbnQ6czNjcmV0LXdvcmQtMQ==";
 

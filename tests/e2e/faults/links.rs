@@ -1,4 +1,4 @@
-//! Lines over TCP without acknowledgements.
+//! Tests lines over TCP without acknowledgements.
 
 use super::{FILES, PATIENCE, append, counted, line, logs, stop, wait_settled};
 use crate::support::{Agent, folder, wait_until};
@@ -10,19 +10,20 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Lines per file, several times what the kernel buffers hold.
+/// Number of lines per file, several times what the kernel buffers hold.
 const LINES: usize = 4_000;
 
-/// Requested receive buffer; the kernel doubles it and fills it slightly beyond.
+/// Requested receive buffer in bytes; the kernel doubles the number and fills the buffer slightly
+/// beyond it.
 const BUFFER: usize = 16 * 1024;
 
-/// Most bytes in such a buffer.
+/// Maximum number of bytes in such a buffer.
 const HELD_MAX: usize = 4 * BUFFER;
 
-/// How the endpoint treats its first connection; it reads all others to the end.
+/// Treatment of the first connection; the endpoint reads all other connections to the end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
-    /// Reads this many bytes, then resets the connection while more wait in the kernel.
+    /// Reads this many bytes, then resets the connection while more bytes wait in the kernel.
     ResetAfter(usize),
     /// Reads nothing until released.
     Hold,
@@ -30,7 +31,7 @@ enum First {
     Slowly(usize),
 }
 
-/// The data received on each connection.
+/// An endpoint with the data that it received on each connection.
 struct Lines {
     port: u16,
     texts: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -88,7 +89,7 @@ fn read(
         let Ok(count @ 1..) = stream.read(&mut buffer) else { return };
         texts.lock().unwrap()[number].extend_from_slice(&buffer[..count]);
         if number == 0 && matches!(first, First::ResetAfter(bytes) if turns * 1000 >= bytes) {
-            // By now more data waits in the kernel.
+            // Gives more data time to arrive in the kernel.
             thread::sleep(Duration::from_millis(100));
             return set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
         }
@@ -99,8 +100,8 @@ fn config(port: u16, timeout: &str) -> String {
     logs(&format!("type: tcp, address: '127.0.0.1:{port}', timeout: {timeout}"))
 }
 
-/// Returns the line numbers of a file in a text as a half-open range without gaps; `go_on` for both
-/// bounds if there are none.
+/// Returns the line numbers of a file in a text as a half-open range, and asserts that it has no
+/// gaps. Without such lines, both bounds are `go_on`.
 fn range(text: &str, file: usize, go_on: usize) -> (usize, usize) {
     let begin = format!("{file:02} ");
     let mut of_file = text.lines().filter(|line| line.starts_with(&begin)).peekable();
@@ -128,7 +129,7 @@ fn a_stuck_endpoint_is_abandoned_and_the_next_gets_every_line() {
     let has_rest = || (0..FILES).all(|file| range(&endpoint.text(1), file, 0).1 == LINES);
     wait_until("the rest", PATIENCE, has_rest);
     wait_until("what the first connection has", PATIENCE, || {
-        // Lines settled over it were complete in the endpoint's kernel.
+        // Lines settled over the first connection were complete in the endpoint's kernel.
         (0..FILES)
             .all(|file| range(&endpoint.text(0), file, 0).1 >= range(&endpoint.text(1), file, 0).0)
     });

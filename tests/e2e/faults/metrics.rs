@@ -1,4 +1,5 @@
-//! Metrics over HTTP and TCP as blocks of msgpack, read with the decoder in the documentation.
+//! Tests metrics over HTTP and TCP as blocks of msgpack, which the decoder in the documentation
+//! reads.
 
 use super::endpoint::{Act, Endpoint};
 use super::{PATIENCE, counted, points, send, start_ready, stop};
@@ -32,15 +33,15 @@ pub fn decode(bodies: &[u8]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Returns a point of each series.
+/// Returns a point for each series.
 pub fn wave(value: usize) -> impl Iterator<Item = String> {
     (0..SERIES).flat_map(move |series| {
         [format!("orders:{value}|c|#shop:s{series}"), format!("login:{value}|d|#shop:s{series}")]
     })
 }
 
-/// Returns the counters' sum and the number of values in distributions; asserts that times of a
-/// series ascend.
+/// Returns the sum of the counters and the number of values in distributions, and asserts that the
+/// times of a series ascend.
 fn sums(events: &[Value]) -> (f64, f64) {
     let mut last = HashMap::new();
     let (mut counters, mut values) = (0.0, 0.0);
@@ -56,7 +57,8 @@ fn sums(events: &[Value]) -> (f64, f64) {
     (counters, values)
 }
 
-/// Makes an agent send waves of points, one per period, and waits until `bytes` contain their sum.
+/// Runs an agent, sends waves of points to it, one per period, and waits until `bytes` contain
+/// their sum.
 fn run(sink: &str, waves: usize, bytes: impl Fn() -> Vec<u8>) -> (TempDir, Agent) {
     let dir = folder();
     let config = points(sink).replace("period: 1s", "period: 1s, distributions: sketch");
@@ -74,7 +76,7 @@ fn run(sink: &str, waves: usize, bytes: impl Fn() -> Vec<u8>) -> (TempDir, Agent
     (dir, agent)
 }
 
-/// Runs it over HTTP.
+/// Calls [`run`] with a sink over HTTP.
 fn run_http(endpoint: &Endpoint, waves: usize, more: &str) -> (TempDir, Agent) {
     let uri = endpoint.server.uri("/in");
     let sink = format!(

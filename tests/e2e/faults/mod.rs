@@ -1,7 +1,7 @@
-//! The fault table: faults of endpoints and networks against network sinks, with the real binary.
+//! Tests the fault table with the real binary: faults of endpoints and networks for network sinks.
 //!
-//! Each test is one or more rows. In each, nothing is lost, order is kept, repeats occur only after
-//! a lost response and have the same id, and counters are exact.
+//! Each test covers one or more rows. In each row nothing is lost, order is kept, repeats occur
+//! only after a lost response and have the same id, and counters are exact.
 
 mod disk_buffer;
 pub mod endpoint;
@@ -45,7 +45,7 @@ fn line(file: usize, number: usize) -> String {
     format!("{file:02} {number:06} some words of a line")
 }
 
-/// Returns a configuration that sends those files as lines to a sink with these options.
+/// Returns a configuration that sends the lines of all files to a sink with these options.
 fn logs(sink: &str) -> String {
     format!(
         "sources:\n  app: {{ type: file, include: ['DIR/in/*.log'] }}\n\
@@ -77,7 +77,7 @@ fn counted(agent: &Agent, metric: &str, label: &str) -> u64 {
     found.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>() as u64
 }
 
-/// Waits until the sink has settled this many events; returns how many of them it sent and dropped.
+/// Waits until the sink has settled `events` events; returns how many of them it sent and dropped.
 fn wait_settled(agent: &Agent, events: u64) -> (u64, u64) {
     let counts = || (counted(agent, "sent_events", ""), counted(agent, "dropped_events", ""));
     let begun = std::time::Instant::now();
@@ -85,7 +85,7 @@ fn wait_settled(agent: &Agent, events: u64) -> (u64, u64) {
         assert!(begun.elapsed() < PATIENCE, "{:?} of {events} events\n{}", counts(), agent.log());
         std::thread::sleep(Duration::from_millis(10));
     }
-    // Gives double counts time to show.
+    // Gives double counts time to appear.
     std::thread::sleep(Duration::from_millis(50));
     counts()
 }

@@ -1,4 +1,4 @@
-//! A real toxiproxy between the agent and the endpoint.
+//! Tests network faults with a real toxiproxy between the agent and the endpoint.
 
 use super::endpoint::{Act, Endpoint};
 use super::{
@@ -11,10 +11,11 @@ use millstream_testkit_servers::prometheus::Prometheus;
 use millstream_testkit_servers::toxiproxy::{Proxy, Stream};
 use serde_json::{Value, json};
 
-/// Lines per file and fault.
+/// Number of lines per file and fault.
 const LINES: usize = 50;
 
-/// Network faults: some break connections, others slow them down. The flag says which.
+/// Returns network faults. The flag is true if the fault breaks connections, false if it slows them
+/// down.
 fn faults() -> Vec<(&'static str, Stream, Value, bool)> {
     vec![
         ("latency", Stream::Up, json!({ "latency": 60, "jitter": 40 }), false),
@@ -58,7 +59,7 @@ fn suffer(agent: &Agent, proxy: &Proxy, produce: impl Fn(usize), settled: impl F
     settled(faults().len());
 }
 
-/// Sends lines through a proxy, which is down at first, to a sink with these options. Returns the
+/// Sends lines to a sink with these options through a proxy, which is down at first. Returns the
 /// number of lines per file.
 fn send_lines(proxy: &Proxy, sink: &str) -> usize {
     let dir = folder();

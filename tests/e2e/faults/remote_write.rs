@@ -1,4 +1,4 @@
-//! Remote write to a real Prometheus behind injected faults.
+//! Tests remote write to a real Prometheus behind injected faults.
 
 use super::endpoint::{Act, Endpoint};
 use super::{PATIENCE, counted, points, send, start_ready, stop};
@@ -31,7 +31,7 @@ pub fn forward(prometheus: &Prometheus, seen: &ReceivedRequest) -> Reply {
     Reply::Status(status, Vec::new(), body.to_owned())
 }
 
-/// Returns a sink that writes there; this test's series have the label `test`.
+/// Returns a sink that writes to `uri`; the series of this test have the label `test`.
 pub fn sink(uri: &str, test: &str) -> String {
     points(&format!(
         "type: prometheus_remote_write, uri: '{uri}', spread: 0s, labels: {{ test: {test} }}, request: {{ timeout: 2s }}, \
@@ -39,18 +39,18 @@ pub fn sink(uri: &str, test: &str) -> String {
     ))
 }
 
-/// Sends points.
+/// Sends a point with `value` for each series.
 pub fn send_points(dir: &Path, value: usize) {
     send(dir, (0..SERIES).map(|series| format!("faults.orders:{value}|c|#shop:s{series}")));
 }
 
-/// Waits until Prometheus has this sum for each series.
+/// Waits until the sum of each series in Prometheus is `sum`.
 pub fn wait_sum(test: &str, sum: usize) {
     let query = format!("faults_orders_total{{test='{test}'}} == {sum}");
     wait_until(&query, PATIENCE, || Prometheus::shared().query(&query).len() == SERIES);
 }
 
-/// Sends points, and waits until Prometheus has the new sum.
+/// Sends points, and waits until Prometheus has the sum `sum`.
 pub fn add(dir: &Path, test: &str, value: usize, sum: usize) {
     send_points(dir, value);
     wait_sum(test, sum);
@@ -69,7 +69,7 @@ pub fn assert_exact(agent: &Agent, test: &str) {
     let source = "millstream_component_sent_events_total{component_id=\"points\"";
     let produced = || agent.metric(source).unwrap() as u64;
     let counts = || (counted(agent, "sent_events", ""), counted(agent, "dropped_events", ""));
-    // The source may emit between two looks.
+    // The source may emit between two readings.
     let begun = std::time::Instant::now();
     while counts() != (produced(), 0) {
         let (counts, produced) = (counts(), produced());

@@ -1,4 +1,4 @@
-//! An endpoint that is down while metrics arrive, and a buffer that drops the oldest.
+//! Tests an endpoint that is down while metrics arrive, and a buffer that drops the oldest events.
 
 use super::endpoint::{Act, Endpoint};
 use super::metrics::decode;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Number of new series per wave; each is one event.
+/// Number of new series per wave; each series is one event.
 const SERIES: usize = 4000;
 
 const WAVES: usize = 6;

@@ -1,4 +1,4 @@
-//! Invalid certificates: the agent waits, logs the reason, and recovers when they are fixed.
+//! Tests invalid certificates: the agent waits, logs the reason, and recovers when they are fixed.
 
 use super::endpoint::{Act, Endpoint};
 use super::remote_write::{add, assert_exact, forward, send_points, wait_sum};
@@ -24,15 +24,16 @@ fn endpoint(port: u16, tls: Server) -> Endpoint {
     Endpoint::with(HttpOptions { port, tls: Some(tls), ..HttpOptions::default() }, |_, _| Act::Keep)
 }
 
-/// The endpoint has a certificate of `authority` that is invalid at first and valid later; the log
-/// contains `said`.
+/// Tests an endpoint with a certificate of `authority` that is invalid at first and valid later.
+/// The log must contain `said`.
 fn mended(bad: Server, good: Server, authority: &Authority, said: &str) {
     let dir = folder();
     authority.write(dir.path(), "ca");
     replaced(&dir, bad, good, "ca_file: DIR/ca.crt", said);
 }
 
-/// The endpoint has the certificate `bad` at first and `good` later; the log contains `said`.
+/// Tests an endpoint with the certificate `bad` at first and `good` later. The log must contain
+/// `said`.
 fn replaced(dir: &TempDir, bad: Server, good: Server, tls: &str, said: &str) {
     append(dir.path(), 0, LINES);
     let first = endpoint(0, bad);
@@ -54,7 +55,8 @@ fn replaced(dir: &TempDir, bad: Server, good: Server, tls: &str, said: &str) {
     stop(agent);
 }
 
-/// The endpoint requires a client certificate; the agent's is from another authority at first.
+/// Tests an endpoint that requires a client certificate. At first the agent's certificate is from
+/// another authority.
 fn introduced(authority: &Authority, other: &Authority) {
     let dir = folder();
     authority.write(dir.path(), "ca");
@@ -77,8 +79,8 @@ fn introduced(authority: &Authority, other: &Authority) {
     stop(agent);
 }
 
-/// The agent trusts the wrong authority at first: it logs that and sends nothing until the file has
-/// the right one.
+/// Tests an agent that trusts the wrong authority at first: it logs the fault and sends nothing
+/// until the file has the right authority.
 fn trusts_at_last(agent: &Agent, dir: &Path, authority: &Authority) {
     wait_until("the reason in the log", PATIENCE, || agent.log().contains("ca_file"));
     let ready = || agent.get("/ready").unwrap_or_default();

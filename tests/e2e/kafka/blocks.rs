@@ -1,4 +1,4 @@
-//! Metrics in blocks, read from the broker and parsed with the decoder in the documentation.
+//! Tests metrics in blocks, read from the broker and parsed with the decoder in the documentation.
 
 use super::{PATIENCE, start, write};
 use crate::support::folder;
@@ -20,8 +20,8 @@ fn events(block: &[u8]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Metrics may also come from log lines. A block has events of one key; events that are not metrics
-/// are dropped.
+/// Metrics may also come from log lines. All events of a block have the same key; events that are
+/// not metrics are dropped.
 #[test]
 fn metrics_arrive_in_blocks_of_one_key_and_in_order() {
     let (dir, kafka) = (folder(), Kafka::shared());

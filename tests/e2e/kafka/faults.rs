@@ -1,4 +1,4 @@
-//! Oversized records, missing topics, and brokers that go down.
+//! Tests oversized records, missing topics, and brokers that go down.
 
 use super::{PATIENCE, config, finish, numbered, start, texts, wait_for_error, write};
 use crate::support::{Agent, folder, wait_until};
@@ -26,12 +26,12 @@ fn append(dir: &Path, file: &str, text: &str) {
 #[test]
 fn oversized_records_are_rejected_alone_and_the_others_arrive_in_order() {
     let (dir, kafka) = (folder(), Kafka::shared());
-    // The broker's limit is lower than the client's: it rejects whole batches.
+    // The broker's limit is lower than the client's limit, so the broker rejects whole batches.
     kafka.create_topic_with("small", 1, &[("max.message.bytes", "4000")]);
     let large = |n: usize| n % 1000 == 500;
     let line = |n: usize| if large(n) { "x".repeat(5000 + n) } else { format!("line {n:07}") };
     write(dir.path(), "a.log", (0..6000).map(line));
-    // Two megabytes, over the client's own limit.
+    // This record is above the client's limit.
     append(dir.path(), "a.log", &format!("{}\nlast\n", "y".repeat(1_500_000)));
     let begun = std::time::Instant::now();
     let mut agent = Agent::start(
@@ -50,7 +50,7 @@ fn oversized_records_are_rejected_alone_and_the_others_arrive_in_order() {
     let (lines, rest) = texts.split_at(expected.len());
     assert!(lines.iter().eq(expected.iter()), "no gap, no repeat, in order\n{}", agent.log());
     assert_eq!(rest, ["last", "later"]);
-    // Once in 30 s.
+    // The agent logs the refusal once in 30 s.
     let said_max = 1 + begun.elapsed().as_secs() as usize / 30;
     assert!(
         (1..=said_max).contains(&agent.log().matches("a record of").count()),

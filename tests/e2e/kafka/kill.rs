@@ -1,4 +1,4 @@
-//! The agent is killed repeatedly, and the broker is stopped and killed, under load.
+//! Tests an agent that is killed repeatedly, and a broker that is stopped and killed, under load.
 
 use super::config;
 use crate::e2e::kill::{check_json, write_load};
@@ -13,10 +13,10 @@ use std::time::Duration;
 
 const KILLS: u64 = 20;
 
-/// How long a stopped broker stays down.
+/// Downtime of a stopped broker.
 const AWAY: Duration = Duration::from_secs(20);
 
-/// Rounds, each with all kills.
+/// Number of rounds, each with all kills.
 const ROUNDS: TestSize = TestSize { gate: 1, long: 10 };
 
 #[test]
@@ -63,8 +63,8 @@ fn kill_agents(dir: &tempfile::TempDir, config: &str, random: &mut Rng, times: u
     }
 }
 
-/// Asserts that every line arrived. An origin maps to one partition, so its topic order is the
-/// order of arrival.
+/// Asserts that every line arrived. All records of an origin go to one partition, so their order in
+/// the topic is the order of arrival.
 fn check(records: &[Record]) {
     let mut partitions: HashMap<String, i32> = HashMap::new();
     for record in records {

@@ -1,5 +1,5 @@
-//! Files into a real Kafka: which records arrive, in which order, and how the agent handles broker
-//! failures.
+//! Tests files into a real Kafka: the records that arrive, their order, and the agent's handling of
+//! broker failures.
 
 mod blocks;
 mod faults;
@@ -42,7 +42,7 @@ fn start(dir: &Path, config: &str) -> Agent {
     Agent::start(dir, config, &["--until-eof"])
 }
 
-/// Waits for such an agent to exit.
+/// Waits until an agent that was started with `--until-eof` exits.
 fn finish(mut agent: Agent) -> Agent {
     let status = agent.wait(PATIENCE);
     assert!(status.success(), "{}", agent.log());
@@ -108,7 +108,7 @@ fn topic_key_and_headers_come_from_the_event() {
         assert_eq!(record.header("place").unwrap(), event["meta"]["offset"].to_string());
         by_key.entry(record.key.as_deref().unwrap()).or_default().push(record);
     }
-    // The key is the file: one partition per file, lines in order.
+    // The key is the file, so each file has one partition, with its lines in order.
     for records in by_key.values() {
         assert!(records.iter().all(|record| record.partition == records[0].partition));
         let offset = |record: &&Record| record.header("place").unwrap().parse::<u64>().unwrap();

@@ -1,4 +1,4 @@
-//! What the broker refuses goes to `ID.rejected`: dead letters.
+//! Tests records that the broker refuses, which go to `ID.rejected` as dead letters.
 
 use super::{PATIENCE, texts, write};
 use crate::support::{Agent, folder, lines, wait_until};
@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-/// Kills of the agent in one test: before, while and after the sink finds which records are refused.
+/// Number of kills of the agent in one test: before, while and after the sink finds the refused
+/// records.
 const KILLS: u64 = 6;
 
-/// Lines of the log.
+/// Number of lines in the log.
 const LINES: usize = 4_000;
 
 fn config(kafka: &Kafka, topic: &str) -> String {
@@ -33,7 +34,7 @@ sinks:
     )
 }
 
-/// Whether the broker refuses a line: it is too large.
+/// Returns whether the broker refuses a line because it is too large.
 fn is_refused(number: usize) -> bool {
     number % 500 == 250
 }
@@ -43,7 +44,7 @@ fn line(number: usize) -> String {
     format!("line {number:07}{filler}")
 }
 
-/// Returns the event of each line of JSON by its id, which names one message.
+/// Returns the messages by id from lines of JSON, and asserts that an id has only one message.
 fn by_id<'t>(texts: impl Iterator<Item = &'t str>) -> BTreeMap<String, String> {
     let mut messages: BTreeMap<String, String> = BTreeMap::new();
     for text in texts {
@@ -60,7 +61,7 @@ fn expected(is_wanted: impl Fn(usize) -> bool) -> BTreeSet<String> {
     (0..LINES).filter(|number| is_wanted(*number)).map(line).collect()
 }
 
-/// Checks that the broker has every line that it accepts, and the file every other one.
+/// Checks that the broker has all lines that it accepts, and the file all others.
 fn check(kafka: &Kafka, topic: &str, folder: &Path) {
     let records = kafka.read(topic);
     let accepted = by_id(texts(&records).into_iter());
@@ -99,7 +100,7 @@ fn refused_records_arrive_once_by_id_over_kills() {
 fn a_stalled_sink_of_dead_letters_delays_its_sink_and_loses_nothing() {
     let (folder, kafka) = (folder(), Kafka::shared());
     kafka.create_topic_with("stalled-letters", 1, &[("max.message.bytes", "4000")]);
-    // A file cannot be created below a file.
+    // The sink cannot create a file below a file.
     std::fs::write(folder.path().join("way"), "").unwrap();
     let config = config(kafka, "stalled-letters").replace("DIR/dead.json", "DIR/way/dead.json");
     write(folder.path(), "a.log", (0..LINES).map(line));
@@ -107,7 +108,7 @@ fn a_stalled_sink_of_dead_letters_delays_its_sink_and_loses_nothing() {
     let is_late =
         |agent: &Agent| agent.get("/ready").is_some_and(|text| text.contains("way/dead.json"));
     wait_until("the sink of dead letters fails", PATIENCE, || is_late(&agent));
-    // Its events stay unsettled: the next start reads them again.
+    // The events stay unsettled, so that the next start reads them again.
     agent.kill();
     let config = config.replace("DIR/way/dead.json", "DIR/dead.json");
     let mut agent = Agent::start(folder.path(), &config, &["--until-eof"]);

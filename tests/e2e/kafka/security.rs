@@ -1,4 +1,4 @@
-//! TLS, SASL and ACLs: what works, and the error messages if it does not.
+//! Tests TLS, SASL and ACLs: successful logins, and the error messages of failures.
 
 use super::{PATIENCE, config, finish, numbered, start, texts, wait_for_error, write};
 use crate::support::{Agent, folder, wait_until};
@@ -26,7 +26,7 @@ fn guarded() -> Kafka {
     })
 }
 
-/// One broker for all cases, as its start takes longer than each of them.
+/// Runs all cases with one broker, as its start takes longer than each case.
 #[test]
 fn tls_logins_and_acls() {
     let kafka = guarded();
@@ -94,7 +94,7 @@ fn wrong_certificates_and_logins_are_said(kafka: &Kafka) {
         ("cannot reach kafka", tls(&files.ca), Listener::Ssl),
         ("cannot reach kafka", login.clone(), Listener::SaslSsl),
     ];
-    // All cases run concurrently: each takes seconds.
+    // All cases run concurrently, because each takes seconds.
     let agents = cases.map(|(error, options, listener)| {
         let dir = folder();
         write(dir.path(), "a.log", numbered(10));

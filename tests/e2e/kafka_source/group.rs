@@ -1,4 +1,4 @@
-//! Several agents in one group.
+//! Tests several agents in one group.
 
 use super::{PATIENCE, assert_all, broker, config, events, ids, numbered};
 use crate::support::{Agent, folder, wait_until};
@@ -37,7 +37,8 @@ fn members_that_come_stop_and_are_killed_lose_nothing_and_repeat_under_the_same_
     second.kill();
     let third = start(&three);
     wait_until("the third reads", PATIENCE, || count(three.path()) > 0);
-    // Longer than its session: its partitions go to the first, and it learns it too late.
+    // The third agent stops for longer than its session. Its partitions go to the first agent, and
+    // the third learns of the loss too late.
     third.send(Signal::STOP);
     std::thread::sleep(Duration::from_millis(1600));
     third.send(Signal::CONT);
@@ -50,7 +51,8 @@ fn members_that_come_stop_and_are_killed_lose_nothing_and_repeat_under_the_same_
     assert_all(kafka, "shared", &all(&folders));
 }
 
-/// On a busy host a heartbeat is late by seconds, and a member that loses its session repeats records.
+/// Session options for a busy host, where a heartbeat is late by seconds and a member that loses
+/// its session repeats records.
 const MEMBER: &str = "options: { session.timeout.ms: 10000, heartbeat.interval.ms: 500 },";
 
 #[test]

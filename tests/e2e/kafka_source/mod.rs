@@ -1,5 +1,5 @@
-//! Topics of a real Kafka into files and endpoints: which records arrive, under which ids, and what
-//! is seen again when agents, brokers and sinks fail.
+//! Tests topics of a real Kafka into files and endpoints: the records that arrive, their ids, and
+//! the repeats after failures of agents, brokers and sinks.
 
 mod group;
 mod restart;
@@ -37,7 +37,7 @@ fn config(kafka: &Kafka, topics: &str, group: &str, more: &str) -> String {
     format!("{source}sinks:\n  out: {{ type: file, inputs: [topic], path: DIR/out.json }}\n")
 }
 
-/// Returns the source alone.
+/// Returns the configuration of the source alone.
 fn source(brokers: &str, topics: &str, group: &str, more: &str) -> String {
     format!(
         "sources:\n  topic: {{ type: kafka, brokers: ['{brokers}'], topics: [{topics}], group: {group}, {more} \
@@ -45,7 +45,7 @@ fn source(brokers: &str, topics: &str, group: &str, more: &str) -> String {
     )
 }
 
-/// Runs the agent until it has read everything.
+/// Runs the agent until it has read all records.
 fn run(dir: &Path, config: &str) -> Agent {
     finish(Agent::start(dir, config, &["--until-eof"]))
 }
@@ -74,7 +74,7 @@ fn position(event: &Value) -> Position {
     (event["part"].as_i64().unwrap(), event["off"].as_i64().unwrap())
 }
 
-/// Returns the ids by position, and asserts that a position has one id, and an id one position.
+/// Returns the ids by position, and asserts that each position has one id and each id one position.
 fn ids<'a>(events: impl IntoIterator<Item = &'a Value>) -> BTreeMap<Position, String> {
     let (mut ids, mut seen) = (BTreeMap::new(), BTreeMap::new());
     for event in events {

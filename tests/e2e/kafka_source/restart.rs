@@ -1,4 +1,4 @@
-//! The agent is stopped and killed, and the broker goes away.
+//! Tests an agent that is stopped and killed, and a broker that is unavailable for a while.
 
 use super::{PATIENCE, assert_all, broker, config, events, ids, numbered, run};
 use crate::support::{Agent, folder, wait_until};
@@ -23,14 +23,14 @@ fn a_stop_and_a_start_repeat_nothing() {
     assert!(events.len() > before);
 }
 
-/// Kills of the agent while records are written.
+/// Number of kills of the agent while records are written.
 const KILLS: usize = 5;
 
-/// Rounds, each with all kills.
+/// Number of rounds, each with all kills.
 const ROUNDS: TestSize = TestSize { gate: 1, long: 10 };
 
-/// The file sink truncates what no checkpoint covers, so a committed offset must not be ahead of
-/// it.
+/// The file sink truncates data that no checkpoint covers, so a committed offset must not be ahead
+/// of the file.
 #[test]
 fn kills_lose_nothing_and_repeat_nothing_in_a_file() {
     Seed::of_test().cases(ROUNDS).for_each(survive_kills);
@@ -54,7 +54,7 @@ fn survive_kills(seed: u64) {
     for kill in 0..KILLS {
         let mut agent = Agent::start(dir.path(), &config, &[]);
         std::thread::sleep(Duration::from_millis(2000 + random.u64(..900)));
-        // On a busy host the others may end before the agent reads.
+        // On a busy host the earlier kills may come before the agent reads.
         if kill + 1 == KILLS {
             wait_until("offsets are committed", PATIENCE, || committed() > 0);
         }

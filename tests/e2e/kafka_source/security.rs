@@ -1,4 +1,4 @@
-//! TLS and SASL: what works, and the errors if it does not.
+//! Tests TLS and SASL: successful logins, and the errors of failures.
 
 use super::{PATIENCE, events, numbered, run, source};
 use crate::support::{Agent, folder, wait_until};
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SINK: &str = "sinks: { out: { type: file, inputs: [topic], path: DIR/out.json } }\n";
 
-/// Returns an unsigned token, as the broker's validator for tests accepts it.
+/// Returns an unsigned token, which the broker's validator for tests accepts.
 fn token(lifetime: Duration) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let claims = format!(
@@ -47,7 +47,7 @@ fn guarded() -> Kafka {
     })
 }
 
-/// One broker for all cases, as its start takes longer than each of them.
+/// Runs all cases with one broker, as its start takes longer than each case.
 #[test]
 fn every_login_reads_and_a_wrong_one_is_said() {
     let (kafka, tokens) = (guarded(), folder());

@@ -1,4 +1,5 @@
-//! Several sinks behind one source: one that stalls, one that is ahead, one that comes later.
+//! Tests several sinks behind one source: a sink that stalls, a sink that is ahead, and a sink that
+//! is added later.
 
 use super::{PATIENCE, assert_all, broker, events, numbered, run, source};
 use crate::support::{Agent, folder, wait_until};
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// An endpoint that can be closed.
+/// An endpoint that refuses requests until it is opened.
 struct Endpoint {
     server: HttpServer,
     is_open: Arc<AtomicBool>,
@@ -37,7 +38,7 @@ impl Endpoint {
         self.is_open.store(true, Ordering::Release);
     }
 
-    /// Returns the events that it accepted.
+    /// Returns the events that the endpoint accepted.
     fn events(&self) -> Vec<Value> {
         self.accepted.lock().unwrap().clone()
     }
@@ -47,7 +48,7 @@ impl Endpoint {
     }
 }
 
-/// Returns a configuration with a file and this endpoint behind the source.
+/// Returns a configuration with a file and the endpoint behind the source.
 fn config(topic: &str, group: &str, more: &str, endpoint: &Endpoint) -> String {
     let source = source(&broker().bootstrap(), topic, group, more);
     let uri = endpoint.server.uri("/");
@@ -61,7 +62,8 @@ fn count(dir: &Path) -> usize {
     events(&dir.join("out.json")).len()
 }
 
-/// Waits until the checkpoints of what an agent has written are committed, once a second.
+/// Waits until the agent has committed the checkpoints of all written events. Commits happen once a
+/// second.
 fn wait_until_committed(agent: &Agent) {
     std::thread::sleep(Duration::from_millis(1500));
     wait_until("the checkpoints are committed", PATIENCE, || {
@@ -74,7 +76,7 @@ fn a_sink_that_stalls_makes_its_partitions_wait_and_the_agent_stays_in_the_group
     let (dir, kafka, endpoint) = (folder(), broker(), Endpoint::start());
     kafka.create_topic("stalled", 2);
     kafka.write("stalled", numbered(0..100_000, 2));
-    // On a busy host a heartbeat and a poll are late by seconds.
+    // The limits are for a busy host, where a heartbeat and a poll are late by seconds.
     let more = "options: { session.timeout.ms: 6000, heartbeat.interval.ms: 500, max.poll.interval.ms: 7000 },";
     let config = config("stalled", "stalled", more, &endpoint);
     let mut agent = Agent::start(dir.path(), &config, &[]);
@@ -99,7 +101,8 @@ fn a_sink_that_is_ahead_sees_nothing_again_on_its_agent_and_everything_on_anothe
     let (dir, other) = (folder(), folder());
     kafka.create_topic("ahead", 2);
     kafka.write("ahead", numbered(0..1000, 2));
-    // A member that loses its session for a late heartbeat would repeat records.
+    // A late heartbeat must not end the session, because a member that loses its session repeats
+    // records.
     let more = "options: { session.timeout.ms: 6000, heartbeat.interval.ms: 500 },";
     let config = config("ahead", "ahead", more, &endpoint);
     let mut agent = Agent::start(dir.path(), &config, &[]);
@@ -107,12 +110,12 @@ fn a_sink_that_is_ahead_sees_nothing_again_on_its_agent_and_everything_on_anothe
     wait_until_committed(&agent);
     agent.kill();
     endpoint.open();
-    // On another agent, whose file has nothing yet.
+    // Runs another agent, whose file is still empty.
     run(other.path(), &config);
     assert_eq!(assert_all(kafka, "ahead", &events(&other.path().join("out.json"))), 0);
     assert_eq!(assert_all(kafka, "ahead", &endpoint.events()), 0);
     assert_eq!(kafka.committed("ahead", "ahead").into_values().collect::<Vec<_>>(), [500; 2]);
-    // Back at the first one, with the offset of the group as it was.
+    // Runs the first agent's folder with a group whose offset has not moved.
     let group = "ahead-again";
     let (dir, endpoint) = (folder(), Endpoint::start());
     let config = self::config("ahead", group, more, &endpoint);

@@ -1,4 +1,5 @@
-//! Where reading starts, which topics are read, and records without a value.
+//! Tests the position at which reading starts, the topics that are read, and records without a
+//! value.
 
 use super::{PATIENCE, broker, config, events, ids, numbered, run, text};
 use crate::support::{Agent, folder, wait_until};
@@ -31,7 +32,7 @@ fn reading_starts_at_the_end_a_time_or_an_offset() {
     let config =
         config(kafka, "starts", "at-end", "read_from: end, options: { session.timeout.ms: 6000 },");
     let mut agent = Agent::start(dir.path(), &config, &[]);
-    // The position is committed before there is a record.
+    // The agent commits the position before there is a record.
     wait_until("the position", PATIENCE, || {
         kafka.committed("at-end", "starts").get(&0) == Some(&100)
     });
@@ -54,7 +55,7 @@ fn a_topic_that_is_created_again_is_read_from_its_beginning() {
     wait_until("the first topic", PATIENCE, || texts(dir.path()).len() == 100);
     kafka.delete_topic("again");
     kafka.create_topic("again", 1);
-    // More than before, so that the old offset exists in the new topic.
+    // The new topic has more records than the old one, so that the old offset exists in it.
     kafka.write("again", (100..400).map(of));
     let distinct = || texts(dir.path()).into_iter().collect::<std::collections::BTreeSet<_>>();
     wait_until("the second topic", PATIENCE, || distinct().len() == 400);

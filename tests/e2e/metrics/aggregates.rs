@@ -1,5 +1,5 @@
-//! Compares every aggregate with a simple model that is fed the same points, from several
-//! concurrent senders.
+//! Compares every aggregate with a simple model that gets the same points from several concurrent
+//! senders.
 
 use super::{Events, ONE_PERIOD, number, send_all, start, tags_of};
 use crate::support::{folder, millstream};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// Rounds with as many points from each sender.
+/// Number of rounds, each with the same number of points per sender.
 const ROUNDS: TestSize = TestSize { gate: 1, long: 20 };
 const SENDERS: u64 = 4;
 const POINTS: usize = 4000;
@@ -21,7 +21,7 @@ struct Point {
     series: u64,
     tags: Vec<(String, String)>,
     value: f64,
-    /// Number of points that it represents.
+    /// Number of points that this point represents.
     weight: u32,
 }
 
@@ -30,7 +30,7 @@ impl Point {
         format!("oracle.{}.{}", self.kind, self.series)
     }
 
-    /// Returns its tags as they are output.
+    /// Returns the tags in the order of the output.
     fn sorted(&self) -> String {
         let mut tags: Vec<String> =
             self.tags.iter().map(|(key, value)| format!("{key}:{value}")).collect();
@@ -45,7 +45,7 @@ fn draw(kinds: &[&'static str], sender: u64, random: &mut Rng) -> Point {
     let series = random.u64(..5);
     let mut tags =
         vec![("env".into(), "prod".into()), ("shard".into(), random.u64(..3).to_string())];
-    // Only one sender sends a metric whose last value counts.
+    // Only one sender sends a metric that keeps the last value.
     if ["g", "store"].contains(&kind) {
         tags.push(("sender".into(), sender.to_string()));
     }
@@ -63,7 +63,7 @@ fn draw(kinds: &[&'static str], sender: u64, random: &mut Rng) -> Point {
     Point { kind, series, tags, value, weight }
 }
 
-/// The expected value.
+/// Expected value of an output.
 #[derive(Debug)]
 enum Expected {
     /// This value, up to the rounding of long sums.
@@ -82,7 +82,7 @@ struct Series {
     sum: f64,
     last: f64,
     members: BTreeSet<u64>,
-    /// Each repeated as often as its weight says.
+    /// Values of the points, each repeated `weight` times.
     values: Vec<f64>,
 }
 
@@ -105,7 +105,7 @@ fn expect(points: &[Point]) -> Outcome {
     outcome
 }
 
-/// Returns the outputs of a series as the pages of the sources list them.
+/// Returns the expected outputs of a series, as the documentation of the sources lists them.
 fn outputs(kind: &str, one: &Series) -> Vec<(&'static str, Expected)> {
     use Expected::{Number, Rate};
     let count = one.values.len() as f64;
@@ -171,8 +171,8 @@ fn percentiles(rank: impl Fn(f64) -> Expected) -> [(&'static str, Expected); 6] 
     .map(|(suffix, part)| (suffix, rank(part)))
 }
 
-/// Returns the bounds within 1 % of the value at the rank or its neighbors: definitions of the rank
-/// differ by one.
+/// Returns the bounds within 1 % of the values at the rank and its neighbors, because definitions
+/// of the rank differ by one.
 fn quantile(sorted: &[f64], part: f64) -> Expected {
     let rank = part * (sorted.len() - 1) as f64;
     let (low, high) = (
@@ -209,7 +209,7 @@ fn near(value: f64, expected: f64) -> bool {
     (value - expected).abs() <= expected.abs() * 1e-9
 }
 
-/// Sends random points from several concurrent senders; returns what to expect.
+/// Sends random points from several concurrent senders; returns the expected outputs.
 fn send_drawn(
     seed: u64,
     path: &Path,
@@ -253,7 +253,7 @@ fn as_dogstatsd(points: &[Point]) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Encodes points as an array.
+/// Encodes points as an array of msgpack.
 fn as_msgpack(points: &[Point]) -> Vec<u8> {
     let mut message = vec![0x90 | points.len() as u8];
     for point in points {
@@ -272,7 +272,7 @@ fn as_msgpack(points: &[Point]) -> Vec<u8> {
 }
 
 fn check_aggregates(source: &str, kinds: &[&'static str], write: fn(&[Point]) -> Vec<u8>) {
-    // Between two receivers of a socket, the last two values may swap.
+    // With two receivers of a socket, the last two values may swap.
     let without_last: Vec<&str> =
         kinds.iter().copied().filter(|kind| !["g", "store"].contains(kind)).collect();
     for seed in Seed::of_test().cases(ROUNDS) {
@@ -395,7 +395,7 @@ fn sums_are_conserved_across_periods() {
         sent.iter().map(|[_, _, counters, _]| counters).sum::<f64>()
     );
     assert_eq!(number(events.of("millstream.generated.last", "").last().unwrap()), 60_000.0);
-    // Every tenth series is a timer, and the points cycle through the series.
+    // Every tenth series is a timer, and the points go through the series in turn.
     assert_eq!(sum("shop.timer.", ".count"), 18_000.0);
     let ends: BTreeSet<&str> =
         events.0.iter().filter_map(|event| event["timestamp"].as_str()).collect();

@@ -1,4 +1,4 @@
-//! Client libraries of applications: everything that `tests/clients` sends must be output.
+//! Tests client libraries of applications: every point that `tests/clients` sends must be output.
 
 use super::{Events, ONE_PERIOD, number, start, tags_of, udp};
 use crate::support::folder;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Timestamp of the points that have one.
+/// Timestamp of the points that have a timestamp.
 const STAMP: &str = "2023-11-14T22:13:20";
 
 /// Returns the path of the client; installs it if it is missing.
@@ -30,7 +30,7 @@ fn sent_by(program: &Path, source: &str, scheme: &str) -> Events {
     let output = Command::new(program).arg(&address).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && errors.is_empty(), "{address}: {}\n{errors}", output.status);
-    // A stop reads and flushes the sockets.
+    // At a stop the agent reads the sockets and flushes.
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     Events::read(dir.path())
 }
@@ -43,7 +43,7 @@ fn assert_near(what: &str, value: f64, expected: f64, within: f64) {
     );
 }
 
-/// Compares with the table in tests/clients/README.md.
+/// Compares the events with the table in tests/clients/README.md.
 fn check_table(events: &Events, lang: &str) {
     let tags = |others: &str| {
         let mut tags: Vec<String> = others.split_whitespace().map(str::to_owned).collect();
@@ -73,7 +73,7 @@ fn check_table(events: &Events, lang: &str) {
     ] {
         assert_near(name, events.one(name, &tags(others)), expected, 1e-12);
     }
-    // The nearest values are 1 % away, so the result may be too.
+    // The nearest values are 1 % away, and the result may be as far away.
     assert_near("median", events.one("client.wait.median", &tags("route:/a")), 50.5, 0.02);
     assert_near("95th", events.one("client.wait.95percentile", &tags("route:/a")), 95.0, 0.02);
     assert_near("99th", events.one("client.spread.99percentile", &tags("")), 198.0, 0.02);

@@ -1,4 +1,4 @@
-//! The wall clock is set forward by an hour and back while points arrive.
+//! Tests a wall clock that is set forward by an hour and back while points arrive.
 
 use super::{Events, PATIENCE, config, counted, number};
 use crate::support::{Agent, folder, wait_until};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const PERIOD: f64 = 2.0;
 const HOUR: i64 = 3600;
 
-/// How long points are sent before each step and after the last: several periods, but not a
-/// multiple.
+/// Time for which points are sent before each step and after the last step: several periods, but
+/// not a multiple of the period.
 const BETWEEN: Duration = Duration::from_millis(4_700);
 
 /// Returns the library that fakes a process's wall clock, if it is installed, with or without
@@ -28,7 +28,7 @@ fn faketime() -> Option<PathBuf> {
     })
 }
 
-/// Sets the agent's wall clock to the host's plus this many seconds.
+/// Sets the agent's wall clock to the host's clock plus `seconds`.
 fn step(dir: &Path, seconds: i64) {
     fs::write(dir.join("draft-clock"), format!("{seconds:+}")).unwrap();
     fs::rename(dir.join("draft-clock"), dir.join("clock")).unwrap();
@@ -57,7 +57,7 @@ fn send_for(path: &Path, time: Duration, before: usize) -> usize {
     sent
 }
 
-/// Waits until a period has begun that still lasts a while.
+/// Waits for a time near the start of a period, before its middle.
 fn wait_for_mid_period() {
     let since_1970 = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
     wait_until("a period has begun", PATIENCE, || {
@@ -92,23 +92,24 @@ impl Period {
         self.end_ms % (PERIOD as i64 * 1000) == 0
     }
 
-    /// Seconds from the other period to this one, negative if earlier; handles midnight.
+    /// Returns the seconds from `other` to this period, negative if this period is earlier; handles
+    /// midnight.
     fn after(&self, other: &Period) -> f64 {
         let day = 24 * HOUR * 1000;
         ((self.end_ms - other.end_ms + day / 2).rem_euclid(day) - day / 2) as f64 / 1000.0
     }
 }
 
-/// Checks the order of periods: one before the step forward, then those an hour later, then those
-/// on the old time.
+/// Checks the order of the periods: first the periods before the step forward, then the periods an
+/// hour later, then the periods on the original time.
 fn check(periods: &[Period], lasted: f64) {
     let is_later = |period: &Period| period.after(&periods[0]) > HOUR as f64 / 2.0;
     let phases: Vec<&[Period]> = periods.chunk_by(|a, b| is_later(a) == is_later(b)).collect();
     let [before, later, after] = phases[..] else { panic!("{periods:?} do not go forth and back") };
     assert!(before.iter().chain(later).all(Period::is_aligned), "{periods:?}");
     assert!(later[0].after(&before[before.len() - 1]) < HOUR as f64 + 3.0 * PERIOD, "{periods:?}");
-    // The period that was open when the clock was set back, and the last one, do not end at a
-    // boundary.
+    // Two periods do not end at a boundary: the period that was open when the clock was set back,
+    // and the last period.
     let [_, aligned @ .., _] = after else { panic!("no periods after the steps: {periods:?}") };
     assert!(!aligned.is_empty() && aligned.iter().all(Period::is_aligned), "{periods:?}");
     assert!(periods.len() as f64 <= lasted / PERIOD + 4.0, "a flood of periods: {periods:?}");
@@ -146,7 +147,8 @@ fn setting_the_clock_forward_and_back_loses_nothing() {
         if seconds == HOUR {
             wait_for_mid_period();
             send_level(&path, 1);
-            // The threads of two receivers may read in another order than the points were sent.
+            // Waits for this point because the threads of two receivers may read points in a
+            // different order than they were sent.
             let taken = 3.0 * sent as f64 + 1.0;
             wait_until("the first level is taken", PATIENCE, || {
                 counted(&agent, "received_events", "") == taken
@@ -161,14 +163,14 @@ fn setting_the_clock_forward_and_back_loses_nothing() {
     let events = Events::read(dir.path());
     assert_eq!(events.sum("steps", ""), sent as f64);
     assert_eq!(events.sum("took.count", ""), sent as f64);
-    // A period has its own points, and the last value is the one that arrived last, regardless of
-    // the clock.
+    // Each period has the points that arrived in it, and the last value is the value that arrived
+    // last, regardless of the clock.
     let mut steps = 0.0;
     for (level, of_period) in events.of("level", "").into_iter().zip(events.of("steps", "")) {
         steps += number(of_period);
         assert_eq!(number(level), steps, "{level} {of_period}");
     }
-    // The later value arrived at the other receiver, an hour earlier by the clock.
+    // The later value arrived at the other receiver, whose clock was an hour earlier by then.
     assert_eq!(events.of("crossed", "").last().map(|level| number(level)), Some(2.0));
     let periods: Vec<Period> = events.of("level", "").into_iter().map(Period::of).collect();
     println!("{periods:?}");

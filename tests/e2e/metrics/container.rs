@@ -1,4 +1,5 @@
-//! A sender in a control group like those of container runtimes: the agent finds the container id.
+//! Tests a sender in a control group like those that container runtimes make: the agent finds the
+//! container id.
 
 use super::{Events, ONE_PERIOD, PATIENCE, counted, send_all, start};
 use crate::support::{folder, wait_until};
@@ -8,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 const ID: &str = "3726184226f5d3147c25fdeab5b60097e378e8a720503a5e19ecfdf29f869860";
 
-/// Joins the group in its first argument, sends a datagram and a stream, and lives until its input
-/// ends: the group of an exited process is unknown.
+/// Program that joins the group in its first argument, sends datagrams and a stream, and lives
+/// until its input ends, because the group of an exited process is unknown.
 const SENDER: &str = "
 import os, socket, struct, sys
 open(sys.argv[1] + '/cgroup.procs', 'w').write(str(os.getpid()))
@@ -31,7 +32,7 @@ struct Groups {
 }
 
 impl Groups {
-    /// Uses the first hierarchy in which this user may create a group.
+    /// Creates a group in the first hierarchy in which this user may create one.
     fn new() -> Result<Groups, String> {
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let is_id =
@@ -51,7 +52,7 @@ impl Groups {
         Err("no tree of /sys/fs/cgroup can be written to; it takes root".into())
     }
 
-    /// Creates a group with this path.
+    /// Creates a group with this path below the root group.
     fn make(&mut self, path: &str) -> PathBuf {
         let mut group = self.root.clone();
         for part in path.split('/') {
@@ -108,7 +109,7 @@ fn the_container_of_a_sender_comes_from_the_kernel() {
     send_all(&dir.path().join("gram"), &["outside:1|c"]);
     wait_until("all is taken", PATIENCE, || counted(&agent, "received_events", "") == 301.0);
     for mut sender in senders {
-        // Waiting closes its input.
+        // `wait` closes the input of the sender, which ends it.
         assert!(sender.wait().unwrap().success());
     }
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());

@@ -1,4 +1,4 @@
-//! Stops, reloads and restarts: no point that the agent accepted is lost.
+//! Tests stops, reloads and restarts: the agent loses no point that it has accepted.
 
 use super::{Events, ONE_PERIOD, PATIENCE, config, counted, send_all, start};
 use crate::support::{Agent, folder, lines, millstream, wait_until};
@@ -19,7 +19,7 @@ fn sigterm_flushes_the_current_period() {
         let messages: Vec<String> =
             (0..1000).map(|n| format!("held:1|c|#round:{round}\nlast:{n}|g")).collect();
         send_all(&dir.path().join("points.sock"), &messages);
-        // Immediately: the last points are still in the socket.
+        // The stop follows immediately, while the last points are still in the socket.
         agent.terminate();
         assert_eq!(agent.wait(PATIENCE).code(), Some(0), "{}", agent.log());
         assert!(!dir.path().join("points.sock").exists(), "the socket is removed");
@@ -63,7 +63,7 @@ fn reloads_with_a_changed_source_lose_no_datagram() {
             let report = generator.wait_with_output().unwrap();
             assert!(report.status.success(), "{report:?}");
             reports.push(String::from_utf8(report.stdout).unwrap());
-            // On a busy host one generator does not last for many reloads.
+            // On a busy host one generator ends before many reloads.
             if n > 5 {
                 break;
             }
@@ -138,7 +138,7 @@ fn a_stop_under_load_loses_no_accepted_datagram() {
         let sender = std::thread::spawn(move || {
             let socket = UnixDatagram::unbound().unwrap();
             socket.connect(&path).unwrap();
-            // Until the socket accepts no more.
+            // Sends until the socket accepts no more.
             while socket.send(b"held:1|c").is_ok() {
                 count.fetch_add(1, Ordering::Relaxed);
             }
@@ -155,7 +155,7 @@ fn a_stop_under_load_loses_no_accepted_datagram() {
 
 const SENDER_BYTES: usize = 64 << 10;
 
-/// More than a connection's reads in one round, and more than one buffer.
+/// The data is more than a connection reads in one round, and more than one buffer holds.
 #[test]
 fn a_stop_reads_data_waiting_in_a_stream() {
     let dir = folder();
@@ -171,11 +171,11 @@ fn a_stop_reads_data_waiting_in_a_stream() {
     agent.send(rustix::process::Signal::STOP);
     let mut stream = std::net::TcpStream::connect(&address).unwrap();
     stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
-    // Data that waits in the sender's buffer arrives after the agent has checked its own.
+    // Data in the sender's buffer arrives after the agent has checked its receive buffer.
     rustix::net::sockopt::set_socket_send_buffer_size(&stream, SENDER_BYTES).unwrap();
     let lines = b"held:1|c\n".repeat(10_000);
     let mut sent = 0;
-    // As much as the kernel accepts.
+    // Sends as much as the kernel accepts.
     while let Ok(taken) = stream.write(&lines[sent % 9..]) {
         sent += taken;
     }

@@ -1,4 +1,4 @@
-//! Invalid messages are counted by reason, while valid points are processed.
+//! Tests invalid messages: the agent counts them by reason and processes valid points.
 
 use super::{Events, ONE_PERIOD, PATIENCE, counted, send_all, start};
 use crate::support::{Agent, folder, wait_until};
@@ -10,7 +10,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// A message, and the reason under which it is counted.
+/// A message with the reason under which it is counted.
 type Bad<'a> = (&'a [u8], &'static str);
 
 const DOGSTATSD: &[Bad<'_>] = &[
@@ -51,11 +51,12 @@ const METRICSERVER: &[Bad<'_>] = &[
     (b"\x96\xa4emit\xa7counter\xa1a\xa0\xa0\xa0", "no_value"),
 ];
 
-/// The point `good`, 1, in either protocol.
+/// The point `good` with value 1 in each protocol.
 const GOOD_LINE: &[u8] = b"good:1|c";
 const GOOD_POINT: &[u8] = b"\x96\xa4emit\xaddelta_counter\xa4good\xa11\xa0\xa0";
 
-/// Sends every invalid message between valid ones: each is counted once, and the valid ones arrive.
+/// Sends every invalid message between valid messages, and checks that each is counted once and
+/// that the valid messages arrive.
 fn check(source: &str, bad: &[Bad<'_>], good: &[u8], good_name: &str) {
     let dir = folder();
     let mut agent = start(
@@ -66,8 +67,8 @@ fn check(source: &str, bad: &[Bad<'_>], good: &[u8], good_name: &str) {
     send_all(&dir.path().join("points.sock"), &before);
     let mut due: BTreeMap<&str, f64> = BTreeMap::new();
     bad.iter().for_each(|(_, reason)| *due.entry(reason).or_default() += 1.0);
-    // Points that the store rejects are counted at the end of a period, so the last log lines
-    // contain all counts.
+    // The agent counts points that the store rejects at the end of a period, so only the last log
+    // lines contain all counts.
     let ended = end(&mut agent, &due);
     let faults: Vec<String> = due
         .iter()
@@ -124,7 +125,7 @@ fn bad_msgpack_is_counted_by_reason() {
     check("metricserver", METRICSERVER, GOOD_POINT, "good.delta");
 }
 
-/// Rounds, each with a thousand random messages to both sources.
+/// Number of rounds, each with a thousand random messages to both sources.
 const ROUNDS: TestSize = TestSize { gate: 1, long: 10 };
 
 #[test]
@@ -188,11 +189,12 @@ fn a_hostile_connection_does_not_delay_the_others() {
     let mut agent = start(dir.path(), &format!("type: dogstatsd, {listen}, {ONE_PERIOD}"));
     let unix = || UnixStream::connect(dir.path().join("points.sock")).unwrap();
     let connect = || TcpStream::connect(tcp.trim_start_matches("tcp://")).unwrap();
-    // Connections: one is silent, one stops within a message, one announces too large a message.
+    // One connection is silent, one stops within a message, one announces a message that is too
+    // large.
     let (silent, mut half, mut large, mut endless) = (unix(), unix(), unix(), connect());
     half.write_all(b"\x10\x00\x00\x00go").unwrap();
     large.write_all(b"\xff\xff\xff\xffgood:1|c").unwrap();
-    // A line without an end is skipped up to the next newline.
+    // The source skips a line without an end up to the next newline.
     endless.write_all(&[b'x'; 100_000]).unwrap();
     for _ in 0..100 {
         framed(&mut unix(), GOOD_LINE);

@@ -1,5 +1,5 @@
-//! The project's Java client: every point it reports as sent is counted, whatever happens to the
-//! agent.
+//! Tests the project's Java client: every point that it reports as sent is counted, whatever
+//! happens to the agent.
 
 use super::{Events, ONE_PERIOD, PATIENCE, counted, number, start, udp};
 use crate::support::java::{built, homes};
@@ -10,17 +10,17 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
-/// Far more than a call takes on the busiest host, and far less than waiting for an agent that is
-/// down would take.
+/// Maximum nanoseconds of a call: far more than a call takes on the busiest host, and far less than
+/// a wait for an agent that is down.
 const CALL_NS_MAX: f64 = 10e9;
 
-/// Counters, timers and stores of a round; their points fit in the client's buffer.
+/// Number of counters, timers and stores in a round; their points fit into the client's buffer.
 const ROUND: u64 = 400;
 
-/// Rounds before the agent stops.
+/// Number of rounds before the agent stops.
 const ROUNDS: u64 = 10;
 
-/// Points recorded while it is down, far more than the buffer holds.
+/// Number of points recorded while the agent is down, far more than the buffer holds.
 const AWAY: u64 = 50_000;
 
 /// A Java program that records on command, see `EndToEnd.java`. Killed when dropped.
@@ -54,7 +54,7 @@ impl Program {
         assert!(longest_ns < CALL_NS_MAX, "a call took {longest_ns} ns");
     }
 
-    /// Returns a counter of `Stats[sent=5, …]`.
+    /// Returns a counter of the statistics `Stats[sent=5, …]`.
     fn stat(&mut self, name: &str) -> u64 {
         let stats = self.ask("stats");
         let found = stats
@@ -77,7 +77,7 @@ impl Drop for Program {
     }
 }
 
-/// Waits until an agent has as many points as the client has sent beyond `before`.
+/// Waits until an agent has all points that the client has sent after the first `before`.
 fn wait_for_sent(program: &mut Program, agent: &Agent, before: u64) {
     let sent = (program.stat("sent") - before) as f64;
     wait_until("the agent has every point", PATIENCE, || {
@@ -91,7 +91,7 @@ fn wait_for_sent(program: &mut Program, agent: &Agent, before: u64) {
     );
 }
 
-/// The totals of the events of one run of the agent.
+/// Totals of the events of one run of the agent.
 #[derive(Debug, Default, PartialEq)]
 struct Told {
     sum: f64,
@@ -112,7 +112,7 @@ fn told(dir: &Path) -> Told {
     }
 }
 
-/// An agent that is started twice at one address, and the program that sends to it.
+/// An agent that is started twice with the same address, and the program that sends to it.
 struct Lives {
     dir: TempDir,
     source: String,
@@ -151,7 +151,8 @@ impl Lives {
         self.program.stat("sent")
     }
 
-    /// Without an agent, the buffer fills up and the program continues. Then the agent is started.
+    /// Without an agent, the buffer fills up and the program continues. Then the second agent
+    /// starts.
     fn second(&mut self, scheme: &str, sent: u64) {
         self.program.record(AWAY);
         assert!(self.program.stat("droppedFull") > 0);
@@ -175,7 +176,7 @@ impl Lives {
     }
 }
 
-/// The totals of the first run.
+/// Returns the totals of the first run.
 fn all_rounds() -> Told {
     let sum = (ROUNDS * ROUND) as f64;
     Told { sum, timers: sum, level: Some(ROUND as f64) }

@@ -1,4 +1,4 @@
-//! Datagrams that the kernel drops at a full socket are counted.
+//! Tests that the agent counts datagrams that the kernel drops at a full socket.
 
 use super::{Events, ONE_PERIOD, PATIENCE, config, counted, start, udp};
 use crate::support::{folder, wait_until};
@@ -26,7 +26,7 @@ fn kernel_drops_are_counted_exactly() {
     });
     let lost = dropped();
     assert!(lost > 0.0 && received() > 0.0, "{lost} lost, {} received", received());
-    // None is counted twice.
+    // No datagram is counted twice.
     send(10);
     wait_until("the next ones", PATIENCE, || received() + dropped() == DATAGRAMS as f64 + 10.0);
     std::thread::sleep(std::time::Duration::from_millis(2500));

@@ -1,4 +1,4 @@
-//! Metric points from real clients and hand-written ones, compared with the resulting events.
+//! Tests metric points from real clients and handwritten points against the resulting events.
 
 mod aggregates;
 mod clients;
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A period that does not end during a test.
 const ONE_PERIOD: &str = "period: 1d";
 
-/// Returns a configuration whose source `points` has these options; its events are in
+/// Returns a configuration whose source `points` has the options `source`, and whose events are in
 /// `DIR/out.json`.
 fn config(source: &str) -> String {
     format!(
@@ -44,7 +44,7 @@ fn start(dir: &Path, source: &str) -> Agent {
     agent
 }
 
-/// Returns a UDP address that was free a moment ago.
+/// Returns a free UDP address.
 fn udp() -> String {
     format!("udp://127.0.0.1:{}", free_port())
 }
@@ -79,7 +79,8 @@ impl Events {
         Events(lines(&dir.join("out.json")).iter().map(parse).collect())
     }
 
-    /// Returns the events of a metric with these tags, written as sorted `key:value,key`.
+    /// Returns the events of a metric with these tags, which have the syntax of sorted
+    /// `key:value,key`.
     fn of(&self, name: &str, tags: &str) -> Vec<&Value> {
         self.0.iter().filter(|event| event["name"] == name && tags_of(event) == tags).collect()
     }
@@ -91,7 +92,7 @@ impl Events {
         number(events[0])
     }
 
-    /// Returns the sum over all periods.
+    /// Returns the sum of a series over all periods.
     fn sum(&self, name: &str, tags: &str) -> f64 {
         let events = self.of(name, tags);
         let is_delta = |event: &&&Value| event["temporality"] == "delta";

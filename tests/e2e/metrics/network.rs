@@ -1,5 +1,5 @@
-//! Datagrams that cross a network device in large segments and are merged by the kernel (GRO) are
-//! counted individually.
+//! Tests datagrams that cross a network device in large segments and that the kernel merges (GRO):
+//! the agent counts them individually.
 
 use super::{Events, ONE_PERIOD, PATIENCE, config, counted};
 use crate::support::{Agent, folder, wait_until};
@@ -8,10 +8,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const BURSTS: usize = 300;
-/// Datagrams of a burst; the last one is shorter.
+/// Number of datagrams in a burst; the last datagram is shorter.
 const DATAGRAMS: usize = 41;
 
-/// Sends bursts in one call each; the kernel segments them into datagrams of 60 bytes (GSO).
+/// Program that sends each burst in one call; the kernel splits the burst into datagrams of 60
+/// bytes (GSO).
 const SENDER: &str = "
 import socket, sys, time
 to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -47,15 +48,15 @@ impl Cable {
         Ok(cable)
     }
 
-    /// Returns a command that runs at one end.
+    /// Returns a command that runs a program at one end.
     fn command(&self, end: usize, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.ends[end]]).arg(program);
         command
     }
 
-    /// Returns the number of datagrams that the kernel received at this end; merged ones count as
-    /// one.
+    /// Returns the number of datagrams that the kernel received at this end; merged datagrams count
+    /// as one.
     fn arrived(&self, end: usize) -> Option<usize> {
         let output = self.command(end, "cat").arg("/proc/net/snmp").output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
@@ -76,7 +77,7 @@ fn ip(args: &[&str]) -> Result<(), String> {
     output.status.success().then_some(()).ok_or_else(error)
 }
 
-/// Moves the command of an agent to the first end.
+/// Makes the command of an agent run at the first end.
 fn at_the_cable(command: &mut Command, cable: &Cable, dir: &Path) {
     let log =
         File::options().create(true).append(true).open(dir.join("agent.log")).expect("a log file");

@@ -1,4 +1,4 @@
-//! Metric events pass through transforms and into Kafka like other events.
+//! Tests metric events in transforms and in Kafka, which handle them like other events.
 
 use super::{ONE_PERIOD, PATIENCE, number, send_all, tags_of};
 use crate::support::{Agent, folder, lines, wait_until};

@@ -1,4 +1,4 @@
-//! Unavailable addresses are an error with cause and advice, before anything is read.
+//! Tests unavailable addresses: the agent fails with cause and advice before it reads anything.
 
 use super::{PATIENCE, config, start};
 use crate::support::{Agent, folder, write_config};

@@ -1,4 +1,4 @@
-//! What goes wrong in an operator harms nothing but its own events.
+//! Tests that a fault in an operator affects only the events of this operator.
 
 use super::{Java, PATIENCE, documents, each_jdk, each_jdk_inside, faulty, noted, settings};
 use crate::support::{Agent, folder, wait_until};
@@ -6,10 +6,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Lines before and after each bad one.
+/// Number of lines before and after each bad line.
 const LINES: usize = 20_000;
 
-/// Two pipelines from one source: one through the operator, one beside it.
+/// Returns a configuration with two pipelines from one source: one through the operator, one
+/// without it.
 fn config(home: Java<'_>, transform: &str) -> String {
     let config = settings(&home)
         + &format!(
@@ -34,9 +35,11 @@ fn lines(path: &Path) -> usize {
     fs::read(path).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// Runs the operator with a fault; each event arrives, the bad ones unchanged and with `note`.
+/// Runs the operator with a fault. Every event arrives; the bad events are unchanged and noted as
+/// `note`.
 fn bad_events_pass_unchanged(fault: &str, note: &str, cause: &str) {
-    // Only a call that does not end may exceed its timeout: on a busy host others take seconds.
+    // Only a call that never ends has a short timeout, because other calls may take seconds on a
+    // busy host.
     let event = if note == "timeout" { "5s" } else { "60s" };
     let timeouts = format!("timeouts: {{ event: {event}, batch: 60s }}");
     each_jdk(|home| {
@@ -116,8 +119,8 @@ fn rejected_events_carry_the_exception() {
     });
 }
 
-/// A loop that cannot be interrupted keeps two threads; then the operator gets no more calls. In a
-/// separate process, it ends with that: `processes.rs`.
+/// A loop that cannot be interrupted keeps two threads. Afterwards the operator gets no more calls.
+/// `processes.rs` tests such a loop in a separate process, which ends.
 #[test]
 fn an_operator_that_hangs_stops_and_the_agent_continues() {
     each_jdk_inside(|home| {
@@ -127,7 +130,7 @@ fn an_operator_that_hangs_stops_and_the_agent_continues() {
         let mut agent = Agent::start(dir.path(), &config(home, &transform), &[]);
         let (out, beside) = (dir.path().join("out.json"), dir.path().join("beside.txt"));
         wait_until("the sink beside has everything", PATIENCE, || lines(&beside) == 2 * LINES + 2);
-        // More calls that hang.
+        // Causes more calls that hang.
         for number in 0..8 {
             fs::write(dir.path().join(format!("in/{number}.log")), "bad three\n").unwrap();
             std::thread::sleep(Duration::from_millis(300));

@@ -1,8 +1,8 @@
-//! Pipelines beside an operator with a fault keep their rate.
+//! Tests that other pipelines keep their rate while an operator has a fault.
 //!
-//! Each pipeline has its own source, since a source that feeds several waits for the slowest. A
-//! writer appends to all files at a fixed rate, and the test compares what the sinks have with
-//! what was written meanwhile.
+//! Each pipeline has a separate source, since a source that feeds several pipelines waits for the
+//! slowest. A writer appends to all files at a fixed rate, and the test compares the lines in the
+//! sinks with the lines written in the same time.
 
 use super::{PATIENCE, SetOnDrop, faulty, noted, settings};
 use crate::support::java::{built, homes};
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of `bad 00000001` or `good 0000001` with the line feed.
+/// Length of `bad 00000001` or `good00000001` in bytes, including the newline.
 const LINE_BYTES: usize = 13;
 
 /// Lines per second in each file.
@@ -28,13 +28,14 @@ const INTERVALS: usize = 50;
 /// Number of intervals over which a rate is computed.
 const RATE_INTERVALS: usize = 20;
 
-/// How many intervals a line may take at the end.
+/// Maximum number of intervals that a line may take to arrive at the end.
 const DELAY_INTERVALS: usize = 10;
 
-/// The least part of the written lines that must arrive.
+/// Minimum share of the written lines that must arrive.
 const LEAST: f64 = 0.95;
 
-/// A pipeline with the operator, one with another operator, and one without any.
+/// Returns a configuration with three pipelines: with the faulty operator, with another operator,
+/// and without an operator.
 fn config(home: &Path, fault: &str) -> String {
     let op = faulty(fault, "timeouts: { event: 60s, batch: 60s }");
     settings(home)
@@ -52,7 +53,8 @@ fn config(home: &Path, fault: &str) -> String {
         )
 }
 
-/// Appends lines to the three files at the rate until `stops` is set, and counts them.
+/// Appends lines to the three files at the rate until `stops` is set, and updates their number in
+/// `written`.
 fn write_lines(dir: &Path, written: &AtomicUsize, stops: &AtomicBool) {
     let create = |name: &str| File::create(dir.join(name)).unwrap();
     let mut files = [("bad ", "app.log"), ("good", "good.log"), ("good", "plain.log")]
@@ -76,14 +78,14 @@ fn lines(path: &Path) -> usize {
     fs::metadata(path).map_or(0, |metadata| metadata.len() as usize / LINE_BYTES)
 }
 
-/// Lines written and delivered until some moment.
+/// Number of lines written and delivered up to one moment.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     written: usize,
     delivered: usize,
 }
 
-/// Takes samples of sinks.
+/// Takes samples of the sinks for the whole measurement.
 fn measure(dir: &Path, sinks: &[&str], written: &AtomicUsize) -> Vec<Vec<Sample>> {
     let mut samples = vec![Vec::new(); sinks.len()];
     for _ in 0..=INTERVALS {
@@ -96,8 +98,8 @@ fn measure(dir: &Path, sinks: &[&str], written: &AtomicUsize) -> Vec<Vec<Sample>
     samples
 }
 
-/// Checks the median of the rates over all spans of the measurement, which a short stall of the
-/// host does not change, and what has arrived at its end.
+/// Checks the lines that have arrived at the end of the measurement, and the median of the rates
+/// over all spans, which a short stall of the host does not change.
 fn assert_keeps_its_rate(samples: &[Sample]) {
     let rate = |span: &[Sample]| {
         let (first, last) = (span[0], span[RATE_INTERVALS]);
@@ -115,9 +117,10 @@ fn assert_keeps_its_rate(samples: &[Sample]) {
     assert!(delivered >= LEAST * due, "{delivered} of {due}: {samples:?}");
 }
 
-/// Measures beside an operator with a fault, at some of the sinks. `evidence` grows while the fault acts.
+/// Checks the rate at `sinks` while an operator has a fault. `evidence` must grow while the fault
+/// acts.
 fn others_keep_their_rate(fault: &str, sinks: &[&str], evidence: impl Fn(&Agent, &Path) -> f64) {
-    // One at a time: each of them keeps all processors busy.
+    // Runs one measurement at a time, because each keeps all processors busy.
     static MEASURING: Mutex<()> = Mutex::new(());
     let _measuring = MEASURING.lock();
     built();
@@ -155,7 +158,7 @@ fn pipelines_beside_an_operator_that_hangs_keep_their_rate() {
 
 #[test]
 fn pipelines_beside_an_operator_that_uses_up_the_memory_keep_their_rate() {
-    // Another operator shares the heap, and so waits for its collections.
+    // The other operator is not checked: it shares the heap, and waits for its collections.
     others_keep_their_rate("allocation", &["plain.txt"], |agent, _| {
         agent.single("millstream_jvm_collections_total").unwrap_or_default()
     });

@@ -1,4 +1,4 @@
-//! Groovy, AviatorScript and Java on lines of a web log.
+//! Tests Groovy, AviatorScript and Java on lines of a web log.
 
 use super::{Java, PATIENCE, documents, each_jdk, faulty, settings};
 use crate::support::{Agent, folder, wait_until};
@@ -11,7 +11,7 @@ const LOG: &str = r#"203.0.113.7 - ada [25/Nov/2026:10:00:01 +0000] "GET /cart?i
 203.0.113.9 - - [25/Nov/2026:10:00:03 +0000] "GET /health HTTP/1.1" 200 2 "-" "probe" 0.001
 "#;
 
-/// Runs the log through `parse` and a transform; returns the events.
+/// Sends the log through `parse` and a transform; returns the events.
 fn events(home: Java<'_>, transform: &str) -> Vec<serde_json::Value> {
     let dir = folder();
     fs::write(dir.path().join("access.log"), LOG).unwrap();
@@ -83,7 +83,7 @@ fn a_class_in_a_jar_runs_and_others_pass_where() {
     });
 }
 
-/// A folder of scripts, through which lines of `app.log` pass.
+/// A folder of scripts that process the lines of `app.log`.
 struct Scripts<'a> {
     dir: &'a Path,
     config: String,
@@ -103,14 +103,14 @@ impl Scripts<'_> {
         fs::write(self.dir.join("rules").join(name), text).unwrap();
     }
 
-    /// Reloads, and waits until the log has another `text`.
+    /// Reloads, and waits until the log contains another `text`.
     fn reload(&self, agent: &Agent, text: &str) {
         let before = agent.log().matches(text).count();
         agent.reload(&self.config);
         wait_until(text, PATIENCE, || agent.log().matches(text).count() > before);
     }
 
-    /// Returns what the scripts leave in the field `steps` of a new line.
+    /// Returns the value of the field `steps` that the scripts give to a new line.
     fn steps(&self, line: &str) -> String {
         let path = self.dir.join("app.log");
         let mut file = File::options().create(true).append(true).open(path).unwrap();

@@ -1,4 +1,4 @@
-//! Too little memory for the JVM, for Groovy, and for what an operator keeps.
+//! Tests too little memory for the JVM, for Groovy, and for data that an operator keeps.
 
 use super::{Java, PATIENCE, documents, each_jdk, faulty, noted};
 use crate::support::{Agent, folder, millstream, wait_until, write_config};
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 const GROOVY: &str = "{ type: jvm, inputs: [app], language: groovy, script: 'row.seen = true' }";
 
-/// A pipeline through the operator, and one beside it.
+/// Returns a configuration with a pipeline through the operator and a pipeline without it.
 fn config(home: Java<'_>, options: &str, transform: &str) -> String {
     home.adapt(format!(
         "limits: {{ memory: 640MiB, threads: 2 }}\n\
@@ -26,7 +26,7 @@ fn config(home: Java<'_>, options: &str, transform: &str) -> String {
     ))
 }
 
-/// Runs an agent to the end of its input, with options of the JVM in the environment.
+/// Runs an agent to the end of its input, with JVM options in the environment.
 fn run(dir: &Path, config: &str, options: &str) -> Output {
     let path = write_config(dir, config);
     let mut command = Command::new(millstream());
@@ -34,15 +34,15 @@ fn run(dir: &Path, config: &str, options: &str) -> Output {
     command.output().unwrap()
 }
 
-/// Checks that an agent does not start, and what it says.
+/// Checks that an agent fails to start, with this exit status and these words in its messages.
 fn assert_is_refused(output: &Output, code: i32, words: &[&str]) {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{text}");
     words.iter().for_each(|word| assert!(text.contains(word), "{word}: {text}"));
 }
 
-/// Appends a line to both inputs, and waits until the sinks have it; returns what the operator made
-/// of it.
+/// Appends a line to both inputs, and waits until the sinks have it. Returns the event that the
+/// operator made of the line.
 fn pass(dir: &Path, message: &str) -> serde_json::Value {
     for input in ["app.log", "other.log"] {
         let mut file = File::options().create(true).append(true).open(dir.join(input)).unwrap();
@@ -59,7 +59,7 @@ fn pass(dir: &Path, message: &str) -> serde_json::Value {
     made.unwrap()
 }
 
-/// Checks that an agent still reloads and stops.
+/// Checks that an agent can still reload and stop.
 fn assert_obeys(mut agent: Agent) {
     agent.send(Signal::HUP);
     wait_until("the reload", PATIENCE, || agent.log().contains("nothing has changed"));
@@ -83,7 +83,7 @@ fn a_heap_that_is_too_small_is_an_error_with_its_reason() {
         let dir = folder();
         let config = config(home, "", GROOVY);
         let run = |options: &str| run(dir.path(), &config, options);
-        // The JVM ends its process.
+        // A JVM without enough memory ends its process.
         let code = if home.runs_in_child { 2 } else { 1 };
         assert_is_refused(&run("-Xms1m -Xmx1m"), code, &["Too small maximum heap"]);
         assert_is_refused(
@@ -103,8 +103,8 @@ fn a_heap_that_is_too_small_is_an_error_with_its_reason() {
 fn a_metaspace_that_is_too_small_is_an_error_with_its_reason() {
     each_jdk(|home| {
         let words = ["op: ", "raise -XX:MaxMetaspaceSize", "OutOfMemoryError: Metaspace"];
-        // The first one is too small for the JVM. In the second one, Java may throw an error of the
-        // class that it cannot link instead.
+        // The first size is too small for the JVM. With the second size, Java may throw an error of
+        // a class that it cannot link.
         for (size, words) in [("1m", &words[..1]), ("4m", &words[..2]), ("12m", &words)] {
             let dir = folder();
             let config = config(home, &format!("'-XX:MaxMetaspaceSize={size}'"), GROOVY);

@@ -1,5 +1,5 @@
-//! Operators on the JVM of the real binary, on every JDK of this host: inside the agent, and in a
-//! separate process.
+//! Tests operators on the JVM with the real binary, on every JDK of this host: inside the agent,
+//! and in a separate process.
 
 mod faults;
 mod isolation;
@@ -23,7 +23,7 @@ use std::time::Duration;
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A JDK, and where the JVM runs. Used in place of the home of the JDK.
+/// A JDK with the place of the JVM. It dereferences to the home of the JDK.
 #[derive(Clone, Copy)]
 struct Java<'a> {
     home: &'a Path,
@@ -39,7 +39,7 @@ impl Deref for Java<'_> {
 }
 
 impl Java<'_> {
-    /// Returns a configuration whose operators run there.
+    /// Returns a configuration whose operators run in this place.
     fn adapt(self, config: String) -> String {
         match self.runs_in_child {
             true => config
@@ -49,7 +49,7 @@ impl Java<'_> {
         }
     }
 
-    /// Returns a figure of the JVM, such as `classes`.
+    /// Returns a metric of the JVM, such as `classes`.
     fn figure(self, agent: &Agent, name: &str) -> Option<f64> {
         let label = if self.runs_in_child { "{process=\"default\"}" } else { "" };
         agent.metric(&format!("millstream_jvm_{name}{label} "))
@@ -92,7 +92,7 @@ fn each_jdk_inside(test: impl Fn(Java<'_>)) {
     }
 }
 
-/// Returns the transform `Faulty`, with further options.
+/// Returns the transform `Faulty` with further options.
 fn faulty(fault: &str, more: &str) -> String {
     let jar = test_operators().display();
     format!(
@@ -100,14 +100,14 @@ fn faulty(fault: &str, more: &str) -> String {
     )
 }
 
-/// Returns the metric of the events of transform `op` with a note.
+/// Returns the name of the metric that counts events of transform `op` with a note.
 fn noted(note: &str) -> String {
     format!(
         "millstream_component_noted_events_total{{component_id=\"op\",component_type=\"jvm\",component_kind=\"transform\",note=\"{note}\"}}"
     )
 }
 
-/// Sets a flag when it is dropped, also by a test that fails: otherwise a writer would never end.
+/// Sets a flag on drop, also if the test fails, because a writer would otherwise never end.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -116,7 +116,7 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Returns the JSON documents in a file; none if there is no file.
+/// Returns the JSON documents in a file; an empty list if the file does not exist.
 fn documents(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()

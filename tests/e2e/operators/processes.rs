@@ -1,4 +1,4 @@
-//! Processes of operators that end in every way there is: nothing is lost or repeated, and a
+//! Tests processes of operators that end in different ways: nothing is lost or repeated, and a
 //! pipeline without operators keeps its rate.
 
 use super::{PATIENCE, SetOnDrop, documents, faulty, noted};
@@ -11,24 +11,26 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Lines in each second, in both files.
+/// Lines per second in each of the two files.
 const LINES_PER_S: usize = 20_000;
 
-/// Time in which the writer writes.
+/// Interval between two writes.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// How much of what was written long enough ago the pipeline beside must have.
+/// Minimum share of the lines written [`DELAY`] ago that the other pipeline must have.
 const LEAST: f64 = 0.95;
 const DELAY: Duration = Duration::from_secs(1);
 
-/// An agent under load: one pipeline through an operator in a process, one without any.
+/// An agent under load with two pipelines: one through an operator in a process, one without
+/// operators.
 struct Load {
     dir: tempfile::TempDir,
     config: String,
 }
 
 impl Load {
-    /// With an operator with this fault; `settings` are those of its process.
+    /// Creates a load whose operator has a fault; `settings` are settings of the operator's
+    /// process.
     fn new(fault: &str, more: &str, settings: &str) -> Load {
         built();
         let (dir, home) = (folder(), homes().pop().unwrap());
@@ -61,8 +63,8 @@ impl Load {
         agent
     }
 
-    /// Writes numbered lines into both files until `stops`; returns their number. Each `bad` second
-    /// one begins with `bad`.
+    /// Writes numbered lines into both files until `stops`; returns their number. Line `bad` of the
+    /// operator's file starts with `bad`.
     fn write(&self, stops: &AtomicBool, bad: Option<usize>) -> usize {
         let create = |name: &str| File::create(self.path(name)).unwrap();
         let (mut app, mut plain) = (create("in/app.log"), create("in/plain.log"));
@@ -83,8 +85,9 @@ impl Load {
         count
     }
 
-    /// Runs an agent under load while `act` acts. Every line arrives once and in order; returns the
-    /// agent and how many lines the operator has not seen. The pipeline beside keeps its rate.
+    /// Runs an agent under load and calls `act`. Checks that every line arrives once and in order,
+    /// and that the other pipeline keeps its rate. Returns the agent and the number of lines that
+    /// the operator has not seen.
     fn run(&self, bad: Option<usize>, act: impl FnOnce(&Agent)) -> (Agent, usize) {
         let stops = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -111,7 +114,7 @@ impl Load {
         })
     }
 
-    /// Returns the median of the parts that the pipeline beside has of what was written a second
+    /// Returns the median share that the other pipeline has delivered of the lines written a second
     /// before.
     fn watch(&self, stops: &AtomicBool) -> f64 {
         let mut written = Vec::new();
@@ -210,7 +213,7 @@ fn a_process_that_hangs_is_ended_at_the_deadline() {
     assert!(agent.stop().success(), "{}", agent.log());
 }
 
-/// A control group of this test; `None` where none can be made.
+/// A control group of this test.
 struct Group {
     folder: std::path::PathBuf,
 }
@@ -239,7 +242,8 @@ impl Drop for Group {
     }
 }
 
-/// With a control group, which needs root; elsewhere the JVM ends its process itself.
+/// The kernel ends the process in a control group, which needs root; elsewhere the JVM ends its
+/// process.
 #[test]
 fn a_process_without_memory_is_ended_and_named() {
     let group = Group::new(400 << 20);
@@ -282,8 +286,8 @@ fn a_killed_agent_leaves_no_process_behind() {
     }
 }
 
-/// The operator cannot run: its control group is gone. Calls wait; a reload that removes the
-/// operator and a stop do not.
+/// The operator cannot run because its control group is gone. Calls wait, but a reload that removes
+/// the operator succeeds, and so does a stop.
 #[test]
 fn a_process_that_cannot_start_keeps_its_lines_and_neither_reload_nor_stop() {
     let Some(group) = Group::new(400 << 20) else {
@@ -312,7 +316,7 @@ fn a_process_that_cannot_start_keeps_its_lines_and_neither_reload_nor_stop() {
     break_it(&agent);
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(count(&load.path("out.json")), 1, "the lines wait");
-    // A stop ends in its time, and the lines are read again by the next start.
+    // A stop ends in time, and the next start reads the lines again.
     let begin = Instant::now();
     assert!(!agent.stop().success(), "{}", agent.log());
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
@@ -321,7 +325,7 @@ fn a_process_that_cannot_start_keeps_its_lines_and_neither_reload_nor_stop() {
     let mut agent = load.start();
     wait_until("the lines arrive", PATIENCE, || count(&load.path("out.json")) == 3);
     assert!(documents(&load.path("out.json")).iter().all(|event| event["seen"] == true));
-    // A reload that removes the operator is possible.
+    // A reload can remove the operator.
     break_it(&agent);
     let at = load.config.find("  op: ").unwrap();
     let end = at + load.config[at..].find('\n').unwrap();

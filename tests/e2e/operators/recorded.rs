@@ -1,4 +1,4 @@
-//! Calls of operators in the agent's recording.
+//! Tests that the agent records calls of operators.
 
 use super::{PATIENCE, documents, each_jdk, faulty, noted, settings};
 use crate::support::{Agent, folder, millstream, wait_until};
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns what the agent in a folder has recorded of a type.
+/// Returns the events of a type that the agent in a folder has recorded.
 fn recorded(dir: &Path, kind: &str) -> Vec<Value> {
     let mut command = Command::new(millstream());
     command.args(["record", "--dump", "-o", "-", "--format", "jsonl", "-c", "millstream.yaml"]);
@@ -31,7 +31,7 @@ fn calls_are_recorded_with_their_outcome() {
             );
         let mut agent = Agent::start(dir.path(), &home.adapt(config), &[]);
         fs::create_dir(dir.path().join("in")).unwrap();
-        // With the second line the operator removes itself.
+        // The operator removes itself with the second line.
         for (number, line) in ["good one", "bad", "good three"].iter().enumerate() {
             fs::write(dir.path().join(format!("in/{number}.log")), format!("{line}\n")).unwrap();
             let is_there = || documents(&dir.path().join("out.json")).len() > number;

@@ -1,4 +1,4 @@
-//! Operators are replaced while events flow.
+//! Tests operators that are replaced while events flow.
 
 use super::{Java, PATIENCE, SetOnDrop, documents, each_jdk};
 use crate::support::{Agent, folder, wait_until};
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Options with which the JVM looks for unused classes often: by default it does so only when tens
-/// of megabytes are new, and keeps what was used in the last minute.
+/// Options that make the JVM look for unused classes often. By default it does so only after tens
+/// of megabytes of new classes, and keeps softly referenced classes of the last minute.
 const OPTIONS: &str = "'-XX:MaxMetaspaceSize=64m', '-XX:MetaspaceSize=16m', \
     '-XX:MinMetaspaceFreeRatio=0', '-XX:MaxMetaspaceFreeRatio=1', '-XX:SoftRefLRUPolicyMSPerMB=0'";
 
@@ -49,7 +49,7 @@ fn write_lines(path: &Path, stops: &AtomicBool) -> usize {
     count
 }
 
-/// Checks that each line is there once, in order, transformed by the rule of its time.
+/// Checks that the file has each line once, in order, transformed by the rule that was current.
 fn assert_has_all(path: &Path, count: usize) {
     let mut version = 0;
     let mut found = 0;
@@ -64,7 +64,7 @@ fn assert_has_all(path: &Path, count: usize) {
     assert_eq!(found, count);
 }
 
-/// Classes, their bytes, and the memory of the agent.
+/// Number and bytes of classes, and resident memory of the agent.
 #[derive(Clone, Copy, Debug)]
 struct Usage {
     classes: f64,
@@ -90,7 +90,7 @@ impl Usage {
     }
 }
 
-/// Replaces the script so many times as `versions` has numbers; returns the highest usage.
+/// Replaces the script once for each version; returns the maximum usage.
 fn replace(agent: &Agent, home: Java<'_>, versions: std::ops::Range<usize>) -> Usage {
     let mut most = None;
     for version in versions {
@@ -134,8 +134,8 @@ fn rules_that_change_under_load_lose_nothing_and_their_classes_are_unloaded() {
                 fs::read(&out).unwrap_or_default().iter().filter(|b| **b == b'\n').count() >= count
             };
             wait_until("every line arrives", PATIENCE, has_all);
-            // Each script is a class: without unloading, there would be half as many more. The JDK
-            // loads a few meanwhile.
+            // Each script is a class. Without unloading, at least half as many classes as reloads
+            // would be added. The JDK loads a few more meanwhile.
             let growth_max = 40.0 + reloads as f64 / 8.0;
             assert!(late.classes < early.classes + growth_max, "{early:?}, {late:?}");
             assert!(agent.stop().success(), "{}", agent.log());

@@ -1,4 +1,5 @@
-//! Hosts without a suitable Java, operators that cannot start, signals, and agents without any.
+//! Tests hosts without a suitable Java, operators that cannot start, signals, and agents without
+//! operators.
 
 use super::{Java, PATIENCE, each_jdk, faulty, settings};
 use crate::support::java::{built, homes};
@@ -19,7 +20,7 @@ fn config(settings: &str, transform: &str) -> String {
     )
 }
 
-/// Returns what `validate` prints for a configuration that it refuses.
+/// Returns the error that `validate` prints for an invalid configuration.
 fn refusal(dir: &Path, config: &str) -> String {
     let path = write_config(dir, config);
     let output = Command::new(millstream()).args(["validate", "-c"]).arg(path).output().unwrap();
@@ -62,7 +63,7 @@ fn operators_that_cannot_be_loaded_are_named() {
     });
 }
 
-/// Signals stay those of the agent when the JVM runs.
+/// The agent's signal handlers remain active while the JVM runs.
 #[test]
 fn signals_reload_and_stop_an_agent_with_a_jvm() {
     each_jdk(|home| {
@@ -109,7 +110,7 @@ fn children(of: Pid) -> BTreeSet<i32> {
     lists.flatten().flat_map(ids).collect()
 }
 
-/// Kills processes of JVMs that the agent starts, each a while after it was seen.
+/// Kills the JVM processes that the agent starts, each after a delay from its start.
 fn kill_processes(agent: &mut Agent, after: &[Duration]) {
     let mut killed = BTreeSet::new();
     for pause in after {
@@ -121,7 +122,7 @@ fn kill_processes(agent: &mut Agent, after: &[Duration]) {
         });
         std::thread::sleep(*pause);
         let next = next.unwrap();
-        // It may have been told to end by then.
+        // The agent may have ended the process by then.
         let _ = kill_process(Pid::from_raw(next).unwrap(), Signal::KILL);
         killed.insert(next);
     }
@@ -143,7 +144,7 @@ fn processes_that_are_killed_while_the_agent_starts_are_started_again() {
         .replace("sources: { ", &format!("sources: {{ {ticks}, "))
         .replace("sinks: { ", &format!("sinks: {{ {more}, "));
     let mut agent = Agent::start(dir.path(), &config, &[]);
-    // While they start, and while they compile.
+    // Some kills hit a process that is starting, others a process that is compiling.
     kill_processes(&mut agent, &[0, 100, 300, 500, 0, 700].map(Duration::from_millis));
     let count = |name: &str| {
         fs::read_to_string(dir.path().join(name)).map_or(0, |text| text.lines().count())

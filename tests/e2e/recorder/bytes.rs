@@ -1,4 +1,4 @@
-//! Sums over recorded reads and writes are those of the files and connections.
+//! Tests that the sums over recorded reads and writes match the files and connections.
 
 use super::{LIMIT, dump, record, stdout};
 use crate::support::{Agent, folder, java, wait_until};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Lines of the log, of 32 bytes each.
+/// Number of lines in the log, each of 32 bytes.
 const LINES: usize = 50_000;
 
 /// An HTTP endpoint that counts every byte of its connections.
@@ -25,7 +25,7 @@ struct CountingServer {
 struct Counts {
     received: AtomicU64,
     sent: AtomicU64,
-    /// Lines of bodies that were answered.
+    /// Number of lines in bodies that were answered.
     lines: AtomicU64,
 }
 
@@ -74,16 +74,18 @@ fn serve(stream: TcpStream, counts: &Counts) -> Option<()> {
     }
 }
 
-/// Returns the number of bytes of all events of a type that a condition holds for.
+/// Returns the sum of a field over all events of a type for which a condition holds.
 fn sum(events: &[Value], kind: &str, field: &str, is_counted: impl Fn(&Value) -> bool) -> u64 {
     let of_kind = events.iter().filter(|event| event["event"] == kind && is_counted(event));
     of_kind.map(|event| event[field].as_u64().unwrap()).sum()
 }
 
-/// Shorter reads of a file are of its head, which identifies it, or of the bytes before the position.
+/// Maximum bytes of reads that are not data: the head of a file, which identifies it, or the bytes
+/// before the position.
 const SHORT_READ_BYTES: u64 = 1024;
 
-/// Read bytes of the log, bytes written to the output, to the endpoint and read from it.
+/// Returns the bytes read from the log, written to the output, written to the endpoint, and read
+/// from the endpoint.
 fn sums(events: &[Value], log: &Path, output: &Path, port: u16) -> [u64; 4] {
     let of_file = |path: &Path| {
         let path = path.to_str().unwrap().to_owned();
@@ -100,7 +102,7 @@ fn sums(events: &[Value], log: &Path, output: &Path, port: u16) -> [u64; 4] {
     ]
 }
 
-/// Returns the events of a JFR file as a JDK prints them, in the form of JSON lines.
+/// Returns the events of a JFR file as a JDK prints them, in the form of the JSON lines.
 fn printed(home: &Path, file: &Path) -> Vec<Value> {
     let mut jfr = Command::new(home.join("bin/jfr"));
     jfr.args(["-J-XX:TieredStopAtLevel=1", "print", "--json", "--events"]);
@@ -121,8 +123,8 @@ fn printed(home: &Path, file: &Path) -> Vec<Value> {
 fn sums_of_bytes_are_those_of_files_and_connections() {
     let dir = folder();
     let server = CountingServer::start();
-    // A block ends between two lines, so that no part of a line is read again, and both buffers take
-    // the whole file: a sink that is blocked would read it later.
+    // A block ends between two lines, so that no part of a line is read again. Both buffers have
+    // room for the whole file, because a blocked sink would read it later.
     let text: String = (0..LINES).map(|line| format!("line {line:026}\n")).collect();
     fs::create_dir(dir.path().join("in")).unwrap();
     fs::write(dir.path().join("in/a.log"), &text).unwrap();
@@ -145,7 +147,7 @@ sinks:
     });
     let expected = || [bytes, bytes, counts.received.load(SeqCst), counts.sent.load(SeqCst)];
     let of = |events: &[Value]| sums(events, &log, &output, server.address.port());
-    // The end of the last read may be recorded a moment after the server has counted its answer.
+    // The end of the last read may be recorded shortly after the server has counted its answer.
     let mut found = [0; 4];
     wait_until("all is recorded", LIMIT, || {
         found = of(&dump(dir.path()));

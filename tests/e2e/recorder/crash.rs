@@ -1,4 +1,4 @@
-//! What is left of an agent that died.
+//! Tests the files that a dead agent leaves.
 
 use super::{
     CONFIG, LIMIT, dump, events, files, from_crash, record, settled, stderr, stdout, write_lines,

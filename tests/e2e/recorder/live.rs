@@ -1,4 +1,4 @@
-//! A running agent: recordings from now on, and changes of settings.
+//! Tests recordings of a running agent, and changes of its settings.
 
 use super::{CONFIG, LIMIT, command, dump, events, record, settled, stderr, stdout, write_lines};
 use crate::support::{Agent, folder, wait_until};
@@ -58,7 +58,7 @@ fn changed_settings_take_effect_at_once() {
     let (table, found) = recorded(&["--disable", "all"]);
     assert_eq!(kinds(&found), [""; 0], "{found:?}");
     assert_eq!(table.matches("  no  ").count(), found.len() + 18, "{table}");
-    // On a busy host nothing may be written within a second, and the command may take longer.
+    // On a busy host the agent may write nothing within a second, and the command may take longer.
     let (mut table, mut found, mut seconds) = (String::new(), Vec::new(), 0);
     wait_until("writes are recorded", LIMIT, || {
         let begun = Instant::now();
@@ -67,7 +67,7 @@ fn changed_settings_take_effect_at_once() {
         !found.is_empty()
     });
     assert_eq!(kinds(&found), ["FileWrite"]);
-    // A recording of a second spans at most three seconds of the clock.
+    // A recording of one second overlaps with at most three seconds of the clock.
     assert!(found.len() <= 2 * (seconds.max(1) + 2), "{found:?}");
     assert!(table.contains("FileWrite        yes           none        2/s"), "{table}");
     // A reload that does not change these settings keeps them.
@@ -97,7 +97,7 @@ fn begin(dir: &Path) -> Child {
     let mut command = command(dir, &["-c", "millstream.yaml", "-d", "10m", "-o", "x.jsonl"]);
     let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let unfinished = dir.join(format!("x.jsonl.{}.new", child.id()));
-    // Events are written once the snapshot after the next is read.
+    // The command writes events only after it has read two more snapshots.
     let has_begun = || std::fs::metadata(&unfinished).is_ok_and(|file| file.len() > 0);
     wait_until("it records", LIMIT, has_begun);
     child
@@ -140,7 +140,7 @@ fn a_signal_ends_a_recording_in_order() {
     let found = recorded(dir.path(), &output);
     assert!(kinds(&found).contains(&"FileRead") && kinds(&found).contains(&"FileWrite"));
     let ends: Vec<i128> = found.iter().map(end_ns).collect();
-    // Start and duration are rounded down each.
+    // Start and duration are each rounded down.
     assert!(ends.windows(2).all(|pair| pair[0] <= pair[1] + 2), "sorted by their end");
     let summary = format!("x.jsonl: {} events in ", found.len());
     assert!(stderr(&output).starts_with(&summary), "{}", stderr(&output));

@@ -1,4 +1,4 @@
-//! `millstream record` and the files of runs, with the real binary.
+//! Tests `millstream record` and the files of runs with the real binary.
 
 mod bytes;
 mod crash;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Files into a file.
+/// A configuration that reads files and writes to a file.
 const CONFIG: &str = "
 sources: { app: { type: file, include: ['DIR/in/*.log'] } }
 sinks: { out: { type: file, inputs: [app], path: DIR/out, sync: 100ms, encoding: { codec: text } } }
@@ -44,12 +44,12 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Returns the events of JSON lines.
+/// Parses JSON lines into events.
 fn events(lines: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Returns what the agent in a folder has recorded.
+/// Returns the events that the agent in a folder has recorded.
 fn dump(dir: &Path) -> Vec<Value> {
     events(&stdout(&record(dir, &["--dump", "-o", "-", "--format", "jsonl"])))
 }
@@ -64,13 +64,13 @@ fn lag(agent: &Agent) -> Option<f64> {
     agent.metric("millstream_source_lag_bytes{component_id=\"app\"")
 }
 
-/// Waits until the agent in a folder has delivered and settled what there is.
+/// Waits until the agent in a folder has delivered and settled all lines.
 fn settled(dir: &Path, agent: &Agent) {
     let has_output = || std::fs::metadata(dir.join("out")).is_ok_and(|out| out.len() > 0);
     wait_until("all is delivered", LIMIT, || has_output() && lag(agent) == Some(0.0));
 }
 
-/// Returns the files of runs.
+/// Returns the paths of the files of runs, sorted.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir.join("data/recorder")).into_iter().flatten();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();

@@ -1,4 +1,4 @@
-//! Files that are renamed and compressed while the agent is killed repeatedly.
+//! Tests files that are renamed and compressed while the agent is killed repeatedly.
 
 use super::config;
 use crate::support::{Agent, folder, lines};
@@ -17,16 +17,16 @@ use std::time::{Duration, Instant};
 /// Seconds of writing, rotating and killing.
 const SECONDS: TestSize = TestSize { gate: 5, long: 120 };
 
-/// Log files of a case.
+/// Number of log files of a case.
 const FILES: TestSize = TestSize { gate: 4, long: 20 };
 
-/// Concurrent cases per test.
+/// Number of concurrent cases per test.
 const CASES: TestSize = TestSize { gate: 10, long: 2 };
 
-/// How long the agent may deliver nothing while undelivered lines remain.
+/// Time limit for the next delivery while undelivered lines remain.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A log file with its writer, rotated like logrotate with `create` and `compress`.
+/// A log file with its writer, which rotates it like logrotate with `create` and `compress`.
 struct Log {
     path: PathBuf,
     file: File,
@@ -53,8 +53,8 @@ impl Log {
         PathBuf::from(format!("{}.{number}{ending}", self.path.display()))
     }
 
-    /// Shifts the compressed generations, renames the log, lets its writer continue for a moment,
-    /// and compresses it.
+    /// Shifts the compressed generations, renames the log, writes to it for a moment, and
+    /// compresses it.
     fn rotate(&mut self) {
         let oldest = (1..).find(|number| !self.generation(*number, ".gz").exists()).unwrap();
         for number in (1..oldest).rev() {
@@ -76,8 +76,8 @@ impl Log {
         }
     }
 
-    /// Writes and rotates for a while, from when the agent knows all files; returns the number of
-    /// lines.
+    /// Writes and rotates for `time`, with the first rotation after the agent knows all files;
+    /// returns the number of lines.
     fn run(mut self, time: Duration, are_known: &AtomicBool) -> usize {
         let begun = Instant::now();
         while begun.elapsed() < time {
@@ -98,7 +98,7 @@ fn create(path: &Path) -> File {
     OpenOptions::new().create_new(true).append(true).open(path).unwrap()
 }
 
-/// Returns how each line of a file begins.
+/// Returns the beginning of each line of a file.
 fn file(name: u64) -> String {
     format!("file {name:02} ")
 }
@@ -107,8 +107,8 @@ fn line(name: u64, number: usize) -> String {
     format!("{}line {number:07} and some words behind it", file(name))
 }
 
-/// Starts the agent for the first time, and waits until it has delivered a line of every file: it
-/// does not search for rotated names then.
+/// Starts the agent for the first time, and waits until it has delivered a line of every file,
+/// because the agent does not search for rotated names before.
 fn start(dir: &Path, config: &str) -> Agent {
     let agent = Agent::start(dir, config, &[]);
     let is_known = |name: u64| delivered(dir).keys().any(|line| line.starts_with(&file(name)));
@@ -118,7 +118,8 @@ fn start(dir: &Path, config: &str) -> Agent {
     agent
 }
 
-/// Kills the agent after a random time and restarts it after another, until the logs are written.
+/// Kills the agent after a random time and restarts it after another, until the writers are
+/// finished.
 fn kill_while(
     mut agent: Agent,
     dir: &Path,
@@ -137,11 +138,11 @@ fn kill_while(
     agent.kill();
 }
 
-/// Returns the ids under which each line was delivered.
+/// Returns the ids with which each line was delivered.
 fn delivered(dir: &Path) -> HashMap<String, HashSet<String>> {
     let mut delivered = HashMap::<String, HashSet<String>>::new();
     for event in lines(&dir.join("out.json")) {
-        // The last line of a file that is being written may be incomplete.
+        // The last line may be incomplete while the file is being written.
         let Ok(event) = serde_json::from_str::<serde_json::Value>(&event) else { continue };
         let id = event["meta"]["id"].as_str().unwrap().to_owned();
         delivered.entry(event["message"].as_str().unwrap().to_owned()).or_default().insert(id);
@@ -149,7 +150,7 @@ fn delivered(dir: &Path) -> HashMap<String, HashSet<String>> {
     delivered
 }
 
-/// Runs one case; the error says what is wrong.
+/// Runs one case; the error describes the violations.
 fn play(include: &str, seed: u64) -> Result<(), String> {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
@@ -175,7 +176,7 @@ fn play(include: &str, seed: u64) -> Result<(), String> {
     judge(seed, &written, &delivered(dir.path()), &agent)
 }
 
-/// Waits until all lines are delivered, or none was for a long time.
+/// Waits until all lines are delivered, or until there was no delivery for a long time.
 fn wait_for(dir: &Path, written: &[String]) {
     let size = || fs::metadata(dir.join("out.json")).map_or(0, |meta| meta.len());
     let (mut last, mut grown) = (size(), Instant::now());

@@ -1,4 +1,4 @@
-//! Files that are truncated and rewritten while the agent is down or stalled.
+//! Tests files that are truncated and rewritten while the agent is down or stalled.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use rustix::process::Signal;
@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 const LINES: usize = 200;
 
-/// A sink that truncates nothing at a restart.
+/// A configuration whose sink truncates nothing at a restart.
 const CONFIG: &str = "
 sources: { app: { type: file, include: ['DIR/app.log'] } }
 sinks: { out: { type: console, inputs: [app] } }
@@ -26,14 +26,14 @@ fn start(dir: &Path, args: &[&str]) -> Agent {
     })
 }
 
-/// Appends the same number of lines of a word in each call.
+/// Appends [`LINES`] lines that contain a word.
 fn append(path: &Path, word: &str) {
     let text: String = (0..LINES).map(|number| format!("{word} line {number:04}\n")).collect();
     OpenOptions::new().append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
 }
 
-/// A file is discovered while empty, delivered, and rewritten in the same inode after a kill that
-/// precedes the next checkpoint.
+/// Rewrites a file in the same inode. The agent has discovered the file while it was empty, has
+/// delivered it, and is killed before the next checkpoint.
 fn replaced_after_a_kill(wait: Duration) {
     let dir = folder();
     let (log, out) = (dir.path().join("app.log"), dir.path().join("out.json"));
@@ -81,7 +81,7 @@ fn a_file_truncated_and_grown_past_its_old_offset_is_read_from_the_beginning() {
     append(&log, "old");
     let mut agent = start(dir.path(), &[]);
     wait_until("the old lines", LIMIT, || lines(&out).len() == LINES);
-    // Simulates a busy host or a full sink.
+    // The stopped agent is like an agent on a busy host, or with a full sink.
     agent.send(Signal::STOP);
     cut(&log);
     append(&log, "new and longer");
@@ -107,7 +107,7 @@ fn a_file_truncated_and_grown_past_its_old_offset_is_read_from_the_beginning() {
 }
 
 /// A writer that does not append continues at its old offset after a truncation, so that the file
-/// begins with a hole; the agent is killed while it passes the hole.
+/// begins with a hole. The agent is killed while it skips the hole.
 #[test]
 fn lines_after_the_hole_of_a_truncation_arrive_whole_over_kills() {
     const OFFSET: u64 = 1 << 30;

@@ -1,5 +1,5 @@
-//! Inode numbers reused by a real file system: a new file must not be mistaken for the previous one
-//! with its number.
+//! Tests inode numbers that a real file system reuses: the agent must not mistake a new file for
+//! the previous file with the same number.
 
 use super::{assert_every_line_once, config, finish, line};
 use crate::support::{Agent, folder, wait_until};
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 const ROUNDS: usize = 12;
 
-/// Most attempts to get the same inode number again.
+/// Maximum number of attempts to get the same inode number again.
 const TRIES_MAX: usize = 500;
 
-/// A small ext4 image mounted on `FOLDER/in`; unmounted when dropped.
+/// A small ext4 image mounted on `FOLDER/in` and unmounted on drop.
 struct Mount(PathBuf);
 
 impl Mount {
-    /// Returns the reason if mounting is not permitted.
+    /// Mounts the image. Returns the reason if mounting is not permitted.
     fn make(folder: &Path) -> Result<Mount, String> {
         let (image, point) = (folder.join("image"), folder.join("in"));
         fs::create_dir(&point).unwrap();
@@ -55,7 +55,7 @@ fn recreate(path: &Path, wanted: u64) {
     panic!("inode {wanted} does not come again in {TRIES_MAX} tries");
 }
 
-/// Waits until everything is settled and in the checkpoints, which are saved once a second.
+/// Waits until all lines are settled and in the checkpoints, which are saved once a second.
 fn wait_until_saved(agent: &Agent) {
     let lag = || agent.metric("millstream_source_lag_bytes{");
     wait_until("no lag", Duration::from_secs(60), || lag() == Some(0.0));
@@ -67,7 +67,7 @@ fn wait_until_saved(agent: &Agent) {
 
 #[test]
 fn a_new_file_with_a_reused_inode_number_is_read_from_its_beginning() {
-    // Loop devices need a file on a disk or tmpfs; both work.
+    // Loop devices need a file on a disk or tmpfs; the folder is on one of them.
     let dir = folder();
     let mount = match Mount::make(dir.path()) {
         Ok(mount) => mount,
@@ -78,8 +78,8 @@ fn a_new_file_with_a_reused_inode_number_is_read_from_its_beginning() {
     fs::write(&log, "").unwrap();
     let (inode, mut number) = (fs::metadata(&log).unwrap().ino(), 0);
     for round in 0..ROUNDS {
-        // Longer and shorter than the previous content, on both sides of the 1,024 bytes that are
-        // hashed.
+        // The new content is longer or shorter than the previous content, on both sides of the
+        // 1,024 bytes that are hashed.
         let lines = [3, 200, 10, 100, 1][round % 5];
         let text: String = (number..number + lines).map(|number| line(number) + "\n").collect();
         recreate(&log, inode);

@@ -1,4 +1,4 @@
-//! Links whose targets rotate, as Kubernetes makes them for the logs of containers.
+//! Tests links whose targets rotate, which Kubernetes makes for the logs of containers.
 
 use super::{PATIENCE, assert_every_line_once, config, finish, line};
 use crate::support::{Agent, folder, lines, wait_until};
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// Lines of each generation.
+/// Number of lines of each generation.
 const LINES: usize = 100;
 
 const GENERATIONS: usize = 8;
@@ -20,8 +20,8 @@ fn write(target: &Path, generation: usize) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
-/// Some generations are rotated before the agent has looked, some once they are read, and some while
-/// it is down after a kill.
+/// Some generations are rotated before the agent has noticed them, some after it has read them, and
+/// some while it is down after a kill.
 #[test]
 fn a_link_whose_target_rotates_is_read_to_the_end_of_each_generation() {
     let dir = folder();

@@ -1,4 +1,4 @@
-//! Files that logrotate(8) rotates with its usual options while they are written.
+//! Tests files that logrotate(8) rotates with its usual options while they are written.
 
 use super::{PATIENCE, assert_every_line_once, config, finish, line};
 use crate::support::{Agent, folder, wait_until};
@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 const ROTATIONS: usize = 8;
 
-/// The rotation during which the agent is down.
+/// Number of the rotation during which the agent is down.
 const AWAY_AT: usize = 4;
 
-/// An application that reopens its log by name before each write, a hundred times a second. It
-/// holds the lock while it writes.
+/// An application that writes a hundred times a second, and reopens its log by name before each
+/// write. It holds the lock while it writes.
 struct Writer {
     lock: Arc<Mutex<()>>,
     done: Arc<AtomicBool>,
@@ -50,12 +50,12 @@ impl Writer {
         Writer { lock, done, thread }
     }
 
-    /// Pauses writing.
+    /// Pauses the writes until the guard is dropped.
     fn pause(&self) -> MutexGuard<'_, ()> {
         self.lock.lock().unwrap()
     }
 
-    /// Stops it; returns the total number of lines.
+    /// Stops the writer; returns the total number of lines.
     fn end(self) -> usize {
         self.done.store(true, Ordering::SeqCst);
         self.thread.join().unwrap()
@@ -74,9 +74,9 @@ fn rotate(dir: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Waits until the agent has delivered the first line of the log: by name alone, it cannot find a
-/// file that appeared and was compressed before the agent got CPU time, or was renamed while it was
-/// down.
+/// Waits until the agent has delivered the first line of the log. With only the name, the agent
+/// cannot find a file that appeared and was compressed before the agent got CPU time, or that was
+/// renamed while the agent was down.
 fn wait_until_seen(dir: &Path) {
     let begun = Instant::now();
     let is_seen = || {
@@ -91,7 +91,7 @@ fn wait_until_seen(dir: &Path) {
     }
 }
 
-/// Waits until the agent has delivered the last line of a log that is not written meanwhile.
+/// Waits until the agent has delivered the last line of a log that is not written to meanwhile.
 fn wait_until_read(dir: &Path) {
     let log = fs::read_to_string(dir.join("in/app.log")).unwrap();
     let Some(last) = log.lines().last() else { return };
@@ -100,12 +100,12 @@ fn wait_until_read(dir: &Path) {
     });
 }
 
-/// How hard the test is on the agent.
+/// Care that the test takes of the agent.
 #[derive(PartialEq, Eq)]
 enum Care {
     /// Rotates immediately, and kills the agent before one rotation.
     None,
-    /// Waits before each rotation until everything is read, and stops the agent instead of killing
+    /// Waits before each rotation until all lines are read, and stops the agent instead of killing
     /// it.
     Read,
 }
@@ -121,7 +121,7 @@ fn run(include: &str, options: &str, care: Care) {
     let config = config(include);
     let writer = Writer::start(log);
     let mut agent = Agent::start(dir.path(), &config, &[]);
-    // A name with the time is unique again after a second.
+    // A name that contains the time is unique again after a second.
     let between = Duration::from_millis(if options.contains("%s") { 1050 } else { 200 });
     for turn in 0..ROTATIONS {
         std::thread::sleep(between);
@@ -131,7 +131,8 @@ fn run(include: &str, options: &str, care: Care) {
         if include == LIVE && care == Care::None && is_needed {
             wait_until_seen(dir.path());
         }
-        // Lines written between copy and truncation are lost for every reader.
+        // Pauses the writer, because every reader loses lines that are written between the copy and
+        // the truncation.
         let pause = copies.then(|| writer.pause());
         if care == Care::Read {
             wait_until_read(dir.path());
@@ -157,10 +158,10 @@ fn run(include: &str, options: &str, care: Care) {
     assert_every_line_once(dir.path(), count);
 }
 
-/// Also matches rotated files.
+/// Pattern that also matches rotated files.
 const ALL: &str = "['DIR/in/app.log*']";
 
-/// Matches only the file being written.
+/// Pattern that matches only the file being written.
 const LIVE: &str = "['DIR/in/app.log']";
 
 #[test]
@@ -214,7 +215,7 @@ fn copytruncate_and_compress_the_time_after_with_copies_matched() {
     run(ALL, "copytruncate\n  compress\n  delaycompress", Care::None);
 }
 
-/// A file that is rotated twice before the agent sees it, and then a file that stays.
+/// A file is rotated twice before the agent sees it; then a new file stays.
 #[test]
 fn files_created_and_renamed_while_the_agent_is_stopped() {
     let dir = folder();

@@ -1,5 +1,5 @@
-//! Log files that real programs write and rotate (logrotate, Python's handlers, log4j), and inode
-//! numbers reused by a real file system.
+//! Tests log files that real programs write and rotate (logrotate, Python's handlers, log4j), and
+//! inode numbers that a real file system reuses.
 
 mod crashes;
 mod cuts;
@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-/// Longest time for the agent to deliver the remaining lines.
+/// Time limit for the delivery of the remaining lines.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns a configuration that reads `include`, a YAML list of patterns, into `DIR/out.json`.
@@ -36,7 +36,7 @@ fn finish(dir: &Path, config: &str) {
     assert_eq!(status.code(), Some(0), "{}", agent.log());
 }
 
-/// Asserts that deduplication by id leaves every line up to `count` once, and nothing else.
+/// Asserts that deduplication by id leaves every line up to `count` once, and no other lines.
 fn assert_every_line_once(dir: &Path, count: usize) {
     let events = crate::support::lines(&dir.join("out.json"));
     let (mut ids, mut places) = (HashSet::new(), HashMap::<String, Vec<String>>::new());
@@ -51,7 +51,7 @@ fn assert_every_line_once(dir: &Path, count: usize) {
         (0..count).filter(|number| !places.contains_key(&line(*number))).collect();
     let repeated: Vec<_> = places.iter().filter(|(_, places)| places.len() > 1).collect();
     let torn = places.keys().filter(|text| !is_line(text, count)).take(3);
-    // Compressed bytes would fill pages of output.
+    // Cuts the texts, because compressed bytes would fill pages of output.
     let torn: Vec<String> = torn.map(|text| text.chars().take(40).collect()).collect();
     assert!(
         lost.is_empty() && repeated.is_empty() && torn.is_empty(),

@@ -1,4 +1,4 @@
-//! Logging libraries of other languages that rotate every 100 ms.
+//! Tests logging libraries of other languages that rotate every 100 ms.
 
 use super::{assert_every_line_once, config, finish};
 use crate::support::{Agent, folder};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Time limit of a program.
 const WRITING_MAX: Duration = Duration::from_secs(120);
 
-/// Renames `app.log` to `.1`, `.1` to `.2` and so on, about every 100 ms.
+/// Program that renames `app.log` to `.1`, `.1` to `.2` and so on, about every 100 ms.
 const PYTHON_BY_SIZE: &str = r#"
 import logging.handlers, sys, time
 path, count = sys.argv[1], int(sys.argv[2])
@@ -23,8 +23,8 @@ for number in range(count):
     log.info("line %07d and some words behind it", number)
 "#;
 
-/// Gives each file a name with its time after 100 ms; the handler itself has a resolution of one
-/// second.
+/// Program that names each file after the time, 100 ms after the previous one; the handler itself
+/// has a resolution of one second.
 const PYTHON_BY_TIME: &str = r#"
 import logging.handlers, sys, time
 path, count = sys.argv[1], int(sys.argv[2])
@@ -44,7 +44,8 @@ for number in range(count):
     log.info("line %07d and some words behind it", number)
 "#;
 
-/// A new name with the time every 100 ms, combined with a numbered sequence by size.
+/// Configuration that starts a file with the time in its name every 100 ms, combined with a
+/// numbered sequence by size.
 const LOG4J: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <Configuration status="warn">
   <Appenders>
@@ -70,7 +71,7 @@ impl Program {
         Program(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
-    /// Returns whether it runs; panics if it failed.
+    /// Returns whether the program runs; panics if it failed.
     fn poll_running(&mut self) -> bool {
         match self.0.try_wait().unwrap() {
             Some(status) => assert!(status.success(), "{status}"),

@@ -1,4 +1,4 @@
-//! Task files that change while lines are read.
+//! Tests task files that change while lines are read.
 
 use super::{FIELDS, PATIENCE, Stop, Totals, assert_totals, results, totals, write};
 use crate::support::{Agent, folder, wait_until};
@@ -26,8 +26,8 @@ sinks:
   out: { type: file, inputs: [counts], path: DIR/out.json, sync: 100ms }
 ";
 
-/// A task that counts all lines and adds up their numbers, so that its results say which lines it
-/// took.
+/// Returns a task that counts all lines and sums their numbers, so that its results show which
+/// lines it took.
 fn task(name: &str, suffix: &str, more: &str) -> String {
     format!(
         "{{ name: {name}, fields: {FIELDS}, emit: {{ n{suffix}: count(), sum{suffix}: sum(number) }}, {more} }}"
@@ -38,19 +38,19 @@ const ARRIVAL: &str = "window: 1s";
 
 const LOG: &str = "window: 1s, time: log, lateness: 1s";
 
-/// The agent, its folder and its task files.
+/// A running agent with its folder and its task files.
 struct Setting<'a> {
     folder: &'a Path,
     agent: &'a Agent,
 }
 
 impl Setting<'_> {
-    /// Puts a file with tasks in place at once.
+    /// Writes a file with tasks atomically.
     fn put(&self, name: &str, tasks: &[String]) {
         put(self.folder, name, &text(tasks));
     }
 
-    /// Makes changes, and waits until they are in use.
+    /// Makes changes, and waits until the agent uses them.
     fn change(&self, what: &str, by: By, make: impl FnOnce()) {
         let before = self.reloads();
         make();
@@ -74,7 +74,7 @@ impl Setting<'_> {
     }
 }
 
-/// What makes the agent read its task files.
+/// Trigger that makes the agent read its task files.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
     Watch,
@@ -92,7 +92,7 @@ fn put(folder: &Path, name: &str, text: &str) {
     fs::rename(&draft, folder.join("tasks").join(name)).unwrap();
 }
 
-/// Makes all the changes; each task has a result before the change that ends it.
+/// Makes all changes. Each task has a result before the change that ends it.
 fn change_all(setting: &Setting<'_>) {
     for name in ["inline.n", "changed.n", "removed.n", "faulty.n"] {
         setting.wait_result(name);
@@ -115,7 +115,8 @@ fn change_all(setting: &Setting<'_>) {
     setting.change("the removed file is not used", By::Watch, || {
         fs::remove_file(setting.folder.join("tasks/removed.yaml")).unwrap();
     });
-    // A name that two files have: the rest of the second one's previous version stays in use.
+    // Two files have a task with the same name: the other tasks in the previous version of the
+    // second file stay in use.
     setting.change("the first file with the name is used", By::Signal, || {
         setting.put("again.yaml", &[task("steady", "", ARRIVAL), task("added_too", "", ARRIVAL)]);
     });
@@ -124,7 +125,7 @@ fn change_all(setting: &Setting<'_>) {
     }
 }
 
-/// Asserts that faults are reported with their position and what to write instead.
+/// Asserts that the log reports faults with their position and advice.
 fn assert_refused(folder: &Path, log: &str) {
     let tasks = folder.join("tasks").display().to_string();
     let faulty = fs::read_to_string(folder.join("tasks/faulty.yaml")).unwrap();
@@ -143,7 +144,7 @@ fn assert_refused(folder: &Path, log: &str) {
     }
 }
 
-/// Returns what tasks that took all lines from one to another counted.
+/// Returns the results of tasks that took all lines from `from` to `until`.
 fn counted(names: &[&str], suffix: &str, (from, until): (u64, u64)) -> Totals {
     let total = |name: &str, value| ((format!("{name}{suffix}"), "{}".to_owned()), value);
     let sum = (from..until).sum();
@@ -153,7 +154,8 @@ fn counted(names: &[&str], suffix: &str, (from, until): (u64, u64)) -> Totals {
     names.iter().flat_map(of).collect()
 }
 
-/// Returns what the tasks must have counted of `lines` lines, given where their lines begin or end.
+/// Returns the expected results over `lines` lines. The first or last line of some tasks comes from
+/// `found`.
 fn expected(lines: u64, found: &Totals) -> Totals {
     let count = |name: &str| {
         let count = found.get(&(name.to_owned(), "{}".to_owned())).copied().unwrap_or_default();
@@ -199,17 +201,17 @@ fn changed_task_files_affect_their_tasks_alone() {
     let received = "millstream_component_received_events_total{component_id=\"counts\"";
     wait_until("all lines are counted", PATIENCE, || agent.metric(received) == Some(lines as f64));
     assert!(agent.stop().success(), "{}", agent.log());
-    // A refused file has no previous version now; its open windows are continued all the same.
+    // After the restart a refused file has no previous version, but its open windows continue.
     let mut agent = Agent::start(folder, &config, &["--until-eof"]);
     assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
     let found = totals(&results(&folder.join("out.json")));
     assert_totals(&found, &expected(lines, &found), &agent.log());
 }
 
-/// Changes of a task, each followed by a kill.
+/// Number of changes of a task, each followed by a kill.
 const CHANGES: u64 = 6;
 
-/// Asserts that each version of a task counted the lines after those of the versions before it.
+/// Asserts that each version of a task counted the lines after the lines of the previous versions.
 fn assert_consecutive(name: &str, lines: u64, found: &Totals, log: &str) {
     let get = |emit: &str, version: u64| {
         let key = (format!("{name}.{emit}_{version}"), "{}".to_owned());
@@ -247,7 +249,7 @@ fn versions_of_a_task_count_consecutive_lines_over_kills() {
             std::thread::sleep(Duration::from_millis(random.u64(100..900)));
             version(change);
             agent.send(Signal::HUP);
-            // Before, while and after the new version is taken up.
+            // The kill comes before, while or after the agent takes up the new version.
             std::thread::sleep(Duration::from_millis(random.u64(0..100)));
             agent.kill();
             agent = Agent::start(folder, &config, &[]);

@@ -1,4 +1,4 @@
-//! What tasks cost: in a running agent, and over the lines of a file.
+//! Tests the reported costs of tasks: in a running agent, and over the lines of a file.
 
 use super::{Line, PATIENCE};
 use crate::support::{Agent, folder, millstream, wait_until};
@@ -28,7 +28,7 @@ sinks:
   out: { type: blackhole, inputs: [counts] }
 ";
 
-/// Lines; one in five is of service `s1`.
+/// Number of lines; one in five is of service `s1`.
 const LINES: u64 = 1000;
 
 fn text() -> String {

@@ -1,4 +1,4 @@
-//! Errors in task files.
+//! Tests errors in task files.
 
 use super::PATIENCE;
 use crate::support::{Agent, folder, lines, millstream, write_config};
@@ -20,10 +20,10 @@ sinks:
   out: { type: file, inputs: [counts], path: DIR/out.json }
 ";
 
-/// The valid task file beside the invalid one, which comes after it.
+/// A valid task file, which is read before the invalid file.
 const GOOD: &str = "tasks:\n  - name: good\n    emit: { n: count() }\n";
 
-/// Task files and their errors, each without the folder: position, what is wrong, and advice.
+/// Task files with their errors, each without the folder: position, fault, and advice.
 const CASES: &[(&str, &[&str])] = &[
     (
         "tasks:\n  - name: good\n    emit: { n: count() }\n",

@@ -1,4 +1,4 @@
-//! `kill -9` at random times.
+//! Tests `kill -9` at random times.
 
 use super::{FIELDS, Line, PATIENCE, Stop, Totals, assert_totals, results, totals, write};
 use crate::support::{Agent, folder, wait_until};
@@ -7,10 +7,10 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Kills of the agent.
+/// Number of kills of the agent.
 const KILLS: usize = 10;
 
-/// Tasks, of which every fourth has a condition of the same kind.
+/// Number of tasks; every fourth task has a condition of the same kind.
 const TASKS: usize = 40;
 
 const CONFIG: &str = "
@@ -28,17 +28,17 @@ sinks:
   out: { type: file, inputs: [counts], path: DIR/out.json, sync: 100ms }
 ";
 
-/// Whether a task takes a line.
+/// Function that returns whether a task takes a line.
 type Takes = Box<dyn Fn(&Line) -> bool>;
 
-/// A task and its model.
+/// A task with its model.
 struct Model {
     name: String,
-    /// Its condition, and what that means.
+    /// Condition of the task; `takes` evaluates the same condition.
     condition: String,
     takes: Takes,
     group_by: &'static [&'static str],
-    /// Windows and the time that decides them.
+    /// Options for the windows and for the time of events.
     times: String,
 }
 
@@ -52,7 +52,7 @@ impl Model {
             name: format!("t{task}"),
             condition,
             takes,
-            // One task has more groups than are made results of at a time.
+            // One task has more groups than the agent turns into results at once.
             group_by: if task == 3 { &["user"] } else { group_by[task / 8 % 4] },
             times: format!("{time}, window: {}s", 1 + task % 3 % 2),
         }
@@ -67,7 +67,7 @@ impl Model {
         )
     }
 
-    /// Adds what the task must count of a line.
+    /// Adds the expected results of a line.
     fn add(&self, line: &Line, totals: &mut Totals) {
         if (self.takes)(line) {
             let tag = |field: &&str| format!("\"{field}\":\"{}\"", line.tag(field));
@@ -80,7 +80,7 @@ impl Model {
     }
 }
 
-/// Returns a condition and its meaning.
+/// Returns a condition and a function that evaluates it.
 fn condition(kind: usize, n: u64) -> (String, Takes) {
     match kind {
         0 => (format!("service == \"s{}\"", n % 5), Box::new(move |line| line.service == n % 5)),
@@ -110,9 +110,9 @@ fn counts_of_forty_tasks_are_exact_over_kills() {
         let _stop = Stop(&stop);
         for kill in 0..KILLS {
             let mut agent = Agent::start(folder.path(), &config, &[]);
-            // Some before the first commit, some within a window, some after one.
+            // Some kills come before the first commit, some within a window, some after a window.
             std::thread::sleep(Duration::from_millis(random.u64(100..1300)));
-            // On a busy host the others may end before the agent reads.
+            // On a busy host the earlier kills may come before the agent reads.
             if kill + 1 == KILLS {
                 wait_until("a window ends", PATIENCE, || !results(&out).is_empty());
             }

@@ -1,4 +1,4 @@
-//! Events whose own times are far out of order, far off, or missing.
+//! Tests events whose times are far out of order, far off, or missing.
 
 use super::{PATIENCE, iso8601, results, unix_s};
 use crate::support::{Agent, folder, wait_until};
@@ -8,20 +8,21 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// Lines that are appended at a time.
+/// Number of lines that are appended at a time.
 const LINES: u64 = 500;
 
-/// Times of the lines: each occurs several times, so that most are late.
+/// Number of different times of the lines. Each time occurs several times, so that most lines are
+/// late.
 const TIMES: usize = 120;
 
-/// The tasks with their windows in seconds.
+/// Tasks with their windows in seconds and their lateness.
 const TASKS: [(&str, i64, &str); 4] =
     [("second", 1, "1s"), ("minute", 60, "1s"), ("hour", 3600, "24h"), ("day", 86_400, "10s")];
 
-/// The earliest and the latest time that an event can have: the years 1678 to 2261.
+/// Range of times that an event can have: the years 1678 to 2261.
 const UNIX_S: std::ops::Range<i64> = -9_214_560_000..9_214_646_400;
 
-/// The results by name, tags and end of the window.
+/// Results by name, tags and end of the window.
 type Windows = BTreeMap<(String, String, String), u64>;
 
 const CONFIG: &str = "
@@ -50,12 +51,12 @@ fn config() -> String {
     CONFIG.replace("TASKS", &TASKS.iter().map(task).collect::<String>())
 }
 
-/// Lines in random order, and what the tasks must count of them.
+/// Lines in random order, with the expected results.
 struct Lines {
     random: fastrand::Rng,
     times: Vec<i64>,
     expected: Windows,
-    /// Lines without a usable time, which count by their arrival.
+    /// Number of lines without a usable time, which count at their arrival.
     untimed: u64,
 }
 
@@ -73,7 +74,7 @@ impl Lines {
         Lines { random, times, expected: Windows::new(), untimed: 0 }
     }
 
-    /// Returns further lines: each time at least once.
+    /// Returns further lines, which have each time at least once.
     fn some(&mut self) -> String {
         (0..LINES as usize).map(|number| self.one(number)).collect()
     }
@@ -98,7 +99,7 @@ impl Lines {
     }
 }
 
-/// Adds up results by name, tags and end of the window.
+/// Sums the results by name, tags and end of the window.
 fn windows(results: &[Value]) -> Windows {
     let mut windows = Windows::new();
     for result in results {
@@ -109,7 +110,7 @@ fn windows(results: &[Value]) -> Windows {
     windows
 }
 
-/// Removes the windows of lines without a time; returns how many lines each task counted in them.
+/// Removes the windows of lines without a time; returns how many of these lines each task counted.
 fn take_untimed(found: &mut Windows, begun: i64) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     found.retain(|(name, tags, end), count| {

@@ -1,5 +1,5 @@
-//! Transform `rules`: many tasks count each event once, whatever happens to the agent, its sinks and
-//! its task files.
+//! Tests transform `rules`: many tasks count each event once, whatever happens to the agent, its
+//! sinks and its task files.
 
 mod changes;
 mod costs;
@@ -19,13 +19,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Lines of a burst.
+/// Number of lines in a burst.
 const BURST: u64 = 100;
 
 /// Pause between two bursts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The fields that the tasks take from a line, in all ways that there are.
+/// Fields that the tasks take from a line, in all supported ways.
 const FIELDS: &str = "{ level: { delimited: { delimiter: ' ', index: 1 } }, \
                       service: { between: { left: 'service=', right: ' ' } }, \
                       code: { regex: { pattern: 'code=(\\d+)' }, type: int }, \
@@ -33,7 +33,7 @@ const FIELDS: &str = "{ level: { delimited: { delimiter: ' ', index: 1 } }, \
                       size: { between: { left: 'size=', right: ' ' }, type: int }, \
                       number: { between: { left: 'number=' }, type: int } }";
 
-/// The sums of results by name and tags.
+/// Sums of the results by name and tags.
 type Totals = BTreeMap<(String, String), u64>;
 
 /// The values of a line, which follow from its number.
@@ -44,7 +44,7 @@ struct Line {
     code: u64,
     path: u64,
     size: u64,
-    /// One of many.
+    /// One of 3,000 users.
     user: u64,
 }
 
@@ -61,7 +61,7 @@ impl Line {
         }
     }
 
-    /// Returns the text of the line with this time.
+    /// Returns the text of the line with the time `unix_s`.
     fn text(&self, unix_s: i64) -> String {
         let Line { number, level, service, code, path, size, user } = self;
         let time = iso8601(unix_s);
@@ -81,7 +81,7 @@ impl Line {
     }
 }
 
-/// Ends the writing when dropped, even if the test fails.
+/// Ends the writer on drop, even if the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -90,7 +90,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Appends lines with the current time, some of them late, to a log until `stop`; returns their
+/// Appends lines with the current time to a log until `stop`, some of them late; returns their
 /// number.
 fn write(log: &Path, stop: &AtomicBool) -> u64 {
     let mut file = OpenOptions::new().create(true).append(true).open(log).unwrap();
@@ -106,7 +106,7 @@ fn write(log: &Path, stop: &AtomicBool) -> u64 {
     number
 }
 
-/// Returns the results in a file, each once, without one that is only partly written.
+/// Returns the results in a file, each once, without a result that is only partly written.
 fn results(path: &Path) -> Vec<Value> {
     let bytes = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -114,7 +114,7 @@ fn results(path: &Path) -> Vec<Value> {
     distinct(whole)
 }
 
-/// Returns results, each once. An id names one result.
+/// Returns the results, each once by id, and asserts that results with the same id are equal.
 fn distinct(text: &str) -> Vec<Value> {
     let mut results: BTreeMap<String, Value> = BTreeMap::new();
     for line in text.lines() {
@@ -130,7 +130,7 @@ fn id(result: &Value) -> String {
     result["meta"]["id"].as_str().unwrap().to_owned()
 }
 
-/// Adds up the results of a name and tags. All must be deltas.
+/// Sums the results by name and tags, and asserts that all are deltas.
 fn totals(results: &[Value]) -> Totals {
     let mut totals = Totals::new();
     for result in results {
@@ -142,7 +142,7 @@ fn totals(results: &[Value]) -> Totals {
     totals
 }
 
-/// Asserts that totals are as expected, and names those that are not.
+/// Asserts that the totals are as expected, and lists the differences.
 fn assert_totals(found: &Totals, expected: &Totals, log: &str) {
     let names = found.keys().chain(expected.keys());
     let differ = names.filter(|name| found.get(*name) != expected.get(*name));

@@ -1,4 +1,4 @@
-//! A sink that stalls beside another one.
+//! Tests a sink that stalls while another sink delivers.
 
 use super::{
     FIELDS, Line, PATIENCE, Stop, Totals, assert_totals, distinct, id, results, totals, write,
@@ -32,7 +32,7 @@ sinks:
     request: { timeout: 2s }
 ";
 
-/// An endpoint that does not answer while it is stalled.
+/// Starts an endpoint that does not answer while it is stalled.
 fn endpoint(is_stalled: &Arc<AtomicBool>) -> Endpoint {
     let is_stalled = is_stalled.clone();
     Endpoint::start(move |_, _| match is_stalled.load(Ordering::SeqCst) {
@@ -41,7 +41,7 @@ fn endpoint(is_stalled: &Arc<AtomicBool>) -> Endpoint {
     })
 }
 
-/// Returns what the tasks must count of this many lines.
+/// Returns the expected results over `lines` lines.
 fn expected(lines: u64) -> Totals {
     let mut totals = Totals::new();
     for Line { level, service, size, .. } in (0..lines).map(Line::new) {
@@ -68,7 +68,7 @@ fn a_stalled_sink_delays_no_result_and_gets_all_of_them() {
         let _stop = Stop(&stop);
         let requests = |count: usize| move |seen: &[_]| seen.len() >= count;
         assert!(endpoint.server.wait(requests(2)).len() >= 2, "{}", agent.log());
-        // The results that the stalled sink lacks outlive the agent.
+        // The agent is killed, because the results that the stalled sink lacks must survive it.
         agent.kill();
         agent = Agent::start(folder.path(), &config, &[]);
         let before = lines(&out).len();

@@ -1,4 +1,4 @@
-//! `millstream tap --follow`: the way of single events.
+//! Tests `millstream tap --follow`, which shows the path of single events.
 
 use super::{LIMIT, Raw, Writer, agent, ends_within, log, tap, text, wait_delivered};
 use crate::support::{folder, lines, wait_until};
@@ -10,7 +10,8 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Even lines are dropped, those that are not `logfmt` leave by an output; `out.json` gets the others.
+/// A configuration that drops even lines and rejects lines that are not `logfmt`; `out.json` gets
+/// all other lines and the rejected lines.
 const CONFIG: &str = "
 sources: { app: { type: file, include: ['DIR/app.log'] } }
 transforms:
@@ -20,7 +21,7 @@ transforms:
 sinks: { out: { type: file, path: 'DIR/out.json', inputs: [clean], sync: 20ms } }
 ";
 
-/// Returns `component step` of each step, and what the last one says.
+/// Returns `component step` of each step, and the note of the last step.
 fn steps(trace: &Value) -> (Vec<String>, String) {
     let steps = trace["steps"].as_array().unwrap();
     let name = |step: &Value| {
@@ -28,7 +29,7 @@ fn steps(trace: &Value) -> (Vec<String>, String) {
         format!("{} {}", name("component"), name("step"))
     };
     let note = steps.last().and_then(|step| step["note"].as_str()).unwrap_or("").to_owned();
-    // Short waits are left out: whether there is one is chance.
+    // Short waits are left out, because they depend on chance.
     (steps.iter().map(name).filter(|name| !name.ends_with(" wait")).collect(), note)
 }
 
@@ -92,7 +93,7 @@ fn a_transform_selects_the_events_that_pass_it_by_their_fields() {
     assert_eq!(unread.status.code(), Some(2), "{}", text(&unread.stderr));
 }
 
-/// An endpoint that accepts connections and answers nothing keeps events on their way.
+/// An endpoint that accepts connections and never answers holds the events.
 #[test]
 fn an_event_that_takes_long_is_shown_as_far_as_it_has_come() {
     let dir = folder();
@@ -130,7 +131,8 @@ fn an_event_that_takes_long_is_shown_as_far_as_it_has_come() {
     assert!(note.contains(" failed attempts; the last error: http://"), "{note}");
 }
 
-/// A traced batch that stays in the queue of a stalled sink must not take the place of another.
+/// A traced batch that stays in the queue of a stalled sink must not take the place of another
+/// batch.
 #[test]
 fn a_stalled_sink_is_named_and_does_not_end_the_following() {
     let dir = folder();
@@ -159,7 +161,7 @@ fn a_stalled_sink_is_named_and_does_not_end_the_following() {
     writer.end();
 }
 
-/// A process that is killed when this drops.
+/// A process that is killed on drop.
 struct Killed(std::process::Child);
 
 impl Drop for Killed {
@@ -177,7 +179,7 @@ fn nothing_is_lost_while_events_are_followed() {
     let shown = std::fs::File::create(dir.path().join("shown")).unwrap();
     let mut follower =
         super::command(dir.path(), &["app", "--follow"]).stdout(shown).spawn().unwrap();
-    // One that does not read.
+    // This tap is open, but its client does not read.
     let _stuck = Raw::open(dir.path(), "id=parsed&follow=true");
     wait_until("many lines, and many events followed", LIMIT, || {
         let followed = lines(&dir.path().join("shown")).len();
@@ -192,7 +194,8 @@ fn nothing_is_lost_while_events_are_followed() {
     shown.iter().for_each(|line| assert!(trace(line)["steps"].is_array(), "{line}"));
 }
 
-/// Payloads that wait at a sink keep their traces, whose events must not count after a reload.
+/// Payloads that wait at a sink keep their traces. The events of these traces must not count after
+/// a reload.
 #[test]
 fn events_that_wait_since_before_a_reload_leave_room_for_others() {
     let dir = folder();
@@ -205,7 +208,7 @@ sinks: {{ out: {{ type: http, uri: '{uri}', inputs: [app] }}, old: {{ type: blac
     );
     let agent = agent(dir.path(), &config);
     let mut open = Raw::open(dir.path(), "id=app&follow=true");
-    // Copies of them have more than the 2 MiB that the events of traces may have.
+    // Copies of these events exceed the 2 MiB that the events of traces may have.
     for _ in 0..30 {
         writeln!(log(dir.path()), "{}", "x".repeat(150_000)).unwrap();
         std::thread::sleep(Duration::from_millis(100));
