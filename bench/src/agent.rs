@@ -81,7 +81,7 @@ pub fn run(
         results.push((scenario, measured));
     }
     table.note(format!(
-        "Medians of {}; CPU s less the run over an empty file, except where that run is what is measured.",
+        "Medians of {}; CPU s minus the run over an empty file, except where the start itself is measured.",
         options.repetitions,
     ));
     report.add(table)?;

@@ -71,8 +71,8 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
         }
     }
     table.note(format!(
-        "Medians of {REPETITIONS}. Plain zlib is {}; all keep their state from one buffer to the next, *kept* is that and \
-         their buffers.",
+        "Medians of {REPETITIONS}. Plain zlib is {}; all keep their state from one buffer to the next; *kept* is the size of \
+         this state and of their buffers.",
         plain_version()
     ));
     report.add(table)?;
@@ -169,7 +169,7 @@ fn allocated_bytes() -> usize {
 
 fn find(measured: &[Measured], method: Method) -> &Measured {
     let found = measured.iter().find(|of| of.method == method);
-    found.expect("every method that is named here is one of METHODS")
+    found.expect("every method named here is in METHODS")
 }
 
 /// Returns the cells with the bytes per event; `each` is the size before compression.

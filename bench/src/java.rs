@@ -69,8 +69,8 @@ pub fn run(cores: [usize; 2], scratch: &Scratch, report: &mut Report) -> io::Res
         targets.push((threads, costs));
     }
     table.note(
-        "ns are those of each thread. Dropped are points that found no room, as the benchmark records more than a \
-         socket takes: their calls are quicker. The client of DogStatsD drops timers too and does not say how many."
+        "ns are per thread. Points are dropped if the buffer is full, as the benchmark records more than a socket \
+         takes; their calls are quicker. The client of DogStatsD also drops timers, but does not report how many."
             .to_owned(),
     );
     report.add(table)?;

@@ -92,7 +92,7 @@ fn jdk_of_path() -> io::Result<Jdk> {
     let property = |name: &str| {
         let values = text.lines().filter_map(|line| line.trim().split_once(" = "));
         let value = values.filter(|(key, _)| *key == name).map(|(_, value)| value).next();
-        value.ok_or_else(|| io::Error::other(format!("java does not say its {name}")))
+        value.ok_or_else(|| io::Error::other(format!("java does not print its {name}")))
     };
     let version = property("java.specification.version")?.parse().map_err(io::Error::other)?;
     Ok(Jdk { home: fs::canonicalize(PathBuf::from(property("java.home")?))?, version })

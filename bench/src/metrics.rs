@@ -77,8 +77,7 @@ pub fn run(
     }
     udp(options, &scenarios, &bench, report)?.into_iter().for_each(|row| targets.row(row));
     targets.note(format!(
-        "Bytes per series are those of the resident set after the load less those before it; name and tags take {} \
-         of the target.",
+        "Bytes per series are the growth of the resident set during the load; name and tags take {} of the target.",
         load::Content::context_bytes()
     ));
     report.add(targets)
@@ -247,8 +246,8 @@ fn table(scenarios: &[Header], all: &[Vec<Runs>], options: &Options) -> io::Resu
         }
     }
     table.note(format!(
-        "Medians; lost points and drops are summed over the repetitions. What receives is on core {}, the load on \
-         core {}. The buffer is what the kernel grants, which is twice what it was asked for.",
+        "Medians; lost points and drops are summed over the repetitions. The receiver is on core {}, the load on \
+         core {}. The buffer is the one that the kernel grants, twice as large as requested.",
         options.core, options.load_core
     ));
     Ok(table)

@@ -162,8 +162,8 @@ fn resources(jdks: &[Jdk], report: &mut Report) -> io::Result<()> {
         }
     }
     table.note(
-        "The memory is that of a process with a heap of 128 MiB beyond what it had before; times are wall times. Each \
-         rule looks for a word in the message, and sets a field where it is found."
+        "Memory is the increase in a process with a heap of 128 MiB; times are wall times. Each rule searches the \
+         message for a word, and sets a field where it finds the word."
             .to_owned(),
     );
     report.add(table)

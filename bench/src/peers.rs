@@ -337,7 +337,7 @@ fn targets(scenarios: &[Header], figures: &[Figures]) -> io::Result<Table> {
             table.row(target.cells(&scenario.name));
         }
     }
-    table.note("Ratios are those of the medians in the table above.".to_owned());
+    table.note("Ratios are between the medians in the table above.".to_owned());
     Ok(table)
 }
 

@@ -81,8 +81,8 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
         }
     }
     table.note(
-        "Batches: 64 points at a time; the longest one of new series is the longest stall of a receiver. Bytes: allocated memory of store, shard and both generations, beside one copy of \
-             name and tags. Tags in order: read from every series, as for a flush; merge and drain are without it."
+        "Batches have 64 points; the longest batch of new series is the longest stall of a receiver. Bytes: allocated memory of store, shard and both generations, in addition to one copy of \
+             name and tags. Tags in order: read from every series, as for a flush; merge and drain do not include it."
             .to_owned(),
     );
     report.add(table)?;

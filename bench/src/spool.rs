@@ -74,7 +74,7 @@ pub fn run(
     fs::remove_dir_all(&folder)?;
     measured?;
     table.note(format!(
-        "The disk is that of {}; what is read is in the page cache.",
+        "The disk has the folder {}; reads are from the page cache.",
         disk.display()
     ));
     report.add(table)?;

@@ -33,9 +33,9 @@ pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Res
         rows(options, scenario, &input, scratch)?.into_iter().for_each(|row| table.row(row));
     }
     table.note(format!(
-        "CPU time of the agent per event of the second half of {} million, so without its start, with \
-         the thread that makes the lines; none is lost. The rate is that without a command over that \
-         with it: the median within each of {} repetitions, and the range of the middle half. The \
+        "CPU time of the agent per event, for the second half of {} million events, which excludes the start. It \
+         includes the thread that makes the lines; no event is lost. The rate is the time without a command \
+         divided by the time with it: the median over {} repetitions, and the range of the middle half. The \
          cases alternate; the client has another core.",
         input.lines / 1_000_000,
         options.repetitions

@@ -61,7 +61,7 @@ impl Variables {
         for part in parts {
             let (name, rest) = part.split_once('}').unwrap_or((part, ""));
             let value = self.value(name).ok_or_else(|| {
-                io::Error::other(format!("{OPEN}{name}}} stands for nothing in this scenario"))
+                io::Error::other(format!("{OPEN}{name}}} has no value in this scenario"))
             })?;
             filled.push_str(value);
             filled.push_str(rest);

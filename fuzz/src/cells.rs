@@ -73,6 +73,6 @@ pub fn json<'a>(fields: impl IntoIterator<Item = (&'a str, &'a Found)>) -> Vec<u
         }
     }
     out.push(b'}');
-    assert!(is_json(&out), "what is written is no JSON: {}", String::from_utf8_lossy(&out));
+    assert!(is_json(&out), "the output is not JSON: {}", String::from_utf8_lossy(&out));
     out
 }

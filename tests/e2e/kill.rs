@@ -149,7 +149,7 @@ pub fn check_json<'e>(events: impl Iterator<Item = &'e [u8]>) {
     }
     assert_eq!(ids.len(), LINES, "lost");
     let different: HashSet<&String> = ids.values().collect();
-    assert_eq!(different.len(), LINES, "an id stands for two lines");
+    assert_eq!(different.len(), LINES, "two lines have the same id");
 }
 
 #[test]

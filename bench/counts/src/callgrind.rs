@@ -77,7 +77,7 @@ fn parse(output: &Output) -> Result<Measured, String> {
     };
     if kernel != KERNEL {
         return Err(format!(
-            "the CPU selects the kernel {kernel}; the counts are those of {KERNEL}"
+            "the CPU selects the kernel {kernel}; the recorded counts are for {KERNEL}"
         ));
     }
     let collected = stderr.lines().find_map(|line| line.split_once("Collected : "));

@@ -95,7 +95,7 @@ impl Comparison<'_> {
             Verdict::More(percent) if self.fails(verdict) => writeln!(
                 f,
                 "FAILED {name}: {instructions} instructions, {percent:+.2} % beside the recorded \
-                 {recorded}; {PERCENT_MAX} % is the most. If the change is worth it: {accept}, and \
+                 {recorded}; {PERCENT_MAX} % is the maximum. If the change is worth it: {accept}, and \
                  say why in the commit",
             ),
             Verdict::More(percent) => {

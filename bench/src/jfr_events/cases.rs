@@ -250,7 +250,7 @@ fn shares(measured: &Measured, name: &str, prefix: &str) -> String {
         return String::new();
     };
     if whole < error_ns {
-        return format!("{}, {name}: what an event adds is less than its error.", measured.java);
+        return format!("{}, {name}: an event adds less than the error.", measured.java);
     }
     let data = ns("STRINGS_NO_STACK") - ns("CACHED_NO_STACK");
     let mechanism = ns("CACHED_NO_STACK") - measured.ns(OFF);

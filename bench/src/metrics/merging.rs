@@ -49,7 +49,7 @@ pub fn run(
         }
     }
     table.note(format!(
-        "{}. CPU and context switches are those of the whole process; instructions are not counted, as few virtual machines can.",
+        "{}. CPU and context switches are of the whole process; instructions are not counted, as few virtual machines can count them.",
         scenario.text("title")
     ));
     report.add(table)?;

@@ -146,7 +146,7 @@ pub fn await_socket(program: &Program, port: u16) -> io::Result<()> {
     let start = Instant::now();
     while row(port)?.is_none() {
         if start.elapsed() > START_MAX {
-            return Err(io::Error::other(format!("nobody listens at port {port}")));
+            return Err(io::Error::other(format!("no socket listens at port {port}")));
         }
         program.stays_for(Duration::from_millis(10))?;
     }

@@ -145,7 +145,7 @@ impl Sent {
             let value = pairs
                 .find(|(name, _)| *name == key)
                 .and_then(|(_, value)| value.parse::<f64>().ok());
-            value.ok_or_else(|| io::Error::other(format!("the sender does not say {key}: {line}")))
+            value.ok_or_else(|| io::Error::other(format!("the sender omits {key}: {line}")))
         };
         let count = |key: &str| value(key).map(|value| value as u64);
         Ok(Sent {

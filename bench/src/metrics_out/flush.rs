@@ -200,7 +200,7 @@ fn table(all: &[Runs<'_>], nothing: &[f64]) -> io::Result<Table> {
     }
     table.note(
         "CPU s: of the whole process from before the period ends until everything is delivered. Without the flush itself: \
-         less what a flush into a sink takes that does nothing, so what is left is encoding, compression and sending."
+         minus the time of a flush into a sink that does nothing, which leaves encoding, compression and sending."
             .to_owned(),
     );
     Ok(table)

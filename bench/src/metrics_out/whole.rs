@@ -189,7 +189,7 @@ fn table(scenario: &Header, all: &[Runs]) -> Table {
         runs.fault.iter().for_each(|fault| table.note(format!("- {}: {fault}", runs.name)));
     }
     table.note(
-        "Lost is what did not come out, summed from the last values that the endpoint or the page had."
+        "Lost points are missing in the sum of the last values at the endpoint or on the page."
             .to_owned(),
     );
     table

@@ -69,7 +69,7 @@ pub fn run(
     }
     table.note(format!(
         "Medians of {}. CPU time per event of the second half of {INPUT_MB} MB: the start of the JVM and most of its \
-         compilation are in the first half. The time to warm up is what that took beyond the same per event.",
+         compilation are in the first half. The time to warm up is the additional CPU time of the first half.",
         options.repetitions
     ));
     report.add(table)?;

@@ -45,8 +45,9 @@ pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Res
     table.row(start);
     table.row(file_row(options, &variants, added_seconds, scratch)?);
     table.note(format!(
-        "Medians of {} repetitions, of {STARTS} starts each; with and without alternate. The difference is \
-         the median of the differences within a repetition, that of the big file without that of the start.",
+        "Medians of {} repetitions with {STARTS} starts each; runs with and without the recorder alternate. The \
+         difference is the median of the differences within a repetition; for the big file, the difference of \
+         the start is subtracted.",
         options.repetitions
     ));
     report.add(table)

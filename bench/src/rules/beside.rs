@@ -162,8 +162,8 @@ fn notes(options: &Options) -> String {
     format!(
         "File to `rules` to blackhole with --until-eof, and mtail{} with --one_shot and GOGC=400: \
          a rule is a literal in a line, such as `{}`. CPU s, user and system, of the process on one \
-         core, less the run over an empty file; medians of {}. mtail reads the beginning of the \
-         same log. The counts are those of all rules over these lines.",
+         core, minus the run over an empty file; medians of {}. mtail reads the beginning of the \
+         same log. The counts are over these lines, for all rules.",
         version("mtail --version"),
         literal(0).trim(),
         options.repetitions

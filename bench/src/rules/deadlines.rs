@@ -188,8 +188,8 @@ pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Res
         "File to {TASKS} tasks with windows of {WINDOW_S} s by arrival to blackhole, on one core; the \
          load writes and rotates the log on another. A delay is from the end of a window until its \
          last result is emitted: p50 and p99 of all windows of all tasks, from a histogram; the \
-         longest of each task. `due` is 1 s. The speed is that over a whole file with --until-eof, \
-         less the run over an empty one, the median of {}.",
+         longest of each task. `due` is 1 s. The speed is measured over a whole file with --until-eof, \
+         minus the run over an empty file, as the median of {}.",
         options.repetitions
     ));
     report.add(table)?;

@@ -207,7 +207,7 @@ pub fn expressions(input: &[u8]) {
     };
     let (values, counts) = values(&expression);
     json(values.iter().flatten().map(|found| ("x", found)));
-    let written = canonical(text).expect("what was read before");
+    let written = canonical(text).expect("valid when read");
     // With all parentheses, the expression may be too deep to parse.
     if let Ok(again) = Expression::new(&written) {
         assert_eq!(canonical(&written).ok().as_ref(), Some(&written), "{text}");
@@ -244,6 +244,6 @@ fn holds_as_it_is_computed(text: &str) {
     with_table(|input| condition.matches(input, &mut words, &mut counts));
     let holds: Vec<bool> = (0..ROWS).map(|row| words[row / 64] >> (row % 64) & 1 == 1).collect();
     let computed = values.iter().map(|value| matches!(value, Some((Kind::True, _))));
-    assert!(computed.eq(holds.iter().copied()), "{text}: {holds:?} beside {values:?}");
+    assert!(computed.eq(holds.iter().copied()), "{text}: {holds:?} instead of {values:?}");
     assert_eq!(counts, expected, "{text}");
 }

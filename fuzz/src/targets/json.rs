@@ -104,7 +104,7 @@ fn parser(config: &JsonConfig) -> Json {
 fn is_judged_as_by_serde(line: &[u8], row: &Row) {
     let is_object = line.trim_ascii_start().starts_with(b"{");
     match row {
-        Ok(_) => assert!(is_json(line) && is_object, "fits, and is no object: {}", lossy(line)),
+        Ok(_) => assert!(is_json(line) && is_object, "accepted, not an object: {}", lossy(line)),
         Err(("too_deep", _)) => {}
         Err((reason, _)) => assert!(!is_json(line) || !is_object, "{reason}: {}", lossy(line)),
     }
@@ -113,7 +113,7 @@ fn is_judged_as_by_serde(line: &[u8], row: &Row) {
     // serde_json.
     if let Ok(Value::Object(expected)) = serde_json::from_slice(line) {
         let written = cells::json(fields.iter().map(|(name, found)| (&**name, found)));
-        let written: Value = serde_json::from_slice(&written).expect("what was read before");
+        let written: Value = serde_json::from_slice(&written).expect("valid when read");
         assert_eq!(written, Value::Object(expected), "{}", lossy(line));
     }
 }
@@ -126,7 +126,7 @@ pub fn docker(input: &[u8]) {
         let is_object = line.trim_ascii_start().starts_with(b"{");
         match row {
             Ok(fields) => {
-                assert!(is_json(line) && is_object, "fits, and is no object: {}", lossy(line));
+                assert!(is_json(line) && is_object, "accepted, not an object: {}", lossy(line));
                 has_its_log(line, fields.get("message").map_or(b"", |(_, bytes)| bytes));
             }
             Err(("not_json" | "not_utf8", _)) => {
@@ -142,7 +142,7 @@ fn has_its_log(line: &[u8], message: &[u8]) {
     // The parser does not recognize names with escaped letters.
     let Some(log) = log(line).filter(|_| !lossy(line).contains(r"\u006")) else { return };
     let written = cells::json([("log", &(Kind::Escaped, message.to_vec()))]);
-    let written: Value = serde_json::from_slice(&written).expect("what was read before");
+    let written: Value = serde_json::from_slice(&written).expect("valid when read");
     let has_end = lossy(message).to_lowercase().ends_with(r"\u000a") || !log.ends_with('\n');
     let is_all = has_end && written["log"] == log;
     assert!(

@@ -217,7 +217,7 @@ fn same_reason(tell: Tell) -> Tell {
 pub fn metric_server(input: &[u8]) {
     let mut told = Told::new(input);
     metricserver::parse(input, ARRIVED_NS, &mut told);
-    assert!(told.all.len() <= 2 * input.len(), "more is told than there are bytes");
+    assert!(told.all.len() <= 2 * input.len(), "the parser reports more bytes than there are");
     let ends = |tell: &Tell| matches!(tell, Tell::Fault("truncated" | "not_array", _));
     let is_read = !told.all.iter().any(ends);
     assert!(told.all.iter().rev().skip(1).all(|tell| !ends(tell)), "{:?}", told.all);

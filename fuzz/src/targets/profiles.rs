@@ -65,5 +65,5 @@ fn written(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
 fn reread(profile: &Profile) -> Profile {
     let mut bytes = Vec::new();
     write_pprof(profile, &mut bytes).expect("memory takes everything");
-    read_pprof(&mut &bytes[..], u64::MAX).expect("what is written is read")
+    read_pprof(&mut &bytes[..], u64::MAX).expect("the written file can be read")
 }

@@ -49,7 +49,7 @@ fn appended<T: Copy + Default + PartialEq + std::fmt::Debug>(
 ) -> Vec<T> {
     let mut out = vec![T::default(); 3];
     append(&mut out);
-    assert_eq!(out[..3], [T::default(); 3], "what was there stays");
+    assert_eq!(out[..3], [T::default(); 3], "existing entries remain");
     out.split_off(3)
 }
 

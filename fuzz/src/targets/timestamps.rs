@@ -114,7 +114,7 @@ fn is_sound(format: &Format, line: &[u8], stamp: Stamp, reference_ns: i64) {
     push_rfc3339(&mut written, stamp.ns);
     // Years at the limits of 64 bits are not parsed.
     if (&b"1678"[..]..&b"2262"[..]).contains(&&written[..]) {
-        let again = KNOWN[1].parse(&written, reference_ns).expect("what was written can be read");
+        let again = KNOWN[1].parse(&written, reference_ns).expect("the written time can be read");
         let expected_ns = stamp.ns - stamp.ns.rem_euclid(1_000_000);
         assert_eq!((again.ns, again.len), (expected_ns, written.len()), "{}", lossy(line));
     }

@@ -58,7 +58,7 @@ fn replaced_after_a_kill(wait: Duration) {
             "id {id}: {before:?}, then {message}"
         );
     }
-    assert_eq!(ids.len(), 2 * LINES, "every line under an id of its own");
+    assert_eq!(ids.len(), 2 * LINES, "every line has a separate id");
 }
 
 #[test]

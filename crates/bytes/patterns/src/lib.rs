@@ -96,7 +96,7 @@ fn advice(pattern: &str, reason: &str, rest: &str, of: PatternUse) -> String {
     let own = own.or_else(|| atomic(reason, pattern)).or_else(|| escape(reason, rest));
     let by_reason = || BY_REASON.iter().find(|(part, _)| reason.contains(part));
     own.or_else(|| by_reason().map(|(_, advice)| (*advice).to_owned()))
-        .unwrap_or_else(|| "the syntax is that of https://docs.rs/regex/#syntax".to_owned())
+        .unwrap_or_else(|| "see the syntax at https://docs.rs/regex/#syntax".to_owned())
 }
 
 /// Returns advice for an expression with `%{NAME}`, which is grok syntax.
@@ -222,7 +222,7 @@ mod tests {
             (r"é\h", r"unrecognized escape sequence at `\h`; write `[ \t]`"),
             (
                 "[z-a]",
-                "invalid character class range, the start must be <= the end at `z-a]`; the syntax is that of https://docs.rs/regex/#syntax",
+                "invalid character class range, the start must be <= the end at `z-a]`; see the syntax at https://docs.rs/regex/#syntax",
             ),
             (
                 "(?<a>\n\\y)",

@@ -501,7 +501,7 @@ mod tests {
         for name in [&b"old"[..], b"new", b"newer"] {
             shard.add(&point(name, b"c"));
         }
-        assert_eq!(shard.series(), 2, "the old one, and that of the overflow");
+        assert_eq!(shard.series(), 2, "the old series and the overflow series");
         assert_eq!(shard.generation.counts.of(Reason::Series), 2);
         shard.set_may_grow(true);
         shard.add(&point(b"new", b"c"));

@@ -199,7 +199,7 @@ mod tests {
         drop(held);
         assert_eq!(calls.load(Ordering::SeqCst), 1);
         drop(grant.try_take(1));
-        assert_eq!(calls.load(Ordering::SeqCst), 1, "nobody was refused: nobody is called");
+        assert_eq!(calls.load(Ordering::SeqCst), 1, "no waiter after a success");
     }
 
     #[test]

@@ -230,7 +230,7 @@ pub struct SpoolStats {
 pub enum SpoolError {
     /// Another agent uses the folder.
     #[error(
-        "disk buffer {folder} is in use by another agent (process {process}); stop it, or give this one its own data_dir"
+        "disk buffer {folder} is in use by another agent (process {process}); stop that agent, or set another data_dir for this agent"
     )]
     InUse {
         /// The folder of the spool.

@@ -51,7 +51,7 @@ impl Copy {
         if !is_whole {
             if found.length > 0 {
                 log::warn!(
-                    "checkpoint store: {IDENTITIES} was corrupt or incomplete; it is rewritten"
+                    "checkpoint store: {IDENTITIES} was corrupt or incomplete, and is rewritten"
                 );
             }
             copy.write(disk, database)?;

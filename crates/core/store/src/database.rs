@@ -148,8 +148,8 @@ fn say_restored(copy: &Decoded) {
         ),
         (files, is_whole) => log::error!(
             "checkpoint store: {missing} {DATABASE} is empty, missing or damaged; the ids of {files} files are \
-             restored from {}{IDENTITIES}: what was delivered since its checkpoints is repeated{}",
-            if is_whole { "" } else { "what is readable of " },
+             restored from {}{IDENTITIES}: the lines delivered since its checkpoints are repeated{}",
+            if is_whole { "" } else { "the readable part of " },
             if is_whole {
                 " under the same ids"
             } else {

@@ -71,7 +71,7 @@ const LOCK_BYTES: usize = 12;
 pub enum StoreError {
     /// Another agent uses the folder.
     #[error(
-        "data_dir {0} is in use by another agent (process {1}); stop it, or give this one its own data_dir"
+        "data_dir {0} is in use by another agent (process {1}); stop that agent, or set another data_dir for this agent"
     )]
     InUse(PathBuf, String),
     /// The folder was written by a newer release.
@@ -84,8 +84,8 @@ pub enum StoreError {
     Io(PathBuf, io::Error),
     /// The disk is full.
     #[error(
-        "data_dir {0}: checkpoint store: {1}; make room and start again: nothing is read before, so that files \
-         keep their ids and checkpoints"
+        "data_dir {0}: checkpoint store: {1}; free some space and start again; the agent reads nothing before, \
+         so that files keep their ids and checkpoints"
     )]
     Full(PathBuf, io::Error),
     /// The database cannot be opened or created.
@@ -417,7 +417,7 @@ fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
     let written =
         file.write_all_at(owner.as_bytes(), 0).and_then(|()| file.set_len(LOCK_BYTES as u64));
     if let Err(error) = written {
-        log::warn!("{}: {error}; it does not name this process", path.display());
+        log::warn!("{}: {error}; the file does not name this process", path.display());
     }
     Ok(file)
 }

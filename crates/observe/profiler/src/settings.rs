@@ -94,7 +94,7 @@ impl Settings {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Allocations can be sampled only in a runtime, but the process has none.
-    #[error("`alloc` samples the objects of a JVM in the agent, and none runs")]
+    #[error("`alloc` samples the objects of a JVM in the agent, but no JVM runs there")]
     NoRuntime,
     /// The interval is out of range.
     #[error("an interval of {0:?} is not possible: use 1 ms to 1 s")]
@@ -107,8 +107,8 @@ pub enum StartError {
     Running,
     /// Another library handles the signal that takes samples.
     #[error(
-        "another library in this process handles SIGPROF, such as a profiler that is loaded into its \
-         JVM: stop that profiler, then retry"
+        "another library in this process handles SIGPROF, such as a profiler of the JVM: \
+         stop that profiler, then retry"
     )]
     ForeignHandler,
     /// The system refused an action.

@@ -39,10 +39,10 @@ pub enum ReadError {
     #[error("it has more than {0} bytes")]
     Large(u64),
     /// The input is not a protobuf message of this type.
-    #[error("it is no profile of pprof: {0}")]
+    #[error("it is not a pprof profile: {0}")]
     Message(#[from] prost::DecodeError),
     /// A reference in the message is invalid, or a stack is too deep.
-    #[error("it is no profile of pprof: {0}")]
+    #[error("it is not a pprof profile: {0}")]
     Content(&'static str),
 }
 

@@ -120,7 +120,7 @@ fn another_file_is_an_error_that_says_so() {
         assert!(!error.is_empty());
     }
     let error = read_pprof(&mut &b"sources: {}\n"[..], LIMIT).unwrap_err().to_string();
-    assert!(error.starts_with("it is no profile of pprof"), "{error}");
+    assert!(error.starts_with("it is not a pprof profile"), "{error}");
 }
 
 /// Returns the `go` program, which `scripts/servers` installs if it is missing.

@@ -306,7 +306,7 @@ mod tests {
         let many = vec!["a"; COLUMNS_MAX + 1].join(",");
         assert_eq!(parse(&mut parser, Some(&many), "1,2"), Err(BAD_HEADER));
         assert_eq!(parse(&mut parser, Some("a,b"), "1,2").as_deref(), Ok("a=1 b=2"));
-        assert_eq!(parse(&mut parser, None, "1,2"), Err(NO_HEADER), "not those of before");
+        assert_eq!(parse(&mut parser, None, "1,2"), Err(NO_HEADER), "no previous columns");
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn the_time_is_written_in_the_format_of_the_options() {
             assert_eq!([of(0), of(2)], expected);
             assert!(
                 format != "unix_ms" || of(1) == read,
-                "a row without a time has that of its read"
+                "a row without a time has the time of its read"
             );
             batch.time = None;
             let events = parse(&encode(&batch, encoding.clone()).0);

@@ -119,7 +119,7 @@ mod tests {
         );
         new.finish();
         assert_eq!(ledger.checkpoint(ORIGIN, sink(1)), Some(200));
-        assert_eq!(ledger.checkpoint(ORIGIN, sink(0)), Some(100), "a sink that stays goes on");
+        assert_eq!(ledger.checkpoint(ORIGIN, sink(0)), Some(100), "a sink that remains continues");
     }
 
     #[test]
