@@ -9,13 +9,14 @@ use std::sync::LazyLock;
 /// A value: its kind and its bytes.
 pub type Found = (Kind, Vec<u8>);
 
-/// Whether serde_json accepts the text as JSON. The values are ignored, so that numbers of any size
-/// and lone surrogates pass.
+/// Returns whether serde_json accepts the text as JSON. The values are ignored, so that numbers of
+/// any size and lone surrogates pass.
 pub fn is_json(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok() && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
-/// Whether the text is a time in UTC. Years at the limits of 64 bits can be written, but not read.
+/// Returns whether the text is a time in UTC. Years at the limits of 64 bits can be written, but
+/// not read.
 fn is_time(text: &[u8]) -> bool {
     static RFC3339: LazyLock<Format> =
         LazyLock::new(|| Format::new("rfc3339", None).expect("sound"));

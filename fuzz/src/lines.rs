@@ -135,7 +135,7 @@ fn lay_out(lines: &[&[u8]], place: Place) -> (Vec<u8>, Vec<Cell>) {
     (text, cells)
 }
 
-/// Whether the bytes of a cell are in the line `within`, or the cell has none.
+/// Returns whether the bytes of a cell are in the line `within`, or the cell has none.
 fn lies_in(cell: Cell, within: Cell) -> bool {
     let is_constant = matches!(cell.kind(), Kind::Null | Kind::True | Kind::False);
     let end = within.start() + within.len();

@@ -218,7 +218,7 @@ pub fn expressions(input: &[u8]) {
     holds_as_it_is_computed(text);
 }
 
-/// Whether a text may be too long or too deep.
+/// Returns whether a text may be too long or too deep.
 fn is_deep(text: &str) -> bool {
     text.len() > millstream_expressions::TEXT_BYTES_MAX
         || text.matches(['(', '[', '{']).count() + 4 > millstream_expressions::NESTING_MAX

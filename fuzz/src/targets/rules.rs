@@ -194,8 +194,8 @@ fn is_of_json(case: &Case) -> bool {
     matches!(case.task.fields[0].1.extraction, Extraction::Json { .. })
 }
 
-/// Whether a line is not JSON, or is JSON in the format of `serde_json`: only then the texts of
-/// numbers and objects are comparable.
+/// Returns whether a line is not JSON, or is JSON in the format of `serde_json`: only then the
+/// texts of numbers and objects are comparable.
 fn is_comparable(line: &[u8]) -> bool {
     let Ok(document) = serde_json::from_slice::<Value>(line) else { return !is_json(line) };
     document.to_string().as_bytes() == line

@@ -44,7 +44,7 @@ impl Display for DisplayPath<'_> {
     }
 }
 
-/// Whether a name can be written without quotes.
+/// Returns whether a name can be written without quotes.
 fn is_plain(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     name.bytes().all(is_part) && name.starts_with(|first: char| !first.is_ascii_digit())

@@ -94,7 +94,7 @@ fn with_exponent(text: &[u8], start: usize, end: usize) -> Option<(Vec<u8>, usiz
     Some((number, behind)).filter(|(number, _)| number.len() >= DIGITS_MIN)
 }
 
-/// Whether the bytes at `start` continue a word or a fraction.
+/// Returns whether the bytes at `start` continue a word or a fraction.
 fn is_inside(text: &[u8], start: usize) -> bool {
     match &text[..start] {
         [.., b'\\', b'n' | b'r' | b't'] => false,
@@ -104,7 +104,7 @@ fn is_inside(text: &[u8], start: usize) -> bool {
     }
 }
 
-/// Whether the text from `end` on does not continue a word or a fraction.
+/// Returns whether the text from `end` on does not continue a word or a fraction.
 fn is_outside(text: &[u8], end: usize) -> bool {
     match &text[end..] {
         [b'.', digit, ..] => !digit.is_ascii_digit(),
@@ -117,7 +117,7 @@ fn is_card(number: &[u8]) -> bool {
     is_issued(number) && luhn(number)
 }
 
-/// Whether a card network issues numbers with this prefix and length.
+/// Returns whether a card network issues numbers with this prefix and length.
 fn is_issued(number: &[u8]) -> bool {
     let first = number[..4].iter().fold(0, |value, digit| value * 10 + u32::from(digit - b'0'));
     matches!(

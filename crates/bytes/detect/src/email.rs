@@ -45,7 +45,7 @@ fn trim_end(domain: &[u8]) -> &[u8] {
     &domain[..domain.len() - cut]
 }
 
-/// Whether a label after the first begins with two letters.
+/// Returns whether a label after the first begins with two letters.
 fn has_top_level(domain: &[u8]) -> bool {
     let mut labels = domain.split(|byte| *byte == b'.');
     let first = labels.next().is_some_and(|label| !label.is_empty());

@@ -118,7 +118,7 @@ impl Detectors {
         self.mask
     }
 
-    /// Whether there are patterns, which are searched for in every text.
+    /// Returns whether there are patterns, which are searched for in every text.
     pub fn has_patterns(&self) -> bool {
         !self.patterns.is_empty()
     }
@@ -158,8 +158,8 @@ impl Detectors {
         join(out, begin);
     }
 
-    /// Whether the whole value of a field with this name must be hidden, such as `password`.
-    /// Requires [`Detector::Key`].
+    /// Returns whether the whole value of a field with this name must be hidden, such as
+    /// `password`. Requires [`Detector::Key`].
     pub fn is_secret_name(&self, name: &[u8]) -> bool {
         self.mask & Detector::Key.mask() != 0 && secret::is_name(name)
     }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 const PART: &[u8] = b"0123456789 .()/+-";
 
-/// Fewest bytes of a number. Shorter texts are rarely telephone numbers, and each of them would be
+/// Minimum bytes of a number. Shorter texts are rarely telephone numbers, and each of them would be
 /// a candidate to check.
 const BYTES_MIN: usize = 9;
 

@@ -59,8 +59,9 @@ pub mod java {
         }
     }
 
-    /// Whether a line names an exception, such as `java.lang.IllegalStateException: no such order`,
-    /// `com.example.Store$GoneException`, `com.example.StoreException$Gone: 404`.
+    /// Returns whether a line names an exception, such as
+    /// `java.lang.IllegalStateException: no such order`, `com.example.Store$GoneException`,
+    /// `com.example.StoreException$Gone: 404`.
     fn is_exception(line: &[u8]) -> bool {
         let is_part =
             |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'$');
@@ -94,14 +95,14 @@ pub mod java {
         }
     }
 
-    /// Whether a line names a cause: `Caused by: java.io.IOException: closed`. Traces that begin
-    /// with the cause have `Wrapped by:`.
+    /// Returns whether a line names a cause: `Caused by: java.io.IOException: closed`. Traces that
+    /// begin with the cause have `Wrapped by:`.
     fn is_cause(text: &[u8]) -> bool {
         let prefixes: [&[u8]; 3] = [b"Caused by:", b"Suppressed:", b"Wrapped by:"];
         prefixes.iter().any(|prefix| text.starts_with(prefix))
     }
 
-    /// Whether a line counts omitted frames: `12 more`, `12 common frames omitted`.
+    /// Returns whether a line counts omitted frames: `12 more`, `12 common frames omitted`.
     fn is_count(text: &[u8]) -> bool {
         let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let rest = &text[digits..];
@@ -172,20 +173,20 @@ pub mod go {
         (line.starts_with(b"goroutine ") && line.ends_with(b":")) || line == b"runtime stack:"
     }
 
-    /// Whether a line begins a goroutine, such as `goroutine 18 [running]:` or
+    /// Returns whether a line begins a goroutine, such as `goroutine 18 [running]:` or
     /// `goroutine 1 [running, locked to thread]:`, after the log line of a recovered panic.
     fn is_running(line: &[u8]) -> bool {
         let state = |line: &[u8]| line.iter().rposition(|byte| *byte == b'[');
         is_goroutine(line) && state(line).is_some_and(|at| line[at..].starts_with(b"[running"))
     }
 
-    /// Whether a line is a function of the program, with which the stack of a log entry begins:
-    /// `main.run`, `example.com/shop/orders.(*Store).Get`.
+    /// Returns whether a line is a function of the program, with which the stack of a log entry
+    /// begins: `main.run`, `example.com/shop/orders.(*Store).Get`.
     fn is_first_function(line: &[u8]) -> bool {
         is_function(line) && (line.starts_with(b"main.") || line.contains(&b'/'))
     }
 
-    /// Whether a line is a function: `runtime.goexit`, `net/http.HandlerFunc.ServeHTTP`,
+    /// Returns whether a line is a function: `runtime.goexit`, `net/http.HandlerFunc.ServeHTTP`,
     /// `main.main.func1`.
     fn is_function(line: &[u8]) -> bool {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"./_-~@%()*[]".contains(byte);
@@ -195,7 +196,7 @@ pub mod go {
             && line.contains(&b'.')
     }
 
-    /// Whether a line may occur anywhere in a dump.
+    /// Returns whether a line may occur anywhere in a dump.
     fn is_detail(line: &[u8]) -> bool {
         let prefixes: [&[u8]; 5] = [b" ", b"\t", b"[signal ", b"PC=", b"exit status "];
         line.is_empty()
@@ -203,13 +204,13 @@ pub mod go {
             || is_register(line)
     }
 
-    /// Whether a line shows a register: `rip    0x46a1c1`.
+    /// Returns whether a line shows a register: `rip    0x46a1c1`.
     fn is_register(line: &[u8]) -> bool {
         let name = line.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
         (2..=6).contains(&name) && line[name..].trim_ascii_start().starts_with(b"0x")
     }
 
-    /// Whether a line is a stack frame: `main.(*T).run(0xc000012345, {0x1, 0x2})`,
+    /// Returns whether a line is a stack frame: `main.(*T).run(0xc000012345, {0x1, 0x2})`,
     /// `created by main.main in goroutine 1`.
     fn is_frame(line: &[u8]) -> bool {
         let is_call = || {
@@ -292,13 +293,14 @@ pub mod slow_log {
             if line.starts_with(TIME) { State::Time } else { State::Entry }
         }
 
-        /// Whether a line continues the entry although it can start one.
+        /// Returns whether a line continues the entry although it can start one.
         pub fn is_continued_by(self, line: &[u8]) -> bool {
             matches!(self, State::Time) && line.starts_with(USER)
         }
     }
 
-    /// Whether the expression for first lines matches both lines with which an entry can start.
+    /// Returns whether the expression for first lines matches both lines with which an entry can
+    /// start.
     pub fn is_started_by(is_match: impl Fn(&[u8]) -> bool) -> bool {
         is_match(b"# Time: 2026-11-21T20:29:46.123456Z")
             && is_match(b"# User@Host: app[app] @  [192.0.2.38]  Id:     7")

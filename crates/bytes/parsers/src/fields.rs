@@ -3,8 +3,8 @@
 use millstream_columns::{BLOCK_BYTES_MAX, COLUMNS_MAX, Cell, Column, Kind, VALUE_BYTES_MAX};
 use std::sync::Arc;
 
-/// Most bytes of the cells of a batch; without this limit, short rows with many names would exhaust
-/// memory.
+/// Maximum bytes of the cells of a batch; without this limit, short rows with many names would
+/// exhaust memory.
 const CELL_BYTES_MAX: usize = 4 << 20;
 
 /// Reason why a line does not match, as a metric label, such as `not_json`.
@@ -60,7 +60,7 @@ impl Fields {
         self.list.len()
     }
 
-    /// Whether there are no fields.
+    /// Returns whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -22,7 +22,7 @@ use crate::input::Input;
 use crate::regex::{Groups, compile, names};
 use crate::types::Type;
 
-/// Most bytes of an expanded pattern; patterns that name each other twice grow exponentially.
+/// Maximum bytes of an expanded pattern; patterns that name each other twice grow exponentially.
 const EXPRESSION_BYTES_MAX: usize = 256 << 10;
 
 /// Prefix of the names of generated groups, because a field may have any name.

@@ -149,7 +149,7 @@ fn fields_of(
     fields
 }
 
-/// Whether a cell is in its line; constants and empty values may have any position.
+/// Returns whether a cell is in its line; constants and empty values may have any position.
 fn is_in_line(cell: Cell, line: Cell) -> bool {
     let is_constant = matches!(cell.kind(), Kind::Null | Kind::True | Kind::False);
     let is_within =

@@ -1,6 +1,6 @@
 //! Keys of pairs, recognized because the previous line had the same keys.
 
-/// Longest key in bytes that is recognized by comparing one word.
+/// Maximum bytes of a key that is recognized by comparing one word.
 const KEY_BYTES_MAX: usize = 16;
 
 /// A key and its field.

@@ -19,7 +19,7 @@ const NAMES: [&str; 6] =
 /// The delimiter between attributes, unless the line names another one.
 const DELIMITER: char = '\t';
 
-/// Most digits of a delimiter in hexadecimal.
+/// Maximum number of digits of a hexadecimal delimiter.
 const HEX_DIGITS_MAX: usize = 4;
 
 /// The format of the lines.

@@ -4,11 +4,11 @@ use crate::Input;
 use millstream_columns::{Cell, Kind};
 use millstream_scan::{ByteSet, bitmap};
 
-/// Most lines of a region: enough for the CPU to overlap work on several lines, few enough for
-/// their state to stay in the L1 cache.
+/// Maximum number of lines in a region: enough for the CPU to overlap work on several lines, few
+/// enough for their state to stay in the L1 cache.
 const LINES_MAX: usize = 64;
 
-/// Most bytes of a region, unless the region is a single line.
+/// Maximum bytes of a region, unless the region is a single line.
 const REGION_BYTES_MAX: usize = 32 << 10;
 
 /// An offset beyond every line.

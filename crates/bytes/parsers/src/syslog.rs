@@ -49,7 +49,7 @@ const LOCAL_TIMES: [&str; 4] =
 /// The first of these formats, followed by a year.
 const YEAR_LAST: &str = "%b %e %H:%M:%S%.f %Y";
 
-/// Fewest digits of seconds since 1970; a shorter number is not a time.
+/// Minimum number of digits of seconds since 1970; a shorter number is not a time.
 const EPOCH_DIGITS_MIN: usize = 9;
 
 /// Options of the parser.

@@ -18,7 +18,7 @@ mod look_around;
 
 use look_around::look_around_fault;
 
-/// Most characters of an expression that a message quotes.
+/// Maximum number of characters of an expression that a message quotes.
 const QUOTED_MAX: usize = 24;
 
 /// The use of an expression's matches. Advice depends on it.

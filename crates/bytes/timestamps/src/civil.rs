@@ -5,7 +5,7 @@ use crate::{Fault, SECOND_NS, Zone};
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// Most nanoseconds by which an event without a year may be in the future.
+/// Maximum nanoseconds by which an event without a year may be in the future.
 const AHEAD_NS_MAX: i64 = DAY_SECONDS * SECOND_NS;
 
 /// Number of years to search back for a year that has the day. 29 February may be eight years back

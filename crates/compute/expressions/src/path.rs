@@ -5,7 +5,7 @@ use crate::lexer::{Token, tokens};
 use crate::parser::TEXT_BYTES_MAX;
 use millstream_columns::Step;
 
-/// Most steps of a path.
+/// Maximum number of steps of a path.
 pub const STEPS_MAX: usize = 32;
 
 /// Parses a path within JSON: names separated by dots, indexes and quoted names in brackets.

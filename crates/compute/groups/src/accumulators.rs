@@ -58,7 +58,7 @@ impl Accumulator {
         if matches!(self, Accumulator::Last) { LAST_WORDS } else { 1 }
     }
 
-    /// Whether the accumulator's word refers to a [`Side`](crate::Side).
+    /// Returns whether the accumulator's word refers to a [`Side`](crate::Side).
     pub const fn is_side(self) -> bool {
         matches!(self.merging(), Merging::Side)
     }

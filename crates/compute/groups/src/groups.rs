@@ -67,12 +67,12 @@ impl Groups {
         self.rows.len()
     }
 
-    /// Whether the table has no groups.
+    /// Returns whether the table has no groups.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the table has its maximum number of groups, so that no group can be added.
+    /// Returns whether the table has its maximum number of groups, so that no group can be added.
     pub fn is_full(&self) -> bool {
         self.len() >= self.groups_max
     }

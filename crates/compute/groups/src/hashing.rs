@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Longest text that a [`TextKey`] contains.
+/// Maximum bytes of a text that a [`TextKey`] contains.
 pub const SHORT_BYTES_MAX: usize = 15;
 
 /// Odd constants with random bits, from the fractional parts of the golden ratio and of square
@@ -43,7 +43,7 @@ pub fn key(text: &[u8]) -> TextKey {
     }
 }
 
-/// Whether the key belongs to a text of more than 15 bytes, and so is only a hash.
+/// Returns whether the key belongs to a text of more than 15 bytes, and so is only a hash.
 #[inline(always)]
 pub fn is_long(key: TextKey) -> bool {
     key[1] == LONG

@@ -6,7 +6,7 @@ use crate::bytes::{array, number_to, push_number};
 const PRECISION: u32 = 12;
 const REGISTERS: usize = 1 << PRECISION;
 
-/// Largest value of a register: one more than the bits of a hash after the number of the register.
+/// Maximum value of a register: one more than the bits of a hash after the number of the register.
 const RANK_MAX: usize = (u64::BITS - PRECISION + 1) as usize;
 
 /// Upper bits of a hash that a sparse entry keeps.

@@ -27,7 +27,7 @@ pub trait Bucket: Clone + Sized {
     /// Returns the hash of an entry.
     fn hash(entry: Self::Entry) -> u32;
 
-    /// Whether the bucket has no space for another entry.
+    /// Returns whether the bucket has no space for another entry.
     fn is_full(&self) -> bool;
 }
 

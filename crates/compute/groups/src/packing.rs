@@ -76,7 +76,7 @@ impl Packing {
         (excess == 0).then_some(packed)
     }
 
-    /// Whether the words of a row represent these ids.
+    /// Returns whether the words of a row represent these ids.
     #[inline(always)]
     pub fn is_equal(&self, row: &[u64], ids: &[u32]) -> bool {
         let differing = self.fields.iter().zip(ids).fold(0, |differing, (field, id)| {

@@ -6,7 +6,7 @@ use crate::limits::CHUNK_BYTES_MAX;
 use crate::packing::{Packed, Packing};
 use std::sync::Arc;
 
-/// Most rows of a chunk; a multiple of 64.
+/// Maximum number of rows of a chunk; a multiple of 64.
 const CHUNK_ROWS_MAX: usize = 1 << 14;
 
 /// Rows in chunks. Each row has its packed ids followed by its words, so that a look-up and a merge
@@ -76,7 +76,7 @@ impl Rows {
         }
     }
 
-    /// Whether a row has these ids.
+    /// Returns whether a row has these ids.
     #[inline(always)]
     pub fn has_ids(&self, row: usize, ids: &[u32]) -> bool {
         let Some((chunk, row)) = self.row(row) else { return false };

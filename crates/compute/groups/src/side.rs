@@ -45,7 +45,7 @@ impl Side {
         }
     }
 
-    /// Whether this is a state of `accumulator`, with the same size.
+    /// Returns whether this is a state of `accumulator`, with the same size.
     pub(crate) fn is_of(&self, accumulator: Accumulator) -> bool {
         let is_it = |side: Side| (side.kind(), side.size()) == (self.kind(), self.size());
         Side::new(accumulator).is_some_and(is_it)

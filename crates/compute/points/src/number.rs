@@ -6,7 +6,7 @@ const POWERS: [f64; 23] = [
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
-/// Largest integer up to which a float represents every integer.
+/// Maximum integer up to which a float represents every integer.
 const EXACT_MAX: u64 = 1 << 53;
 
 /// Maximum number of digits that always fit 64 bits.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Maximum number of numbered keys in a list. Each table takes four bytes per key.
 const KEYS_MAX: usize = if cfg!(test) { 3 } else { 1024 };
 
-/// Longest text of a frequent key in bytes.
+/// Maximum bytes of the text of a frequent key.
 pub(crate) const TEXT_BYTES_MAX: usize = 64;
 
 /// Number of batches with too many other keys after which the keys get new numbers, because the

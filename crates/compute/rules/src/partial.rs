@@ -470,7 +470,7 @@ fn array<'b, const N: usize>(rest: &mut &'b [u8], len: usize) -> Option<&'b [[u8
     Some(taken.as_chunks::<N>().0)
 }
 
-/// Whether partial results have a section.
+/// Returns whether partial results have a section.
 pub fn has_sections(bytes: &[u8]) -> bool {
     bytes.last_chunk::<4>().is_some_and(|start| u32::from_le_bytes(*start) > 0)
 }

@@ -127,7 +127,7 @@ pub(crate) struct KeyPlan {
 }
 
 impl InputPlan {
-    /// Whether the accumulator reads its field as a number.
+    /// Returns whether the accumulator reads its field as a number.
     pub fn reads_numbers(&self) -> bool {
         match self.accumulator {
             Accumulator::Distinct | Accumulator::Top { .. } | Accumulator::Samples { .. } => false,
@@ -179,7 +179,7 @@ impl Plan {
         &self.shapes[self.heads[task].shape as usize]
     }
 
-    /// Whether a task has windows that follow event time.
+    /// Returns whether a task has windows that follow event time.
     pub fn has_log_windows(&self) -> bool {
         self.tasks.iter().any(|task| task.task.window_ns.is_some())
     }

@@ -69,7 +69,7 @@ impl Reason {
         }
     }
 
-    /// Whether the values were rejected, not only moved or changed.
+    /// Returns whether the values were rejected, not only moved or changed.
     pub fn is_rejection(self) -> bool {
         (self as u8) <= Reason::Utf8 as u8
             || matches!(self, Reason::Members | Reason::OverflowGauge)

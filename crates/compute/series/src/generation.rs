@@ -63,7 +63,7 @@ pub fn stamp(arrived: u64, absolute: bool) -> u64 {
     arrived.clamp(1, ARRIVED_MAX) << 1 | u64::from(absolute)
 }
 
-/// Whether the last value with this [`stamp`] is absolute.
+/// Returns whether the last value with this [`stamp`] is absolute.
 pub fn is_absolute(stamp: u64) -> bool {
     stamp & 1 == 1
 }
@@ -275,7 +275,7 @@ fn weight(point: &Point<'_>) -> f64 {
     if point.sample_rate == 1.0 { 1.0 } else { saturating(1.0 / point.sample_rate) }
 }
 
-/// Whether the timestamps of this kind's clients are used.
+/// Returns whether the timestamps of this kind's clients are used.
 fn uses_timestamps(kind: Kind) -> bool {
     matches!(kind, Kind::TimedStore | Kind::Count | Kind::Gauge)
 }

@@ -26,8 +26,8 @@ impl TagStyle {
         }
     }
 
-    /// Whether tags with this key report the origin of a client. Such tags do not belong to the
-    /// series: otherwise each pod would have separate series.
+    /// Returns whether tags with this key report the origin of a client. Such tags do not belong to
+    /// the series: otherwise each pod would have separate series.
     pub fn is_internal(self, key: &[u8]) -> bool {
         self == TagStyle::DogStatsd && key.starts_with(INTERNAL)
     }
@@ -69,7 +69,7 @@ impl SeriesKey {
         SeriesKey(header.iter().chain(name).chain(tags).copied().collect())
     }
 
-    /// Whether this is the key of this name with these tags, byte for byte.
+    /// Returns whether this is the key of this name with these tags, byte for byte.
     #[inline]
     pub(crate) fn is(&self, header: &[u8; HEADER_BYTES], name: &[u8], tags: &[u8]) -> bool {
         self.after_header(header).is_some_and(|rest| is_joined(rest, name, tags))
@@ -97,7 +97,7 @@ impl SeriesKey {
         is_alike(own, header).then_some(rest)
     }
 
-    /// Whether this is a key of this name, with tags of this canonical form in any order.
+    /// Returns whether this is a key of this name, with tags of this canonical form in any order.
     pub(crate) fn means(
         &self,
         header: &[u8; HEADER_BYTES],
@@ -180,7 +180,7 @@ impl fmt::Debug for SeriesKey {
     }
 }
 
-/// Whether two headers are equal except for [`CANONICAL`].
+/// Returns whether two headers are equal except for [`CANONICAL`].
 #[inline]
 fn is_alike(own: &[u8; HEADER_BYTES], header: &[u8; HEADER_BYTES]) -> bool {
     u32::from_le_bytes(*own) & !u32::from_le_bytes([0, CANONICAL, 0, 0])

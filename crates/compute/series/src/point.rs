@@ -141,5 +141,5 @@ pub struct Point<'a> {
     pub arrived: u64,
 }
 
-/// Largest arrival that is distinguished. In nanoseconds since 1970, this is in the year 2116.
+/// Maximum arrival that is distinguished. In nanoseconds since 1970, this is in the year 2116.
 pub const ARRIVED_MAX: u64 = (1 << 62) - 1;

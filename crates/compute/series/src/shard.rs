@@ -33,7 +33,7 @@ impl Idle {
         self.ids.len()
     }
 
-    /// Whether there are no series.
+    /// Returns whether there are no series.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }

@@ -194,7 +194,7 @@ impl Sketch {
         self.misplaced
     }
 
-    /// Whether all values are kept individually.
+    /// Returns whether all values are kept individually.
     pub fn is_exact(&self) -> bool {
         self.pages.is_empty()
     }

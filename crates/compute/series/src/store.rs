@@ -233,7 +233,7 @@ impl Store {
         self.series.len() - self.free.len()
     }
 
-    /// Whether there are no series.
+    /// Returns whether there are no series.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

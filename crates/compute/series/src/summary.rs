@@ -231,7 +231,7 @@ fn digits(part: f64) -> String {
     format!("{:0<2}", fraction.trim_end_matches('0'))
 }
 
-/// Whether a suffix can express all decimals of a part.
+/// Returns whether a suffix can express all decimals of a part.
 pub fn has_suffix(part: f64) -> bool {
     format!("{part}").split('.').nth(1).is_none_or(|digits| digits.len() <= PART_DIGITS_MAX)
 }

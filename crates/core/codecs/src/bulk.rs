@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Reason for events whose index would exceed the maximum number of indexes.
 pub const TOO_MANY_INDEXES: &str = "too_many_indexes";
 
-/// Longest `_id` that Elasticsearch accepts, in bytes.
+/// Maximum bytes of an `_id` that Elasticsearch accepts.
 const ID_BYTES_MAX: usize = 512;
 
 /// Estimated bytes of an action.

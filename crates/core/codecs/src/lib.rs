@@ -148,7 +148,7 @@ impl Metadata {
         }
     }
 
-    /// Whether the item has a value for events of this segment.
+    /// Returns whether the item has a value for events of this segment.
     fn is_known(self, batch: &Batch, segment: &Segment) -> bool {
         match self {
             Metadata::File => !segment.origin.name.is_empty(),

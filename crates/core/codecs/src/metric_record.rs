@@ -9,7 +9,7 @@ use millstream_encodings::prometheus::{Row, Rows};
 use millstream_scan::escape_json;
 use std::io::Write;
 
-/// Largest number up to which each integer is exact in 64 bits of floating point.
+/// Maximum number up to which each integer is exact in 64 bits of floating point.
 const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Returns the metrics of a block; `None` if `block` is not a valid block.

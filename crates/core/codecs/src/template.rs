@@ -150,7 +150,7 @@ impl Template {
         complete
     }
 
-    /// Whether the template contains the message of an event.
+    /// Returns whether the template contains the message of an event.
     pub fn reads_message(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Field(Field::Message, _)))
     }

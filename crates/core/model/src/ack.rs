@@ -167,19 +167,20 @@ impl Hold {
         }
     }
 
-    /// Whether the record at `offset` of `origin` belongs to the segment. Always true for an entry,
-    /// because a payload has only one entry.
+    /// Returns whether the record at `offset` of `origin` belongs to the segment. Always true for
+    /// an entry, because a payload has only one entry.
     pub fn covers(&self, origin: OriginId, offset: u64) -> bool {
         self.range().is_none_or(|(of, range)| of == origin && range.contains(&offset))
     }
 
-    /// Whether the ledger has forgotten the debt, or is about to, so that the segment will be read
-    /// again.
+    /// Returns whether the ledger has forgotten the debt, or is about to, so that the segment will
+    /// be read again.
     pub fn is_stale(&self) -> bool {
         self.segment().is_some_and(|(ack, sink)| ack.0.ledger.is_stale(&ack.0.issued, sink))
     }
 
-    /// Whether a merge transform may count the segment: everything before the segment is counted.
+    /// Returns whether a merge transform may count the segment: everything before the segment is
+    /// counted.
     pub fn is_next(&self) -> bool {
         self.segment().is_none_or(|(ack, sink)| ack.0.ledger.is_next(&ack.0.issued, sink))
     }

@@ -34,7 +34,7 @@ impl Backpressure {
         self.is_on()
     }
 
-    /// Whether anything waits.
+    /// Returns whether anything waits.
     pub fn is_on(&self) -> bool {
         self.reasons.load(Ordering::SeqCst) != 0
     }

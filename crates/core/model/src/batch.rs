@@ -134,7 +134,7 @@ impl Batch {
         self.selection.as_ref().map_or(self.rows(), BooleanBuffer::count_set_bits)
     }
 
-    /// Whether the row is selected.
+    /// Returns whether the row is selected.
     pub fn is_selected(&self, row: usize) -> bool {
         self.selection.as_ref().is_none_or(|s| s.value(row))
     }
@@ -186,7 +186,7 @@ impl Batch {
         if own == TIME_UNKNOWN { self.read_ns } else { own }
     }
 
-    /// Whether the row's text is a field of the event.
+    /// Returns whether the row's text is a field of the event.
     pub fn is_shown(&self, row: usize) -> bool {
         self.shown.as_ref().is_none_or(|shown| shown.value(row))
     }
@@ -216,7 +216,7 @@ impl Batch {
         EventId { origin: segment.origin.id, offset, ordinal }
     }
 
-    /// Whether the row was truncated at `max_line`.
+    /// Returns whether the row was truncated at `max_line`.
     pub fn is_truncated(&self, row: usize) -> bool {
         !self.truncated.is_empty() && self.truncated.binary_search(&(row as u32)).is_ok()
     }
@@ -285,12 +285,12 @@ impl BatchBuilder {
         self.starts.len()
     }
 
-    /// Whether the batch has a segment, empty or not.
+    /// Returns whether the batch has a segment, empty or not.
     pub fn has_segments(&self) -> bool {
         !self.segments.is_empty()
     }
 
-    /// Whether the batch cannot take another row.
+    /// Returns whether the batch cannot take another row.
     pub fn is_full(&self) -> bool {
         self.rows() >= BATCH_ROWS_MAX
     }

@@ -37,7 +37,7 @@ impl<'b> Reader<'b> {
         Reader { rest: bytes }
     }
 
-    /// Whether all bytes were read.
+    /// Returns whether all bytes were read.
     pub fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Most characters of a last error.
+/// Maximum number of characters of a last error.
 const LAST_ERROR_CHARS_MAX: usize = 400;
 
 /// Counters of one component, updated by every thread without waiting. Drops and waits are also

@@ -103,7 +103,7 @@ impl Cursors {
         })
     }
 
-    /// Whether some cursor is not at `end`.
+    /// Returns whether some cursor is not at `end`.
     pub fn is_behind(&self, end: u64) -> bool {
         self.list.iter().any(|c| c.position != end)
     }

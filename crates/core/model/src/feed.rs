@@ -50,7 +50,7 @@ pub struct FeedEvent {
     pub hold: Option<Hold>,
 }
 
-/// Most bytes of the record that a refused event keeps.
+/// Maximum bytes of the record that a refused event keeps.
 const RECORD_BYTES_MAX: usize = BLOCK_BYTES / 2;
 
 /// Name of the field with the reason why an event was refused.
@@ -134,7 +134,7 @@ struct State {
     first: u64,
     /// Bytes of the events' texts.
     bytes: u64,
-    /// Lowest number for an event that was not in the feed before the restart.
+    /// Minimum number for an event that was not in the feed before the restart.
     number_min: u64,
     limits: Limits,
     wake: Option<Wake>,
@@ -181,17 +181,17 @@ impl Feed {
         waiting.into_iter().for_each(FeedEvent::give_back);
     }
 
-    /// Whether a source reads the feed.
+    /// Returns whether a source reads the feed.
     fn has_reader(&self) -> bool {
         self.has_reader.load(Ordering::Acquire)
     }
 
-    /// Whether the events are results of a merge transform.
+    /// Returns whether the events are results of a merge transform.
     pub fn is_of_results(&self) -> bool {
         !self.is_of_refused
     }
 
-    /// Whether a source reads the refused events. If not, the sink counts and drops them.
+    /// Returns whether a source reads the refused events. If not, the sink counts and drops them.
     pub fn keeps_refused(&self) -> bool {
         self.is_of_refused && self.has_reader()
     }
@@ -236,7 +236,7 @@ impl Feed {
         state.wake();
     }
 
-    /// Whether the feed is so full that its sink should pause.
+    /// Returns whether the feed is so full that its sink should pause.
     pub fn is_full(&self) -> bool {
         let state = self.lock();
         state.events.len() >= state.limits.events || state.bytes >= state.limits.bytes
@@ -269,7 +269,7 @@ impl Feed {
         self.lock().has_input_ended = true;
     }
 
-    /// Whether the sink gets no more input.
+    /// Returns whether the sink gets no more input.
     pub fn has_input_ended(&self) -> bool {
         self.lock().has_input_ended
     }
@@ -281,7 +281,7 @@ impl Feed {
         state.wake();
     }
 
-    /// Whether the input has ended and every event is in the feed.
+    /// Returns whether the input has ended and every event is in the feed.
     pub fn is_finished(&self) -> bool {
         self.lock().is_finished
     }

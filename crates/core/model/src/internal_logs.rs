@@ -6,10 +6,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// Most records that wait for a source, or for the first source to start reading.
+/// Maximum number of records that wait for a source, or for the first source to start reading.
 pub const RECORDS_MAX: usize = 1024;
 
-/// Most bytes of the waiting messages.
+/// Maximum bytes of the waiting messages.
 const BYTES_MAX: usize = 1 << 20;
 
 /// Levels of records, the most severe first.

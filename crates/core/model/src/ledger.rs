@@ -380,7 +380,7 @@ impl Ledger {
         progress
     }
 
-    /// Whether nothing is in flight and no reread is due.
+    /// Returns whether nothing is in flight and no reread is due.
     pub fn is_idle(&self) -> bool {
         let state = self.lock();
         state.rereads.is_empty() && state.origins.values().all(Accounts::is_idle)
@@ -418,7 +418,7 @@ impl Account {
         }
     }
 
-    /// Whether everything before a range is settled or taken.
+    /// Returns whether everything before a range is settled or taken.
     fn is_next(&self, range: &Range<u64>) -> bool {
         let count = self.out.partition_point(|e| e.range.start < range.start);
         let is_done = |e: &Entry| matches!(e.state, RangeState::Settled | RangeState::Taken);

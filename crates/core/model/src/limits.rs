@@ -6,7 +6,7 @@ use std::time::Duration;
 /// times over, small enough that the block and its encoded form stay in a core's L2 cache.
 pub const BLOCK_BYTES: usize = 256 * 1024;
 
-/// Most rows of a batch; bounds the 12 bytes that a row costs in addition to its text.
+/// Maximum number of rows of a batch; bounds the 12 bytes that a row costs in addition to its text.
 pub const BATCH_ROWS_MAX: usize = 16 * 1024;
 
 /// Bytes that a row costs in a batch in addition to its text: a cell (8) and a line start (4).
@@ -19,10 +19,10 @@ pub const PAYLOAD_BYTES: u64 = 512;
 /// Free blocks kept for reuse; more are returned to the system.
 pub const FREE_BLOCKS_MAX: usize = 8;
 
-/// Most sinks of an agent: a [`crate::SinkSet`] is a 64-bit word.
+/// Maximum number of sinks of an agent: a [`crate::SinkSet`] is a 64-bit word.
 pub const SINKS_MAX: usize = 64;
 
-/// Smallest accepted `limits.memory`, in bytes.
+/// Minimum of `limits.memory`, in bytes.
 pub const MEMORY_BYTES_MIN: u64 = 32 * 1024 * 1024;
 
 /// Denominator of the share of a block below which it is copied before it outlives the worker: a
@@ -32,10 +32,10 @@ pub const COMPACT_BELOW: usize = 4;
 // Rows start at 32-bit positions in their block.
 const _: () = assert!(BLOCK_BYTES <= u32::MAX as usize);
 
-/// Longest first pause after a failed delivery; later pauses grow with the time since the failure.
-/// The short first pause finds an endpoint that restarts quickly.
+/// Maximum of the first pause after a failed delivery; later pauses grow with the time since the
+/// failure. The short first pause finds an endpoint that restarts quickly.
 pub const BACKOFF_MIN: Duration = Duration::from_millis(100);
 
-/// Longest pause between two attempts, which is also the longest delay until a recovered endpoint
+/// Maximum pause between two attempts, which is also the maximum delay until a recovered endpoint
 /// is noticed.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(30);

@@ -15,8 +15,8 @@ pub const TIME_UNKNOWN: i64 = i64::MIN;
 /// order, in nanoseconds: threads of one program log slightly late.
 const DISORDER_NS: i64 = 1_000_000_000;
 
-/// Most ranges whose times are remembered separately: workers finish neighboring ranges in any
-/// order, but workers are never this many batches apart.
+/// Maximum number of ranges whose times are remembered separately: workers finish neighboring
+/// ranges in any order, but workers are never this many batches apart.
 const RANGES_MAX: usize = 64;
 
 /// Time constant of the read rate, in seconds.

@@ -79,7 +79,7 @@ impl Payload {
         }
     }
 
-    /// Whether the payload has no bytes to deliver.
+    /// Returns whether the payload has no bytes to deliver.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.refused.is_empty()
     }

@@ -60,14 +60,14 @@ impl MemoryPressure {
         Pressure::ALL[usize::from(self.level.load(Ordering::Relaxed))]
     }
 
-    /// Whether components must not keep new data that they can do without.
+    /// Returns whether components must not keep new data that they can do without.
     pub fn is_high(&self) -> bool {
         self.level() == Pressure::High
     }
 
-    /// Whether components may keep more data that they do not release early, such as series. The
-    /// conditions are: the pressure is not high, the runtimes have room for their maximum, and the
-    /// expected bytes have not grown past their limit since the governor looked.
+    /// Returns whether components may keep more data that they do not release early, such as
+    /// series. The conditions are: the pressure is not high, the runtimes have room for their
+    /// maximum, and the expected bytes have not grown past their limit since the governor looked.
     pub fn may_grow(&self) -> bool {
         !self.is_high()
             && !self.is_full.load(Ordering::Relaxed)

@@ -79,7 +79,7 @@ impl<T> Results<T> {
         self.saved = self.next();
     }
 
-    /// Whether some results are in no snapshot yet.
+    /// Returns whether some results are in no snapshot yet.
     pub fn are_unsaved(&self) -> bool {
         self.saved < self.next()
     }

@@ -17,24 +17,24 @@ use std::sync::Arc;
 /// Text that replaces a secret.
 pub const MASK: &str = "REDACTED";
 
-/// Fewest bytes of a value that is masked everywhere; a shorter value occurs in ordinary text.
+/// Minimum bytes of a value that is masked everywhere; a shorter value occurs in ordinary text.
 const EVERYWHERE_BYTES_MIN: usize = 6;
 
-/// Fewest bytes of a value that is masked in an endpoint's answer. The value may be an ordinary
+/// Minimum bytes of a value that is masked in an endpoint's answer. The value may be an ordinary
 /// word.
 const ANSWER_BYTES_MIN: usize = 4;
 
-/// Most bytes of a value that are searched for. Only these first bytes of a longer value are
+/// Maximum bytes of a value that are searched for. Only these first bytes of a longer value are
 /// masked.
 const VALUE_BYTES_MAX: usize = 4 << 10;
 
-/// Most bytes of all values of a kind; beyond this limit, the oldest values are forgotten.
+/// Maximum bytes of all values of a kind; beyond this limit, the oldest values are forgotten.
 const VALUES_BYTES_MAX: usize = 64 << 10;
 
-/// Fewest bytes of a value's line that is searched for separately.
+/// Minimum bytes of a value's line that is searched for separately.
 const LINE_BYTES_MIN: usize = 12;
 
-/// Most characters of an ordinary word or number: a longer one is a generated secret.
+/// Maximum number of characters of an ordinary word or number: a longer one is a generated secret.
 const ORDINARY_CHARS_MAX: usize = 15;
 
 /// The list of the process.
@@ -75,13 +75,13 @@ pub fn mask_answer(text: &str) -> Cow<'_, str> {
     masker.map_or(Cow::Borrowed(text), |masker| masker.mask(text))
 }
 
-/// Whether a value is searched for in all text that leaves the agent. A short value, or an ordinary
-/// word or number, is not, because it occurs in any text.
+/// Returns whether a value is searched for in all text that leaves the agent. A short value, or an
+/// ordinary word or number, is not, because it occurs in any text.
 pub fn is_searched(value: &str) -> bool {
     value.len() >= EVERYWHERE_BYTES_MIN && !is_ordinary(value)
 }
 
-/// Whether a value is a word, possibly with underscores, or a number, a time or an address.
+/// Returns whether a value is a word, possibly with underscores, or a number, a time or an address.
 fn is_ordinary(value: &str) -> bool {
     if value.chars().count() > ORDINARY_CHARS_MAX {
         return false;

@@ -216,8 +216,9 @@ pub trait Lane: Send {
         payload: &'a Payload,
     ) -> BoxFuture<'a, Result<Delivery, DeliverError>>;
 
-    /// Whether the lane takes no more payloads for now. Payloads then stay in the queue before the
-    /// lane, where newer ones may replace them. The engine asks again when the lane makes progress.
+    /// Returns whether the lane takes no more payloads for now. Payloads then stay in the queue
+    /// before the lane, where newer ones may replace them. The engine asks again when the lane
+    /// makes progress.
     fn is_full(&self) -> bool {
         false
     }
@@ -266,7 +267,7 @@ pub trait Lane: Send {
         Duration::from_secs(1)
     }
 
-    /// Whether the lane must sync before the next delivery.
+    /// Returns whether the lane must sync before the next delivery.
     fn wants_sync(&self) -> bool {
         false
     }

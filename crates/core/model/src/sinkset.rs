@@ -44,17 +44,17 @@ impl SinkSet {
         SinkSet(1 << sink.0)
     }
 
-    /// Whether the sink is in the set.
+    /// Returns whether the sink is in the set.
     pub fn contains(self, sink: SinkIndex) -> bool {
         self.0 & (1 << sink.0) != 0
     }
 
-    /// Whether every sink of `self` is in `other`.
+    /// Returns whether every sink of `self` is in `other`.
     pub fn is_subset(self, other: SinkSet) -> bool {
         self.0 & !other.0 == 0
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

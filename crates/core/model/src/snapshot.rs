@@ -24,7 +24,7 @@ pub struct Snapshot {
     pub uptime_seconds: f64,
     /// Threads that poll sources and run chains.
     pub worker_threads: u64,
-    /// Most cores that the process uses, if limited.
+    /// Maximum number of cores that the process uses, if limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_limit: Option<f64>,
     /// The memory of the process.
@@ -88,7 +88,7 @@ pub struct JvmSnapshot {
     pub heap_used_bytes: u64,
     /// Bytes of the heap that are backed by memory.
     pub heap_committed_bytes: u64,
-    /// Largest heap in bytes.
+    /// Maximum heap in bytes.
     pub heap_bytes_max: u64,
     /// Bytes of classes and compiled code.
     pub non_heap_used_bytes: u64,
@@ -221,7 +221,7 @@ pub struct FailureSnapshot {
 pub struct DiskBufferSnapshot {
     /// Bytes of the buffer's files.
     pub bytes: u64,
-    /// Most bytes that the files may take.
+    /// Maximum bytes that the files may take.
     pub bytes_max: u64,
     /// Entries on disk that are not sent yet.
     pub entries: u64,

@@ -41,26 +41,28 @@ pub trait Source: Send {
         false
     }
 
-    /// Whether data arrives even if the source is not polled; delaying its polls then saves
+    /// Returns whether data arrives even if the source is not polled; delaying its polls then saves
     /// nothing.
     fn is_live(&self) -> bool {
         false
     }
 
-    /// Whether data that is not read now can be read later without loss. If so, each sink queues
-    /// only the data that it delivers soon, so that a quiet origin does not wait behind a busy one.
+    /// Returns whether data that is not read now can be read later without loss. If so, each sink
+    /// queues only the data that it delivers soon, so that a quiet origin does not wait behind a
+    /// busy one.
     fn can_wait(&self) -> bool {
         false
     }
 
-    /// Whether a disk buffer takes the source's data when a sink's queue is full. If not, the data
-    /// waits in the source. A source whose data can wait uses [`SourceCx::overflow`] to choose the
-    /// data it reads for disk buffers.
+    /// Returns whether a disk buffer takes the source's data when a sink's queue is full. If not,
+    /// the data waits in the source. A source whose data can wait uses [`SourceCx::overflow`] to
+    /// choose the data it reads for disk buffers.
     fn overflows(&self) -> bool {
         !self.can_wait()
     }
 
-    /// Whether the source, when it is opened again, reads the data that its sinks have not settled.
+    /// Returns whether the source, when it is opened again, reads the data that its sinks have not
+    /// settled.
     fn reads_again(&self) -> bool {
         self.can_wait()
     }
@@ -198,7 +200,7 @@ pub struct SourceCx<'a> {
     pub grant: &'a Arc<Grant>,
     /// Source of blocks.
     pub pool: &'a Arc<BlockPool>,
-    /// Most bytes that the chain produces for one block, as declared by its sinks.
+    /// Maximum bytes that the chain produces for one block, as declared by its sinks.
     pub expansion: u64,
 }
 

@@ -21,7 +21,7 @@ pub trait OriginStore: Send + Sync {
     /// new.
     fn origins(&self) -> io::Result<(Vec<OriginRecord>, bool)>;
 
-    /// Whether the source ever ran with this store.
+    /// Returns whether the source ever ran with this store.
     fn has_run(&self) -> io::Result<bool>;
 
     /// Returns the next origins of this source in the order of their ids, from the first id after
@@ -38,8 +38,8 @@ pub trait OriginStore: Send + Sync {
     /// a range is issued is saved once that range is settled.
     fn note(&self, origin: OriginId, descriptor: Vec<u8>);
 
-    /// Whether the store has committed all checkpoints of the origin. Until then a crash takes the
-    /// settlement back, so the data before the checkpoint must stay readable.
+    /// Returns whether the store has committed all checkpoints of the origin. Until then a crash
+    /// takes the settlement back, so the data before the checkpoint must stay readable.
     fn is_committed(&self, _origin: OriginId) -> bool {
         true
     }

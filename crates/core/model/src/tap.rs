@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Most events that a tap copies per second: more than a person can read, but little work for a
-/// worker.
+/// Maximum number of events that a tap copies per second: more than a person can read, but little
+/// work for a worker.
 pub const EVENTS_PER_SECOND: f64 = 1000.0;
 
-/// Most bytes that a tap copies per second.
+/// Maximum bytes that a tap copies per second.
 pub const BYTES_PER_SECOND: f64 = 4.0 * 1024.0 * 1024.0;
 
 /// Events that must accrue before a tap with a used-up allowance copies again. A few larger
@@ -23,7 +23,7 @@ pub const BYTES_PER_SECOND: f64 = 4.0 * 1024.0 * 1024.0;
 /// client.
 const EVENTS_SAVED: f64 = 50.0;
 
-/// Most events that a tap copies of one batch, so that no batch takes long.
+/// Maximum number of events that a tap copies of one batch, so that no batch takes long.
 pub const ROWS_MAX: usize = 500;
 
 /// A side of a component.

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Most events of a batch that a trace looks at: one bit each in [`Rows`].
+/// Maximum number of events of a batch that a trace can follow: one bit each in [`Rows`].
 pub const TRACED_ROWS_MAX: usize = 50;
 
-/// Most stages of a trace. A batch that panics is halved repeatedly.
+/// Maximum number of stages of a trace. A batch that panics is halved repeatedly.
 const STAGES_MAX: usize = 200;
 
 /// A set of events of a trace.
@@ -48,12 +48,13 @@ impl Rows {
         Rows(self.0 & !other.0)
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether the event is in the set. Events are counted from 0 in the order of the batch.
+    /// Returns whether the event is in the set. Events are counted from 0 in the order of the
+    /// batch.
     pub fn contains(self, event: usize) -> bool {
         self.0 >> event & 1 == 1
     }

@@ -24,10 +24,10 @@ pub const FOOTER_MAGIC: &[u8; 8] = b"\xD7MSEND\x01\n";
 /// Bytes of a segment's header before the payload format.
 const SEGMENT_FIXED: usize = 26;
 
-/// Most bytes of a segment's header.
+/// Maximum bytes of a segment's header.
 pub const SEGMENT_HEADER_MAX: usize = SEGMENT_FIXED + TEXT_BYTES_MAX + CHECKSUM;
 
-/// Most bytes of a payload format or the id of a source.
+/// Maximum bytes of a payload format or the id of a source.
 const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 
 /// Bytes of an entry's header before the fields of variable length.

@@ -32,7 +32,7 @@ use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
 
-/// Most bytes of a segment, unless a single entry is larger.
+/// Maximum bytes of a segment, unless a single entry is larger.
 pub const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// Version of the format of segments.

@@ -24,10 +24,10 @@ const HASH_BYTES: usize = 8;
 /// Bytes that are read at once.
 const WINDOW_BYTES: u64 = 256 * 1024;
 
-/// Most bytes of a payload: a descriptor has a few paths of at most 4 KiB, in JSON.
+/// Maximum bytes of a payload: a descriptor has a few paths of at most 4 KiB, in JSON.
 const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 
-/// Fewest free bytes of a new file, in addition to half of its content.
+/// Minimum free bytes of a new file, in addition to half of its content.
 pub const FREE_BYTES_MIN: u64 = 64 * 1024;
 
 const LENGTH: u8 = 0;
@@ -90,7 +90,7 @@ impl Ids {
         Ok((ids, extent))
     }
 
-    /// Whether the file has this source or origin.
+    /// Returns whether the file has this source or origin.
     pub fn has(&self, part: Part<'_>) -> bool {
         match part {
             Part::Source(source) => self.0.contains_key(source),

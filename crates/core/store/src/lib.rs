@@ -318,7 +318,7 @@ impl Store {
         self.pending().lanes.insert((sink.clone(), lane as u64), state);
     }
 
-    /// Whether the result of the lane's last sync is committed.
+    /// Returns whether the result of the lane's last sync is committed.
     pub fn has_committed_lane(&self, sink: &Arc<str>, lane: usize) -> bool {
         !self.pending().lanes.contains_key(&(sink.clone(), lane as u64))
     }
@@ -422,7 +422,7 @@ fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-/// Whether an agent used the folder before.
+/// Returns whether an agent used the folder before.
 fn check_format(data_dir: &Path, disk: &dyn Disk) -> Result<bool, StoreError> {
     let found = disk.read(FORMAT_FILE).map_err(|error| StoreError::io(data_dir, error))?;
     match String::from_utf8_lossy(&found).trim() {
@@ -439,7 +439,7 @@ struct SourceStore {
 }
 
 impl SourceStore {
-    /// Whether the source ever ran.
+    /// Returns whether the source ever ran.
     fn is_known(&self, database: &Database) -> Result<bool, redb::Error> {
         let sources = database.begin_read()?.open_table(SOURCES)?;
         Ok(sources.get(&*self.source)?.is_some() || sources.get(database::ANY_SOURCE)?.is_some())

@@ -6,7 +6,7 @@ pub const BYTES_MAX: usize = 9;
 /// Bytes of [`push_size`].
 const SIZE_BYTES: usize = 4;
 
-/// Highest size that [`put_size`] can write. Chunks are smaller.
+/// Maximum size that [`put_size`] can write. Chunks are smaller.
 const SIZE_MAX: usize = (1 << (7 * SIZE_BYTES)) - 1;
 
 /// Appends an integer.

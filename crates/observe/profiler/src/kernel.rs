@@ -26,7 +26,7 @@ pub(crate) const FRAMES_MAX: usize = 48;
 /// First address of the kernel. Lower numbers in kernel stacks describe the entries that follow.
 const KERNEL_START: u64 = 0xffff_0000_0000_0000;
 
-/// Lowest of the numbers that describe the following entries and are not addresses.
+/// Minimum of the numbers that describe the following entries and are not addresses.
 const CONTEXT_MIN: u64 = u64::MAX - 4095;
 
 /// Returns whether an address is in the kernel.

@@ -18,7 +18,7 @@ const METHOD: u64 = 1 << 63;
 /// Bits of a method's id, which is a pointer or a small number.
 const ID_BITS: u32 = 47;
 
-/// Largest location. Kernel addresses have all bits above the id set.
+/// Maximum location. Kernel addresses have all bits above the id set.
 const LOCATION_MAX: u32 = 0x7ffe;
 
 /// A runtime whose generated code has no unwind tables.

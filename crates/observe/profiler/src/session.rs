@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 /// holds the samples of this time.
 const ROUND_INTERVALS: u32 = 10;
 
-/// Shortest time between two rounds.
+/// Minimum time between two rounds.
 const ROUND_MIN: Duration = Duration::from_millis(100);
 
-/// Longest time between two rounds.
+/// Maximum time between two rounds.
 const ROUND_MAX: Duration = Duration::from_secs(1);
 
 /// Maximum bytes of distinct stacks. A profile of an hour may have many.

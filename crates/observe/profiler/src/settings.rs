@@ -6,16 +6,17 @@ use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Shortest interval: the kernel checks the CPU time of a thread one to ten times per 10 ms.
+/// Minimum interval: the kernel checks the CPU time of a thread one to ten times per 10 ms.
 pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
-/// Longest interval: with a longer one, a profile of some seconds would have no samples.
+/// Maximum interval: with a longer interval, a profile of some seconds would have no samples.
 pub(crate) const INTERVAL_MAX: Duration = Duration::from_secs(1);
 
-/// Smallest buffer: some dozen samples of the deepest stacks.
+/// Minimum buffer in bytes: some dozen samples of the deepest stacks.
 pub(crate) const BUFFER_BYTES_MIN: usize = 64 << 10;
 
-/// Largest buffer. A buffer of 4 MiB holds the samples of 100 ms from a hundred threads at 1 ms.
+/// Maximum buffer in bytes. A buffer of 4 MiB holds the samples of 100 ms from a hundred threads at
+/// 1 ms.
 pub(crate) const BUFFER_BYTES_MAX: usize = 256 << 20;
 
 /// The event on which threads are sampled.

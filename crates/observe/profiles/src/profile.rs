@@ -103,7 +103,7 @@ pub struct About {
 }
 
 impl About {
-    /// Whether each sample represents the time of an interval.
+    /// Returns whether each sample represents the time of an interval.
     pub(crate) fn has_time(&self) -> bool {
         self.interval_ns > 0 && matches!(self.event.as_str(), "cpu" | "wall")
     }

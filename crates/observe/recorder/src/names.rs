@@ -37,7 +37,7 @@ const HALF_BIT: u32 = 23;
 /// Maximum bytes of a text; equal to the maximum length of a path.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// Shortest time for which a half is used, so that an event that is being written never refers to a
+/// Minimum time for which a half is used, so that an event that is being written never refers to a
 /// removed entry.
 const HALF_SECONDS_MIN: u64 = 2;
 

@@ -21,7 +21,7 @@ const NS_PER_SECOND: u128 = 1_000_000_000;
 
 /// Values that every thread reads with each event.
 struct Switches {
-    /// Shortest duration of each event type in ticks, or [`OFF`].
+    /// Minimum duration of each event type in ticks, or [`OFF`].
     thresholds: [AtomicU64; EVENTS.len()],
     /// Maximum number of events of each type per second, or 0.
     rates: [AtomicU32; EVENTS.len()],

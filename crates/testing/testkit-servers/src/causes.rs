@@ -50,14 +50,14 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether every expected cause was named in time, no other cause was named, and an expected
-    /// cause came first.
+    /// Returns whether every expected cause was named in time, no other cause was named, and an
+    /// expected cause came first.
     pub fn is_right(&self) -> bool {
         self.expected.iter().all(|cause| self.named.iter().any(|named| named == cause))
             && self.named.iter().all(|named| self.expected.contains(named.as_str()))
     }
 
-    /// Whether the first named cause is an expected one.
+    /// Returns whether the first named cause is an expected one.
     pub fn is_first_right(&self) -> bool {
         self.named.first().is_some_and(|first| self.expected.contains(first.as_str()))
     }

@@ -36,7 +36,7 @@ pub struct FakeMerge {
 /// The behavior of a [`FakeMerge`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MergeBehavior {
-    /// Longest window.
+    /// Maximum length of a window.
     pub window: Duration,
     /// Duration of each delivery.
     pub delay: Duration,

@@ -166,7 +166,7 @@ impl Sink for FakeSink {
     }
 }
 
-/// Whether a sink that refuses lines refuses this line.
+/// Returns whether a sink that refuses lines refuses this line.
 pub fn is_refused(line: &[u8], one_in: u64) -> bool {
     let sum: u64 = line.iter().map(|byte| u64::from(*byte)).sum();
     one_in > 0 && sum.is_multiple_of(one_in)

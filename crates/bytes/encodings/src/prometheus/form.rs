@@ -10,7 +10,7 @@ pub trait LabelFormat {
     /// Appends the labels of all series that a raw series of this kind emits.
     fn render(&self, set: &LabelSet, kind: Kind, out: &mut Vec<u8>);
 
-    /// Whether a series of this kind also emits its sum and count, with suffixes.
+    /// Returns whether a series of this kind also emits its sum and count, with suffixes.
     fn has_sum_and_count(&self, kind: Kind) -> bool;
 
     /// Splits rendered labels into blocks, one for each emitted series; no two series share a

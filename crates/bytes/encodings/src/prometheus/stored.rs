@@ -41,7 +41,7 @@ impl Rows {
     }
 }
 
-/// Largest distance of a time from 1970 that fits 64 bits in nanoseconds, in milliseconds.
+/// Maximum distance of a time from 1970 that fits 64 bits in nanoseconds, in milliseconds.
 const TIME_MS_MAX: u64 = i64::MAX as u64 / 1_000_000 + 1;
 
 /// Recreates stored rows.

@@ -154,8 +154,8 @@ fn has_shape(text: &[u8], shape: &[u8]) -> bool {
     text.len() >= shape.len() && text.iter().zip(shape).all(|(byte, shape)| fits(byte, shape))
 }
 
-/// Whether a word is a level: `INFO`, `[ERROR`, `WARNING:root:slow`. Only capital letters count,
-/// because `error` is a word of many messages.
+/// Returns whether a word is a level: `INFO`, `[ERROR`, `WARNING:root:slow`. Only capital letters
+/// count, because `error` is a word of many messages.
 fn is_level(word: &[u8]) -> bool {
     let word = without_color(word);
     let word = word.strip_prefix(b"[").unwrap_or(word);
@@ -177,7 +177,7 @@ fn is_level(word: &[u8]) -> bool {
     is_level && !word.get(letters).is_some_and(is_name)
 }
 
-/// Whether a line is from an access log:
+/// Returns whether a line is from an access log:
 /// `127.0.0.1 - ada [21/Nov/2026 20:29:46] "GET / HTTP/1.1" 200 -`.
 fn is_access(line: &[u8]) -> bool {
     let mut words = line.split(|byte| *byte == b' ').skip(1);

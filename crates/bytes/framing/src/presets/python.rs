@@ -122,12 +122,12 @@ impl State {
     }
 }
 
-/// Whether a line begins the traceback of an outermost group.
+/// Returns whether a line begins the traceback of an outermost group.
 fn is_group(line: &[u8]) -> bool {
     line.trim_ascii_start().starts_with(GROUP)
 }
 
-/// Whether a line is a group that was not raised, and so has no traceback:
+/// Returns whether a line is a group that was not raised, and so has no traceback:
 /// `  | ExceptionGroup: two (2 sub-exceptions)`.
 fn is_unraised_group(line: &[u8]) -> bool {
     let ends: [&[u8]; 2] = [b" sub-exception)", b" sub-exceptions)"];
@@ -138,12 +138,12 @@ fn is_report(line: &[u8]) -> bool {
     REPORTS.iter().any(|report| line.starts_with(report))
 }
 
-/// Whether a line begins with white space, or with the box that the library `rich` draws.
+/// Returns whether a line begins with white space, or with the box that the library `rich` draws.
 fn is_indented(line: &[u8]) -> bool {
     matches!(line, [b' ' | b'\t', ..] | [0xE2, 0x94 | 0x95, ..])
 }
 
-/// Whether a line is the top of a box with a traceback:
+/// Returns whether a line is the top of a box with a traceback:
 /// `╭──── Traceback (most recent call last) ────╮`.
 fn is_boxed(line: &[u8]) -> bool {
     let title = b" Traceback (most recent call last) ";

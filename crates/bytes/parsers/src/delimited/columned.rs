@@ -116,7 +116,7 @@ impl Columned {
         Ok(Columns { parser, duplicates })
     }
 
-    /// Whether the configuration renames the columns: no name that both have is at another
+    /// Returns whether the configuration renames the columns: no name that both have is at another
     /// position, and at least one configured name is not in the header.
     fn has_names_of_its_own(&self, names: &[String]) -> bool {
         let fields = || self.config.fields.iter().enumerate();

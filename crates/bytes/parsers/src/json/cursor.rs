@@ -9,7 +9,7 @@ pub const NOT_JSON: Reason = "not_json";
 /// Reason for arrays and objects nested deeper than allowed.
 pub const TOO_DEEP: Reason = "too_deep";
 
-/// Largest nesting level that [`Cursor::value`] can track, with one bit per level.
+/// Maximum nesting level that [`Cursor::value`] can track, with one bit per level.
 pub const DEPTH_MAX: u32 = 128;
 
 /// A position in a line. If a step fails, `at` is the offset of the error.

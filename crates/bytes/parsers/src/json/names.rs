@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Number of names that are remembered; other names are parsed each time.
 const NAMES_MAX: usize = 1024;
 
-/// Longest name of a column, in bytes.
+/// Maximum length of a column's name, in bytes.
 const NAME_BYTES_MAX: usize = 1024;
 
 /// Parent of the line's top-level members.

@@ -21,7 +21,7 @@ pub fn is_log(reader: &Reader<'_>, len: u32) -> bool {
     len == ELEMENTS && has_action(reader)
 }
 
-/// Whether the next item is the text `log`, in any encoding.
+/// Returns whether the next item is the text `log`, in any encoding.
 #[cold]
 fn has_action(reader: &Reader<'_>) -> bool {
     let mut reader = Reader { message: reader.message, at: reader.at };

@@ -7,7 +7,7 @@ use crate::partial::{NO_KEYS, Partial, Section};
 use crate::plan::{FieldId, InputPlan, Plan, Shape};
 use millstream_groups::{Accumulator, Side, hash};
 
-/// Longest sample in bytes; each of many groups may keep a hundred samples.
+/// Maximum bytes of a sample; each of many groups may keep a hundred samples.
 const SAMPLE_BYTES_MAX: usize = 1024;
 
 /// Marks a key without a group.

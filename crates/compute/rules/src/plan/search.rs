@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Bytes of a window.
 const WINDOW: usize = 4;
 
-/// Shortest literal.
+/// Minimum bytes of a literal.
 pub const LITERAL_BYTES_MIN: usize = 3;
 
 /// Number of literals up to which a separate search for each literal is faster.

@@ -3,10 +3,10 @@
 use super::{PAGE_BUCKETS, Page, Sketch, place_of, saturating};
 use crate::limits::{EXACT_VALUES_MAX, PAGES_MAX};
 
-/// Largest number of a page, in either direction: the exponent of the largest float.
+/// Maximum number of a page, in either direction: the exponent of the largest float.
 const PAGE_NUMBER_MAX: i32 = 0x7FE;
 
-/// Largest relative difference between totals and their values. Totals are rounded with every
+/// Maximum relative difference between totals and their values. Totals are rounded with every
 /// value; ten trillion values stay below this limit.
 const TOTALS_ERROR_MAX: f64 = 1e-3;
 
@@ -53,7 +53,7 @@ impl Sketch {
         (is_one_form && fits && sketch.agrees()).then_some(sketch)
     }
 
-    /// Whether the totals are possible for the values.
+    /// Returns whether the totals are possible for the values.
     fn agrees(&self) -> bool {
         let Sketch { values, pages, weight, sum, min, max, misplaced, .. } = self;
         if values.is_empty() && pages.is_empty() {
@@ -69,7 +69,7 @@ impl Sketch {
         (all - weight).abs() <= error && is_between && is_in_pages && self.has_its_ends()
     }
 
-    /// Whether minimum and maximum are possible for the values.
+    /// Returns whether minimum and maximum are possible for the values.
     fn has_its_ends(&self) -> bool {
         let ends = (self.min, self.max);
         if !self.values.is_empty() {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 pub const LINE: &str = "meta.line";
 
 impl Batch {
-    /// Whether an event has a field `message`, parsed from its line or added to the event.
+    /// Returns whether an event has a field `message`, parsed from its line or added to the event.
     pub fn has_message_field(&self) -> bool {
         let is_member = || self.fields.get(MEMBERS).is_some();
         self.fields.get(&MESSAGE).is_some() || is_member()

@@ -9,7 +9,7 @@ use arrow_buffer::BooleanBuffer;
 use bytes::Bytes;
 use millstream_columns::{Cell, Column, ColumnBuilder, Columns, Kind};
 
-/// Most bytes of a copied text. A longer message is truncated; a note replaces a longer field.
+/// Maximum bytes of a copied text. A longer message is truncated; a note replaces a longer field.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of all texts after which no more events are copied. The last event may exceed the limit by

@@ -12,7 +12,7 @@ impl Ledger {
         self.lock().sealed = sinks;
     }
 
-    /// Whether the ledger has forgotten the range of a hold, or is about to forget it.
+    /// Returns whether the ledger has forgotten the range of a hold, or is about to forget it.
     pub(crate) fn is_stale(&self, issued: &Issued, sink: SinkIndex) -> bool {
         let state = self.lock();
         let accounts = state.origins.get(&issued.origin);
@@ -20,8 +20,8 @@ impl Ledger {
         state.sealed.contains(sink) || !accounts.is_some_and(|of| of.sinks.iter().any(is_open))
     }
 
-    /// Whether a merge transform may count the range of a hold: everything before the range is
-    /// settled or taken. The snapshot then has no gap, and neither does the checkpoint that is
+    /// Returns whether a merge transform may count the range of a hold: everything before the range
+    /// is settled or taken. The snapshot then has no gap, and neither does the checkpoint that is
     /// committed with it.
     pub(crate) fn is_next(&self, issued: &Issued, sink: SinkIndex) -> bool {
         let state = self.lock();

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub struct CollectorsSnapshot {
     /// Threads that run them.
     pub threads: u64,
-    /// Most threads.
+    /// Maximum number of threads.
     pub threads_max: u64,
     /// State of each collector.
     pub collectors: Vec<CollectorSnapshot>,

@@ -23,7 +23,7 @@ pub struct TaskSnapshot {
     pub groups: u64,
     /// Memory of these groups in bytes.
     pub memory_bytes: u64,
-    /// Longest time from the end of a window until its last result was emitted, in seconds.
+    /// Maximum time from the end of a window until its last result was emitted, in seconds.
     pub emit_delay_seconds_max: f64,
     /// Windows whose last result was emitted late.
     pub overdue_windows: u64,

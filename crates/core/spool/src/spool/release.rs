@@ -6,7 +6,7 @@ use crate::format::{damaged_name, is_damaged_name};
 use crate::{EntryNumber, OldestEntries, SpoolDisk};
 use std::io;
 
-/// Most damaged segments that are kept.
+/// Maximum number of damaged segments that are kept.
 const DAMAGED_FILES_MAX: usize = 2;
 
 impl Spool {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 
-/// Smallest part that is written directly from its buffer instead of being copied, in bytes.
+/// Minimum bytes of a part that is written directly from its buffer instead of being copied.
 const SHARED_BYTES_MIN: usize = 4 << 10;
 
 /// Queued bytes at which the queue is written.
@@ -19,7 +19,7 @@ const QUEUED_BYTES_MAX: u64 = 512 << 10;
 /// Queued pieces at which the queue is written; at most the number that one system call takes.
 const QUEUED_PIECES_MAX: usize = 480;
 
-/// Most capacity of the queue's buffer that is kept, in bytes.
+/// Maximum capacity of the queue's buffer that is kept, in bytes.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// The last segment, which takes entries.

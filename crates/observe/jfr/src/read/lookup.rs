@@ -7,8 +7,8 @@ use super::pool_index::Pools;
 use super::types::Types;
 use std::borrow::Cow;
 
-/// Longest chain of keys from a value to its text: a class has a symbol, which has a text, which
-/// may be in the pool.
+/// Maximum length of the chain of keys from a value to its text: a class has a symbol, which has a
+/// text, which may be in the pool.
 const CHAIN_MAX: usize = 4;
 
 /// Maximum bytes of the name of a class or method; longer names are truncated.

@@ -6,7 +6,7 @@ use millstream_jfr::stacks::StackFrame;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Longest symbol in bytes, so that the pool entries of one stack are limited.
+/// Maximum bytes of a symbol, so that the pool entries of one stack are limited.
 const SYMBOL_BYTES_MAX: usize = 4 << 10;
 
 /// The number of the symbol of all descriptors.

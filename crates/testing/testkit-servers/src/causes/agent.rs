@@ -219,7 +219,7 @@ impl World {
         self.named(|status| status == "late" || status == "degraded")
     }
 
-    /// Whether a source is still too young to be judged, or the agent does not answer.
+    /// Returns whether a source is still too young to be judged, or the agent does not answer.
     pub fn is_starting(&self) -> bool {
         let sources = self.get("/api/diagnosis").and_then(|of| of["sources"].as_array().cloned());
         sources.is_none_or(|of| of.is_empty() || of.iter().any(|of| of["status"] == "starting"))
