@@ -6,16 +6,16 @@ use crate::report::{Report, Table};
 use millstream_testkit_servers::causes::{Matrix, VERDICT};
 use std::io;
 
-/// What to play.
+/// Numbers of runs.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct DiagnoseOptions {
-    /// Runs of each cause
+    /// Number of runs of each cause
     #[arg(long, default_value_t = 5)]
     singles: u64,
-    /// Runs with two causes
+    /// Number of runs with two causes
     #[arg(long, default_value_t = 60)]
     pairs: u64,
-    /// Healthy runs
+    /// Number of healthy runs
     #[arg(long, default_value_t = 300)]
     healthy: u64,
     /// Seed of the first run

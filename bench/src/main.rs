@@ -69,16 +69,17 @@ struct Options {
     /// Repetitions of each measurement; the tables show medians
     #[arg(long, default_value_t = 5)]
     repetitions: usize,
-    /// Size of the generated web log in megabytes: 1000, or what a scenario says
+    /// Size of the generated web log in megabytes; by default 1000, or the size that a scenario
+    /// sets
     #[arg(long)]
     input_mb: Option<usize>,
-    /// The core of the agent, its peers and the limits
+    /// Core of the agent, its peers and the limits
     #[arg(long, default_value_t = 1)]
     core: usize,
-    /// The core of the load in `fleet` and of brokers; also that of programs with two cores
+    /// Core of the load in `fleet` and of brokers; also the second core of programs with two cores
     #[arg(long, default_value_t = 0)]
     load_core: usize,
-    /// Folder with scenarios/ and fleet/; results go to its results/
+    /// Folder with scenarios/ and fleet/; results are written to results/ in it
     #[arg(long, default_value = "bench")]
     folder: PathBuf,
     #[command(subcommand)]
@@ -87,91 +88,93 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Everything but diagnose, framing, jfr_events, jvms, memory, profiler, recorder, rows, rules, taps, operators and peers, within twenty minutes
+    /// Measure all parts except diagnose, framing, jfr_events, jvms, memory, profiler, recorder,
+    /// rows, rules, taps, operators and peers, within twenty minutes
     Short,
-    /// What the host can do: plain loops over the input
+    /// Limits of the host: plain loops over the input
     Limits,
-    /// The scanners by block size
+    /// Scanners by block size
     Scan,
-    /// The tags of metrics by number and length
+    /// Scan of metric tags by number and length
     Tags,
-    /// The way of a point into the metric store
+    /// Path of a point into the metric store
     Points,
-    /// Messages of metric clients to points
+    /// Parsing of metric clients' messages into points
     PointsParse,
-    /// Values to text: hexadecimal digits, timestamps, JSON strings
+    /// Encoders of values as text: hexadecimal digits, timestamps, JSON strings
     Encoders,
-    /// Metrics to bytes: JSON, msgpack
+    /// Encoders of metrics: JSON, msgpack
     Encodings,
-    /// What hides secrets, detector by detector
+    /// Detection of secrets, by detector
     Redact,
-    /// Bytes to events: multi-line, encodings, container formats
+    /// Framing of bytes as events: multi-line, encodings, container formats
     Framing,
-    /// Lines to fields: each parser beside its limit
+    /// Parsers of lines, each compared with its limit
     Parse,
-    /// Lines parsed: JSON, regular expressions
+    /// Parsers of JSON and regular expressions
     ParseText,
-    /// Compression by library and level, over what users send
+    /// Compression by library and level, over typical user data
     Compression,
     /// Segments of disk buffers: written and synced, read back
     Spool {
-        /// A folder on the disk to measure
+        /// Folder on the disk to measure
         #[arg(default_value = "target")]
         disk: PathBuf,
     },
-    /// The flight recorder: an event in its four cases, the agent with and without it
+    /// Flight recorder: an event in four cases, and the agent with and without the recorder
     Recorder,
-    /// Profiles: what they cost the agent, continuous and at 10 ms, with and without a JVM
+    /// Profiles: their cost for the agent, continuous and at 10 ms, with and without a JVM
     Profiler,
-    /// Taps: what they cost the agent, with a condition, and with events that are followed
+    /// Taps: their cost for the agent, plain, with a condition, and with followed events
     Taps,
     /// Tables of groups: memory and updates of ten million groups
     Rows,
-    /// Thousands of tasks over the same lines; the agent beside mtail; the delay of results
+    /// Thousands of tasks over the same lines, the agent compared with mtail, and the delay of
+    /// results
     Rules {
         /// Only these: a, b, c, d, e, g, h, i, beside, deadlines
         names: Vec<String>,
     },
-    /// Conditions over columns: a search beside memmem, comparisons by row
+    /// Conditions over columns: a search compared with memmem, comparisons by row
     Expressions,
-    /// The agent over one big file, scenario by scenario
+    /// Agent over one big file, by scenario
     Agent {
         /// Only these scenarios
         names: Vec<String>,
     },
-    /// The agent beside its peers, and scenarios with a broker
+    /// Agent compared with its peers, and scenarios with a broker
     Peers {
         /// Only these scenarios
         names: Vec<String>,
     },
-    /// Metrics over sockets: the agent beside limits and peers, merging, flushes
+    /// Metrics over sockets: the agent compared with limits and peers, merging, flushes
     Metrics {
         /// Only these scenarios
         names: Vec<String>,
     },
-    /// The Java client beside that of DogStatsD
+    /// Java client compared with the DogStatsD client
     Java,
-    /// The user's JVMs: recordings read beside `jfr print`, and what the Java agent costs a service
+    /// User's JVMs: recordings compared with `jfr print`, and the cost of the Java agent for a
+    /// service
     Jvms {
         /// Only these: source, agent
         names: Vec<String>,
     },
-    /// How often `diagnose` names the cause that was planted into an agent, and accuses no healthy one
+    /// Accuracy of `diagnose` for agents with a planted cause and for healthy agents
     Diagnose(diagnose::DiagnoseOptions),
-    /// Events of JFR around writes to a socket: a published experiment repeated on two JDKs
+    /// JFR events around writes to a socket: a published experiment, repeated on two JDKs
     #[command(name = "jfr_events", alias = "jfr-events")]
     JfrEvents {
         /// One JVM and three iterations per case, five starts: shows that it works
         #[arg(long)]
         quick: bool,
     },
-    /// The way out: compression, a million series to the network, points to Prometheus, logs over
-    /// HTTP
+    /// Output: compression, a million series to the network, points to Prometheus, logs over HTTP
     MetricsOut {
         /// Only these scenarios
         names: Vec<String>,
     },
-    /// Topics of Kafka: the agent beside librdkafka alone and a consumer in Java
+    /// Kafka topics: the agent compared with librdkafka alone and a consumer in Java
     Topics {
         /// Only these scenarios
         names: Vec<String>,
@@ -189,17 +192,17 @@ enum Part {
         #[arg(long, default_value_t = 600)]
         seconds: u64,
     },
-    /// A part of `operators` on one JDK; says its figures
+    /// Measure a part of `operators` on one JDK and print its figures
     #[command(name = "operator-part", hide = true)]
     Inside(operators::inside::Inside),
-    /// Runs operators for `operator-part`
+    /// Run operators for `operator-part`
     #[command(name = millstream_jvm::SUBCOMMAND, hide = true)]
     Serve,
-    /// Reads a topic with librdkafka alone and says what it read; a limit of `topics`
+    /// Read a topic with librdkafka alone and print the number of records; a limit of `topics`
     Consume(topics::bare::Consume),
-    /// Sends datagrams of DogStatsD lines and says what was sent; the load of `metrics`
+    /// Send datagrams of DogStatsD lines and print what was sent; the load of `metrics`
     Send(metrics::send::Load),
-    /// What fleets pay for: many files, slow writers, nothing to do
+    /// Costs of fleets: many files, slow writers, idle agents
     Fleet {
         /// Only these loads
         names: Vec<String>,

@@ -10,10 +10,10 @@ const DATAGRAMS_MIN: usize = 4096;
 /// The contents of the datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct Content {
-    /// Series of the lines; each is sent once before any is repeated
+    /// Number of series; each is sent once before any is repeated
     #[arg(long, default_value_t = 1000)]
     pub series: usize,
-    /// Lines per datagram
+    /// Number of lines per datagram
     #[arg(long, default_value_t = 10)]
     pub lines: usize,
     /// Fill datagrams with whole lines up to this many bytes, instead of a number of lines

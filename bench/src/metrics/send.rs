@@ -28,22 +28,23 @@ pub struct Load {
     /// Destination: udp://ADDRESS:PORT or unixgram://PATH
     #[arg(long)]
     pub to: String,
-    /// Datagrams per second; 0 for as fast as possible
+    /// Datagrams per second; 0 sends as fast as possible
     #[arg(long, default_value_t = 0.0)]
     pub per_s: f64,
     /// Duration
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
-    /// Fewest datagrams per call
+    /// Minimum number of datagrams per call
     #[arg(long, default_value_t = 1)]
     pub burst: usize,
     /// Let the kernel split datagrams from large buffers (UDP_SEGMENT)
     #[arg(long)]
     pub segment: bool,
-    /// Unix datagram socket that gets a point every millisecond; reports how long they waited
+    /// Unix datagram socket that gets a point every millisecond; the wait of these points is
+    /// reported
     #[arg(long)]
     pub probe: Option<PathBuf>,
-    /// Seconds before the first of those
+    /// Seconds before the first such point
     #[arg(long, default_value_t = 0.0)]
     pub probe_after: f64,
     #[command(flatten)]

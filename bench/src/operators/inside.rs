@@ -89,14 +89,14 @@ impl Part {
     }
 }
 
-/// A part of `operators` on one JDK; prints lines of a name and a figure.
+/// Measures a part of `operators` on one JDK, and prints lines of a name and a figure.
 #[derive(Args)]
 pub struct Inside {
-    /// Home of Java
+    /// Home of the JDK
     home: PathBuf,
-    /// What to measure
+    /// Part to measure
     part: Part,
-    /// With a JVM in a separate process; only for `calls`
+    /// Run the JVM in a separate process; only for `calls`
     #[arg(long)]
     process: bool,
 }

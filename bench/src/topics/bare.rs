@@ -19,9 +19,9 @@ const QUEUE: &str = "500000";
 pub struct Consume {
     /// Address of the broker
     brokers: String,
-    /// The topic
+    /// Name of the topic
     topic: String,
-    /// Writes the records to this topic
+    /// Topic to write the records to
     #[arg(long)]
     to: Option<String>,
 }
