@@ -165,7 +165,7 @@ impl Detectors {
     }
 }
 
-/// Sorts the hits from `begin` on, and joins overlapping ones.
+/// Sorts the hits from `begin` on, and joins overlapping hits.
 pub fn join(hits: &mut Vec<Hit>, begin: usize) {
     hits[begin..].sort_unstable();
     let mut kept = begin;

@@ -210,7 +210,7 @@ const LINES: &[&str] = &[
     "こんにちは",
 ];
 
-/// Returns the lines in the encoding of `spec`, with some bytes replaced by random ones.
+/// Returns the lines in the encoding of `spec`, with some bytes replaced by random bytes.
 fn file(spec: &Spec, lines: &[&str], noise: &[(Index, u8)]) -> Vec<u8> {
     let text = lines.join("\n");
     let wide = |bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(bytes).collect();

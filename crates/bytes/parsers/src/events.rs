@@ -201,7 +201,7 @@ impl EventFields {
         fields.push(Kind::Text, &self.buffer)
     }
 
-    /// Ends a batch: removes null values, and casts the remaining ones.
+    /// Ends a batch: removes null values, and casts the remaining values.
     pub fn finish(&mut self, input: &Input<'_>, fields: &mut Fields) {
         self.members.put(fields);
         if !self.config.null_values.is_empty() {

@@ -15,7 +15,7 @@ pub type Reason = &'static str;
 pub struct Failure {
     /// The row.
     pub row: usize,
-    /// What is wrong.
+    /// Description of the fault.
     pub reason: Reason,
     /// Offset of the mismatch in the row's text.
     pub at: usize,

@@ -33,7 +33,7 @@ const GROUP: &str = "__";
 pub struct GrokConfig {
     /// The pattern.
     pub pattern: String,
-    /// Custom patterns by name; they override the standard ones.
+    /// Custom patterns by name, which override standard patterns.
     pub patterns: Vec<(String, String)>,
     /// Types of fields; they override the types in the pattern.
     pub types: Vec<(String, Type)>,

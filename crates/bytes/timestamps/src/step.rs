@@ -153,7 +153,7 @@ pub fn parse_digits(text: &[u8], most: usize) -> (u64, usize) {
 const TENS: [u64; 10] =
     [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 
-/// Parses up to eight digits at once. The lowest byte is the first one.
+/// Parses up to eight digits at once. The lowest byte is the first digit.
 #[inline]
 fn parse_up_to_eight(bytes: u64, most: usize) -> (u64, usize) {
     const EACH: u64 = 0x0101_0101_0101_0101;

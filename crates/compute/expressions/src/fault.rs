@@ -13,7 +13,7 @@ pub struct Fault {
     pub column: usize,
     /// Description of the error.
     pub message: String,
-    /// What to write instead. Empty if unknown.
+    /// Advice on what to write instead. Empty if unknown.
     pub advice: String,
 }
 

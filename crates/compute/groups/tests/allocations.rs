@@ -1,4 +1,4 @@
-//! Memory of a table: the reported bytes equal the allocated ones, and small tables are small.
+//! Memory of a table: the reported bytes equal the allocated bytes, and small tables are small.
 
 use millstream_groups::{Accumulator, Groups, Layout, Side, hash};
 use std::alloc::{GlobalAlloc, System};

@@ -16,7 +16,7 @@ use millstream_groups::{Accumulator, Layout};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The computations for a set of tasks, including the ones that tasks share.
+/// The computations for a set of tasks, including shared computations.
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) tasks: Vec<TaskPlan>,

@@ -26,7 +26,7 @@ pub struct Limits {
     /// Maximum number of tag orders that are indexed in addition to the first order of each series.
     /// A point with tags in another order is parsed each time.
     pub aliases: usize,
-    /// Maximum number of tags of a series, without empty ones and duplicates.
+    /// Maximum number of tags of a series, without empty tags and duplicates.
     pub tags: usize,
     /// Maximum bytes of a name.
     pub name_bytes: usize,

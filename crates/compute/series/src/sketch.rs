@@ -265,7 +265,7 @@ pub fn saturating(sum: f64) -> f64 {
     sum.clamp(f64::MIN, f64::MAX)
 }
 
-/// Returns page and bucket of a value, in ascending order of values, including negative ones.
+/// Returns page and bucket of a value, in ascending order of values, including negative values.
 /// Subnormal floats count as 0, which has page 0 alone.
 #[inline]
 fn place_of(value: f64) -> (i32, usize) {

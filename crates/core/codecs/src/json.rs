@@ -311,7 +311,7 @@ impl Encoder for JsonEncoder {
     }
 }
 
-/// Collects pieces, and merges constant ones.
+/// Collects pieces, and merges adjacent constant pieces.
 #[derive(Default)]
 struct Tail {
     pieces: Vec<Piece>,

@@ -19,7 +19,7 @@ impl Times {
         Times { format, rfc3339: Rfc3339::default(), text: Vec::new() }
     }
 
-    /// Returns the quotation mark around a time; none around numbers.
+    /// Returns the quotation mark around a time; numbers have no quotation marks.
     pub fn quote(&self) -> &'static [u8] {
         match self.format {
             TimestampFormat::Rfc3339 | TimestampFormat::Rfc3339Nano => b"\"",

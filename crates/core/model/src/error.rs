@@ -50,9 +50,9 @@ pub enum BuildError {
 pub struct OptionError {
     /// JSON pointer of the option, relative to the options of the component; empty for all options.
     pub pointer: String,
-    /// What is wrong.
+    /// Description of the fault.
     pub what: String,
-    /// What to write instead; may be empty.
+    /// Advice on what to write instead; may be empty.
     pub advice: String,
 }
 
@@ -106,7 +106,7 @@ fn masked(message: impl Into<String>) -> String {
 pub struct ComponentError {
     /// Short name for the `error_type` label.
     pub kind: &'static str,
-    /// What happened, as text for a person.
+    /// Description of the error as text for a person.
     pub message: String,
 }
 

@@ -211,7 +211,7 @@ impl Ledger {
         state.origins.values().map(progress).collect()
     }
 
-    /// Returns the totals of all origins since the start, closed ones included.
+    /// Returns the totals of all origins since the start, including closed origins.
     pub fn totals(&self) -> OriginTotals {
         let state = self.lock();
         let mut totals = state.closed;

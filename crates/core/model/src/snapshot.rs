@@ -206,7 +206,7 @@ pub struct FailureSnapshot {
     /// The status of an HTTP response, or the negative number of a system error; 0 for other
     /// errors.
     pub code: i64,
-    /// What happened, as text for a person.
+    /// Description of the failure as text for a person.
     pub message: String,
     /// Seconds since the first failure.
     pub seconds: f64,

@@ -65,7 +65,7 @@ pub trait Serial: Send {
 
 /// Transforms batches on the engine's pool of threads, for calls that are long or may block.
 pub trait Offload: Send + Sync {
-    /// Returns how many calls may run at once, abandoned ones included.
+    /// Returns how many calls may run at once, including abandoned calls.
     fn concurrency(&self) -> usize;
 
     /// Returns the longest allowed duration of a call; `None` for no limit. After that time the

@@ -5,8 +5,8 @@
 //!
 //! A [`Spool`] is a sequence of entries in files of up to [`SEGMENT_BYTES_MAX`]. An entry is an
 //! encoded payload with the information that the engine needs to deliver it. One thread appends
-//! entries, syncs them, reads them in order and releases the delivered ones.
-//! `docs/formats/spool.md` describes the files.
+//! entries, syncs them, reads them in order and releases delivered entries. `docs/formats/spool.md`
+//! describes the files.
 //!
 //! A power loss does not remove entries that a sync has confirmed. An entry is returned whole or
 //! not at all: its header and its body each have a checksum, seeded with the position in the file,

@@ -347,7 +347,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the committed changes from the pending ones.
+    /// Removes the committed changes from the pending changes.
     fn settled(&self, due: &Pending) {
         let mut pending = self.pending();
         pending.checkpoints.retain(|key, offset| due.checkpoints.get(key) != Some(offset));

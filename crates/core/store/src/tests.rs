@@ -26,7 +26,7 @@ fn commit(store: &Store, offset: u64) {
         .expect("the store takes it");
 }
 
-/// What a lane recorded is durable only together with its checkpoints.
+/// Data that a lane recorded is durable only together with its checkpoints.
 #[test]
 fn a_lane_state_is_committed_with_the_checkpoints() {
     let folder = folder();

@@ -147,7 +147,7 @@ fn pools_that_overlap_are_refused() {
     let first = recording.flush().len();
     recording.write(2, 1, "db", 10);
     let mut chunk = recording.complete().to_vec();
-    // The first pools extend over the last ones.
+    // The first pools extend over the last pools.
     let at = u64::from_be_bytes(chunk[16..24].try_into().unwrap()) as usize;
     let first_at = (69..first).rev().find(|at| chunk[*at + 4] == 1 && chunk[*at + 3] == 0).unwrap();
     let size = (at - first_at + 8) as u32;

@@ -26,7 +26,7 @@ impl Component {
     pub const NONE: Component = Component(0);
 
     /// Returns the component of an id. Equal ids have the same component. Returns
-    /// [`Component::NONE`] for a new id when the process already has 4096 different ones.
+    /// [`Component::NONE`] for a new id when the process already has 4096 different ids.
     pub fn named(id: &str) -> Component {
         let mut names = NAMES.lock();
         let found = names.iter().position(|name| name == id);

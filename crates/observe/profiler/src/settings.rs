@@ -94,7 +94,7 @@ impl Settings {
 /// Reason why a profile did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Allocations can be sampled only in a runtime, but the process has none.
+    /// Allocations can be sampled only in a runtime, but the process has no runtime.
     #[error("`alloc` samples the objects of a JVM in the agent, but no JVM runs there")]
     NoRuntime,
     /// The interval is out of range.

@@ -54,7 +54,7 @@ impl Threads {
         }
     }
 
-    /// Returns the running threads without a timer, after removing the ended ones.
+    /// Returns the running threads without a timer, after removing ended threads.
     pub fn find(&mut self) -> io::Result<Vec<u32>> {
         let tids = running()?;
         self.running.retain(|tid, _| tids.binary_search(tid).is_ok());

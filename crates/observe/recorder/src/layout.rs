@@ -16,7 +16,7 @@ pub const VERSION: u64 = 1;
 
 /// Words of the header.
 pub const HEADER_WORDS: usize = 512;
-/// Words of a chunk: 32 KiB, 1022 slots. A thread takes another chunk after so many events, and a
+/// Words of a chunk: 32 KiB, 1022 slots. A thread takes another chunk after 1022 events, and a
 /// thread that records both frequent and other events holds two chunks.
 pub const CHUNK_WORDS: usize = 4096;
 

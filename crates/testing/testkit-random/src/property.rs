@@ -16,7 +16,7 @@ const REFUSED_PER_CASE_MAX: u32 = 4;
 /// Returns the configuration of a property with `cases` cases, for `#![proptest_config(…)]`.
 ///
 /// The values of all cases derive from one seed: a failure is replayed with that seed and the same
-/// `SOAK`. Regressions that `proptest` saved beside the test are replayed first; new ones are not
+/// `SOAK`. Regressions that `proptest` saved next to the test are replayed first; new ones are not
 /// saved, because the seed is printed.
 #[track_caller]
 pub fn property(cases: TestSize) -> Config {

@@ -87,7 +87,7 @@ impl Drop for Seed {
     }
 }
 
-/// Returns the text that says how to repeat a failure.
+/// Returns instructions for repeating a failure.
 fn advice(seed: u64, soak: Option<u64>) -> String {
     let soak = soak.map_or(String::new(), |times| format!(" SOAK={times}"));
     format!("{VARIABLE}={seed}{soak} replays this test")

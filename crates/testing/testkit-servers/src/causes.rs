@@ -22,7 +22,7 @@ const WARM_UP: Duration = Duration::from_secs(4);
 /// Time after the planting at which the verdict counts.
 pub const VERDICT: Duration = Duration::from_secs(30);
 
-/// Time between two looks at the diagnosis.
+/// Interval between two requests of the diagnosis.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Additional time for the verdict of a healthy run, because a source may still be starting.

@@ -17,11 +17,11 @@ use std::time::Duration;
 pub enum Act {
     /// Store the message and acknowledge it.
     Keep,
-    /// Store the message and all later ones of the connection without acknowledgements.
+    /// Store the message and all later messages of the connection without acknowledgements.
     KeepWithoutAck,
     /// Store the message, then reset the connection without an acknowledgement.
     KeepThenReset,
-    /// Discard the message and all later ones of the connection.
+    /// Discard the message and all later messages of the connection.
     Discard,
     /// Reset the connection.
     Reset,

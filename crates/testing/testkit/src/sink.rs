@@ -244,7 +244,7 @@ impl FakeLane {
 }
 
 impl FakeLane {
-    /// Delivers the lines of a payload, except the refused ones.
+    /// Delivers the lines of a payload, except refused lines.
     fn accept(&mut self, payload: u64, bytes: &[u8]) {
         let one_in = if self.feed.keeps_refused() { self.behavior.refuses_one_in } else { 0 };
         for (event, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {

@@ -73,7 +73,7 @@ struct MemoryTail {
 #[derive(Clone, Copy, PartialEq)]
 enum Assignment {
     Assigned,
-    /// The origin is not read any more. It is revoked when everything is settled, or at this time.
+    /// The origin is no longer read, and is revoked when everything is settled, or at this time.
     Draining(EngineTime),
     /// The origin is assigned again at this time.
     Revoked(EngineTime),

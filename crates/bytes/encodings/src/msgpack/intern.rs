@@ -93,7 +93,7 @@ impl Interner {
     pub fn find(&self, namespace: u32, bytes: &[u8], text: &[u8]) -> Found {
         let mut hasher = FoldHasher::with_seed(self.seed ^ u64::from(namespace), &self.shared);
         hasher.write(text);
-        // The lower bits select the slot, the upper ones filter candidates.
+        // The lower bits select the slot, the upper bits filter candidates.
         let hash = hasher.finish();
         let (mask, mut slot) = (self.slots.len() - 1, hash as usize);
         loop {

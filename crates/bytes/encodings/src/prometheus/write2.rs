@@ -211,7 +211,7 @@ fn series_to_version_1(series: &[u8], symbols: &[&[u8]]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Renumbers the symbols of a table to keep only the used ones.
+/// Renumbers the symbols of a table to keep only used symbols.
 pub(super) struct UsedSymbols<'a> {
     symbols: Vec<&'a [u8]>,
     /// The new index of each symbol; 0 if unused. The empty string is at 0 in every table.

@@ -101,7 +101,7 @@ fn values_of_extensions_end_before_the_next_key() {
             "_cefVer=0.1 ad.X-Ip[0]=a PanOSX-Forwarded-For=b",
             "_cefVer=0.1 ad.X-Ip[0]=a PanOSX-Forwarded-For=b",
         ),
-        // A pipe needs no escape, and has none.
+        // A pipe needs no escape.
         (r"moo=this|has a pipe x=this\|too", r"moo=this|has a pipe x=this\|too"),
         // Labels stay unchanged.
         ("cs1Label=Rule cs1=any cn1= cn1Label=Id", "cs1Label=Rule cs1=any cn1= cn1Label=Id"),

@@ -92,7 +92,7 @@ pub fn hash_words(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]
             if let Some(block) = rest.first_chunk() {
                 even = absorb_block(even, block, secrets.in_second);
             }
-            // The last block overlaps the previous one; the length tells by how much.
+            // The last block overlaps the previous one; the length determines by how many bytes.
             odd = absorb_block(odd, last, secrets.in_second);
         }
     }

@@ -1,4 +1,4 @@
-//! Fields of events: their location, missing fields, and the kinds of computed ones.
+//! Fields of events: their location, missing fields, and the kinds of computed fields.
 
 use crate::input::{Counts, Field, Input};
 use crate::{Expression, HEIGHT_MAX};

@@ -52,7 +52,7 @@ impl Event {
         Event { texts, value: at as i32 - 5, time: i64::from(at % 4), offset }
     }
 
-    /// Returns the texts of the key columns; later columns repeat earlier ones.
+    /// Returns the texts of the key columns; later columns repeat earlier columns.
     pub fn texts(&self, keys: usize) -> Vec<Option<&[u8]>> {
         (0..keys).map(|column| self.texts[column % 4].as_deref()).collect()
     }

@@ -181,7 +181,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Returns the values between colons, without empty ones.
+/// Returns the values between colons, without empty values.
 fn split_values(values: &[u8]) -> impl Iterator<Item = &[u8]> {
     values.split(|byte| *byte == b':').filter(|text| !text.is_empty())
 }

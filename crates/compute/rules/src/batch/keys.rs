@@ -96,7 +96,7 @@ fn hash_numbers(numbers: &[u32]) -> u64 {
 #[derive(Default)]
 pub struct KeyColumns {
     batch: u64,
-    /// Dictionaries; the ones in use come first.
+    /// Dictionaries; dictionaries in use come first.
     dictionaries: Vec<Dictionary>,
     dictionaries_used: usize,
     columns: Vec<KeyColumn>,

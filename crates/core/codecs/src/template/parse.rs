@@ -1,4 +1,4 @@
-//! Parses templates, and rejects unsafe ones.
+//! Parses templates, and rejects unsafe templates.
 
 use super::value::{FIELD_BYTES_MIN, Field, Piece};
 use super::{INDEX_BYTES_MAX, NAME_BYTES_MAX, Part, TOPIC_BYTES_MAX, Template, Use};

@@ -1,4 +1,4 @@
-//! Rendering of events, especially hostile ones.
+//! Rendering of events, especially of hostile events.
 
 use super::*;
 use millstream_model::{Grant, Ledger, SourceInfo};

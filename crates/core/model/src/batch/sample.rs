@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(batch.sample(&rows).batch.rows(), SAMPLE_BYTES_MAX / VALUE_BYTES_MAX);
     }
 
-    /// What a sample keeps must not keep the range of its batch open, nor abandon it.
+    /// A kept sample must neither hold the range of its batch open, nor abandon the range.
     #[test]
     fn a_sample_owes_nothing() {
         let (ledger, batch) = batch();

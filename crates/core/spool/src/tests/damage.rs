@@ -35,7 +35,7 @@ fn find(files: Files) -> Found {
     Found { entries: rest(&mut spool), damage: spool.damage() }
 }
 
-/// Checks that only written entries are returned, and returns the numbers of the missing ones.
+/// Checks that only written entries are returned, and returns the numbers of the missing entries.
 fn missing(found: &Found, written: &[Entry]) -> Vec<u64> {
     let mut rest = found.entries.iter().peekable();
     let missing = written.iter().filter(|entry| rest.next_if_eq(entry).is_none());

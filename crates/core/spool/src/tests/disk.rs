@@ -173,7 +173,7 @@ impl Disk {
         self.state().fails_at = Some(number);
     }
 
-    /// Makes this change and all later ones fail; with `only_growth`, only those that need room.
+    /// Makes this change and all later changes fail; with `only_growth`, only those that need room.
     pub fn fill_at(&self, number: usize, only_growth: bool) {
         self.state().full_at = Some((number, only_growth));
     }

@@ -204,8 +204,8 @@ impl Driver {
     }
 
     fn release(&mut self, random: &mut Rng) {
-        // Usually entries that were read, sometimes later ones: unsynced entries may have been
-        // delivered too.
+        // The limit is usually after the entries that were read, and sometimes later, because
+        // unsynced entries may also have been delivered.
         let limit = if random.u32(..5) == 0 { self.next_number } else { self.unread_from };
         let settled = random.u64(self.promise.settled..=limit.max(self.promise.settled));
         self.promise.settled = settled;

@@ -1,4 +1,4 @@
-//! The contents of a store as plain maps: the reported contents and the expected ones.
+//! The contents of a store as plain maps: the reported and the expected contents.
 
 use crate::{DiskBufferRecord, Store};
 use fastrand::Rng;

@@ -116,7 +116,7 @@ impl Disk {
         self.state().fails_at = Some(number);
     }
 
-    /// Makes this change and all later ones fail.
+    /// Makes this change and all later changes fail.
     pub fn fill_at(&self, number: usize) {
         self.state().full_at = Some(number);
     }
@@ -131,12 +131,12 @@ impl Disk {
         self.state().read_fails_at = Some(number);
     }
 
-    /// Makes every read fail, or none.
+    /// Sets whether every read fails.
     pub fn fail_reads(&self, fail: bool) {
         self.state().reads_fail = fail;
     }
 
-    /// Makes every change of the second copy of the identities fail, or none.
+    /// Sets whether every change of the second copy of the identities fails.
     pub fn fail_copy(&self, fail: bool) {
         self.state().copy_fails = fail;
     }
