@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use crate::versions::Versions;
 
-    /// Returns whether the comparison of a count with 1,000 passes, and what it prints.
+    /// Compares a count with 1,000; returns whether the comparison passes, and the printed text.
     fn compared(instructions: u64, other: &[&str], is_strict: bool) -> (bool, String) {
         let versions = Versions { rustc: "r".into(), valgrind: "v".into(), glibc: "g".into() };
         let counts = [("nginx".to_owned(), 1000)].into();

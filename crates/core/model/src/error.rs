@@ -123,7 +123,7 @@ impl ComponentError {
 pub struct DeliverError {
     /// Short name for the `error_type` label.
     pub kind: &'static str,
-    /// What happened, as text for a person.
+    /// Description of the failure as text for a person.
     pub message: String,
     /// Whether the same payload may be accepted later.
     pub retry: bool,
