@@ -204,7 +204,7 @@ fn lines_alone(options: Options, input: &[u8], whole: Vec<Tell>) {
     assert_eq!(whole.into_iter().map(same_reason).collect::<Vec<_>>(), parts, "{}", lossy(input));
 }
 
-/// Replaces the reason why an event is invalid, which may lie in a line that only appears to belong
+/// Replaces the reason why an event is invalid, which may be in a line that only appears to belong
 /// to the event.
 fn same_reason(tell: Tell) -> Tell {
     match tell {

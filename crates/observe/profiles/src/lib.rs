@@ -1,6 +1,6 @@
 //! Profiles: stacks of named frames with their numbers of samples, and their formats.
 //!
-//! A separate crate because it is pure and fuzzed alone: it reads files of other programs.
+//! A separate crate because it is pure and fuzzed alone. It reads files of other programs.
 
 #![forbid(unsafe_code)]
 
