@@ -87,7 +87,7 @@ pub struct Delimited {
 /// A value that contains doubled quotes or escapes.
 #[derive(Clone, Copy, Debug)]
 struct Rewritten {
-    /// Its position in the line.
+    /// Index of the value's field in the line.
     field: usize,
     row: usize,
     quoted: bool,

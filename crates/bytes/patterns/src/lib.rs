@@ -26,7 +26,7 @@ const QUOTED_MAX: usize = 24;
 pub enum PatternUse {
     /// Whether a text matches.
     Condition,
-    /// Its named groups are extracted.
+    /// Named groups are extracted.
     Groups,
     /// Group 1, or the whole match without a group, is hidden.
     Hidden,

@@ -83,7 +83,7 @@ impl TaskCounts {
 pub struct Sampling {
     /// Returns monotonic nanoseconds.
     pub now: fn() -> u64,
-    /// One batch in this many is measured.
+    /// Number of batches per measured batch.
     pub every: u64,
 }
 

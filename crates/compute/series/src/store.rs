@@ -55,7 +55,7 @@ struct Series {
     /// sum; the stamp of the absolute value of a last value, or of the latest change if there is no
     /// absolute value; the pool number of a distribution or set.
     state: u64,
-    /// For sums, the total of all periods; for last values, more than 0 once an ended period had a
+    /// Total of all periods of a sum; for a last value, more than 0 once an ended period had a
     /// value.
     total: f64,
 }

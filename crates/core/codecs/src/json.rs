@@ -30,13 +30,14 @@ pub struct JsonEncoder {
     times: Times,
     /// Bytes of the time in `head`.
     head_time_bytes: usize,
-    /// For events with fields: whether each field collides with a built-in member of the event.
+    /// Whether each field collides with a built-in member of the event; empty for events without
+    /// fields.
     clashes: Vec<bool>,
 }
 
 /// A part of the text after the message.
 enum Piece {
-    /// The same for every row of the segment.
+    /// Text that is the same for every row of the segment.
     Constant(Vec<u8>),
     Offset,
     /// The end of an event's id if one record became several events.

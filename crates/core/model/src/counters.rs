@@ -54,9 +54,9 @@ pub struct Counters {
 pub struct Held {
     /// Number of files.
     pub files: u64,
-    /// Their size on disk, in bytes.
+    /// Size of the files on disk, in bytes.
     pub bytes: u64,
-    /// Limit of that size, in bytes.
+    /// Limit of the size on disk, in bytes.
     pub bytes_max: u64,
 }
 

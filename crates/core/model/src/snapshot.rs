@@ -135,56 +135,56 @@ pub struct ComponentSnapshot {
     /// Counters of the component.
     #[serde(flatten)]
     pub counters: CountersSnapshot,
-    /// Of a source: how far behind each sink is.
+    /// Progress of each sink; only for a source.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sinks: Vec<SinkProgress>,
     /// Ids of the components that read from this one.
     pub readers: Vec<String>,
-    /// Of a source: seconds that it waited for the capacity of a component or continued without
-    /// that component, by component id; [`WAITS_FOR_MEMORY`] for the memory grant.
+    /// Seconds that a source waited for the capacity of a component or continued without that
+    /// component, by component id; [`WAITS_FOR_MEMORY`] for the memory grant.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity_wait_seconds: BTreeMap<String, f64>,
-    /// Of a source: the limit that keeps it from reading now.
+    /// Limit that keeps a source from reading now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_back: Option<HeldBackSnapshot>,
-    /// Of a serial or offload transform: batches that wait for it.
+    /// Number of batches that wait for a serial or offload transform.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_batches: Option<u64>,
-    /// Of a transform or sink: seconds that it has been without capacity.
+    /// Seconds that a transform or sink has been without capacity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_seconds: Option<f64>,
-    /// Of an offload transform: calls that exceeded their deadline and have not returned.
+    /// Number of calls of an offload transform that exceeded their deadline and have not returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hanging_calls: Option<u64>,
-    /// Of a sink: the failure since which no payload was delivered.
+    /// Failure of a sink since which no payload was delivered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureSnapshot>,
-    /// Of a sink: bytes that wait for delivery.
+    /// Bytes that wait for delivery by a sink.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_bytes: Option<u64>,
-    /// Of a sink with a disk buffer: the content of the buffer.
+    /// Content of a sink's disk buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_buffer: Option<DiskBufferSnapshot>,
-    /// Of a sink: the reason why it makes no progress.
+    /// Reason why a sink makes no progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Of a source: the reasons why it cannot read something, by path or pattern.
+    /// Reasons why a source cannot read something, by path or pattern.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unreadable: BTreeMap<String, String>,
-    /// Of a source that cannot read from a server: the type of the error, as in `errors`.
+    /// Type of the error, as in `errors`, of a source that cannot read from a server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable_error: Option<&'static str>,
-    /// Of a source: totals of all its origins since the start, closed ones included.
+    /// Totals of all origins of a source since the start, including closed origins.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub totals: Option<OriginTotals>,
-    /// Of a source: the longest time since the newest log time of an active origin, in seconds;
-    /// `None` if no log time is known.
+    /// Maximum time since the newest log time of an active origin of a source, in seconds; `None`
+    /// if no log time is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_delay_seconds: Option<f64>,
-    /// Of a source: its open files. There may be thousands, so they are requested separately.
+    /// Open files of a source. There may be thousands, so they are requested separately.
     #[serde(skip)]
     pub files: Vec<FileSnapshot>,
-    /// Of a transform: its tasks. There may be thousands, so they are requested separately.
+    /// Tasks of a transform. There may be thousands, so they are requested separately.
     #[serde(skip)]
     pub tasks: Vec<TaskSnapshot>,
 }

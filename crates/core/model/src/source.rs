@@ -188,9 +188,9 @@ pub struct SourceCx<'a> {
     /// Sinks whose disk buffers have capacity for data of a source that [`Source::overflows`]
     /// although its data could wait.
     pub overflow: SinkSet,
-    /// This source's ledger.
+    /// Ledger of the source.
     pub ledger: &'a Arc<Ledger>,
-    /// This source's counters.
+    /// Counters of the source.
     pub counters: &'a Counters,
     /// Whether to read the existing data and then end.
     pub until_eof: bool,

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// A transform, as the registry builds it.
 pub enum Transform {
-    /// Fused into the worker's chain; each worker has its own instance.
+    /// Fused into the worker's chain, with one instance per worker.
     Map(Arc<dyn Fn() -> Box<dyn Map> + Send + Sync>),
     /// One instance, fed in ticket order.
     Serial(Box<dyn Serial>),

@@ -423,7 +423,7 @@ mod tests {
         assert!("213503d".parse::<Interval>().is_ok());
     }
 
-    /// Each invalid size has its own message with a way out.
+    /// Each invalid size has a separate message with advice.
     #[test]
     fn errors_of_sizes_give_advice() {
         for (text, message) in [
@@ -448,7 +448,7 @@ mod tests {
         assert!(size_error(&format!("0.{}MiB", "3".repeat(60))).contains("whole number"));
     }
 
-    /// Each invalid duration has its own message with a way out.
+    /// Each invalid duration has a separate message with advice.
     #[test]
     fn errors_of_intervals_give_advice() {
         for (text, message) in [

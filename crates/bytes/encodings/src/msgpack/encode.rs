@@ -21,7 +21,7 @@ const KEYSETS: u32 = 2;
 const SOURCES: u32 = 3;
 const VALUES: u32 = 4;
 
-/// In a tag set, the next value of its key in order of first use.
+/// Marks the next value of a key in order of first use, in a tag set.
 const NEW: u64 = 0;
 
 /// Maximum bytes of a block apart from dictionaries, columns and shared data.
@@ -104,7 +104,8 @@ struct TagTables {
     keys: Dictionary,
     /// Offset and length of each key in `keys`.
     key_ranges: Vec<(usize, usize)>,
-    /// By key index. Keeps the allocations of earlier blocks, so it may be longer than `keys`.
+    /// Values by key index. Keeps the allocations of earlier blocks, so it may be longer than
+    /// `keys`.
     values: Vec<KeyValues>,
     /// Total bytes of all values.
     value_bytes: usize,

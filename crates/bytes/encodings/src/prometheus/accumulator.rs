@@ -92,7 +92,7 @@ struct LabelOwner {
 
 /// The state of a series.
 pub(super) struct Entry {
-    /// As rendered by the label format; empty if the slot is free.
+    /// Labels as rendered by the label format; empty if the slot is free.
     pub labels: Box<[u8]>,
     /// The last value, or the sum.
     pub value: f64,
