@@ -6,7 +6,10 @@ mod memory;
 mod parts;
 
 use crate::buffer::{Buffer, WhenFull};
-use crate::core::{CapacityWait, Core, Fed, Node, Op, SinkSlot, SourceSlot};
+use crate::clock::Clock;
+use crate::core::{
+    CapacityWait, Core, Fed, IsKept, Node, Op, SinkSlot, SourceSlot, chain_expansion,
+};
 use crate::current::Current;
 use crate::cut::{Cut, CutLimits, CutSet};
 use crate::disk_buffer::DiskBuffer;
@@ -14,50 +17,27 @@ use crate::error::EngineError;
 use crate::feed_source::FeedSource;
 use crate::governor::{Governor, MemoryHost, MemoryState};
 use crate::lane::{LaneDriver, LaneQueue};
-use crate::limits::{CALLS_AHEAD, TICKETS_ON_THE_WAY};
+use crate::limits::{CALLS_AHEAD, CUTS_MAX, TICKETS_ON_THE_WAY};
 use crate::offload::{OffloadPool, OffloadQueue};
 use crate::pace::{CpuCeiling, Pace, Rate};
 use crate::release::Release;
-use crate::running::Running;
 use crate::scheduler::Scheduler;
 use crate::stage::SerialStage;
 use graph::Graph;
-pub(crate) use kept::{IsKept, SinkPlaces};
-pub(crate) use memory::chain_expansion;
+pub(crate) use kept::SinkPlaces;
 use memory::{cut_bytes, grant_bytes, spare_state_bytes};
 use millstream_model::tap::{Side, Taps};
 use millstream_model::{
-    BlockPool, BuildError, EngineTime, Feed, Grant, InternalLogs, InternalMetrics, Kind, Ledger,
-    Now, Sink, SinkIndex, SinkSet, Source, SourceInfo, SourceOpen, Transform,
+    BlockPool, BuildError, Feed, Grant, InternalLogs, InternalMetrics, Kind, Ledger, Sink,
+    SinkIndex, SinkSet, Source, SourceInfo, SourceOpen, Transform,
 };
 use millstream_store::Store;
 use parking_lot::Mutex;
 use parts::FeedPart;
-pub(crate) use parts::{Feeder, Parts};
+pub(crate) use parts::Parts;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use tokio::runtime::Handle;
 use tokio::time::Instant;
-
-/// Source of wall-clock time.
-#[derive(Clone, Copy, Debug)]
-pub enum Clock {
-    /// The system clock.
-    System,
-    /// Nanoseconds since 1970 at the start, plus the time since; for simulations.
-    Simulated(i64),
-}
-
-impl Clock {
-    pub(crate) fn now(self, since_start: EngineTime) -> Now {
-        match self {
-            Clock::System => Now::read(since_start),
-            Clock::Simulated(base) => {
-                Now { since_start, unix_ns: base + since_start.uptime().as_nanos() as i64 }
-            }
-        }
-    }
-}
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -276,13 +256,6 @@ impl Parts {
     }
 }
 
-impl Built {
-    /// Starts workers and lanes. Lanes and their deliveries run on `runtime`.
-    pub fn start(self, runtime: &Handle) -> Running {
-        Running::start(self, runtime)
-    }
-}
-
 fn ceiling(cpu: Option<f64>) -> Option<Arc<Mutex<CpuCeiling>>> {
     cpu.map(|cores| Arc::new(Mutex::new(CpuCeiling::new(cores))))
 }
@@ -493,7 +466,7 @@ fn not_opened(source_id: &str, error: BuildError) -> EngineError {
 /// Refuses a source whose batches pass too many cuts.
 fn check_cuts(source_id: &str, cuts: usize) -> Result<(), EngineError> {
     let source_id = source_id.to_owned();
-    let is_few = cuts <= CutSet::CUTS_MAX;
+    let is_few = cuts <= CUTS_MAX;
     if is_few { Ok(()) } else { Err(EngineError::TooManyCuts { source_id, cuts }) }
 }
 
@@ -557,7 +530,7 @@ fn cuts(roots: &[usize], nodes: &[Node], shared: &Shared<'_>) -> Vec<Cut> {
     // Bits beyond the limit are refused by the caller.
     for node in (0..nodes.len()).filter(|index| reached[*index]).filter(is_cut) {
         let mut upstream = CutSet::default();
-        let before = cuts.iter().take(CutSet::CUTS_MAX).enumerate();
+        let before = cuts.iter().take(CUTS_MAX).enumerate();
         before
             .filter(|(_, cut)| reachable(&[cut.node], nodes)[node])
             .for_each(|(index, _)| upstream.add(index));

@@ -4,6 +4,7 @@ mod refusals;
 
 use crate::core::{Core, Node, Op, SinkSlot, fan_out};
 use crate::offload::OffloadQueue;
+use crate::scheduler::Job;
 use crate::ticket::{Arrival, Bound, ChainOutput, Step};
 use millstream_model::trace::{Entered, Trace};
 use millstream_model::{
@@ -38,6 +39,17 @@ impl Worker {
     pub fn new(core: &Core) -> Worker {
         let instances = core.nodes.iter().map(|_| Instance::None).collect();
         Worker { instances, at: 0, trace: None }
+    }
+
+    /// Runs a job: polls a source and runs the batch that it returns, or runs a step.
+    pub fn work(&mut self, core: &Core, job: Job) {
+        let step = match job {
+            Job::Poll(source) => core.poll(source),
+            Job::Resume(step) => Some(step),
+        };
+        if let Some(step) = step {
+            self.run(core, step);
+        }
     }
 
     /// Runs a step up to the next cuts, and enters these.
@@ -236,7 +248,7 @@ fn sent(node: &Node, mut out: Outputs, mut traced: Option<Entered>) -> Vec<(usiz
 fn enter(core: &Core, mut arrival: Arrival) {
     let cut = &core.sources[arrival.ticket.source].cuts[arrival.cut];
     let node = &core.nodes[cut.node];
-    if cut.sheds && cut.is_overfull(&arrival.ticket) && !arrival.batches.is_empty() {
+    if cut.sheds && cut.is_overfull(arrival.ticket.claim) && !arrival.batches.is_empty() {
         let events = arrival.batches.drain(..).map(|batch| batch.events() as u64).sum();
         node.counters.dropped("buffer_full", events);
         let step =

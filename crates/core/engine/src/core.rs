@@ -3,14 +3,16 @@
 mod backpressure;
 mod commits;
 mod disks;
+mod expansion;
 mod sink_slot;
 mod waits;
 
+pub(crate) use expansion::chain_expansion;
 pub(crate) use sink_slot::SinkSlot;
 pub(crate) use waits::CapacityWait;
 
-use crate::blueprint::{Clock, Feeder, IsKept, chain_expansion};
 use crate::buffer::WhenFull;
+use crate::clock::Clock;
 use crate::cut::{Cut, Load};
 use crate::feed_source;
 use crate::governor::MemoryState;
@@ -34,6 +36,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// Whether a component is kept, by kind and id.
+pub(crate) type IsKept<'a> = dyn Fn(Kind, &str) -> bool + 'a;
+
+/// The component whose sink feeds a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Feeder {
+    /// A transform for results; a sink for events that it refused.
+    pub kind: Kind,
+    /// Its id.
+    pub id: Arc<str>,
+}
 
 /// What feeds a source.
 #[derive(Clone)]
@@ -346,7 +360,7 @@ impl Core {
         let open = slot.open_tickets.clone();
         let ticket = Ticket::new((source, number), &batch, permit, slot.downstream, open);
         let ticket = ticket.traced(trace);
-        slot.cuts.iter().for_each(|cut| cut.expect(&ticket));
+        slot.cuts.iter().for_each(|cut| cut.expect(ticket.claim));
         let mut inputs = Vec::new();
         fan_out(&slot.roots, batch, &mut inputs);
         Step { ticket: Arc::new(ticket), cut: None, inputs }
@@ -452,7 +466,7 @@ impl Core {
 
     /// Takes a ticket that has passed a cut. Sources that waited for capacity there are polled.
     pub fn pass_cut(&self, ticket: &Ticket, cut: usize) {
-        if self.sources[ticket.source].cuts[cut].pass(ticket) {
+        if self.sources[ticket.source].cuts[cut].pass(ticket.claim) {
             self.scheduler.wake_for_room();
         }
     }
@@ -661,17 +675,6 @@ impl Core {
         let wait = ceiling.lock().wait(now, used);
         self.scheduler.hold(now + wait);
         wait
-    }
-
-    /// Runs a job on a worker.
-    pub fn work(&self, worker: &mut crate::chain::Worker, job: Job) {
-        let step = match job {
-            Job::Poll(source) => self.poll(source),
-            Job::Resume(step) => Some(step),
-        };
-        if let Some(step) = step {
-            worker.run(self, step);
-        }
     }
 }
 

@@ -6,8 +6,8 @@
 //! so that a stuck transform costs other branches and sources no more than that share. A ticket
 //! counts from the moment it is issued.
 
+use crate::limits::CUTS_MAX;
 use crate::since::Since;
-use crate::ticket::Ticket;
 use millstream_model::{EngineTime, SinkSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,10 +17,9 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CutSet(u64);
 
-impl CutSet {
-    /// Most cuts in the chain of a source.
-    pub const CUTS_MAX: usize = 64;
+const _: () = assert!(CUTS_MAX <= u64::BITS as usize);
 
+impl CutSet {
     /// Adds a cut.
     pub fn add(&mut self, cut: usize) {
         self.0 |= 1 << cut;
@@ -35,6 +34,16 @@ impl CutSet {
     pub fn is_subset(self, other: CutSet) -> bool {
         self.0 & !other.0 == 0
     }
+}
+
+/// What a ticket counts for at the cuts on its way.
+#[derive(Clone, Copy)]
+pub(crate) struct Claim {
+    /// Sinks of the batch: the ticket counts at the cuts that lead to one of them.
+    pub sinks: SinkSet,
+    /// Bytes that the ticket keeps from other data: the block, and the memory for what the chain
+    /// makes of it.
+    pub bytes: u64,
 }
 
 /// Tickets on their way to a cut or waiting there, and the memory that they keep from other data.
@@ -108,25 +117,25 @@ impl Cut {
     }
 
     /// Counts a ticket that may reach the cut.
-    pub fn expect(&self, ticket: &Ticket) {
-        if self.is_for(ticket) {
-            self.own.add(ticket.bytes);
-            self.total.add(ticket.bytes);
+    pub fn expect(&self, claim: Claim) {
+        if self.is_for(claim) {
+            self.own.add(claim.bytes);
+            self.total.add(claim.bytes);
         }
     }
 
     /// Counts a ticket that has passed; returns whether the cut was full.
-    pub fn pass(&self, ticket: &Ticket) -> bool {
+    pub fn pass(&self, claim: Claim) -> bool {
         let was_full = self.is_full();
-        if self.is_for(ticket) {
-            self.own.subtract(ticket.bytes);
-            self.total.subtract(ticket.bytes);
+        if self.is_for(claim) {
+            self.own.subtract(claim.bytes);
+            self.total.subtract(claim.bytes);
         }
         was_full
     }
 
-    fn is_for(&self, ticket: &Ticket) -> bool {
-        !(self.downstream & ticket.sinks).is_empty()
+    fn is_for(&self, claim: Claim) -> bool {
+        !(self.downstream & claim.sinks).is_empty()
     }
 
     /// Counts batches that begin to wait.
@@ -157,8 +166,8 @@ impl Cut {
     }
 
     /// Whether there is no room for a ticket that is already counted. A single one always fits.
-    pub fn is_overfull(&self, ticket: &Ticket) -> bool {
-        let before = |load: &Load| load.bytes.load(Ordering::Relaxed).saturating_sub(ticket.bytes);
+    pub fn is_overfull(&self, claim: Claim) -> bool {
+        let before = |load: &Load| load.bytes.load(Ordering::Relaxed).saturating_sub(claim.bytes);
         before(&self.own) >= self.limits.source_bytes
             || before(&self.total) >= self.limits.bytes
             || self.total.tickets.load(Ordering::Relaxed) > self.limits.tickets

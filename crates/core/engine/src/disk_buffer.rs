@@ -144,7 +144,7 @@ impl DiskBuffer {
         drop(state);
         if let Some(files) = files {
             let buffer = self.clone();
-            crate::running::spawn("disk-buffer", move || buffer.run(files));
+            crate::thread::spawn("disk-buffer", move || buffer.run(files));
         }
     }
 

@@ -1,13 +1,11 @@
 //! Why the engine refuses a topology.
 
-use crate::cut::CutSet;
+use crate::limits::CUTS_MAX;
 use millstream_model::BuildError;
 use millstream_model::limits::SINKS_MAX;
 use millstream_spool::SpoolError;
 use std::path::PathBuf;
 use std::time::Duration;
-
-const CUTS_MAX: usize = CutSet::CUTS_MAX;
 
 /// A topology that cannot be built, or cannot replace the running one.
 #[derive(Debug, thiserror::Error)]

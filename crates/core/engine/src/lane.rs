@@ -3,7 +3,7 @@
 mod ending;
 mod refusals;
 
-use crate::blueprint::Clock;
+use crate::clock::Clock;
 use crate::limits::{ERROR_REPEAT, PANIC_PAUSE_MAX};
 use ending::Phase;
 use millstream_model::snapshot::FailureSnapshot;

@@ -16,6 +16,7 @@ mod backlog;
 mod blueprint;
 mod buffer;
 mod chain;
+mod clock;
 mod committer;
 mod core;
 mod current;
@@ -29,15 +30,18 @@ mod lane;
 pub mod limits;
 mod merge_trial;
 mod offload;
+mod offload_thread;
 mod pace;
 mod release;
 mod reload;
 mod removed;
+mod retired;
 mod running;
 mod scheduler;
 mod since;
 mod snapshot;
 mod stage;
+mod thread;
 mod ticket;
 mod turns;
 
@@ -48,9 +52,10 @@ pub use millstream_model::snapshot::{ComponentSnapshot, FileSnapshot, SinkProgre
 pub use pace::{Pace, Priority};
 
 pub use blueprint::{
-    Blueprint, Built, Clock, Input, OpenSource, Settings, SinkPart, SourcePart, TransformPart,
+    Blueprint, Built, Input, OpenSource, Settings, SinkPart, SourcePart, TransformPart,
 };
 pub use buffer::{Buffer, DiskMode, DiskOptions, WhenFull};
+pub use clock::Clock;
 pub use error::EngineError;
 pub use governor::{MemoryHost, MemoryLook};
 pub use merge_trial::MergeTrial;

@@ -43,6 +43,9 @@ pub const FOLLOWER_LOOK: Duration = Duration::from_secs(1);
 /// log.
 pub const FULL_AFTER: Duration = Duration::from_secs(5);
 
+/// Most serial and offload transforms in the chain of a source: a set of them is one machine word.
+pub const CUTS_MAX: usize = 64;
+
 /// Calls for which tickets may wait at an offload transform, as a multiple of those that run at
 /// once: one that runs, and the next. A reload waits for all of them.
 pub const CALLS_AHEAD: usize = 2;

@@ -8,15 +8,12 @@
 //! too. A transform may say after how many such calls no more are made; then its batches are handed
 //! back at once.
 
-use crate::current::Current;
-use crate::running::spawn;
 use crate::ticket::Arrival;
 use millstream_model::{Batch, EngineTime, Offload};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a thread above the maximum waits for work before it ends. To start one may cost a
 /// transform much, so that it stays while calls follow each other.
@@ -118,17 +115,35 @@ impl OffloadPool {
         self.changed.notify_one();
     }
 
-    /// Starts threads from now on, when there is work.
-    pub fn run_on_threads(self: &Arc<Self>, current: &Arc<Current>) {
-        let (pool, current) = (Arc::downgrade(self), Arc::downgrade(current));
-        let numbers = AtomicU64::new(0);
-        let start = move || {
-            let (Some(pool), Some(current)) = (pool.upgrade(), current.upgrade()) else { return };
-            let thread = PoolThread { current, pool };
-            let number = numbers.fetch_add(1, Ordering::Relaxed);
-            spawn(&format!("offload-{number}"), move || thread.run());
-        };
+    /// Sets what starts a thread. The pool calls it from now on, when there is work.
+    pub fn on_work(&self, start: impl Fn() + Send + Sync + 'static) {
         _ = self.start.set(Box::new(start));
+    }
+
+    /// Waits for the next call to make; `None` once the pool has stopped, or has not needed the
+    /// thread for some time. `now` reads the engine's clock.
+    pub fn wait_for_call(&self, now: impl Fn() -> EngineTime) -> Option<Due> {
+        let mut state = self.state.lock();
+        let mut has_waited = false;
+        loop {
+            let due = if state.stopped { None } else { state.take(now(), self.threads_max) };
+            if due.is_some() {
+                self.employ(&mut state);
+                return due;
+            }
+            let is_surplus = state.threads > self.threads_max;
+            if state.stopped || is_surplus && has_waited {
+                state.threads -= 1;
+                return None;
+            }
+            state.idle += 1;
+            if is_surplus {
+                has_waited = self.changed.wait_for(&mut state, SURPLUS_TIME).timed_out();
+            } else {
+                self.changed.wait(&mut state);
+            }
+            state.idle -= 1;
+        }
     }
 
     /// Takes the next call.
@@ -293,54 +308,6 @@ impl Member {
         let is_late = |since: &EngineTime| (*since).max(self.abandoned_at) + deadline <= now;
         let late = self.waiting.iter().take_while(|(since, _)| is_late(since)).count();
         self.waiting.drain(..late).map(|(_, arrival)| arrival).collect()
-    }
-}
-
-/// A thread of the pool. Between calls it keeps no transform: a reload may have removed it.
-struct PoolThread {
-    current: Arc<Current>,
-    pool: Arc<OffloadPool>,
-}
-
-impl PoolThread {
-    /// Makes calls until the pool stops or has not needed it for some time.
-    fn run(self) {
-        while let Some(due) = self.next() {
-            self.call(due);
-        }
-    }
-
-    fn next(&self) -> Option<Due> {
-        let pool = &self.pool;
-        let mut state = pool.state.lock();
-        let mut has_waited = false;
-        loop {
-            let now = self.current.core().now().since_start;
-            let due = if state.stopped { None } else { state.take(now, pool.threads_max) };
-            if due.is_some() {
-                pool.employ(&mut state);
-                return due;
-            }
-            let is_surplus = state.threads > pool.threads_max;
-            if state.stopped || is_surplus && has_waited {
-                state.threads -= 1;
-                return None;
-            }
-            state.idle += 1;
-            match is_surplus {
-                true => has_waited = pool.changed.wait_for(&mut state, SURPLUS_TIME).timed_out(),
-                false => pool.changed.wait(&mut state),
-            }
-            state.idle -= 1;
-        }
-    }
-
-    fn call(&self, due: Due) {
-        let core = self.current.core();
-        let begun = Instant::now();
-        let outputs = core.call(&due.queue, due.batches);
-        let Some(arrivals) = self.pool.finish(due.id) else { return };
-        core.resume_all(&due.queue, (arrivals, begun), outputs);
     }
 }
 

@@ -1,7 +1,6 @@
 //! What reloads have removed or replaced: sources, for what their sinks have not settled, and the
 //! figures of components.
 
-use crate::core::Core;
 use millstream_model::snapshot::ComponentSnapshot;
 use millstream_model::{Counters, CountersSnapshot, Kind, Ledger, SinkSet};
 use parking_lot::Mutex;
@@ -68,8 +67,8 @@ pub(crate) fn unsettled(ledger: &Ledger, sinks: SinkSet) -> Unsettled {
     sinks.iter().map(of).max_by_key(|unsettled| unsettled.all()).unwrap_or_default()
 }
 
-/// Identifies a component.
-type Name = (Kind, Arc<str>);
+/// Identifies a component by its kind and id.
+pub(crate) type ComponentKey = (Kind, Arc<str>);
 
 /// The figures of components that are gone, so that the summary of a stop has all events of the run.
 #[derive(Default)]
@@ -78,18 +77,13 @@ pub(crate) struct RemovedCounters(Mutex<Figures>);
 #[derive(Default)]
 struct Figures {
     /// Components that may still count: a removed sink delivers what it holds.
-    counting: Vec<(Name, Arc<Counters>)>,
-    ended: BTreeMap<Name, CountersSnapshot>,
+    counting: Vec<(ComponentKey, Arc<Counters>)>,
+    ended: BTreeMap<ComponentKey, CountersSnapshot>,
 }
 
 impl RemovedCounters {
-    /// Adds the components of a topology that the next one does not have.
-    pub fn add(&self, old: &Core, next: &Core) {
-        let stays = |counters: &Arc<Counters>| {
-            next.counters().any(|(_, other)| Arc::ptr_eq(counters, other))
-        };
-        let gone = old.counters().filter(|(_, counters)| !stays(counters));
-        let gone: Vec<_> = gone.map(|(name, counters)| (name, counters.clone())).collect();
+    /// Adds components that a topology had and the next one does not have.
+    pub fn add(&self, gone: impl IntoIterator<Item = (ComponentKey, Arc<Counters>)>) {
         let mut figures = self.0.lock();
         figures.counting.extend(gone);
         figures.end();
@@ -102,12 +96,13 @@ impl RemovedCounters {
         for (name, counters) in &figures.counting {
             add(all.entry(name.clone()).or_default(), &counters.snapshot());
         }
-        let component = |((kind, id), counters): (Name, CountersSnapshot)| ComponentSnapshot {
-            id: id.to_string(),
-            kind: kind.name(),
-            counters,
-            ..ComponentSnapshot::default()
-        };
+        let component =
+            |((kind, id), counters): (ComponentKey, CountersSnapshot)| ComponentSnapshot {
+                id: id.to_string(),
+                kind: kind.name(),
+                counters,
+                ..ComponentSnapshot::default()
+            };
         all.into_iter().map(component).collect()
     }
 }

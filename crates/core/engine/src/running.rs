@@ -9,10 +9,12 @@ use crate::dead_lanes::DeadLanes;
 use crate::disk_buffer::DiskBuffer;
 use crate::error::EngineError;
 use crate::governor::{Governor, MemoryState};
-use crate::reload::Retired;
+use crate::offload_thread::run_on_threads;
 use crate::removed::{Unsettled, unsettled};
+use crate::retired::Retired;
 use crate::scheduler::Woken;
 use crate::snapshot;
+use crate::thread::spawn;
 use millstream_model::snapshot::Snapshot;
 use millstream_model::{Leftover, SinkSet};
 use std::sync::Arc;
@@ -69,13 +71,20 @@ pub struct Stopped {
     pub snapshot: Snapshot,
 }
 
+impl Built {
+    /// Starts workers and lanes. Lanes and their deliveries run on `runtime`.
+    pub fn start(self, runtime: &Handle) -> Running {
+        Running::start(self, runtime)
+    }
+}
+
 impl Running {
-    pub(crate) fn start(built: Built, runtime: &Handle) -> Running {
+    fn start(built: Built, runtime: &Handle) -> Running {
         let (current, committer) = (built.current, Arc::new(Committer::default()));
         let mut threads: Vec<_> =
             (0..built.threads).map(|number| start_worker(number, &current)).collect();
         let core = current.core();
-        core.offload.run_on_threads(&current);
+        run_on_threads(&core.offload, &current);
         core.sinks().for_each(|(_, slot)| slot.attach_disk());
         let lanes = built.drivers.into_iter().map(|driver| runtime.spawn(driver.run())).collect();
         let after_sync = committer.clone();
@@ -351,11 +360,6 @@ async fn close(slot: &SourceSlot, for_good: bool) -> bool {
     }
 }
 
-pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    let builder = std::thread::Builder::new().name(name.to_owned());
-    builder.spawn(body).unwrap_or_else(|error| panic!("cannot start thread {name}: {error}"))
-}
-
 fn start_worker(number: usize, current: &Arc<Current>) -> JoinHandle<()> {
     let current = current.clone();
     spawn(&format!("worker-{number}"), move || {
@@ -368,7 +372,7 @@ fn start_worker(number: usize, current: &Arc<Current>) -> JoinHandle<()> {
                 worker = Worker::new(&core);
             }
             if let Woken::Job(job) = woken {
-                core.work(&mut worker, job);
+                worker.work(&core, job);
             }
         }
     })

@@ -5,12 +5,14 @@
 
 mod scenario;
 
-use crate::blueprint::{Clock, Parts, Settings};
+use crate::blueprint::{Parts, Settings};
 use crate::chain::Worker;
+use crate::clock::Clock;
 use crate::core::{Core, Op};
 use crate::current::Current;
 use crate::offload::{CallId, OffloadQueue};
-use crate::reload::{Retired, replace_core, settle};
+use crate::reload::{replace_core, settle};
+use crate::retired::Retired;
 use crate::scheduler::{Job, Next};
 use crate::ticket::Step;
 use fastrand::Rng;

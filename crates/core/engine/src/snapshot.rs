@@ -1,7 +1,6 @@
 //! Takes snapshots of the engine.
 
-use crate::blueprint::Feeder;
-use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
+use crate::core::{Core, Feeder, Node, Op, SinkSlot, SourceSlot};
 use crate::cut::Cut;
 use crate::limits::FULL_AFTER;
 use millstream_model::snapshot::{

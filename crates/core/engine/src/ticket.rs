@@ -4,7 +4,7 @@
 //! cut to the next cuts and sinks; steps behind different cuts may run at once. A sink is done when
 //! no cut that the ticket has not passed leads to it.
 
-use crate::cut::{Cut, CutSet};
+use crate::cut::{Claim, Cut, CutSet};
 use millstream_model::trace::{Trace, TracedDelivery};
 use millstream_model::{Ack, Batch, Payload, Permit, SinkIndex, SinkSet};
 use parking_lot::Mutex;
@@ -35,10 +35,8 @@ pub(crate) struct Ticket {
     pub number: TicketNumber,
     /// Acknowledgements of the batch, finished for each sink once the sink is done.
     pub acks: Vec<Ack>,
-    /// Sinks of the batch.
-    pub sinks: SinkSet,
-    /// Bytes that it keeps from other data: its block, and the memory for what the chain makes of it.
-    pub bytes: u64,
+    /// What it counts for at cuts.
+    pub claim: Claim,
     /// Memory for the output of the chain.
     pub permit: Mutex<Permit>,
     /// Follows the batch, if a tap asked for it.
@@ -133,7 +131,8 @@ impl Ticket {
     ) -> Ticket {
         open.fetch_add(1, Ordering::Relaxed);
         let acks = batch.segments.iter().map(|segment| segment.ack.clone()).collect();
-        let (sinks, bytes) = (batch.sinks, batch.block.len() as u64 + permit.bytes());
+        let bytes = batch.block.len() as u64 + permit.bytes();
+        let claim = Claim { sinks: batch.sinks, bytes };
         let progress = Progress {
             pending: downstream,
             entered: CutSet::default(),
@@ -142,7 +141,7 @@ impl Ticket {
             payloads: Vec::new(),
         };
         let (permit, progress) = (Mutex::new(permit), Mutex::new(progress));
-        Ticket { source, number, acks, sinks, bytes, permit, trace: None, progress, open }
+        Ticket { source, number, acks, claim, permit, trace: None, progress, open }
     }
 
     /// Returns the ticket with a trace of its batch.

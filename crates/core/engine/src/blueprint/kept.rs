@@ -9,9 +9,6 @@ use millstream_model::{Counters, Kind, SinkIndex};
 use millstream_store::Store;
 use std::sync::Arc;
 
-/// Whether a component is kept, by kind and id.
-pub(crate) type IsKept<'a> = dyn Fn(Kind, &str) -> bool + 'a;
-
 /// The indices of a blueprint's sinks in sink sets.
 pub(crate) struct SinkPlaces {
     /// Index of each sink, in the order of the blueprint.

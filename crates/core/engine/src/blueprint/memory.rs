@@ -1,11 +1,10 @@
 //! How `limits.memory` is divided, and configurations that need more.
 
 use super::{Parts, Settings, SinkPart, TransformPart};
-use crate::core::{Node, Op};
 use crate::error::EngineError;
 use crate::limits::{GRANT_PERCENT, STATE_PERCENT};
+use millstream_model::Transform;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES};
-use millstream_model::{SinkSet, Transform};
 
 /// Returns the memory of everything but reserved parts.
 fn own_bytes(settings: &Settings) -> u64 {
@@ -46,6 +45,16 @@ pub fn check_states(sinks: &[SinkPart], settings: &Settings) -> Result<(), Engin
     })
 }
 
+/// Refuses buffers that together need more than `bytes_max`.
+pub fn check_buffers(sinks: &[SinkPart], bytes_max: u64) -> Result<(), EngineError> {
+    let asked: u64 = sinks.iter().filter_map(|sink| sink.buffer.bytes_max).sum();
+    if asked <= bytes_max {
+        return Ok(());
+    }
+    let least_mib = (asked * 2 * 100).div_ceil(GRANT_PERCENT).div_ceil(1 << 20);
+    Err(EngineError::BufferMemory { least_mib })
+}
+
 /// Returns the MiB that hold so many bytes, rounded up.
 pub fn mebibytes(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
@@ -56,25 +65,6 @@ fn expansion(sinks: &[SinkPart]) -> u64 {
     let rows = BATCH_ROWS_MAX as u64;
     let payload = |s: &SinkPart| s.sink.payload_bytes_max(BLOCK_BYTES as u64, rows);
     sinks.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
-}
-
-/// Returns the most bytes that the chain to the sinks in `downstream` makes of one block.
-pub fn chain_expansion(downstream: SinkSet, nodes: &[Node]) -> u64 {
-    let rows = BATCH_ROWS_MAX as u64;
-    let payload = |node: &Node| match &node.op {
-        Op::Sink(slot) if downstream.contains(slot.index) => {
-            slot.sink.payload_bytes_max(BLOCK_BYTES as u64, rows)
-        }
-        Op::Offload(queue) if !(downstream & node.downstream).is_empty() => {
-            queue.transform.output_bytes_max()
-        }
-        // The output of other transforms takes about as much memory as their input.
-        Op::Map(_) | Op::Serial(_) if !(downstream & node.downstream).is_empty() => {
-            BLOCK_BYTES as u64
-        }
-        _ => 0,
-    };
-    nodes.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
 }
 
 /// Returns the bytes that tickets may keep from other data on their way to one cut, so that all

@@ -1,14 +1,13 @@
 //! The parts of a topology: those of a blueprint, with merge transforms as sinks, and the sources of
 //! what sinks make.
 
-use super::memory::{check_states, grant_bytes, mebibytes};
-use super::{Blueprint, IsKept, Settings, SinkPart, SourcePart, TransformPart};
-use crate::buffer::{Buffer, check_buffers};
-use crate::core::SourceSlot;
+use super::memory::{check_buffers, check_states, grant_bytes, mebibytes};
+use super::{Blueprint, Settings, SinkPart, SourcePart, TransformPart};
+use crate::buffer::Buffer;
+use crate::core::{Feeder, IsKept, SourceSlot};
 use crate::error::EngineError;
 use millstream_model::limits::SINKS_MAX;
 use millstream_model::{Kind, SourceInfo, Transform};
-use std::sync::Arc;
 
 /// Index of a sink's side output for what it refused.
 const REJECTED: usize = 1;
@@ -30,15 +29,6 @@ pub(crate) struct FeedPart {
     pub info: SourceInfo,
     pub type_name: &'static str,
     pub feeder: Feeder,
-}
-
-/// The component whose sink feeds a source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Feeder {
-    /// A transform for results; a sink for events that it refused.
-    pub kind: Kind,
-    /// Its id.
-    pub id: Arc<str>,
 }
 
 impl Parts {

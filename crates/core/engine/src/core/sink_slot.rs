@@ -1,5 +1,7 @@
 //! The part of a node that delivers: its lanes, and whether their queue has room.
 
+mod queueing;
+
 use super::SourceSlot;
 use crate::backlog::Backlog;
 use crate::buffer::{Buffer, WhenFull};

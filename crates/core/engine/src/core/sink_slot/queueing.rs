@@ -1,0 +1,84 @@
+//! How a payload gets into the queue of its lane or into the disk buffer, and what a full buffer drops.
+
+use super::SinkSlot;
+use crate::buffer::{DiskMode, DiskOptions, WhenFull};
+use crate::core::{Node, SourceSlot};
+use crate::disk_buffer::Arrived;
+use crate::limits::SHED_AGAIN;
+use crate::ticket::Bound;
+use millstream_model::{BackpressureReason, EngineTime, Outcome, Payload};
+use std::sync::atomic::Ordering;
+
+impl SinkSlot {
+    /// Queues a payload of `source` in its lane, or in the disk buffer. Without capacity, applies
+    /// `when_full`: dropped payloads are counted and settled. A single payload always fits, however
+    /// large.
+    pub fn put(&self, node: &Node, source: &SourceSlot, bound: Bound, now: EngineTime) {
+        let Bound { lane, payload, completes, .. } = bound;
+        let disk = self.disk.as_ref().filter(|disk| disk.takes(self.spills(source)));
+        let Some(disk) = disk else { return self.put_in_memory(node, lane, payload, now) };
+        let shed = disk.put(Arrived { source: &source.id, lane, payload, completes });
+        self.count_shed(node, shed.events, now);
+        shed.holds.into_iter().for_each(|hold| hold.settle(Outcome::Rejected));
+    }
+
+    /// Whether payloads of a source go to the disk buffer when the queue is full. Those of a source
+    /// that can read again wait there, unless the sink never lets it wait.
+    pub fn spills(&self, source: &SourceSlot) -> bool {
+        source.overflows || self.takes_all(source)
+    }
+
+    /// Whether a source never waits because the queue is full, but only for the disk buffer.
+    pub fn takes_all(&self, source: &SourceSlot) -> bool {
+        let is_always = |disk: DiskOptions| disk.mode == DiskMode::Always;
+        let drops = self.buffer.when_full != WhenFull::Block;
+        !source.can_wait || drops || self.buffer.disk.is_some_and(is_always)
+    }
+
+    fn put_in_memory(&self, node: &Node, lane: usize, payload: Payload, now: EngineTime) {
+        let bytes = payload.queue_bytes();
+        let has_room = || matches!(self.queued(), 0) || self.queued() + bytes <= self.share;
+        match self.buffer.when_full {
+            WhenFull::Block => {}
+            WhenFull::DropNewest if !has_room() => {
+                self.press(BackpressureReason::Drops, true);
+                return self.shed(node, payload, now);
+            }
+            WhenFull::DropNewest => {}
+            WhenFull::DropOldest => {
+                while !has_room() {
+                    // What a lane has taken is in flight.
+                    let Some(oldest) = self.lanes[lane].take_oldest() else { break };
+                    self.shed(node, oldest, now);
+                }
+            }
+        }
+        self.lanes[lane].push(payload);
+    }
+
+    pub(crate) fn shed(&self, node: &Node, payload: Payload, now: EngineTime) {
+        let refused = payload.refused.len() as u64;
+        let events = payload.events + refused;
+        payload.settle(Outcome::Rejected);
+        self.count_shed(node, events, now);
+    }
+
+    /// Counts events that a full buffer drops, and logs it from time to time.
+    fn count_shed(&self, node: &Node, events: u64, now: EngineTime) {
+        if events == 0 {
+            return;
+        }
+        node.counters.dropped("buffer_full", events);
+        let (now, before) = (now.uptime().as_secs() + 1, self.shed_said.load(Ordering::Relaxed));
+        let is_due = before == 0 || now >= before + SHED_AGAIN.as_secs();
+        // Only one of several workers logs it.
+        if is_due
+            && self
+                .shed_said
+                .compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        {
+            log::warn!("sink {}: its buffer is full; events are dropped (when_full)", node.id);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Sinks that a reload has removed, and that still deliver what their lanes hold.
+
+use crate::blueprint::SinkPart;
+use crate::core::{Core, Node, SinkSlot, SourceSlot};
+use crate::dead_lanes::until_dead;
+use crate::disk_buffer::DiskBuffer;
+use crate::lane::LaneQueue;
+use millstream_model::Sink;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A removed sink whose lanes may still hold payloads.
+pub(crate) struct Retired {
+    pub id: Arc<str>,
+    type_name: &'static str,
+    sink: Arc<dyn Sink>,
+    pub lanes: Vec<Arc<LaneQueue>>,
+    /// Its disk buffer, unless another sink has taken that over.
+    pub disk: Mutex<Option<Arc<DiskBuffer>>>,
+    /// Whether its successor gets again what the lanes hold.
+    is_reread: AtomicBool,
+}
+
+impl Retired {
+    pub fn of(node: &Node, slot: &SinkSlot) -> Retired {
+        let (id, type_name) = (node.id.clone(), node.type_name);
+        let (sink, lanes, disk) = (slot.sink.clone(), slot.lanes.clone(), slot.disk.clone());
+        let is_reread = AtomicBool::new(false);
+        Retired { id, type_name, sink, lanes, disk: Mutex::new(disk), is_reread }
+    }
+
+    /// Notes whether all that the lanes hold is read again for a successor.
+    pub fn note_successor(&self, old: &Core, next: &Core) {
+        let successor = next.sinks().find(|(node, _)| *node.id == *self.id);
+        let Some(index) = successor.map(|(_, slot)| slot.index) else { return };
+        let is_read_again = |source: &SourceSlot| {
+            let mut after = next.sources.iter().filter(|after| after.id == source.id);
+            source.ledger.progress(index).unsettled == 0
+                || source.reads_again && after.any(|after| after.downstream.contains(index))
+        };
+        let is_reread = old.removed.unsettled().is_empty() && old.sources.iter().all(is_read_again);
+        self.is_reread.store(is_reread, Ordering::Relaxed);
+    }
+
+    /// Whether nothing is left of it.
+    pub fn has_ended(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.has_ended())
+    }
+
+    /// Whether a sink may write to the same place, or save its lanes' state under the same keys.
+    /// Sinks of different types write to different places.
+    pub fn may_meet(&self, part: &SinkPart) -> bool {
+        *self.id == *part.id || self.type_name == part.type_name
+    }
+
+    pub fn let_go(&self) {
+        self.lanes.iter().for_each(|lane| lane.let_go());
+    }
+
+    /// Delivers what the lanes hold, for at most `drain`, and closes the sink.
+    pub async fn drain(self: Arc<Self>, drain: Duration) {
+        self.lanes.iter().for_each(|lane| lane.close());
+        let ended = async {
+            for lane in &self.lanes {
+                lane.ended().await;
+            }
+        };
+        tokio::pin!(ended);
+        let is_reread = self.is_reread.load(Ordering::Relaxed);
+        let (id, bytes) = (&self.id, || self.lanes.iter().map(|lane| lane.bytes()).sum::<u64>());
+        let has_ended = tokio::select! {
+            () = &mut ended => true,
+            () = until_dead(&self.lanes, drain), if is_reread => {
+                log::info!(
+                    "sink {id}: {} bytes could not be delivered before the reload and are read again",
+                    bytes()
+                );
+                false
+            }
+            () = tokio::time::sleep(drain) => {
+                let bytes = bytes();
+                let what = if is_reread { "; they are read again" } else { "" };
+                log::warn!(
+                    "sink {id}: {bytes} bytes were not delivered within {drain:?} of its removal{what}"
+                );
+                false
+            }
+        };
+        if !has_ended {
+            self.let_go();
+            ended.await;
+        }
+        self.sink.close();
+        let disk = self.disk.lock().take();
+        disk.into_iter().for_each(|disk| disk.close());
+    }
+
+    /// Leaves its disk buffer to a sink of `next`, if one has it; else stops reading from it.
+    pub fn leave_disk(&self, next: &Core) {
+        let mut left = self.disk.lock();
+        let Some(disk) = &*left else { return };
+        if next.disks().any(|(_, other)| Arc::ptr_eq(other, disk)) {
+            *left = None;
+        } else {
+            disk.detach();
+        }
+    }
+}
