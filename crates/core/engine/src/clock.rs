@@ -1,6 +1,7 @@
-//! Wall-clock time, as the engine reads it.
+//! The clocks of an engine.
 
 use millstream_model::{EngineTime, Now};
+use tokio::time::Instant;
 
 /// Source of wall-clock time.
 #[derive(Clone, Copy, Debug)]
@@ -11,14 +12,32 @@ pub enum Clock {
     Simulated(i64),
 }
 
-impl Clock {
-    /// Reads the clock, given the monotonic time.
-    pub(crate) fn now(self, since_start: EngineTime) -> Now {
-        match self {
+/// The wall clock and the monotonic clock of an engine, which counts from its start.
+#[derive(Clone, Copy)]
+pub(crate) struct EngineClock {
+    clock: Clock,
+    started: Instant,
+}
+
+impl EngineClock {
+    /// Starts the monotonic clock.
+    pub fn start(clock: Clock) -> EngineClock {
+        EngineClock { clock, started: Instant::now() }
+    }
+
+    /// Reads both clocks.
+    pub fn now(self) -> Now {
+        let since_start = self.engine_time();
+        match self.clock {
             Clock::System => Now::read(since_start),
             Clock::Simulated(base) => {
                 Now { since_start, unix_ns: base + since_start.uptime().as_nanos() as i64 }
             }
         }
+    }
+
+    /// Reads the monotonic clock.
+    pub fn engine_time(self) -> EngineTime {
+        EngineTime::at(self.started.elapsed())
     }
 }

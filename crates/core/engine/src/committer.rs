@@ -27,18 +27,14 @@ impl Committer {
             if let Err(error) = current.commit() {
                 log::error!("checkpoints could not be written: {error}; trying again");
             }
-            let (core, elapsed) = (current.core(), sampled.elapsed());
+            let core = current.core();
+            let elapsed = sampled.elapsed();
             if elapsed >= COMMIT_INTERVAL {
                 sampled = Instant::now();
                 if let Err(error) = recorder::keep_time() {
                     log::warn!("the recorder has only a small part of its file: {error}");
                 }
-                core.nodes.iter().for_each(|node| node.counters.sample(elapsed));
-                core.sources.iter().for_each(|source| source.sample(elapsed));
-                core.sample_disks(elapsed);
-                core.watch_sinks();
-                core.sample_blocked(core.now().since_start);
-                core.watch_cuts();
+                core.sample(elapsed);
             }
         }
     }

@@ -18,7 +18,7 @@ pub(crate) struct Current {
 impl Current {
     /// Starts with `core`.
     pub fn new(core: Core) -> Current {
-        let generation = AtomicU64::new(core.generation);
+        let generation = AtomicU64::new(core.generation());
         Current { core: Mutex::new(Arc::new(core)), generation, turning: Mutex::default() }
     }
 
@@ -29,7 +29,7 @@ impl Current {
 
     /// Updates `core`; returns whether it was outdated.
     pub fn renew(&self, core: &mut Arc<Core>) -> bool {
-        let is_behind = self.generation.load(Ordering::Acquire) != core.generation;
+        let is_behind = self.generation.load(Ordering::Acquire) != core.generation();
         if is_behind {
             *core = self.core();
         }
@@ -42,7 +42,7 @@ impl Current {
         let _turning = self.turning.lock();
         let next = Arc::new(make(&self.core())?);
         *self.core.lock() = next.clone();
-        self.generation.store(next.generation, Ordering::Release);
+        self.generation.store(next.generation(), Ordering::Release);
         Ok(next)
     }
 

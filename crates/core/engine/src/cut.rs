@@ -6,6 +6,7 @@
 //! so that a stuck transform costs other branches and sources no more than that share. A ticket
 //! counts from the moment it is issued.
 
+use crate::index::{CutIndex, NodeIndex};
 use crate::limits::CUTS_MAX;
 use crate::since::Since;
 use millstream_model::{EngineTime, SinkSet};
@@ -21,13 +22,13 @@ const _: () = assert!(CUTS_MAX <= u64::BITS as usize);
 
 impl CutSet {
     /// Adds a cut.
-    pub fn add(&mut self, cut: usize) {
-        self.0 |= 1 << cut;
+    pub fn add(&mut self, cut: CutIndex) {
+        self.0 |= 1 << cut.get();
     }
 
     /// Whether the cut is in the set.
-    pub fn contains(self, cut: usize) -> bool {
-        self.0 & 1 << cut != 0
+    pub fn contains(self, cut: CutIndex) -> bool {
+        self.0 & 1 << cut.get() != 0
     }
 
     /// Whether every cut of `self` is in `other`.
@@ -84,15 +85,26 @@ pub(crate) struct CutLimits {
     pub tickets: u64,
 }
 
+/// What a cut is created with.
+pub(crate) struct NewCut {
+    pub node: NodeIndex,
+    pub downstream: SinkSet,
+    pub upstream: CutSet,
+    pub sheds: bool,
+    pub limits: CutLimits,
+    /// Load by all sources.
+    pub total: Arc<Load>,
+}
+
 /// A cut in the chain of one source.
 pub(crate) struct Cut {
-    /// Its node.
-    pub node: usize,
-    /// The sinks behind it.
+    /// The transform.
+    pub node: NodeIndex,
+    /// The sinks behind the cut.
     pub downstream: SinkSet,
-    /// Cuts of the source that lead to it.
+    /// Cuts of the source that lead to this one.
     pub upstream: CutSet,
-    /// Whether every sink behind it drops events when it is full; then so does the cut.
+    /// Whether every sink behind the cut drops events when it is full; then so does the cut.
     pub sheds: bool,
     limits: CutLimits,
     /// Load by this source.
@@ -105,15 +117,20 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Creates a cut at `node`, whose load by all sources is `total`.
-    pub fn new(
-        node: usize,
-        (downstream, upstream): (SinkSet, CutSet),
-        limits: CutLimits,
-        total: Arc<Load>,
-    ) -> Cut {
-        let (own, waiting, full_since, sheds) = Default::default();
-        Cut { node, downstream, upstream, sheds, limits, own, total, waiting, full_since }
+    /// Creates a cut without a ticket of its source.
+    pub fn new(new: NewCut) -> Cut {
+        let NewCut { node, downstream, upstream, sheds, limits, total } = new;
+        Cut {
+            node,
+            downstream,
+            upstream,
+            sheds,
+            limits,
+            own: Load::default(),
+            total,
+            waiting: AtomicU64::new(0),
+            full_since: Since::default(),
+        }
     }
 
     /// Counts a ticket that may reach the cut.

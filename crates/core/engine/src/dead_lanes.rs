@@ -35,13 +35,13 @@ impl DeadLanes<'_> {
             return;
         }
         self.looked = Instant::now();
-        for (_, slot) in self.core.sinks() {
+        for (_, slot) in self.core.nodes().sinks() {
             if slot.disk.as_ref().is_some_and(|disk| disk.is_durable()) {
                 closed(slot).filter(|lane| !lane.gets_on()).for_each(|lane| lane.let_go());
             }
         }
         if self.note_failing() {
-            let dead = self.core.sinks().flat_map(|(_, slot)| closed(slot));
+            let dead = self.core.nodes().sinks().flat_map(|(_, slot)| closed(slot));
             dead.filter(|lane| lane.is_failing(self.deadline)).for_each(|lane| lane.let_go());
         }
     }
@@ -49,20 +49,20 @@ impl DeadLanes<'_> {
     /// Notes whether all that is left fails; returns whether it has for [`DEAD_AFTER`].
     fn note_failing(&mut self) -> bool {
         let mut owing =
-            self.core.sinks().filter(|(_, slot)| owing(slot).next().is_some()).peekable();
+            self.core.nodes().sinks().filter(|(_, slot)| owing(slot).next().is_some()).peekable();
         let is_failing = owing.peek().is_some() && owing.all(|(_, slot)| self.is_failing(slot));
-        self.failing.note(is_failing, self.core.progress())
+        self.failing.note(is_failing, self.core.status().progress())
     }
 
     /// Whether all lanes of a sink that have something fail, and the sources read it again. Sources
     /// that a reload has removed cannot.
     fn is_failing(&self, slot: &SinkSlot) -> bool {
-        let mut sources = self.core.sources.iter();
+        let mut sources = self.core.sources().iter();
         slot.disk.is_none()
-            && self.core.removed.unsettled().is_empty()
+            && self.core.resources().removed.unsettled().is_empty()
             && owing(slot).all(|lane| lane.is_failing(self.deadline))
             && sources.all(|source| {
-                source.reads_again || source.ledger.progress(slot.index).unsettled == 0
+                source.traits.reads_again || source.ledger.progress(slot.index).unsettled == 0
             })
     }
 }

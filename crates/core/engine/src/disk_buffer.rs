@@ -18,6 +18,7 @@ mod worker;
 
 use crate::buffer::Buffer;
 use crate::error::EngineError;
+use crate::index::LaneIndex;
 use crate::lane::LaneQueue;
 use files::Files;
 use millstream_model::snapshot::DiskBufferSnapshot;
@@ -65,7 +66,7 @@ pub(crate) struct Target {
 /// Where a payload comes from.
 pub(crate) struct Arrived<'a> {
     pub source: &'a Arc<str>,
-    pub lane: usize,
+    pub lane: LaneIndex,
     pub payload: Payload,
     /// Whether it is the last payload of its ranges for the sink.
     pub completes: bool,

@@ -3,13 +3,14 @@
 mod ending;
 mod refusals;
 
-use crate::clock::Clock;
+use crate::clock::EngineClock;
+use crate::index::LaneIndex;
 use crate::limits::{ERROR_REPEAT, PANIC_PAUSE_MAX};
 use ending::Phase;
 use millstream_model::snapshot::FailureSnapshot;
 use millstream_model::{
-    Backoff, Backpressure, BackpressureReason, Counters, DeliverError, Delivery, EngineTime, Feed,
-    Hold, Kind, Lane, LaneCx, MemoryPressure, Outcome, Payload, Settled, Sink,
+    Backoff, Backpressure, BackpressureReason, Counters, DeliverError, Delivery, Feed, Hold, Kind,
+    Lane, LaneCx, MemoryPressure, Outcome, Payload, Settled, Sink,
 };
 use millstream_recorder::record;
 use millstream_store::Store;
@@ -327,15 +328,14 @@ pub(crate) struct LaneDriver {
     /// A sink, or a merge transform.
     pub kind: Kind,
     pub sink_id: Arc<str>,
-    pub lane: usize,
+    pub lane: LaneIndex,
     pub sink: Arc<dyn Sink>,
     pub queue: Arc<LaneQueue>,
     pub counters: Arc<Counters>,
     /// See [`LaneCx::state_bytes`].
     pub state_bytes: u64,
     pub store: Arc<Store>,
-    /// The clock, and when the engine started.
-    pub clock: (Clock, Instant),
+    pub clock: EngineClock,
     /// The events that the sink makes.
     pub feed: Arc<Feed>,
     pub pressure: Arc<MemoryPressure>,
@@ -428,7 +428,7 @@ impl LaneDriver {
                 sync_due = None;
             } else if closed && !self.queue.has_sent() && self.queue.is_empty() {
                 if let Some(state) = lane.close() {
-                    self.store.note_lane(&self.sink_id, self.lane, state);
+                    self.store.note_lane(&self.sink_id, self.lane.get(), state);
                 }
                 return End::Closed;
             } else {
@@ -442,12 +442,12 @@ impl LaneDriver {
     /// Opens the lane; `None` if it is released before.
     async fn open(&self) -> Option<Box<dyn Lane>> {
         let state = self.state().await?;
-        let lane_of = |store: &Arc<Store>| (store.clone(), self.sink_id.clone(), self.lane);
-        let (store, id, lane) = lane_of(&self.store);
+        let lane = self.lane.get();
+        let (store, id) = (self.store.clone(), self.sink_id.clone());
         let keep = Arc::new(move |state| store.keep_lane(&id, lane, state));
-        let (store, id, lane) = lane_of(&self.store);
+        let (store, id) = (self.store.clone(), self.sink_id.clone());
         let is_committed = Arc::new(move || store.has_committed_lane(&id, lane));
-        let (clock, started) = self.clock;
+        let clock = self.clock;
         self.queue.lock().first_sent = 0;
         Some(self.sink.lane(LaneCx {
             sink: self.sink_id.clone(),
@@ -457,7 +457,7 @@ impl LaneDriver {
             state_bytes: self.state_bytes,
             keep,
             is_committed,
-            now: Arc::new(move || clock.now(EngineTime::at(started.elapsed()))),
+            now: Arc::new(move || clock.now()),
             folder: Some(self.store.snapshot_dir(&self.sink_id)),
             feed: self.feed.clone(),
             pressure: self.pressure.clone(),
@@ -654,7 +654,7 @@ impl LaneDriver {
         }
         let taken = std::mem::take(&mut self.queue.lock().taken);
         if let Some(state) = state {
-            self.store.note_lane(&self.sink_id, self.lane, state);
+            self.store.note_lane(&self.sink_id, self.lane.get(), state);
         }
         taken.into_iter().for_each(|hold| hold.settle(Outcome::Delivered));
         drop(settling);

@@ -1,5 +1,6 @@
 //! A thread of the pool for offload transforms.
 
+use crate::core::FinishedCall;
 use crate::current::Current;
 use crate::offload::{Due, OffloadPool};
 use crate::thread::spawn;
@@ -34,14 +35,14 @@ impl OffloadThread {
     }
 
     fn next(&self) -> Option<Due> {
-        self.pool.wait_for_call(|| self.current.core().now().since_start)
+        self.pool.wait_for_call(|| self.current.core().resources().engine_time())
     }
 
     fn call(&self, due: Due) {
         let core = self.current.core();
         let begun = Instant::now();
-        let outputs = core.call(&due.queue, due.batches);
+        let outputs = core.flow().call(&due.queue, due.batches);
         let Some(arrivals) = self.pool.finish(due.id) else { return };
-        core.resume_all(&due.queue, (arrivals, begun), outputs);
+        core.flow().resume(FinishedCall { queue: due.queue, arrivals, begun, outputs });
     }
 }

@@ -11,13 +11,19 @@ use millstream_model::{SinkIndex, SinkSet};
 pub(crate) struct Release {
     /// Number of the next ticket.
     issued: TicketNumber,
-    sinks: Vec<(SinkIndex, Turns<Vec<Bound>>)>,
+    sinks: Vec<SinkTurns>,
+}
+
+/// The order of tickets at one sink.
+struct SinkTurns {
+    sink: SinkIndex,
+    turns: Turns<Vec<Bound>>,
 }
 
 impl Release {
     /// Creates the order for `sinks`, from ticket 0 on.
     pub fn new(sinks: SinkSet) -> Release {
-        let turns = sinks.iter().map(|sink| (sink, Turns::default()));
+        let turns = sinks.iter().map(|sink| SinkTurns { sink, turns: Turns::default() });
         Release { issued: TicketNumber::default(), sinks: turns.collect() }
     }
 
@@ -37,15 +43,21 @@ impl Release {
         mut payloads: Vec<Bound>,
         mut put: impl FnMut(Bound),
     ) {
-        for (sink, turns) in self.sinks.iter_mut().filter(|(sink, _)| done.contains(*sink)) {
-            let of_sink: Vec<Bound> =
+        for SinkTurns { sink, turns } in &mut self.sinks {
+            if !done.contains(*sink) {
+                continue;
+            }
+            let selected: Vec<Bound> =
                 payloads.extract_if(.., |bound| bound.sink == *sink).collect();
-            match of_sink.is_empty() {
-                true => turns.skip(number),
-                false => turns.insert(number, of_sink),
+            if selected.is_empty() {
+                turns.skip(number);
+            } else {
+                turns.insert(number, selected);
             }
             while let Some(due) = turns.pop() {
-                due.into_iter().for_each(&mut put);
+                for bound in due {
+                    put(bound);
+                }
             }
         }
     }
@@ -57,7 +69,7 @@ impl Release {
 
     /// Returns the sinks that have not got everything from the tickets issued so far.
     pub fn open(&self) -> SinkSet {
-        let open = self.sinks.iter().filter(|(_, turns)| turns.next() < self.issued);
-        open.map(|(sink, _)| *sink).collect()
+        let open = self.sinks.iter().filter(|order| order.turns.next() < self.issued);
+        open.map(|order| order.sink).collect()
     }
 }

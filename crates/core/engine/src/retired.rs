@@ -13,34 +13,55 @@ use std::time::Duration;
 
 /// A removed sink whose lanes may still hold payloads.
 pub(crate) struct Retired {
-    pub id: Arc<str>,
+    id: Arc<str>,
     type_name: &'static str,
     sink: Arc<dyn Sink>,
-    pub lanes: Vec<Arc<LaneQueue>>,
+    lanes: Vec<Arc<LaneQueue>>,
     /// Its disk buffer, unless another sink has taken that over.
-    pub disk: Mutex<Option<Arc<DiskBuffer>>>,
+    disk: Mutex<Option<Arc<DiskBuffer>>>,
     /// Whether its successor gets again what the lanes hold.
     is_reread: AtomicBool,
 }
 
 impl Retired {
+    /// Takes a sink of a topology that is being replaced.
     pub fn of(node: &Node, slot: &SinkSlot) -> Retired {
-        let (id, type_name) = (node.id.clone(), node.type_name);
-        let (sink, lanes, disk) = (slot.sink.clone(), slot.lanes.clone(), slot.disk.clone());
-        let is_reread = AtomicBool::new(false);
-        Retired { id, type_name, sink, lanes, disk: Mutex::new(disk), is_reread }
+        Retired {
+            id: node.id.clone(),
+            type_name: node.type_name,
+            sink: slot.sink.clone(),
+            lanes: slot.lanes.clone(),
+            disk: Mutex::new(slot.disk.clone()),
+            is_reread: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the id of the sink.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the lanes.
+    pub fn lanes(&self) -> &[Arc<LaneQueue>] {
+        &self.lanes
+    }
+
+    /// Returns the disk buffer, unless another sink has taken it over.
+    pub fn disk(&self) -> Option<Arc<DiskBuffer>> {
+        self.disk.lock().clone()
     }
 
     /// Notes whether all that the lanes hold is read again for a successor.
     pub fn note_successor(&self, old: &Core, next: &Core) {
-        let successor = next.sinks().find(|(node, _)| *node.id == *self.id);
+        let successor = next.nodes().sinks().find(|(node, _)| *node.id == *self.id);
         let Some(index) = successor.map(|(_, slot)| slot.index) else { return };
         let is_read_again = |source: &SourceSlot| {
-            let mut after = next.sources.iter().filter(|after| after.id == source.id);
+            let mut after = next.sources().iter().filter(|after| after.id == source.id);
             source.ledger.progress(index).unsettled == 0
-                || source.reads_again && after.any(|after| after.downstream.contains(index))
+                || source.traits.reads_again && after.any(|after| after.reaches(index))
         };
-        let is_reread = old.removed.unsettled().is_empty() && old.sources.iter().all(is_read_again);
+        let is_reread = old.resources().removed.unsettled().is_empty()
+            && old.sources().iter().all(is_read_again);
         self.is_reread.store(is_reread, Ordering::Relaxed);
     }
 
@@ -55,13 +76,18 @@ impl Retired {
         *self.id == *part.id || self.type_name == part.type_name
     }
 
+    /// Ends the lanes without delivering what they hold.
     pub fn let_go(&self) {
-        self.lanes.iter().for_each(|lane| lane.let_go());
+        for lane in &self.lanes {
+            lane.let_go();
+        }
     }
 
     /// Delivers what the lanes hold, for at most `drain`, and closes the sink.
     pub async fn drain(self: Arc<Self>, drain: Duration) {
-        self.lanes.iter().for_each(|lane| lane.close());
+        for lane in &self.lanes {
+            lane.close();
+        }
         let ended = async {
             for lane in &self.lanes {
                 lane.ended().await;
@@ -94,14 +120,16 @@ impl Retired {
         }
         self.sink.close();
         let disk = self.disk.lock().take();
-        disk.into_iter().for_each(|disk| disk.close());
+        if let Some(disk) = disk {
+            disk.close();
+        }
     }
 
     /// Leaves its disk buffer to a sink of `next`, if one has it; else stops reading from it.
     pub fn leave_disk(&self, next: &Core) {
         let mut left = self.disk.lock();
         let Some(disk) = &*left else { return };
-        if next.disks().any(|(_, other)| Arc::ptr_eq(other, disk)) {
+        if next.nodes().disks().any(|(_, other)| Arc::ptr_eq(other, disk)) {
             *left = None;
         } else {
             disk.detach();

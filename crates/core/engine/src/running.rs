@@ -3,17 +3,16 @@
 use crate::blueprint::Built;
 use crate::chain::Worker;
 use crate::committer::Committer;
-use crate::core::{Core, Op, SourceSlot};
+use crate::core::{Core, Leave, SourceSlot};
 use crate::current::Current;
 use crate::dead_lanes::DeadLanes;
 use crate::disk_buffer::DiskBuffer;
 use crate::error::EngineError;
-use crate::governor::{Governor, MemoryState};
+use crate::governor::MemoryState;
 use crate::offload_thread::run_on_threads;
 use crate::removed::{Unsettled, unsettled};
 use crate::retired::Retired;
-use crate::scheduler::Woken;
-use crate::snapshot;
+use crate::scheduler::{Job, Woken};
 use crate::thread::spawn;
 use millstream_model::snapshot::Snapshot;
 use millstream_model::{Leftover, SinkSet};
@@ -80,20 +79,22 @@ impl Built {
 
 impl Running {
     fn start(built: Built, runtime: &Handle) -> Running {
-        let (current, committer) = (built.current, Arc::new(Committer::default()));
+        let Built { current, drivers, governor, threads } = built;
+        let committer = Arc::new(Committer::default());
         let mut threads: Vec<_> =
-            (0..built.threads).map(|number| start_worker(number, &current)).collect();
+            (0..threads).map(|number| start_worker(number, &current)).collect();
         let core = current.core();
-        run_on_threads(&core.offload, &current);
-        core.sinks().for_each(|(_, slot)| slot.attach_disk());
-        let lanes = built.drivers.into_iter().map(|driver| runtime.spawn(driver.run())).collect();
+        let resources = core.resources();
+        run_on_threads(&resources.offload, &current);
+        core.nodes().attach_disks();
+        let lanes = drivers.into_iter().map(|driver| runtime.spawn(driver.run())).collect();
         let after_sync = committer.clone();
-        core.store.on_sync(move || after_sync.commit_soon());
-        let (of_thread, thread_committer) = (current.clone(), committer.clone());
-        threads.push(spawn("checkpoint", move || thread_committer.run(&of_thread)));
-        let memory = core.memory.clone();
-        let govern = |governor: Governor| spawn("memory", move || governor.run());
-        threads.extend(built.governor.map(govern));
+        resources.store.on_sync(move || after_sync.commit_soon());
+        threads.push(start_committer(&committer, &current));
+        if let Some(governor) = governor {
+            threads.push(spawn("memory", move || governor.run()));
+        }
+        let memory = resources.memory.clone();
         let mut running = Running {
             current,
             runtime: runtime.clone(),
@@ -110,28 +111,27 @@ impl Running {
 
     /// Checks the deadlines of offload calls from now on, if the topology has such transforms.
     pub(crate) fn watch_calls(&mut self, core: &Core) {
-        let has_offload = core.nodes.iter().any(|node| matches!(node.op, Op::Offload(_)));
-        if !has_offload || self.call_watch.is_some() {
+        if !core.nodes().has_offload() || self.call_watch.is_some() {
             return;
         }
         let current = self.current.clone();
         self.call_watch = Some(self.runtime.spawn(async move {
             loop {
                 tokio::time::sleep(CALL_LOOK).await;
-                current.core().expire_calls();
+                current.core().flow().expire_calls();
             }
         }));
     }
 
     /// Returns a snapshot of the engine.
     pub fn snapshot(&self) -> Snapshot {
-        snapshot::take(&self.current.core())
+        self.current.core().status().snapshot()
     }
 
     /// Returns a function that takes snapshots and outlives this value.
     pub fn observer(&self) -> impl Fn() -> Snapshot + Send + Sync + 'static {
         let current = self.current.clone();
-        move || snapshot::take(&current.core())
+        move || current.core().status().snapshot()
     }
 
     /// Waits until every source of the current topology has ended and all its events are settled.
@@ -139,9 +139,9 @@ impl Running {
     /// all is settled.
     pub async fn finished(&self, patience: Duration) -> Vec<String> {
         let core = self.current.core();
-        let (mut progress, mut since) = (core.progress(), Instant::now());
+        let (mut progress, mut since) = (core.status().progress(), Instant::now());
         while !finishes_within(&core, PROGRESS_LOOK).await {
-            let (now, late) = (core.progress(), core.late());
+            let (now, late) = (core.status().progress(), core.status().late());
             if now != progress || late.is_empty() {
                 (progress, since) = (now, Instant::now());
             } else if since.elapsed() >= patience {
@@ -158,16 +158,16 @@ impl Running {
     /// tickets wait; polling continues.
     pub async fn barrier(&self, timeout: Duration) -> Result<(), EngineError> {
         let core = self.current.core();
-        core.scheduler.pause(true);
+        core.resources().scheduler.pause(true);
         let drained = async {
-            while !core.is_drained() {
+            while !core.status().is_drained() {
                 tokio::time::sleep(BARRIER_POLL).await;
             }
         };
         if tokio::time::timeout(timeout, drained).await.is_ok() {
             return Ok(());
         }
-        let holders = core.holders();
+        let holders = core.status().holders();
         self.resume();
         Err(EngineError::Barrier { holders, timeout })
     }
@@ -176,16 +176,17 @@ impl Running {
     /// they have ended. [`Running::barrier`] comes next.
     pub(crate) async fn close_sources(&self, for_good: bool, goes: impl Fn(&SourceSlot) -> bool) {
         let core = self.current.core();
-        core.scheduler.pause(true);
+        let scheduler = &core.resources().scheduler;
+        scheduler.pause(true);
         let mut closing = Vec::new();
-        for slot in &core.sources {
+        for slot in core.sources().iter() {
             closing.push(goes(slot) && close(slot, for_good).await);
         }
         if !closing.contains(&true) {
             return;
         }
-        core.scheduler.close(closing);
-        while !core.scheduler.have_closed() {
+        scheduler.close(closing);
+        while !scheduler.have_closed() {
             tokio::time::sleep(BARRIER_POLL).await;
         }
     }
@@ -194,25 +195,31 @@ impl Running {
     /// way there. Sources that sinks feed are polled until their sink has ended.
     async fn end_lanes(&self, deadline: tokio::time::Instant) {
         let core = self.current.core();
-        core.scheduler.pause(true);
+        let (nodes, sources) = (core.nodes(), core.sources());
+        let scheduler = &core.resources().scheduler;
+        scheduler.pause(true);
         let is_fed = |slot: &SourceSlot| slot.fed.is_some();
-        if core.sources.iter().any(is_fed) {
-            core.scheduler.close(core.sources.iter().map(is_fed).collect());
+        if sources.iter().any(is_fed) {
+            scheduler.close(sources.iter().map(is_fed).collect());
         }
         let (mut closed, mut dead) = (SinkSet::EMPTY, DeadLanes::of(&core, deadline));
-        while !core.is_drained() || closed != core.all_sinks() {
-            let expected = core.expected_sinks() | core.fed_sinks();
-            let due = core.all_sinks() - expected - closed;
-            for (_, slot) in core.sinks().filter(|(_, slot)| due.contains(slot.index)) {
+        let all = nodes.all_sinks();
+        while !sources.are_drained() || closed != all {
+            let due = all - sources.expected_sinks(all) - sources.fed_sinks() - closed;
+            for slot in nodes.slots_of(due) {
                 // From here on nothing is given to the lanes, and what they have is written.
-                slot.disk.iter().for_each(|disk| disk.flush());
-                slot.lanes.iter().for_each(|lane| lane.close());
+                if let Some(disk) = &slot.disk {
+                    disk.flush();
+                }
+                for lane in &slot.lanes {
+                    lane.close();
+                }
             }
             closed = closed | due;
             dead.end();
             tokio::time::sleep(BARRIER_POLL).await;
         }
-        while !core.sinks().flat_map(|(_, slot)| &slot.lanes).all(|lane| lane.has_ended()) {
+        while !nodes.lanes().all(|lane| lane.has_ended()) {
             dead.end();
             tokio::time::sleep(BARRIER_POLL).await;
         }
@@ -220,27 +227,31 @@ impl Running {
 
     /// Writes to disk what the sinks with disk buffers have not settled, for at most this long.
     async fn flush_disks(core: &Core, deadline: tokio::time::Instant) {
-        core.disks().for_each(|(_, disk)| disk.flush());
+        for (_, disk) in core.nodes().disks() {
+            disk.flush();
+        }
         let is_over = || tokio::time::Instant::now() >= deadline;
         let is_done = |disk: &DiskBuffer| disk.is_durable() || disk.error().is_some();
-        while !is_over() && !core.disks().all(|(_, disk)| is_done(disk)) {
+        while !is_over() && !core.nodes().disks().all(|(_, disk)| is_done(disk)) {
             tokio::time::sleep(BARRIER_POLL).await;
         }
     }
 
     /// Ends the threads of the disk buffers, which remove what is settled.
     async fn close_disks(core: &Core) {
-        core.disks().for_each(|(_, disk)| disk.close());
+        for (_, disk) in core.nodes().disks() {
+            disk.close();
+        }
         let deadline = tokio::time::Instant::now() + CLOSE_TIME;
         let is_over = || tokio::time::Instant::now() >= deadline;
-        while !is_over() && !core.disks().all(|(_, disk)| disk.has_ended()) {
+        while !is_over() && !core.nodes().disks().all(|(_, disk)| disk.has_ended()) {
             tokio::time::sleep(BARRIER_POLL).await;
         }
     }
 
     /// Lifts the barrier.
     pub fn resume(&self) {
-        self.current.core().scheduler.pause(false);
+        self.current.core().resources().scheduler.pause(false);
     }
 
     /// Stops reading, delivers what sources hold back and what is in flight within `timeout`,
@@ -256,7 +267,7 @@ impl Running {
             tokio::time::timeout(timeout / 2, self.close_sources(true, |_| true)).await.is_ok();
         let holding = self.hold_sources(deadline.into_std(), |_| true);
         let drained = timeout_at(deadline, self.end_lanes(deadline)).await.is_ok() && given;
-        let holders = if drained { Vec::new() } else { core.holders() };
+        let holders = if drained { Vec::new() } else { core.status().holders() };
         // Removed sinks may use the rest of the time; their payloads block nothing.
         let left = async {
             for lane in lanes {
@@ -264,16 +275,15 @@ impl Running {
             }
         };
         let _ = timeout_at(deadline, left).await;
-        aborts.iter().for_each(tokio::task::AbortHandle::abort);
+        for abort in aborts {
+            abort.abort();
+        }
         Running::flush_disks(&core, deadline + CLOSE_TIME).await;
-        let drained = drained || given && core.rest_is_on_disk();
-        core.sinks().for_each(|(_, slot)| slot.sink.close());
-        core.sources.iter().for_each(|source| source.ledger.stop());
-        core.settle_refused();
-        core.scheduler.stop();
-        core.end_calls();
+        let drained = drained || given && core.status().rest_is_on_disk();
+        end_components(&core);
         self.end_call_watch().await;
-        while drained && !core.offload.has_ended() && tokio::time::Instant::now() < deadline {
+        let offload = &core.resources().offload;
+        while drained && !offload.has_ended() && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(BARRIER_POLL).await;
         }
         self.end_threads(drained);
@@ -284,10 +294,10 @@ impl Running {
         let uncommitted = self.current.commit().err().map(|error| error.to_string());
         Running::close_disks(&core).await;
         let (left, unsettled) = leave(&core);
-        core.store.finish();
+        core.resources().store.finish();
         let drained = drained && held;
-        let mut snapshot = snapshot::take(&core);
-        snapshot.components.extend(core.removed_counters.snapshots());
+        let mut snapshot = core.status().snapshot();
+        snapshot.components.extend(core.resources().removed_counters.snapshots());
         Stopped { drained, holders, uncommitted, left, unsettled, snapshot }
     }
 
@@ -303,7 +313,11 @@ impl Running {
     fn end_threads(&mut self, drained: bool) {
         self.committer.stop();
         self.memory.stop();
-        self.threads.drain(..).filter(|_| drained).for_each(|thread| _ = thread.join());
+        for thread in self.threads.drain(..) {
+            if drained {
+                let _ = thread.join();
+            }
+        }
     }
 
     /// Starts making durable what the sources selected by `goes` owe and could not read again. They
@@ -314,8 +328,8 @@ impl Running {
         goes: impl Fn(&SourceSlot) -> bool,
     ) -> tokio::task::JoinHandle<()> {
         let core = self.current.core();
-        let sources: Vec<_> =
-            core.sources.iter().filter(|slot| goes(slot)).map(|slot| slot.source.clone()).collect();
+        let selected = core.sources().iter().filter(|slot| goes(slot));
+        let sources: Vec<_> = selected.map(|slot| slot.source().clone()).collect();
         self.runtime.spawn_blocking(move || {
             for source in sources {
                 source.lock().hold(deadline);
@@ -327,9 +341,12 @@ impl Running {
 /// Waits until everything is settled; returns whether it was within `time`.
 async fn finishes_within(core: &Core, time: Duration) -> bool {
     let finished = async {
-        while !core.is_finished() {
-            let ended = core.sinks().filter(|(_, slot)| core.has_input_ended(slot));
-            ended.flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.flush());
+        while !core.status().is_finished() {
+            for (_, slot) in core.nodes().sinks() {
+                if core.sources().has_input_ended(slot) {
+                    slot.flush();
+                }
+            }
             tokio::time::sleep(BARRIER_POLL).await;
         }
     };
@@ -338,13 +355,12 @@ async fn finishes_within(core: &Core, time: Duration) -> bool {
 
 /// Returns what the sources leave unsettled, and what of it is lost.
 fn leave(core: &Core) -> (Leftover, Unsettled) {
-    let (mut left, mut lost) = (Leftover::default(), core.removed.unsettled());
-    for slot in &core.sources {
-        // A stuck source cannot be asked.
-        let Some(mut source) = slot.source.try_lock() else { continue };
-        match source.leave() {
-            Some(leftover) => left += leftover,
-            None => lost += unsettled(&slot.ledger, slot.downstream),
+    let (mut left, mut lost) = (Leftover::default(), core.resources().removed.unsettled());
+    for slot in core.sources().iter() {
+        match slot.try_leave() {
+            Leave::Again(leftover) => left += leftover,
+            Leave::Lost => lost += unsettled(&slot.ledger, slot.wiring.downstream),
+            Leave::Busy => {}
         }
     }
     (left, lost)
@@ -360,19 +376,42 @@ async fn close(slot: &SourceSlot, for_good: bool) -> bool {
     }
 }
 
+/// Ends the sinks, sources and calls once nothing more is delivered.
+fn end_components(core: &Core) {
+    for (_, slot) in core.nodes().sinks() {
+        slot.sink.close();
+    }
+    for source in core.sources().iter() {
+        source.ledger.stop();
+    }
+    core.settle_refused();
+    core.resources().scheduler.stop();
+    core.flow().end_calls();
+}
+
+fn start_committer(committer: &Arc<Committer>, current: &Arc<Current>) -> JoinHandle<()> {
+    let (committer, current) = (committer.clone(), current.clone());
+    spawn("checkpoint", move || committer.run(&current))
+}
+
 fn start_worker(number: usize, current: &Arc<Current>) -> JoinHandle<()> {
     let current = current.clone();
     spawn(&format!("worker-{number}"), move || {
         let mut core = current.core();
         let mut worker = Worker::new(&core);
         let mut generation = 0;
-        while let Some(woken) = core.next_job(&mut generation) {
+        while let Some(woken) = core.polling().next_job(&mut generation) {
             // After a reload a job belongs to the new core.
             if current.renew(&mut core) {
                 worker = Worker::new(&core);
             }
-            if let Woken::Job(job) = woken {
-                worker.work(&core, job);
+            let step = match woken {
+                Woken::Job(Job::Poll(source)) => core.polling().poll(source),
+                Woken::Job(Job::Resume(step)) => Some(step),
+                Woken::Renewed => None,
+            };
+            if let Some(step) = step {
+                core.flow().take(worker.run(step));
             }
         }
     })

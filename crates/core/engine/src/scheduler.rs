@@ -1,5 +1,6 @@
 //! The run queue: ready sources and resumed tickets, taken by any worker.
 
+use crate::index::SourceIndex;
 use crate::limits::{FOLLOWER_LOOK, ROOM_RETRY};
 use crate::pace::{Priority, pick};
 use crate::ticket::Step;
@@ -10,9 +11,17 @@ use std::collections::VecDeque;
 /// Work for a worker.
 pub(crate) enum Job {
     /// Poll a source.
-    Poll(usize),
+    Poll(SourceIndex),
     /// Run the step of a ticket behind a serial or offload transform.
     Resume(Step),
+}
+
+/// When the scheduler polls a source, compared with the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PollOrder {
+    pub priority: Priority,
+    /// Whether polls of the source are never held back.
+    pub is_live: bool,
 }
 
 /// What has woken a worker.
@@ -53,9 +62,7 @@ struct State {
     generation: u64,
     ready: VecDeque<Job>,
     states: Vec<PollState>,
-    priorities: Vec<Priority>,
-    /// Sources whose polls are never held back.
-    live: Vec<bool>,
+    orders: Vec<PollOrder>,
     /// Polls so far.
     turn: u64,
     paused: bool,
@@ -76,14 +83,13 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Replaces the sources, all ready, given their priority and whether they are live. No ticket
-    /// is running.
-    pub fn rewire(&self, sources: Vec<(Priority, bool)>) {
+    /// Replaces the sources, all ready. No ticket is running.
+    pub fn rewire(&self, sources: Vec<PollOrder>) {
         let mut state = self.lock();
         state.generation += 1;
-        state.ready = (0..sources.len()).map(Job::Poll).collect();
+        state.ready = (0..sources.len()).map(SourceIndex::new).map(Job::Poll).collect();
         state.states = vec![PollState::Queued; sources.len()];
-        (state.priorities, state.live) = sources.into_iter().unzip();
+        state.orders = sources;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -132,16 +138,16 @@ impl Scheduler {
     }
 
     /// Sets when to poll a source again, after a poll at `now`.
-    pub fn polled(&self, source: usize, again: Again, now: EngineTime) {
+    pub fn polled(&self, source: SourceIndex, again: Again, now: EngineTime) {
         let mut state = self.lock();
-        let woken = matches!(state.states[source], PollState::Polling { woken: true });
-        state.states[source] = match again {
+        let woken = matches!(state.states[source.get()], PollState::Polling { woken: true });
+        state.states[source.get()] = match again {
             Again::Ended if !woken => PollState::Ended,
             Again::At(until) if !woken => PollState::Waiting { until, for_room: false },
             Again::Room if !woken => PollState::Waiting { until: now + ROOM_RETRY, for_room: true },
             _ => PollState::Queued,
         };
-        match state.states[source] {
+        match state.states[source.get()] {
             PollState::Queued => {
                 state.ready.push_back(Job::Poll(source));
                 self.changed.notify_one();
@@ -163,7 +169,7 @@ impl Scheduler {
     }
 
     /// Polls a source soon, even if it waits or has ended.
-    pub fn wake(&self, source: usize) {
+    pub fn wake(&self, source: SourceIndex) {
         self.lock().wake(source);
         self.changed.notify_one();
     }
@@ -173,7 +179,7 @@ impl Scheduler {
         let mut state = self.lock();
         for source in 0..state.states.len() {
             if matches!(state.states[source], PollState::Waiting { for_room: true, .. }) {
-                state.wake(source);
+                state.wake(SourceIndex::new(source));
             }
         }
         drop(state);
@@ -194,11 +200,11 @@ impl Scheduler {
     /// Polls only the sources in `closing` until the next [`Scheduler::pause`] is lifted.
     pub fn close(&self, closing: Vec<bool>) {
         let mut state = self.lock();
-        closing
-            .iter()
-            .enumerate()
-            .filter(|(_, closes)| **closes)
-            .for_each(|(source, _)| state.wake(source));
+        for (source, closes) in closing.iter().enumerate() {
+            if *closes {
+                state.wake(SourceIndex::new(source));
+            }
+        }
         state.closing = Some(closing);
         // An earlier barrier may have been abandoned.
         state.paused = false;
@@ -230,8 +236,8 @@ impl Scheduler {
     }
 
     /// Whether a source has ended.
-    pub fn has_ended(&self, source: usize) -> bool {
-        self.lock().states.get(source).is_none_or(|state| *state == PollState::Ended)
+    pub fn has_ended(&self, source: SourceIndex) -> bool {
+        self.lock().states.get(source.get()).is_none_or(|state| *state == PollState::Ended)
     }
 
     /// Whether every source has ended.
@@ -262,12 +268,12 @@ impl State {
         }
         for source in 0..self.states.len() {
             if matches!(self.states[source], PollState::Waiting { until, .. } if until <= now) {
-                self.wake(source);
+                self.wake(SourceIndex::new(source));
             }
         }
         match self.pick(now).and_then(|index| self.ready.remove(index)) {
             Some(Job::Poll(source)) => {
-                self.states[source] = PollState::Polling { woken: false };
+                self.states[source.get()] = PollState::Polling { woken: false };
                 Next::Job(Job::Poll(source))
             }
             Some(job) => Next::Job(job),
@@ -286,25 +292,29 @@ impl State {
         // Closing sources are never held back.
         let is_held = now < self.held_until && self.closing.is_none();
         let priority = |job: &Job| match job {
-            Job::Poll(source) => self.priorities[*source],
+            Job::Poll(source) => self.orders[source.get()].priority,
             Job::Resume(_) => Priority::High,
         };
         self.turn += 1;
         let mut may_run = self.ready.iter().enumerate().filter(|(_, job)| match job {
-            Job::Poll(source) => self.may_poll(*source) && (!is_held || self.live[*source]),
+            Job::Poll(source) => {
+                self.may_poll(*source) && (!is_held || self.orders[source.get()].is_live)
+            }
             Job::Resume(_) => true,
         });
         let picked = pick(may_run.clone().map(|(_, job)| priority(job)), self.turn)?;
         may_run.nth(picked).map(|(index, _)| index)
     }
 
-    fn may_poll(&self, source: usize) -> bool {
-        self.closing.as_ref().is_none_or(|closing| closing[source])
+    fn may_poll(&self, source: SourceIndex) -> bool {
+        self.closing.as_ref().is_none_or(|closing| closing[source.get()])
     }
 
     fn next_timer(&self) -> Option<EngineTime> {
         let until = |(source, state): (usize, &PollState)| match state {
-            PollState::Waiting { until, .. } if !self.paused && self.may_poll(source) => {
+            PollState::Waiting { until, .. }
+                if !self.paused && self.may_poll(SourceIndex::new(source)) =>
+            {
                 Some(*until)
             }
             _ => None,
@@ -315,9 +325,9 @@ impl State {
         timers.chain(is_held.then_some(self.held_until)).min()
     }
 
-    fn wake(&mut self, source: usize) {
+    fn wake(&mut self, source: SourceIndex) {
         // A removed source has no index.
-        let Some(state) = self.states.get_mut(source) else { return };
+        let Some(state) = self.states.get_mut(source.get()) else { return };
         match *state {
             PollState::Polling { .. } => *state = PollState::Polling { woken: true },
             PollState::Waiting { .. } | PollState::Ended => {
@@ -340,14 +350,19 @@ mod tests {
 
     fn wired(priorities: &[Priority]) -> Scheduler {
         let scheduler = Scheduler::default();
-        scheduler.rewire(priorities.iter().map(|priority| (*priority, false)).collect());
+        let order = |priority: &Priority| PollOrder { priority: *priority, is_live: false };
+        scheduler.rewire(priorities.iter().map(order).collect());
         scheduler
+    }
+
+    fn again(scheduler: &Scheduler, source: usize, again: Again, now: EngineTime) {
+        scheduler.polled(SourceIndex::new(source), again, now);
     }
 
     /// Returns the source that is polled next, if any.
     fn polled(scheduler: &Scheduler, now: EngineTime) -> Option<usize> {
         match scheduler.next(now) {
-            Next::Job(Job::Poll(source)) => Some(source),
+            Next::Job(Job::Poll(source)) => Some(source.get()),
             _ => None,
         }
     }
@@ -359,18 +374,18 @@ mod tests {
         for _ in 0..1600 {
             let source = polled(&scheduler, EngineTime::ZERO).unwrap();
             polls[source] += 1;
-            scheduler.polled(source, Again::Now, EngineTime::ZERO);
+            again(&scheduler, source, Again::Now, EngineTime::ZERO);
         }
         assert!(polls[1] >= 1450 && polls[0] >= 45 && polls[2] >= 45, "{polls:?}");
         // While it waits, it delays no other source.
         while polled(&scheduler, EngineTime::ZERO) != Some(1) {}
-        scheduler.polled(1, Again::At(at(10)), EngineTime::ZERO);
-        [0, 2]
-            .into_iter()
-            .for_each(|source| scheduler.polled(source, Again::Now, EngineTime::ZERO));
+        again(&scheduler, 1, Again::At(at(10)), EngineTime::ZERO);
+        for source in [0, 2] {
+            again(&scheduler, source, Again::Now, EngineTime::ZERO);
+        }
         let before = polled(&scheduler, EngineTime::ZERO).unwrap();
         assert!(before != 1);
-        scheduler.polled(before, Again::Now, EngineTime::ZERO);
+        again(&scheduler, before, Again::Now, EngineTime::ZERO);
         assert_eq!((0..2).filter(|_| polled(&scheduler, at(10)) == Some(1)).count(), 1);
     }
 
@@ -387,7 +402,7 @@ mod tests {
         assert_eq!(polled(&scheduler, at(30)), Some(1));
         scheduler.hold(EngineTime::MAX);
         scheduler.pause(true);
-        scheduler.polled(0, Again::Now, at(30));
+        again(&scheduler, 0, Again::Now, at(30));
         assert!(matches!(scheduler.next(at(30)), Next::Idle(None)));
         scheduler.stop();
         assert!(matches!(scheduler.next(at(30)), Next::Stopped));
@@ -399,18 +414,18 @@ mod tests {
         for source in 0..3 {
             assert_eq!(polled(&scheduler, EngineTime::ZERO), Some(source));
         }
-        scheduler.polled(0, Again::At(at(1)), EngineTime::ZERO);
-        scheduler.polled(1, Again::At(at(1000)), EngineTime::ZERO);
-        scheduler.polled(2, Again::Ended, EngineTime::ZERO);
+        again(&scheduler, 0, Again::At(at(1)), EngineTime::ZERO);
+        again(&scheduler, 1, Again::At(at(1000)), EngineTime::ZERO);
+        again(&scheduler, 2, Again::Ended, EngineTime::ZERO);
         scheduler.close(vec![false, true, true]);
         assert_eq!(polled(&scheduler, at(5)), Some(1));
         assert_eq!(polled(&scheduler, at(5)), Some(2));
-        scheduler.polled(1, Again::At(at(10)), at(5));
-        scheduler.polled(2, Again::Ended, at(5));
+        again(&scheduler, 1, Again::At(at(10)), at(5));
+        again(&scheduler, 2, Again::Ended, at(5));
         assert!(matches!(scheduler.next(at(5)), Next::Idle(Some(until)) if until == at(10)));
         assert!(!scheduler.have_closed());
         assert_eq!(polled(&scheduler, at(10)), Some(1));
-        scheduler.polled(1, Again::Ended, at(10));
+        again(&scheduler, 1, Again::Ended, at(10));
         assert!(scheduler.have_closed());
         assert!(matches!(scheduler.next(at(10)), Next::Idle(None)));
         scheduler.pause(true);
@@ -421,7 +436,8 @@ mod tests {
     #[test]
     fn live_and_closing_sources_are_not_delayed() {
         let scheduler = Scheduler::default();
-        scheduler.rewire(vec![(Normal, false), (Normal, true)]);
+        let order = |is_live| PollOrder { priority: Normal, is_live };
+        scheduler.rewire(vec![order(false), order(true)]);
         scheduler.hold(EngineTime::MAX);
         assert_eq!(polled(&scheduler, at(1)), Some(1));
         assert_eq!(polled(&scheduler, at(1)), None);

@@ -8,10 +8,10 @@ mod scenario;
 use crate::blueprint::{Parts, Settings};
 use crate::chain::Worker;
 use crate::clock::Clock;
-use crate::core::{Core, Op};
+use crate::core::{Core, FinishedCall, SourceSlot};
 use crate::current::Current;
 use crate::offload::{CallId, OffloadQueue};
-use crate::reload::{replace_core, settle};
+use crate::reload::{Change, replace_core, settle};
 use crate::retired::Retired;
 use crate::scheduler::{Job, Next};
 use crate::ticket::Step;
@@ -124,7 +124,8 @@ impl Life<'_> {
         }
         let kept = |_: Kind, id: &str| shape.keeps(self.shape, id);
         settle(&self.core, &parts, &kept).await;
-        let replaced = replace_core(&self.current, &self.retired, parts, &settings(), &kept);
+        let change = Change { parts, settings: &settings(), kept: &kept };
+        let replaced = replace_core(&self.current, &self.retired, change);
         assert_eq!(replaced.is_err(), fails);
         if let Ok(replaced) = replaced {
             for driver in replaced.drivers {
@@ -138,7 +139,7 @@ impl Life<'_> {
             (self.core, self.shape) = (replaced.core, shape);
             self.workers = (0..3).map(|_| Worker::new(&self.core)).collect();
         }
-        self.core.scheduler.pause(false);
+        self.core.resources().scheduler.pause(false);
     }
 
     /// Performs a step that could happen next.
@@ -164,30 +165,30 @@ impl Life<'_> {
 
     async fn barrier(&mut self) {
         if self.pause().await {
-            self.core.scheduler.pause(false);
+            self.core.resources().scheduler.pause(false);
         }
     }
 
     /// Ends every ticket issued so far, and issues none meanwhile; returns whether that is
     /// possible. If not, because an operator hangs, polling continues.
     async fn pause(&mut self) -> bool {
-        self.core.scheduler.pause(true);
+        self.core.resources().scheduler.pause(true);
         let issued = self.issued();
         for step in 0..20_000 {
             self.take().await;
             self.run_one();
             self.offloads();
             // Slow calls end within this time; ones that hang do not.
-            if self.core.is_drained() || step > 1000 && self.hangs() {
+            if self.core.status().is_drained() || step > 1000 && self.hangs() {
                 break;
             }
         }
         assert_eq!(issued, self.issued(), "a ticket was issued behind the barrier");
         assert!(self.running.is_empty());
-        if !self.core.is_drained() {
+        if !self.core.status().is_drained() {
             assert!(self.hangs(), "the barrier is not reached");
-            assert_eq!(self.core.holders(), [format!("transform {OPERATOR}")]);
-            self.core.scheduler.pause(false);
+            assert_eq!(self.core.status().holders(), [format!("transform {OPERATOR}")]);
+            self.core.resources().scheduler.pause(false);
             return false;
         }
         true
@@ -198,7 +199,7 @@ impl Life<'_> {
     }
 
     fn issued(&self) -> u64 {
-        self.core.sources.iter().map(|source| source.release.lock().issued()).sum()
+        self.core.sources().iter().map(SourceSlot::issued).sum()
     }
 
     async fn take(&mut self) {
@@ -207,11 +208,11 @@ impl Life<'_> {
         if self.running.len() >= self.workers.len() {
             return;
         }
-        match self.core.scheduler.next(self.core.now().since_start) {
-            Next::Job(Job::Poll(source)) => self.running.extend(self.core.poll(source)),
+        match self.core.resources().scheduler.next(self.core.resources().engine_time()) {
+            Next::Job(Job::Poll(source)) => self.running.extend(self.core.polling().poll(source)),
             Next::Job(Job::Resume(step)) => self.running.push_back(step),
             Next::Idle(_) | Next::Stopped => {
-                self.core.sinks().flat_map(|(_, s)| &s.lanes).for_each(|lane| lane.flush())
+                self.core.nodes().lanes().for_each(|lane| lane.flush());
             }
         }
     }
@@ -222,33 +223,35 @@ impl Life<'_> {
                 (self.random.u64(..self.running.len() as u64), self.random.u64(..3));
             let step = self.running.swap_remove_back(step as usize);
             let step = step.expect("the index is below the length");
-            self.workers[worker as usize].run(&self.core, step);
+            let done = self.workers[worker as usize].run(step);
+            self.core.flow().take(done);
             self.check_shares();
         }
     }
 
     /// Begins and ends calls of offload transforms.
     fn offloads(&mut self) {
-        let now = self.core.now().since_start;
-        if let Some(due) = self.core.offload.take(now) {
-            let outputs = self.core.call(&due.queue, due.batches);
+        let now = self.core.resources().engine_time();
+        if let Some(due) = self.core.resources().offload.take(now) {
+            let outputs = self.core.flow().call(&due.queue, due.batches);
             let ends = self.end_of_call(&due.queue, now);
             self.calls.push(RunningCall { id: due.id, queue: due.queue, outputs, ends });
         }
         let has_ended = |call: &RunningCall| call.ends.is_some_and(|ends| ends <= now);
         if let Some(at) = self.calls.iter().position(has_ended) {
             let call = self.calls.swap_remove(at);
-            if let Some(arrivals) = self.core.offload.finish(call.id) {
-                self.core.resume_all(&call.queue, (arrivals, Instant::now()), call.outputs);
+            if let Some(arrivals) = self.core.resources().offload.finish(call.id) {
+                let RunningCall { queue, outputs, .. } = call;
+                let begun = Instant::now();
+                self.core.flow().resume(FinishedCall { queue, arrivals, begun, outputs });
             }
         }
-        self.core.expire_calls();
+        self.core.flow().expire_calls();
     }
 
     /// Draws when a call that begins now returns; `None` if it hangs.
     fn end_of_call(&mut self, queue: &Arc<OffloadQueue>, now: EngineTime) -> Option<EngineTime> {
-        let is_operator = |op: &Op| matches!(op, Op::Offload(other) if Arc::ptr_eq(other, queue));
-        let node = self.core.nodes.iter().find(|node| is_operator(&node.op));
+        let node = self.core.nodes().of_offload(queue);
         let operator =
             self.world.scenario.operator.filter(|_| node.is_some_and(|node| &*node.id == OPERATOR));
         let Some(operator) = operator else { return Some(now) };
@@ -265,17 +268,19 @@ impl Life<'_> {
         let has_deadline = self.world.scenario.operator.is_some_and(|o| o.deadline.is_some());
         self.is_released |= self.hangs() && is_complete(self.world, 0);
         if self.is_released && !has_deadline {
-            let now = self.core.now().since_start;
+            let now = self.core.resources().engine_time();
             self.calls.iter_mut().for_each(|call| call.ends = call.ends.or(Some(now)));
         }
     }
 
     /// Checks that what waits at a cut stays within its share, but for the last ticket.
     fn check_shares(&self) {
-        for cut in self.core.sources.iter().flat_map(|slot| &slot.cuts) {
-            let batch_max = self.core.sources[0].expansion + BLOCK_BYTES as u64;
-            let bytes_max = cut.bytes_max() + batch_max;
-            assert!(cut.bytes() <= bytes_max, "{} bytes wait at a cut", cut.bytes());
+        for source in self.core.sources().iter() {
+            let batch_max = source.wiring.expansion + BLOCK_BYTES as u64;
+            for cut in &source.wiring.cuts {
+                let bytes_max = cut.bytes_max() + batch_max;
+                assert!(cut.bytes() <= bytes_max, "{} bytes wait at a cut", cut.bytes());
+            }
         }
     }
 }
@@ -308,12 +313,12 @@ fn live(world: World<'_>) -> Option<Shape> {
             if step % 50 == 0 {
                 running.release_calls();
             }
-            if running.core.is_finished() && running.running.is_empty() {
+            if running.core.status().is_finished() && running.running.is_empty() {
                 running.current.commit().expect("checkpoints are written");
                 return Some(running.shape);
             }
         }
-        assert!(!last, "stuck: {:?}", crate::snapshot::take(&running.core));
+        assert!(!last, "stuck: {:?}", running.core.status().snapshot());
         None
     })
 }

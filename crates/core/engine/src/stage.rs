@@ -1,5 +1,6 @@
 //! Serial transforms: a single instance, fed in ticket order.
 
+use crate::index::SourceIndex;
 use crate::ticket::Arrival;
 use crate::turns::Turns;
 use millstream_model::Serial;
@@ -17,7 +18,7 @@ pub(crate) struct SerialStage {
 struct Inbox {
     busy: bool,
     /// The order of each source's tickets.
-    sources: HashMap<usize, Turns<Arrival>>,
+    sources: HashMap<SourceIndex, Turns<Arrival>>,
 }
 
 impl SerialStage {
@@ -37,9 +38,10 @@ impl SerialStage {
     pub fn enter(&self, arrival: Arrival, mut work: impl FnMut(&mut dyn Serial, Arrival)) {
         let mut inbox = self.inbox.lock();
         let turns = inbox.sources.entry(arrival.ticket.source).or_default();
-        match arrival.batches.is_empty() {
-            true => turns.skip(arrival.ticket.number),
-            false => turns.insert(arrival.ticket.number, arrival),
+        if arrival.batches.is_empty() {
+            turns.skip(arrival.ticket.number);
+        } else {
+            turns.insert(arrival.ticket.number, arrival);
         }
         if inbox.busy {
             return;

@@ -1,10 +1,11 @@
-//! A ticket: a batch's place in its source's order, and everything the chain made of it.
+//! A ticket: a batch's place in the order of its source, and everything the chain makes of it.
 //!
 //! A chain is cut at serial and offload transforms. A ticket runs in *steps*, from the source or a
 //! cut to the next cuts and sinks; steps behind different cuts may run at once. A sink is done when
 //! no cut that the ticket has not passed leads to it.
 
 use crate::cut::{Claim, Cut, CutSet};
+use crate::index::{CutIndex, LaneIndex, NodeIndex, SourceIndex};
 use millstream_model::trace::{Trace, TracedDelivery};
 use millstream_model::{Ack, Batch, Payload, Permit, SinkIndex, SinkSet};
 use parking_lot::Mutex;
@@ -29,13 +30,13 @@ impl TicketNumber {
 
 /// A batch on its way through the chain.
 pub(crate) struct Ticket {
-    /// Index of the source.
-    pub source: usize,
+    /// The source.
+    pub source: SourceIndex,
     /// Position in the source's order.
     pub number: TicketNumber,
     /// Acknowledgements of the batch, finished for each sink once the sink is done.
     pub acks: Vec<Ack>,
-    /// What it counts for at cuts.
+    /// What the ticket counts for at cuts.
     pub claim: Claim,
     /// Memory for the output of the chain.
     pub permit: Mutex<Permit>,
@@ -46,31 +47,62 @@ pub(crate) struct Ticket {
     open: Arc<AtomicU64>,
 }
 
+/// What a ticket is created with.
+pub(crate) struct NewTicket<'a> {
+    pub source: SourceIndex,
+    pub number: TicketNumber,
+    pub batch: &'a Batch,
+    /// Memory for the output of the chain.
+    pub permit: Permit,
+    /// The sinks of the source.
+    pub downstream: SinkSet,
+    /// Counts the ticket until it drops.
+    pub open: Arc<AtomicU64>,
+    pub trace: Option<Arc<Trace>>,
+}
+
 /// How far a ticket is.
 struct Progress {
     /// Sinks that are not done.
     pending: SinkSet,
-    /// Cuts that it has reached.
+    /// Cuts that the ticket has reached.
     entered: CutSet,
-    /// Cuts that it has passed.
+    /// Cuts that the ticket has passed.
     passed: CutSet,
-    /// Batches for cuts that it has not reached, by node.
-    at_cuts: Vec<(usize, Batch)>,
+    /// Batches for cuts that the ticket has not reached.
+    at_cuts: Vec<NodeBatch>,
     /// Payloads for sinks that are not done, in the order they were encoded.
     payloads: Vec<Bound>,
+}
+
+/// A batch for a node.
+pub(crate) struct NodeBatch {
+    pub node: NodeIndex,
+    pub batch: Batch,
+}
+
+impl NodeBatch {
+    /// Adds `batch` to `inputs` for every reader. The last reader gets it without a clone.
+    pub fn fan_out(readers: &[NodeIndex], batch: Batch, inputs: &mut Vec<NodeBatch>) {
+        let [rest @ .., last] = readers else { return };
+        for node in rest {
+            inputs.push(NodeBatch { node: *node, batch: batch.clone() });
+        }
+        inputs.push(NodeBatch { node: *last, batch });
+    }
 }
 
 /// A payload with its destination.
 pub(crate) struct Bound {
     /// Node of the sink.
-    pub node: usize,
+    pub node: NodeIndex,
     /// Index of the sink in sink sets.
     pub sink: SinkIndex,
     /// Lane of the sink.
-    pub lane: usize,
+    pub lane: LaneIndex,
     /// The payload.
     pub payload: Payload,
-    /// The segments that it delivers.
+    /// The segments that the payload delivers.
     pub acks: Vec<Ack>,
     /// Whether the ticket has no later payload for the same lane.
     pub completes: bool,
@@ -80,20 +112,30 @@ pub(crate) struct Bound {
 
 /// A part of the chain to run.
 pub(crate) struct Step {
-    /// Its ticket.
+    /// The ticket.
     pub ticket: Arc<Ticket>,
-    /// The cut before it; `None` at the source.
-    pub cut: Option<usize>,
-    /// Batches to run, by node.
-    pub inputs: Vec<(usize, Batch)>,
+    /// The cut before the step; `None` at the source.
+    pub cut: Option<CutIndex>,
+    /// Batches to run.
+    pub inputs: Vec<NodeBatch>,
+}
+
+/// A step that has run.
+pub(crate) struct FinishedStep {
+    /// The ticket.
+    pub ticket: Arc<Ticket>,
+    /// The cut before the step; `None` at the source.
+    pub cut: Option<CutIndex>,
+    /// What the chain made.
+    pub made: ChainOutput,
 }
 
 /// Batches of a ticket that have reached a cut; there may be none.
 pub(crate) struct Arrival {
-    /// Their ticket.
+    /// The ticket.
     pub ticket: Arc<Ticket>,
     /// The cut.
-    pub cut: usize,
+    pub cut: CutIndex,
     /// The batches.
     pub batches: Vec<Batch>,
 }
@@ -103,57 +145,61 @@ pub(crate) struct Arrival {
 pub(crate) struct ChainOutput {
     /// Payloads.
     pub payloads: Vec<Bound>,
-    /// Batches that have reached a cut, by node.
-    pub at_cuts: Vec<(usize, Batch)>,
+    /// Batches that have reached the node of a cut.
+    pub at_cuts: Vec<NodeBatch>,
 }
 
 /// What follows from a step.
 pub(crate) struct Advance {
     /// Sinks that are done now.
     pub done: SinkSet,
-    /// Their payloads.
+    /// The payloads of these sinks.
     pub payloads: Vec<Bound>,
     /// Sinks that are not done.
     pub pending: SinkSet,
-    /// Cuts that are reached now, with their batches.
-    pub reached: Vec<(usize, Vec<Batch>)>,
+    /// Cuts that are reached now.
+    pub reached: Vec<Reached>,
+}
+
+/// A cut that a ticket has reached.
+pub(crate) struct Reached {
+    pub cut: CutIndex,
+    /// The batches for the cut; there may be none.
+    pub batches: Vec<Batch>,
 }
 
 impl Ticket {
-    /// Creates the ticket of a batch from a source with the sinks `downstream`. It counts in `open`
-    /// until it drops.
-    pub fn new(
-        (source, number): (usize, TicketNumber),
-        batch: &Batch,
-        permit: Permit,
-        downstream: SinkSet,
-        open: Arc<AtomicU64>,
-    ) -> Ticket {
+    /// Creates the ticket of a batch.
+    pub fn new(new: NewTicket<'_>) -> Ticket {
+        let NewTicket { source, number, batch, permit, downstream, open, trace } = new;
         open.fetch_add(1, Ordering::Relaxed);
-        let acks = batch.segments.iter().map(|segment| segment.ack.clone()).collect();
         let bytes = batch.block.len() as u64 + permit.bytes();
-        let claim = Claim { sinks: batch.sinks, bytes };
-        let progress = Progress {
-            pending: downstream,
-            entered: CutSet::default(),
-            passed: CutSet::default(),
-            at_cuts: Vec::new(),
-            payloads: Vec::new(),
-        };
-        let (permit, progress) = (Mutex::new(permit), Mutex::new(progress));
-        Ticket { source, number, acks, claim, permit, trace: None, progress, open }
+        Ticket {
+            source,
+            number,
+            acks: batch.segments.iter().map(|segment| segment.ack.clone()).collect(),
+            claim: Claim { sinks: batch.sinks, bytes },
+            permit: Mutex::new(permit),
+            trace,
+            progress: Mutex::new(Progress {
+                pending: downstream,
+                entered: CutSet::default(),
+                passed: CutSet::default(),
+                at_cuts: Vec::new(),
+                payloads: Vec::new(),
+            }),
+            open,
+        }
     }
 
-    /// Returns the ticket with a trace of its batch.
-    pub fn traced(self, trace: Option<Arc<Trace>>) -> Ticket {
-        let mut ticket = self;
-        ticket.trace = trace;
-        ticket
-    }
-
-    /// Records the output of the step behind the cut `passed`. `cuts` are those of the source, in data-flow
-    /// order.
-    pub fn advance(&self, cuts: &[Cut], passed: Option<usize>, mut made: ChainOutput) -> Advance {
+    /// Records the output of the step behind the cut `passed`. `cuts` are those of the source, in
+    /// data-flow order.
+    pub fn advance(
+        &self,
+        cuts: &[Cut],
+        passed: Option<CutIndex>,
+        mut made: ChainOutput,
+    ) -> Advance {
         let mut progress = self.progress.lock();
         progress.payloads.append(&mut made.payloads);
         progress.at_cuts.append(&mut made.at_cuts);
@@ -162,9 +208,12 @@ impl Ticket {
             progress.passed.add(cut);
         }
         let reached = progress.reach(cuts);
-        let is_waiting = |(index, _): &(usize, &Cut)| !progress.passed.contains(*index);
-        let waiting = cuts.iter().enumerate().filter(is_waiting);
-        let waiting = waiting.fold(SinkSet::EMPTY, |all, (_, cut)| all | cut.downstream);
+        let mut waiting = SinkSet::EMPTY;
+        for (index, cut) in cuts.iter().enumerate() {
+            if !progress.passed.contains(CutIndex::new(index)) {
+                waiting = waiting | cut.downstream;
+            }
+        }
         let done = progress.pending - waiting;
         progress.pending = progress.pending & waiting;
         let payloads =
@@ -174,21 +223,22 @@ impl Ticket {
 }
 
 impl Progress {
-    /// Finds the cuts that all batches for them have reached. Those without a batch are passed; as cuts
-    /// come in data-flow order, those behind them are found in the same pass.
-    fn reach(&mut self, cuts: &[Cut]) -> Vec<(usize, Vec<Batch>)> {
+    /// Finds the cuts that all batches for them have reached. Cuts without a batch are passed. Since
+    /// cuts come in data-flow order, the same pass finds the cuts behind these.
+    fn reach(&mut self, cuts: &[Cut]) -> Vec<Reached> {
         let mut reached = Vec::new();
         for (index, cut) in cuts.iter().enumerate() {
+            let index = CutIndex::new(index);
             if self.entered.contains(index) || !cut.upstream.is_subset(self.passed) {
                 continue;
             }
             self.entered.add(index);
-            let here = self.at_cuts.extract_if(.., |(node, _)| *node == cut.node);
-            let batches: Vec<Batch> = here.map(|(_, batch)| batch).collect();
+            let here = self.at_cuts.extract_if(.., |input| input.node == cut.node);
+            let batches: Vec<Batch> = here.map(|input| input.batch).collect();
             if batches.is_empty() {
                 self.passed.add(index);
             }
-            reached.push((index, batches));
+            reached.push(Reached { cut: index, batches });
         }
         reached
     }

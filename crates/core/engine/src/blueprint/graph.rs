@@ -2,36 +2,44 @@
 
 use super::{Input, Parts};
 use crate::error::EngineError;
+use crate::index::NodeIndex;
 use std::collections::HashMap;
 
-/// Indices of the blueprint's nodes: transforms in data-flow order, then sinks.
+/// Which nodes read which outputs. Nodes are the transforms in data-flow order, then the sinks.
 pub struct Graph {
     /// Index among the parts of each transform, in data-flow order.
     pub order: Vec<usize>,
     /// Readers of (component id, output).
-    readers: HashMap<Input, Vec<usize>>,
+    readers: HashMap<Input, Vec<NodeIndex>>,
 }
 
 impl Graph {
+    /// Orders the transforms, and finds the readers.
+    ///
+    /// # Errors The transforms form a cycle or have an unknown input.
     pub fn new(parts: &Parts) -> Result<Graph, EngineError> {
         let order = flow_order(parts)?;
         let transforms = order.iter().map(|i| &parts.transforms[*i].inputs);
-        let mut readers: HashMap<Input, Vec<usize>> = HashMap::new();
-        for (node, inputs) in transforms.chain(parts.sinks.iter().map(|s| &s.inputs)).enumerate() {
-            inputs.iter().for_each(|input| readers.entry(input.clone()).or_default().push(node));
+        let mut readers: HashMap<Input, Vec<NodeIndex>> = HashMap::new();
+        let sinks = parts.sinks.iter().map(|sink| &sink.inputs);
+        for (node, inputs) in transforms.chain(sinks).enumerate() {
+            for input in inputs {
+                readers.entry(input.clone()).or_default().push(NodeIndex::new(node));
+            }
         }
         Ok(Graph { order, readers })
     }
 
-    pub fn of(&self, id: &str, output: usize) -> Vec<usize> {
+    /// Returns the nodes that read an output of a component.
+    pub fn readers(&self, id: &str, output: usize) -> Vec<NodeIndex> {
         self.readers.get(&(id.to_owned(), output)).cloned().unwrap_or_default()
     }
 
     /// Returns the readers of each output of a component.
-    pub fn outputs(&self, id: &str) -> Vec<Vec<usize>> {
-        let count =
-            self.readers.keys().filter(|(of, _)| of == id).map(|(_, output)| output + 1).max();
-        (0..count.unwrap_or(0)).map(|output| self.of(id, output)).collect()
+    pub fn outputs(&self, id: &str) -> Vec<Vec<NodeIndex>> {
+        let read = self.readers.keys().filter(|(component, _)| component == id);
+        let count = read.map(|(_, output)| output + 1).max().unwrap_or(0);
+        (0..count).map(|output| self.readers(id, output)).collect()
     }
 }
 

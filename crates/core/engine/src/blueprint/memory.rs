@@ -16,13 +16,40 @@ pub fn grant_bytes(settings: &Settings) -> u64 {
     own_bytes(settings) * GRANT_PERCENT / 100
 }
 
+/// How the memory of a topology is divided.
+pub struct MemoryShares {
+    /// Bytes for a sink's state beyond what the sink needs.
+    pub state_bytes: u64,
+    /// Bytes available for the queue of one sink.
+    pub sink_bytes: u64,
+    /// Bytes that tickets of all sources may keep at one cut.
+    pub cut_bytes: u64,
+    /// Bytes that tickets of one source may keep at one cut.
+    pub source_cut_bytes: u64,
+}
+
+impl MemoryShares {
+    /// Divides the memory for these parts, of which data in flight has `grant_bytes`.
+    pub fn new(parts: &Parts, settings: &Settings, grant_bytes: u64) -> MemoryShares {
+        let sinks = parts.sinks.len().max(1) as u64;
+        let sources = (parts.sources.len() + parts.feeds.len()).max(1) as u64;
+        let cut_bytes = cut_bytes(grant_bytes, &parts.transforms);
+        MemoryShares {
+            state_bytes: spare_state_bytes(&parts.sinks, settings),
+            sink_bytes: grant_bytes / (2 * sinks),
+            cut_bytes,
+            source_cut_bytes: cut_bytes / sources,
+        }
+    }
+}
+
 /// Returns the bytes for the states of all sinks together.
 fn state_bytes(settings: &Settings) -> u64 {
     own_bytes(settings) * STATE_PERCENT / 100
 }
 
 /// Returns how much of them each sink with a state gets beyond what it needs.
-pub fn spare_state_bytes(sinks: &[SinkPart], settings: &Settings) -> u64 {
+fn spare_state_bytes(sinks: &[SinkPart], settings: &Settings) -> u64 {
     let needs = sinks.iter().map(|part| part.sink.state_bytes_min());
     let (count, need) = needs
         .filter(|bytes| *bytes > 0)
@@ -69,7 +96,7 @@ fn expansion(sinks: &[SinkPart]) -> u64 {
 
 /// Returns the bytes that tickets may keep from other data on their way to one cut, so that all
 /// cuts together have a quarter of the grant.
-pub fn cut_bytes(grant_bytes: u64, transforms: &[TransformPart]) -> u64 {
+fn cut_bytes(grant_bytes: u64, transforms: &[TransformPart]) -> u64 {
     let is_cut = |part: &&TransformPart| !matches!(part.transform, Transform::Map(_));
     let cuts = transforms.iter().filter(is_cut).count();
     grant_bytes / 4 / cuts.max(1) as u64

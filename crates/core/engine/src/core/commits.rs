@@ -15,43 +15,44 @@ impl Core {
     /// Commits the checkpoints that moved.
     pub fn commit(&self) -> io::Result<()> {
         let timer = recorder::start(EventKind::Checkpoint);
-        let (committed, checkpoints) = self.commit_moved();
+        let mut checkpoints = 0;
+        let committed = self.commit_moved(&mut checkpoints);
         if checkpoints > 0 || committed.is_err() {
-            let failure = |error: &io::Error| error.kind().to_string();
-            let outcome = committed.as_ref().err().map_or_else(|| "committed".to_owned(), failure);
+            let outcome = match &committed {
+                Ok(()) => "committed".to_owned(),
+                Err(error) => error.kind().to_string(),
+            };
             record::checkpoint(timer, checkpoints, &outcome);
         }
         committed
     }
 
-    /// The same; returns the number of checkpoints, too.
-    fn commit_moved(&self) -> (io::Result<()>, usize) {
+    /// Commits the checkpoints that moved, and counts them.
+    fn commit_moved(&self, checkpoints: &mut usize) -> io::Result<()> {
         let sink_ids: HashMap<SinkIndex, &Arc<str>> =
-            self.sinks().map(|(node, slot)| (slot.index, &node.id)).collect();
+            self.nodes.sinks().map(|(node, slot)| (slot.index, &node.id)).collect();
         let mut saved: Vec<(&Arc<DiskBuffer>, DiskBufferRecord)> = Vec::new();
-        let mut checkpoints = 0;
-        let committed = self.store.commit(|moved| {
-            for source in &self.sources {
+        self.resources.store.commit(|moved| {
+            for source in self.sources.iter() {
                 for (origin, offsets) in source.ledger.take_moved() {
-                    let known =
-                        offsets.iter().filter_map(|(sink, at)| Some((*sink_ids.get(sink)?, *at)));
-                    for (sink, offset) in known {
-                        moved.checkpoint(&source.id, origin, sink, offset);
-                        checkpoints += 1;
+                    for (sink, offset) in offsets {
+                        let Some(sink_id) = sink_ids.get(&sink) else { continue };
+                        moved.checkpoint(&source.id, origin, sink_id, offset);
+                        *checkpoints += 1;
                     }
                 }
             }
-            // Behind the sources: what they have settled as durable on disk is in the record.
-            for (node, disk) in self.disks() {
+            // After the sources: the record has what they have settled as durable on disk.
+            for (node, disk) in self.nodes.disks() {
                 let Some(record) = disk.unsaved() else { continue };
                 moved.disk_buffer(&node.id, record);
                 saved.push((disk, record));
+                *checkpoints += 1;
             }
-        });
-        checkpoints += saved.len();
-        if committed.is_ok() {
-            saved.into_iter().for_each(|(disk, record)| disk.saved(record));
+        })?;
+        for (disk, record) in saved {
+            disk.saved(record);
         }
-        (committed, checkpoints)
+        Ok(())
     }
 }

@@ -5,13 +5,26 @@ mod queueing;
 use super::SourceSlot;
 use crate::backlog::Backlog;
 use crate::buffer::{Buffer, WhenFull};
-use crate::disk_buffer::DiskBuffer;
+use crate::disk_buffer::{DiskBuffer, Target};
 use crate::lane::LaneQueue;
+use crate::limits::TICKETS_ON_THE_WAY;
 use crate::since::Since;
 use millstream_model::{BackpressureReason, EngineTime, Feed, Sink, SinkIndex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+
+/// What the slot of a sink is created with.
+pub(crate) struct NewSink {
+    pub index: SinkIndex,
+    pub sink: Arc<dyn Sink>,
+    pub feed: Arc<Feed>,
+    pub lanes: Vec<Arc<LaneQueue>>,
+    pub share: u64,
+    pub buffer: Buffer,
+    pub disk: Option<Arc<DiskBuffer>>,
+    pub after: Vec<Arc<LaneQueue>>,
+}
 
 /// The sink part of a node.
 #[derive(Clone)]
@@ -19,40 +32,33 @@ pub(crate) struct SinkSlot {
     /// Index in sink sets.
     pub index: SinkIndex,
     pub sink: Arc<dyn Sink>,
-    /// The events that it makes.
+    /// The events that the sink makes.
     pub feed: Arc<Feed>,
     pub lanes: Vec<Arc<LaneQueue>>,
-    /// Most bytes that may queue in its lanes.
+    /// Most bytes that may queue in the lanes.
     pub share: u64,
     pub buffer: Buffer,
-    /// The part of its buffer that is on disk.
+    /// The part of the buffer that is on disk.
     pub disk: Option<Arc<DiskBuffer>>,
-    /// Lanes that must end before its own begin.
-    pub after: Vec<Arc<LaneQueue>>,
-    pub(super) full_since: Arc<Since>,
-    pub(super) disk_full_since: Arc<Since>,
+    /// Lanes that must end before those of this sink begin.
+    after: Vec<Arc<LaneQueue>>,
+    full_since: Arc<Since>,
+    disk_full_since: Arc<Since>,
     /// Bytes that wait for an earlier ticket before they are queued.
-    pub(super) unreleased: Arc<AtomicU64>,
+    unreleased: Arc<AtomicU64>,
     /// The bound for sources that can wait.
-    pub(super) backlog: Arc<Backlog>,
-    pub(super) behind_since: Arc<Since>,
-    /// Whether the log says that it is full.
-    pub(super) reported: Arc<AtomicBool>,
+    backlog: Arc<Backlog>,
+    behind_since: Arc<Since>,
+    /// Whether the log says that the sink is full.
+    is_reported: Arc<AtomicBool>,
     /// Engine time in seconds when drops were last logged, plus one; 0 if never.
-    pub(crate) shed_said: Arc<AtomicU64>,
+    shed_logged: Arc<AtomicU64>,
 }
 
 impl SinkSlot {
-    /// Creates a slot with an empty queue of up to `share` bytes.
-    pub fn new(
-        index: SinkIndex,
-        (sink, feed): (Arc<dyn Sink>, Arc<Feed>),
-        lanes: Vec<Arc<LaneQueue>>,
-        (share, buffer): (u64, Buffer),
-    ) -> SinkSlot {
-        let (full_since, behind_since, unreleased, reported, shed_said) = Default::default();
-        let (disk, after, disk_full_since) = Default::default();
-        let backlog = Arc::new(Backlog::new());
+    /// Creates the slot of a sink with an empty queue.
+    pub fn new(new: NewSink) -> SinkSlot {
+        let NewSink { index, sink, feed, lanes, share, buffer, disk, after } = new;
         SinkSlot {
             index,
             sink,
@@ -62,14 +68,56 @@ impl SinkSlot {
             buffer,
             disk,
             after,
-            full_since,
-            disk_full_since,
-            unreleased,
-            backlog,
-            behind_since,
-            reported,
-            shed_said,
+            full_since: Arc::default(),
+            disk_full_since: Arc::default(),
+            unreleased: Arc::default(),
+            backlog: Arc::new(Backlog::new()),
+            behind_since: Arc::default(),
+            is_reported: Arc::default(),
+            shed_logged: Arc::default(),
         }
+    }
+
+    /// Starts to deliver from the disk buffer, if there is one, to the lanes of this sink.
+    pub fn attach_disk(&self) {
+        let Some(disk) = &self.disk else { return };
+        disk.attach(Target {
+            sink: self.sink.clone(),
+            lanes: self.lanes.clone(),
+            after: self.after.clone(),
+            feed: self.feed.clone(),
+            share: self.share,
+            buffer: self.buffer,
+        });
+    }
+
+    /// Syncs the lanes as soon as their queues are empty.
+    pub fn flush(&self) {
+        for lane in &self.lanes {
+            lane.flush();
+        }
+    }
+
+    /// Notes whether the sink is full for long; returns whether that is new.
+    pub fn report_full(&self, is_full: bool) -> bool {
+        self.is_reported.swap(is_full, Ordering::Relaxed) != is_full
+    }
+
+    /// Counts bytes that wait for an earlier ticket before they are queued.
+    pub fn add_unreleased(&self, bytes: u64) {
+        self.unreleased.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that no longer wait for an earlier ticket.
+    pub fn subtract_unreleased(&self, bytes: u64) {
+        self.unreleased.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether the payloads that wait for earlier tickets fill the buffer, given the size of the next
+    /// one. Payloads of tickets that run at this moment are released at once and do not count.
+    pub fn is_unreleased_full(&self, next_bytes: u64) -> bool {
+        let bytes_max = self.share + TICKETS_ON_THE_WAY * next_bytes;
+        self.unreleased.load(Ordering::Relaxed) >= bytes_max
     }
 
     /// Returns the bytes queued or being delivered.
@@ -90,16 +138,16 @@ impl SinkSlot {
     }
 
     /// Returns how long the sink has had no capacity for a source.
-    pub(super) fn lacks_room_for(&self, source: &SourceSlot, now: EngineTime) -> Option<Duration> {
+    pub fn lacks_room_for(&self, source: &SourceSlot, now: EngineTime) -> Option<Duration> {
         match &self.disk {
             Some(disk) if self.takes_all(source) => self.disk_full_for(disk, now),
-            _ if source.can_wait => self.behind_for(now),
+            _ if source.traits.can_wait => self.behind_for(now),
             _ => self.full_for(now),
         }
     }
 
     /// Returns how long the disk buffer has had no capacity.
-    pub(super) fn disk_full_for(&self, disk: &DiskBuffer, now: EngineTime) -> Option<Duration> {
+    pub fn disk_full_for(&self, disk: &DiskBuffer, now: EngineTime) -> Option<Duration> {
         let is_full = disk.is_full(self.unreleased.load(Ordering::Relaxed));
         self.disk_full_since.update(is_full, now)
     }
@@ -122,6 +170,8 @@ impl SinkSlot {
 
     /// Lets its lanes know whether what feeds them waits for a reason.
     pub fn press(&self, reason: BackpressureReason, waits: bool) {
-        self.lanes.iter().for_each(|lane| lane.press(reason, waits));
+        for lane in &self.lanes {
+            lane.press(reason, waits);
+        }
     }
 }

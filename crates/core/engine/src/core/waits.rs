@@ -1,9 +1,6 @@
-//! Waits of sources for capacity: how long, for which component, and as recorded events.
+//! The wait of a source for capacity: how long, for which component, and as recorded events.
 
-use super::{Core, SinkSlot, SourceSlot};
-use crate::limits::COMMIT_INTERVAL;
-use millstream_model::snapshot::WAITS_FOR_MEMORY;
-use millstream_model::{EngineTime, SinkSet};
+use millstream_model::SinkSet;
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder::{self, Timer};
 use millstream_recorder::schema::EventKind;
@@ -13,22 +10,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The wait of a source for capacity. A long one is counted and recorded in parts, so that it is seen
-/// while it lasts, and after a crash.
+/// Length of the parts of a long wait.
+const PART: Duration = Duration::from_secs(1);
+
+/// The wait of a source for capacity. A long one is counted and recorded in parts, so that it is
+/// visible while it lasts, and after a crash.
 #[derive(Default)]
 pub(crate) struct CapacityWait {
     is_waiting: AtomicBool,
     current: Mutex<Option<Current>>,
-    /// Sinks that get nothing from it before they have delivered something.
-    pub(super) sinks: Mutex<SinkSet>,
-    /// How long it waited, by what it waited for.
+    /// Sinks that get nothing from the source before they have delivered something.
+    sinks: Mutex<SinkSet>,
+    /// How long the source waited, by what it waited for.
     waited: Mutex<BTreeMap<Arc<str>, Duration>>,
 }
 
+/// The part of a wait that is not counted yet.
 struct Current {
     timer: Timer,
     since: Instant,
-    /// What it waits for.
+    /// What the source waits for.
     lacks: Arc<str>,
 }
 
@@ -53,7 +54,8 @@ impl CapacityWait {
         self.is_waiting.store(current.is_some(), Ordering::Relaxed);
     }
 
-    fn add(&self, lacks: Arc<str>, time: Duration) {
+    /// Adds a time in which the source did not read for a component.
+    pub fn add(&self, lacks: Arc<str>, time: Duration) {
         *self.waited.lock().entry(lacks).or_default() += time;
     }
 
@@ -63,47 +65,19 @@ impl CapacityWait {
         waited.iter().map(|(lacks, time)| (lacks.to_string(), time.as_secs_f64())).collect()
     }
 
-    fn is_waiting(&self) -> bool {
+    /// Whether the last poll returned that the source lacks capacity.
+    pub fn is_waiting(&self) -> bool {
         self.is_waiting.load(Ordering::Relaxed)
     }
-}
 
-/// Length of the parts of a long wait.
-const PART: Duration = Duration::from_secs(1);
-
-impl Core {
-    /// Returns what a source that must not read waits for.
-    pub(super) fn lacks(&self, source: &SourceSlot, now: EngineTime) -> Arc<str> {
-        let is_behind = |slot: &SinkSlot| source.downstream.contains(slot.index);
-        let is_full = |slot: &SinkSlot| slot.lacks_room_for(source, now).is_some();
-        let full = self.sinks().find(|(_, slot)| is_behind(slot) && is_full(slot));
-        let at_cut = || source.cuts.iter().find(|cut| cut.full_for(now).is_some());
-        let node = full.map(|(node, _)| node).or_else(|| at_cut().map(|cut| &self.nodes[cut.node]));
-        node.map_or_else(|| WAITS_FOR_MEMORY.into(), |node| node.id.clone())
+    /// Returns the sinks that get nothing from the source before they have delivered something.
+    pub fn sinks(&self) -> SinkSet {
+        *self.sinks.lock()
     }
 
-    /// Counts and records that sources continue without a sink or transform that has had no capacity
-    /// for a sampling interval.
-    pub fn sample_blocked(&self, now: EngineTime) {
-        let timer = recorder::start(EventKind::WaitForCapacity);
-        let is_blocked = |full: Option<Duration>| full.is_some_and(|full| full >= COMMIT_INTERVAL);
-        for source in self.sources.iter().filter(|source| !source.wait.is_waiting()) {
-            for (node, slot) in self.sinks() {
-                let reads = source.downstream.contains(slot.index);
-                if reads && is_blocked(slot.lacks_room_for(source, now)) {
-                    let (waits, bytes) =
-                        (Subject::component_with(&source.id, &node.id), slot.queued());
-                    record::wait_for_capacity(
-                        timer.earlier(COMMIT_INTERVAL),
-                        &waits,
-                        bytes as usize,
-                    );
-                    source.wait.add(node.id.clone(), COMMIT_INTERVAL);
-                }
-            }
-            for cut in source.cuts.iter().filter(|cut| is_blocked(cut.full_for(now))) {
-                source.wait.add(self.nodes[cut.node].id.clone(), COMMIT_INTERVAL);
-            }
-        }
+    /// Sets which sinks get nothing from the source before they have delivered something; returns
+    /// those before.
+    pub fn replace_sinks(&self, sinks: SinkSet) -> SinkSet {
+        std::mem::replace(&mut *self.sinks.lock(), sinks)
     }
 }

@@ -95,7 +95,7 @@ impl Files {
             number: EntryNumber(number),
             written_ms: label.since_ms,
             events: payload.events,
-            lane: u16::try_from(label.lane).unwrap_or(u16::MAX),
+            lane: u16::try_from(label.lane.get()).unwrap_or(u16::MAX),
             lanes: u16::try_from(label.lanes).unwrap_or(u16::MAX),
             format: label.format.clone(),
             ranges: label.ranges.clone(),

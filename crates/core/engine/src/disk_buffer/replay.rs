@@ -3,6 +3,7 @@
 use super::state::{Ended, State};
 use super::window::{Label, Place, Tracked};
 use super::worker::Worker;
+use crate::index::LaneIndex;
 use millstream_model::{Outcome, Payload, RowSource, Sink};
 use millstream_recorder::recorder;
 use millstream_recorder::schema::EventKind;
@@ -166,7 +167,7 @@ fn payload_of(entry: Entry, sink: &dyn Sink) -> Result<(Label, Payload), String>
     let mut payload = read.map_err(|error| error.to_string())?;
     payload.sources = RowSource::read_all(&rows).ok_or("its rows cannot be read")?.into();
     let label = Label {
-        lane: usize::from(meta.lane),
+        lane: LaneIndex::new(usize::from(meta.lane)),
         lanes: usize::from(meta.lanes),
         format: meta.format,
         ranges: meta.ranges,

@@ -381,7 +381,7 @@ impl State {
         let (Some(target), Some(ledger)) = (&self.target, buffer.upgrade()) else { return };
         let Some(entry) = self.window.deal(number) else { return };
         let Some(mut payload) = entry.payload.as_ref().map(Payload::copy) else { return };
-        let lane = entry.label.lane % target.lanes.len();
+        let lane = entry.label.lane.get() % target.lanes.len();
         if entry.place == Place::Disk {
             entry.payload = None;
         }

@@ -1,5 +1,6 @@
 //! The entries of a disk buffer that are in memory: those that lanes have, and those that wait.
 
+use crate::index::LaneIndex;
 use millstream_model::{Aside, Hold, Payload};
 use millstream_spool::SourceRange;
 use std::collections::VecDeque;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(super) struct Label {
     /// The lane that it was encoded for.
-    pub lane: usize,
+    pub lane: LaneIndex,
     /// Lanes of the sink at that time.
     pub lanes: usize,
     /// See [`millstream_model::Sink::payload_format`].
@@ -205,7 +206,7 @@ mod tests {
 
     fn entry(number: u64) -> Tracked {
         let label = Label {
-            lane: 0,
+            lane: LaneIndex::default(),
             lanes: 1,
             format: "fake/1".into(),
             ranges: Vec::new(),

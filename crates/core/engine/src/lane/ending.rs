@@ -121,7 +121,7 @@ impl LaneDriver {
     pub(super) async fn state(&self) -> Option<Option<Vec<u8>>> {
         let mut backoff = Backoff::default();
         loop {
-            let error = match self.store.lane(&self.sink_id, self.lane) {
+            let error = match self.store.lane(&self.sink_id, self.lane.get()) {
                 Ok(state) => return Some(state),
                 Err(error) => format!("its saved state cannot be read: {error}"),
             };

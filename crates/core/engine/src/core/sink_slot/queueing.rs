@@ -4,6 +4,7 @@ use super::SinkSlot;
 use crate::buffer::{DiskMode, DiskOptions, WhenFull};
 use crate::core::{Node, SourceSlot};
 use crate::disk_buffer::Arrived;
+use crate::index::LaneIndex;
 use crate::limits::SHED_AGAIN;
 use crate::ticket::Bound;
 use millstream_model::{BackpressureReason, EngineTime, Outcome, Payload};
@@ -19,25 +20,27 @@ impl SinkSlot {
         let Some(disk) = disk else { return self.put_in_memory(node, lane, payload, now) };
         let shed = disk.put(Arrived { source: &source.id, lane, payload, completes });
         self.count_shed(node, shed.events, now);
-        shed.holds.into_iter().for_each(|hold| hold.settle(Outcome::Rejected));
+        for hold in shed.holds {
+            hold.settle(Outcome::Rejected);
+        }
     }
 
     /// Whether payloads of a source go to the disk buffer when the queue is full. Those of a source
     /// that can read again wait there, unless the sink never lets it wait.
     pub fn spills(&self, source: &SourceSlot) -> bool {
-        source.overflows || self.takes_all(source)
+        source.traits.overflows || self.takes_all(source)
     }
 
     /// Whether a source never waits because the queue is full, but only for the disk buffer.
     pub fn takes_all(&self, source: &SourceSlot) -> bool {
         let is_always = |disk: DiskOptions| disk.mode == DiskMode::Always;
         let drops = self.buffer.when_full != WhenFull::Block;
-        !source.can_wait || drops || self.buffer.disk.is_some_and(is_always)
+        !source.traits.can_wait || drops || self.buffer.disk.is_some_and(is_always)
     }
 
-    fn put_in_memory(&self, node: &Node, lane: usize, payload: Payload, now: EngineTime) {
+    fn put_in_memory(&self, node: &Node, lane: LaneIndex, payload: Payload, now: EngineTime) {
         let bytes = payload.queue_bytes();
-        let has_room = || matches!(self.queued(), 0) || self.queued() + bytes <= self.share;
+        let has_room = || self.queued() == 0 || self.queued() + bytes <= self.share;
         match self.buffer.when_full {
             WhenFull::Block => {}
             WhenFull::DropNewest if !has_room() => {
@@ -48,12 +51,12 @@ impl SinkSlot {
             WhenFull::DropOldest => {
                 while !has_room() {
                     // What a lane has taken is in flight.
-                    let Some(oldest) = self.lanes[lane].take_oldest() else { break };
+                    let Some(oldest) = self.lanes[lane.get()].take_oldest() else { break };
                     self.shed(node, oldest, now);
                 }
             }
         }
-        self.lanes[lane].push(payload);
+        self.lanes[lane.get()].push(payload);
     }
 
     pub(crate) fn shed(&self, node: &Node, payload: Payload, now: EngineTime) {
@@ -69,15 +72,15 @@ impl SinkSlot {
             return;
         }
         node.counters.dropped("buffer_full", events);
-        let (now, before) = (now.uptime().as_secs() + 1, self.shed_said.load(Ordering::Relaxed));
-        let is_due = before == 0 || now >= before + SHED_AGAIN.as_secs();
+        let now = now.uptime().as_secs() + 1;
+        let before = self.shed_logged.load(Ordering::Relaxed);
+        if before != 0 && now < before + SHED_AGAIN.as_secs() {
+            return;
+        }
         // Only one of several workers logs it.
-        if is_due
-            && self
-                .shed_said
-                .compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-        {
+        let swapped =
+            self.shed_logged.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed);
+        if swapped.is_ok() {
             log::warn!("sink {}: its buffer is full; events are dropped (when_full)", node.id);
         }
     }

@@ -1,0 +1,133 @@
+//! The way of a batch behind the chain: payloads go to the lanes in ticket order, and batches go to
+//! the transforms at which they wait.
+
+mod calls;
+mod cuts;
+
+pub(crate) use calls::FinishedCall;
+
+use super::{Nodes, Op, Resources, SourceSlot, Sources};
+use crate::buffer::WhenFull;
+use crate::ticket::{Advance, Arrival, Bound, ChainOutput, FinishedStep, Reached, Ticket};
+use millstream_model::{Ack, SinkSet};
+use std::sync::Arc;
+
+/// Takes what the chain has made of a batch, and passes it on: payloads to the lanes, and batches to
+/// serial and offload transforms.
+pub(crate) struct Flow {
+    nodes: Arc<Nodes>,
+    sources: Arc<Sources>,
+    resources: Arc<Resources>,
+}
+
+impl Flow {
+    /// Creates the flow of a topology.
+    pub fn new(nodes: Arc<Nodes>, sources: Arc<Sources>, resources: Arc<Resources>) -> Flow {
+        Flow { nodes, sources, resources }
+    }
+
+    /// Takes a step that a worker has run: releases the payloads of the sinks that are done, and
+    /// passes batches to the cuts that the ticket has reached.
+    pub fn take(&self, step: FinishedStep) {
+        let FinishedStep { ticket, cut, mut made } = step;
+        let source = self.sources.get(ticket.source);
+        owe(&mut made);
+        let Advance { done, payloads, pending, reached } =
+            ticket.advance(&source.wiring.cuts, cut, made);
+        if !pending.is_empty() {
+            self.return_surplus(&ticket, pending);
+        }
+        for ack in &ticket.acks {
+            ack.finish_for(done);
+        }
+        self.release(source, &ticket, done, payloads);
+        for Reached { cut, .. } in reached.iter().filter(|reached| reached.batches.is_empty()) {
+            self.pass_cut(&ticket, *cut);
+        }
+        for Reached { cut, batches } in reached {
+            self.enter(Arrival { ticket: ticket.clone(), cut, batches });
+        }
+    }
+
+    /// Returns the memory that a waiting ticket does not need for the sinks that are not done.
+    fn return_surplus(&self, ticket: &Ticket, pending: SinkSet) {
+        let need = self.nodes.expansion(pending);
+        let mut permit = ticket.permit.lock();
+        if permit.bytes() > need {
+            permit.resize(need);
+        }
+    }
+
+    /// Gives the payloads of a ticket to the lanes of the sinks that are done, after those of
+    /// earlier tickets.
+    fn release(&self, source: &SourceSlot, ticket: &Ticket, done: SinkSet, payloads: Vec<Bound>) {
+        let mut admitted = Vec::with_capacity(payloads.len());
+        for bound in self.join(payloads) {
+            if let Some(bound) = self.admit(source, bound) {
+                admitted.push(bound);
+            }
+        }
+        mark_last(&mut admitted);
+        source.finish(ticket.number, done, admitted, |bound| self.put(source, bound));
+    }
+
+    /// Joins the payloads of a ticket for one merge transform: a snapshot between them would count
+    /// the first again after a restart.
+    fn join(&self, payloads: Vec<Bound>) -> Vec<Bound> {
+        let counts_once = |bound: &Bound| {
+            let slot = self.nodes.get(bound.node).sink();
+            slot.is_some_and(|slot| slot.feed.is_of_results())
+        };
+        let mut joined: Vec<Bound> = Vec::with_capacity(payloads.len());
+        for bound in payloads {
+            let first = joined.iter_mut().find(|first| first.node == bound.node);
+            match first.filter(|_| counts_once(&bound)) {
+                Some(first) => first.payload.join(bound.payload),
+                None => joined.push(bound),
+            }
+        }
+        joined
+    }
+
+    /// Counts a payload that may wait for its turn. If earlier tickets wait at a transform, a sink
+    /// that drops when it is full drops the new payload once those that wait fill its buffer.
+    fn admit(&self, source: &SourceSlot, bound: Bound) -> Option<Bound> {
+        let node = self.nodes.get(bound.node);
+        let Op::Sink(slot) = &node.op else { return None };
+        let bytes = bound.payload.queue_bytes();
+        let drops = slot.buffer.when_full != WhenFull::Block && slot.is_unreleased_full(bytes);
+        if drops && source.wiring.cuts.iter().any(|cut| cut.tickets() > 0) {
+            slot.shed(node, bound.payload, self.resources.engine_time());
+            return None;
+        }
+        slot.add_unreleased(bytes);
+        Some(bound)
+    }
+
+    /// Queues a payload whose turn has come.
+    fn put(&self, source: &SourceSlot, bound: Bound) {
+        let node = self.nodes.get(bound.node);
+        let Op::Sink(slot) = &node.op else { return };
+        let bytes = bound.payload.queue_bytes();
+        slot.put(node, source, bound, self.resources.engine_time());
+        slot.subtract_unreleased(bytes);
+    }
+}
+
+/// Makes each payload owe the segments that it delivers.
+fn owe(made: &mut ChainOutput) {
+    for bound in &mut made.payloads {
+        let acks = std::mem::take(&mut bound.acks);
+        let hold = |ack: &Ack| Some(ack.hold(bound.sink)?.traced(bound.traced.clone()));
+        bound.payload.owe(acks.iter().filter_map(hold));
+    }
+}
+
+/// Marks the payloads that are followed by others of the same ticket for the same lane.
+fn mark_last(payloads: &mut [Bound]) {
+    for index in 0..payloads.len() {
+        let (node, lane) = (payloads[index].node, payloads[index].lane);
+        let mut later = payloads[index + 1..].iter();
+        payloads[index].completes = !later.any(|other| (other.node, other.lane) == (node, lane));
+    }
+}

@@ -1,0 +1,59 @@
+//! Log lines about sinks and transforms that are full for long.
+
+use super::Status;
+use crate::core::{Node, SinkSlot};
+use crate::limits::FULL_AFTER;
+
+impl Status<'_> {
+    /// Logs once when a sink becomes full, and once when it has capacity again.
+    pub fn watch_sinks(self) {
+        let now = self.resources.engine_time();
+        for (node, slot) in self.nodes.sinks() {
+            let is_full = self.blocked_for(slot, now).is_some_and(|blocked| blocked >= FULL_AFTER);
+            if !slot.report_full(is_full) {
+                continue;
+            }
+            if is_full {
+                log_full(node, slot);
+            } else {
+                log::info!("{} {}: its queue has capacity again", node.kind, node.id);
+            }
+        }
+    }
+
+    /// Logs once when events wait for long at a transform, and once when they no longer do.
+    pub fn watch_cuts(self) {
+        let now = self.resources.engine_time();
+        for (index, node) in self.nodes.indexed() {
+            let mut cuts = self.sources.cuts_at(index);
+            let waits = cuts.any(|cut| cut.full_for(now).is_some_and(|full| full >= FULL_AFTER));
+            if !node.load.report(waits) {
+                continue;
+            }
+            let (id, seconds) = (&node.id, FULL_AFTER.as_secs());
+            if waits {
+                log::warn!(
+                    "transform {id}: events have waited at it for {seconds} s; sources that can read again \
+                     continue for the sinks that are not behind it"
+                );
+            } else {
+                log::info!("transform {id}: events no longer wait at it");
+            }
+        }
+    }
+}
+
+fn log_full(node: &Node, slot: &SinkSlot) {
+    let (kind, id, seconds) = (node.kind, &node.id, FULL_AFTER.as_secs());
+    if slot.disk.is_some() {
+        log::warn!(
+            "sink {id}: its disk buffer has been full for {seconds} s; what cannot wait in its source is \
+             not received"
+        );
+    } else {
+        log::warn!(
+            "{kind} {id}: its queue has been full for {seconds} s; sources that can read again go on without it, \
+             others wait"
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! Indices into the parts of a topology. A reload gives new ones to sources and nodes.
+
+macro_rules! index_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) struct $name(usize);
+
+        impl $name {
+            /// Creates an index.
+            pub const fn new(index: usize) -> $name {
+                $name(index)
+            }
+
+            /// Returns the index as a number.
+            pub const fn get(self) -> usize {
+                self.0
+            }
+        }
+    };
+}
+
+index_type! {
+    /// Index of a transform or sink among the nodes of a topology.
+    NodeIndex
+}
+
+index_type! {
+    /// Index of a source in a topology.
+    SourceIndex
+}
+
+index_type! {
+    /// Index of a cut among those in the chain of one source.
+    CutIndex
+}
+
+index_type! {
+    /// Index of a lane among those of one sink.
+    LaneIndex
+}
