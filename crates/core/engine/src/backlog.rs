@@ -1,10 +1,10 @@
 //! Bounds the queue of a sink by time, so that newly read data is delivered soon.
 //!
-//! Behind a sink of 3 MB/s a queue of 4 MiB delays every file of a source by 1.4 s, however quiet.
-//! Unread data delays no other file: a quiet file is read before the rest of a busy one. So the
-//! queue is bounded by time: by the bytes that the sink delivers during one round trip plus
-//! [`QUEUE_TIME`]. The product of rate and round trip keeps a slow endpoint busy; the addition lets
-//! the bound grow as long as that raises the rate.
+//! A queue of 4 MiB in front of a sink of 3 MB/s delays every file of a source by 1.4 s, even a
+//! quiet one. Data that is not read yet delays no other file, because a quiet file is read before
+//! the rest of a busy one. The queue is therefore bounded by time: it holds the bytes that the sink
+//! delivers during one round trip plus [`QUEUE_TIME`]. The product of rate and round trip keeps a
+//! slow endpoint busy; the addition lets the bound grow as long as that raises the rate.
 
 use millstream_model::EngineTime;
 use parking_lot::Mutex;
@@ -23,7 +23,7 @@ const BYTES_MIN: u64 = 512 * 1024;
 pub(crate) struct Backlog(Mutex<State>);
 
 struct State {
-    /// Unbounded until the rate is known: a slow endpoint needs all it can get.
+    /// Unbounded until the rate is known: a slow endpoint needs the whole buffer.
     bytes_max: u64,
     window: Window,
 }
@@ -33,16 +33,17 @@ struct Window {
     began: EngineTime,
     /// Bytes that had left the queue when the window began.
     left: u64,
-    /// Whether the sink had work at every sample; only then is what left its full rate.
+    /// Whether the sink had work at every sample. Only then do the bytes that left show its full
+    /// rate.
     is_busy: bool,
-    /// Whether the bound was hit: without it more might have left.
+    /// Whether the queue reached the bound. Without the bound more bytes might have left.
     is_reached: bool,
 }
 
 impl Backlog {
     /// Creates the bound for a sink of unknown rate.
     pub fn new() -> Backlog {
-        // Not sampled yet.
+        // Nothing is sampled yet.
         let window = Window { is_busy: false, ..Window::new(EngineTime::ZERO, 0) };
         Backlog(Mutex::new(State { bytes_max: u64::MAX, window }))
     }
@@ -60,8 +61,8 @@ impl Backlog {
 }
 
 impl State {
-    /// Closes a window that is long enough. A window in which nothing left tells nothing: the sink
-    /// is away.
+    /// Closes a window that is long enough. A window in which no byte left is ignored, because the
+    /// sink cannot be reached.
     fn measure(&mut self, left: u64, round_trip: Duration, now: EngineTime) {
         let elapsed = now - self.window.began;
         if elapsed < WINDOW_MIN.max(2 * round_trip) {
@@ -106,7 +107,10 @@ mod tests {
         mut deliver: impl FnMut(u32, u64) -> u64,
     ) -> (u64, u64) {
         let backlog = Backlog::new();
-        let (mut queued, mut left, mut longest, mut before) = (0, 0, 0, 0);
+        let mut queued = 0;
+        let mut left = 0;
+        let mut longest = 0;
+        let mut before = 0;
         for ms in 0..seconds * 1000 {
             while !backlog.is_long(queued, left, round_trip, at(ms)) && queued < 4 * MB {
                 queued += 64_000;

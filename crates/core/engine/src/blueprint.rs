@@ -1,4 +1,4 @@
-//! From a blueprint, the components and their inputs, to a built topology.
+//! The blueprint of a topology, and how the topology is built from it.
 
 mod assembly;
 mod graph;
@@ -39,15 +39,15 @@ pub struct Settings {
     pub threads: usize,
     /// Most threads of the pool for offload transforms, which start when there is work.
     pub offload_threads: usize,
-    /// `limits.memory` in bytes; data in flight gets a part of it.
+    /// `limits.memory` in bytes. Data in flight gets a part of it.
     pub memory_bytes: u64,
-    /// The part of it that a runtime inside the process may take, such as a JVM.
+    /// The part of `memory_bytes` that a runtime inside the process may take, such as a JVM.
     pub reserved_bytes: u64,
-    /// Measures the memory in use, so that it is governed; `None` in simulations.
+    /// Measures the memory in use for the governor; `None` in simulations.
     pub memory_host: Option<MemoryHost>,
     /// Most cores that the process uses, more than zero; unlimited if `None`.
     pub cpu: Option<f64>,
-    /// Most bytes queued for one sink, if less than its share of the memory.
+    /// Most bytes queued for one sink, if that is less than the share of the sink.
     pub sink_bytes_max: u64,
     /// Whether to read the existing data, deliver it, and exit.
     pub until_eof: bool,
@@ -61,7 +61,7 @@ pub struct Settings {
     pub internal_logs: InternalLogs,
 }
 
-/// An output of a component: its id, and 0 for the main output or the index of a side output.
+/// An output of a component: the id, and 0 for the main output or the index of a side output.
 pub type Input = (String, usize);
 
 /// Opens a source.
@@ -69,15 +69,15 @@ pub type OpenSource = Box<dyn FnOnce(SourceOpen) -> Result<Box<dyn Source>, Buil
 
 /// A source of a blueprint.
 pub struct SourcePart {
-    /// What its events share, including the component id.
+    /// What the events of the source share, including the component id.
     pub info: SourceInfo,
     /// Component type.
     pub type_name: &'static str,
-    /// Its priority and rate limit.
+    /// Priority and rate limit.
     pub pace: Pace,
-    /// Most bytes that it holds in addition to its blocks.
+    /// Most bytes that the source holds in addition to its blocks.
     pub queue_bytes: u64,
-    /// Opens it.
+    /// Opens the source.
     pub open: OpenSource,
 }
 
@@ -87,7 +87,7 @@ pub struct TransformPart {
     pub id: String,
     /// Component type.
     pub type_name: &'static str,
-    /// The outputs it reads.
+    /// The outputs that the component reads.
     pub inputs: Vec<Input>,
     /// The transform itself.
     pub transform: Transform,
@@ -99,7 +99,7 @@ pub struct SinkPart {
     pub id: String,
     /// Component type.
     pub type_name: &'static str,
-    /// The outputs it reads.
+    /// The outputs that the component reads.
     pub inputs: Vec<Input>,
     /// The buffer before it.
     pub buffer: Buffer,
@@ -118,7 +118,7 @@ pub struct Blueprint {
     pub sinks: Vec<SinkPart>,
 }
 
-/// A topology whose sources are open, before it starts.
+/// A topology whose sources are open, before the start.
 pub struct Built {
     pub(crate) current: Arc<Current>,
     pub(crate) drivers: Vec<LaneDriver>,

@@ -5,30 +5,30 @@ use millstream_model::Counters;
 /// What happens to events for a sink whose buffer is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// They stay in the source, which reads no more for this sink.
+    /// The events stay in the source, which reads no more for this sink.
     #[default]
     Block,
-    /// The new ones are dropped and counted.
+    /// New events are dropped and counted.
     DropNewest,
-    /// The oldest are dropped and counted.
+    /// The oldest events are dropped and counted.
     DropOldest,
 }
 
 /// The buffer before a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
-    /// Its size in memory in bytes; the engine's own limit if `None`.
+    /// Size in memory, in bytes; the default of the engine if `None`.
     pub bytes_max: Option<u64>,
-    /// What happens when it is full.
+    /// What happens when the buffer is full.
     pub when_full: WhenFull,
-    /// Its part on disk, if it has one.
+    /// The part on disk, if there is one.
     pub disk: Option<DiskOptions>,
 }
 
 /// The part of a buffer that is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskOptions {
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes_max: u64,
     /// What is written to it.
     pub mode: DiskMode,
@@ -39,33 +39,34 @@ pub struct DiskOptions {
 /// What is written to a disk buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DiskMode {
-    /// What the memory queue cannot take, from sources that cannot read it again.
+    /// Events that the memory queue cannot take, from sources that cannot read them again.
     #[default]
     Overflow,
-    /// Everything, before it is sent.
+    /// All events, before they are sent.
     Always,
 }
 
-/// Most bytes of a segment, and the least that a buffer has of them.
+/// Most bytes of a segment, and the least number of segments of a buffer.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 const SEGMENTS_MIN: u64 = 8;
 
 impl Buffer {
-    /// Registers the drop reasons, so that they show from the start.
+    /// Registers the drop reasons, so that the metrics show them from the start.
     pub(crate) fn announce(self, counters: &Counters) {
         if self.when_full != WhenFull::Block {
             counters.register_drop_reasons(&["buffer_full"]);
         }
     }
 
-    /// Returns the size of the segments on disk: dropping the oldest must not drop most of all.
+    /// Returns the size of the segments on disk. It is a small part of the buffer, because the
+    /// oldest segment is dropped as a whole.
     pub(crate) fn segment_bytes(self) -> u64 {
         let bytes_max = self.disk.map_or(SEGMENT_BYTES_MAX, |disk| disk.bytes_max);
         (bytes_max / SEGMENTS_MIN).clamp(1 << 20, SEGMENT_BYTES_MAX)
     }
 
     /// Returns the bytes that may queue, given `bytes` available for each sink and `default_max`
-    /// for a sink that does not ask for more.
+    /// for a sink that does not configure its own size.
     pub(crate) fn share(self, bytes: u64, default_max: u64) -> u64 {
         self.bytes_max.unwrap_or(bytes.min(default_max))
     }

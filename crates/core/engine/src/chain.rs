@@ -1,13 +1,13 @@
-//! A worker: runs the whole chain on a ticket's batch while it is in cache.
+//! A worker, which runs the whole chain on the batch of a ticket while the batch is in cache.
 
 mod refusals;
 
 use crate::core::{Core, Node, Nodes, Op, SinkSlot};
 use crate::index::{LaneIndex, NodeIndex};
 use crate::ticket::{Bound, ChainOutput, FinishedStep, NodeBatch, Step};
-use millstream_model::trace::Trace;
+use millstream_model::trace::{Trace, TracedDelivery};
 use millstream_model::{
-    Batch, BlockPool, EncodeCx, Encoder, Map, Payload, Permit, Segment, Selection,
+    Batch, BlockPool, EncodeCx, Encoder, Map, Payload, Permit, Segment, Selection, Sink,
 };
 use millstream_recorder::recorder;
 use millstream_recorder::schema::EventKind;
@@ -28,6 +28,30 @@ enum Instance {
     None,
     Map(Box<dyn Map>),
     Encoder(Box<dyn Encoder>),
+}
+
+impl Instance {
+    /// Returns the transform; `None` if the node is a sink.
+    fn map(&mut self, make: &dyn Fn() -> Box<dyn Map>) -> Option<&mut dyn Map> {
+        if matches!(self, Instance::None) {
+            *self = Instance::Map(make());
+        }
+        match self {
+            Instance::Map(map) => Some(&mut **map),
+            Instance::None | Instance::Encoder(_) => None,
+        }
+    }
+
+    /// Returns the encoder; `None` if the node is a transform.
+    fn encoder(&mut self, sink: &dyn Sink) -> Option<&mut dyn Encoder> {
+        if matches!(self, Instance::None) {
+            *self = Instance::Encoder(sink.encoder());
+        }
+        match self {
+            Instance::Encoder(encoder) => Some(&mut **encoder),
+            Instance::None | Instance::Map(_) => None,
+        }
+    }
 }
 
 impl Worker {
@@ -74,12 +98,14 @@ struct StepRun<'a> {
 }
 
 impl<'a> StepRun<'a> {
-    /// Runs a node and everything downstream. On a panic the batch is halved until the one event
-    /// that causes it is found; that event is rejected and counted, the others are delivered.
+    /// Runs a node and everything downstream. After a panic the batch is halved until the event
+    /// that causes the panic is found. That event is rejected and counted; the other events are
+    /// delivered.
     fn guarded(&mut self, node: NodeIndex, batch: Batch) {
         let mut halves = vec![batch];
         while let Some(batch) = halves.pop() {
-            let (payloads, cuts) = (self.made.payloads.len(), self.made.at_cuts.len());
+            let payloads = self.made.payloads.len();
+            let cuts = self.made.at_cuts.len();
             let run = || self.run_node(node, batch.clone());
             if catch_unwind(AssertUnwindSafe(run)).is_ok() {
                 continue;
@@ -114,10 +140,7 @@ impl<'a> StepRun<'a> {
             Op::Sink(slot) => self.encode(Encoding { index, node, slot }, batch),
             Op::Map(make) => {
                 let instance = &mut self.instances[index.get()];
-                if matches!(instance, Instance::None) {
-                    *instance = Instance::Map(make());
-                }
-                let Instance::Map(map) = instance else { return };
+                let Some(map) = instance.map(&**make) else { return };
                 self.at = index;
                 let next = node.apply(batch, self.trace, |batch, out| map.apply(batch, out));
                 for NodeBatch { node, batch } in next {
@@ -141,16 +164,15 @@ impl<'a> StepRun<'a> {
     fn encode_lane(&mut self, encoding: Encoding<'a>, lane: LaneIndex, batch: Batch) {
         let Encoding { index, node, slot } = encoding;
         let instance = &mut self.instances[index.get()];
-        if matches!(instance, Instance::None) {
-            *instance = Instance::Encoder(slot.sink.encoder());
-        }
-        let Instance::Encoder(encoder) = instance else { return };
+        let Some(encoder) = instance.encoder(&*slot.sink) else { return };
         self.at = index;
         node.tap.offer(0, &batch);
         let _entered = node.counters.enter();
-        let (begun, timer) = (Instant::now(), recorder::start(EventKind::BatchStage));
+        let begun = Instant::now();
+        let timer = recorder::start(EventKind::BatchStage);
         let traced = self.trace.map(|trace| trace.enter(&batch, begun));
-        let (events, bytes) = (batch.events() as u64, batch.text_bytes());
+        let events = batch.events() as u64;
+        let bytes = batch.text_bytes();
         let mut payload = Payload::new(events);
         let mut refused_rows = slot.feed.keeps_refused().then(Vec::new);
         let mut cx = EncodeCx {
@@ -171,9 +193,7 @@ impl<'a> StepRun<'a> {
         if let Err(error) = result {
             node.refuse(events, &error);
         } else if !payload.is_empty() {
-            let acks = batch.segments.iter().map(|segment| segment.ack.clone()).collect();
-            let (node, sink, completes) = (index, slot.index, true);
-            self.made.payloads.push(Bound { node, sink, lane, payload, acks, completes, traced });
+            self.made.payloads.push(encoding.bound(lane, payload, &batch, traced));
         }
     }
 }
@@ -186,6 +206,27 @@ struct Encoding<'a> {
     slot: &'a SinkSlot,
 }
 
+impl Encoding<'_> {
+    /// Addresses a payload of a batch to a lane of the sink.
+    fn bound(
+        self,
+        lane: LaneIndex,
+        payload: Payload,
+        batch: &Batch,
+        traced: Option<Arc<TracedDelivery>>,
+    ) -> Bound {
+        Bound {
+            node: self.index,
+            sink: self.slot.index,
+            lane,
+            payload,
+            acks: batch.segments.iter().map(|segment| segment.ack.clone()).collect(),
+            completes: true,
+            traced,
+        }
+    }
+}
+
 /// The part of a batch for one lane of a sink.
 struct LaneBatch {
     lane: LaneIndex,
@@ -196,13 +237,14 @@ struct LaneBatch {
 fn halve(batch: &Batch) -> (Batch, Batch) {
     let selected: Vec<usize> = (0..batch.rows()).filter(|row| batch.is_selected(*row)).collect();
     let middle = selected[selected.len() / 2];
-    let (mut first, mut second) = (batch.clone(), batch.clone());
+    let mut first = batch.clone();
+    let mut second = batch.clone();
     first.select_range(0, middle);
     second.select_range(middle, batch.rows());
     (first, second)
 }
 
-/// Splits a batch by lane: an origin always uses the same lane.
+/// Splits a batch by lane. An origin always uses the same lane.
 fn by_lane(batch: Batch, lanes: usize) -> Vec<LaneBatch> {
     let lane_of = |segment: &Segment| (segment.origin.id.0 % lanes as u64) as usize;
     let mut parts = Vec::new();

@@ -156,9 +156,9 @@ impl Core {
         }
     }
 
-    /// Lets go of the offload transforms that `goes` selects by id, again and again after some time:
-    /// batches that wait for a call follow. While others keep the reload from being carried out, it
-    /// may be rejected, and none is let go. Never returns.
+    /// Lets go of the offload transforms that `goes` selects by id, repeatedly after some time,
+    /// because batches that wait for a call follow. While tickets wait at other offload transforms,
+    /// the reload may be rejected, so no transform is let go. Never returns.
     pub async fn let_go_later(&self, time: Duration, goes: impl Fn(&str) -> bool) -> Infallible {
         tokio::time::sleep(time).await;
         loop {

@@ -1,4 +1,4 @@
-//! The core that the threads use; a reload replaces it.
+//! The core that the threads use. A reload replaces it.
 
 use crate::core::Core;
 use parking_lot::Mutex;
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The current core.
 pub(crate) struct Current {
     core: Mutex<Arc<Core>>,
-    /// Its generation, readable without the lock.
+    /// Generation of the core, which is readable without the lock.
     generation: AtomicU64,
-    /// Held by a commit and by a replacement: a commit for the sinks of a replaced core would leave
-    /// out the checkpoints of the new ones.
+    /// Held by a commit and by a replacement. A commit for the sinks of a replaced core would leave
+    /// out the checkpoints of the new sinks.
     turning: Mutex<()>,
 }
 
@@ -36,7 +36,7 @@ impl Current {
         is_behind
     }
 
-    /// Replaces the core by the one that `make` derives from it. No commit runs meanwhile. The
+    /// Replaces the core with the core that `make` derives from it. No commit runs meanwhile. The
     /// caller has reached the barrier.
     pub fn replace<E>(&self, make: impl FnOnce(&Core) -> Result<Core, E>) -> Result<Arc<Core>, E> {
         let _turning = self.turning.lock();

@@ -1,10 +1,10 @@
 //! Cuts in a chain: serial and offload transforms, where a ticket waits and continues as a separate
 //! step.
 //!
-//! What waits at a cut keeps memory. Each source has a share of it at each of its cuts, and so has
-//! each transform over all sources; without capacity there, the sinks behind the cut count as full,
-//! so that a stuck transform costs other branches and sources no more than that share. A ticket
-//! counts from the moment it is issued.
+//! Tickets that wait at a cut keep memory. Each source has a share of the memory at each of its
+//! cuts, and each transform has a share over all sources. When a share is used up, the sinks behind
+//! the cut count as full. A stuck transform therefore costs other branches and sources no more than
+//! its share. A ticket counts from the moment at which it is issued.
 
 use crate::index::{CutIndex, NodeIndex};
 use crate::limits::CUTS_MAX;
@@ -73,15 +73,15 @@ impl Load {
     }
 }
 
-/// What may be on its way to a cut or wait there. A single ticket always may.
+/// Limits on the tickets that are on their way to a cut or wait there. A single ticket always fits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CutLimits {
     /// Bytes of one source.
     pub source_bytes: u64,
     /// Bytes of all sources.
     pub bytes: u64,
-    /// Tickets of all sources. More would not make an offload transform faster, and a reload waits
-    /// for them.
+    /// Tickets of all sources. More tickets would not make an offload transform faster, and a
+    /// reload waits for all of them.
     pub tickets: u64,
 }
 
@@ -104,7 +104,8 @@ pub(crate) struct Cut {
     pub downstream: SinkSet,
     /// Cuts of the source that lead to this one.
     pub upstream: CutSet,
-    /// Whether every sink behind the cut drops events when it is full; then so does the cut.
+    /// Whether every sink behind the cut drops events when it is full. The cut then drops events,
+    /// too.
     pub sheds: bool,
     limits: CutLimits,
     /// Load by this source.
@@ -182,7 +183,7 @@ impl Cut {
         self.limits.source_bytes
     }
 
-    /// Whether there is no room for a ticket that is already counted. A single one always fits.
+    /// Whether there is no room for a ticket that is already counted. A single ticket always fits.
     pub fn is_overfull(&self, claim: Claim) -> bool {
         let before = |load: &Load| load.bytes.load(Ordering::Relaxed).saturating_sub(claim.bytes);
         before(&self.own) >= self.limits.source_bytes
@@ -190,14 +191,15 @@ impl Cut {
             || self.total.tickets.load(Ordering::Relaxed) > self.limits.tickets
     }
 
-    /// Whether no more may come.
+    /// Whether no more tickets may come.
     pub fn is_full(&self) -> bool {
         self.own.bytes.load(Ordering::Relaxed) >= self.limits.source_bytes
             || self.total.bytes.load(Ordering::Relaxed) >= self.limits.bytes
             || self.total.tickets.load(Ordering::Relaxed) >= self.limits.tickets
     }
 
-    /// Returns how long it has had no capacity; `None` if it has some. A cut that drops always has.
+    /// Returns for how long the cut has had no capacity; `None` if it has capacity. A cut that
+    /// drops events always has capacity.
     pub fn full_for(&self, now: EngineTime) -> Option<Duration> {
         self.full_since.update(self.is_full() && !self.sheds, now)
     }

@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 /// How often the lanes are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long all that is left must have failed, without anything being delivered: a failed request
-/// may have been one of several.
+/// How long all remaining lanes must have failed without a delivery. A failed request may have been
+/// one of several.
 const DEAD_AFTER: Duration = Duration::from_secs(1);
 
 /// Ends the lanes that cannot deliver, so that a stop does not wait for a dead endpoint.
 ///
-/// A lane ends if all it has is in a disk buffer, or if its sources read again what it has and no
-/// other lane can deliver either: as long as one does, the dead endpoint has time to return.
+/// A lane ends if all its data is in a disk buffer. It also ends if its sources can read the data
+/// again and no other lane can deliver: as long as another lane delivers, the dead endpoint has
+/// time to return.
 pub(crate) struct DeadLanes<'a> {
     core: &'a Core,
     /// When the stop gives up.
@@ -25,11 +26,12 @@ pub(crate) struct DeadLanes<'a> {
 }
 
 impl DeadLanes<'_> {
-    pub(crate) fn of(core: &Core, deadline: tokio::time::Instant) -> DeadLanes<'_> {
+    /// Watches the lanes of a topology until a stop gives up.
+    pub(crate) fn new(core: &Core, deadline: tokio::time::Instant) -> DeadLanes<'_> {
         DeadLanes { core, deadline, looked: Instant::now(), failing: Failing::default() }
     }
 
-    /// Ends dead lanes among those that are closed.
+    /// Ends the dead lanes among the closed lanes.
     pub(crate) fn end(&mut self) {
         if self.looked.elapsed() < LOOK {
             return;
@@ -37,16 +39,20 @@ impl DeadLanes<'_> {
         self.looked = Instant::now();
         for (_, slot) in self.core.nodes().sinks() {
             if slot.disk.as_ref().is_some_and(|disk| disk.is_durable()) {
-                closed(slot).filter(|lane| !lane.gets_on()).for_each(|lane| lane.let_go());
+                for lane in closed(slot).filter(|lane| !lane.gets_on()) {
+                    lane.let_go();
+                }
             }
         }
         if self.note_failing() {
             let dead = self.core.nodes().sinks().flat_map(|(_, slot)| closed(slot));
-            dead.filter(|lane| lane.is_failing(self.deadline)).for_each(|lane| lane.let_go());
+            for lane in dead.filter(|lane| lane.is_failing(self.deadline)) {
+                lane.let_go();
+            }
         }
     }
 
-    /// Notes whether all that is left fails; returns whether it has for [`DEAD_AFTER`].
+    /// Notes whether all remaining lanes fail; returns whether they have failed for [`DEAD_AFTER`].
     fn note_failing(&mut self) -> bool {
         let mut owing =
             self.core.nodes().sinks().filter(|(_, slot)| owing(slot).next().is_some()).peekable();
@@ -54,8 +60,8 @@ impl DeadLanes<'_> {
         self.failing.note(is_failing, self.core.status().progress())
     }
 
-    /// Whether all lanes of a sink that have something fail, and the sources read it again. Sources
-    /// that a reload has removed cannot.
+    /// Whether all lanes of a sink that owe something fail, and the sources can read it again.
+    /// Sources that a reload has removed cannot.
     fn is_failing(&self, slot: &SinkSlot) -> bool {
         let mut sources = self.core.sources().iter();
         slot.disk.is_none()
@@ -67,8 +73,8 @@ impl DeadLanes<'_> {
     }
 }
 
-/// Waits until all that closed lanes still have has failed for [`DEAD_AFTER`], without anything being
-/// delivered. The lanes have `drain` to deliver.
+/// Waits until all closed lanes that remain have failed for [`DEAD_AFTER`] without a delivery. The
+/// lanes have `drain` to deliver.
 pub(crate) async fn until_dead(lanes: &[Arc<LaneQueue>], drain: Duration) {
     let deadline = tokio::time::Instant::now() + drain;
     let mut failing = Failing::default();

@@ -1,13 +1,13 @@
-//! A sink's disk buffer: payloads that wait on disk while the sink cannot take them.
+//! The disk buffer of a sink: payloads that wait on disk while the sink cannot take them.
 //!
-//! It answers for the payloads of sources that cannot read again: their debts are settled when they
-//! are durable on disk or delivered, whichever comes first. In mode `overflow` a payload goes to its
-//! lane if that has room and nothing waits before it. Otherwise it is written, and so is all that
-//! the lanes have, so that nothing in memory keeps a source from being settled. In mode `always`
-//! each payload is written first.
+//! The buffer answers for the payloads of sources that cannot read again: the debts of a payload
+//! are settled when it is durable on disk or delivered, whichever comes first. In mode `overflow` a
+//! payload goes to its lane if the lane has room and no entry waits. Otherwise the payload is
+//! written, together with everything that the lanes hold, so that nothing in memory keeps a source
+//! from being settled. In mode `always` each payload is written first.
 //!
-//! Entries are numbered in the order of their arrival, and lanes get them in that order. What an
-//! entry's lane returns is delivered again from here.
+//! Entries are numbered in the order of their arrival, and lanes get them in this order. The buffer
+//! delivers an entry again if the lane returns it.
 
 mod files;
 mod replay;
@@ -37,24 +37,25 @@ pub(crate) struct DiskBuffer {
     sink_id: Arc<str>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Entries wait for their lanes: set by the thread and by what adds the first.
+    /// Whether entries wait for their lanes. The thread sets it, and so does the call that adds the
+    /// first entry.
     is_behind: AtomicBool,
     counters: Arc<Counters>,
     grant: Arc<Grant>,
     /// Wakes the sources that wait for room.
     on_room: Box<dyn Fn() + Send + Sync>,
-    /// Commits what has moved, with the record of what is on disk.
+    /// Commits the checkpoints that have moved, with the record of what is on disk.
     commit: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
-    /// Itself, for the holds of its entries.
+    /// The buffer itself, for the holds of the entries.
     me: Weak<DiskBuffer>,
 }
 
-/// The sink that gets what waits.
+/// The sink that gets the entries.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub sink: Arc<dyn Sink>,
     pub lanes: Vec<Arc<LaneQueue>>,
-    /// Lanes that must have ended before: they still have earlier entries.
+    /// Lanes that still have earlier entries, and must end first.
     pub after: Vec<Arc<LaneQueue>>,
     /// Takes the events that the encoder refused.
     pub feed: Arc<Feed>,
@@ -63,21 +64,21 @@ pub(crate) struct Target {
     pub buffer: Buffer,
 }
 
-/// Where a payload comes from.
+/// A payload that arrives from a source.
 pub(crate) struct Arrived<'a> {
     pub source: &'a Arc<str>,
     pub lane: LaneIndex,
     pub payload: Payload,
-    /// Whether it is the last payload of its ranges for the sink.
+    /// Whether the payload is the last one of its ranges for the sink.
     pub completes: bool,
 }
 
-/// What a buffer is opened with.
+/// What a disk buffer is opened with.
 pub(crate) struct Opening {
     pub sink_id: Arc<str>,
     pub folder: PathBuf,
     pub buffer: Buffer,
-    /// What the last process saved of it.
+    /// What the last process saved of the buffer.
     pub record: DiskBufferRecord,
     pub counters: Arc<Counters>,
     pub grant: Arc<Grant>,
@@ -87,9 +88,10 @@ pub(crate) struct Opening {
 
 impl DiskBuffer {
     /// Opens the buffer. Nothing is created on disk before the first entry is written. Entries that
-    /// the record counts and the files do not hold are counted as damaged.
+    /// the record counts and the files do not hold count as damaged.
     ///
-    /// # Errors Another agent uses the folder, a newer release wrote it, or it cannot be read.
+    /// # Errors Another agent uses the folder, a newer release wrote it, or the folder cannot be
+    /// read.
     pub fn open(opening: Opening) -> Result<Arc<DiskBuffer>, EngineError> {
         let Opening { sink_id, folder, buffer, record, counters, grant, on_room, commit } = opening;
         let refused = |error| EngineError::DiskBuffer { id: sink_id.to_string(), error };
@@ -121,7 +123,8 @@ impl DiskBuffer {
 
     /// Whether the entries on disk can be delivered by a sink whose payloads have this format.
     ///
-    /// # Errors They cannot: the sink's type, or how it frames payloads, has changed.
+    /// # Errors The entries have another format: the type of the sink, or the way in which it
+    /// frames payloads, has changed.
     pub fn check_format(&self, format: &str) -> Result<(), EngineError> {
         let state = self.lock();
         let Some(found) = state.formats().into_iter().find(|found| **found != *format) else {
@@ -149,18 +152,19 @@ impl DiskBuffer {
         }
     }
 
-    /// Stops giving entries to the lanes: a reload removes the sink. What comes back stays on disk.
+    /// Stops giving entries to the lanes, because a reload removes the sink. Entries that come back
+    /// stay on disk.
     pub fn detach(&self) {
         self.change(State::detach);
     }
 
-    /// Whether a payload of a source comes here. If its source can read it again (not `overflows`), and
-    /// nothing waits, the sink's memory queue takes it.
+    /// Whether the disk buffer takes the payloads of a source. If the source can read them again
+    /// (not `overflows`) and no entry waits, the memory queue of the sink takes them.
     pub fn takes(&self, overflows: bool) -> bool {
         overflows || self.is_behind()
     }
 
-    /// Takes a payload, for its lane or for the disk; returns what was dropped.
+    /// Takes a payload for its lane or for the disk; returns what was dropped.
     pub fn put(&self, mut arrived: Arrived<'_>) -> Shed {
         let mut state = self.lock();
         let refused = arrived.payload.take_refused();
@@ -169,7 +173,9 @@ impl DiskBuffer {
         self.note(&mut state);
         drop(state);
         if let Some(feed) = feed {
-            refused.into_iter().for_each(|event| feed.push(event));
+            for event in refused {
+                feed.push(event);
+            }
         }
         shed
     }
@@ -194,25 +200,25 @@ impl DiskBuffer {
         self.note(&mut state);
     }
 
-    /// Whether entries wait for their lanes, so that what comes now must wait behind them.
+    /// Whether entries wait for their lanes, so that new payloads must wait behind them.
     pub fn is_behind(&self) -> bool {
         self.is_behind.load(Ordering::Acquire)
     }
 
-    /// Whether a source must wait: memory is full of what is not written yet, or the disk buffer is
-    /// full and blocks.
+    /// Whether a source must wait: the memory is full of entries that are not written yet, or the
+    /// disk is full and the buffer blocks.
     pub fn is_full(&self, unreleased: u64) -> bool {
         self.lock().is_full(unreleased)
     }
 
-    /// Looks for room in the lanes: bytes have left them.
+    /// Looks for room in the lanes, after bytes have left them.
     pub fn on_left(&self) {
         if self.is_behind() {
             self.change(|_| {});
         }
     }
 
-    /// Returns what is to be saved of it, if that has changed.
+    /// Returns the record to save, if it has changed.
     pub fn unsaved(&self) -> Option<DiskBufferRecord> {
         self.lock().unsaved()
     }
@@ -222,7 +228,7 @@ impl DiskBuffer {
         self.lock().settled_until()
     }
 
-    /// Notes what is saved: entries before its position can be removed from disk.
+    /// Notes the record that is saved. Entries before its position can be removed from disk.
     pub fn saved(&self, record: DiskBufferRecord) {
         self.change(|state| state.saved = record);
     }
@@ -232,7 +238,8 @@ impl DiskBuffer {
         self.lock().is_empty()
     }
 
-    /// Starts writing all that is not settled to disk, whatever the mode: the process ends.
+    /// Starts to write all entries that are not settled, whatever the mode, because the process
+    /// ends.
     pub fn flush(&self) {
         self.change(State::flush);
     }
@@ -242,7 +249,8 @@ impl DiskBuffer {
         self.lock().is_durable()
     }
 
-    /// Ends the thread, after it has written what waits. Entries that are returned stay on disk.
+    /// Ends the thread after it has written the entries that wait. Entries that lanes return stay
+    /// on disk.
     pub fn close(&self) {
         self.change(State::close);
     }
@@ -265,7 +273,8 @@ impl DiskBuffer {
     fn damaged(&self, entries: u64, events: u64) {
         self.counters.errors("disk_buffer_damaged", entries);
         self.counters.dropped("buffer_damaged", events);
-        let (id, folder) = (&self.sink_id, self.lock().view.folder.clone());
+        let id = &self.sink_id;
+        let folder = self.lock().view.folder.clone();
         log::error!(
             "sink {id}: {entries} entries of its disk buffer are damaged or missing, and lost ({events} events \
              as far as known); damaged files are kept in {}",
@@ -281,7 +290,8 @@ impl DiskBuffer {
         if state.is_writing {
             self.note(&mut state);
         }
-        let (turn, events) = (state.turns(), state.events());
+        let turn = state.turns();
+        let events = state.events();
         drop(state);
         let id = &self.sink_id;
         match turn {
@@ -291,12 +301,12 @@ impl DiskBuffer {
         }
     }
 
-    /// Returns why it cannot write or read, if it cannot.
+    /// Returns why the buffer cannot write or read; `None` if it can.
     pub fn error(&self) -> Option<String> {
         self.lock().view.error.clone()
     }
 
-    /// Returns what is shown of it.
+    /// Returns the snapshot of the buffer.
     pub fn snapshot(&self, unix_ns: i64) -> DiskBufferSnapshot {
         self.lock().snapshot(unix_ns)
     }

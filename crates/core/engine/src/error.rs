@@ -28,9 +28,9 @@ pub enum EngineError {
     CompressorMemory {
         /// Ids of the sinks, separated by commas.
         sinks: String,
-        /// What they need, in MiB.
+        /// The memory that they need, in MiB.
         need_mib: u64,
-        /// The least `limits.memory` that fits, in MiB.
+        /// The least `limits.memory` that is enough, in MiB.
         least_mib: u64,
     },
     /// One batch per worker does not fit into the memory.
@@ -41,7 +41,7 @@ pub enum EngineError {
     BatchMemory {
         /// Number of workers.
         threads: usize,
-        /// The least `limits.memory` that fits, in MiB.
+        /// The least `limits.memory` that is enough, in MiB.
         least_mib: u64,
     },
     /// The memory that is not reserved for a runtime inside the process is too small.
@@ -49,7 +49,7 @@ pub enum EngineError {
         "{error} ({reserved_mib}MiB of it are for the JVM: jvm.heap and jvm.threads change that)"
     )]
     Reserved {
-        /// What does not fit.
+        /// The error without the reservation.
         #[source]
         error: Box<EngineError>,
         /// The reserved memory, in MiB.
@@ -61,7 +61,7 @@ pub enum EngineError {
          buffer.max"
     )]
     BufferMemory {
-        /// The least `limits.memory` that fits, in MiB.
+        /// The least `limits.memory` that is enough, in MiB.
         least_mib: u64,
     },
     /// A source cannot be opened.
@@ -75,7 +75,8 @@ pub enum EngineError {
     },
     /// The chain of a source has more cuts than an engine can follow.
     #[error(
-        "source {source_id}: {cuts} transforms in its chain work in order or on threads of their own; at most {CUTS_MAX} can"
+        "source {source_id}: {cuts} transforms in its chain work in order or on separate threads; at most {CUTS_MAX} \
+         can"
     )]
     TooManyCuts {
         /// Id of the source.
@@ -83,12 +84,12 @@ pub enum EngineError {
         /// Number of serial and offload transforms.
         cuts: usize,
     },
-    /// Tickets on their way do not end, so the running topology cannot be replaced.
+    /// Tickets on their way do not arrive, so the running topology cannot be replaced.
     #[error("events have been waiting for more than {timeout:?} at {}", .holders.join(", "))]
     Barrier {
-        /// The components where they wait.
+        /// The components where events wait.
         holders: Vec<String>,
-        /// How long the engine has waited for them.
+        /// How long the engine has waited.
         timeout: Duration,
     },
     /// A disk buffer cannot be opened.
@@ -109,8 +110,8 @@ pub enum EngineError {
         #[source]
         error: std::io::Error,
     },
-    /// What is in a disk buffer was encoded for another configuration of the sink, which cannot
-    /// send it.
+    /// The entries in a disk buffer were encoded for another configuration of the sink, and the
+    /// sink cannot send them.
     #[error(
         "sink {id}: its disk buffer holds {events} events in the format `{found}`, which the configured sink cannot \
          send: it sends `{format}`; restore the previous options until `millstream spool ls` shows none, give \
@@ -121,11 +122,11 @@ pub enum EngineError {
         id: String,
         /// Events in the buffer.
         events: u64,
-        /// How they are encoded.
+        /// Format of these events.
         found: String,
-        /// What the sink sends.
+        /// Format that the sink sends.
         format: String,
-        /// Where they are.
+        /// Folder of the disk buffer.
         folder: PathBuf,
     },
     /// The checkpoints of the running topology cannot be written, so nothing can replace it.
@@ -134,7 +135,8 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Returns the error of an agent with so much reserved memory: a limit must be that much higher.
+    /// Returns the error of an agent with this much reserved memory. A limit must be higher by this
+    /// much.
     pub(crate) fn beside(mut self, reserved_mib: u64) -> EngineError {
         match &mut self {
             EngineError::CompressorMemory { least_mib, .. }

@@ -1,8 +1,8 @@
-//! The source of a feed: passes on the events that a sink makes.
+//! The source of a feed, which passes on the events that a sink makes.
 //!
 //! Results of a merge transform are in the transform's snapshot until every sink has settled them,
-//! so this source resumes after a restart. Refused events are gone with the process: their debts
-//! were not settled, so their origins are read again, and refused again.
+//! so this source resumes after a restart. Refused events end with the process. Their debts were
+//! not settled, so the events are read again from their origins, and refused again.
 
 use bytes::Bytes;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
@@ -22,21 +22,28 @@ const SETTLE_LOOK: Duration = Duration::from_millis(10);
 /// Pause between two polls otherwise; the feed wakes the source earlier.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
 
-/// An event whose range was abandoned this often is dropped: it panics in a delivery.
+/// An event whose range was abandoned this often is dropped, because its delivery panics.
 const ATTEMPTS_MAX: u8 = 8;
 
 /// The source of a feed.
 pub(crate) struct FeedSource {
     feed: Arc<Feed>,
     origin: Arc<Origin>,
-    /// The sinks, with the position from which each reads.
-    sinks: Vec<(SinkIndex, String, u64)>,
+    sinks: Vec<FeedReader>,
     cursors: Cursors,
     /// Number of the next event, as the ledger knows it.
     end: u64,
     has_begun: bool,
-    /// It ends: for good, or because a reload removes it.
+    /// Set when the source is closed: `true` at a stop, `false` when a reload removes the source.
     closing: Option<bool>,
+}
+
+/// A sink of the source.
+struct FeedReader {
+    index: SinkIndex,
+    id: String,
+    /// Number of the event from which the sink reads.
+    position: u64,
 }
 
 impl FeedSource {
@@ -44,13 +51,15 @@ impl FeedSource {
     ///
     /// # Errors The store cannot be read or written.
     pub fn open(open: SourceOpen, feed: Arc<Feed>) -> Result<Box<dyn Source>, BuildError> {
-        let (id, checkpoints) = match feed.is_of_results() {
-            true => saved(&open)?,
-            false => (REFUSED, BTreeMap::new()),
-        };
+        let (id, checkpoints) =
+            if feed.is_of_results() { saved(&open)? } else { (REFUSED, BTreeMap::new()) };
         let position = |sink: &String| checkpoints.get(sink).copied().unwrap_or(0);
-        let sinks: Vec<_> =
-            open.sinks.iter().map(|(index, id)| (*index, id.clone(), position(id))).collect();
+        let reader = |(index, id): &(SinkIndex, String)| FeedReader {
+            index: *index,
+            id: id.clone(),
+            position: position(id),
+        };
+        let sinks = open.sinks.iter().map(reader).collect();
         let number_min = checkpoints.values().copied().max().unwrap_or(0);
         feed.attach(number_min, open.wake.clone());
         let origin = Arc::new(Origin::new(id, ""));
@@ -65,13 +74,14 @@ impl FeedSource {
         }))
     }
 
-    /// Takes up the positions of the sinks once the feed has started; returns whether it has.
+    /// Sets the positions of the sinks once the feed has started; returns whether the feed has
+    /// started.
     fn begin(&mut self, cx: &SourceCx<'_>) -> bool {
         let Some(first) = self.feed.first().filter(|_| !self.has_begun) else {
             return self.has_begun;
         };
         let positions: Vec<(SinkIndex, u64)> =
-            self.sinks.iter().map(|(index, _, at)| (*index, (*at).max(first))).collect();
+            self.sinks.iter().map(|sink| (sink.index, sink.position.max(first))).collect();
         cx.ledger.open(&self.origin, positions.iter().copied());
         self.cursors = Cursors::resume(positions);
         self.has_begun = true;
@@ -80,7 +90,7 @@ impl FeedSource {
 
     /// Removes from the feed what every sink has settled.
     fn settle(&self, cx: &SourceCx<'_>) {
-        let sinks = self.sinks.iter().map(|(index, ..)| *index).collect();
+        let sinks = self.sinks.iter().map(|sink| sink.index).collect();
         settle(&self.feed, cx.ledger, self.origin.id, sinks);
     }
 
@@ -99,7 +109,7 @@ impl FeedSource {
         if cursor.position >= end {
             return Polled::Wait(SETTLE_LOOK);
         }
-        // An event that panics in a delivery takes no other with it.
+        // An event whose delivery panics must not cost other events.
         let rows_max = if cursor.attempt > 0 { 1 } else { BATCH_ROWS_MAX as u64 };
         let until = limit.unwrap_or(end).min(end).min(cursor.position + rows_max);
         if cursor.attempt >= ATTEMPTS_MAX {
@@ -130,7 +140,8 @@ impl FeedSource {
 
     fn drop_event(&mut self, cx: &SourceCx<'_>, choice: &Choice) {
         let at = choice.cursor.position;
-        let (sinks, now) = (choice.cursor.sinks, cx.now.since_start);
+        let sinks = choice.cursor.sinks;
+        let now = cx.now.since_start;
         cx.ledger.issue(self.origin.id, at..at + 1, sinks, choice.cursor.attempt, now).finish();
         cx.counters.dropped("panic", 1);
         self.cursors.advance(choice.index, at + 1);
@@ -140,18 +151,19 @@ impl FeedSource {
 /// Origin of refused events in the ledger of their source.
 const REFUSED: OriginId = OriginId(0);
 
-/// Settles the refused events that all `sinks` have, which their source did not see before it ended.
+/// Settles the refused events that all `sinks` have settled since the source has ended.
 pub(crate) fn settle_refused(feed: &Feed, ledger: &Ledger, sinks: SinkSet) {
     settle(feed, ledger, REFUSED, sinks);
 }
 
-/// Removes from the feed what every one of `sinks` has settled.
+/// Removes the events from the feed that all `sinks` have settled.
 fn settle(feed: &Feed, ledger: &Ledger, origin: OriginId, sinks: SinkSet) {
     let settled = sinks.iter().filter_map(|sink| ledger.checkpoint(origin, sink)).min();
     feed.settle(settled.unwrap_or_else(|| feed.next_number()));
 }
 
-/// Returns the id of a transform's results, and how far each sink has settled them.
+/// Returns the id of the results of a transform, and the number up to which each sink has settled
+/// them.
 fn saved(open: &SourceOpen) -> Result<(OriginId, BTreeMap<String, u64>), BuildError> {
     let (origins, _) = open.store.origins().map_err(BuildError::Store)?;
     if let Some(record) = origins.into_iter().next() {
@@ -170,45 +182,53 @@ impl Source for FeedSource {
         if !self.begin(cx) {
             return if self.has_ended(cx) { Polled::Ended } else { Polled::Wait(SETTLE_LOOK) };
         }
-        cx.ledger.take_rereads().iter().for_each(|again| self.cursors.reread(again));
+        for range in cx.ledger.take_rereads() {
+            self.cursors.reread(&range);
+        }
         // Before the events are counted: the sink makes no more after the end.
         let has_ended = self.has_ended(cx);
         let end = self.feed.next_number();
         self.end = end;
         cx.ledger.note_end(self.origin.id, end);
         self.settle(cx);
-        let (ready, blocked) = (cx.ready | cx.overflow, cx.blocked - cx.overflow);
+        let ready = cx.ready | cx.overflow;
+        let blocked = cx.blocked - cx.overflow;
         if let Some(choice) = self.cursors.choose(ready, blocked, Some(end)) {
             return self.emit(cx, choice, end);
         }
         let results_stay = self.closing == Some(true) && self.feed.is_of_results();
-        match self.cursors.is_behind(end) {
-            true if !results_stay => Polled::Backpressure,
-            _ if has_ended => Polled::Ended,
-            _ if self.feed.first() < Some(end) => Polled::Wait(SETTLE_LOOK),
-            _ if cx.until_eof || self.closing.is_some() => Polled::Wait(SETTLE_LOOK),
-            _ => Polled::Wait(IDLE_LOOK),
+        if self.cursors.is_behind(end) && !results_stay {
+            return Polled::Backpressure;
         }
+        if has_ended {
+            return Polled::Ended;
+        }
+        let settles = self.feed.first() < Some(end);
+        let ends_soon = cx.until_eof || self.closing.is_some();
+        Polled::Wait(if settles || ends_soon { SETTLE_LOOK } else { IDLE_LOOK })
     }
 
     fn set_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
         // Where the ledger begins to count for a new sink.
         let end = self.end;
         let before = std::mem::take(&mut self.sinks);
-        let position = |sink: &(SinkIndex, String)| {
-            before.iter().find(|(index, id, _)| (index, id) == (&sink.0, &sink.1)).map(|of| of.2)
-        };
-        let kept = sinks.iter().filter(|sink| position(sink).is_some()).map(|sink| sink.0);
-        let kept = kept.collect();
-        let come = sinks.iter().filter(|sink| position(sink).is_none());
-        self.cursors.set_sinks(kept, come.map(|(index, _)| (*index, end)));
-        let at = |sink: &(SinkIndex, String)| position(sink).unwrap_or(end);
-        self.sinks = sinks.iter().map(|sink| (sink.0, sink.1.clone(), at(sink))).collect();
+        let mut stay = SinkSet::EMPTY;
+        let mut come = Vec::new();
+        for (index, id) in sinks {
+            let reader = before.iter().find(|reader| reader.index == *index && reader.id == *id);
+            match reader {
+                Some(_) => stay = stay | SinkSet::one(*index),
+                None => come.push((*index, end)),
+            }
+            let position = reader.map_or(end, |reader| reader.position);
+            self.sinks.push(FeedReader { index: *index, id: id.clone(), position });
+        }
+        self.cursors.set_sinks(stay, come);
     }
 
     fn close(&mut self, for_good: bool) -> bool {
         self.closing = Some(for_good);
-        // At a stop it is polled until the sink that feeds it has ended.
+        // At a stop the source is polled until the sink that feeds it has ended.
         !for_good && self.cursors.is_behind(self.feed.next_number())
     }
 
@@ -216,7 +236,7 @@ impl Source for FeedSource {
         true
     }
 
-    /// What waits in a feed stops its sink.
+    /// A full feed stops the sink that fills it, so waiting events must move to the disk.
     fn overflows(&self) -> bool {
         true
     }
@@ -258,7 +278,8 @@ impl Rows {
         }
     }
 
-    /// Adds an event; returns whether it fits. `own` is the origin of events without an id.
+    /// Adds an event; returns `false` if the event does not fit. `own` is the origin of events
+    /// without an id.
     fn add(
         &mut self,
         number: u64,
@@ -267,7 +288,8 @@ impl Rows {
         issue: &impl Fn(Range<u64>) -> Ack,
     ) -> bool {
         let received = event.id.as_ref().and_then(|id| id.received.as_deref()).unwrap_or_default();
-        let (start, middle) = (self.used, self.used + event.text.len());
+        let start = self.used;
+        let middle = self.used + event.text.len();
         let end = middle + received.len();
         if end > self.block.capacity() || self.builder.is_full() {
             return false;
@@ -308,7 +330,7 @@ impl Rows {
         self.builder.segment(origin, 0, issue(range));
     }
 
-    /// Builds the batch; also returns the number after its last event.
+    /// Builds the batch; also returns the number after the last event.
     fn finish(
         mut self,
         cx: &SourceCx<'_>,
@@ -316,7 +338,8 @@ impl Rows {
         issue: &impl Fn(Range<u64>) -> Ack,
     ) -> (Batch, u64) {
         self.end_segment(issue);
-        let (rows, next) = (self.ordinals.len(), self.numbers.end);
+        let rows = self.ordinals.len();
+        let next = self.numbers.end;
         let block = self.block.freeze(self.used);
         let mut batch = self.builder.finish(block, cx.info.clone(), sinks, cx.now.unix_ns);
         for (name, mut cells) in self.columns {

@@ -1,9 +1,9 @@
 //! The memory governor: keeps what the process has in memory below `limits.memory`.
 //!
-//! Most parts of the agent declare what they may take. The governor is for the rest, such as series,
-//! the allocator, and the heap of a runtime: it measures what is resident, and above the high water
-//! mark it asks every part for less. Sources get a smaller grant, components keep nothing new, and
-//! the host of the runtime is called to collect.
+//! Most parts of the agent declare how much memory they may take. The governor is for the others,
+//! such as series, the allocator, and the heap of a runtime. It measures the resident memory, and
+//! above the high water mark it asks every part to take less. Sources get a smaller grant,
+//! components keep nothing new, and the host of the runtime is called to collect.
 
 use millstream_model::snapshot::MemorySnapshot;
 use millstream_model::{Grant, MemoryPressure, Pressure};
@@ -30,23 +30,27 @@ const LOW_PERCENT: u64 = 60;
 /// Percentage of the limit from which the pressure is high.
 const HIGH_PERCENT: u64 = 80;
 
-/// Percentage of the limit below which it is no longer high. The distance to the high mark keeps the
-/// level from changing at each look.
+/// Percentage of the limit below which the pressure is no longer high. The distance to the high
+/// mark keeps the level from changing at each look.
 const HIGH_ENDS_PERCENT: u64 = 75;
 
-/// Percentage of the limit up to which what is resident and what a runtime may still take may be
-/// together, if components keep more. Only the JVM has another limit: its heap.
+/// Percentage of the limit up to which components may keep more. It applies to the sum of the
+/// resident memory and of what a runtime may still take. The JVM has another limit, which is its
+/// heap.
 const FULL_PERCENT: u64 = 95;
 
 /// Part of the room below the high mark, as one in so many, by which the expected bytes may grow
-/// until the next look. A new series takes at once about as much as is expected of it later.
+/// until the next look. A new series takes about as much memory at once as it is expected to take
+/// later.
 const GROWTH_PART: u64 = 2;
 
-/// Part of the limit, as one in so many, by which they may grow in any case. Less would stop growth
-/// just below the high mark, where the pressure never becomes high.
+/// Part of the limit, as one in so many, by which the expected bytes may grow in any case. A
+/// smaller part would stop the growth just below the high mark, where the pressure never becomes
+/// high.
 const GROWTH_LEAST_PART: u64 = 32;
 
-/// Time between two steps of the grant: what returns to it is measured before the next one.
+/// Time between two steps of the grant. The memory that a step returns is measured before the next
+/// step.
 const STEP_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How often a change of the pressure is logged.
@@ -63,7 +67,7 @@ pub struct MemoryLook {
     pub pressure: Pressure,
 }
 
-/// Measures the memory of the process, and acts on what the engine does not know.
+/// Measures the memory of the process, and frees memory that the engine does not know.
 #[derive(Clone)]
 pub struct MemoryHost {
     /// Returns the resident memory of the agent and its child processes in bytes; `None` if it cannot
@@ -81,7 +85,7 @@ impl fmt::Debug for MemoryHost {
     }
 }
 
-/// What the governor has found, shared with those who act on it.
+/// Measurements of the governor, shared with the components that act on them.
 pub(crate) struct MemoryState {
     limit_bytes: u64,
     pressure: Arc<MemoryPressure>,
@@ -147,7 +151,7 @@ pub(crate) struct Governor {
     state: Arc<MemoryState>,
     grant: Arc<Grant>,
     steps: GrantSteps,
-    /// When it was last logged that the pressure became high.
+    /// When the log last said that the pressure became high.
     logged: Option<Instant>,
     /// Whether the log says that the pressure is high.
     is_logged_high: bool,
@@ -167,7 +171,8 @@ impl Governor {
 
     /// Runs the thread's loop.
     pub fn run(mut self) {
-        let (mut last, mut interval) = (Instant::now(), INTERVAL);
+        let mut last = Instant::now();
+        let mut interval = INTERVAL;
         while !self.state.wait(interval) {
             let now = Instant::now();
             if let Some(resident_bytes) = (self.host.resident_bytes)() {
@@ -212,7 +217,7 @@ impl Governor {
             self.state.times_high.fetch_add(1, Ordering::Relaxed);
         }
         let is_due = self.logged.is_none_or(|logged| now - logged >= LOG_INTERVAL);
-        // The end of what was logged is logged, too.
+        // A start that was logged gets a line for its end, too.
         if (is_high && is_due) || (!is_high && self.is_logged_high) {
             self.is_logged_high = is_high;
             self.logged = is_high.then_some(now).or(self.logged);
@@ -221,7 +226,7 @@ impl Governor {
     }
 }
 
-/// Returns by how many bytes what is expected may grow until the next look.
+/// Returns by how many bytes the expected memory may grow until the next look.
 fn growth_bytes(bytes: u64, limit_bytes: u64) -> u64 {
     let room = (limit_bytes / 100 * HIGH_PERCENT).saturating_sub(bytes);
     (room / GROWTH_PART).max(limit_bytes / GROWTH_LEAST_PART)
@@ -235,7 +240,8 @@ fn interval_after(before_bytes: u64, bytes: u64, limit_bytes: u64) -> Duration {
 
 fn log_change(look: MemoryLook) {
     let mebibytes = |bytes: u64| bytes >> 20;
-    let (used, limit) = (mebibytes(look.resident_bytes), mebibytes(look.limit_bytes));
+    let used = mebibytes(look.resident_bytes);
+    let limit = mebibytes(look.limit_bytes);
     if look.pressure == Pressure::High {
         log::warn!(
             "memory: {used} MiB of limits.memory ({limit} MiB) are in use: sources read less, \
@@ -259,8 +265,8 @@ fn next_level(before: Pressure, bytes: u64, limit_bytes: u64) -> Pressure {
     }
 }
 
-/// The limit of the grant: it shrinks in steps while the pressure is high, and grows again in steps
-/// that do not make it high.
+/// The limit of the grant. It shrinks in steps while the pressure is high, and grows again in steps
+/// that do not make the pressure high.
 struct GrantSteps {
     bytes_max: u64,
     least_bytes: u64,
@@ -274,7 +280,7 @@ impl GrantSteps {
         GrantSteps { bytes_max, least_bytes, bytes: bytes_max, stepped: None }
     }
 
-    /// Returns the new limit, if it changes.
+    /// Returns the new limit; `None` if the limit stays.
     fn next(&mut self, look: MemoryLook, now: Instant) -> Option<u64> {
         if self.stepped.is_some_and(|stepped| now - stepped < STEP_INTERVAL) {
             return None;
@@ -333,7 +339,8 @@ mod tests {
 
     #[test]
     fn the_grant_shrinks_to_its_least_and_grows_back() {
-        let (mut steps, mut now) = (GrantSteps::new(40 * MIB, 15 * MIB), Instant::now());
+        let mut steps = GrantSteps::new(40 * MIB, 15 * MIB);
+        let mut now = Instant::now();
         let mut next = |mib, pressure| {
             now += STEP_INTERVAL;
             steps.next(look(mib, pressure), now).map(|bytes| bytes / MIB)
@@ -353,7 +360,8 @@ mod tests {
 
     #[test]
     fn steps_keep_their_distance() {
-        let (mut steps, now) = (GrantSteps::new(40 * MIB, 0), Instant::now());
+        let mut steps = GrantSteps::new(40 * MIB, 0);
+        let now = Instant::now();
         assert!(steps.next(look(90, Pressure::High), now).is_some());
         assert!(steps.next(look(90, Pressure::High), now + STEP_INTERVAL / 2).is_none());
         assert!(steps.next(look(90, Pressure::High), now + STEP_INTERVAL).is_some());
@@ -361,7 +369,8 @@ mod tests {
 
     #[test]
     fn a_look_sets_the_pressure_and_the_grant_and_is_reported() {
-        let (grant, state) = (Grant::new(40 * MIB), MemoryState::new(100 * MIB));
+        let grant = Grant::new(40 * MIB);
+        let state = MemoryState::new(100 * MIB);
         let looks = Arc::new(AtomicUsize::new(0));
         let seen = looks.clone();
         let host = MemoryHost {
@@ -370,7 +379,8 @@ mod tests {
             on_look: Arc::new(move |_| _ = seen.fetch_add(1, Ordering::Relaxed)),
         };
         let mut governor = Governor::new(host, state.clone(), grant.clone(), MIB);
-        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        let begin = Instant::now();
+        let second = Duration::from_secs(1);
         governor.look(85 * MIB, begin, second);
         governor.look(85 * MIB, begin + second, second);
         let high = state.snapshot(&grant);

@@ -1,4 +1,4 @@
-//! Indices into the parts of a topology. A reload gives new ones to sources and nodes.
+//! Indices into the parts of a topology. A reload numbers sources and nodes again.
 
 macro_rules! index_type {
     ($(#[$doc:meta])* $name:ident) => {
@@ -31,11 +31,11 @@ index_type! {
 }
 
 index_type! {
-    /// Index of a cut among those in the chain of one source.
+    /// Index of a cut among the cuts in the chain of one source.
     CutIndex
 }
 
 index_type! {
-    /// Index of a lane among those of one sink.
+    /// Index of a lane among the lanes of one sink.
     LaneIndex
 }

@@ -1,4 +1,4 @@
-//! A lane: the queue in front of it, and the task that drives it.
+//! The queue in front of a lane, and the task that drives the lane.
 
 mod ending;
 mod refusals;
@@ -32,13 +32,13 @@ pub(crate) struct LaneQueue {
     bytes: AtomicU64,
     /// Bytes that have left since the lane was created.
     left: AtomicU64,
-    /// Shortest time in microseconds from handing a payload to the sink to its delivery.
+    /// Shortest time in microseconds between the call of the sink with a payload and the delivery.
     round_trip_us: AtomicU64,
     closed: AtomicBool,
-    /// The end of the lane has ended its pauses.
+    /// Whether the end of the lane has ended its pauses.
     has_ended_pauses: AtomicBool,
     flushing: AtomicBool,
-    /// The endpoint was reached once.
+    /// Whether the endpoint has been reached.
     started: AtomicBool,
     backpressure: Arc<Backpressure>,
     phase: watch::Sender<Phase>,
@@ -52,11 +52,11 @@ struct State {
     taken: Vec<Hold>,
     /// Payloads in flight, without their bytes, until they are settled; oldest first.
     sent: VecDeque<Sent>,
-    /// Number of the first of them, counted since the lane was opened.
+    /// Number of the first payload in flight, counted since the lane was opened.
     first_sent: u64,
     /// Since when payloads are in flight, if any are.
     sent_since: Option<Instant>,
-    /// How long payloads were in flight before.
+    /// How long payloads had been in flight before that.
     in_flight: Duration,
     /// Why the last delivery failed, until one succeeds.
     error: Option<LastError>,
@@ -94,7 +94,7 @@ impl State {
 struct Sent {
     payload: Payload,
     since: Instant,
-    /// It is read again, whatever its outcome.
+    /// Whether the payload is read again, whatever the outcome.
     returns: bool,
 }
 
@@ -102,14 +102,15 @@ struct LastError {
     text: String,
     kind: &'static str,
     code: i64,
-    said: Instant,
-    /// When the first of the failures was.
+    /// When the error was last logged.
+    logged: Instant,
+    /// Time of the first failure.
     since: Instant,
-    /// When the last of them was.
+    /// Time of the last failure.
     last: Instant,
     /// When the next attempt is due.
     next: Instant,
-    /// Failures since then.
+    /// Number of failures since the first.
     attempts: u32,
 }
 
@@ -177,12 +178,12 @@ impl LaneQueue {
         self.round_trip_us.fetch_min(since.elapsed().as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// Returns why the lane makes no progress, if it does not.
+    /// Returns why the lane makes no progress; `None` if it makes progress.
     pub fn error(&self) -> Option<String> {
         self.lock().error.as_ref().map(|error| error.text.clone())
     }
 
-    /// Returns for how long every attempt has failed; `None` if the last one did not.
+    /// Returns for how long every attempt has failed; `None` if the last attempt succeeded.
     pub fn failing_for(&self) -> Option<Duration> {
         self.lock().error.as_ref().map(|error| error.since.elapsed())
     }
@@ -230,31 +231,43 @@ impl LaneQueue {
         }
     }
 
-    /// Notes a failure in the traces of what is in flight: which of it failed is not known.
+    /// Notes a failure in the traces of all payloads in flight, because the failed one is not
+    /// known.
     fn trace_failure(&self, error: &DeliverError) {
         let state = self.lock();
         let traces = state.sent.iter().filter_map(|sent| sent.payload.trace());
-        traces.for_each(|traced| traced.failed(error));
+        for traced in traces {
+            traced.failed(error);
+        }
     }
 
-    /// Records a failure and the pause after it; returns whether to log it.
+    /// Records a failure and the pause after it; returns whether to log the failure.
     fn fail(&self, cause: &DeliverError, pause: Duration) -> bool {
         let text = cause.to_string();
-        let (kind, code) = (cause.kind, cause.code);
+        let kind = cause.kind;
+        let code = cause.code;
         let error = &mut self.lock().error;
         let now = Instant::now();
-        let said = error
-            .as_ref()
-            .filter(|t| t.text == text && now < t.said + ERROR_REPEAT)
-            .map(|t| t.said);
-        let (since, before) =
-            error.as_ref().map_or((now, 0), |error| (error.since, error.attempts));
-        let attempts = before.saturating_add(1);
-        let said_at = said.unwrap_or(now);
-        let next = now + pause;
-        *error =
-            Some(LastError { text, kind, code, said: said_at, since, last: now, next, attempts });
-        said.is_none()
+        let mut since = now;
+        let mut attempts = 1;
+        let mut logged = None;
+        if let Some(before) = error {
+            since = before.since;
+            attempts = before.attempts.saturating_add(1);
+            let is_repeated = before.text == text && now < before.logged + ERROR_REPEAT;
+            logged = is_repeated.then_some(before.logged);
+        }
+        *error = Some(LastError {
+            text,
+            kind,
+            code,
+            logged: logged.unwrap_or(now),
+            since,
+            last: now,
+            next: now + pause,
+            attempts,
+        });
+        logged.is_none()
     }
 
     /// Returns how many attempts have failed since the last success.
@@ -281,15 +294,15 @@ impl LaneQueue {
         }
     }
 
-    /// Whether pauses are to end because the lane is; true only once.
+    /// Whether pauses end because the lane is asked to end. This is true only once.
     fn ends_pauses(&self) -> bool {
         self.is_closed() && !self.has_ended_pauses.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether the lane is to end, and whether it must send its pending payloads.
-    fn ending(&self) -> (bool, bool) {
-        let closed = self.closed.load(Ordering::Acquire);
-        (closed, self.flushing.swap(false, Ordering::AcqRel) || closed)
+    /// Takes what the lane is asked to do once its queue is empty.
+    fn take_request(&self) -> Request {
+        let ends = self.closed.load(Ordering::Acquire);
+        Request { ends, flushes: self.flushing.swap(false, Ordering::AcqRel) || ends }
     }
 
     fn next(&self) -> Option<Payload> {
@@ -304,10 +317,18 @@ impl LaneQueue {
     }
 }
 
+/// What a lane is asked to do once its queue is empty.
+struct Request {
+    /// The lane is to end.
+    ends: bool,
+    /// The lane is to send its pending payloads.
+    flushes: bool,
+}
+
 /// How driving a lane ends.
 enum End {
     Closed,
-    /// It has taken what a reload has forgotten.
+    /// The lane has taken payloads that a reload has forgotten.
     TakenBack,
 }
 
@@ -319,7 +340,7 @@ enum Paused {
     UntilStop,
 }
 
-/// What a lane has taken will be read again.
+/// The payloads that a lane has taken will be read again.
 #[derive(Debug, PartialEq)]
 struct Stale;
 
@@ -336,10 +357,10 @@ pub(crate) struct LaneDriver {
     pub state_bytes: u64,
     pub store: Arc<Store>,
     pub clock: EngineClock,
-    /// The events that the sink makes.
+    /// Takes the events that the sink makes.
     pub feed: Arc<Feed>,
     pub pressure: Arc<MemoryPressure>,
-    /// Lanes that may write to the same place, and must end before this one begins.
+    /// Lanes that may write to the same place, and must end before this lane begins.
     pub after: Vec<Arc<LaneQueue>>,
 }
 
@@ -354,8 +375,9 @@ async fn entered<F: Future>(counters: Arc<Counters>, future: F) -> F::Output {
 }
 
 impl LaneDriver {
-    /// Drives the lane until it is closed and empty. A panic in the sink ends only the attempt: the
-    /// lane is reopened, the payload in delivery is abandoned, and accepted payloads are returned.
+    /// Drives the lane until it is closed and empty. A panic in the sink ends only the attempt. The
+    /// lane is then reopened, the payload in delivery is abandoned, and accepted payloads are
+    /// returned.
     pub async fn run(self) {
         let driver = Arc::new(self);
         driver.queue.wait_for(&driver.after).await;
@@ -416,17 +438,17 @@ impl LaneDriver {
                 }
                 continue;
             }
-            let (closed, flush) = self.queue.ending();
-            if flush {
+            let Request { ends, flushes } = self.queue.take_request();
+            if flushes {
                 lane.flush();
             }
             let next_tick = lane.tick().map(|after| Instant::now() + after.max(TICK_MIN));
-            if lane.wants_sync() || sync_due.is_some() && (due || flush) {
+            if lane.wants_sync() || sync_due.is_some() && (due || flushes) {
                 if self.sync(&mut *lane).await == Err(Stale) {
                     return End::TakenBack;
                 }
                 sync_due = None;
-            } else if closed && !self.queue.has_sent() && self.queue.is_empty() {
+            } else if ends && !self.queue.has_sent() && self.queue.is_empty() {
                 if let Some(state) = lane.close() {
                     self.store.note_lane(&self.sink_id, self.lane.get(), state);
                 }
@@ -439,13 +461,15 @@ impl LaneDriver {
         End::Closed
     }
 
-    /// Opens the lane; `None` if it is released before.
+    /// Opens the lane; `None` if the lane is let go first.
     async fn open(&self) -> Option<Box<dyn Lane>> {
         let state = self.state().await?;
         let lane = self.lane.get();
-        let (store, id) = (self.store.clone(), self.sink_id.clone());
+        let store = self.store.clone();
+        let id = self.sink_id.clone();
         let keep = Arc::new(move |state| store.keep_lane(&id, lane, state));
-        let (store, id) = (self.store.clone(), self.sink_id.clone());
+        let store = self.store.clone();
+        let id = self.sink_id.clone();
         let is_committed = Arc::new(move || store.has_committed_lane(&id, lane));
         let clock = self.clock;
         self.queue.lock().first_sent = 0;
@@ -497,13 +521,19 @@ impl LaneDriver {
         }
     }
 
-    /// Settles the payloads whose outcomes the lane knows by now.
+    /// Settles the payloads whose outcomes the lane knows.
     fn settle_sent(&self, lane: &mut dyn Lane) {
-        lane.refused().into_iter().for_each(|refused| self.pass_on(refused));
+        for refused in lane.refused() {
+            self.pass_on(refused);
+        }
         for Settled { outcome, refused } in lane.settled() {
             let Some(Sent { payload, since, returns }) = self.queue.take_sent() else { return };
             self.queue.has_delivered(since);
-            payload.trace().filter(|_| refused > 0).iter().for_each(|of| of.refused(refused));
+            if let Some(traced) = payload.trace()
+                && refused > 0
+            {
+                traced.refused(refused);
+            }
             if payload.events > refused {
                 self.counters.sent(payload.events - refused, payload.bytes);
                 self.recovered();
@@ -513,9 +543,11 @@ impl LaneDriver {
         }
     }
 
-    /// Passes on what the encoder refused; returns the payload if it is to be delivered.
+    /// Passes on the events that the encoder refused; returns the payload if it is to be delivered.
     fn accept(&self, mut payload: Payload) -> Option<Payload> {
-        payload.take_refused().into_iter().for_each(|event| self.feed.push(event));
+        for event in payload.take_refused() {
+            self.feed.push(event);
+        }
         if payload.is_empty() {
             self.queue.leave(payload.queue_bytes());
             payload.settle(Outcome::Delivered);
@@ -542,7 +574,9 @@ impl LaneDriver {
         let mut backoff = Backoff::default();
         let begun = Instant::now();
         let busy_since = std::time::Instant::now();
-        payload.trace().iter().for_each(|traced| traced.sent());
+        if let Some(traced) = payload.trace() {
+            traced.sent();
+        }
         loop {
             let result = lane.deliver(&payload).await;
             if let (Some(traced), Err(error)) = (payload.trace(), &result) {
@@ -582,16 +616,20 @@ impl LaneDriver {
 
     fn delivered(&self, mut payload: Payload, delivery: Delivery, since: Instant) {
         if delivery == Delivery::Sent {
-            (payload.parts, payload.routing) = (Vec::new(), None);
+            payload.parts = Vec::new();
+            payload.routing = None;
             return self.queue.lock().push_sent(Sent { payload, since, returns: false });
         }
         self.queue.has_delivered(since);
         self.counters.sent(payload.events, payload.bytes);
         self.queue.leave(payload.queue_bytes());
         let holds = payload.take_holds();
-        match delivery {
-            Delivery::Taken => self.queue.lock().taken.extend(holds),
-            _ => holds.into_iter().for_each(|hold| hold.settle(Outcome::Delivered)),
+        if delivery == Delivery::Taken {
+            self.queue.lock().taken.extend(holds);
+        } else {
+            for hold in holds {
+                hold.settle(Outcome::Delivered);
+            }
         }
         self.recovered();
     }
@@ -609,8 +647,8 @@ impl LaneDriver {
         }
     }
 
-    /// Waits after a failure. A stop ends the wait and starts the backoff over: the endpoint may be
-    /// back, and what cannot be read again is lost unless it is sent in time.
+    /// Waits after a failure. A stop ends the wait and resets the backoff: the endpoint may be
+    /// back, and data that cannot be read again is lost unless it is sent in time.
     async fn wait(&self, error: &DeliverError, backoff: &mut Backoff) -> Paused {
         let pause = error.retry_after.unwrap_or_else(|| backoff.next(fastrand::u32(..)));
         self.counters.error(error.kind);
@@ -637,8 +675,8 @@ impl LaneDriver {
 
     /// Syncs, retrying until it succeeds, then settles the accepted payloads.
     ///
-    /// # Errors A merge transform has counted what a reload has forgotten: the lane must be opened
-    /// again, from its state before.
+    /// # Errors A merge transform has counted events that a reload has forgotten. The lane must be
+    /// opened again, from the state before.
     async fn sync(&self, lane: &mut dyn Lane) -> Result<(), Stale> {
         let mut backoff = Backoff::default();
         let state = loop {
@@ -656,14 +694,16 @@ impl LaneDriver {
         if let Some(state) = state {
             self.store.note_lane(&self.sink_id, self.lane.get(), state);
         }
-        taken.into_iter().for_each(|hold| hold.settle(Outcome::Delivered));
+        for hold in taken {
+            hold.settle(Outcome::Delivered);
+        }
         drop(settling);
         self.store.synced();
         self.recovered();
         Ok(())
     }
 
-    /// Whether an event that is taken twice counts twice: in a merge transform.
+    /// Whether an event that is taken twice would count twice, as in a merge transform.
     fn counts_once(&self) -> bool {
         self.feed.is_of_results()
     }

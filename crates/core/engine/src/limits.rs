@@ -9,14 +9,15 @@ pub const GRANT_PERCENT: u64 = 50;
 /// Part of `limits.memory` for the state of sinks, such as compressors.
 pub const STATE_PERCENT: u64 = 25;
 
-/// Most bytes queued in the lanes of one sink, whatever the grant. Small, so that payloads are
-/// delivered while they are still in cache and their buffers are recycled: with 32 MiB the same
-/// load costs a tenth more CPU. More would not speed up a slow sink; it is detached instead and
-/// reads from the file again.
+/// Most bytes queued in the lanes of one sink, whatever the grant. The limit is small, so that
+/// payloads are delivered while they are still in cache, and their buffers are recycled: with 32
+/// MiB the same load costs a tenth more CPU. A larger queue would not speed up a slow sink, which
+/// is detached instead and reads from the file again.
 pub const SINK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// How long a sink may lack capacity before the others continue without it. Long enough not to
-/// detach a sink with a slow disk at every sync, short enough to go unnoticed by the others.
+/// How long a sink may lack capacity before the other sinks continue without it. The time is long
+/// enough not to detach a sink with a slow disk at every sync, and too short to delay the other
+/// sinks noticeably.
 pub const DETACH_AFTER: Duration = Duration::from_millis(100);
 
 /// How often a source under backpressure is polled in case no event wakes it.
@@ -31,11 +32,11 @@ pub const SHED_AGAIN: Duration = Duration::from_secs(30);
 /// How often the same error of a sink is logged.
 pub const ERROR_REPEAT: Duration = Duration::from_secs(30);
 
-/// Longest pause before a lane that panicked is reopened: one payload causes the panic, and the
-/// others wait until it is found.
+/// Longest pause before a lane that panicked is reopened. One payload causes the panic, and the
+/// other payloads wait until it is found.
 pub const PANIC_PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// How often an idle follower checks the timers: the leader may be stuck in a source whose disk
+/// How often an idle follower checks the timers. The leader may be stuck in a source whose disk
 /// hangs.
 pub const FOLLOWER_LOOK: Duration = Duration::from_secs(1);
 
@@ -43,13 +44,13 @@ pub const FOLLOWER_LOOK: Duration = Duration::from_secs(1);
 /// log.
 pub const FULL_AFTER: Duration = Duration::from_secs(5);
 
-/// Most serial and offload transforms in the chain of a source: a set of them is one machine word.
+/// Most serial and offload transforms in the chain of a source. A set of them is one machine word.
 pub const CUTS_MAX: usize = 64;
 
-/// Calls for which tickets may wait at an offload transform, as a multiple of those that run at
-/// once: one that runs, and the next. A reload waits for all of them.
+/// Calls for which tickets may wait at an offload transform, as a multiple of the calls that run at
+/// once: the running call and the next one. A reload waits for all of them.
 pub const CALLS_AHEAD: usize = 2;
 
-/// Tickets that may be on their way to a transform or sink in addition to those that wait there: one
-/// or two per worker.
+/// Tickets that may be on their way to a transform or sink in addition to the tickets that wait
+/// there: one or two per worker.
 pub const TICKETS_ON_THE_WAY: u64 = 4;

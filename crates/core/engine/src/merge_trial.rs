@@ -31,14 +31,15 @@ pub struct MergeTrial {
 impl MergeTrial {
     /// Opens the transform.
     ///
-    /// # Errors Its results cannot be read.
+    /// # Errors The results of the transform cannot be read.
     pub fn new(
         id: &str,
         sink: &dyn Sink,
         counters: Arc<Counters>,
     ) -> Result<MergeTrial, millstream_model::BuildError> {
         let info = Arc::new(SourceInfo { id: id.to_owned(), ..SourceInfo::default() });
-        let (feed, ledger) = (Feed::of_results(), Ledger::new());
+        let feed = Feed::of_results();
+        let ledger = Ledger::new();
         let open = SourceOpen {
             info: info.clone(),
             sinks: vec![(reader(), "test".to_owned())],
@@ -93,7 +94,7 @@ impl MergeTrial {
         delivered.map(|_| ()).map_err(|error| ComponentError::new(error.kind, error.message))
     }
 
-    /// Returns what is due at this time; everything after the end of the input.
+    /// Returns the results that are due at this time; all results after the end of the input.
     pub fn results(&mut self, now: Now, has_ended: bool) -> Vec<Batch> {
         *self.now.lock() = now;
         if has_ended {
@@ -124,7 +125,9 @@ impl MergeTrial {
             expansion: 0,
         });
         let Polled::Batch(batch, _) = polled else { return None };
-        batch.segments.iter().for_each(|segment| segment.ack.finish());
+        for segment in batch.segments.iter() {
+            segment.ack.finish();
+        }
         Some(*batch)
     }
 }
@@ -133,7 +136,7 @@ fn reader() -> SinkIndex {
     SinkIndex::new(0)
 }
 
-/// Runs a future of a lane, which without a folder has nothing to wait for.
+/// Runs a future of a lane. Without a folder the lane never waits.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.expect("a runtime without drivers needs nothing of the system").block_on(future)

@@ -1,12 +1,12 @@
 //! The pool of threads for offload transforms.
 //!
-//! All offload transforms share one pool. Each has a queue, and the queues take turns; a transform
-//! without a call in progress gets a thread in any case. A call that exceeds the deadline of its transform is *abandoned*: its batches are handed back, whatever it
-//! returns later is ignored, and another thread takes its place in the pool. Abandoned calls count
-//! against the concurrency of their transform, so that a transform that hangs keeps a bounded number
-//! of threads; once it has no call left, the batches in its queue are handed back at the deadline,
-//! too. A transform may say after how many such calls no more are made; then its batches are handed
-//! back at once.
+//! All offload transforms share one pool. Each transform has a queue, and the queues take turns. A
+//! transform without a call in progress gets a thread in any case. A call that exceeds the deadline
+//! of its transform is *abandoned*: the pool hands its batches back, ignores what it returns later,
+//! and lets another thread take its place. Abandoned calls count against the concurrency of the
+//! transform, so that a transform that hangs keeps a bounded number of threads. Once all of its
+//! calls hang, the batches in its queue are handed back at the deadline, too. A transform may limit
+//! the number of calls that hang; at this limit its batches are handed back at once.
 
 use crate::ticket::Arrival;
 use millstream_model::{Batch, EngineTime, Offload};
@@ -15,11 +15,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How long a thread above the maximum waits for work before it ends. To start one may cost a
-/// transform much, so that it stays while calls follow each other.
+/// How long a thread above the maximum waits for work before it ends. A new thread may be expensive
+/// for a transform, so a thread stays while calls follow each other.
 const SURPLUS_TIME: Duration = Duration::from_secs(10);
 
-/// An offload transform in the pool. Its address identifies it.
+/// An offload transform in the pool, which the address identifies.
 pub(crate) struct OffloadQueue {
     /// The transform.
     pub transform: Arc<dyn Offload>,
@@ -41,25 +41,30 @@ struct Pool {
     turn: usize,
     calls: HashMap<CallId, Call>,
     calls_begun: u64,
-    /// Threads, without those of abandoned calls.
+    /// Number of threads, abandoned calls excluded.
     threads: usize,
-    /// Threads that wait for work.
+    /// Number of threads that wait for work.
     idle: usize,
-    /// Threads in a call, without those of abandoned calls.
+    /// Number of threads in a call, abandoned calls excluded.
     busy: usize,
     stopped: bool,
 }
 
-/// A transform with what waits for it.
+/// A transform and the batches that wait for it.
 struct Member {
     queue: Arc<OffloadQueue>,
-    /// Batches with the time they arrived.
-    waiting: VecDeque<(EngineTime, Arrival)>,
-    /// Calls in progress, abandoned ones included.
+    waiting: VecDeque<Waiting>,
+    /// Number of calls in progress, abandoned calls included.
     running: usize,
     abandoned: usize,
-    /// When the last of its calls was abandoned.
+    /// When the pool last abandoned a call of the transform.
     abandoned_at: EngineTime,
+}
+
+/// Batches that wait for a call.
+struct Waiting {
+    since: EngineTime,
+    arrival: Arrival,
 }
 
 /// A call in progress.
@@ -75,11 +80,11 @@ struct Call {
 
 /// A call to make.
 pub(crate) struct Due {
-    /// Its id, for [`OffloadPool::finish`].
+    /// Id of the call, for [`OffloadPool::finish`].
     pub id: CallId,
-    /// Its transform.
+    /// The transform to call.
     pub queue: Arc<OffloadQueue>,
-    /// Its batches.
+    /// The batches to pass.
     pub batches: Vec<Batch>,
 }
 
@@ -97,7 +102,7 @@ impl OffloadPool {
     /// Queues batches for a transform.
     pub fn push(&self, queue: &Arc<OffloadQueue>, arrival: Arrival, now: EngineTime) {
         let mut state = self.state.lock();
-        state.member(queue).waiting.push_back((now, arrival));
+        state.member(queue).waiting.push_back(Waiting { since: now, arrival });
         self.employ(&mut state);
     }
 
@@ -152,8 +157,8 @@ impl OffloadPool {
         self.state.lock().take(now, usize::MAX)
     }
 
-    /// Ends a call; returns what it was made for. `None` if it was abandoned: its output is
-    /// obsolete.
+    /// Ends a call; returns the tickets of the call. `None` if the call was abandoned: the output
+    /// is obsolete.
     pub fn finish(&self, id: CallId) -> Option<Vec<Arrival>> {
         let mut state = self.state.lock();
         let call = state.calls.remove(&id)?;
@@ -183,7 +188,8 @@ impl OffloadPool {
     pub fn hanging(&self, queue: &Arc<OffloadQueue>) -> Option<String> {
         let state = self.state.lock();
         let member = state.members.iter().find(|member| Arc::ptr_eq(&member.queue, queue))?;
-        let (calls, all) = (member.abandoned, queue.transform.concurrency());
+        let calls = member.abandoned;
+        let all = queue.transform.concurrency();
         let consequence = if member.has_given_up() { ": no more calls are made" } else { "" };
         let message =
             format!("{calls} of {all} calls exceeded their deadline and hang{consequence}");
@@ -197,13 +203,13 @@ impl OffloadPool {
         member.map_or(0, |member| member.abandoned as u64)
     }
 
-    /// Ends all threads that are not in a call, and the others after it.
+    /// Ends all threads. A thread in a call ends after the call.
     pub fn stop(&self) {
         self.state.lock().stopped = true;
         self.changed.notify_all();
     }
 
-    /// Whether its threads have ended, those of abandoned calls excepted.
+    /// Whether all threads have ended, except threads in abandoned calls.
     pub fn has_ended(&self) -> bool {
         self.state.lock().threads == 0
     }
@@ -211,8 +217,8 @@ impl OffloadPool {
 
 impl Pool {
     fn member(&mut self, queue: &Arc<OffloadQueue>) -> &mut Member {
-        let known = self.members.iter().position(|member| Arc::ptr_eq(&member.queue, queue));
-        let at = known.unwrap_or_else(|| {
+        let index = self.members.iter().position(|member| Arc::ptr_eq(&member.queue, queue));
+        let index = index.unwrap_or_else(|| {
             self.members.push(Member {
                 queue: queue.clone(),
                 waiting: VecDeque::new(),
@@ -222,7 +228,7 @@ impl Pool {
             });
             self.members.len() - 1
         });
-        &mut self.members[at]
+        &mut self.members[index]
     }
 
     /// Drops transforms that a reload has removed.
@@ -230,9 +236,9 @@ impl Pool {
         self.members.retain(|m| m.running > 0 || Arc::strong_count(&m.queue) > 1);
     }
 
-    /// Whether there is a call to make. With `threads_max` busy threads, only of a transform that
-    /// has none in progress: calls without a deadline that hang must not keep other transforms from
-    /// their deadlines.
+    /// Whether there is a call to make. If `threads_max` threads are busy, only a transform without
+    /// a call in progress may be called: calls that hang and have no deadline must not keep other
+    /// transforms from their deadlines.
     fn has_due(&self, threads_max: usize) -> bool {
         self.members.iter().any(|member| self.is_due(member, threads_max))
     }
@@ -251,9 +257,11 @@ impl Pool {
         member.running += 1;
         let transform = &member.queue.transform;
         let take = transform.tickets_max().clamp(1, member.waiting.len());
-        let arrivals: Vec<Arrival> = member.waiting.drain(..take).map(|(_, a)| a).collect();
+        let arrivals: Vec<Arrival> =
+            member.waiting.drain(..take).map(|waiting| waiting.arrival).collect();
         let batches = arrivals.iter().flat_map(|a| a.batches.iter().cloned()).collect();
-        let (queue, deadline) = (member.queue.clone(), transform.deadline().map(|d| now + d));
+        let queue = member.queue.clone();
+        let deadline = transform.deadline().map(|d| now + d);
         let id = CallId(self.calls_begun);
         self.calls_begun += 1;
         let call = Call { queue: queue.clone(), arrivals: Some(arrivals), deadline };
@@ -270,8 +278,9 @@ impl Pool {
             back.extend(arrivals.into_iter().map(|arrival| (call.queue.clone(), arrival)));
             self.threads = self.threads.saturating_sub(1);
             self.busy -= 1;
-            let of_call = |member: &&mut Member| Arc::ptr_eq(&member.queue, &call.queue);
-            for member in self.members.iter_mut().filter(of_call) {
+            let mut members = self.members.iter_mut();
+            let member = members.find(|member| Arc::ptr_eq(&member.queue, &call.queue));
+            if let Some(member) = member {
                 member.abandoned += 1;
                 member.abandoned_at = now;
             }
@@ -290,24 +299,24 @@ impl Member {
         !self.waiting.is_empty() && is_free && !self.has_given_up()
     }
 
-    /// Whether so many calls hang that no more are made.
+    /// Whether so many calls hang that the pool makes no more of them.
     fn has_given_up(&self) -> bool {
         self.queue.transform.hanging_max().is_some_and(|max| self.abandoned >= max)
     }
 
-    /// Takes the batches that no call will be made for, or that have waited for longer than the
+    /// Takes the batches that will not be passed to a call, or that have waited for longer than the
     /// deadline while every call hangs.
     fn take_late(&mut self, now: EngineTime) -> Vec<Arrival> {
         if self.has_given_up() {
-            return self.waiting.drain(..).map(|(_, arrival)| arrival).collect();
+            return self.waiting.drain(..).map(|waiting| waiting.arrival).collect();
         }
         let Some(deadline) = self.queue.transform.deadline() else { return Vec::new() };
         if self.abandoned < self.queue.transform.concurrency().max(1) {
             return Vec::new();
         }
-        let is_late = |since: &EngineTime| (*since).max(self.abandoned_at) + deadline <= now;
-        let late = self.waiting.iter().take_while(|(since, _)| is_late(since)).count();
-        self.waiting.drain(..late).map(|(_, arrival)| arrival).collect()
+        let is_late = |waiting: &&Waiting| waiting.since.max(self.abandoned_at) + deadline <= now;
+        let late = self.waiting.iter().take_while(is_late).count();
+        self.waiting.drain(..late).map(|waiting| waiting.arrival).collect()
     }
 }
 

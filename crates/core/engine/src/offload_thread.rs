@@ -10,7 +10,8 @@ use std::time::Instant;
 
 /// Lets the pool start threads when there is work.
 pub(crate) fn run_on_threads(pool: &Arc<OffloadPool>, current: &Arc<Current>) {
-    let (weak_pool, current) = (Arc::downgrade(pool), Arc::downgrade(current));
+    let weak_pool = Arc::downgrade(pool);
+    let current = Arc::downgrade(current);
     let numbers = AtomicU64::new(0);
     pool.on_work(move || {
         let (Some(pool), Some(current)) = (weak_pool.upgrade(), current.upgrade()) else { return };

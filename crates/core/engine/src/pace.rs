@@ -1,4 +1,5 @@
-//! Priorities, rate limits and the CPU limit. Functions of a given time; no clock is read.
+//! Priorities, rate limits and the CPU limit. All functions take the time as an argument and read
+//! no clock.
 
 mod bucket;
 mod cpu;
@@ -12,26 +13,26 @@ pub use rate::Rate;
 /// Priority of a source that has data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// Before all others.
+    /// Sources of this priority come first.
     High,
-    /// Round robin.
+    /// The default.
     #[default]
     Normal,
-    /// After all others.
+    /// Sources of this priority come last.
     Low,
 }
 
 /// Priority and rate limit of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// Its priority.
+    /// Priority of the source.
     pub priority: Priority,
     /// Bytes per second; unlimited if `None`.
     pub rate_limit: Option<u64>,
 }
 
 /// One pick in this many takes the source that has waited longest, regardless of priority, so that
-/// none starves.
+/// no source starves.
 const FAIR_ONE_IN: u64 = 16;
 
 /// Picks the next source: the first of the highest priority, or at times the first of all.

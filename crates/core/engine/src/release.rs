@@ -1,4 +1,4 @@
-//! Restores the order of a source's payloads, for each sink by itself.
+//! Restores the order of the payloads of a source, separately for each sink.
 
 use crate::ticket::{Bound, TicketNumber};
 use crate::turns::Turns;
@@ -6,8 +6,9 @@ use millstream_model::{SinkIndex, SinkSet};
 
 /// The order of one source's tickets at each of its sinks.
 ///
-/// A sink gets the payloads of a ticket once it has those of all earlier tickets; what other sinks
-/// have makes no difference. So a ticket that is stuck on the way to one sink delays no other.
+/// A sink gets the payloads of a ticket once it has the payloads of all earlier tickets, whatever
+/// the other sinks have. A ticket that is stuck on the way to one sink therefore delays no other
+/// sink.
 pub(crate) struct Release {
     /// Number of the next ticket.
     issued: TicketNumber,
@@ -34,8 +35,8 @@ impl Release {
         number
     }
 
-    /// Records that `payloads` are all that a ticket has for the sinks in `done`, and passes the
-    /// payloads that are due to `put`, in order.
+    /// Records that a ticket has no more than these payloads for the sinks in `done`, and passes
+    /// the payloads that are due to `put`, in order.
     pub fn finish(
         &mut self,
         number: TicketNumber,

@@ -21,15 +21,15 @@ use std::time::Duration;
 use succession::Succession;
 use tokio::time::Instant;
 
-/// How long payloads of removed components may take to be settled while nothing is read: what is
-/// settled is not read again. Several syncs of a healthy disk.
+/// How long a reload waits for payloads of removed components to be settled while nothing is read.
+/// Settled payloads are not read again. The time covers several syncs of a healthy disk.
 const SETTLE_TIME: Duration = Duration::from_secs(1);
 
-/// How long a reload waits for tickets on their way; reading stands still meanwhile. Longer than a
+/// How long a reload waits for tickets on their way, while nothing is read. This is longer than a
 /// batch takes in any transform that works.
 const BARRIER_TIME: Duration = Duration::from_secs(5);
 
-/// When calls of transforms that this reload removes or replaces stop waiting for what is outside.
+/// Time after which the offload transforms that this reload removes or replaces are let go.
 const LET_GO_TIME: Duration = Duration::from_secs(2);
 
 /// Interval of checks whether the payloads are settled.
@@ -39,7 +39,7 @@ const SETTLE_POLL: Duration = Duration::from_millis(2);
 pub(crate) struct Change<'a> {
     /// The components of the next topology.
     pub parts: Parts,
-    /// Of the settings, only `cpu` may differ from those at the start.
+    /// Settings, of which only `cpu` may differ from the start.
     pub settings: &'a Settings,
     /// The components that keep running.
     pub kept: &'a IsKept<'a>,
@@ -56,9 +56,9 @@ pub(crate) struct Replaced {
 }
 
 impl Running {
-    /// Switches to another topology. The components that `kept` names by kind and id keep running,
-    /// with their files, queues, connections and counters. A removed sink has `drain` to deliver
-    /// what it holds. Of `settings`, only `cpu` may differ from those at the start.
+    /// Switches to another topology. The components that `kept` selects by kind and id keep
+    /// running, with their files, queues, connections and counters. A removed sink has `drain` to
+    /// deliver what it holds. Only `cpu` in `settings` may differ from the start.
     ///
     /// # Errors The blueprint is invalid, a source cannot be opened, or checkpoints cannot be
     /// written. The old topology then continues.
@@ -134,15 +134,16 @@ pub(crate) async fn settle(core: &Core, parts: &Parts, kept: &IsKept<'_>) {
     }
 }
 
-/// Replaces the running core by that of the change, behind the barrier. `retired` are the sinks that
-/// earlier reloads have removed.
+/// Replaces the running core with the core of the change. The barrier is reached. `retired` are the
+/// sinks that earlier reloads have removed.
 pub(crate) fn replace_core(
     current: &Current,
     retired: &[Arc<Retired>],
     change: Change<'_>,
 ) -> Result<Replaced, EngineError> {
     let Change { parts, settings, kept } = change;
-    let (mut drivers, mut leaving) = (Vec::new(), Vec::new());
+    let mut drivers = Vec::new();
+    let mut leaving = Vec::new();
     let core = current.replace(|old| {
         seal(old, &parts, kept);
         // Sources that are reopened continue from here.
@@ -162,7 +163,8 @@ pub(crate) fn replace_core(
         for sink in &leaving {
             sink.note_successor(old, &next);
         }
-        // A reopened source begins at its checkpoint, so what its old lanes hold is not needed.
+        // A reopened source begins at its checkpoint, so the payloads in the old lanes are not
+        // needed.
         for sink in returning {
             sink.let_go();
         }
@@ -178,8 +180,8 @@ pub(crate) fn replace_core(
     }
 }
 
-/// Makes stale what merge transforms have not counted and will get again: from sources that are
-/// opened again, and for transforms that are removed. What cannot be read again is counted.
+/// Makes events stale that merge transforms have not counted and will get again, because a source
+/// is opened again or the transform is removed. Events that cannot be read again are still counted.
 fn seal(old: &Core, parts: &Parts, kept: &IsKept<'_>) {
     let is_merge = |node: &Node| node.kind == Kind::Transform;
     let stays = |node: &Node| parts.sinks.iter().any(|sink| *sink.id == *node.id);

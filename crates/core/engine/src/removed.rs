@@ -1,5 +1,5 @@
-//! What reloads have removed or replaced: sources, for what their sinks have not settled, and the
-//! figures of components.
+//! Components that reloads have removed or replaced: the sources, as long as their sinks have not
+//! settled everything, and the figures of all.
 
 use millstream_model::snapshot::ComponentSnapshot;
 use millstream_model::{Counters, CountersSnapshot, Kind, Ledger, SinkSet};
@@ -7,12 +7,12 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What sinks have not settled.
+/// Data that sinks have not settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsettled {
-    /// Of sources whose offsets count bytes.
+    /// Data of sources whose offsets count bytes.
     pub bytes: u64,
-    /// Of sources whose offsets count records.
+    /// Data of sources whose offsets count records.
     pub records: u64,
 }
 
@@ -34,8 +34,8 @@ impl std::ops::AddAssign for Unsettled {
     }
 }
 
-/// Sources that are gone and cannot read again what their sinks have not settled. The sinks may still
-/// deliver it; what they have not delivered when the agent stops is lost.
+/// Removed sources that cannot read again what their sinks have not settled. The sinks may still
+/// deliver this data; the part that they have not delivered when the agent stops is lost.
 #[derive(Default)]
 pub(crate) struct RemovedSources(Mutex<Vec<(Arc<Ledger>, SinkSet)>>);
 
@@ -49,34 +49,36 @@ impl RemovedSources {
         }
     }
 
-    /// Returns what the slowest sink of each has not settled.
+    /// Returns what the slowest sink of each source has not settled.
     pub fn unsettled(&self) -> Unsettled {
         let mut all = Unsettled::default();
-        self.0.lock().iter().for_each(|(ledger, sinks)| all += unsettled(ledger, *sinks));
+        for (ledger, sinks) in self.0.lock().iter() {
+            all += unsettled(ledger, *sinks);
+        }
         all
     }
 }
 
-/// Returns what was read from a source and its slowest sink has not settled.
+/// Returns the data of a source that its slowest sink has not settled.
 pub(crate) fn unsettled(ledger: &Ledger, sinks: SinkSet) -> Unsettled {
-    let of = |sink| {
+    let of_sink = |sink| {
         let progress = ledger.progress(sink);
         let records = progress.unsettled_records;
         Unsettled { bytes: progress.unsettled - records, records }
     };
-    sinks.iter().map(of).max_by_key(|unsettled| unsettled.all()).unwrap_or_default()
+    sinks.iter().map(of_sink).max_by_key(|unsettled| unsettled.all()).unwrap_or_default()
 }
 
 /// Identifies a component by its kind and id.
 pub(crate) type ComponentKey = (Kind, Arc<str>);
 
-/// The figures of components that are gone, so that the summary of a stop has all events of the run.
+/// The figures of removed components, so that the summary of a stop has all events of the run.
 #[derive(Default)]
 pub(crate) struct RemovedCounters(Mutex<Figures>);
 
 #[derive(Default)]
 struct Figures {
-    /// Components that may still count: a removed sink delivers what it holds.
+    /// Components that may still count, because a removed sink delivers what it holds.
     counting: Vec<(ComponentKey, Arc<Counters>)>,
     ended: BTreeMap<ComponentKey, CountersSnapshot>,
 }

@@ -17,9 +17,9 @@ pub(crate) struct Retired {
     type_name: &'static str,
     sink: Arc<dyn Sink>,
     lanes: Vec<Arc<LaneQueue>>,
-    /// Its disk buffer, unless another sink has taken that over.
+    /// The disk buffer, unless another sink has taken it over.
     disk: Mutex<Option<Arc<DiskBuffer>>>,
-    /// Whether its successor gets again what the lanes hold.
+    /// Whether the successor gets the payloads in the lanes again.
     is_reread: AtomicBool,
 }
 
@@ -51,7 +51,7 @@ impl Retired {
         self.disk.lock().clone()
     }
 
-    /// Notes whether all that the lanes hold is read again for a successor.
+    /// Notes whether all payloads in the lanes are read again for a successor.
     pub fn note_successor(&self, old: &Core, next: &Core) {
         let successor = next.nodes().sinks().find(|(node, _)| *node.id == *self.id);
         let Some(index) = successor.map(|(_, slot)| slot.index) else { return };
@@ -65,13 +65,13 @@ impl Retired {
         self.is_reread.store(is_reread, Ordering::Relaxed);
     }
 
-    /// Whether nothing is left of it.
+    /// Whether all lanes have ended.
     pub fn has_ended(&self) -> bool {
         self.lanes.iter().all(|lane| lane.has_ended())
     }
 
-    /// Whether a sink may write to the same place, or save its lanes' state under the same keys.
-    /// Sinks of different types write to different places.
+    /// Whether a sink may write to the same place, or save the state of its lanes under the same
+    /// keys. Sinks of different types write to different places.
     pub fn may_meet(&self, part: &SinkPart) -> bool {
         *self.id == *part.id || self.type_name == part.type_name
     }
@@ -83,7 +83,7 @@ impl Retired {
         }
     }
 
-    /// Delivers what the lanes hold, for at most `drain`, and closes the sink.
+    /// Delivers the payloads in the lanes, for at most `drain`, and closes the sink.
     pub async fn drain(self: Arc<Self>, drain: Duration) {
         for lane in &self.lanes {
             lane.close();
@@ -95,7 +95,8 @@ impl Retired {
         };
         tokio::pin!(ended);
         let is_reread = self.is_reread.load(Ordering::Relaxed);
-        let (id, bytes) = (&self.id, || self.lanes.iter().map(|lane| lane.bytes()).sum::<u64>());
+        let id = &self.id;
+        let bytes = || self.lanes.iter().map(|lane| lane.bytes()).sum::<u64>();
         let has_ended = tokio::select! {
             () = &mut ended => true,
             () = until_dead(&self.lanes, drain), if is_reread => {
@@ -125,7 +126,7 @@ impl Retired {
         }
     }
 
-    /// Leaves its disk buffer to a sink of `next`, if one has it; else stops reading from it.
+    /// Leaves the disk buffer to a sink of `next` if one has it; otherwise stops reading from it.
     pub fn leave_disk(&self, next: &Core) {
         let mut left = self.disk.lock();
         let Some(disk) = &*left else { return };

@@ -1,4 +1,4 @@
-//! A running engine: its threads, its barrier, and how it stops.
+//! A running engine: the threads, the barrier, and the stop.
 
 use crate::blueprint::Built;
 use crate::chain::Worker;
@@ -31,14 +31,15 @@ const PROGRESS_LOOK: Duration = Duration::from_millis(100);
 /// How often the deadlines of offload calls are checked.
 const CALL_LOOK: Duration = Duration::from_millis(50);
 
-/// How far a source may exceed the deadline to finish a copy: it checks the time once per megabyte,
-/// then syncs.
+/// How far a source may exceed the deadline to finish a copy. A source checks the time once per
+/// megabyte, and then syncs.
 const HOLD_OVERTIME: Duration = Duration::from_secs(5);
 
-/// How long the disk buffers have to write what is in memory, and to end, when the time is over.
+/// How long the disk buffers have to write what is in memory, and to end, after the deadline of a
+/// stop.
 const CLOSE_TIME: Duration = Duration::from_secs(2);
 
-/// A running topology. Dropping it without [`Running::stop`] leaves its threads running.
+/// A running topology. A drop without [`Running::stop`] leaves the threads running.
 pub struct Running {
     pub(crate) current: Arc<Current>,
     pub(crate) runtime: Handle,
@@ -55,18 +56,19 @@ pub struct Running {
 /// The result of a stop.
 #[derive(Clone, Debug)]
 pub struct Stopped {
-    /// Whether everything in flight was delivered in time. The next start reads the rest again.
+    /// Whether everything in flight was delivered in time. The next start reads the remaining data
+    /// again.
     pub drained: bool,
     /// Components that kept events from being delivered in time.
     pub holders: Vec<String>,
     /// Why the last checkpoints could not be committed. What was delivered since the previous
     /// commit is repeated after the next start.
     pub uncommitted: Option<String>,
-    /// What sources that can read twice leave unsettled.
+    /// Unsettled data of sources that can read it again.
     pub left: Leftover,
-    /// What sources that cannot read twice leave unsettled: it is lost.
+    /// Unsettled data of sources that cannot read it again. This data is lost.
     pub unsettled: Unsettled,
-    /// The final snapshot, with what components have delivered and lost that reloads have removed.
+    /// The final snapshot. It includes the events that removed components have delivered and lost.
     pub snapshot: Snapshot,
 }
 
@@ -135,13 +137,15 @@ impl Running {
     }
 
     /// Waits until every source of the current topology has ended and all its events are settled.
-    /// Returns the components that keep events if nothing more is settled for `patience`; none if
-    /// all is settled.
+    /// Returns the components that keep events if nothing more is settled for `patience`, and an
+    /// empty list once everything is settled.
     pub async fn finished(&self, patience: Duration) -> Vec<String> {
         let core = self.current.core();
-        let (mut progress, mut since) = (core.status().progress(), Instant::now());
+        let mut progress = core.status().progress();
+        let mut since = Instant::now();
         while !finishes_within(&core, PROGRESS_LOOK).await {
-            let (now, late) = (core.status().progress(), core.status().late());
+            let now = core.status().progress();
+            let late = core.status().late();
             if now != progress || late.is_empty() {
                 (progress, since) = (now, Instant::now());
             } else if since.elapsed() >= patience {
@@ -172,8 +176,8 @@ impl Running {
         Err(EngineError::Barrier { holders, timeout })
     }
 
-    /// Lets the sources selected by `goes` emit what they hold back while no other is polled, until
-    /// they have ended. [`Running::barrier`] comes next.
+    /// Polls only the sources that `goes` selects, so that they emit what they hold back, until
+    /// they have ended. The caller calls [`Running::barrier`] next.
     pub(crate) async fn close_sources(&self, for_good: bool, goes: impl Fn(&SourceSlot) -> bool) {
         let core = self.current.core();
         let scheduler = &core.resources().scheduler;
@@ -191,23 +195,26 @@ impl Running {
         }
     }
 
-    /// Lets the lanes deliver what they hold, and end: those of each sink once no ticket is on its
-    /// way there. Sources that sinks feed are polled until their sink has ended.
+    /// Lets the lanes deliver what they hold, and end. The lanes of a sink end once no ticket is on
+    /// its way to the sink. Sources that a sink feeds are polled until the sink has ended.
     async fn end_lanes(&self, deadline: tokio::time::Instant) {
         let core = self.current.core();
-        let (nodes, sources) = (core.nodes(), core.sources());
+        let nodes = core.nodes();
+        let sources = core.sources();
         let scheduler = &core.resources().scheduler;
         scheduler.pause(true);
         let is_fed = |slot: &SourceSlot| slot.fed.is_some();
         if sources.iter().any(is_fed) {
             scheduler.close(sources.iter().map(is_fed).collect());
         }
-        let (mut closed, mut dead) = (SinkSet::EMPTY, DeadLanes::of(&core, deadline));
+        let mut closed = SinkSet::EMPTY;
+        let mut dead = DeadLanes::new(&core, deadline);
         let all = nodes.all_sinks();
         while !sources.are_drained() || closed != all {
             let due = all - sources.expected_sinks(all) - sources.fed_sinks() - closed;
             for slot in nodes.slots_of(due) {
-                // From here on nothing is given to the lanes, and what they have is written.
+                // From here on the disk buffer gives nothing to the lanes, and writes what they
+                // have.
                 if let Some(disk) = &slot.disk {
                     disk.flush();
                 }
@@ -301,15 +308,15 @@ impl Running {
         Stopped { drained, holders, uncommitted, left, unsettled, snapshot }
     }
 
-    /// Ends the watch of calls, which then no longer holds the core.
+    /// Ends the watch of calls, so that it no longer holds the core.
     async fn end_call_watch(&mut self) {
         let Some(watch) = self.call_watch.take() else { return };
         watch.abort();
         let _ = watch.await;
     }
 
-    /// Ends the threads; waits for them if all is drained: a worker that is stuck in a component must
-    /// not block the exit, and is left behind.
+    /// Ends the threads, and waits for them if everything is drained. Otherwise a worker may be
+    /// stuck in a component, which must not block the exit.
     fn end_threads(&mut self, drained: bool) {
         self.committer.stop();
         self.memory.stop();
@@ -320,8 +327,8 @@ impl Running {
         }
     }
 
-    /// Starts making durable what the sources selected by `goes` owe and could not read again. They
-    /// must not be polled.
+    /// Starts to make durable what the sources that `goes` selects owe and could not read again.
+    /// These sources must not be polled.
     pub(crate) fn hold_sources(
         &self,
         deadline: Instant,
@@ -338,7 +345,7 @@ impl Running {
     }
 }
 
-/// Waits until everything is settled; returns whether it was within `time`.
+/// Waits until everything is settled; returns `false` if that takes longer than `time`.
 async fn finishes_within(core: &Core, time: Duration) -> bool {
     let finished = async {
         while !core.status().is_finished() {
@@ -353,9 +360,10 @@ async fn finishes_within(core: &Core, time: Duration) -> bool {
     tokio::time::timeout(time, finished).await.is_ok()
 }
 
-/// Returns what the sources leave unsettled, and what of it is lost.
+/// Returns the unsettled data of the sources that can be read again, and the data that is lost.
 fn leave(core: &Core) -> (Leftover, Unsettled) {
-    let (mut left, mut lost) = (Leftover::default(), core.resources().removed.unsettled());
+    let mut left = Leftover::default();
+    let mut lost = core.resources().removed.unsettled();
     for slot in core.sources().iter() {
         match slot.try_leave() {
             Leave::Again(leftover) => left += leftover,
@@ -366,7 +374,7 @@ fn leave(core: &Core) -> (Leftover, Unsettled) {
     (left, lost)
 }
 
-/// Closes a source once its poll has ended; returns whether it still holds data back.
+/// Closes a source once no poll is in progress; returns whether the source still holds data back.
 async fn close(slot: &SourceSlot, for_good: bool) -> bool {
     loop {
         if let Some(has_more) = slot.try_close(for_good) {
@@ -390,7 +398,8 @@ fn end_components(core: &Core) {
 }
 
 fn start_committer(committer: &Arc<Committer>, current: &Arc<Current>) -> JoinHandle<()> {
-    let (committer, current) = (committer.clone(), current.clone());
+    let committer = committer.clone();
+    let current = current.clone();
     spawn("checkpoint", move || committer.run(&current))
 }
 
@@ -401,7 +410,7 @@ fn start_worker(number: usize, current: &Arc<Current>) -> JoinHandle<()> {
         let mut worker = Worker::new(&core);
         let mut generation = 0;
         while let Some(woken) = core.polling().next_job(&mut generation) {
-            // After a reload a job belongs to the new core.
+            // After a reload the job belongs to the new core.
             if current.renew(&mut core) {
                 worker = Worker::new(&core);
             }

@@ -1,4 +1,4 @@
-//! The run queue: ready sources and resumed tickets, taken by any worker.
+//! The run queue, from which workers take ready sources and resumed tickets.
 
 use crate::index::SourceIndex;
 use crate::limits::{FOLLOWER_LOOK, ROOM_RETRY};
@@ -27,19 +27,19 @@ pub(crate) struct PollOrder {
 /// What has woken a worker.
 pub(crate) enum Woken {
     Job(Job),
-    /// A reload has replaced the topology: idle workers, too, must not keep the old one.
+    /// A reload has replaced the topology. Idle workers must not keep the old one, either.
     Renewed,
 }
 
 /// The result of asking for a job.
 pub(crate) enum Next {
     Job(Job),
-    /// Nothing before this time, or before a wake.
+    /// There is no job before this time, or before a wake.
     Idle(Option<EngineTime>),
     Stopped,
 }
 
-/// When to poll a source again, as its last poll said.
+/// When to poll a source again, according to its last poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
     Now,
@@ -66,7 +66,7 @@ struct State {
     /// Polls so far.
     turn: u64,
     paused: bool,
-    /// The only sources to poll while they emit what they hold back; all if `None`.
+    /// The only sources to poll, while they emit what they hold back; all sources if `None`.
     closing: Option<Vec<bool>>,
     /// No polls before this time.
     held_until: EngineTime,
@@ -105,8 +105,8 @@ impl Scheduler {
     /// Waits for the next job; `None` when stopped. `now` reads the engine's clock. `known` is the
     /// generation of the topology that the worker uses.
     ///
-    /// One of the waiting workers leads and wakes for the next timer. The others sleep on, so that
-    /// an idle agent wakes one thread per tick instead of all.
+    /// One of the waiting workers leads, and wakes for the next timer. The others sleep on, so that
+    /// an idle agent wakes one thread per tick instead of all threads.
     pub fn wait(&self, known: &mut u64, now: impl Fn() -> EngineTime) -> Option<Woken> {
         let mut state = self.lock();
         loop {
@@ -116,7 +116,7 @@ impl Scheduler {
             let time = now();
             let until = match state.next(time) {
                 Next::Job(job) => {
-                    // The end of a hold woke one worker, and there is work for another.
+                    // The end of a hold has woken one worker, and there is work for another.
                     if state.held_until > EngineTime::ZERO && !state.ready.is_empty() {
                         self.changed.notify_one();
                     }
@@ -174,7 +174,7 @@ impl Scheduler {
         self.changed.notify_one();
     }
 
-    /// Polls every source under backpressure.
+    /// Polls every source that waits for capacity.
     pub fn wake_for_room(&self) {
         let mut state = self.lock();
         for source in 0..state.states.len() {
@@ -230,7 +230,7 @@ impl Scheduler {
         self.lock().held_until = until;
     }
 
-    /// Whether a source is being polled.
+    /// Whether any source is being polled.
     pub fn is_polling(&self) -> bool {
         self.lock().states.iter().any(|s| matches!(s, PollState::Polling { .. }))
     }
@@ -253,7 +253,8 @@ impl Scheduler {
 }
 
 impl State {
-    /// Whether a reload is over since the worker has seen `known`, which becomes the new generation.
+    /// Whether a reload has ended since the worker saw the generation `known`. `known` becomes the
+    /// new generation.
     fn is_renewed(&self, known: &mut u64) -> bool {
         let is_renewed = !self.paused && *known != self.generation;
         if is_renewed {
@@ -281,7 +282,7 @@ impl State {
         }
     }
 
-    /// Returns the index of the next job: tickets, which are at the front, come before polls.
+    /// Returns the index of the next job. Tickets, which are at the front, come before polls.
     fn pick(&mut self, now: EngineTime) -> Option<usize> {
         if let Some(Job::Resume(_)) = self.ready.front() {
             return Some(0);

@@ -1,7 +1,7 @@
 //! The engine under a simulated clock: workers, lanes, faults, reloads and kills in an order drawn
 //! from a seed. A failing seed is printed.
 //!
-//! It proves nothing about real threads, disks or networks.
+//! The simulation proves nothing about real threads, disks or networks.
 
 mod scenario;
 
@@ -60,7 +60,7 @@ struct RunningCall {
     id: CallId,
     queue: Arc<OffloadQueue>,
     outputs: Vec<Outputs>,
-    /// When it returns; it hangs if `None`.
+    /// When the call returns; `None` if it hangs.
     ends: Option<EngineTime>,
 }
 
@@ -74,7 +74,8 @@ struct Life<'a> {
     workers: Vec<Worker>,
     running: VecDeque<Step>,
     calls: Vec<RunningCall>,
-    /// Whether calls that hang return: a sink that is not behind the operator has everything.
+    /// Whether calls that hang return, because a sink that is not behind the operator has
+    /// everything.
     is_released: bool,
     /// Number of reloads so far.
     reloads: u32,
@@ -93,9 +94,12 @@ impl Life<'_> {
         let core = built.current.core();
         let workers = (0..3).map(|_| Worker::new(&core)).collect();
         let random = Rng::with_seed(world.scenario.seed ^ world.life);
-        let (current, running) = (built.current, VecDeque::new());
-        let (retired, calls) = (Vec::new(), Vec::new());
-        let (is_released, reloads) = (false, 0);
+        let current = built.current;
+        let running = VecDeque::new();
+        let retired = Vec::new();
+        let calls = Vec::new();
+        let is_released = false;
+        let reloads = 0;
         Life {
             world,
             shape,
@@ -111,7 +115,7 @@ impl Life<'_> {
         }
     }
 
-    /// Switches to another topology, or stays if that one cannot be opened.
+    /// Switches to another topology, or stays if the other one cannot be opened.
     async fn reload(&mut self) {
         if !self.pause().await {
             return;
@@ -169,8 +173,8 @@ impl Life<'_> {
         }
     }
 
-    /// Ends every ticket issued so far, and issues none meanwhile; returns whether that is
-    /// possible. If not, because an operator hangs, polling continues.
+    /// Ends every ticket issued so far, and issues no ticket meanwhile; returns whether that is
+    /// possible. If an operator hangs, it is not possible, and polling continues.
     async fn pause(&mut self) -> bool {
         self.core.resources().scheduler.pause(true);
         let issued = self.issued();
@@ -178,7 +182,7 @@ impl Life<'_> {
             self.take().await;
             self.run_one();
             self.offloads();
-            // Slow calls end within this time; ones that hang do not.
+            // Slow calls end within this time; calls that hang do not.
             if self.core.status().is_drained() || step > 1000 && self.hangs() {
                 break;
             }
@@ -203,7 +207,7 @@ impl Life<'_> {
     }
 
     async fn take(&mut self) {
-        // A millisecond between polls, so that the read order shows in the batches.
+        // A millisecond passes between polls, so that the batches show the read order.
         tokio::time::sleep(Duration::from_millis(1)).await;
         if self.running.len() >= self.workers.len() {
             return;
@@ -212,15 +216,17 @@ impl Life<'_> {
             Next::Job(Job::Poll(source)) => self.running.extend(self.core.polling().poll(source)),
             Next::Job(Job::Resume(step)) => self.running.push_back(step),
             Next::Idle(_) | Next::Stopped => {
-                self.core.nodes().lanes().for_each(|lane| lane.flush());
+                for lane in self.core.nodes().lanes() {
+                    lane.flush();
+                }
             }
         }
     }
 
     fn run_one(&mut self) {
         if !self.running.is_empty() {
-            let (step, worker) =
-                (self.random.u64(..self.running.len() as u64), self.random.u64(..3));
+            let step = self.random.u64(..self.running.len() as u64);
+            let worker = self.random.u64(..3);
             let step = self.running.swap_remove_back(step as usize);
             let step = step.expect("the index is below the length");
             let done = self.workers[worker as usize].run(step);
@@ -255,8 +261,8 @@ impl Life<'_> {
         let operator =
             self.world.scenario.operator.filter(|_| node.is_some_and(|node| &*node.id == OPERATOR));
         let Some(operator) = operator else { return Some(now) };
-        let of_operator = |call: &&RunningCall| Arc::ptr_eq(&call.queue, queue);
-        let calls = self.calls.iter().filter(of_operator).count();
+        let is_same = |call: &&RunningCall| Arc::ptr_eq(&call.queue, queue);
+        let calls = self.calls.iter().filter(is_same).count();
         assert!(calls < operator.concurrency, "more calls than the operator allows");
         let hangs = operator.hangs_one_in > 0 && self.random.u64(..operator.hangs_one_in) == 0;
         let delay = Duration::from_millis(self.random.u64(..operator.delay_ms_max));
@@ -269,11 +275,13 @@ impl Life<'_> {
         self.is_released |= self.hangs() && is_complete(self.world, 0);
         if self.is_released && !has_deadline {
             let now = self.core.resources().engine_time();
-            self.calls.iter_mut().for_each(|call| call.ends = call.ends.or(Some(now)));
+            for call in &mut self.calls {
+                call.ends = call.ends.or(Some(now));
+            }
         }
     }
 
-    /// Checks that what waits at a cut stays within its share, but for the last ticket.
+    /// Checks that the tickets at a cut, except the last one, stay within the share of the source.
     fn check_shares(&self) {
         for source in self.core.sources().iter() {
             let batch_max = source.wiring.expansion + BLOCK_BYTES as u64;
@@ -285,8 +293,8 @@ impl Life<'_> {
     }
 }
 
-/// Lives one life on its own runtime, so that a kill takes the lanes with it. Returns the last
-/// shape if everything was delivered.
+/// Lives one life on a separate runtime, so that a kill ends the lanes, too. Returns the last shape
+/// if everything was delivered.
 fn live(world: World<'_>) -> Option<Shape> {
     let World { scenario, endpoints, .. } = world;
     let runtime =
@@ -300,12 +308,12 @@ fn live(world: World<'_>) -> Option<Shape> {
         endpoints[RESULTS].stall(scenario.results_stall);
         for step in 0..steps {
             running.step().await;
-            // The blocked sink recovers once the other one has everything.
+            // The blocked sink recovers once the other sink has everything.
             let is_complete = step % 50 == 0 && is_complete(world, 0);
             if is_complete {
                 endpoints[1].stall(false);
             }
-            // What comes back undelivered waits for what was refused of it.
+            // Payloads that come back undelivered wait for their refused lines.
             if is_complete || step == LETTERS_STALL_STEPS {
                 endpoints[LETTERS].stall(false);
                 endpoints[RESULTS].stall(false);
@@ -332,7 +340,7 @@ fn run(seed: u64) {
     let endpoints: [MemoryEndpoint; 6] = Default::default();
     let snapshots = MemorySnapshots::default();
     let given_up = GivenUp::default();
-    // In memory where possible: syncs of a disk would take most of the time.
+    // The folder is in memory where possible, because syncs of a disk would take most of the time.
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     let folder = folder.expect("a folder");
@@ -350,17 +358,20 @@ fn run(seed: u64) {
     let (life, shape) = last.expect("the last life ends by itself");
     let sinks = [0, 1].into_iter().chain(shape.third_sink.map(|_| 2));
     let sinks = sinks.chain(scenario.operator.map(|_| 3));
-    sinks.for_each(|sink| check(world(life), sink));
+    for sink in sinks {
+        check(world(life), sink);
+    }
     check_letters(world(life));
     if scenario.counts.is_some() {
         check_counts(world(life));
     }
-    // A payload comes again if a reload removes the reader of what is refused of it.
+    // A payload comes again if a reload removes the reader of its refused lines.
     let may_return = scenario.refuser == Some(0) && scenario.reload_one_in > 0;
     let is_undisturbed =
         life == 0 && shape.source == 0 && scenario.revokes_one_in == 0 && !may_return;
     if is_undisturbed && scenario.is_ordered(0) {
-        let (lines, mut seen) = (endpoints[0].lines(), HashSet::new());
+        let lines = endpoints[0].lines();
+        let mut seen = HashSet::new();
         assert!(
             lines.iter().all(|line| seen.insert(line)),
             "a sink that nothing happened to got a line twice"
@@ -372,12 +383,13 @@ fn run(seed: u64) {
     );
 }
 
-/// Scenarios.
+/// Number of scenarios.
 const RUNS: TestSize = TestSize { gate: 400, long: 50_000 };
 
 #[test]
 fn every_line_arrives_in_order_under_any_fault() {
-    let (seed, runs) = (Seed::of_test_or(1), RUNS.get());
+    let seed = Seed::of_test_or(1);
+    let runs = RUNS.get();
     seed.count(runs);
     std::panic::set_hook(Box::new(|_| {}));
     let failure = first_failure(seed.value()..seed.value().saturating_add(runs));
@@ -395,7 +407,8 @@ fn first_failure(seeds: Range<u64>) -> Option<(u64, String)> {
         let mut drawn = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed))
             .take_while(|seed| *seed < seeds.end);
         let failure = drawn.find_map(|seed| Some((seed, failure(seed)?)));
-        // The other threads end with what they run: every lower seed has been drawn by now.
+        // The other threads end after their current scenario, because every lower seed has been
+        // drawn.
         if failure.is_some() {
             next.store(seeds.end, Ordering::Relaxed);
         }
@@ -408,7 +421,7 @@ fn first_failure(seeds: Range<u64>) -> Option<(u64, String)> {
     })
 }
 
-/// Runs a scenario, and returns what it failed with.
+/// Runs a scenario, and returns the message of its failure.
 fn failure(seed: u64) -> Option<String> {
     let panic = std::panic::catch_unwind(|| run(seed)).err()?;
     let text = panic.downcast_ref::<String>().cloned();
@@ -443,7 +456,7 @@ fn check(world: World<'_>, sink: usize) {
     let foreign: Vec<&String> = got.difference(&expected).collect();
     assert!(foreign.is_empty(), "sink {sink} got what it should not have: {foreign:?}");
     if world.scenario.is_ordered(sink) {
-        // A refused line may come again when nothing reads what is refused.
+        // A refused line may come again when nothing reads refused lines.
         let one_in = world.scenario.behaviors[sink].refuses_one_in;
         let lines: Vec<String> =
             lines.into_iter().filter(|line| !is_refused(line.as_bytes(), one_in)).collect();
@@ -451,7 +464,7 @@ fn check(world: World<'_>, sink: usize) {
     }
 }
 
-/// Checks that exactly what a sink refuses arrives as such.
+/// Checks that the lines that a sink refuses, and no others, arrive as refused lines.
 fn check_letters(world: World<'_>) {
     let World { scenario, endpoints, .. } = world;
     let Some(refuser) = scenario.refuser else { return };
@@ -474,8 +487,8 @@ fn check_letters(world: World<'_>) {
     }
 }
 
-/// Checks that the counts of all windows together are those of the lines, and that a number is
-/// that of one result.
+/// Checks that the counts of all windows together are the counts of the lines, and that no two
+/// results have the same number.
 fn check_counts(world: World<'_>) {
     let mut results: HashMap<String, String> = HashMap::new();
     for line in world.endpoints[RESULTS].lines() {
@@ -498,7 +511,8 @@ fn check_counts(world: World<'_>) {
 
 /// Checks that the first arrivals of each origin's lines are in order.
 fn check_order(lines: &[String], sink: usize) {
-    let (mut seen, mut last) = (HashSet::new(), HashMap::new());
+    let mut seen = HashSet::new();
+    let mut last = HashMap::new();
     for line in lines.iter().filter(|line| seen.insert((*line).clone())) {
         let (origin, number) = line.trim_end_matches('!').split_once(':').expect("origin:number");
         let number: i64 = number.parse().expect("a number");

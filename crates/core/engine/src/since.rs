@@ -4,12 +4,14 @@ use millstream_model::EngineTime;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Since when a condition holds: engine time in ms, plus one; 0 while it does not.
+/// The time since which a condition holds, as engine time in ms plus one; 0 while the condition
+/// does not hold.
 #[derive(Default)]
 pub(crate) struct Since(AtomicU64);
 
 impl Since {
-    /// Returns how long it has held; `None` if it does not.
+    /// Notes whether the condition holds; returns for how long it has held, `None` if it does not
+    /// hold.
     pub fn update(&self, holds: bool, now: EngineTime) -> Option<Duration> {
         if !holds {
             self.0.store(0, Ordering::Relaxed);

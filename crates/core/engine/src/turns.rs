@@ -1,14 +1,14 @@
-//! Admits items in the order of their ticket numbers, however they arrive.
+//! Admits items in the order of their ticket numbers, in whatever order they arrive.
 
 use crate::ticket::TicketNumber;
 use std::collections::BTreeMap;
 
-/// Items that wait for those before them. Every number is inserted or skipped once.
+/// Items that wait for the items before them. Every number is inserted or skipped once.
 pub(crate) struct Turns<T> {
     next: TicketNumber,
     waiting: BTreeMap<TicketNumber, T>,
     /// Skipped numbers after `next`, as ranges: first number and end. While one ticket is stuck,
-    /// any number of later ones may have nothing to insert.
+    /// any number of later tickets may have nothing to insert.
     skipped: BTreeMap<TicketNumber, TicketNumber>,
 }
 
@@ -80,11 +80,13 @@ mod tests {
             random.shuffle(&mut numbers);
             let skipped: Vec<TicketNumber> =
                 numbers.iter().copied().filter(|_| random.bool()).collect();
-            let (mut turns, mut left) = (Turns::default(), Vec::new());
+            let mut turns = Turns::default();
+            let mut left = Vec::new();
             for number in numbers {
-                match skipped.contains(&number) {
-                    true => turns.skip(number),
-                    false => turns.insert(number, number.get()),
+                if skipped.contains(&number) {
+                    turns.skip(number);
+                } else {
+                    turns.insert(number, number.get());
                 }
                 left.extend(pop_all(&mut turns));
             }
@@ -96,8 +98,11 @@ mod tests {
 
     #[test]
     fn skipped_numbers_behind_a_missing_one_take_no_memory_each() {
-        let (mut turns, numbers) = (Turns::default(), numbers(10_000));
-        numbers[1..].iter().for_each(|number| turns.skip(*number));
+        let mut turns = Turns::default();
+        let numbers = numbers(10_000);
+        for number in &numbers[1..] {
+            turns.skip(*number);
+        }
         assert_eq!((turns.skipped.len(), turns.next()), (1, numbers[0]));
         turns.insert(numbers[0], 0);
         assert_eq!((pop_all(&mut turns), turns.next().get()), (vec![0], 10_000));

@@ -1,4 +1,4 @@
-//! What the lanes of a sink know of what waits for them.
+//! The lanes of a sink learn whether data waits for them.
 
 use crate::common::{LINE_BYTES, blueprint, numbered, settings, wait_until};
 use millstream_engine::{Buffer, Running, Store, WhenFull};
@@ -20,7 +20,7 @@ const BUFFERED: u64 = 50;
 /// Capacity of the buffer.
 const BUFFER_BYTES: u64 = BUFFERED * (LINE_BYTES as u64 + PAYLOAD_BYTES);
 
-/// A sink that shows what its lane knows.
+/// A sink that shows the backpressure that its lane sees.
 struct Watched {
     sink: FakeSink,
     backpressure: Arc<Mutex<Option<Arc<Backpressure>>>>,
@@ -55,8 +55,9 @@ struct Rig {
 
 impl Rig {
     fn start(folder: &Path, when_full: WhenFull) -> Rig {
-        let (endpoint, given, backpressure) =
-            (MemoryEndpoint::default(), Arc::default(), Arc::default());
+        let endpoint = MemoryEndpoint::default();
+        let given = Arc::default();
+        let backpressure = Arc::default();
         endpoint.stall(true);
         let mut parts = blueprint(vec![numbered(&given, LINES)], &endpoint);
         let sink = FakeSink::new(&endpoint);

@@ -1,4 +1,4 @@
-//! What queues for a sink that makes no progress, and what of it is dropped.
+//! The queue of a sink that makes no progress, and the events that are dropped from it.
 
 use crate::common::{LINE_BYTES, blueprint, numbered, settings, wait_until};
 use millstream_engine::{Blueprint, Buffer, Running, Store, WhenFull};
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Lines that the source emits.
 const LINES: u64 = 500;
 
-/// What one line takes in the buffer: the source makes a batch of each.
+/// Bytes of one line in the buffer. The source makes a batch of each line.
 const PAYLOAD: u64 = LINE_BYTES as u64 + PAYLOAD_BYTES;
 
 /// Capacity of the buffer: fifty lines.
@@ -33,8 +33,9 @@ fn start(
 
 /// Returns the numbers that arrive at a sink that is blocked at first, and how many were dropped.
 async fn delivered(when_full: WhenFull) -> (Vec<u64>, u64) {
-    let (folder, endpoint, given) =
-        (tempfile::tempdir().unwrap(), MemoryEndpoint::default(), Arc::default());
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = MemoryEndpoint::default();
+    let given = Arc::default();
     endpoint.stall(true);
     let running = start(folder.path(), &endpoint, &given, when_full);
     if when_full == WhenFull::Block {
@@ -77,7 +78,7 @@ async fn a_full_buffer_drops_the_newest() {
 async fn a_full_buffer_drops_the_oldest() {
     let (numbers, dropped) = delivered(WhenFull::DropOldest).await;
     assert_eq!((numbers.len(), dropped), (50, LINES - 50));
-    // The first one may have been in flight already.
+    // The first line may have been in flight already.
     assert!(numbers[0] <= LINES - 50, "{numbers:?}");
     assert_eq!(numbers[1..], (LINES - 49..LINES).collect::<Vec<_>>());
 }

@@ -90,7 +90,8 @@ fn held(endpoint: &MemoryEndpoint) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_stop_delivers_data_that_a_source_buffers() {
-    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = MemoryEndpoint::default();
     let running = start(folder.path(), &endpoint, &Arc::default());
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(held(&endpoint), 0);
@@ -102,8 +103,9 @@ async fn a_stop_delivers_data_that_a_source_buffers() {
 /// last sync and its end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_dead_sink_does_not_cost_a_healthy_one_the_last_events() {
-    let (folder, well, dead) =
-        (tempfile::tempdir().unwrap(), MemoryEndpoint::default(), MemoryEndpoint::default());
+    let folder = tempfile::tempdir().unwrap();
+    let well = MemoryEndpoint::default();
+    let dead = MemoryEndpoint::default();
     dead.stall(true);
     let store = Arc::new(Store::open(folder.path()).unwrap());
     let mut first = blueprint(vec![holder(&Arc::default())], &well);
@@ -177,7 +179,8 @@ async fn a_sink_that_does_not_open_does_not_block_a_stop() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_reload_delivers_data_that_a_removed_source_buffers() {
-    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = MemoryEndpoint::default();
     let mut running = start(folder.path(), &endpoint, &Arc::default());
     let next = blueprint(vec![plain()], &endpoint);
     let stays = |kind: Kind, id: &str| kind == Kind::Sink || id == "busy";
@@ -192,7 +195,8 @@ async fn a_reload_delivers_data_that_a_removed_source_buffers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_summary_of_a_stop_has_what_removed_sinks_have_delivered() {
-    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = MemoryEndpoint::default();
     let mut running = start(folder.path(), &endpoint, &Arc::default());
     let kept = |kind: Kind, _: &str| kind == Kind::Source;
     for id in ["second", "third", "second"] {
@@ -210,7 +214,8 @@ async fn the_summary_of_a_stop_has_what_removed_sinks_have_delivered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_source_continues_after_a_rejected_reload() {
-    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = MemoryEndpoint::default();
     let was_reopened = Arc::default();
     let mut running = start(folder.path(), &endpoint, &was_reopened);
     let open = Box::new(|_: SourceOpen| Err(BuildError::Listen("the port is taken".into())));
@@ -231,7 +236,8 @@ async fn a_source_continues_after_a_rejected_reload() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_stop_during_a_barrier_delivers_data_that_a_source_buffers() {
-    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = MemoryEndpoint::default();
     let running = start(folder.path(), &endpoint, &Arc::default());
     running.barrier(Duration::from_secs(30)).await.unwrap();
     assert!(running.stop(Duration::from_secs(10)).await.drained);

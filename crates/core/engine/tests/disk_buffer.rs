@@ -1,4 +1,4 @@
-//! What waits on disk for a sink that makes no progress, and what becomes of it.
+//! Events that wait on disk for a sink that makes no progress.
 
 use crate::common::{LINE_BYTES, blueprint, numbered_of, settings, wait_until};
 use millstream_engine::{
@@ -52,7 +52,8 @@ impl Agent {
         let source = numbered_of(&self.given, LINES, self.line_bytes);
         let mut parts = blueprint(vec![source], &self.endpoint);
         parts.sinks[0].buffer = self.buffer;
-        let (behavior, format) = (self.behavior, self.format);
+        let behavior = self.behavior;
+        let format = self.format;
         let sink = FakeSink { behavior, format, ..FakeSink::new(&self.endpoint) };
         parts.sinks[0].sink = Arc::new(sink);
         parts
@@ -228,7 +229,7 @@ async fn dropped(when_full: WhenFull) -> (Vec<u64>, u64) {
     agent.endpoint.stall(false);
     tokio::time::sleep(Duration::from_millis(300)).await;
     let dropped = stop(running).await;
-    // The rest of what waits is sent by the next one.
+    // The next agent sends the rest.
     let running = agent.start();
     wait_until(|| agent.segments().is_empty()).await;
     stop(running).await;
@@ -241,7 +242,7 @@ async fn a_full_disk_buffer_drops_the_newest_and_counts_them() {
     assert!(dropped > 0);
     assert_eq!(numbers.len() as u64, LINES - dropped);
     assert!(numbers.is_sorted(), "{numbers:?}");
-    // Near the end, one that comes may fit again.
+    // Near the end a new line may fit again.
     let oldest = numbers.len() as u64 / 2;
     assert_eq!(numbers[..oldest as usize], (0..oldest).collect::<Vec<_>>());
 }
@@ -263,7 +264,7 @@ async fn a_full_disk_buffer_drops_the_oldest_and_counts_them() {
     let numbers = agent.numbers();
     assert_eq!(numbers.len() as u64 + dropped, LINES);
     assert!((300..450).contains(&dropped), "{dropped}");
-    // The first ones were in flight.
+    // The first lines were in flight.
     let kept = numbers.iter().skip_while(|number| **number < 10);
     assert_eq!(numbers.last(), Some(&(LINES - 1)));
     assert!(kept.is_sorted() && numbers.is_sorted(), "{numbers:?}");
@@ -272,7 +273,7 @@ async fn a_full_disk_buffer_drops_the_oldest_and_counts_them() {
 /// Agents that are stopped and reloaded at random points.
 const INTERRUPTED: TestSize = TestSize { gate: 1, long: 100 };
 
-/// Stops and reloads of each.
+/// Stops and reloads of each agent.
 const INTERRUPTIONS: usize = 6;
 
 /// A sink has a quarter of a buffer of four segments in flight while it drops.
@@ -292,7 +293,7 @@ async fn drop_and_interrupt(when_full: WhenFull, seed: u64) {
     agent.line_bytes = 1 << 15;
     agent.endpoint.stall(true);
     let mut running = agent.start();
-    // More than the buffer holds, so that some are dropped whatever follows.
+    // There are more lines than the buffer holds, so that some are dropped in any case.
     wait_until(|| agent.given.load(Ordering::Relaxed) >= LINES / 2).await;
     let mut dropped = 0;
     for _ in 0..INTERRUPTIONS {
@@ -372,7 +373,8 @@ async fn a_disk_that_works_again_is_used_again() {
 /// Reloads with the sink changed, as when its options change.
 async fn reload(agent: &Agent, running: &mut Running) -> Result<(), String> {
     let kept = |kind, id: &str| kind == millstream_model::Kind::Source && id == "numbered";
-    let (blueprint, drain) = (agent.blueprint(), Duration::from_millis(100));
+    let blueprint = agent.blueprint();
+    let drain = Duration::from_millis(100);
     let reloaded = running.reload(blueprint, &engine_settings(), &kept, drain).await;
     reloaded.map_err(|error| error.to_string())
 }
@@ -418,7 +420,8 @@ async fn a_sink_that_is_removed_leaves_its_buffer_to_the_next_of_its_id() {
     let agent = Agent::new(buffer(DiskMode::Overflow));
     let mut running = agent.fill().await;
     let kept = |kind, id: &str| kind == millstream_model::Kind::Source && id == "numbered";
-    let (mut without, drain) = (agent.blueprint(), Duration::from_millis(50));
+    let mut without = agent.blueprint();
+    let drain = Duration::from_millis(50);
     let other = MemoryEndpoint::default();
     without.sinks[0].id = "other".to_owned();
     without.sinks[0].sink = Arc::new(FakeSink::new(&other));
@@ -461,7 +464,7 @@ async fn replay_keeps_to_its_rate() {
     stop(running).await;
 }
 
-/// An operator gives a sink with a full buffer in memory one on disk, and takes it back and forth.
+/// An operator moves the full buffer of a sink from memory to disk, and back and forth.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_buffer_that_is_moved_to_disk_lets_its_sources_continue() {
     let in_memory = Buffer { disk: None, ..buffer(DiskMode::Overflow) };
@@ -494,7 +497,7 @@ fn agent_with_segments() -> Agent {
     agent
 }
 
-/// The same, stopped, with everything on disk.
+/// Returns a stopped agent whose lines are all on disk.
 async fn stopped_with_segments() -> Agent {
     let agent = agent_with_segments();
     stop(agent.fill().await).await;
@@ -548,8 +551,7 @@ async fn what_is_missing_of_the_files_at_a_start_is_counted() {
     }
 }
 
-/// Something removes the files of a running agent, which has an entry of them in flight and writes
-/// on.
+/// Removes the files of a running agent that has an entry in flight and continues to write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn files_that_are_removed_from_a_running_agent_are_counted() {
     let agent = agent_with_segments();
@@ -583,13 +585,13 @@ async fn a_cut_file_is_kept() {
     assert!(damaged > 0);
 }
 
-/// Ends while entries are sent from disk, in the middle of a segment.
+/// Stops an agent while it sends entries from disk, in the middle of a segment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_stop_in_the_middle_of_a_segment_repeats_nothing() {
     for mode in [DiskMode::Overflow, DiskMode::Always] {
         let mut agent = Agent::new(buffer(mode));
         stop(agent.fill().await).await;
-        // Slow enough that a busy machine can stop it before all is sent.
+        // The rate is so low that a busy machine can stop the agent before everything is sent.
         let rate = LINES * LINE_BYTES as u64 / 10;
         agent.buffer.disk = agent.buffer.disk.map(|d| DiskOptions { replay_rate: Some(rate), ..d });
         agent.endpoint.stall(false);

@@ -1,7 +1,7 @@
 //! All tests of what the crate exports, in one binary.
 //!
-//! Some change what a process has only once. `scripts/test` runs each test in a separate process;
-//! `cargo test` runs them all in one, where these can fail.
+//! Some tests change state that a process has only once. `scripts/test` runs each test in a
+//! separate process. `cargo test` runs all tests in one process, in which these can fail.
 
 mod backpressure;
 mod buffer;

@@ -1,4 +1,4 @@
-//! Offload transforms: their threads, and reloads beside their calls.
+//! Offload transforms: the threads, and reloads during calls.
 
 use crate::common::{blueprint, numbered, settings, wait_until};
 use millstream_engine::{Blueprint, Settings, Store, TransformPart};
@@ -28,7 +28,9 @@ impl Offload for Passing {
         outputs: &mut [Outputs],
     ) -> Result<(), ComponentError> {
         self.threads.lock().unwrap().insert(thread::current().id());
-        batches.into_iter().zip(outputs).for_each(|(batch, out)| out.send(0, batch));
+        for (batch, out) in batches.into_iter().zip(outputs) {
+            out.send(0, batch);
+        }
         Ok(())
     }
 }
@@ -37,7 +39,8 @@ impl Offload for Passing {
 /// many threads each of them has seen.
 async fn threads_seen(transforms: usize) -> Vec<usize> {
     const LINES: u64 = 20_000;
-    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = MemoryEndpoint::default();
     let passing: Vec<Arc<Passing>> = (0..transforms).map(|_| Arc::default()).collect();
     let mut parts = blueprint(vec![numbered(&Arc::default(), LINES)], &endpoint);
     let ids: Vec<String> = (0..transforms).map(|number| format!("pass{number}")).collect();
@@ -59,21 +62,22 @@ async fn threads_seen(transforms: usize) -> Vec<usize> {
     passing.iter().map(|transform| transform.threads.lock().unwrap().len()).collect()
 }
 
-/// A batch that arrives while each thread is between two calls waits for one of them: a new thread
-/// costs far more than a call.
+/// A batch that arrives while each thread is between two calls waits for one of the threads,
+/// because a new thread costs far more than a call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn short_calls_start_no_thread_beyond_the_pool() {
     assert_eq!(threads_seen(1).await, [1]);
 }
 
-/// A transform without a call gets a thread although the pool has none left; that thread stays.
+/// A transform without a call gets a thread although the pool has no thread left. This thread
+/// stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn threads_beyond_the_pool_are_used_again() {
     let threads = threads_seen(4).await;
     assert!(threads.iter().all(|threads| (1..=4).contains(threads)), "{threads:?}");
 }
 
-/// Keeps its batches until it is released or let go.
+/// An offload transform that keeps its batches until it is released or let go.
 #[derive(Default)]
 struct Waiting {
     is_called: AtomicBool,
@@ -102,7 +106,9 @@ impl Offload for Waiting {
         while !self.is_released.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(1));
         }
-        batches.into_iter().zip(outputs).for_each(|(batch, out)| out.send(0, batch));
+        for (batch, out) in batches.into_iter().zip(outputs) {
+            out.send(0, batch);
+        }
         Ok(())
     }
 
@@ -134,7 +140,8 @@ fn with_transforms(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn an_idle_agent_keeps_nothing_of_a_removed_transform() {
-    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = MemoryEndpoint::default();
     let passing: Arc<Passing> = Arc::default();
     let parts = with_transforms(&[("pass", passing.clone())], &endpoint);
     let store = Arc::new(Store::open(folder.path()).unwrap());
@@ -150,7 +157,8 @@ async fn an_idle_agent_keeps_nothing_of_a_removed_transform() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_reload_that_another_transform_prevents_ends_no_call() {
-    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = MemoryEndpoint::default();
     let (going, staying): (Arc<Waiting>, Arc<Waiting>) = Default::default();
     let both =
         || with_transforms(&[("going", going.clone()), ("staying", staying.clone())], &endpoint);

@@ -1,4 +1,4 @@
-//! What the engine does is recorded as events.
+//! Actions of the engine are recorded as events.
 
 use crate::common::{LINE_BYTES, blueprint, numbered, settings, wait_until};
 use millstream_engine::{Buffer, Store, WhenFull};
@@ -47,7 +47,8 @@ fn recorded(kind: EventKind) -> (Vec<Recorded>, u64) {
 
 /// Runs a source of numbered lines into a sink that stalls for a while; returns the dropped events.
 async fn run(when_full: WhenFull, stall: Duration) -> u64 {
-    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = MemoryEndpoint::default();
     let given: Arc<AtomicU64> = Arc::default();
     endpoint.stall(true);
     let mut parts = blueprint(vec![numbered(&given, LINES)], &endpoint);

@@ -1,4 +1,4 @@
-//! Rate limits of sources, and what a snapshot says of their origins.
+//! Rate limits of sources, and the origins in a snapshot.
 
 use crate::common::{busy, start, wait_until};
 use millstream_engine::{Pace, SourcePart};

@@ -112,7 +112,9 @@ impl Assembly<'_> {
         }
         part.buffer.announce(&counters);
         let feed = if kind == Kind::Sink { Feed::of_refused() } else { Feed::of_results() };
-        let (sink, buffer, lanes) = (part.sink, part.buffer, Vec::new());
+        let sink = part.sink;
+        let buffer = part.buffer;
+        let lanes = Vec::new();
         let mut new = NewSink { index, sink, feed, lanes, share, buffer, disk, after };
         let component = SinkComponent { kind, id: &id, counters: &counters };
         for lane in 0..new.sink.lanes().max(1) {
@@ -157,7 +159,7 @@ impl Assembly<'_> {
         }
     }
 
-    /// Creates a queue that wakes the sources, and the disk buffer, when it has capacity.
+    /// Creates a queue that wakes the sources and the disk buffer when it has capacity.
     fn lane_queue(&self, disk: Option<&Arc<DiskBuffer>>) -> Arc<LaneQueue> {
         let scheduler = Arc::downgrade(&self.old.resources().scheduler);
         let disk = disk.map(Arc::downgrade);

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 /// Which nodes read which outputs. Nodes are the transforms in data-flow order, then the sinks.
 pub struct Graph {
-    /// Index among the parts of each transform, in data-flow order.
+    /// Indices of the transforms among the parts, in data-flow order.
     pub order: Vec<usize>,
-    /// Readers of (component id, output).
+    /// Reading nodes of each output of a component.
     readers: HashMap<Input, Vec<NodeIndex>>,
 }
 
@@ -43,7 +43,7 @@ impl Graph {
     }
 }
 
-/// Sorts transforms topologically: each comes after its inputs.
+/// Sorts transforms topologically: each transform comes after its inputs.
 fn flow_order(parts: &Parts) -> Result<Vec<usize>, EngineError> {
     let sources = parts.sources.iter().map(|source| &source.info);
     let infos = sources.chain(parts.feeds.iter().map(|feed| &feed.info));

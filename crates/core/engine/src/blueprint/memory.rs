@@ -1,4 +1,4 @@
-//! How `limits.memory` is divided, and configurations that need more.
+//! The division of `limits.memory`, and the errors of configurations that need more.
 
 use super::{Parts, Settings, SinkPart, TransformPart};
 use crate::error::EngineError;
@@ -6,7 +6,7 @@ use crate::limits::{GRANT_PERCENT, STATE_PERCENT};
 use millstream_model::Transform;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES};
 
-/// Returns the memory of everything but reserved parts.
+/// Returns the memory without the reserved part.
 fn own_bytes(settings: &Settings) -> u64 {
     settings.memory_bytes.saturating_sub(settings.reserved_bytes)
 }
@@ -48,7 +48,7 @@ fn state_bytes(settings: &Settings) -> u64 {
     own_bytes(settings) * STATE_PERCENT / 100
 }
 
-/// Returns how much of them each sink with a state gets beyond what it needs.
+/// Returns the bytes that each sink with a state gets beyond what it needs.
 fn spare_state_bytes(sinks: &[SinkPart], settings: &Settings) -> u64 {
     let needs = sinks.iter().map(|part| part.sink.state_bytes_min());
     let (count, need) = needs
@@ -82,7 +82,7 @@ pub fn check_buffers(sinks: &[SinkPart], bytes_max: u64) -> Result<(), EngineErr
     Err(EngineError::BufferMemory { least_mib })
 }
 
-/// Returns the MiB that hold so many bytes, rounded up.
+/// Returns a number of bytes in MiB, rounded up.
 pub fn mebibytes(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
 }
@@ -94,8 +94,8 @@ fn expansion(sinks: &[SinkPart]) -> u64 {
     sinks.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
 }
 
-/// Returns the bytes that tickets may keep from other data on their way to one cut, so that all
-/// cuts together have a quarter of the grant.
+/// Returns the bytes that tickets may keep from other data on their way to one cut. All cuts
+/// together have a quarter of the grant.
 fn cut_bytes(grant_bytes: u64, transforms: &[TransformPart]) -> u64 {
     let is_cut = |part: &&TransformPart| !matches!(part.transform, Transform::Map(_));
     let cuts = transforms.iter().filter(is_cut).count();
@@ -111,7 +111,7 @@ fn output_bytes(part: &TransformPart) -> u64 {
 }
 
 impl Parts {
-    /// Returns the bytes that hold one batch per worker, and the queues of the sources.
+    /// Returns the bytes of one batch per worker and of the queues of the sources.
     pub(super) fn least_bytes(&self, threads: usize) -> u64 {
         let columns: u64 = self.transforms.iter().map(output_bytes).sum();
         let queues: u64 = self.sources.iter().map(|part| part.queue_bytes).sum();
@@ -119,8 +119,8 @@ impl Parts {
         batch * threads.max(1) as u64 + queues
     }
 
-    /// Returns the least that the grant may become: what sinks and transforms that are stuck may
-    /// keep, and beside that what the others need.
+    /// Returns the lower limit of the grant: the bytes that stuck sinks and transforms may keep,
+    /// and the bytes that the others need.
     pub(super) fn grant_bytes_min(&self, settings: &Settings) -> u64 {
         let grant_bytes = grant_bytes(settings);
         let sinks = self.sinks.len() as u64 * settings.sink_bytes_max;

@@ -1,5 +1,5 @@
-//! The parts of a topology: those of a blueprint, with merge transforms as sinks, and the sources of
-//! what sinks make.
+//! The parts of a topology: the parts of a blueprint, with merge transforms as sinks, and the
+//! sources of the events that sinks make.
 
 use super::memory::{check_buffers, check_states, grant_bytes, mebibytes};
 use super::{Blueprint, Settings, SinkPart, SourcePart, TransformPart};
@@ -9,31 +9,33 @@ use crate::error::EngineError;
 use millstream_model::limits::SINKS_MAX;
 use millstream_model::{Kind, SourceInfo, Transform};
 
-/// Index of a sink's side output for what it refused.
+/// Index of the side output of a sink for refused events.
 const REJECTED: usize = 1;
 
-/// The parts of a topology. Ids of sources are unique, and so are those of transforms and sinks.
+/// The parts of a topology. The ids of sources are unique, and so are the ids of transforms and
+/// sinks.
 pub(crate) struct Parts {
     pub sources: Vec<SourcePart>,
-    /// Transforms but for merge transforms, in any order.
+    /// All transforms except merge transforms, in any order.
     pub transforms: Vec<TransformPart>,
     /// Sinks and merge transforms.
     pub sinks: Vec<SinkPart>,
-    /// Sources of what sinks make.
+    /// Sources of the events that sinks make.
     pub feeds: Vec<FeedPart>,
 }
 
-/// The source of what a sink makes: results of a merge transform, or events that were refused.
+/// The source of the events that a sink makes: results of a merge transform, or refused events.
 pub(crate) struct FeedPart {
-    /// What its events share, including its id: that of the transform, or `SINK.rejected`.
+    /// What the events share, including the id of the source: the id of the transform, or
+    /// `SINK.rejected`.
     pub info: SourceInfo,
     pub type_name: &'static str,
     pub feeder: Feeder,
 }
 
 impl Parts {
-    /// Turns each merge transform into a sink and the source of its results, and each output
-    /// `rejected` of a sink that is read into a source.
+    /// Turns each merge transform into a sink and a source of its results. Each output `rejected`
+    /// of a sink becomes a source if a component reads it.
     pub fn of(blueprint: Blueprint) -> Parts {
         let Blueprint { sources, transforms, sinks } = blueprint;
         Parts { sources, transforms, sinks, feeds: Vec::new() }.with_feeds()
@@ -50,17 +52,21 @@ impl Parts {
             self.transforms.extract_if(.., |part| matches!(part.transform, Transform::Merge(_)));
         for part in merges {
             let Transform::Merge(sink) = part.transform else { continue };
-            let (kind, id, type_name) = (Kind::Transform, part.id, part.type_name);
+            let kind = Kind::Transform;
+            let id = part.id;
+            let type_name = part.type_name;
             let feeder = Feeder { kind, id: id.as_str().into() };
             self.feeds.push(FeedPart { info: info(&id), type_name, feeder });
-            let (inputs, buffer) = (part.inputs, Buffer::default());
+            let inputs = part.inputs;
+            let buffer = Buffer::default();
             self.sinks.push(SinkPart { id, type_name, inputs, buffer, sink });
         }
         for index in 0..self.sinks.len() {
-            let (id, type_name) = (self.sinks[index].id.clone(), self.sinks[index].type_name);
+            let id = self.sinks[index].id.clone();
+            let type_name = self.sinks[index].type_name;
             let kind = self.kind_of(&id);
             let rejected = format!("{id}.rejected");
-            if kind == Kind::Sink && self.rename_input((&id, REJECTED), &rejected) {
+            if kind == Kind::Sink && self.rename_input(&id, REJECTED, &rejected) {
                 let feeder = Feeder { kind, id: id.as_str().into() };
                 self.feeds.push(FeedPart { info: info(&rejected), type_name, feeder });
             }
@@ -68,7 +74,7 @@ impl Parts {
         self
     }
 
-    /// Returns what a sink among the parts is: a sink, or a merge transform.
+    /// Returns whether a sink among the parts is a sink or a merge transform.
     pub fn kind_of(&self, sink: &str) -> Kind {
         let is_merge =
             |feed: &FeedPart| feed.feeder.kind == Kind::Transform && *feed.feeder.id == *sink;
@@ -92,14 +98,14 @@ impl Parts {
         self.check_memory(grant_bytes, settings.threads)
     }
 
-    /// Whether a source that runs stays when these parts replace its own.
+    /// Whether a running source stays when these parts replace the parts of its topology.
     pub fn keeps(&self, slot: &SourceSlot, kept: &IsKept<'_>) -> bool {
         let is_fed = || self.feeds.iter().any(|feed| *feed.info.id == *slot.id);
         slot.is_kept(kept) && (slot.fed.is_none() || is_fed())
     }
 
-    /// Renames an input wherever it is read; returns whether it is.
-    fn rename_input(&mut self, (id, output): (&str, usize), name: &str) -> bool {
+    /// Renames an input wherever it is read; returns whether a component reads it.
+    fn rename_input(&mut self, id: &str, output: usize, name: &str) -> bool {
         let transforms = self.transforms.iter_mut().flat_map(|part| &mut part.inputs);
         let sinks = self.sinks.iter_mut().flat_map(|part| &mut part.inputs);
         let mut is_read = false;

@@ -1,4 +1,4 @@
-//! Builds the sources of a topology, and connects them to its nodes.
+//! Builds the sources of a topology, and connects them to the nodes.
 
 use super::SourcePart;
 use super::assembly::Assembly;
@@ -24,7 +24,7 @@ struct SourceToOpen {
 }
 
 impl Assembly<'_> {
-    /// Opens the sources of a blueprint, and those of what the sinks among the nodes make.
+    /// Opens the sources of a blueprint, and the sources of the events that sinks make.
     pub fn sources(
         &self,
         parts: Vec<SourcePart>,
@@ -70,7 +70,7 @@ impl Assembly<'_> {
 
     /// Connects a source to the nodes.
     ///
-    /// # Errors Its batches pass too many cuts.
+    /// # Errors The batches of the source pass too many cuts.
     fn wiring(&self, source_id: &str, nodes: &Nodes) -> Result<Wiring, EngineError> {
         let roots = self.graph.readers(source_id, 0);
         let downstream = nodes.downstream(&roots);
@@ -147,7 +147,8 @@ impl Assembly<'_> {
             }
             Op::Map(_) | Op::Serial(_) | Op::Sink(_) => u64::MAX,
         };
-        let (source_bytes, bytes) = (self.shares.source_cut_bytes, self.shares.cut_bytes);
+        let source_bytes = self.shares.source_cut_bytes;
+        let bytes = self.shares.cut_bytes;
         CutLimits { source_bytes, bytes, tickets }
     }
 }
@@ -174,7 +175,7 @@ fn waker(scheduler: &Arc<Scheduler>, place: Arc<SourcePlace>) -> Wake {
     })
 }
 
-/// Whether there are sinks in `downstream`, and all of them drop events when they are full.
+/// Whether `downstream` has sinks, and all of them drop events when they are full.
 fn sheds(downstream: SinkSet, nodes: &Nodes) -> bool {
     let mut slots = nodes.slots_of(downstream).peekable();
     slots.peek().is_some() && slots.all(|slot| slot.buffer.when_full != WhenFull::Block)

@@ -1,12 +1,12 @@
-//! What a payload carries for events that are refused: where they come from.
+//! Where the events of a payload come from, for the case that the sink refuses them.
 
 use bytes::Bytes;
 use millstream_model::{
     Batch, CellKind, FeedEvent, FeedField, FeedId, Payload, Permit, RowSource, Segment,
 };
 
-/// Notes the rows of an encoded batch, except those that the encoder `refused` for a reason, which
-/// the payload carries as events.
+/// Adds the sources of the rows of an encoded batch to the payload. The payload carries the rows
+/// that the encoder has `refused`, each with a reason, as events.
 pub fn note(
     batch: &Batch,
     refused: &[(usize, &'static str)],
@@ -14,13 +14,13 @@ pub fn note(
     permit: &mut Permit,
 ) {
     let mut refused = refused.iter().peekable();
-    let ids = ReceivedIds::of(batch);
+    let ids = ReceivedIds::copy(batch);
     let mut sources = Vec::new();
     for segment in batch.segments.iter() {
         let runs = batch.runs(segment.first_row, segment.first_row + segment.rows);
         for row in runs.flat_map(|(begin, end)| begin..end) {
             let source = source(batch, segment, row, &ids);
-            match refused.next_if(|(of, _)| *of == row) {
+            match refused.next_if(|(refused_row, _)| *refused_row == row) {
                 None => sources.push(source),
                 Some((_, reason)) => {
                     payload.refused.push(event(batch, row, &source, reason));
@@ -32,13 +32,14 @@ pub fn note(
     payload.paid = Some(permit.split(memory(payload) + ids.text.len() as u64));
 }
 
-/// Returns the bytes of the sources of a payload's events, and of the events that it carries.
+/// Returns the bytes of the row sources and of the refused events in a payload.
 fn memory(payload: &Payload) -> u64 {
     let carried: usize = payload.refused.iter().map(|event| event.text.len()).sum();
     (payload.sources.len() * size_of::<RowSource>() + carried) as u64
 }
 
-/// The ids that came with the records of a batch, copied so that they do not keep the read block.
+/// The ids that came with the records of a batch. They are copies, so that they do not keep the
+/// read block in memory.
 struct ReceivedIds {
     text: Bytes,
     /// The end of each row's id; empty if no row has one.
@@ -46,8 +47,10 @@ struct ReceivedIds {
 }
 
 impl ReceivedIds {
-    fn of(batch: &Batch) -> ReceivedIds {
-        let (mut text, mut ends) = (Vec::new(), Vec::new());
+    /// Copies the ids of a batch.
+    fn copy(batch: &Batch) -> ReceivedIds {
+        let mut text = Vec::new();
+        let mut ends = Vec::new();
         for row in 0..batch.ids.as_ref().map_or(0, |_| batch.rows()) {
             text.extend_from_slice(batch.received_id(row).unwrap_or_default());
             ends.push(text.len());
@@ -63,7 +66,8 @@ impl ReceivedIds {
 }
 
 fn source(batch: &Batch, segment: &Segment, row: usize, ids: &ReceivedIds) -> RowSource {
-    let (offset, ordinal) = (batch.offset(segment, row), batch.ordinal(row));
+    let offset = batch.offset(segment, row);
+    let ordinal = batch.ordinal(row);
     let id = FeedId { origin: segment.origin.clone(), offset, ordinal, received: ids.get(row) };
     RowSource { id, time_ns: batch.event_ns(row) }
 }
@@ -77,7 +81,8 @@ fn event(batch: &Batch, row: usize, source: &RowSource, reason: &str) -> FeedEve
         if cell.kind() != CellKind::Absent {
             let start = event.text.len();
             event.text.extend_from_slice(column.bytes(&batch.block, cell));
-            let (name, value) = (column.name.clone(), start..event.text.len());
+            let name = column.name.clone();
+            let value = start..event.text.len();
             event.fields.push(FeedField { name, kind: cell.kind(), value });
         }
     }

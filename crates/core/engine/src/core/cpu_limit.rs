@@ -14,8 +14,8 @@ pub(crate) struct CpuLimit {
 }
 
 impl CpuLimit {
-    /// Returns the limit of the next topology. The same number of cores keeps the account of the
-    /// time that was used.
+    /// Returns the limit of the next topology. If the number of cores stays, so does the account of
+    /// used time.
     pub fn renewed(&self, cores: Option<f64>) -> CpuLimit {
         if cores == self.cores {
             return self.clone();

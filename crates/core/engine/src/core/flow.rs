@@ -61,12 +61,10 @@ impl Flow {
     /// Gives the payloads of a ticket to the lanes of the sinks that are done, after those of
     /// earlier tickets.
     fn release(&self, source: &SourceSlot, ticket: &Ticket, done: SinkSet, payloads: Vec<Bound>) {
-        let mut admitted = Vec::with_capacity(payloads.len());
-        for bound in self.join(payloads) {
-            if let Some(bound) = self.admit(source, bound) {
-                admitted.push(bound);
-            }
-        }
+        let joined = self.join(payloads).into_iter();
+        // `collect` reuses the memory of the vector.
+        let mut admitted: Vec<Bound> =
+            joined.filter_map(|bound| self.admit(source, bound)).collect();
         mark_last(&mut admitted);
         source.finish(ticket.number, done, admitted, |bound| self.put(source, bound));
     }
@@ -126,7 +124,8 @@ fn owe(made: &mut ChainOutput) {
 /// Marks the payloads that are followed by others of the same ticket for the same lane.
 fn mark_last(payloads: &mut [Bound]) {
     for index in 0..payloads.len() {
-        let (node, lane) = (payloads[index].node, payloads[index].lane);
+        let node = payloads[index].node;
+        let lane = payloads[index].lane;
         let mut later = payloads[index + 1..].iter();
         payloads[index].completes = !later.any(|other| (other.node, other.lane) == (node, lane));
     }

@@ -1,4 +1,4 @@
-//! Polls the sources: what each may read now, and why it waits.
+//! Polls the sources: which source may read now, and why a source waits.
 
 mod capacity;
 mod waits;
@@ -43,8 +43,9 @@ impl Polling {
         &self.cpu
     }
 
-    /// Waits for the next job of a worker, which uses the topology of generation `known`; `None` when
-    /// stopped. While the process exceeds its CPU limit no source is polled; tickets run on.
+    /// Waits for the next job of a worker; `None` once the engine is stopped. `known` is the
+    /// generation of the topology that the worker uses. While the process exceeds its CPU limit, no
+    /// source is polled, and tickets continue.
     pub fn next_job(&self, known: &mut u64) -> Option<Woken> {
         let scheduler = &self.resources.scheduler;
         let begun = self.resources.engine_time();
@@ -104,7 +105,8 @@ impl Polling {
         polled
     }
 
-    /// Polls a source. A panic pauses it; the data it was about to issue is read again.
+    /// Polls a source. A panic pauses the source; the data that it was about to issue is read
+    /// again.
     fn poll_guarded(&self, slot: &SourceSlot, now: Now) -> Polled {
         let polled = catch_unwind(AssertUnwindSafe(|| self.poll_source(slot, now)));
         polled.unwrap_or_else(|_| {
@@ -138,8 +140,8 @@ impl Polling {
         polled
     }
 
-    /// Whether the sink that feeds a source makes no more events: its lanes have ended, or, in a run
-    /// that ends by itself, it has settled all that its sources read.
+    /// Whether the sink that feeds a source makes no more events. Its lanes have ended, or, in a
+    /// run that ends with the data, the sink has settled everything that was read for it.
     fn has_feeder_ended(&self, fed: &Fed) -> bool {
         let Some(sink) = self.nodes.slot(fed.sink) else { return true };
         sink.lanes.iter().all(|lane| lane.has_ended())

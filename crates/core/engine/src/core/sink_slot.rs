@@ -1,4 +1,4 @@
-//! The part of a node that delivers: its lanes, and whether their queue has room.
+//! The part of a sink that delivers: the lanes, and whether their queue has room.
 
 mod queueing;
 
@@ -125,19 +125,19 @@ impl SinkSlot {
         self.lanes.iter().map(|lane| lane.bytes()).sum()
     }
 
-    /// Returns the bytes queued, or waiting for their ticket's turn to be.
+    /// Returns the bytes that are queued, or wait for the turn of their ticket.
     fn coming(&self) -> u64 {
         self.queued() + self.unreleased.load(Ordering::Relaxed)
     }
 
-    /// Returns how long the sink has had no capacity; `None` if it has some. A sink that drops
-    /// always has.
+    /// Returns for how long the sink has had no capacity; `None` if it has capacity. A sink that
+    /// drops events always has capacity.
     pub fn full_for(&self, now: EngineTime) -> Option<Duration> {
         let is_full = self.coming() >= self.share && self.buffer.when_full == WhenFull::Block;
         self.full_since.update(is_full, now)
     }
 
-    /// Returns how long the sink has had no capacity for a source.
+    /// Returns for how long the sink has had no capacity for a source.
     pub fn lacks_room_for(&self, source: &SourceSlot, now: EngineTime) -> Option<Duration> {
         match &self.disk {
             Some(disk) if self.takes_all(source) => self.disk_full_for(disk, now),
@@ -146,14 +146,15 @@ impl SinkSlot {
         }
     }
 
-    /// Returns how long the disk buffer has had no capacity.
+    /// Returns for how long the disk buffer has had no capacity.
     pub fn disk_full_for(&self, disk: &DiskBuffer, now: EngineTime) -> Option<Duration> {
         let is_full = disk.is_full(self.unreleased.load(Ordering::Relaxed));
         self.disk_full_since.update(is_full, now)
     }
 
-    /// Returns how long the sink has had no capacity for sources that can wait: its queue would
-    /// delay what they read next, see [`Backlog`]. A buffer that was configured is used in full.
+    /// Returns for how long the sink has had no capacity for sources that can wait, because the
+    /// queue would delay what they read next; see [`Backlog`]. A buffer that was configured is used
+    /// in full.
     pub fn behind_for(&self, now: EngineTime) -> Option<Duration> {
         let full = self.full_for(now);
         if self.buffer.bytes_max.is_some() || self.buffer.when_full != WhenFull::Block {
@@ -168,7 +169,7 @@ impl SinkSlot {
         self.behind_since.update(is_behind, now)
     }
 
-    /// Lets its lanes know whether what feeds them waits for a reason.
+    /// Lets the lanes know whether data waits for them, for a reason.
     pub fn press(&self, reason: BackpressureReason, waits: bool) {
         for lane in &self.lanes {
             lane.press(reason, waits);

@@ -28,7 +28,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Opens the files if there are any, or should be.
+    /// Opens the files if there are any, or if the record says that there should be.
     pub fn open(
         folder: PathBuf,
         segment_bytes: u64,
@@ -36,7 +36,8 @@ impl Files {
     ) -> Result<Files, SpoolError> {
         let options = SpoolOptions { segment_bytes };
         let DiskBufferRecord { position, end, entries, events } = *record;
-        let (settled, end) = (EntryNumber(position), EntryNumber(end));
+        let settled = EntryNumber(position);
+        let end = EntryNumber(end);
         let record = SpoolRecord { settled, end, entries, events };
         let mut files = Files {
             folder,
@@ -68,7 +69,7 @@ impl Files {
         self.spool.as_mut().ok_or_else(unopened)
     }
 
-    /// Returns what the files did not hold when they were opened.
+    /// Returns the entries that the files did not hold when they were opened.
     pub fn missing(&self) -> Missing {
         self.spool.as_ref().map(Spool::missing).unwrap_or_default()
     }
@@ -77,7 +78,7 @@ impl Files {
         self.spool.as_ref().is_some_and(|spool| spool.stats().unread_entries > 0)
     }
 
-    /// Returns a number that no entry in the files has, nor any before it.
+    /// Returns a number that is greater than the number of every entry that the files have held.
     pub fn next_number(&self) -> u64 {
         let settled = self.record.settled;
         self.spool.as_ref().map_or(settled, |spool| spool.stats().next_number).0
@@ -85,8 +86,8 @@ impl Files {
 
     /// Appends an entry, which is durable after the next sync.
     pub fn append(&mut self, number: u64, label: &Label, payload: &Payload) -> io::Result<()> {
-        let (mut routing, mut rows) =
-            (std::mem::take(&mut self.routing), std::mem::take(&mut self.rows));
+        let mut routing = std::mem::take(&mut self.routing);
+        let mut rows = std::mem::take(&mut self.rows);
         routing.clear();
         rows.clear();
         put_routing(payload, &mut routing);
@@ -104,7 +105,8 @@ impl Files {
         let entry = NewEntry { meta: &meta, parts: &payload.parts, routing: &routing, rows: &rows };
         let appended =
             self.spool().map_err(io::Error::other).and_then(|spool| spool.append(&entry));
-        (self.routing, self.rows) = (routing, rows);
+        self.routing = routing;
+        self.rows = rows;
         if !self.formats.contains(&label.format) {
             self.formats.push(label.format.clone());
         }
@@ -117,7 +119,9 @@ impl Files {
 
     /// Counts the entries up to `number` as read.
     pub fn skip(&mut self, number: u64) {
-        self.spool.iter_mut().for_each(|spool| spool.skip(EntryNumber(number)));
+        if let Some(spool) = &mut self.spool {
+            spool.skip(EntryNumber(number));
+        }
     }
 
     /// Returns the next entry that no lane has got.
@@ -125,7 +129,7 @@ impl Files {
         self.spool.as_mut().map_or(Ok(None), Spool::next)
     }
 
-    /// Returns an entry again; `None` if it is damaged or gone.
+    /// Reads an entry again; `None` if the entry is damaged or gone.
     pub fn read(&mut self, number: u64) -> io::Result<Option<Entry>> {
         self.spool.as_mut().map_or(Ok(None), |spool| spool.read(EntryNumber(number)))
     }
@@ -145,15 +149,17 @@ impl Files {
 
     /// Drops entries that [`Files::oldest`] has returned.
     pub fn drop_oldest(&mut self, oldest: &OldestEntries) {
-        self.spool.iter_mut().for_each(|spool| spool.drop_oldest(oldest));
+        if let Some(spool) = &mut self.spool {
+            spool.drop_oldest(oldest);
+        }
     }
 
-    /// Ends the last file with its numbers: a start then sees whether it is whole.
+    /// Ends the last file with its numbers, so that the next start sees whether the file is whole.
     pub fn finish(&mut self) -> io::Result<()> {
         self.spool.as_mut().map_or(Ok(()), Spool::finish)
     }
 
-    /// Opens the files again, without what was in them: they are gone.
+    /// Begins new files, after the old ones have disappeared.
     pub fn begin_again(&mut self) {
         self.record = EntryNumber(self.next_number()).into();
         self.spool = None;
@@ -163,7 +169,7 @@ impl Files {
     /// Returns the entries found damaged since the last call, and their events where known.
     pub fn take_damage(&mut self) -> (u64, u64) {
         let found = self.spool.as_mut().map_or_else(Vec::new, Spool::damage);
-        // Of unknown damage at least one entry is lost.
+        // Unknown damage costs at least one entry.
         let entries = found.iter().map(|damage| damage.entries.unwrap_or(1)).sum();
         let events = found.iter().map(|damage| damage.events.unwrap_or(0)).sum();
         self.note_damaged(entries);
@@ -175,7 +181,7 @@ impl Files {
         self.damaged_entries += entries;
     }
 
-    /// Returns what is shown of the files.
+    /// Returns a view of the files.
     pub fn view(&self) -> View {
         let folder = self.folder.clone();
         let damaged_entries = self.damaged_entries;
@@ -197,8 +203,8 @@ impl Files {
     }
 }
 
-/// Appends the size of a payload, which may be less than that of its parts, and its routing; nothing
-/// without a routing.
+/// Appends the routing of a payload, after the size of the payload, which may be less than the size
+/// of its parts. Without a routing nothing is appended.
 fn put_routing(payload: &Payload, out: &mut Vec<u8>) {
     if let Some(routing) = &payload.routing {
         out.extend_from_slice(&payload.bytes.to_le_bytes());
@@ -206,14 +212,17 @@ fn put_routing(payload: &Payload, out: &mut Vec<u8>) {
     }
 }
 
-/// Recreates a payload from its parts and what [`put_routing`] has written.
+/// Recreates a payload from its parts and the output of [`put_routing`].
 pub(super) fn payload_of(
-    (events, parts): (u64, Vec<Bytes>),
+    events: u64,
+    parts: Vec<Bytes>,
     routing: &[u8],
     sink: &dyn Sink,
 ) -> Result<Payload, RoutingError> {
     let mut payload = Payload::new(events);
-    parts.into_iter().for_each(|part| payload.push(part));
+    for part in parts {
+        payload.push(part);
+    }
     if let Some((bytes, routing)) = routing.split_first_chunk() {
         payload.bytes = u64::from_le_bytes(*bytes).min(payload.bytes);
         payload.routing = sink.read_routing(routing, &payload)?;

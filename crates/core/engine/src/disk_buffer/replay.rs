@@ -1,4 +1,5 @@
-//! Gives entries to the lanes: what came back, then what is on disk, then what waits in memory.
+//! Gives entries to the lanes: first the returned ones, then those on disk, then those that wait in
+//! memory.
 
 use super::state::{Ended, State};
 use super::window::{Label, Place, Tracked};
@@ -58,7 +59,7 @@ impl Worker {
                 self.payload_of(entry, &*sink)
             }
             Ok(None) => {
-                // It was intact when it was read before.
+                // The entry was intact at the last read.
                 let events = self.buffer.lock().events_of(number);
                 self.damaged(1, events);
                 None
@@ -81,7 +82,7 @@ impl Worker {
         true
     }
 
-    /// Reads the next entry, and gives it to its lane if that has room.
+    /// Reads the next entry, and gives it to its lane if the lane has room.
     fn read_next(&mut self) -> bool {
         if self.next.is_none() && !self.may_read() {
             return false;
@@ -111,9 +112,11 @@ impl Worker {
         if let Some((label, payload)) = self.payload_of(entry, &*sink) {
             let mut state = self.buffer.lock();
             let paid = self.buffer.grant.set_aside(bytes);
-            state.rate.iter_mut().for_each(|rate| rate.read(self.now(), bytes));
+            if let Some(rate) = &mut state.rate {
+                rate.read(self.now(), bytes);
+            }
             state.restore(number, label, payload).paid = Some(paid);
-            // Under one lock: a record counts the entry once.
+            // All of this happens under one lock, so that a record counts the entry once.
             state.view.renew(self.seen());
             state.deal(number, &self.buffer.me);
         }
@@ -125,7 +128,9 @@ impl Worker {
     fn read_entry(&mut self) -> io::Result<Option<Entry>> {
         let timer = recorder::start(EventKind::Spool);
         let entry = self.files.next()?;
-        entry.iter().for_each(|entry| self.record(timer, "read", entry.payload_bytes()));
+        if let Some(entry) = &entry {
+            self.record(timer, "read", entry.payload_bytes());
+        }
         Ok(entry)
     }
 
@@ -142,7 +147,8 @@ impl Worker {
         self.read_at.is_none()
     }
 
-    /// Returns the payload of an entry. `None`, counted as damaged, if the sink cannot read it.
+    /// Returns the payload of an entry. If the sink cannot read the entry, it counts as damaged,
+    /// and the result is `None`.
     fn payload_of(&mut self, entry: Entry, sink: &dyn Sink) -> Option<(Label, Payload)> {
         let events = entry.meta.events;
         let read = payload_of(entry, sink);
@@ -163,7 +169,7 @@ impl Worker {
 /// Recreates the payload of an entry.
 fn payload_of(entry: Entry, sink: &dyn Sink) -> Result<(Label, Payload), String> {
     let Entry { meta, parts, routing, rows } = entry;
-    let read = super::files::payload_of((meta.events, parts), &routing, sink);
+    let read = super::files::payload_of(meta.events, parts, &routing, sink);
     let mut payload = read.map_err(|error| error.to_string())?;
     payload.sources = RowSource::read_all(&rows).ok_or("its rows cannot be read")?.into();
     let label = Label {
@@ -178,8 +184,8 @@ fn payload_of(entry: Entry, sink: &dyn Sink) -> Result<(Label, Payload), String>
 }
 
 impl State {
-    /// Finds what a lane can get, and gives it an entry in memory. `read` is the next entry on disk,
-    /// if it was read already.
+    /// Finds what a lane can get next. An entry in memory is given to its lane at once. `read` is
+    /// the next entry on disk, if it was read already.
     fn next(&mut self, read: Option<&Entry>, buffer: &std::sync::Weak<super::DiskBuffer>) -> Next {
         if !self.deals() {
             return Next::Nothing;
@@ -208,10 +214,11 @@ impl State {
             self.again.remove(&number);
             return Next::Dealt;
         };
-        let (bytes, has_payload) = (entry.bytes, entry.payload.is_some());
+        let bytes = entry.bytes;
+        let has_payload = entry.payload.is_some();
         if entry.is_gone() || entry.label.format != format && entry.place != Place::Disk {
-            // Passed on, or encoded for the sink before a reload: its source reads it again, if it
-            // can.
+            // The lane has passed the entry on, or the entry was encoded for the sink before a
+            // reload. The source reads it again if it can.
             let holds = std::mem::take(&mut entry.holds);
             entry.is_settled = true;
             self.again.remove(&number);

@@ -5,27 +5,29 @@ use super::view::{View, age_seconds};
 use super::window::{Label, Place, Tracked, Window};
 use super::{Arrived, DiskBuffer, Shed, Target};
 use crate::buffer::{Buffer, DiskMode, WhenFull};
+use crate::lane::LaneQueue;
 use crate::pace::Rate;
 use millstream_model::snapshot::DiskBufferSnapshot;
-use millstream_model::{BackpressureReason, Feed, Hold, Outcome, Payload, Sink};
+use millstream_model::{BackpressureReason, Feed, Hold, OriginId, Outcome, Payload, Sink};
 use millstream_spool::SourceRange;
 use millstream_store::DiskBufferRecord;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long a lane may fail before what it has is written, and what comes then.
+/// How long a lane may fail before its entries and all later ones are written.
 const FAILING_MAX: Duration = Duration::from_secs(1);
 
-/// How long an entry may be in memory before it is written: longer than sinks wait to fill a request
-/// or to spread the load of hosts.
+/// How long an entry may stay in memory before it is written. The time is longer than sinks wait to
+/// fill a request or to spread the load of hosts.
 const MEMORY_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// How often an entry may be abandoned before it counts as the cause.
+/// How often an entry may be abandoned before it counts as the cause of the panics.
 const ATTEMPTS_MAX: u8 = 3;
 
 pub(super) struct State {
-    /// The files, until the thread takes them.
+    /// The files, before the thread takes them.
     pub files: Option<Files>,
     buffer: Buffer,
     target: Option<Target>,
@@ -34,36 +36,38 @@ pub(super) struct State {
     next_number: u64,
     /// Number after the last entry that a lane got.
     dealt_until: u64,
-    /// Lanes of the sink when the last of them was encoded; 0 before the first.
+    /// Number of lanes that the sink had when the last dealt entry was encoded; 0 before the first
+    /// entry.
     dealt_lanes: usize,
     /// Entries to deliver again.
     pub again: BTreeSet<u64>,
-    /// What the thread last saw of the files.
+    /// The files as the thread last saw them.
     pub view: View,
-    /// What is saved of it.
+    /// The record that is saved.
     pub saved: DiskBufferRecord,
-    /// Write everything and give nothing to the lanes: the process ends, or the sink is removed.
+    /// Whether everything is to be written and lanes get nothing, because the process ends or the
+    /// sink is removed.
     is_flushing: bool,
     is_closing: bool,
-    /// Entries are to be written.
+    /// Whether entries are to be written.
     pub is_writing: bool,
-    /// Entries may be in memory that are not to be written.
+    /// Whether entries may be in memory that are not to be written.
     keeps_in_memory: bool,
     pub has_ended: bool,
     pub rate: Option<Rate>,
     /// Whether the log says that events wait on disk.
     said_to_hold: bool,
-    /// Counts what the thread may have to act on.
+    /// Counts the changes that the thread may have to act on.
     pub signals: u64,
 }
 
 /// How an entry ended.
 pub(super) enum Ended {
-    /// Its segments had been settled before, or it is delivered again.
+    /// The segments had been settled before, or the entry is delivered again.
     Here,
-    /// Its segments are settled now.
+    /// The segments are settled now.
     Holds(Vec<Hold>, Outcome),
-    /// It was abandoned too often and counts as the cause; its segments were settled before.
+    /// The entry was abandoned too often and counts as the cause. The segments were settled before.
     Poisoned { events: u64 },
 }
 
@@ -71,7 +75,9 @@ impl Ended {
     /// Settles the segments. The state must not be locked.
     pub fn settle(self) {
         if let Ended::Holds(holds, outcome) = self {
-            holds.into_iter().for_each(|hold| hold.settle(outcome));
+            for hold in holds {
+                hold.settle(outcome);
+            }
         }
     }
 }
@@ -79,7 +85,8 @@ impl Ended {
 impl State {
     pub fn new(buffer: Buffer, files: Files, saved: DiskBufferRecord) -> State {
         let settled = saved.position;
-        let (view, next_number) = (files.view(), files.next_number().max(settled));
+        let view = files.view();
+        let next_number = files.next_number().max(settled);
         State {
             files: Some(files),
             buffer,
@@ -126,7 +133,7 @@ impl State {
         self.target.as_ref().map(|target| target.feed.clone())
     }
 
-    /// Whether the buffer may write: a sink whose buffer is in memory now only empties it.
+    /// Whether the buffer may write. A sink whose buffer is in memory by now only empties the disk.
     fn writes(&self) -> bool {
         self.buffer.disk.is_some() || self.is_flushing
     }
@@ -135,15 +142,20 @@ impl State {
         self.buffer.disk.is_some_and(|disk| disk.mode == DiskMode::Always)
     }
 
+    /// Returns the lanes that get entries; none while the sink is removed.
+    fn lanes(&self) -> &[Arc<LaneQueue>] {
+        self.target.as_ref().map_or(&[], |target| target.lanes.as_slice())
+    }
+
+    /// Returns the most bytes that wait in memory.
     fn share(&self) -> u64 {
         self.target.as_ref().map_or(0, |target| target.share)
     }
 
-    /// Returns how entries are encoded that must be delivered as they are: those on disk, and those
-    /// in memory if the lanes cannot deliver them soon.
+    /// Returns the formats of the entries that must be delivered as they are: the entries on disk,
+    /// and the entries in memory if the lanes cannot deliver them soon.
     pub fn formats(&self) -> Vec<Arc<str>> {
-        let mut lanes = self.target.iter().flat_map(|target| &target.lanes);
-        let all_get_on = lanes.all(|lane| lane.gets_on());
+        let all_get_on = self.lanes().iter().all(|lane| lane.gets_on());
         let stays = |entry: &&Tracked| entry.place == Place::Disk || !all_get_on;
         let unsettled = self.window.iter().filter(|entry| !entry.is_settled);
         let in_memory = unsettled.filter(stays).map(|entry| entry.label.format.clone());
@@ -169,7 +181,7 @@ impl State {
         drops && self.is_disk_full() && self.view.unread_entries > 0
     }
 
-    /// Says what happens while nothing can be written.
+    /// Returns what happens while nothing can be written, for the log.
     pub fn rule(&self) -> &'static str {
         match self.buffer.when_full {
             WhenFull::Block => "sources wait once its memory is full",
@@ -186,7 +198,7 @@ impl State {
             || !self.is_target_free()
     }
 
-    /// Whether the lanes can get entries: those before them have ended.
+    /// Whether the lanes can get entries, because the lanes before them have ended.
     fn is_target_free(&self) -> bool {
         self.target.as_ref().is_some_and(|target| target.after.iter().all(|lane| lane.has_ended()))
     }
@@ -210,11 +222,12 @@ impl State {
 
     /// Lets the lanes know whether an entry waits for them.
     fn press(&self, waits: bool) {
-        let lanes = self.target.iter().flat_map(|target| &target.lanes);
-        lanes.for_each(|lane| lane.press(BackpressureReason::DiskBuffer, waits));
+        for lane in self.lanes() {
+            lane.press(BackpressureReason::DiskBuffer, waits);
+        }
     }
 
-    /// Whether the disk holds as much as it may, with what is to be written.
+    /// Whether the disk is full, together with the entries that are to be written.
     fn is_disk_full(&self) -> bool {
         let bytes_max = self.buffer.disk.map_or(0, |disk| disk.bytes_max);
         self.view.bytes + self.window.waiting_bytes() >= bytes_max
@@ -231,7 +244,7 @@ impl State {
         let is_disk_full = !self.is_in_memory() && self.is_disk_full();
         let is_feed_full = self.target.as_ref().is_some_and(|target| target.feed.is_full());
         let blocks = self.buffer.when_full == WhenFull::Block;
-        // A disk that works takes what fills the memory soon: that is no reason to drop.
+        // A disk that works soon takes what fills the memory, so nothing is dropped for it.
         is_feed_full || is_memory_full && (blocks || !self.is_in_memory()) || is_disk_full && blocks
     }
 
@@ -250,7 +263,7 @@ impl State {
         let number = self.track(arrived);
         if passes {
             self.deal(number, buffer);
-            // Everything that is in the queues, and in flight.
+            // This covers everything that is in the queues or in flight.
             self.window.keep(number, self.share() + bytes);
             self.keeps_in_memory = true;
         } else if self.writes() && self.keeps_in_memory {
@@ -268,14 +281,13 @@ impl State {
         is_free && self.may_deal(lanes, bytes)
     }
 
-    /// Whether a lane has failed for so long that what is in memory must not stay there.
+    /// Whether a lane has failed for so long that entries must not stay in memory.
     fn is_failing(&self) -> bool {
-        let lanes = self.target.iter().flat_map(|target| &target.lanes);
-        let longest = lanes.filter_map(|lane| lane.failing_for()).max();
+        let longest = self.lanes().iter().filter_map(|lane| lane.failing_for()).max();
         self.writes() && longest.is_some_and(|failing| failing >= FAILING_MAX)
     }
 
-    /// Lets the thread write what has been in memory for too long.
+    /// Lets the thread write entries that have been in memory for too long.
     pub fn write_late(&mut self) {
         let in_memory = |entry: &&Tracked| {
             entry.place == Place::Memory && !entry.is_settled && entry.payload.is_some()
@@ -310,22 +322,22 @@ impl State {
         if self.buffer.when_full != WhenFull::DropNewest {
             return false;
         }
-        match self.is_in_memory() {
-            true => self.window.waiting_bytes() + bytes > self.share(),
-            false => self.is_disk_full(),
+        if self.is_in_memory() {
+            self.window.waiting_bytes() + bytes > self.share()
+        } else {
+            self.is_disk_full()
         }
     }
 
-    /// Adds a payload to those that wait; returns its number.
+    /// Adds a payload to the entries that wait; returns the number of the entry.
     fn track(&mut self, arrived: Arrived<'_>) -> u64 {
         let Arrived { source, lane, mut payload, completes } = arrived;
-        let range =
-            |(origin, range): (millstream_model::OriginId, std::ops::Range<u64>)| SourceRange {
-                source: source.clone(),
-                origin: origin.0,
-                start: range.start,
-                end: range.end,
-            };
+        let range = |(origin, range): (OriginId, Range<u64>)| SourceRange {
+            source: source.clone(),
+            origin: origin.0,
+            start: range.start,
+            end: range.end,
+        };
         let number = self.next_number;
         self.next_number += 1;
         let lanes = self.target.as_ref().map_or(1, |target| target.lanes.len());
@@ -354,29 +366,34 @@ impl State {
         number
     }
 
-    /// Lets the thread write all that is only in memory.
+    /// Lets the thread write all entries that are only in memory.
     fn want_all(&mut self) {
-        (self.is_writing, self.keeps_in_memory) = (true, false);
+        self.is_writing = true;
+        self.keeps_in_memory = false;
         let format = self.format.clone();
         let fits = |entry: &&mut Tracked| {
             let is_in_memory = entry.place == Place::Memory && entry.payload.is_some();
             is_in_memory && !entry.is_settled && entry.label.format == format
         };
-        let wanted = self.window.iter_mut().filter(fits).map(|entry| {
+        let mut wanted = Vec::new();
+        for entry in self.window.iter_mut().filter(fits) {
             entry.place = Place::Wanted;
-            entry.number
-        });
-        let wanted: Vec<u64> = wanted.collect();
-        wanted.into_iter().for_each(|number| self.window.uncount(number));
+            wanted.push(entry.number);
+        }
+        for number in wanted {
+            self.window.uncount(number);
+        }
     }
 
     /// Lets the thread write an entry that waits.
     fn want(&mut self, number: u64) {
         self.is_writing = true;
-        self.window.get(number).into_iter().for_each(|entry| entry.place = Place::Wanted);
+        if let Some(entry) = self.window.get(number) {
+            entry.place = Place::Wanted;
+        }
     }
 
-    /// Gives an entry in memory to its lane, which has room.
+    /// Gives an entry in memory to its lane. The lane has room.
     pub fn deal(&mut self, number: u64, buffer: &Weak<DiskBuffer>) {
         let (Some(target), Some(ledger)) = (&self.target, buffer.upgrade()) else { return };
         let Some(entry) = self.window.deal(number) else { return };
@@ -391,15 +408,15 @@ impl State {
         target.lanes[lane].push(payload);
     }
 
-    /// Whether a lane may get an entry that was encoded for so many lanes. With another number of
-    /// lanes an origin has another lane, where it must not pass its earlier entries.
+    /// Whether a lane may get an entry that was encoded for this number of lanes. With another
+    /// number of lanes an origin has another lane, in which its events must not pass earlier ones.
     pub fn is_in_turn(&self, lanes: usize) -> bool {
-        matches!(self.dealt_lanes, 0)
+        self.dealt_lanes == 0
             || self.dealt_lanes == lanes
             || self.window.first_unsettled().is_none()
     }
 
-    /// Whether the lanes can get an entry now; lets them know if it waits for them.
+    /// Whether the lanes can get an entry now. The lanes learn of an entry that waits for them.
     pub fn may_deal(&self, lanes: usize, bytes: u64) -> bool {
         let may = self.has_room(bytes) && self.is_in_turn(lanes);
         self.press(!may);
@@ -416,18 +433,22 @@ impl State {
             self.again.insert(number);
             return Ended::Here;
         }
-        let (holds, events) = (std::mem::take(&mut entry.holds), entry.events);
+        let holds = std::mem::take(&mut entry.holds);
+        let events = entry.events;
         self.window.uncount(number);
         let Some(entry) = self.window.get(number) else { return Ended::Here };
         entry.is_settled = true;
-        (entry.payload, entry.paid) = (None, None);
+        entry.payload = None;
+        entry.paid = None;
         self.window.trim();
-        match is_poisoned {
-            // Its source reads it again, one half at a time.
-            true if !holds.is_empty() => Ended::Holds(holds, Outcome::Abandoned),
-            true => Ended::Poisoned { events },
-            false => Ended::Holds(holds, outcome),
+        if !is_poisoned {
+            return Ended::Holds(holds, outcome);
         }
+        if holds.is_empty() {
+            return Ended::Poisoned { events };
+        }
+        // The source reads the entry again, one half at a time.
+        Ended::Holds(holds, Outcome::Abandoned)
     }
 
     /// Returns the number before which every entry is settled.
@@ -439,8 +460,8 @@ impl State {
         }
     }
 
-    /// Returns what is to be saved, if that has changed. Of a buffer without files nothing is, once
-    /// that is saved.
+    /// Returns the record to save, if it has changed. A buffer without files needs no record once
+    /// its end is saved.
     pub fn unsaved(&self) -> Option<DiskBufferRecord> {
         let record = self.record();
         let is_used = self.view.bytes > 0 || self.saved.entries > 0;
@@ -517,8 +538,8 @@ impl State {
         }
     }
 
-    /// Returns whether the buffer has begun to hold events, or has delivered all, since the last
-    /// call.
+    /// Returns `true` if the buffer has begun to hold events since the last call, and `false` if it
+    /// has delivered all of them.
     pub fn turns(&mut self) -> Option<bool> {
         let waits = self.view.unread_entries > 0;
         let is_over = !waits && self.window.iter().all(|entry| entry.place != Place::Disk);

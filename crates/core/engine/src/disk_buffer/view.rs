@@ -1,4 +1,4 @@
-//! What the thread of a disk buffer last saw of its files.
+//! The state of the files as the thread of a disk buffer last saw it.
 
 use millstream_model::snapshot::DiskBufferSnapshot;
 use std::path::PathBuf;
@@ -13,12 +13,13 @@ pub(super) struct View {
     pub folder: PathBuf,
     /// Bytes of the files.
     pub bytes: u64,
-    /// Entries and events that no lane has got.
+    /// Number of entries that no lane has got.
     pub unread_entries: u64,
+    /// Number of events in these entries.
     pub unread_events: u64,
     /// Greater than the number of every durable entry.
     pub end: u64,
-    /// When the oldest of them came, in milliseconds since 1970.
+    /// When the oldest unread entry came, in milliseconds since 1970.
     pub oldest_ms: Option<i64>,
     /// How the entries are encoded.
     pub formats: Vec<Arc<str>>,
@@ -35,7 +36,7 @@ pub(super) struct View {
 pub(super) struct Growth {
     /// Bytes per second, as a moving average.
     rate: f64,
-    /// The size of the files when it was last sampled.
+    /// Size of the files at the last sample.
     sampled_bytes: u64,
 }
 
@@ -50,7 +51,7 @@ impl View {
         growth.rate += weight * (grown / seconds - growth.rate);
     }
 
-    /// Takes over what was seen of the files, but not the growth.
+    /// Takes over a newer view of the files, but not its growth.
     pub fn renew(&mut self, seen: View) {
         *self = View { growth: self.growth, ..seen };
     }
@@ -89,7 +90,9 @@ mod tests {
         }
         let seconds = view.snapshot(700_000, 0).full_in_seconds.unwrap();
         assert!((99.0..101.0).contains(&seconds), "{seconds}");
-        (0..600).for_each(|_| view.sample(Duration::from_secs(1)));
+        for _ in 0..600 {
+            view.sample(Duration::from_secs(1));
+        }
         assert_eq!(view.snapshot(700_000, 0).full_in_seconds, None);
     }
 }

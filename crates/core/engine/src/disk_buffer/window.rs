@@ -1,4 +1,5 @@
-//! The entries of a disk buffer that are in memory: those that lanes have, and those that wait.
+//! The entries of a disk buffer that are in memory: the entries that lanes have, and the entries
+//! that wait.
 
 use crate::index::LaneIndex;
 use millstream_model::{Aside, Hold, Payload};
@@ -6,20 +7,20 @@ use millstream_spool::SourceRange;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Which payload an entry is, and how it was encoded.
+/// Describes the payload of an entry: the origin of its events, and its encoding.
 #[derive(Clone)]
 pub(super) struct Label {
-    /// The lane that it was encoded for.
+    /// The lane that the payload was encoded for.
     pub lane: LaneIndex,
-    /// Lanes of the sink at that time.
+    /// Number of lanes of the sink at that time.
     pub lanes: usize,
     /// See [`millstream_model::Sink::payload_format`].
     pub format: Arc<str>,
-    /// The ranges that it holds events of.
+    /// The ranges whose events are in the payload.
     pub ranges: Vec<SourceRange>,
-    /// Whether it is the last payload of its ranges for the sink.
+    /// Whether the payload is the last one of its ranges for the sink.
     pub completes: bool,
-    /// When it came, in milliseconds since 1970.
+    /// When the payload came, in milliseconds since 1970.
     pub since_ms: i64,
 }
 
@@ -29,24 +30,24 @@ pub(super) struct Tracked {
     pub label: Label,
     pub events: u64,
     pub bytes: u64,
-    /// Its bytes, unless they are on disk and a lane has them.
+    /// The payload, unless it is on disk and a lane has it.
     pub payload: Option<Payload>,
-    /// The debts of its segments, until it is durable or settled.
+    /// The debts of the segments, until the entry is durable or settled.
     pub holds: Vec<Hold>,
     pub place: Place,
-    /// Whether a lane has it, or had it.
+    /// Whether a lane has the entry, or had it.
     pub is_dealt: bool,
-    /// Whether its bytes are counted as kept.
+    /// Whether the bytes are counted as kept.
     pub is_kept: bool,
     pub is_settled: bool,
-    /// How often it was abandoned.
+    /// How often the entry was abandoned.
     pub attempts: u8,
-    /// Pays for bytes that were read from disk.
+    /// Memory for the payload if it was read from disk.
     pub paid: Option<Aside>,
 }
 
 impl Tracked {
-    /// Drops its bytes if they are kept; returns how many.
+    /// Drops the payload if it is kept; returns the number of bytes.
     fn let_go(&mut self) -> u64 {
         if !std::mem::take(&mut self.is_kept) {
             return 0;
@@ -55,12 +56,12 @@ impl Tracked {
         self.bytes
     }
 
-    /// Whether its bytes are gone: it can only be read again by its source.
+    /// Whether the payload is gone, so that only the source can read it again.
     pub fn is_gone(&self) -> bool {
         self.payload.is_none() && self.place == Place::Memory
     }
 
-    /// Whether it is durable, or is not to be.
+    /// Whether the entry is durable, or need not be.
     pub fn is_ready(&self) -> bool {
         matches!(self.place, Place::Disk | Place::Memory)
     }
@@ -85,9 +86,9 @@ pub(super) struct Window {
     entries: VecDeque<Tracked>,
     /// Bytes of the entries that no lane has.
     waiting_bytes: u64,
-    /// Bytes that are kept of entries that lanes have.
+    /// Bytes of the payloads that are kept although lanes have them.
     kept_bytes: u64,
-    /// Nothing is kept of entries before this one.
+    /// Number of the first entry whose payload may be kept.
     kept_from: u64,
 }
 
@@ -108,7 +109,7 @@ impl Window {
         self.entries.push_back(entry);
     }
 
-    /// Adds an entry that was read from disk: entries that came later may wait in memory.
+    /// Adds an entry that was read from disk. Entries that came later may wait in memory.
     pub fn restore(&mut self, entry: Tracked) -> &mut Tracked {
         let index = self.entries.partition_point(|other| other.number < entry.number);
         self.waiting_bytes += entry.bytes;
@@ -129,28 +130,28 @@ impl Window {
         self.entries.iter_mut()
     }
 
-    /// Returns the first entry that no lane has: lanes get them in order.
+    /// Returns the first entry that no lane has. Lanes get entries in order.
     pub fn first_waiting(&self) -> Option<&Tracked> {
         self.entries.get(self.entries.partition_point(|entry| entry.is_dealt))
     }
 
-    /// Returns the number before which every entry is settled, given the number after the last that a
-    /// lane got; `None` without entries.
+    /// Returns the number before which every entry is settled; `None` without entries.
+    /// `dealt_until` is the number after the last entry that a lane got.
     ///
-    /// An entry that waits in memory may be before one that was read from disk: it was encoded for a
-    /// sink that is configured again.
+    /// An entry that waits in memory may come before an entry that was read from disk, if it was
+    /// encoded for a sink that is configured again.
     pub fn settled_until(&self, dealt_until: u64) -> Option<u64> {
         let first = self.entries.front()?;
         Some(if first.is_dealt { first.number } else { first.number.min(dealt_until) })
     }
 
-    /// Returns the number of the first entry that a lane has and that is not settled. Settled ones
-    /// at the front are removed.
+    /// Returns the number of the first entry that a lane has and that is not settled. Settled
+    /// entries at the front have been removed.
     pub fn first_unsettled(&self) -> Option<u64> {
         self.entries.front().filter(|entry| entry.is_dealt).map(|entry| entry.number)
     }
 
-    /// Notes that a lane gets an entry; returns its payload.
+    /// Notes that a lane gets an entry; returns the entry.
     pub fn deal(&mut self, number: u64) -> Option<&mut Tracked> {
         let index = self.entries.binary_search_by_key(&number, |entry| entry.number).ok()?;
         let entry = self.entries.get_mut(index)?;
@@ -160,8 +161,9 @@ impl Window {
         Some(entry)
     }
 
-    /// Keeps the bytes of an entry that a lane has. Of more than `bytes_max` the oldest are dropped:
-    /// their lanes have passed them on, as to a file that is synced later.
+    /// Keeps the payload of an entry that a lane has. If more than `bytes_max` are kept, the oldest
+    /// payloads are dropped: their lanes have passed them on, for example to a file that is synced
+    /// later.
     pub fn keep(&mut self, number: u64, bytes_max: u64) {
         let bytes = self.get(number).map_or(0, |entry| {
             entry.is_kept = true;
@@ -177,7 +179,7 @@ impl Window {
         }
     }
 
-    /// Counts an entry's bytes as kept no more, as it is settled or to be written.
+    /// Stops counting the bytes of an entry as kept, because it is settled or will be written.
     pub fn uncount(&mut self, number: u64) {
         let Some(entry) = self.get(number) else { return };
         let bytes = if std::mem::take(&mut entry.is_kept) { entry.bytes } else { 0 };

@@ -1,4 +1,5 @@
-//! The thread of a disk buffer: writes, syncs, gives entries to the lanes, removes files.
+//! The thread of a disk buffer. It writes and syncs entries, gives them to the lanes, and removes
+//! files.
 
 use super::DiskBuffer;
 use super::files::Files;
@@ -13,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a written entry may wait for its sync: one sync serves many entries.
+/// How long a written entry may wait for its sync, so that one sync serves many entries.
 const SYNC_AFTER: Duration = Duration::from_millis(100);
 
 /// Bytes after which written entries are synced at once.
@@ -28,8 +29,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How often the thread checks whether the lanes of a replaced sink have ended.
 const LANES_LOOK: Duration = Duration::from_millis(20);
 
-/// How often the thread looks for room in the lanes while entries wait: lanes that are older than the
-/// buffer do not wake it.
+/// How often the thread looks for room in the lanes while entries wait. Lanes that are older than
+/// the buffer do not wake the thread.
 const ROOM_LOOK: Duration = Duration::from_millis(100);
 
 /// An entry to write.
@@ -44,18 +45,18 @@ pub(super) struct Worker {
     pub files: Files,
     /// The next entry on disk, if it was read and no lane had room.
     pub next: Option<Entry>,
-    /// The entries that are written and not synced.
+    /// Numbers of the entries that are written and not synced.
     appended: Vec<u64>,
     appended_bytes: u64,
     appended_since: Option<Instant>,
-    /// The disk failed: nothing is tried before.
+    /// When the disk may be tried again after a failure.
     pub retry_at: Option<Instant>,
-    /// Why it failed.
+    /// Why the disk failed.
     pub error: Option<String>,
-    /// No entry is read before: the rate limit, or a failed read.
+    /// When the next entry may be read, after a failed read or because of the rate limit.
     pub read_at: Option<Instant>,
     started: Instant,
-    /// Files are removed up to here.
+    /// Number before which files are removed.
     released: u64,
 }
 
@@ -98,7 +99,7 @@ impl Worker {
             self.sync();
             self.forget_error();
         }
-        // A full disk gets room by delivering.
+        // Deliveries make room on a full disk.
         self.release();
         self.replay();
         self.publish();
@@ -131,21 +132,22 @@ impl Worker {
         }
     }
 
-    /// Drops the oldest entries if the disk buffer is full and is to do so. Those that lanes have stay,
-    /// with the rest of their segments.
+    /// Drops the oldest entries if the disk buffer is full and configured to do so. Entries that
+    /// lanes have stay, together with the rest of their segments.
     fn make_room(&mut self) {
         while self.buffer.lock().drops_oldest() {
             let Some(oldest) = self.files.oldest() else { return };
             self.save_without(&oldest);
-            // A kill behind the removal must not hide that they are lost.
+            // The count comes first, so that a kill after the removal does not hide the loss.
             self.buffer.dropped_oldest(oldest.events);
             self.files.drop_oldest(&oldest);
             self.publish();
         }
     }
 
-    /// Saves what is on disk without entries that are about to be dropped: a start after a kill must
-    /// not take them for damaged. If the disk fails, it may.
+    /// Saves the record of the disk without entries that are about to be dropped, so that a start
+    /// after a kill does not count them as damaged. If the disk fails, the next start may count
+    /// them.
     fn save_without(&self, oldest: &OldestEntries) {
         let mut state = self.buffer.lock();
         let view = &mut state.view;
@@ -163,7 +165,8 @@ impl Worker {
         for due in due {
             let Due { number, label, payload } = due;
             if number < self.files.next_number() {
-                // Encoded for a sink that is configured again: later entries are on disk already.
+                // The entry was encoded for a sink that is configured again; later entries are on
+                // disk already.
                 self.buffer.lock().keep_in_memory(number);
                 continue;
             }
@@ -178,7 +181,7 @@ impl Worker {
         }
     }
 
-    /// Syncs what was written, if that is due; settles its segments.
+    /// Syncs the written entries if a sync is due, and settles their segments.
     fn sync(&mut self) {
         let Some(since) = self.appended_since else { return };
         let is_urgent = self.buffer.lock().is_urgent();
@@ -188,16 +191,21 @@ impl Worker {
         if let Err(error) = self.files.sync() {
             return self.failed("sync", &error);
         }
-        (self.appended_bytes, self.appended_since) = (0, None);
+        self.appended_bytes = 0;
+        self.appended_since = None;
         self.recovered();
         let holds = self.make_durable();
-        holds.iter().filter_map(Hold::trace).for_each(|traced| traced.buffered());
-        holds.into_iter().for_each(|hold| hold.settle(Outcome::Delivered));
+        for traced in holds.iter().filter_map(Hold::trace) {
+            traced.buffered();
+        }
+        for hold in holds {
+            hold.settle(Outcome::Delivered);
+        }
         (self.buffer.on_room)();
     }
 
-    /// Marks what was written as durable, and gives it to the lanes from memory while they have
-    /// room and nothing on disk comes before; what then waits is read from disk later. Returns the
+    /// Marks the written entries as durable. While the lanes have room and no entry on disk comes
+    /// first, they get the entries from memory; the others are read from disk later. Returns the
     /// debts that are settled.
     fn make_durable(&mut self) -> Vec<Hold> {
         let mut state = self.buffer.lock();
@@ -220,7 +228,7 @@ impl Worker {
         holds
     }
 
-    /// Removes files whose entries are all settled, once that is saved.
+    /// Removes files whose entries are all settled, once the record says so.
     fn release(&mut self) {
         let committed = self.buffer.lock().saved.position;
         if committed <= self.released {
@@ -242,7 +250,7 @@ impl Worker {
         record::spool(timer, self.buffer.counters.subject(), operation, 1, bytes as usize);
     }
 
-    /// Pauses reading after a failure. What is gone is counted.
+    /// Pauses reading after a failure. Entries that have disappeared are counted.
     pub fn cannot_read(&mut self, error: &io::Error) {
         if error.kind() == io::ErrorKind::NotFound {
             return self.begin_again();
@@ -251,7 +259,7 @@ impl Worker {
         self.report(format!("its disk buffer cannot read: {error}"));
     }
 
-    /// Pauses after a failure. What was written and not synced is written again.
+    /// Pauses after a failure. Entries that were written and not synced are written again.
     fn failed(&mut self, what: &'static str, error: &io::Error) {
         self.write_again();
         self.retry_at = Some(Instant::now() + RETRY_AFTER);
@@ -261,7 +269,8 @@ impl Worker {
         self.report(format!("its disk buffer cannot {what}: {error}"));
     }
 
-    /// Counts what is unread as damaged, as the files or their folder are gone, and begins new ones.
+    /// Counts the unread entries as damaged, because the files or their folder have disappeared,
+    /// and begins new files.
     fn begin_again(&mut self) {
         let view = self.files.view();
         if view.unread_entries > 0 {
@@ -272,18 +281,20 @@ impl Worker {
         self.publish();
     }
 
-    /// Lets what was written and not synced be written again.
+    /// Lets the entries that were written and not synced be written again.
     fn write_again(&mut self) {
         self.buffer.lock().unwritten();
         self.appended.clear();
-        (self.appended_bytes, self.appended_since) = (0, None);
+        self.appended_bytes = 0;
+        self.appended_since = None;
     }
 
-    /// Counts a failure, and logs it if it is another than before.
+    /// Counts a failure, and logs it if it differs from the last one.
     fn report(&mut self, text: String) {
         self.buffer.counters.error("disk_buffer");
         if self.error.as_ref() != Some(&text) {
-            let (id, rule) = (&self.buffer.sink_id, self.buffer.lock().rule());
+            let id = &self.buffer.sink_id;
+            let rule = self.buffer.lock().rule();
             log::error!("sink {id}: {text}; until it can, {rule}");
         }
         self.error = Some(text);
@@ -318,7 +329,7 @@ impl Worker {
         }
     }
 
-    /// Shows what is on disk, and reports what was found damaged.
+    /// Publishes what is on disk, and reports damaged entries.
     pub fn publish(&mut self) {
         let (entries, events) = self.files.take_damage();
         if entries > 0 {
@@ -329,7 +340,7 @@ impl Worker {
         self.buffer.publish(&state);
     }
 
-    /// Whether the thread ends: nothing more can be written.
+    /// Whether the thread ends, because nothing more can be written.
     fn ends(&self) -> bool {
         let state = self.buffer.lock();
         state.is_closing() && (self.error.is_some() || state.is_durable())
@@ -342,7 +353,7 @@ impl Worker {
             log::debug!("sink {}: disk buffer: {error}", self.buffer.sink_id);
         }
         let Worker { buffer, files, .. } = self;
-        // Its lock is free before anyone opens the folder again.
+        // The lock on the folder must be free before the folder is opened again.
         drop(files);
         buffer.lock().has_ended = true;
     }
@@ -351,7 +362,8 @@ impl Worker {
 impl State {
     /// Returns entries to write, oldest first, of about `bytes_max` bytes.
     fn take_due(&mut self, bytes_max: u64) -> Vec<Due> {
-        let (mut due, mut bytes) = (Vec::new(), 0);
+        let mut due = Vec::new();
+        let mut bytes = 0;
         self.is_writing = false;
         let wanted = self.window.iter_mut().filter(|entry| entry.place == Place::Wanted);
         for entry in wanted {
@@ -364,15 +376,18 @@ impl State {
             };
             bytes += entry.bytes;
             entry.place = Place::Appended;
-            let (number, label) = (entry.number, entry.label.clone());
+            let number = entry.number;
+            let label = entry.label.clone();
             due.push(Due { number, label, payload: payload.copy() });
         }
         due
     }
 
-    /// Marks an entry as one that stays in memory.
+    /// Keeps an entry in memory.
     fn keep_in_memory(&mut self, number: u64) {
-        self.window.get(number).into_iter().for_each(|entry| entry.place = Place::Memory);
+        if let Some(entry) = self.window.get(number) {
+            entry.place = Place::Memory;
+        }
     }
 
     /// Marks an entry that was written as durable; returns whether it waits for its lane.
@@ -392,15 +407,18 @@ impl State {
         self.deals() && entry.is_some_and(|(lanes, bytes)| self.may_deal(lanes, bytes))
     }
 
-    /// Forgets the durable entries that no lane has: they are read from disk in their turn.
+    /// Forgets the durable entries that no lane has. They are read from disk in their turn.
     fn leave_to_disk(&mut self) {
         drop(self.window.remove(|entry| entry.place == Place::Disk && !entry.is_dealt));
     }
 
-    /// Notes that what was written and not synced is not on disk.
+    /// Notes that the entries that were written and not synced are not on disk.
     fn unwritten(&mut self) {
         self.is_writing = true;
-        let appended = self.window.iter_mut().filter(|entry| entry.place == Place::Appended);
-        appended.for_each(|entry| entry.place = Place::Wanted);
+        for entry in self.window.iter_mut() {
+            if entry.place == Place::Appended {
+                entry.place = Place::Wanted;
+            }
+        }
     }
 }

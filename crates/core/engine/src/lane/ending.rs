@@ -1,5 +1,5 @@
-//! Lanes that end before the agent does: a reload removes their sink, or they panic, or they never
-//! opened.
+//! The end of a lane before the agent ends: a reload removes the sink, the lane panics, or the lane
+//! never opens.
 
 use super::{LaneDriver, LaneQueue, LastError, Paused};
 use millstream_model::{Backoff, DeliverError, Outcome, Payload};
@@ -16,13 +16,14 @@ pub(super) enum Phase {
     Runs,
     /// The lane no longer retries, and returns its payloads.
     LetGo,
-    /// It has nothing left; its sink may be opened elsewhere.
+    /// The lane has nothing left; a sink may write to the same place.
     Ended,
 }
 
 impl LaneQueue {
-    /// Ends the lane without delivering its payloads, which are returned. Waits for a call to the
-    /// sink in progress, because a late write would land between the writes of a successor.
+    /// Ends the lane without a delivery of its payloads, which are returned. The lane waits for a
+    /// call of the sink in progress, because a late write would land between the writes of a
+    /// successor.
     pub fn let_go(&self) {
         self.phase.send_if_modified(|phase| {
             let runs = *phase == Phase::Runs;
@@ -37,7 +38,7 @@ impl LaneQueue {
     }
 
     pub(super) async fn letting_go(&self) {
-        // Fails only without a sender, which `self` holds.
+        // This fails only without a sender, and `self` holds one.
         let _ = self.phase.subscribe().wait_for(|phase| *phase >= Phase::LetGo).await;
     }
 
@@ -51,7 +52,7 @@ impl LaneQueue {
         let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Ended).await;
     }
 
-    /// Whether the lane delivers, as far as is known.
+    /// Whether the lane delivers, as far as the engine knows.
     pub fn gets_on(&self) -> bool {
         self.started.load(Ordering::Relaxed) && self.lock().error.is_none()
     }
@@ -66,8 +67,9 @@ impl LaneQueue {
         self.bytes() > 0 || !self.lock().taken.is_empty()
     }
 
-    /// Whether the last attempt failed, and no other can succeed before `deadline`, as far as is
-    /// known: an endpoint that asks for fewer requests delivers if its pause ends before.
+    /// Whether the last attempt failed and no other can succeed before `deadline`, as far as the
+    /// engine knows. An endpoint that asks for fewer requests can succeed if its pause ends before
+    /// the deadline.
     pub fn is_failing(&self, deadline: Instant) -> bool {
         let fails = |error: &LastError| error.kind != THROTTLED || error.next >= deadline;
         self.lock().error.as_ref().is_some_and(fails)
@@ -90,8 +92,8 @@ impl LaneQueue {
 }
 
 impl LaneDriver {
-    /// After a panic the outcome of unsettled payloads is unknown. A released lane also returns the
-    /// payloads it has not taken.
+    /// Returns the payloads in flight and the taken ones, whose outcome is unknown after a panic. A
+    /// lane that is let go also returns the payloads in its queue.
     pub(super) fn give_back(&self) {
         let (taken, back) = {
             let mut state = self.queue.lock();
@@ -102,11 +104,15 @@ impl LaneDriver {
             }
             (std::mem::take(&mut state.taken), back)
         };
-        taken.into_iter().for_each(|hold| hold.settle(Outcome::Returned));
-        back.into_iter().for_each(|payload| payload.settle(Outcome::Returned));
+        for hold in taken {
+            hold.settle(Outcome::Returned);
+        }
+        for payload in back {
+            payload.settle(Outcome::Returned);
+        }
     }
 
-    /// After a panic the payload in delivery is gone; the queue's bytes are those still queued.
+    /// Counts the bytes in the queue again, because a panic has dropped the payload in delivery.
     pub(super) fn recount(&self) {
         let queued = self.queue.lock().queue.iter().map(Payload::queue_bytes).sum();
         self.queue.bytes.store(queued, Ordering::Relaxed);
@@ -115,9 +121,9 @@ impl LaneDriver {
 }
 
 impl LaneDriver {
-    /// Reads the saved state, retrying until it succeeds: without it a sink cannot tell which part
-    /// of its output is unsettled. `None` if the lane is released, or closed with an empty queue,
-    /// before.
+    /// Reads the saved state, and retries until that succeeds. Without the state a sink cannot tell
+    /// which part of its output is unsettled. `None` if the lane is let go, or closed with an empty
+    /// queue, first.
     pub(super) async fn state(&self) -> Option<Option<Vec<u8>>> {
         let mut backoff = Backoff::default();
         loop {
@@ -130,8 +136,7 @@ impl LaneDriver {
         }
     }
 
-    /// Pauses before the next attempt; `None` if the lane is released, or closed with nothing to
-    /// deliver.
+    /// Pauses before the next attempt; `None` if the lane is let go, or closed with an empty queue.
     pub(super) async fn pause_unless_ended(
         &self,
         error: &DeliverError,

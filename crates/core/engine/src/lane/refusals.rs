@@ -1,4 +1,4 @@
-//! Events that an endpoint refused: they go to the sink's feed.
+//! Events that an endpoint refused, which go to the feed of the sink.
 
 use super::LaneDriver;
 use millstream_model::{FeedEvent, Refused};
@@ -9,8 +9,8 @@ use tokio::time::Instant;
 const FEED_LOOK: Duration = Duration::from_millis(10);
 
 impl LaneDriver {
-    /// Passes a refused event on. Its segment stays unsettled until every reader has it. A payload
-    /// that was encoded before there was a reader is read again.
+    /// Passes a refused event on. The segment stays unsettled until every reader has the event. A
+    /// payload that was encoded before there was a reader is read again.
     pub(super) fn pass_on(&self, refused: Refused) {
         let mut state = self.queue.lock();
         let index = refused.payload.wrapping_sub(state.first_sent) as usize;

@@ -3,9 +3,9 @@
 use millstream_model::EngineTime;
 use std::time::Duration;
 
-/// Tokens that arrive at a steady rate up to a limit. More may be spent than there are, because
-/// block readers know the cost only afterwards; the bucket is then in debt and the next reader
-/// waits until it is repaid.
+/// Tokens that arrive at a steady rate up to a limit. A caller may spend more tokens than there
+/// are, because a reader of blocks knows the cost only afterwards. The bucket is then in debt, and
+/// the next reader waits until the debt is repaid.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     per_second: f64,
@@ -25,8 +25,8 @@ impl Bucket {
         self.per_second
     }
 
-    /// Spends tokens between the previous call and this one at `now`, possibly into debt: tokens
-    /// that arrived meanwhile pay for it before any overflow.
+    /// Spends tokens, possibly into debt. Tokens that have arrived since the last call pay first,
+    /// before the bucket overflows.
     pub fn spend(&mut self, now: EngineTime, tokens: f64) {
         let came = (now - self.filled).as_secs_f64() * self.per_second;
         self.tokens = (self.tokens + came - tokens).min(self.most);

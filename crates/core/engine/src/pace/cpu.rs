@@ -4,11 +4,11 @@ use super::bucket::Bucket;
 use millstream_model::EngineTime;
 use std::time::Duration;
 
-/// Unused time that may be caught up, as time of the limit's cores: long enough not to interrupt
-/// jobs, short enough for the burst to go unnoticed.
+/// Unused CPU time that the process may catch up, as time of the allowed cores: long enough not to
+/// interrupt jobs, and short enough for the burst to go unnoticed.
 const BURST: Duration = Duration::from_millis(200);
 
-/// Holds the process to a number of cores: its allowance of CPU time grows with the wall clock.
+/// Limits the process to a number of cores. The allowance of CPU time grows with the wall clock.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuCeiling {
     bucket: Bucket,
@@ -39,8 +39,9 @@ mod tests {
 
     /// Returns the CPU time used in `seconds` by `threads` that always have a job of this length.
     fn used_in(seconds: u64, cores: f64, threads: u32, job: Duration) -> f64 {
-        let (mut ceiling, mut now, mut used) =
-            (CpuCeiling::new(cores), EngineTime::ZERO, Duration::ZERO);
+        let mut ceiling = CpuCeiling::new(cores);
+        let mut now = EngineTime::ZERO;
+        let mut used = Duration::ZERO;
         while now.uptime().as_secs() < seconds {
             let wait = ceiling.wait(now, used);
             now += wait;

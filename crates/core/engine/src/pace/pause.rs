@@ -1,9 +1,10 @@
-//! The pause of a source for a transform behind it.
+//! The pause of a source that a transform asks for.
 
 use millstream_model::EngineTime;
 use std::time::Duration;
 
-/// When a source does not read because a transform asked for that. Pauses that overlap are one.
+/// The time in which a source does not read, because a transform has asked for a pause. Pauses that
+/// overlap are one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pause {
     since: EngineTime,
@@ -11,7 +12,7 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// Begins a pause, or makes the present one longer; returns the time of one that has ended and
+    /// Begins a pause, or extends the current one; returns the length of a pause that has ended and
     /// was not counted.
     pub fn extend(&mut self, now: EngineTime, pause: Duration) -> Duration {
         let ended = self.ask(now).unwrap_or_default();
@@ -22,8 +23,8 @@ impl Pause {
         ended
     }
 
-    /// Returns how long the source must not read from `now` on, or `Ok` with the time of the pause
-    /// that has ended, once.
+    /// Returns how long the source must not read from `now` on, or `Ok` with the length of the
+    /// pause that has ended. That length is returned once.
     pub fn ask(&mut self, now: EngineTime) -> Result<Duration, Duration> {
         if now < self.until {
             return Err(self.until - now);

@@ -4,12 +4,12 @@ use super::bucket::Bucket;
 use millstream_model::EngineTime;
 use std::time::Duration;
 
-/// Unused time that may be caught up: a source that was idle or blocked reads this much of its rate
-/// at once.
+/// Unused time that a source may catch up: after an idle or blocked time it reads this much of its
+/// rate at once.
 const BURST_SECONDS: f64 = 1.0;
 
-/// Holds a source to a rate. A block may exceed the remaining budget: it is read whole, and the
-/// source waits longer for the next one. Nothing is dropped.
+/// Limits a source to a rate. A block may exceed the remaining budget; it is read whole, and the
+/// source waits longer for the next block. Nothing is dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     bucket: Bucket,
@@ -23,7 +23,7 @@ impl Rate {
         Rate { bucket: Bucket::new(per_second, per_second * BURST_SECONDS), waiting_since: None }
     }
 
-    /// Returns how long the source must not read from `now` on, or `Ok` with the time it has
+    /// Returns how long the source must not read from `now` on, or `Ok` with the time that it has
     /// waited.
     pub fn ask(&mut self, now: EngineTime) -> Result<Duration, Duration> {
         let wait = self.bucket.wait(now);
@@ -35,7 +35,7 @@ impl Rate {
         Err(wait)
     }
 
-    /// Returns how long the source has waited to read; `None` if it does not.
+    /// Returns how long the source has waited to read; `None` if it does not wait.
     pub fn waiting(&self, now: EngineTime) -> Option<Duration> {
         self.waiting_since.map(|since| now - since)
     }
@@ -57,7 +57,9 @@ mod tests {
 
     /// Returns the bytes read in `seconds` by a source that always has a whole block.
     fn read_in(seconds: u64, rate: u64, block: u64) -> (u64, Duration) {
-        let (mut rate, mut now, mut bytes) = (Rate::new(rate), EngineTime::ZERO, 0);
+        let mut rate = Rate::new(rate);
+        let mut now = EngineTime::ZERO;
+        let mut bytes = 0;
         let mut waited = Duration::ZERO;
         while now.uptime().as_secs() < seconds {
             match rate.ask(now) {

@@ -1,4 +1,4 @@
-//! What happens in a run of the simulation: the topology, its faults and its reloads.
+//! The scenario of a run of the simulation: the topology, the faults and the reloads.
 
 use crate::blueprint::{Blueprint, SinkPart, SourcePart, TransformPart};
 use crate::buffer::Buffer;
@@ -46,7 +46,7 @@ pub struct Scenario {
     pub counts: Option<MergeBehavior>,
 }
 
-/// Index of the sink for what another one refused.
+/// Index of the sink for the lines that another sink refuses.
 pub const LETTERS: usize = 4;
 
 /// Index of the sink for the results of a merge transform.
@@ -58,9 +58,10 @@ pub const COUNTER: &str = "counter";
 fn merge_behavior(random: &mut Rng, is_busy: bool) -> MergeBehavior {
     let mut ms = |max| Duration::from_millis(random.u64(..max));
     let window = ms(200) + ms(2);
-    let (delay, sync_interval) = (ms(8), ms(60));
+    let delay = ms(8);
+    let sync_interval = ms(60);
     let short = ms(40);
-    // Some syncs take longer than a reload waits for them; others panic before the next one.
+    // Some syncs take longer than a reload waits for them. Other lanes panic before the next sync.
     let is_slow = if is_busy { random.u64(..3) > 0 } else { random.u64(..5) == 0 };
     let panics = random.u64(..3) > 0;
     let sync_delay = if is_slow { Duration::from_millis(1200) } else { short };
@@ -80,7 +81,8 @@ fn draw_sink(random: &mut Rng) -> SinkBehavior {
         panics_one_in: if panics { 20 } else { 0 },
         syncs: random.u64(..2) == 0,
         sends: random.u64(..3) == 0,
-        // Payloads that come back, and panics that return all others, leave no progress.
+        // Payloads that come back, together with panics that return all others, would prevent
+        // progress.
         unordered: !panics && random.u64(..3) == 0,
         delay: Duration::from_millis(random.u64(..3) * random.u64(..40)),
         sync_delay: Duration::ZERO,
@@ -88,7 +90,7 @@ fn draw_sink(random: &mut Rng) -> SinkBehavior {
     }
 }
 
-/// Draws the sinks, and which of them refuses lines.
+/// Draws the sinks, and the sink that refuses lines.
 fn draw_sinks(random: &mut Rng, is_busy: bool) -> ([SinkBehavior; 6], Option<usize>) {
     let mut behaviors: [SinkBehavior; 6] = std::array::from_fn(|_| draw_sink(random));
     let refuser = (is_busy || random.u64(..2) == 0).then(|| random.u64(..2) as usize);
@@ -98,7 +100,7 @@ fn draw_sinks(random: &mut Rng, is_busy: bool) -> ([SinkBehavior; 6], Option<usi
     }
     if is_busy {
         // Results and refused lines wait, so that a reload or a kill finds some; and some come back.
-        for sink in [LETTERS, RESULTS].into_iter() {
+        for sink in [LETTERS, RESULTS] {
             let panics_one_in = 10 * random.u64(1..3);
             let delay = Duration::from_millis(random.u64(..200));
             let unsynced = SinkBehavior { sends: false, syncs: false, ..behaviors[sink] };
@@ -112,11 +114,11 @@ impl Scenario {
     /// Draws a scenario.
     pub fn draw(seed: u64) -> Scenario {
         let mut random = Rng::with_seed(seed);
-        // Every other run is short and has many faults of the kind that need others to be seen.
+        // Every other run is short and has many faults that only show together with others.
         let is_busy = seed % 2 == 1;
         let lines_max = if is_busy { 80 } else { 200 };
-        let (origins, lines) =
-            (1 + random.u64(..4) as usize, 20 + random.u64(..lines_max) as usize);
+        let origins = 1 + random.u64(..4) as usize;
+        let lines = 20 + random.u64(..lines_max) as usize;
         let poison = (0..random.u64(..3) + if is_busy { 3 } else { 0 })
             .map(|_| (random.u64(..origins as u64) as usize, random.u64(..lines as u64) as usize));
         let poison = poison.collect();
@@ -139,8 +141,8 @@ impl Scenario {
                 (false, 0) => 20 + random.u64(..100),
                 _ => 0,
             },
-            // As often as in a busy run, reloads without end would return what slow sinks have
-            // before they settle it.
+            // Endless reloads, as often as in a busy run, would return the payloads of slow sinks
+            // before they are settled.
             reloads_max: if is_busy { 20 } else { u32::MAX },
             operator: (random.u64(..3) > 0).then(|| Operator::draw(&mut random)),
             refuser,
@@ -156,13 +158,13 @@ impl Scenario {
     }
 
     pub fn is_ordered(&self, sink: usize) -> bool {
-        // What a panic in a delivery abandons arrives again later, and so does what a changed sink
-        // returns. What an operator gave up may pass when it is read again.
+        // Lines that a panic in a delivery abandons, or that a changed sink returns, arrive again
+        // later. Lines that an operator gave up may pass when they are read again.
         let is_changed = self.reload_one_in > 0 && !matches!(sink, 0 | 3);
         let is_reread = self.kills > 0 || self.revokes_one_in > 0 || self.reload_one_in > 0;
         let may_pass = sink == 3 && is_reread && self.operator.is_some_and(|o| o.gives_up());
         let SinkBehavior { panics_one_in, sends, unordered, .. } = self.behaviors[sink];
-        // Its payloads may also come back undelivered.
+        // The payloads of the sink may also come back undelivered.
         let is_unordered = sends && unordered;
         panics_one_in == 0 && !is_changed && !may_pass && !is_unordered
     }
@@ -215,7 +217,9 @@ impl Offload for PassOn {
         batches: Vec<Batch>,
         outputs: &mut [Outputs],
     ) -> Result<(), ComponentError> {
-        batches.into_iter().zip(outputs).for_each(|(batch, out)| out.send(0, batch));
+        for (batch, out) in batches.into_iter().zip(outputs) {
+            out.send(0, batch);
+        }
         Ok(())
     }
 }
@@ -231,9 +235,9 @@ pub struct Operator {
     /// One call in this many hangs, without a deadline until the first sink has everything; 0 for
     /// none.
     pub hangs_one_in: u64,
-    /// After how many such calls no more are made.
+    /// Number of hanging calls after which no more calls are made.
     pub hanging_max: Option<usize>,
-    /// Longest time that another call takes, in milliseconds.
+    /// Longest time that other calls take, in milliseconds.
     pub delay_ms_max: u64,
 }
 
@@ -262,7 +266,7 @@ impl Operator {
 /// Lines that an operator gave up on purpose, over all lives.
 pub type GivenUp = Arc<Mutex<HashSet<String>>>;
 
-/// An operator; the simulation makes its calls take time and hang.
+/// An operator. The simulation lets its calls take time and hang.
 struct Faulty {
     operator: Operator,
     given_up: GivenUp,
@@ -302,10 +306,14 @@ impl Offload for Faulty {
     ) -> Result<(), ComponentError> {
         let one_in = self.operator.panics_one_in;
         if one_in > 0 && self.random.lock().u64(..one_in) == 0 {
-            batches.iter().for_each(|batch| self.give_up(batch));
+            for batch in &batches {
+                self.give_up(batch);
+            }
             panic!("planted in an operator");
         }
-        batches.into_iter().zip(outputs).for_each(|(batch, out)| out.send(0, batch));
+        for (batch, out) in batches.into_iter().zip(outputs) {
+            out.send(0, batch);
+        }
         Ok(())
     }
 
@@ -326,7 +334,7 @@ fn transform(name: &str) -> Transform {
     }
 }
 
-/// What a reload changes. A different number means different options.
+/// The parts of the topology that a reload changes. A different number means different options.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub source: u64,
@@ -334,7 +342,7 @@ pub struct Shape {
     pub transforms: u64,
     /// The number of a third sink, if there is one.
     pub third_sink: Option<u64>,
-    /// One more transform.
+    /// Whether there is one more transform.
     pub watched: bool,
     /// Whether refused lines are read.
     pub keeps_letters: bool,
@@ -359,15 +367,18 @@ impl Default for Shape {
 impl Shape {
     pub fn draw(self, random: &mut Rng) -> Shape {
         let mut bump = |number: u64, one_in| number + u64::from(random.u64(..one_in) == 0);
-        let (source, second_sink) = (bump(self.source, 3), bump(self.second_sink, 3));
-        let (transforms, third) = (bump(self.transforms, 3), bump(self.third_sink.unwrap_or(0), 3));
+        let source = bump(self.source, 3);
+        let second_sink = bump(self.second_sink, 3);
+        let transforms = bump(self.transforms, 3);
+        let third = bump(self.third_sink.unwrap_or(0), 3);
         let counter = bump(self.counter, 2);
         let third_sink = (random.u64(..2) == 0).then_some(third);
-        let (watched, keeps_letters) = (random.u64(..2) == 0, random.u64(..4) > 0);
+        let watched = random.u64(..2) == 0;
+        let keeps_letters = random.u64(..4) > 0;
         Shape { source, second_sink, transforms, third_sink, watched, keeps_letters, counter }
     }
 
-    /// Whether a component is there before and after, unchanged.
+    /// Whether the reload keeps a component unchanged.
     pub fn keeps(self, before: Shape, id: &str) -> bool {
         match id {
             "log" => self.source == before.source,
@@ -397,10 +408,12 @@ pub struct World<'a> {
     pub life: u64,
 }
 
-/// A log through a chain of transforms to two or three sinks, and to one more behind an operator.
+/// Returns the topology: a log, a chain of transforms, two or three sinks, and one more sink behind
+/// an operator.
 pub fn blueprint(world: World<'_>, shape: Shape) -> Blueprint {
     let World { scenario, log, endpoints, life, .. } = world;
-    let (log, seed) = (log.clone(), scenario.seed ^ life << 32);
+    let log = log.clone();
+    let seed = scenario.seed ^ life << 32;
     let pace = Pace { rate_limit: scenario.rate_limit, ..Pace::default() };
     let info = SourceInfo { id: "log".into(), ..SourceInfo::default() };
     let source = SourcePart {
@@ -428,7 +441,8 @@ pub fn blueprint(world: World<'_>, shape: Shape) -> Blueprint {
     let mut sinks = vec![(0, last.clone()), (1, last.clone())];
     sinks.extend(shape.third_sink.map(|_| (2, last.clone())));
     if let Some(operator) = scenario.operator {
-        let (given_up, random) = (world.given_up.clone(), Mutex::new(Rng::with_seed(seed)));
+        let given_up = world.given_up.clone();
+        let random = Mutex::new(Rng::with_seed(seed));
         blueprint.transforms.push(TransformPart {
             id: OPERATOR.into(),
             type_name: "fake",

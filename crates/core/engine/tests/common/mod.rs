@@ -1,4 +1,4 @@
-//! An endless source, and an engine that runs it.
+//! Sources of lines, and an engine that runs them.
 
 #![allow(dead_code, missing_docs)]
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Always has lines, and computes for `work` at each poll.
+/// A source that always has lines, and computes for `work` at each poll.
 struct Busy {
     origin: Arc<Origin>,
     offset: u64,
@@ -56,7 +56,8 @@ impl Source for Busy {
     }
 }
 
-/// A source that emits a line of `bytes` bytes, including its end, after `work`, over and over.
+/// Returns a source that emits a line of `bytes` bytes, including the line end, after `work`, again
+/// and again.
 pub fn busy(id: &str, work: Duration, bytes: usize, pace: Pace) -> SourcePart {
     let info = SourceInfo { id: id.to_owned(), ..SourceInfo::default() };
     let open = move |open: SourceOpen| {
@@ -67,10 +68,10 @@ pub fn busy(id: &str, work: Duration, bytes: usize, pace: Pace) -> SourcePart {
     SourcePart { info, type_name: "busy", pace, queue_bytes: 0, open: Box::new(open) }
 }
 
-/// Bytes of each numbered line, including its end.
+/// Bytes of each numbered line, including the line end.
 pub const LINE_BYTES: usize = 10;
 
-/// Emits numbered lines, one per poll, while its sinks are ready.
+/// A source of numbered lines, one per poll, while its sinks are ready.
 struct Numbered {
     origin: Arc<Origin>,
     given: Arc<AtomicU64>,
@@ -93,7 +94,8 @@ impl Source for Numbered {
         block.memory()[..bytes].copy_from_slice(line.as_bytes());
         let mut builder = BatchBuilder::default();
         builder.lines(block.filled(bytes), 0, &[bytes as u32 - 1], 1 << 20, LongLine::Split);
-        let (begin, end) = (number * bytes as u64, (number + 1) * bytes as u64);
+        let begin = number * bytes as u64;
+        let end = (number + 1) * bytes as u64;
         let ack = cx.ledger.issue(self.origin.id, begin..end, cx.sinks, 0, cx.now.since_start);
         builder.segment(self.origin.clone(), begin, ack);
         self.given.fetch_add(1, Ordering::Relaxed);
@@ -102,12 +104,12 @@ impl Source for Numbered {
     }
 }
 
-/// A source that cannot read again, of numbered lines from `given` up to `lines`.
+/// Returns a source of numbered lines from `given` up to `lines`. It cannot read again.
 pub fn numbered(given: &Arc<AtomicU64>, lines: u64) -> SourcePart {
     numbered_of(given, lines, LINE_BYTES)
 }
 
-/// The same with lines of this length.
+/// Returns a source of numbered lines of this length. It cannot read again.
 pub fn numbered_of(given: &Arc<AtomicU64>, lines: u64, bytes: usize) -> SourcePart {
     let given = given.clone();
     let info = SourceInfo { id: "numbered".to_owned(), ..SourceInfo::default() };
@@ -134,7 +136,7 @@ pub async fn wait_until(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// These sources into one endpoint.
+/// Returns a blueprint of these sources and one sink that writes to the endpoint.
 pub fn blueprint(sources: Vec<SourcePart>, endpoint: &MemoryEndpoint) -> Blueprint {
     let inputs = sources.iter().map(|source| (source.info.id.clone(), 0)).collect();
     let sink = Arc::new(FakeSink::new(endpoint));
@@ -148,7 +150,7 @@ pub fn blueprint(sources: Vec<SourcePart>, endpoint: &MemoryEndpoint) -> Bluepri
     Blueprint { sources, sinks, ..Blueprint::default() }
 }
 
-/// Two workers and 64 MiB.
+/// Returns settings with two workers and 64 MiB.
 pub fn settings(cpu: Option<f64>, until_eof: bool) -> Settings {
     Settings {
         threads: 2,
@@ -166,7 +168,7 @@ pub fn settings(cpu: Option<f64>, until_eof: bool) -> Settings {
     }
 }
 
-/// An engine that runs these sources into one endpoint.
+/// Starts an engine that runs these sources into one endpoint.
 pub fn start(
     sources: Vec<SourcePart>,
     cpu: Option<f64>,

@@ -1,4 +1,4 @@
-//! What a topology keeps of its predecessor at a reload.
+//! The components that a topology keeps of its predecessor at a reload.
 
 use super::Assembly;
 use crate::blueprint::{SinkPart, wake_for_room};
@@ -17,8 +17,8 @@ impl Assembly<'_> {
         node.filter(|_| (self.kept)(kind, id)).cloned()
     }
 
-    /// Returns the counters of a component. They are shared with a predecessor of the same id and
-    /// type, so that what it counts while it ends is visible.
+    /// Returns the counters of a component. A predecessor of the same id and type shares them, so
+    /// that the events that it counts at its end are visible.
     pub fn counters(&self, kind: Kind, id: &str, type_name: &str) -> Arc<Counters> {
         for node in self.old.nodes().iter() {
             if node.kind == kind && *node.id == *id && node.type_name == type_name {
@@ -33,8 +33,8 @@ impl Assembly<'_> {
         Arc::new(Counters::of(id))
     }
 
-    /// Returns the disk buffer of a sink: the one that it takes over, or that is on disk, or a new
-    /// one if it is configured.
+    /// Returns the disk buffer of a sink: the one that the sink takes over, or one that is on disk,
+    /// or a new one if the sink configures it.
     ///
     /// # Errors The disk buffer cannot be opened, or the sink cannot send what is in it.
     pub fn disk_buffer(
@@ -49,7 +49,8 @@ impl Assembly<'_> {
         let folder = store.disk_buffer_dir(id);
         let unknown = |error| EngineError::DiskBufferPosition { id: id.to_string(), error };
         let record = store.disk_buffer(id).map_err(unknown)?;
-        // The entries of a folder that is gone are counted.
+        // A folder that has disappeared must be opened, too, so that its entries are counted as
+        // lost.
         let is_used = folder.exists() || record.entries > 0;
         let is_wanted = part.buffer.disk.is_some() || taken_over.is_some() || is_used;
         if !is_wanted {
@@ -85,8 +86,8 @@ impl Assembly<'_> {
     }
 }
 
-/// Opens a disk buffer. If its files do not hold what was saved, that is saved at once: a start after
-/// a kill must not count again what is missing.
+/// Opens a disk buffer. If its files lack entries of the saved record, a new record is saved at
+/// once, so that a start after a kill does not count the missing entries again.
 fn opened(opening: Opening, store: &Store) -> Result<Arc<DiskBuffer>, EngineError> {
     let id = opening.sink_id.clone();
     let disk = DiskBuffer::open(opening)?;

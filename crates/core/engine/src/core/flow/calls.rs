@@ -30,7 +30,9 @@ impl Flow {
         let _entered = node.counters.enter();
         let begun = Instant::now();
         let timer = recorder::start(EventKind::BatchStage);
-        let (mut outputs, mut events, mut bytes) = (Vec::with_capacity(batches.len()), 0, 0);
+        let mut outputs = Vec::with_capacity(batches.len());
+        let mut events = 0;
+        let mut bytes = 0;
         for batch in &batches {
             let received: Received = node.receive(batch);
             outputs.push(received.out);
@@ -66,7 +68,8 @@ impl Flow {
                 inputs.extend(node.send(out, trace.map(|trace| trace.enter(batch, begun))));
             }
             self.leave_cut(&arrival);
-            let (ticket, cut) = (arrival.ticket, Some(arrival.cut));
+            let ticket = arrival.ticket;
+            let cut = Some(arrival.cut);
             self.resources.scheduler.resume(Step { ticket, cut, inputs });
         }
     }
@@ -90,8 +93,8 @@ impl Flow {
         }
     }
 
-    /// Ends the calls of offload transforms once nothing takes what they return: a source that can
-    /// read again does so after the next start.
+    /// Ends the calls of offload transforms, after the last one whose result can be delivered. A
+    /// source that can read again does so after the next start.
     pub fn end_calls(&self) {
         self.resources.offload.stop();
         self.nodes.let_go(|_| true);

@@ -59,7 +59,8 @@ impl Flow {
             let run = || node.apply(batch.clone(), trace, &mut apply);
             match catch_unwind(AssertUnwindSafe(run)) {
                 Ok(next) => inputs.extend(next),
-                // Half of the batch may have changed the state: halving it would count twice.
+                // Half of the batch may have changed the state, so a repetition with halves would
+                // count it twice.
                 Err(_) => node.reject_panicking(&batch),
             }
         }

@@ -1,4 +1,4 @@
-//! What a node does with a batch: it counts what it gets and sends, and finds the readers.
+//! The processing of a batch at a node: counts, times, and the readers of the output.
 
 use super::Node;
 use crate::ticket::NodeBatch;
@@ -44,7 +44,8 @@ impl Node {
 
     /// Counts a batch that a transform receives.
     pub fn receive(&self, batch: &Batch) -> Received {
-        let (events, bytes) = (batch.events() as u64, batch.text_bytes());
+        let events = batch.events() as u64;
+        let bytes = batch.text_bytes();
         self.counters.received(events, bytes);
         let out = Outputs { counters: self.counters.clone(), ..Outputs::default() };
         Received { out, events, bytes }
@@ -99,7 +100,8 @@ impl Node {
         });
         let shown_bytes = batch.text_len(row).min(SHOWN_BYTES_MAX);
         let text = String::from_utf8_lossy(&batch.text(row)[..shown_bytes]).into_owned();
-        let (kind, id) = (self.kind, &self.id);
+        let kind = self.kind;
+        let id = &self.id;
         match batch.events() {
             1 => log::error!("{kind} {id}: panic, event rejected ({place}): {text:?}"),
             events => log::error!(

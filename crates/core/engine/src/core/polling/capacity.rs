@@ -29,7 +29,7 @@ struct Full<'a> {
 }
 
 impl Full<'_> {
-    /// Adds sinks that have had no room for this long, if they have had none.
+    /// Adds sinks that have had no room for this long; `None` means that they have room.
     fn add(&mut self, sinks: SinkSet, full_for: Option<Duration>) {
         let Some(full_for) = full_for else { return };
         let is_blocked = full_for >= DETACH_AFTER;
@@ -58,7 +58,7 @@ impl Capacity {
             let full_for = slot.lacks_room_for(source, now);
             let sink = SinkSet::one(slot.index);
             full.add(sink, full_for);
-            // What waits in a disk buffer comes before, at its own rate.
+            // The entries in a disk buffer come first, at the rate of the buffer.
             let gets_more = slot.disk.as_ref().is_some_and(|disk| disk.is_behind());
             if full_for.is_some() && !gets_more {
                 lacking = lacking | sink;

@@ -1,4 +1,4 @@
-//! What lanes know of the sources that wait for them, and the record of blocked sinks.
+//! Tells lanes which sources wait for them, and records blocked sinks.
 
 use super::{Capacity, Polling};
 use crate::core::{Fed, SourceSlot};
@@ -23,8 +23,8 @@ impl Polling {
         self.set_waits(source, if feeder_waits { downstream } else { sinks });
     }
 
-    /// Whether a sink waits until the events that it feeds are settled: it can keep no more of them,
-    /// or its input ends only then.
+    /// Whether a sink waits until the events in its feed are settled, because the feed is full or
+    /// the input of the sink ends only then.
     fn feeder_waits(&self, fed: &Fed) -> bool {
         fed.feed.is_full() || self.resources.until_eof && self.is_ending(fed)
     }
@@ -50,7 +50,8 @@ impl Polling {
         self.press((before | sinks) - (before & sinks));
     }
 
-    /// Lets the lanes of all sinks know whether sources wait for them: a reload has removed sources.
+    /// Lets the lanes of all sinks know whether sources wait for them, after a reload has removed
+    /// sources.
     pub fn press_all(&self) {
         let _one_at_a_time = self.pressing.lock();
         self.press(self.nodes.all_sinks());

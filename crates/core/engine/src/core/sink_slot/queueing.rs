@@ -1,4 +1,5 @@
-//! How a payload gets into the queue of its lane or into the disk buffer, and what a full buffer drops.
+//! Puts payloads into the queues of lanes or into the disk buffer, and drops what a full buffer
+//! cannot take.
 
 use super::SinkSlot;
 use crate::buffer::{DiskMode, DiskOptions, WhenFull};
@@ -11,9 +12,9 @@ use millstream_model::{BackpressureReason, EngineTime, Outcome, Payload};
 use std::sync::atomic::Ordering;
 
 impl SinkSlot {
-    /// Queues a payload of `source` in its lane, or in the disk buffer. Without capacity, applies
-    /// `when_full`: dropped payloads are counted and settled. A single payload always fits, however
-    /// large.
+    /// Queues a payload of `source` in its lane or in the disk buffer. Without capacity `when_full`
+    /// applies: dropped payloads are counted and settled. A single payload always fits, however
+    /// large it is.
     pub fn put(&self, node: &Node, source: &SourceSlot, bound: Bound, now: EngineTime) {
         let Bound { lane, payload, completes, .. } = bound;
         let disk = self.disk.as_ref().filter(|disk| disk.takes(self.spills(source)));
@@ -25,13 +26,13 @@ impl SinkSlot {
         }
     }
 
-    /// Whether payloads of a source go to the disk buffer when the queue is full. Those of a source
-    /// that can read again wait there, unless the sink never lets it wait.
+    /// Whether payloads of a source go to the disk buffer when the queue is full. The data of a
+    /// source that can read again waits in the source, unless the sink never lets the source wait.
     pub fn spills(&self, source: &SourceSlot) -> bool {
         source.traits.overflows || self.takes_all(source)
     }
 
-    /// Whether a source never waits because the queue is full, but only for the disk buffer.
+    /// Whether a source waits only for the disk buffer, and never because the queue is full.
     pub fn takes_all(&self, source: &SourceSlot) -> bool {
         let is_always = |disk: DiskOptions| disk.mode == DiskMode::Always;
         let drops = self.buffer.when_full != WhenFull::Block;
@@ -50,7 +51,7 @@ impl SinkSlot {
             WhenFull::DropNewest => {}
             WhenFull::DropOldest => {
                 while !has_room() {
-                    // What a lane has taken is in flight.
+                    // The payloads that a lane has taken are in flight.
                     let Some(oldest) = self.lanes[lane.get()].take_oldest() else { break };
                     self.shed(node, oldest, now);
                 }
@@ -77,7 +78,7 @@ impl SinkSlot {
         if before != 0 && now < before + SHED_AGAIN.as_secs() {
             return;
         }
-        // Only one of several workers logs it.
+        // Only one of several workers logs the drops.
         let swapped =
             self.shed_logged.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed);
         if swapped.is_ok() {

@@ -210,7 +210,8 @@ fn longest_failure(slot: &SinkSlot) -> Option<FailureSnapshot> {
 
 /// Returns a merge transform: what it receives as a sink, and what it sends as a source.
 fn merged(mut sink: ComponentSnapshot, source: ComponentSnapshot) -> ComponentSnapshot {
-    let (counters, sent) = (&mut sink.counters, source.counters);
+    let counters = &mut sink.counters;
+    let sent = source.counters;
     counters.sent_events = sent.sent_events;
     counters.sent_bytes = sent.sent_bytes;
     counters.busy_seconds += sent.busy_seconds;

@@ -1,4 +1,4 @@
-//! Log lines about sinks and transforms that are full for long.
+//! Log lines about sinks and transforms that have been full for long.
 
 use super::Status;
 use crate::core::{Node, SinkSlot};
@@ -30,7 +30,8 @@ impl Status<'_> {
             if !node.load.report(waits) {
                 continue;
             }
-            let (id, seconds) = (&node.id, FULL_AFTER.as_secs());
+            let id = &node.id;
+            let seconds = FULL_AFTER.as_secs();
             if waits {
                 log::warn!(
                     "transform {id}: events have waited at it for {seconds} s; sources that can read again \
@@ -44,16 +45,18 @@ impl Status<'_> {
 }
 
 fn log_full(node: &Node, slot: &SinkSlot) {
-    let (kind, id, seconds) = (node.kind, &node.id, FULL_AFTER.as_secs());
+    let kind = node.kind;
+    let id = &node.id;
+    let seconds = FULL_AFTER.as_secs();
     if slot.disk.is_some() {
         log::warn!(
-            "sink {id}: its disk buffer has been full for {seconds} s; what cannot wait in its source is \
-             not received"
+            "sink {id}: its disk buffer has been full for {seconds} s; events that cannot wait in \
+             their source are not received"
         );
     } else {
         log::warn!(
-            "{kind} {id}: its queue has been full for {seconds} s; sources that can read again go on without it, \
-             others wait"
+            "{kind} {id}: its queue has been full for {seconds} s; sources that can read again continue \
+             without it, and other sources wait"
         );
     }
 }
