@@ -24,18 +24,31 @@ pub struct Candidate {
     pub head: Head,
 }
 
+/// A file that may have copies.
+pub struct Original<'a> {
+    /// Its id.
+    pub id: OriginId,
+    /// Its first path.
+    pub name: &'a str,
+    /// Its current path.
+    pub path: &'a Path,
+    /// Hash of its head.
+    pub head: Head,
+}
+
 /// Index of possible originals by the stem of their names, then by name: thousands of files may share
 /// a name prefix, a name in different folders, and a head.
 #[derive(Default)]
 pub struct Originals(HashMap<String, HashMap<String, Vec<(OriginId, Head)>>>);
 
 impl Originals {
-    /// Adds a file that was first seen as `name` and is now at `path`.
-    pub fn add(&mut self, id: OriginId, (name, path): (&str, &Path), head: Head) {
-        let (first, now) = (file_name(Path::new(name)), file_name(path));
-        self.insert(&first, id, head);
-        if now != first {
-            self.insert(&now, id, head);
+    /// Adds a file by its first and its current name.
+    pub fn add(&mut self, file: &Original<'_>) {
+        let first = file_name(Path::new(file.name));
+        let current = file_name(file.path);
+        self.insert(&first, file.id, file.head);
+        if current != first {
+            self.insert(&current, file.id, file.head);
         }
     }
 
@@ -43,18 +56,20 @@ impl Originals {
         let names = self.0.entry(stem(name).to_owned()).or_default();
         match names.get_mut(name) {
             Some(files) => files.push((id, head)),
-            None => _ = names.insert(name.to_owned(), vec![(id, head)]),
+            None => {
+                names.insert(name.to_owned(), vec![(id, head)]);
+            }
         }
     }
 
     /// Returns the ids of files that `candidate` may be a copy of.
-    pub fn of(&self, candidate: &Candidate) -> Vec<OriginId> {
+    pub fn ids_for(&self, candidate: &Candidate) -> Vec<OriginId> {
         self.named(&file_name(&candidate.path), candidate.head)
     }
 
     /// Returns the paths in the folder of `candidate` of files that it may be a copy of, judged by the
     /// names. Their content may have changed.
-    pub fn paths_of(&self, candidate: &Candidate) -> Vec<PathBuf> {
+    pub fn paths_beside(&self, candidate: &Candidate) -> Vec<PathBuf> {
         let name = file_name(&candidate.path);
         self.rotated_to(&name).map(|(name, _)| candidate.path.with_file_name(name)).collect()
     }

@@ -19,12 +19,40 @@ use std::sync::Arc;
 pub const GENERATIONS_MAX: usize = 16;
 
 /// The saved state of a file, and its checkpoints.
-pub type FileRecord = (OriginRecord, Descriptor);
+pub struct FileRecord {
+    /// The id of the file.
+    pub id: OriginId,
+    /// The checkpoint of each sink, by sink id. A sink that never settled anything has none.
+    pub checkpoints: Vec<(String, u64)>,
+    /// The saved state.
+    pub descriptor: Descriptor,
+}
+
+impl FileRecord {
+    /// Parses a record of the checkpoint store; `None` if the saved state is invalid.
+    pub fn parse(record: OriginRecord) -> Option<FileRecord> {
+        let descriptor = Descriptor::from_bytes(&record.descriptor)?;
+        Some(FileRecord { id: record.id, checkpoints: record.checkpoints, descriptor })
+    }
+
+    /// Returns the offset up to which a sink has settled the file. Without a checkpoint, that is
+    /// where reading of the file began.
+    pub fn settled_by(&self, sink: &str) -> u64 {
+        let checkpoint = self.checkpoints.iter().find(|(id, _)| id == sink);
+        checkpoint.map_or(self.descriptor.start, |(_, offset)| *offset)
+    }
+
+    /// Returns the highest checkpoint, or where reading of the file began if that is further.
+    pub fn furthest(&self) -> u64 {
+        let highest = self.checkpoints.iter().map(|(_, offset)| *offset).max();
+        highest.unwrap_or(0).max(self.descriptor.start)
+    }
+}
 
 /// Records of files that are not open, by id, inode number and name.
 #[derive(Default)]
 pub struct Records {
-    known: HashMap<OriginId, FileRecord>,
+    by_id: HashMap<OriginId, FileRecord>,
     by_inode: HashMap<u64, Vec<OriginId>>,
     /// Ids by the stem of the file name.
     by_stem: HashMap<String, Vec<OriginId>>,
@@ -35,55 +63,59 @@ pub struct Records {
 impl Records {
     /// Adds a record. If its name has too many closed generations, removes the oldest and returns
     /// its id.
-    pub fn insert(&mut self, record: OriginRecord, descriptor: Descriptor) -> Option<OriginId> {
-        let id = record.id;
-        let pruned = match descriptor.closed {
-            true => self.generations.close(&descriptor, id),
-            false => {
-                self.generations.open(&descriptor);
-                None
-            }
-        };
+    pub fn insert(&mut self, record: FileRecord) -> Option<OriginId> {
+        let (id, descriptor) = (record.id, &record.descriptor);
+        let mut pruned = None;
+        if descriptor.closed {
+            pruned = self.generations.close(descriptor, id);
+        } else {
+            self.generations.open(descriptor);
+        }
         self.by_inode.entry(descriptor.inode).or_default().push(id);
-        for stem in stems_of(&descriptor) {
+        for stem in stems_of(descriptor) {
             self.by_stem.entry(stem).or_default().push(id);
         }
-        self.known.insert(id, (record, descriptor));
-        pruned.inspect(|id| drop(self.remove(*id)))
+        self.by_id.insert(id, record);
+        if let Some(oldest) = pruned {
+            self.remove(oldest);
+        }
+        pruned
     }
 
     /// Removes and returns a record.
     pub fn remove(&mut self, id: OriginId) -> Option<FileRecord> {
-        let (record, descriptor) = self.known.remove(&id)?;
-        match descriptor.closed {
-            true => self.generations.reopen(&descriptor, id),
-            false => self.generations.release(&descriptor),
+        let record = self.by_id.remove(&id)?;
+        let descriptor = &record.descriptor;
+        if descriptor.closed {
+            self.generations.reopen(descriptor, id);
+        } else {
+            self.generations.release(descriptor);
         }
         remove_from(&mut self.by_inode, &descriptor.inode, id);
-        for stem in stems_of(&descriptor) {
+        for stem in stems_of(descriptor) {
             remove_from(&mut self.by_stem, &stem, id);
         }
-        Some((record, descriptor))
+        Some(record)
     }
 
     /// Returns the number of records.
     pub fn len(&self) -> usize {
-        self.known.len()
+        self.by_id.len()
     }
 
     /// Returns the record with this id.
     pub fn get(&self, id: OriginId) -> Option<&FileRecord> {
-        self.known.get(&id)
+        self.by_id.get(&id)
     }
 
     /// Returns all records, in any order.
     pub fn values(&self) -> impl Iterator<Item = &FileRecord> {
-        self.known.values()
+        self.by_id.values()
     }
 
     /// Returns the records of files with this inode number.
     pub fn of_inode(&self, number: u64) -> impl Iterator<Item = &FileRecord> {
-        self.by_inode.get(&number).into_iter().flatten().filter_map(|id| self.known.get(id))
+        self.by_inode.get(&number).into_iter().flatten().filter_map(|id| self.by_id.get(id))
     }
 
     /// Returns the records of files that a rotation could have renamed to `path`.
@@ -92,9 +124,9 @@ impl Records {
         let stems: Vec<String> =
             other.match_indices(['.', '-', '_']).map(|(end, _)| other[..end].to_owned()).collect();
         let ids = stems.into_iter().filter_map(|stem| self.by_stem.get(&stem)).flatten();
-        let known = ids.filter_map(|id| self.known.get(id));
-        known.filter(move |(_, descriptor)| {
-            names_of(descriptor).iter().any(|name| is_rotation_name(name, &other))
+        let records = ids.filter_map(|id| self.by_id.get(id));
+        records.filter(move |record| {
+            names_of(&record.descriptor).iter().any(|name| is_rotation_name(name, &other))
         })
     }
 }
@@ -104,9 +136,9 @@ fn remove_from<K: std::hash::Hash + Eq>(
     key: &K,
     id: OriginId,
 ) {
-    if let Some(of_key) = ids.get_mut(key) {
-        of_key.retain(|other| *other != id);
-        if of_key.is_empty() {
+    if let Some(same_key) = ids.get_mut(key) {
+        same_key.retain(|other| *other != id);
+        if same_key.is_empty() {
             ids.remove(key);
         }
     }
@@ -196,7 +228,7 @@ impl Generations {
 
     /// Returns the name in the same folder of which `path` may be a generation: a recorded one, or
     /// one that `is_included`.
-    pub fn of(&self, path: &Path, is_included: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+    pub fn name_of(&self, path: &Path, is_included: impl Fn(&Path) -> bool) -> Option<PathBuf> {
         let names =
             originals_of(&file_name(Some(path))).into_iter().map(|name| path.with_file_name(name));
         let names: Vec<PathBuf> = names.collect();
@@ -221,37 +253,35 @@ pub fn load_records(open: &SourceOpen, idle_max: usize) -> io::Result<Loaded> {
         let page = open.store.origins_after(after)?;
         let Some(last) = page.last() else { break };
         after = Some(last.id);
-        for mut record in page {
-            let Some(descriptor) = Descriptor::from_bytes(&record.descriptor) else {
+        for record in page {
+            let Some(record) = FileRecord::parse(record) else {
                 log::error!(
                     "source {}: the saved state of a file is invalid; reading the file from its beginning",
                     open.info.id
                 );
                 continue;
             };
-            record.descriptor = Vec::new();
             ids.insert(record.id);
-            match descriptor.copy_of {
-                Some(_) => copies.push((record, descriptor)),
-                None if is_settled(&record, &descriptor, &open.sinks) => {
-                    idle.push((record, descriptor));
-                }
-                None => loaded.add(record, descriptor),
+            match record.descriptor.copy_of {
+                Some(_) => copies.push(record),
+                None if is_settled(&record, &open.sinks) => idle.push(record),
+                None => loaded.add(record),
             }
         }
         if idle.len() > idle_max || !loaded.idle.is_empty() {
-            let finished =
-                idle.drain(..).map(|(record, descriptor)| IdleRecord::of(&record, &descriptor));
-            loaded.idle.extend(finished);
+            loaded.idle.extend(idle.drain(..).map(|record| IdleRecord::of(&record)));
         }
     }
-    for (copy, descriptor) in copies {
-        match descriptor.copy_of.is_some_and(|of| ids.contains(&of)) {
-            true => loaded.gone.push(copy.id),
-            false => loaded.add(copy, descriptor),
+    for copy in copies {
+        if copy.descriptor.copy_of.is_some_and(|original| ids.contains(&original)) {
+            loaded.gone.push(copy.id);
+        } else {
+            loaded.add(copy);
         }
     }
-    idle.into_iter().for_each(|(record, descriptor)| loaded.add(record, descriptor));
+    for record in idle {
+        loaded.add(record);
+    }
     forget(&loaded.gone, &*open.store, &open.info.id);
     Ok(loaded)
 }
@@ -267,8 +297,8 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    fn add(&mut self, record: OriginRecord, descriptor: Descriptor) {
-        self.gone.extend(self.records.insert(record, descriptor));
+    fn add(&mut self, record: FileRecord) {
+        self.gone.extend(self.records.insert(record));
     }
 }
 
@@ -289,7 +319,8 @@ pub struct IdleRecord {
 }
 
 impl IdleRecord {
-    fn of(record: &OriginRecord, descriptor: &Descriptor) -> IdleRecord {
+    fn of(record: &FileRecord) -> IdleRecord {
+        let descriptor = &record.descriptor;
         IdleRecord {
             id: record.id,
             path: descriptor.path.clone(),
@@ -302,21 +333,14 @@ impl IdleRecord {
 }
 
 /// Whether every sink has settled what was read of a plain file, which was seen under one name.
-fn is_settled(
-    record: &OriginRecord,
-    descriptor: &Descriptor,
-    sinks: &[(SinkIndex, String)],
-) -> bool {
+fn is_settled(record: &FileRecord, sinks: &[(SinkIndex, String)]) -> bool {
+    let descriptor = &record.descriptor;
     let end = descriptor.fingerprint.end;
-    let settled = |sink: &str| {
-        let checkpoint = record.checkpoints.iter().find(|(id, _)| id == sink);
-        checkpoint.map_or(descriptor.start, |(_, offset)| *offset)
-    };
     let is_plain = !descriptor.closed && !descriptor.in_copy && descriptor.compressed.is_none();
     is_plain
         && descriptor.rotation_of.is_none()
         && descriptor.inode != 0
-        && sinks.iter().all(|(_, sink)| settled(sink) == end)
+        && sinks.iter().all(|(_, sink)| record.settled_by(sink) == end)
 }
 
 /// Deletes files from the checkpoint store; logs a failure.
@@ -335,12 +359,11 @@ pub fn forget(gone: &[OriginId], store: &dyn OriginStore, source: &str) {
 mod tests {
     use super::*;
 
-    fn descriptor(path: &str, modified_ns: i64, closed: bool) -> Descriptor {
-        Descriptor { path: path.into(), modified_ns, since_ns: 5, closed, ..Descriptor::default() }
-    }
-
-    fn record(id: u64) -> OriginRecord {
-        OriginRecord { id: OriginId(id), descriptor: Vec::new(), checkpoints: Vec::new() }
+    fn record(id: u64, modified_ns: i64, closed: bool) -> FileRecord {
+        let path = "/in/app.log".into();
+        let descriptor =
+            Descriptor { path, modified_ns, since_ns: 5, closed, ..Descriptor::default() };
+        FileRecord { id: OriginId(id), checkpoints: Vec::new(), descriptor }
     }
 
     #[test]
@@ -350,24 +373,18 @@ mod tests {
         assert_eq!(since(&records), None);
         // The order of insertion does not matter.
         for id in (0..GENERATIONS_MAX as u64).rev() {
-            assert_eq!(
-                records.insert(record(id), descriptor("/in/app.log", 100 + id as i64, true)),
-                None
-            );
+            assert_eq!(records.insert(record(id, 100 + id as i64, true)), None);
             assert_eq!(since(&records), Some(if id == 0 { 100 } else { 5 }));
         }
         let open = GENERATIONS_MAX as u64;
         assert_eq!(
-            records.insert(record(open), descriptor("/in/app.log", 10, false)),
+            records.insert(record(open, 10, false)),
             None,
             "an open generation removes none"
         );
-        assert_eq!(
-            records.insert(record(open + 1), descriptor("/in/app.log", 200, true)),
-            Some(OriginId(0))
-        );
+        assert_eq!(records.insert(record(open + 1, 200, true)), Some(OriginId(0)));
         assert_eq!((since(&records), records.values().count()), (Some(101), GENERATIONS_MAX + 1));
-        let ids: Vec<OriginId> = records.values().map(|(record, _)| record.id).collect();
+        let ids: Vec<OriginId> = records.values().map(|record| record.id).collect();
         ids.into_iter().for_each(|id| assert!(records.remove(id).is_some()));
         assert_eq!(since(&records), Some(5), "its files may be adopted again before the sweep");
         records.generations.sweep();
@@ -378,20 +395,20 @@ mod tests {
     #[test]
     fn a_rotated_file_belongs_to_the_recorded_or_included_name() {
         let mut records = Records::default();
-        records.insert(record(1), descriptor("/in/app.log", 1, false));
-        let of = |path: &str| {
-            records.generations.of(Path::new(path), |name| name.ends_with("other.log"))
+        records.insert(record(1, 1, false));
+        let name_of = |path: &str| {
+            records.generations.name_of(Path::new(path), |name| name.ends_with("other.log"))
         };
         for path in ["/in/app.log.1", "/in/app.log.12.gz", "/in/app-20261122.log.gz"] {
-            assert_eq!(of(path), Some("/in/app.log".into()), "{path}");
+            assert_eq!(name_of(path), Some("/in/app.log".into()), "{path}");
             let mut related = records.related(Path::new(path));
-            assert_eq!(related.next().map(|(record, _)| record.id), Some(OriginId(1)), "{path}");
+            assert_eq!(related.next().map(|record| record.id), Some(OriginId(1)), "{path}");
         }
-        assert_eq!(of("/in/other.log.1.gz"), Some("/in/other.log".into()));
+        assert_eq!(name_of("/in/other.log.1.gz"), Some("/in/other.log".into()));
         for path in
             ["/elsewhere/app.log.1", "/in/app.log", "/in/apple.log.1", "/in/app.log.1.gz.tmp"]
         {
-            assert_eq!(of(path), None, "{path}");
+            assert_eq!(name_of(path), None, "{path}");
         }
     }
 }

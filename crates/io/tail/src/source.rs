@@ -1,49 +1,67 @@
 //! Schedules reads of files, and fills blocks from them.
 
+mod adoption;
+mod batch;
 mod changed_names;
 mod copy_detection;
+mod copy_search;
 mod decompression;
 mod discovery;
 mod files;
-mod finish;
+mod finishing;
+mod history;
+mod holding;
+mod identification;
 mod identity;
+mod insertion;
 mod open_files;
 mod orphans;
 mod queue;
+mod restoring;
 mod retention;
 mod rotations;
 mod schedule;
+mod scope;
 mod set_sinks;
+mod skipping;
+mod stop;
+mod tails;
+mod unsettled;
 mod walks;
 
-use crate::copy_detection::Candidate;
-use crate::finished::FinishedFiles;
+use crate::discover::walk;
 use crate::links::Links;
 use crate::open::open_max;
-use crate::records::{IdleRecord, Loaded, Records, forget, load_records};
-use crate::renames::NameFollower;
+use crate::records::load_records;
+use crate::scan_budget::ScanBudget;
 use crate::settings::TailSettings;
 use crate::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
 use crate::watch::Watch;
-use copy_detection::skip_missing;
-use files::Files;
-use finish::IDLE_FILES_MAX;
+use batch::batch;
+use changed_names::ChangedNames;
+use copy_detection::Copies;
+use discovery::{Discovery, log_matches};
+use finishing::{Finishing, IDLE_FILES_MAX};
+use history::{History, Search, folder_of};
+use holding::Holding;
+use identification::{Identification, Identified};
+use insertion::Insertion;
 use millstream_model::{
-    Ack, Aside, Batch, BuildError, Choice, Cursor, EngineTime, Leftover, Now, OriginId,
-    OriginRecord, OriginStore, Polled, Reread, Selection, SinkIndex, SinkSet, Source, SourceCx,
-    SourceOpen,
+    Ack, Aside, BuildError, Choice, Cursor, EngineTime, Leftover, OriginId, Polled, Reread,
+    SinkIndex, SinkSet, Source, SourceCx, SourceOpen,
 };
-use open_files::OpenLimit;
-use orphans::Orphans;
+use restoring::Restoring;
 use retention::Retention;
-use rotations::Rotations;
-use rustix::fs::fstat;
-use schedule::{Schedule, TICK, UNWATCHED_POLL};
+use schedule::{TICK, UNWATCHED_POLL};
+use scope::Scope;
+use set_sinks::SinkChange;
+use skipping::skip_missing;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
-use std::path::PathBuf;
-use std::sync::atomic::Ordering::Relaxed;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use stop::Stop;
+use tails::Tails;
 use walks::Walks;
 
 /// Shortest pause of the source. Files that become due within it are polled together.
@@ -80,38 +98,29 @@ const EMPTY_READS_MAX: usize = 64;
 /// The reason reported for a pattern without a match.
 const MISSING: &str = "no file matches";
 
+/// Bytes of a file that is tracked in full, in the source and in its ledger.
+const FILE_BYTES: usize = 1600;
+
+/// Bytes of the record of a file that is not open.
+const RECORD_BYTES: usize = 800;
+
 /// A source of lines from files.
 pub struct FileSource {
-    settings: TailSettings,
+    scope: Scope,
     buffers: Buffers,
-    open: SourceOpen,
-    first_start: bool,
+    /// The files being read.
+    files: Tails,
+    /// Files that are not read now, and are remembered.
+    history: History,
+    /// Undelivered files that were rotated away.
+    retention: Retention,
     watch: Watch,
-    links: Links,
-    files: Files,
-    finished: FinishedFiles,
+    walks: Walks,
+    discovery: Discovery,
     idle_files_max: usize,
     /// The memory of the files, declared to the grant.
     declared: Option<Aside>,
-    schedule: Schedule,
-    orphans: Orphans,
-    /// Files whose heads have grown and must be saved before their data is sent.
-    grown_heads: Vec<OriginId>,
-    /// Files from before the restart that are not found yet, and closed files that may reappear
-    /// under another name.
-    records: Records,
-    /// Recorded files that the last search has not found.
-    missing: BTreeSet<OriginId>,
-    /// Files from before the restart that are finished if they are unchanged.
-    restored: Vec<IdleRecord>,
-    rotations: Rotations,
-    names: NameFollower,
-    unreadable: BTreeMap<PathBuf, String>,
-    walks: Walks,
-    open_limit: OpenLimit,
     ends_noted: EngineTime,
-    /// Undelivered files that were rotated away.
-    retention: Retention,
 }
 
 impl FileSource {
@@ -122,35 +131,21 @@ impl FileSource {
     pub fn open(settings: TailSettings, open: SourceOpen) -> Result<FileSource, BuildError> {
         let ran_before = open.store.has_run().map_err(BuildError::Store)?;
         let is_finite = open.until_eof || settings.range.is_some();
-        let idle_max = settings.idle_files_max.unwrap_or(IDLE_FILES_MAX);
-        let loaded = load_records(&open, if is_finite { usize::MAX } else { idle_max });
-        let Loaded { records, idle, .. } = loaded.map_err(BuildError::Store)?;
+        let idle_files_max = settings.idle_files_max.unwrap_or(IDLE_FILES_MAX);
+        let loaded = load_records(&open, if is_finite { usize::MAX } else { idle_files_max });
+        let history = History::new(loaded.map_err(BuildError::Store)?);
         Ok(FileSource {
             buffers: Buffers::default(),
-            rotations: Rotations::new(&records, &idle),
-            restored: idle,
-            records,
-            missing: BTreeSet::new(),
+            history,
             retention: Retention::new(&settings.held, open.held_dir.clone()),
-            open,
-            first_start: !ran_before,
             watch: Watch::new(),
-            links: Links::default(),
-            files: Files::default(),
-            finished: FinishedFiles::default(),
-            idle_files_max: idle_max,
-            declared: None,
-            schedule: Schedule::default(),
-            orphans: Orphans::default(),
-            grown_heads: Vec::new(),
-            names: NameFollower::default(),
-            unreadable: BTreeMap::new(),
             walks: Walks::new(),
-            open_limit: OpenLimit::new(
-                settings.open_files_max.unwrap_or(usize::MAX).min(open_max()),
-            ),
+            discovery: Discovery::default(),
+            idle_files_max,
+            declared: None,
+            files: Tails::new(settings.open_files_max.unwrap_or(usize::MAX).min(open_max())),
             ends_noted: EngineTime::ZERO,
-            settings,
+            scope: Scope { settings, open, links: Links::default(), first_start: !ran_before },
         })
     }
 }
@@ -161,7 +156,7 @@ impl Source for FileSource {
     }
 
     fn overflows(&self) -> bool {
-        self.settings.held.spool
+        self.scope.settings.held.spool
     }
 
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
@@ -170,43 +165,115 @@ impl Source for FileSource {
         self.take_rereads(now);
         if self.walks.is_due(now) {
             self.walk(cx);
-        } else if self.walks.is_check_due(now, !self.rotations.is_complete()) {
+        } else if self.walks.is_check_due(now, !self.history.rotations.is_complete()) {
             self.check_changed_names(cx);
         }
-        self.schedule.queue_due(&mut self.files, now);
+        self.files.queue_due(now);
         let (fill, blocked) = self.fill(cx);
         if now - self.ends_noted >= END_INTERVAL {
-            self.note_ends(now);
-            self.update_held(cx);
-            self.bound_held(cx);
-            self.expire_orphans(cx);
-            self.forget_deleted(cx);
-            self.finish_idle(cx);
-            self.declare_memory(cx);
+            self.tidy_up(cx);
         }
         match fill {
-            Some(fill) if fill.builder.has_segments() => self.batch(fill, cx),
+            Some(fill) if fill.builder.has_segments() => batch(fill, &mut self.scope.settings, cx),
             _ if blocked => Polled::Backpressure,
-            _ if self.schedule.has_due() => Polled::Wait(Duration::ZERO),
-            _ if self.is_finite(cx) && self.is_ended() => Polled::Ended,
-            _ => Polled::Wait(self.schedule.pause(now)),
+            _ if self.files.has_due() => Polled::Wait(Duration::ZERO),
+            _ if self.scope.is_finite(cx) && self.is_ended() => Polled::Ended,
+            _ => Polled::Wait(self.files.pause(now)),
         }
     }
 
     fn set_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
-        self.change_sinks(sinks);
+        let change = SinkChange::new(sinks, &self.scope.open);
+        change.apply(&mut self.files, &self.scope.open);
+        self.scope.open.sinks = sinks.to_vec();
+        if change.has_new() {
+            // A walk loads the finished files, which a new sink may have to read.
+            self.history.finished.forget_states();
+            self.walks.request();
+        }
     }
 
     fn hold(&mut self, deadline: Instant) {
-        self.hold_deleted(deadline);
+        self.stop().hold_deleted(deadline);
     }
 
     fn leave(&mut self) -> Option<Leftover> {
-        Some(self.leave_behind())
+        Some(self.stop().leave_behind())
     }
 }
 
-// Inotify events, walks and due polls.
+// The steps of the source, each with the parts that it changes.
+impl FileSource {
+    fn identification(&mut self) -> Identification<'_> {
+        Identification {
+            scope: &self.scope,
+            files: &mut self.files,
+            history: &mut self.history,
+            walks: &mut self.walks,
+            watch: &mut self.watch,
+        }
+    }
+
+    fn finishing(&mut self) -> Finishing<'_> {
+        Finishing {
+            scope: &self.scope,
+            files: &mut self.files,
+            history: &mut self.history,
+            walks: &mut self.walks,
+            watch: &mut self.watch,
+        }
+    }
+
+    fn copies(&mut self) -> Copies<'_> {
+        Copies {
+            scope: &self.scope,
+            files: &mut self.files,
+            history: &mut self.history,
+            retention: &mut self.retention,
+            walks: &mut self.walks,
+            watch: &mut self.watch,
+        }
+    }
+
+    fn insertion(&mut self) -> Insertion<'_> {
+        Insertion {
+            scope: &self.scope,
+            files: &mut self.files,
+            history: &mut self.history,
+            retention: &mut self.retention,
+            walks: &mut self.walks,
+        }
+    }
+
+    fn restoring(&mut self) -> Restoring<'_> {
+        Restoring {
+            scope: &self.scope,
+            files: &self.files,
+            history: &mut self.history,
+            retention: &mut self.retention,
+        }
+    }
+
+    fn holding(&mut self) -> Holding<'_> {
+        Holding {
+            scope: &self.scope,
+            files: &mut self.files,
+            history: &mut self.history,
+            retention: &mut self.retention,
+        }
+    }
+
+    fn stop(&mut self) -> Stop<'_> {
+        Stop {
+            scope: &self.scope,
+            files: &mut self.files,
+            history: &mut self.history,
+            retention: &mut self.retention,
+        }
+    }
+}
+
+// Inotify events, and what is done at intervals.
 impl FileSource {
     fn take_events(&mut self, cx: &SourceCx<'_>) {
         let now = cx.now.since_start;
@@ -219,25 +286,24 @@ impl FileSource {
         }
         if events.overflow {
             self.walks.search_again();
-            self.files.iter_mut().for_each(|tail| self.schedule.poll_at(tail, now));
+            self.files.poll_all_at(now);
         }
         let mut finished = HashSet::new();
         for id in events.written {
-            match self.files.get_mut(id) {
-                Some(tail) => self.schedule.note_write(tail, now),
-                None => _ = finished.insert(id),
+            if !self.files.note_write(id, now) {
+                finished.insert(id);
             }
         }
         if !finished.is_empty() {
-            self.load_written(finished, cx);
+            self.finishing().load_written(finished, cx);
         }
     }
 
     fn take_rereads(&mut self, now: EngineTime) {
-        for again in self.open.ledger.take_rereads() {
+        for again in self.scope.open.ledger.take_rereads() {
             if let Some(tail) = self.files.get_mut(again.origin) {
                 tail.reread(&again);
-                self.schedule.poll_at(tail, now);
+                self.files.poll_at(again.origin, now);
             } else if !self.take_back(&again) {
                 self.drop_reread(&again, now);
             }
@@ -247,30 +313,207 @@ impl FileSource {
     /// Leaves a range that must be read again to the awaited copy of its file; returns whether there
     /// is one.
     fn take_back(&mut self, again: &Reread) -> bool {
-        let sink = self.open.sinks.iter().find(|(index, _)| *index == again.sink);
-        sink.is_some_and(|(_, id)| self.orphans.take_back(again.origin, id, again.range.start))
+        let sink = self.scope.open.sinks.iter().find(|(index, _)| *index == again.sink);
+        let orphans = &mut self.history.orphans;
+        sink.is_some_and(|(_, id)| orphans.take_back(again.origin, id, again.range.start))
     }
 
     /// Counts and settles a range that must be read again but was truncated.
     fn drop_reread(&self, again: &Reread, now: EngineTime) {
+        let open = &self.scope.open;
         let (range, sink) = (again.range.clone(), SinkSet::one(again.sink));
-        let (counters, bytes) = (&self.open.counters, range.end - range.start);
-        counters.error("truncated_unread");
-        counters.dropped("truncated_unread", 1);
+        let bytes = range.end - range.start;
+        open.counters.error("truncated_unread");
+        open.counters.dropped("truncated_unread", 1);
         log::error!(
             "source {}: {bytes} bytes were truncated before a sink delivered them",
-            self.open.info.id
+            open.info.id
         );
-        self.open.ledger.issue(again.origin, range, sink, again.attempt, now).finish();
+        open.ledger.issue(again.origin, range, sink, again.attempt, now).finish();
     }
 
-    /// Whether the source ends once it has read all files.
-    pub(super) fn is_finite(&self, cx: &SourceCx<'_>) -> bool {
-        cx.until_eof || self.settings.range.is_some()
+    /// Updates the lag of files, and releases what is no longer needed.
+    fn tidy_up(&mut self, cx: &SourceCx<'_>) {
+        let now = cx.now.since_start;
+        let idle_files_max = self.idle_files_max;
+        self.ends_noted = now;
+        self.history.orphans.close_settled(&self.scope.open.ledger, now);
+        self.files.note_ends(&self.scope.open.ledger);
+        self.holding().update_held(cx);
+        self.holding().bound_held(cx);
+        self.history.orphans.expire(&self.scope, cx);
+        self.history.forget_deleted(&self.scope.open);
+        self.finishing().finish_idle(idle_files_max, cx);
+        self.declare_memory(cx);
+    }
+
+    /// Declares the memory that the files take, so that less is read while they take much.
+    fn declare_memory(&mut self, cx: &SourceCx<'_>) {
+        let records = self.history.records.len() * RECORD_BYTES;
+        let tracked = self.files.len() * FILE_BYTES + records;
+        let bytes = (tracked + self.history.finished.memory_bytes()) as u64;
+        self.declared.get_or_insert_with(|| cx.grant.set_aside(0)).resize(bytes);
     }
 
     fn is_ended(&self) -> bool {
-        self.walks.is_searched() && !self.schedule.has_due() && self.files.iter().all(Tail::is_read)
+        self.walks.is_searched() && !self.files.has_due() && self.files.iter().all(Tail::is_read)
+    }
+}
+
+// Walks, and checks of names.
+impl FileSource {
+    /// Walks the folders: opens new files, and detects renamed and deleted ones.
+    fn walk(&mut self, cx: &SourceCx<'_>) {
+        let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
+        let mut found = walk(&self.scope.settings.include, &self.scope.settings.exclude);
+        // By the names of the links that were known when the files were renamed.
+        let renamed = self.discovery.follow_names(self.watch.take_named(), &self.scope, cx);
+        self.scope.follow_links(&mut found);
+        found.files.extend(renamed);
+        found.files.retain(|path| !self.retention.contains(path));
+        self.watch_folders(&found.folders);
+        // Their watches come after those of the folders.
+        self.finishing().restore_finished();
+        self.history.finished.begin_walk();
+        let is_first = self.walks.begin(now);
+        let mut unreadable = found.unreadable;
+        for pattern in found.missing {
+            unreadable.insert(pattern.into(), MISSING.to_owned());
+        }
+        let mut appeared = self.watch.take_changes().appeared;
+        let was_searched = self.walks.is_searched();
+        appeared.append(&mut self.history.rotations.take_incomplete());
+        let look = Look { files: &found.files, appeared: &appeared, changed: None };
+        self.adopt_files(&look, &mut unreadable, cx);
+        self.history.records.generations.sweep();
+        self.walks.begin_check();
+        if self.walks.is_searched() && !was_searched {
+            log_matches(found.files.len(), cx);
+        }
+        self.discovery.report(unreadable, &self.scope, cx);
+        // The first walk may take long, and must not delay the second.
+        self.walks.set_pause(if is_first { WALK_PAUSE } else { scan_budget.interval() });
+    }
+
+    fn watch_folders(&mut self, folders: &BTreeSet<PathBuf>) {
+        let watched_before = self.watch.is_complete(folders);
+        let begun = self.watch.set_folders(folders);
+        self.history.rotations.list(begun);
+        self.walks.set_watched(self.watch.is_complete(folders), watched_before);
+    }
+
+    /// Adopts files whose names appeared, and records which names vanished.
+    fn check_changed_names(&mut self, cx: &SourceCx<'_>) {
+        let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
+        let changes = self.watch.take_changes();
+        let changed = ChangedNames::new(changes, self.history.rotations.take_incomplete());
+        if changed.has_link(&self.scope) {
+            self.walks.request();
+        }
+        let mut files = changed.files(&self.scope);
+        files.extend(self.discovery.follow_names(self.watch.take_named(), &self.scope, cx));
+        let has_folder = changed.has_folder(&files);
+        let mut unreadable = self.discovery.unreadable().clone();
+        changed.remove_from(&mut unreadable, &self.scope);
+        // A pattern without a match may match now; only a walk detects that.
+        let may_match = !files.is_empty() && unreadable.values().any(|reason| reason == MISSING);
+        if has_folder || may_match {
+            self.walks.request();
+        }
+        self.walks.begin_check();
+        let look = Look { files: &files, appeared: &changed.appeared, changed: Some(&changed) };
+        self.adopt_files(&look, &mut unreadable, cx);
+        changed.add_missing(&mut unreadable, &self.scope, &self.files, &self.history);
+        self.discovery.report(unreadable, &self.scope, cx);
+        self.walks.end_check(now, scan_budget.interval());
+    }
+
+    /// Adopts matching files, and rotated files in the same folders.
+    fn adopt_files(
+        &mut self,
+        look: &Look<'_>,
+        unreadable: &mut BTreeMap<PathBuf, String>,
+        cx: &SourceCx<'_>,
+    ) {
+        // Files that are found again are no longer recorded.
+        let listed = self.folders_to_list(look.files);
+        let mut identified = self.identification().identify_all(look.files, unreadable, cx);
+        self.restoring().restore_held(&mut identified, cx);
+        self.note_looked(look.changed, &identified.seen, unreadable, cx.now.since_start);
+        let folders: HashSet<PathBuf> =
+            identified.new.iter().filter_map(|tail| folder_of(tail.descriptor())).collect();
+        if !self.walks.is_searched() {
+            self.identification().search_renamed(&mut identified, cx);
+        }
+        let beside = look.beside(&listed);
+        let rotated = self.identification().rotated(beside, &mut identified, cx);
+        let Identified { mut new, mut unknown, .. } = identified;
+        unknown.extend(rotated);
+        self.copies().adopt_unknown(unknown, &mut new, unreadable, cx);
+        self.discovery.note_look(&new);
+        let is_searched = self.forget_missing(&new, &folders, cx);
+        if self.insertion().insert(new, cx) {
+            self.scope.first_start = false;
+            if is_searched {
+                self.walks.note_searched();
+            }
+            let newest = self.files.iter().map(|tail| tail.descriptor().modified_ns).max();
+            self.history.rotations.end_walk(newest);
+        }
+        self.files.poll_moved(cx.now.since_start);
+        // A renamed file may be deleted before the next poll.
+        self.holding().pin_moved(cx);
+        self.history.rotations.sweep();
+    }
+
+    /// Returns the folders in which rotated files are searched now: those in which files were found or
+    /// are recorded, until all have been searched, then those that are watched for the first time.
+    fn folders_to_list(&mut self, files: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+        let unlisted = self.history.rotations.take_unlisted();
+        if self.walks.is_searched() {
+            return unlisted;
+        }
+        let parents = files.iter().filter_map(|path| path.parent().map(Path::to_path_buf));
+        parents.chain(self.history.folders()).collect()
+    }
+
+    /// Notes which files a look has seen, among those with changed names, or among all.
+    fn note_looked(
+        &mut self,
+        changed: Option<&ChangedNames>,
+        seen: &HashSet<OriginId>,
+        unreadable: &BTreeMap<PathBuf, String>,
+        now: EngineTime,
+    ) {
+        if let Some(changed) = changed {
+            if self.files.note_changed(&changed.all, seen, &self.scope, now) {
+                self.walks.request();
+            }
+            self.finishing().close_changed(changed, now);
+        } else {
+            self.files.note_seen(seen, now);
+            self.finishing().close_unseen(unreadable, now);
+        }
+    }
+
+    /// Removes the records of files that the search for renamed files has not found; returns whether
+    /// that search is complete. `folders` are those in which the walk has recognized files.
+    fn forget_missing(
+        &mut self,
+        new: &[Tail],
+        folders: &HashSet<PathBuf>,
+        cx: &SourceCx<'_>,
+    ) -> bool {
+        // An incomplete compressed file may be the new form of a missing one.
+        if self.walks.is_searched() || !self.history.rotations.is_complete() {
+            return false;
+        }
+        let search = Search { new, files: &self.files, folders, now: cx.now };
+        let is_complete = self.history.forget_missing(&search, &self.scope.open);
+        if !is_complete {
+            self.walks.request();
+        }
+        is_complete
     }
 }
 
@@ -280,35 +523,28 @@ impl FileSource {
     /// or memory.
     fn fill(&mut self, cx: &SourceCx<'_>) -> (Option<Fill>, bool) {
         let mut fill: Option<Fill> = None;
-        let (mut blocked, mut empty_reads, finite) = (Vec::new(), 0, self.is_finite(cx));
-        let reads_max = EMPTY_READS_MAX + self.schedule.due_files();
-        while let Some(id) = self.schedule.pop(&self.files) {
+        let mut blocked = Vec::new();
+        let mut empty_reads = 0;
+        let reads_max = EMPTY_READS_MAX + self.files.due_files();
+        while let Some(id) = self.files.pop_due() {
             if !self.may_read(id, cx) {
                 continue;
             }
             let Some(choice) = self.choose(id, cx, &mut blocked) else { continue };
-            let Some(tail) = self.files.get_mut(id) else { continue };
             let alone = choice.cursor.attempt >= ALONE_FROM;
             if fill.as_ref().is_some_and(|fill| !fill.accepts(&choice.cursor, alone)) {
-                self.schedule.push_front(tail);
+                self.files.push_front(id);
                 break;
             }
             if fill.is_none() {
-                let block = cx.block(tail.block_bytes());
-                let (buffers, sinks) = (std::mem::take(&mut self.buffers), choice.cursor.sinks);
-                fill = block.map(|(block, permit)| Fill::new(block, permit, sinks, buffers));
+                fill = self.empty_fill(id, choice.cursor.sinks, cx);
             }
             let Some(open) = &mut fill else {
                 blocked.push(id);
                 break;
             };
-            let silent = is_silent(tail, cx.now.since_start, FINISH_SILENCE);
-            // Compressed files are read once they are complete.
-            let finish = (finite || silent || tail.is_compressed()) && !tail.is_incomplete();
             let rows = open.builder.rows();
-            let (limits, read_timeout) = (self.settings.limits, self.settings.read_timeout);
-            let read = tail.read(Request { choice, cx, limits, finish, read_timeout }, open);
-            let full = self.after_read(id, choice.cursor, read, cx);
+            let full = self.read(id, choice, open, cx);
             empty_reads = if open.builder.rows() > rows { 0 } else { empty_reads + 1 };
             let has_lines = open.builder.has_segments();
             let empty_max = if has_lines { reads_max } else { EMPTY_READS_MAX };
@@ -320,6 +556,25 @@ impl FileSource {
         self.after_fill(fill, blocked, cx)
     }
 
+    /// Takes a block for lines of a file; `None` if there is no memory for it.
+    fn empty_fill(&mut self, id: OriginId, sinks: SinkSet, cx: &SourceCx<'_>) -> Option<Fill> {
+        let (block, permit) = cx.block(self.files.get(id)?.block_bytes())?;
+        Some(Fill::new(block, permit, sinks, std::mem::take(&mut self.buffers)))
+    }
+
+    /// Reads a file once, and schedules its next poll; returns whether the block must be sent first.
+    fn read(&mut self, id: OriginId, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>) -> bool {
+        let settings = &self.scope.settings;
+        let is_finite = self.scope.is_finite(cx);
+        let Some(tail) = self.files.get_mut(id) else { return false };
+        let silent = is_silent(tail, cx.now.since_start, FINISH_SILENCE);
+        // Compressed files are read once they are complete.
+        let finish = (is_finite || silent || tail.is_compressed()) && !tail.is_incomplete();
+        let (limits, read_timeout) = (settings.limits, settings.read_timeout);
+        let read = tail.read(Request { choice, cx, limits, finish, read_timeout }, fill);
+        self.after_read(id, choice.cursor, read, cx)
+    }
+
     /// Queues blocked files again, and saves grown heads. If that fails, what was read is not sent.
     fn after_fill(
         &mut self,
@@ -329,50 +584,30 @@ impl FileSource {
     ) -> (Option<Fill>, bool) {
         let waits = !blocked.is_empty();
         for id in blocked.into_iter().rev() {
-            self.files.get(id).into_iter().for_each(|tail| self.schedule.push_front(tail));
+            self.files.push_front(id);
         }
         let Some(mut fill) = fill else { return (None, waits) };
         self.buffers = fill.take_buffers();
-        if self.keep_heads(cx) {
+        if self.files.save_heads(&self.scope.open, cx) {
             return (Some(fill), waits);
         }
         fill.builder.acks().for_each(Ack::give_back);
         (None, true)
     }
 
-    /// Saves grown heads; returns whether that succeeded. If only a shorter head were saved, other
-    /// content could be mistaken for this file after a crash and sent under the same ids.
-    fn keep_heads(&mut self, cx: &SourceCx<'_>) -> bool {
-        let grown = std::mem::take(&mut self.grown_heads);
-        let described = |id: &OriginId| Some((*id, self.files.get(*id)?.descriptor().to_bytes()));
-        let heads: Vec<(OriginId, Vec<u8>)> = grown.iter().filter_map(described).collect();
-        let kept = if heads.is_empty() { Ok(()) } else { self.open.store.keep(&heads) };
-        if let Err(error) = &kept {
-            cx.counters.error("checkpoint");
-            log::error!(
-                "source {}: cannot save the heads of files: {error}; trying again",
-                cx.info.id
-            );
-            grown.iter().for_each(|id| _ = self.files.get_mut(*id).map(Tail::forget_head));
-        }
-        kept.is_ok()
-    }
-
     /// Whether to read the file now. Reopens a closed file, allows one decompression at a time, and
     /// skips what a copy shares with its original.
     fn may_read(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
-        if !self.unpark(id, &[], cx) {
+        if !self.holding().reopen(id, &[], cx) {
             return false;
         }
-        if self.files.get(id).is_some_and(Tail::is_compressed) && !self.schedule.may_decompress(id)
-        {
+        if self.files.get(id).is_some_and(Tail::is_compressed) && !self.files.may_decompress(id) {
             return false;
         }
         let is_copy = self.files.get(id).is_some_and(|tail| tail.descriptor().copy_of.is_some());
-        let ready = !is_copy || self.follow_copy(id, cx).unwrap_or(false);
-        if let Some(tail) = self.files.get_mut(id).filter(|_| !ready) {
-            tail.skip_poll();
-            self.schedule.poll_at(tail, cx.now.since_start + TICK);
+        let ready = !is_copy || self.copies().follow_copy(id, cx).unwrap_or(false);
+        if !ready {
+            self.files.skip_until(id, cx.now.since_start + TICK);
         }
         ready
     }
@@ -385,21 +620,21 @@ impl FileSource {
         blocked: &mut Vec<OriginId>,
     ) -> Option<Choice> {
         let tail = self.files.get_mut(id)?;
-        let choice = tail.choose(cx.ready, cx.blocked).or_else(|| {
-            // What is left of a deleted file goes to disk buffers.
-            let spools = !cx.overflow.is_empty() && !tail.is_read() && tail.is_deleted();
-            let (ready, blocked) = (cx.ready | cx.overflow, cx.blocked - cx.overflow);
-            spools.then(|| tail.choose(ready, blocked)).flatten()
-        });
-        match choice {
-            Some(choice) => return Some(choice),
-            None if tail.is_read() => self.reached_end(id, cx),
-            None => {
-                let may_go_on = |tail: &mut Tail| tail.choose(cx.ready, cx.blocked).is_some();
-                if !self.schedule.pass_decompression_on(id, &mut self.files, may_go_on) {
-                    blocked.push(id);
-                }
-            }
+        let mut choice = tail.choose(cx.ready, cx.blocked);
+        // What is left of a deleted file goes to disk buffers.
+        if choice.is_none() && !cx.overflow.is_empty() && !tail.is_read() && tail.is_deleted() {
+            choice = tail.choose(cx.ready | cx.overflow, cx.blocked - cx.overflow);
+        }
+        if choice.is_some() {
+            return choice;
+        }
+        if tail.is_read() {
+            self.reached_end(id, cx);
+            return None;
+        }
+        let is_readable = |tail: &mut Tail| tail.choose(cx.ready, cx.blocked).is_some();
+        if !self.files.pass_decompression_on(id, is_readable) {
+            blocked.push(id);
         }
         None
     }
@@ -417,174 +652,96 @@ impl FileSource {
         let Some(tail) = self.files.get_mut(id) else { return false };
         let head = tail.cursors().head();
         if head > position {
-            self.schedule.note_growth(tail, now);
-            self.grown_heads.extend(describe(tail, &*self.open.store));
+            self.files.note_growth(id, now, &*self.scope.open.store);
         }
+        let Some(tail) = self.files.get_mut(id) else { return false };
         match read {
             Ok(Read::Full) => {
-                self.schedule.push_front(tail);
+                self.files.push_front(id);
                 return true;
             }
             Ok(Read::More) => {}
-            Ok(Read::Changed) => return self.truncated(id, cx),
-            Ok(Read::Nothing) if tail.check_truncated() => return self.truncated(id, cx),
-            Ok(Read::End | Read::Nothing) => {
-                // The file ends before data that other cursors have read: a copy lacks it.
-                if tail.is_in_copy() && position < head && tail.cursors().list().contains(&cursor) {
-                    skip_missing(tail, position, head, cx);
-                }
-                tail.log_error(cx);
-                tail.save_compressed_state(&*self.open.store);
-                tail.reached(head);
-                let overdue = self.settings.read_timeout.and_then(|after| tail.overdue_at(after));
-                self.schedule.poll_for_more(tail, &mut self.watch, now, overdue);
+            Ok(Read::Changed) => {
+                self.copies().truncated(id, cx);
+                return false;
             }
+            Ok(Read::Nothing) if tail.check_truncated() => {
+                self.copies().truncated(id, cx);
+                return false;
+            }
+            Ok(Read::End | Read::Nothing) => self.after_end(id, cursor, head, cx),
             Err(error) => {
-                tail.reached(position);
-                self.schedule.poll_at(tail, now + UNWATCHED_POLL);
-                cx.counters.error("read");
                 let name = tail.name();
+                cx.counters.error("read");
                 log::warn!("source {}: cannot read {name}: {error}; trying again", cx.info.id);
+                tail.reached(position);
+                self.files.poll_at(id, now + UNWATCHED_POLL);
             }
         }
-        self.schedule.push_back(id, &self.files);
+        self.files.push_back(id);
         false
+    }
+
+    /// Handles a read that reached the end of a file, which was read up to `head`.
+    fn after_end(&mut self, id: OriginId, cursor: Cursor, head: u64, cx: &SourceCx<'_>) {
+        let open = &self.scope.open;
+        let Some(tail) = self.files.get_mut(id) else { return };
+        let position = cursor.position;
+        // The file ends before data that other cursors have read: a copy lacks it.
+        if tail.is_in_copy() && position < head && tail.cursors().list().contains(&cursor) {
+            skip_missing(tail, position, head, cx);
+        }
+        tail.log_error(cx);
+        tail.save_compressed_state(&*open.store);
+        tail.reached(head);
+        let read_timeout = self.scope.settings.read_timeout;
+        self.files.poll_for_more(id, &mut self.watch, cx.now.since_start, read_timeout);
     }
 
     /// Takes a file off the queue once all cursors have read it to its end. Closes it if it has no
     /// path and does not grow any more.
     fn reached_end(&mut self, id: OriginId, cx: &SourceCx<'_>) {
-        self.schedule.finish_decompressing(id, &self.files);
+        self.files.finish_decompressing(id);
         let Some(tail) = self.files.get_mut(id) else { return };
         tail.dequeue();
         if !is_silent(tail, cx.now.since_start, GONE_SILENCE) {
             return;
         }
-        let deleted = tail.is_deleted();
+        let is_deleted = tail.is_deleted();
         // A crash before the commit would revert the checkpoint, so the file must stay readable
         // until then.
-        if deleted && !self.is_committed(id) {
+        if is_deleted && !self.scope.is_committed(id) {
             return;
         }
-        let closed = if deleted { cx.ledger.close(id) } else { cx.ledger.retire(id) };
-        if let Some(mut tail) = closed.then(|| self.remove(id)).flatten() {
+        let is_closed = if is_deleted { cx.ledger.close(id) } else { cx.ledger.retire(id) };
+        if !is_closed {
+            return;
+        }
+        let generations = &mut self.history.records.generations;
+        if let Some(mut tail) = self.files.remove(id, generations) {
             self.retention.release(&mut tail);
-            self.record_closed(tail, deleted);
+            self.history.record_closed(tail, is_deleted, &self.scope.open);
         }
-    }
-
-    fn remove(&mut self, id: OriginId) -> Option<Tail> {
-        self.schedule.finish_decompressing(id, &self.files);
-        let tail = self.files.remove(id)?;
-        self.schedule.remove(&tail);
-        self.records.generations.release(tail.descriptor());
-        Some(tail)
-    }
-
-    /// Records a file that could not be adopted. The next walk finds it with its id and
-    /// checkpoints.
-    fn put_back(&mut self, tail: Tail) {
-        let checkpoints = tail.checkpoints(&self.open.sinks);
-        let record = OriginRecord { id: tail.id(), descriptor: Vec::new(), checkpoints };
-        self.records.insert(record, tail.into_descriptor());
-    }
-
-    /// Handles a truncated file. Its content is a new file with a new id; reading of the old
-    /// content continues in its copy, if there is one.
-    fn truncated(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
-        let copy = self.find_copy(id);
-        let Some(old) = self.files.get_mut(id) else { return false };
-        log::info!(
-            "source {}: {} was truncated; reading it from its beginning",
-            cx.info.id,
-            old.name()
-        );
-        let (path, before) = (old.path().to_path_buf(), old.origin().clone());
-        let again = old.content().and_then(|content| Candidate::of(path, content.duplicate()));
-        match again.and_then(|candidate| self.adopt_rewritten(candidate, cx)) {
-            Ok(Some(mut tail)) => {
-                cx.counters.noted("truncations", 1);
-                if let Some(old) = self.files.get_mut(id) {
-                    self.retention.move_link(old, &mut tail, &cx.info.id);
-                }
-                let before = before.state.truncations.swap(0, Relaxed);
-                tail.origin().state.truncations.store(before + 1, Relaxed);
-                match copy {
-                    Some((copy, known)) => self.continue_in_copy(id, copy, known, cx),
-                    None => self.orphan(id, cx),
-                }
-                self.insert(vec![tail], cx);
-            }
-            Ok(None) => self.poll_later(id, cx),
-            Err(error) => {
-                log::warn!(
-                    "source {}: cannot read a truncated file: {error}; trying again",
-                    cx.info.id
-                );
-                self.poll_later(id, cx);
-            }
-        }
-        false
-    }
-
-    fn poll_later(&mut self, id: OriginId, cx: &SourceCx<'_>) {
-        if let Some(tail) = self.files.get_mut(id) {
-            tail.skip_poll();
-            self.schedule.poll_at(tail, cx.now.since_start + UNWATCHED_POLL);
-        }
-    }
-
-    fn forget(&self, id: OriginId, cx: &SourceCx<'_>) {
-        forget(&[id], &*self.open.store, &cx.info.id);
-    }
-
-    fn batch(&mut self, fill: Fill, cx: &SourceCx<'_>) -> Polled {
-        let used = fill.used();
-        let block = fill.block.freeze(used);
-        let mut batch = fill.builder.finish(block, cx.info.clone(), fill.sinks, cx.now.unix_ns);
-        fill.metadata.finish(&mut batch);
-        cx.counters.received(batch.rows() as u64, 0);
-        batch.header = fill.header;
-        cx.counters.dropped("header", leave_out(&fill.header_rows, &mut batch));
-        cx.counters.dropped(
-            "filtered",
-            self.settings.range.as_mut().map_or(0, |range| range.apply(&mut batch)),
-        );
-        cx.counters.dropped("filtered", self.settings.filters.apply(&mut batch));
-        cx.counters.sent(batch.events() as u64, batch.text_bytes());
-        Polled::Batch(Box::new(batch), fill.permit)
     }
 }
 
-/// Deselects header lines, which are no events; returns how many.
-fn leave_out(header_rows: &[u32], batch: &mut Batch) -> u64 {
-    if header_rows.is_empty() {
-        return 0;
-    }
-    let is_event = |row| header_rows.binary_search(&(row as u32)).is_err();
-    batch.select(Selection::collect_bool(batch.rows(), is_event));
-    header_rows.len() as u64
+/// A look at files, by a walk or by a check of names.
+struct Look<'a> {
+    /// The matching files: those with changed names, or all.
+    files: &'a BTreeSet<PathBuf>,
+    /// Names that appeared, and those of files that must be checked again.
+    appeared: &'a BTreeSet<PathBuf>,
+    /// The names that changed; `None` for a walk.
+    changed: Option<&'a ChangedNames>,
 }
 
-/// Updates the file's descriptor after a read; returns the file's id if the descriptor must be
-/// saved before the data is sent.
-fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<OriginId> {
-    let (id, marked) = (tail.id(), tail.update_fingerprint());
-    if !tail.descriptor().head.is_full() && tail.update_head() {
-        return Some(id);
+impl Look<'_> {
+    /// Returns the other files in the `listed` folders, and the other names that appeared.
+    fn beside(&self, listed: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+        let entries = listed.iter().flat_map(std::fs::read_dir).flatten().flatten();
+        let paths = entries.map(|entry| entry.path()).chain(self.appeared.iter().cloned());
+        paths.filter(|path| !self.files.contains(path)).collect()
     }
-    if marked {
-        // Saved together with the checkpoint, so that a copy is recognized after the file is gone.
-        store.note(id, tail.descriptor().to_bytes());
-    }
-    None
-}
-
-/// Returns the time since the last write to the file.
-fn age(tail: &Tail, now: Now) -> Duration {
-    let stat = tail.open_content().map(|content| fstat(content.file()));
-    let written = stat.and_then(Result::ok).map_or(i64::MAX, |stat| stat.st_mtime);
-    Duration::from_secs((now.unix_ns / 1_000_000_000).saturating_sub(written).max(0) as u64)
 }
 
 /// Whether the file has no path and has not grown for `silence`.
@@ -592,20 +749,11 @@ fn is_silent(tail: &Tail, now: EngineTime, silence: Duration) -> bool {
     tail.gone_since().is_some_and(|since| now - since.max(tail.grown()) >= silence)
 }
 
-// Metrics.
+#[cfg(test)]
 impl FileSource {
-    /// Updates the lag of files that are not read to their end.
-    fn note_ends(&mut self, now: EngineTime) {
-        self.ends_noted = now;
-        self.orphans.close_settled(&self.open.ledger, now);
-        for tail in self.files.iter_mut() {
-            let content =
-                tail.open_content().filter(|content| tail.is_queued() && !content.is_compressed());
-            if let Some(Ok(stat)) = content.map(|content| fstat(content.file())) {
-                self.open.ledger.note_end(tail.id(), stat.st_size as u64);
-                tail.origin().state.size.fetch_max(stat.st_size as u64, Relaxed);
-            }
-        }
+    /// Returns the declared memory in bytes.
+    pub(crate) fn declared_bytes(&self) -> u64 {
+        self.declared.as_ref().map_or(0, Aside::bytes)
     }
 }
 

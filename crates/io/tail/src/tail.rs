@@ -13,7 +13,7 @@ use nuls::NulRun;
 
 use crate::container_metadata::ContainerMetadata;
 use crate::content::{Content, modified_ns};
-use crate::copy_detection::{Candidate, Originals, read_part_in};
+use crate::copy_detection::{Candidate, Original, Originals, read_part_in};
 use crate::file_framer::{FileFramer, Framing, LineLimits};
 use crate::header::HeaderLines;
 use crate::held::HeldFile;
@@ -297,7 +297,12 @@ impl Tail {
 
     /// Adds the file to the possible originals of copies.
     pub fn add_to(&self, originals: &mut Originals) {
-        originals.add(self.origin.id, (&self.origin.name, self.path()), self.descriptor.head);
+        originals.add(&Original {
+            id: self.origin.id,
+            name: &self.origin.name,
+            path: self.path(),
+            head: self.descriptor.head,
+        });
     }
 
     /// Sets the path after a rename, and counts a rotation.

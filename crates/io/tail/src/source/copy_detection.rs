@@ -5,156 +5,311 @@
 //! read. If the original is truncated or deleted before all of it was read, reading continues in
 //! the copy under the same id.
 
-use super::FileSource;
+use super::adoption::Adoption;
+use super::copy_search::{CopyFile, CopySearch};
+use super::finishing::Finishing;
+use super::history::History;
+use super::holding::Holding;
+use super::insertion::Insertion;
 use super::orphans::Orphan;
+use super::retention::Retention;
 use super::rotations::UnknownFile;
+use super::schedule::UNWATCHED_POLL;
+use super::scope::{Names, Scope};
+use super::skipping::skip_range;
+use super::tails::Tails;
+use super::walks::Walks;
 use crate::content::Content;
 use crate::copy_detection::{Candidate, Originals, may_be_rotation};
 use crate::folder_inodes::FolderInodes;
 use crate::identity::{Descriptor, Fingerprint, Inode};
 use crate::records::{FileRecord, forget};
 use crate::tail::Tail;
-use millstream_model::{Cursor, OriginId, OriginRecord, OriginStore, Remainder, SourceCx};
-use rustix::fs::stat;
+use crate::watch::Watch;
+use millstream_model::{OriginId, OriginStore, SourceCx};
+use rustix::fs::{Stat, stat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 
-impl FileSource {
+/// The parts of the source that change when a file is compared with others, or was truncated.
+pub(super) struct Copies<'a> {
+    pub scope: &'a Scope,
+    pub files: &'a mut Tails,
+    pub history: &'a mut History,
+    pub retention: &'a mut Retention,
+    pub walks: &'a mut Walks,
+    pub watch: &'a mut Watch,
+}
+
+/// What an unknown file is compared with.
+pub(super) struct Comparison<'a> {
+    pub originals: &'a Originals,
+    pub folder_inodes: &'a FolderInodes,
+    /// Files that this walk has opened.
+    pub new: &'a mut [Tail],
+}
+
+impl Comparison<'_> {
+    fn get<'t>(&'t self, id: OriginId, files: &'t Tails) -> Option<&'t Tail> {
+        files.get(id).or_else(|| self.new.iter().find(|tail| tail.id() == id))
+    }
+
+    fn get_mut<'t>(&'t mut self, id: OriginId, files: &'t mut Tails) -> Option<&'t mut Tail> {
+        files.get_mut(id).or_else(|| self.new.iter_mut().find(|tail| tail.id() == id))
+    }
+}
+
+// The other steps.
+impl Copies<'_> {
+    fn names(&self) -> Names<'_> {
+        self.scope.names(&self.history.records.generations)
+    }
+
+    fn adoption(&self) -> Adoption<'_> {
+        Adoption { scope: self.scope, history: self.history }
+    }
+
+    fn search(&self) -> CopySearch<'_> {
+        CopySearch { scope: self.scope, files: self.files, history: self.history }
+    }
+
+    fn finishing(&mut self) -> Finishing<'_> {
+        Finishing {
+            scope: self.scope,
+            files: self.files,
+            history: self.history,
+            walks: self.walks,
+            watch: self.watch,
+        }
+    }
+
+    fn holding(&mut self) -> Holding<'_> {
+        Holding {
+            scope: self.scope,
+            files: self.files,
+            history: self.history,
+            retention: self.retention,
+        }
+    }
+
+    fn insertion(&mut self) -> Insertion<'_> {
+        Insertion {
+            scope: self.scope,
+            files: self.files,
+            history: self.history,
+            retention: self.retention,
+            walks: self.walks,
+        }
+    }
+}
+
+impl Copies<'_> {
     /// Adopts files with an unknown inode; detects which are copies.
     pub(super) fn adopt_unknown(
         &mut self,
         unknown: Vec<UnknownFile>,
         new: &mut Vec<Tail>,
-        cx: &SourceCx<'_>,
         unreadable: &mut BTreeMap<PathBuf, String>,
+        cx: &SourceCx<'_>,
     ) {
         let paths: Vec<PathBuf> = unknown.iter().map(|file| file.path.clone()).collect();
-        self.load_originals(&paths, cx);
+        self.finishing().load_originals(&paths, cx);
         let mut originals = Originals::default();
         if !unknown.is_empty() {
-            self.files.iter().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
+            originals = self.all_originals(new);
         }
         let folder_inodes = FolderInodes::default();
         for UnknownFile { path, inode, name } in unknown {
-            let candidate =
-                self.candidate(&path).filter(|candidate| Inode::of(&candidate.stat) == inode);
-            let Some(candidate) = candidate else { continue };
+            let candidate = self.names().candidate(&path);
+            let is_same = |candidate: &Candidate| Inode::of(&candidate.stat) == inode;
+            let Some(candidate) = candidate.filter(is_same) else { continue };
             if self.handle_truncations(&candidate, &originals, cx) {
-                originals = Originals::default();
-                self.files.iter().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
+                originals = self.all_originals(new);
             }
             // A truncated file continues in this copy.
             if self.files.id_of(inode).is_some() {
                 continue;
             }
-            match self.adopt_one(candidate, name, &folder_inodes, &originals, new, cx) {
+            let others = Comparison { originals: &originals, folder_inodes: &folder_inodes, new };
+            match self.adopt_one(candidate, name, others, cx) {
                 Ok(Some(tail)) => {
                     tail.add_to(&mut originals);
-                    self.add_new(new, tail);
+                    self.files.add_new(new, tail);
                 }
                 Ok(None) => {}
-                Err(error) => _ = unreadable.insert(path, error.to_string()),
+                Err(error) => {
+                    unreadable.insert(path, error.to_string());
+                }
             }
         }
     }
 
-    /// Adopts one of them. A rotated file that matches no pattern, a generation of `name`, is
-    /// adopted only if it has unread data.
+    fn all_originals(&self, new: &[Tail]) -> Originals {
+        let mut originals = Originals::default();
+        for tail in self.files.iter().chain(new) {
+            tail.add_to(&mut originals);
+        }
+        originals
+    }
+
+    /// Adopts a file with an unknown inode. A rotated file that matches no pattern, a generation of
+    /// `name`, is adopted only if it has unread data.
     pub(super) fn adopt_one(
         &mut self,
         mut candidate: Candidate,
         name: Option<PathBuf>,
-        folder_inodes: &FolderInodes,
-        originals: &Originals,
-        new: &mut [Tail],
+        mut others: Comparison<'_>,
         cx: &SourceCx<'_>,
     ) -> io::Result<Option<Tail>> {
-        if name.is_some() && self.match_settled(&mut candidate, folder_inodes) {
+        if name.is_some() && self.match_settled(&mut candidate, &others) {
             return Ok(None);
         }
         // Rotations compress renamed files, and copy files that keep their path. Another file with the
         // content of a renamed one is another generation.
         let is_plain = !candidate.content.is_compressed();
         let is_original = |tail: &Tail| !is_plain || !is_rotated(tail);
-        let copied =
-            name.is_none().then(|| self.original_of(&mut candidate, originals, new, is_original));
-        let copied = copied.flatten();
+        let mut original = None;
+        if name.is_none() {
+            original = self.original_of(&mut candidate, &mut others, is_original);
+        }
         // All of a copy is read from its original, whatever else begins like it. Compressed files are
         // judged by size and time, and are rarely copies of a file that is still written.
-        if let Some(of) = copied.filter(|of| is_plain && self.is_named(*of, new)) {
-            return self.adopt_copy(candidate, of, new, cx).map(Some);
+        if let Some(original) = original
+            && is_plain
+            && others.get(original, self.files).is_some_and(has_its_name)
+        {
+            return self.adopt_copy(candidate, original, &mut others, cx).map(Some);
         }
-        if self.orphans.is_in_flight(&mut candidate) {
+        if self.history.orphans.is_in_flight(&mut candidate) {
             self.look_again(candidate);
             return Ok(None);
         }
-        if let Some(known) = self.resume_in_copy(&mut candidate, folder_inodes, cx) {
-            return Ok(Some(self.continue_in(candidate, known, name.is_some(), cx)));
+        if let Some(record) = self.resume_in_copy(&mut candidate, others.folder_inodes, cx) {
+            return Ok(Some(self.continue_in(candidate, record, name.is_some(), cx)));
         }
-        match (name, copied) {
-            (Some(name), _) => self.adopt_rotated(candidate, &name, originals, new, cx),
-            (None, Some(of)) => self.adopt_copy(candidate, of, new, cx).map(Some),
-            // It may have been compared with an original that was just truncated.
-            (None, None) if self.handle_truncations(&candidate, originals, cx) => {
-                self.look_again(candidate);
-                Ok(None)
+        match (name, original) {
+            (Some(name), _) => self.adopt_rotated(candidate, &name, others, cx),
+            (None, Some(original)) => {
+                self.adopt_copy(candidate, original, &mut others, cx).map(Some)
             }
-            (None, None) => self.adopt_included(candidate, cx).map(Some),
+            (None, None) => self.adopt_other(candidate, others.originals, cx),
         }
     }
 
-    /// Resumes a known file in the candidate, which `is_gone` if it matches no pattern.
+    fn match_settled(&mut self, candidate: &mut Candidate, others: &Comparison<'_>) -> bool {
+        self.history.match_settled(candidate, others.folder_inodes, &self.scope.open)
+    }
+
+    /// Adopts a file that matches a pattern, and is a copy of no other as far as is known: it may
+    /// have been compared with an original that was just truncated.
+    fn adopt_other(
+        &mut self,
+        candidate: Candidate,
+        originals: &Originals,
+        cx: &SourceCx<'_>,
+    ) -> io::Result<Option<Tail>> {
+        if self.handle_truncations(&candidate, originals, cx) {
+            self.look_again(candidate);
+            return Ok(None);
+        }
+        self.adopt_included(candidate, cx).map(Some)
+    }
+
+    /// Resumes a recorded file in the candidate, which `is_gone` if it matches no pattern.
     fn continue_in(
         &self,
         candidate: Candidate,
-        known: FileRecord,
+        record: FileRecord,
         is_gone: bool,
         cx: &SourceCx<'_>,
     ) -> Tail {
-        let mut tail = self.resume_candidate(candidate, known);
-        match is_gone {
-            true => tail.mark_gone(cx.now.since_start),
-            false => tail.mark_present(),
+        let mut tail = self.adoption().resume_in_copy(candidate, record);
+        if is_gone {
+            tail.mark_gone(cx.now.since_start);
+        } else {
+            tail.mark_present();
         }
         tail
     }
 
     /// Makes the next walk or check of names look at a file again.
     fn look_again(&mut self, candidate: Candidate) {
-        self.rotations.wait_for(candidate.path);
+        self.history.rotations.wait_for(candidate.path);
         self.walks.request();
     }
+}
 
-    /// Whether a file still has the name under which it is written.
-    fn is_named(&self, id: OriginId, new: &[Tail]) -> bool {
-        let tail = self.files.get(id).or_else(|| new.iter().find(|tail| tail.id() == id));
-        tail.is_some_and(|tail| tail.gone_since().is_none() && !tail.is_rotated())
+// Truncated files.
+impl Copies<'_> {
+    /// Handles a truncated file. Its content is a new file with a new id; reading of the old
+    /// content continues in its copy, if there is one.
+    pub(super) fn truncated(&mut self, id: OriginId, cx: &SourceCx<'_>) {
+        let copy = self.search().find_copy(id);
+        let Some(old) = self.files.get_mut(id) else { return };
+        log::info!(
+            "source {}: {} was truncated; reading it from its beginning",
+            cx.info.id,
+            old.name()
+        );
+        let (path, before) = (old.path().to_path_buf(), old.origin().clone());
+        let candidate = old.content().and_then(|content| Candidate::of(path, content.duplicate()));
+        match candidate.and_then(|candidate| self.adopt_rewritten(candidate, cx)) {
+            Ok(Some(mut tail)) => {
+                cx.counters.noted("truncations", 1);
+                if let Some(old) = self.files.get_mut(id) {
+                    self.retention.move_link(old, &mut tail, &cx.info.id);
+                }
+                let truncations = before.state.truncations.swap(0, Relaxed);
+                tail.origin().state.truncations.store(truncations + 1, Relaxed);
+                match copy {
+                    Some(copy) => self.continue_in_copy(id, copy, cx),
+                    None => self.orphan(id, cx),
+                }
+                self.insertion().insert(vec![tail], cx);
+            }
+            Ok(None) => self.poll_later(id, cx),
+            Err(error) => {
+                log::warn!(
+                    "source {}: cannot read a truncated file: {error}; trying again",
+                    cx.info.id
+                );
+                self.poll_later(id, cx);
+            }
+        }
+    }
+
+    fn poll_later(&mut self, id: OriginId, cx: &SourceCx<'_>) {
+        self.files.skip_until(id, cx.now.since_start + UNWATCHED_POLL);
     }
 
     /// Adopts the new content of a rewritten file: a copy of another one if it is, as programs that
     /// keep one copy write each over the last, else a new file. `None` as long as data of its
     /// original is in flight.
-    pub(super) fn adopt_rewritten(
+    fn adopt_rewritten(
         &mut self,
         mut candidate: Candidate,
         cx: &SourceCx<'_>,
     ) -> io::Result<Option<Tail>> {
-        self.load_originals(std::slice::from_ref(&candidate.path), cx);
+        self.finishing().load_originals(std::slice::from_ref(&candidate.path), cx);
         let mut originals = self.in_place();
         if self.handle_truncations(&candidate, &originals, cx) {
             originals = self.in_place();
         }
-        if self.orphans.is_in_flight(&mut candidate) {
+        if self.history.orphans.is_in_flight(&mut candidate) {
             return Ok(None);
         }
-        if let Some(orphan) = self.orphans.take(&mut candidate) {
+        if let Some(orphan) = self.history.orphans.take(&mut candidate) {
             log_continuation(orphan.name(), &candidate, cx);
-            let known = orphan.into_known(&mut candidate);
-            return Ok(Some(self.resume_candidate(candidate, known)));
+            let record = orphan.into_record(&mut candidate);
+            return Ok(Some(self.adoption().resume_in_copy(candidate, record)));
         }
-        match self.original_of(&mut candidate, &originals, &mut [], |tail| !is_rotated(tail)) {
-            Some(of) => self.adopt_copy(candidate, of, &mut [], cx).map(Some),
+        let folder_inodes = FolderInodes::default();
+        let mut others =
+            Comparison { originals: &originals, folder_inodes: &folder_inodes, new: &mut [] };
+        match self.original_of(&mut candidate, &mut others, |tail| !is_rotated(tail)) {
+            Some(original) => self.adopt_copy(candidate, original, &mut others, cx).map(Some),
             None => self.adopt_included(candidate, cx).map(Some),
         }
     }
@@ -163,8 +318,9 @@ impl FileSource {
     /// shorter than those of their copies, so handling one never leads back to it.
     fn in_place(&self) -> Originals {
         let mut originals = Originals::default();
-        let in_place = self.files.iter().filter(|tail| tail.path() == Path::new(tail.name()));
-        in_place.for_each(|tail| tail.add_to(&mut originals));
+        for tail in self.files.iter().filter(|tail| tail.path() == Path::new(tail.name())) {
+            tail.add_to(&mut originals);
+        }
         originals
     }
 
@@ -177,101 +333,110 @@ impl FileSource {
         cx: &SourceCx<'_>,
     ) -> bool {
         // The first bytes of a rewritten file differ from those of its copy.
-        let paths = originals.paths_of(candidate).into_iter();
+        let paths = originals.paths_beside(candidate).into_iter();
         let beside = paths.filter_map(|path| self.files.id_of(Inode::of(&stat(path).ok()?)));
         let related: BTreeSet<OriginId> =
-            originals.of(candidate).into_iter().chain(beside).collect();
+            originals.ids_for(candidate).into_iter().chain(beside).collect();
         let truncated = related.into_iter().filter(|id| self.check_truncated(*id, cx));
         let truncated: Vec<OriginId> = truncated.collect();
-        truncated.iter().for_each(|id| _ = self.truncated(*id, cx));
+        for id in &truncated {
+            self.truncated(*id, cx);
+        }
         !truncated.is_empty()
     }
 
-    /// Whether a file no longer contains what was read of it. One that is closed because of the limit
-    /// of open files is opened for that.
+    /// Whether a file no longer contains what was read of it. A file that is closed because of the
+    /// limit of open files is opened for that.
     fn check_truncated(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
         let closed = self.files.get(id).filter(|tail| tail.open_content().is_none());
-        let reopened = closed.map(|tail| self.open_inode(tail.path(), tail.inode()));
+        let reopened = closed.map(|tail| self.scope.open_inode(tail.path(), tail.inode()));
         // A file that is gone has not been truncated.
         reopened.is_none_or(|content| content.is_some())
-            && self.unpark(id, &[], cx)
+            && self.holding().reopen(id, &[], cx)
             && self.files.get_mut(id).is_some_and(|tail| !tail.check_same().unwrap_or(true))
     }
+}
 
-    /// Removes and returns the record of a vanished file that continues in the candidate. A closed
-    /// file whose inode still exists is a different file, even with the same content.
+// Adoption.
+impl Copies<'_> {
+    /// Removes and returns the record of a vanished file that continues in the candidate.
     fn resume_in_copy(
         &mut self,
         candidate: &mut Candidate,
         folder_inodes: &FolderInodes,
         cx: &SourceCx<'_>,
     ) -> Option<FileRecord> {
-        let holds = |descriptor: &Descriptor, candidate: &mut Candidate| match descriptor.closed {
-            true => {
-                !folder_inodes.has(&candidate.path, descriptor.inode)
-                    && candidate.continues(descriptor)
-            }
-            false => candidate.holds(
-                descriptor.head,
-                Some(descriptor.fingerprint).filter(|fingerprint| fingerprint.end > 0),
-            ),
-        };
-        if let Some(orphan) = self.orphans.take(candidate) {
+        if let Some(orphan) = self.history.orphans.take(candidate) {
             log_continuation(orphan.name(), candidate, cx);
-            let known = orphan.into_known(candidate);
-            self.rotations.note_since(&known.1);
-            return Some(known);
+            let record = orphan.into_record(candidate);
+            self.history.rotations.note_since(&record.descriptor);
+            return Some(record);
         }
         // Of several records that match, the one with the most hashed bytes is the best evidence.
         let mut best: Option<(OriginId, u64)> = None;
         let path = candidate.path.clone();
-        for (record, descriptor) in self.records.related(&path) {
-            let end = descriptor.hashed_bytes();
-            if best.is_none_or(|(_, most)| most < end) && holds(descriptor, candidate) {
+        for record in self.history.records.related(&path) {
+            let end = record.descriptor.hashed_bytes();
+            if best.is_none_or(|(_, most)| most < end)
+                && continues_in(&record.descriptor, candidate, folder_inodes)
+            {
                 best = Some((record.id, end));
             }
         }
-        let known = self.records.remove(best?.0)?;
-        self.rotations.note_since(&known.1);
-        log_continuation(&known.1.path, candidate, cx);
-        Some(known)
+        let (id, _) = best?;
+        let record = self.history.records.remove(id)?;
+        self.history.rotations.note_since(&record.descriptor);
+        log_continuation(&record.descriptor.path, candidate, cx);
+        Some(record)
     }
 
-    fn resume_candidate(
-        &self,
-        candidate: Candidate,
-        (record, descriptor): (OriginRecord, Descriptor),
-    ) -> Tail {
-        let mut tail =
-            self.resume(candidate.content, &candidate.stat, &candidate.path, record, descriptor);
-        tail.resume_in_copy(&candidate.stat);
-        tail
-    }
-
-    /// Adopts a copy of the file `of`, to be read from its end.
+    /// Adopts a copy of a file, to be read from its end.
     fn adopt_copy(
         &mut self,
         mut candidate: Candidate,
-        of: OriginId,
-        new: &mut [Tail],
+        original: OriginId,
+        others: &mut Comparison<'_>,
         cx: &SourceCx<'_>,
     ) -> io::Result<Tail> {
         let start = candidate.content.bytes()?;
         let last = Fingerprint::read(&mut candidate.content, start)?;
         log::debug!("source {}: {} is a copy", cx.info.id, candidate.path.display());
-        let mut tail = self.adopt(candidate, start)?;
-        tail.set_copy_of(Some(of));
+        let mut tail = self.adoption().adopt(candidate, start)?;
+        tail.set_copy_of(Some(original));
         // A truncation of the original is then noticed even before its first read.
-        let known = self.files.get_mut(of).or_else(|| new.iter_mut().find(|tail| tail.id() == of));
-        known.into_iter().for_each(|original| original.note_copied(last));
+        if let Some(original) = others.get_mut(original, self.files) {
+            original.note_copied(last);
+        }
         Ok(tail)
     }
 
     /// Adopts a file that matches a pattern and is no copy.
     fn adopt_included(&mut self, mut candidate: Candidate, cx: &SourceCx<'_>) -> io::Result<Tail> {
         self.log_replaced(&candidate.path, &candidate.stat, cx);
-        let start = if self.first_start { self.first_offset(&mut candidate, cx.now)? } else { 0 };
-        self.adopt(candidate, start)
+        let adoption = self.adoption();
+        let mut start = 0;
+        if self.scope.first_start {
+            start = adoption.first_offset(&mut candidate, cx.now)?;
+        }
+        adoption.adopt(candidate, start)
+    }
+
+    /// Logs that the file at a path is not the one from before the restart, whose unread data is
+    /// lost.
+    fn log_replaced(&self, path: &Path, stat: &Stat, cx: &SourceCx<'_>) {
+        let name = self.scope.included_name(path);
+        let is_replaced = |record: &FileRecord| {
+            record.descriptor.device == stat.st_dev && Path::new(&*record.descriptor.path) == name
+        };
+        if self.history.records.of_inode(stat.st_ino).any(is_replaced) {
+            cx.counters.noted("truncations", 1);
+            log::warn!(
+                "source {}: {} was truncated or replaced while the agent was down; reading it from its \
+                 beginning; unread data of the old file is lost unless a copy of it is found",
+                cx.info.id,
+                path.display()
+            );
+        }
     }
 
     /// Adopts an unread generation of `name` that matches no pattern, to be read from its
@@ -280,32 +445,33 @@ impl FileSource {
         &mut self,
         mut candidate: Candidate,
         name: &Path,
-        originals: &Originals,
-        new: &mut [Tail],
+        mut others: Comparison<'_>,
         cx: &SourceCx<'_>,
     ) -> io::Result<Option<Tail>> {
-        let (is_compressed, is_short) =
-            (candidate.content.is_compressed(), !candidate.head.is_full());
+        let is_compressed = candidate.content.is_compressed();
+        let is_short = !candidate.head.is_full();
         // Rotations compress renamed files, and copy files that keep their path.
         let is_original =
             |tail: &Tail| !tail.is_compressed() && is_compressed == tail.gone_since().is_some();
-        let is_young = self.is_young(&candidate.path, name, &candidate.stat);
+        let exclude = &self.scope.settings.exclude;
+        let is_young = self.history.is_young(&candidate.path, name, &candidate.stat, exclude);
         let is_copy =
-            is_young && self.original_of(&mut candidate, originals, new, is_original).is_some();
-        if is_young && !is_copy && self.handle_truncations(&candidate, originals, cx) {
+            is_young && self.original_of(&mut candidate, &mut others, is_original).is_some();
+        if is_young && !is_copy && self.handle_truncations(&candidate, others.originals, cx) {
             self.look_again(candidate);
             return Ok(None);
         }
+        let rotations = &mut self.history.rotations;
         if is_copy && !is_compressed && is_short {
             // Two short generations may have the same content. If this one is a copy, its original
             // is about to be truncated.
-            if !self.rotations.check_complete(Inode::of(&candidate.stat), &candidate.stat, cx.now) {
-                self.rotations.wait_for(candidate.path);
+            if !rotations.check_complete(Inode::of(&candidate.stat), &candidate.stat, cx.now) {
+                rotations.wait_for(candidate.path);
                 return Ok(None);
             }
             cx.counters.noted("ambiguous_rotations", 1);
         } else if is_copy || !is_young {
-            self.rotations.note_examined(&candidate.stat);
+            rotations.note_examined(&candidate.stat);
             return Ok(None);
         }
         log::info!(
@@ -314,7 +480,7 @@ impl FileSource {
             candidate.path.display()
         );
         cx.counters.noted("unseen_rotations", 1);
-        let mut tail = self.adopt(candidate, 0)?;
+        let mut tail = self.adoption().adopt(candidate, 0)?;
         tail.mark_gone(cx.now.since_start);
         Ok(Some(tail))
     }
@@ -323,40 +489,40 @@ impl FileSource {
     fn original_of(
         &mut self,
         candidate: &mut Candidate,
-        originals: &Originals,
-        new: &mut [Tail],
+        others: &mut Comparison<'_>,
         is_original: impl Fn(&Tail) -> bool,
     ) -> Option<OriginId> {
-        let id = originals.of(candidate).into_iter().find(|id| {
-            let known = self.files.get(*id).or_else(|| new.iter().find(|tail| tail.id() == *id));
-            let closed = known.filter(|tail| tail.open_content().is_none());
-            let reopened = closed.and_then(|tail| self.open_inode(tail.path(), tail.inode()));
-            let known = self.files.get_mut(*id);
-            let known = known.or_else(|| new.iter_mut().find(|tail| tail.id() == *id));
-            known.is_some_and(|original| {
-                is_original(original)
-                    && original.inode() != Inode::of(&candidate.stat)
-                    && is_copy(candidate, original, reopened)
-            })
+        let mut ids = others.originals.ids_for(candidate).into_iter();
+        let id = ids.find(|id| {
+            let Some(tail) = others.get(*id, self.files) else { return false };
+            let mut reopened = None;
+            if tail.open_content().is_none() {
+                reopened = self.scope.open_inode(tail.path(), tail.inode());
+            }
+            is_original(tail)
+                && tail.inode() != Inode::of(&candidate.stat)
+                && is_copy(candidate, tail, reopened)
         })?;
-        let original =
-            self.files.get_mut(id).or_else(|| new.iter_mut().find(|tail| tail.id() == id));
         // With a head of the original, its truncation is noticed even if nothing of it was read.
-        if original.is_some_and(Tail::update_head) {
-            self.grown_heads.push(id);
+        if others.get_mut(id, self.files).is_some_and(Tail::update_head) {
+            self.files.note_grown_head(id);
         }
         Some(id)
     }
+}
 
+// Orphans and copies of truncated files.
+impl Copies<'_> {
     /// Keeps the record of a truncated file for a while, in case its copy appears; also on disk, as
     /// the agent may be killed before it sees the copy.
-    pub(super) fn orphan(&mut self, id: OriginId, cx: &SourceCx<'_>) {
-        let Some(mut old) = self.remove(id) else { return };
+    fn orphan(&mut self, id: OriginId, cx: &SourceCx<'_>) {
+        let generations = &mut self.history.records.generations;
+        let Some(mut old) = self.files.remove(id, generations) else { return };
+        let open = &self.scope.open;
         old.update_fingerprint();
-        self.orphans.close(id);
+        self.history.orphans.close(id);
         old.leave_inode();
-        let saved = self.open.store.keep(&[(id, old.descriptor().to_bytes())]);
-        if let Err(error) = saved {
+        if let Err(error) = open.store.keep(&[(id, old.descriptor().to_bytes())]) {
             log::warn!(
                 "source {}: cannot save that {} was truncated: {error}; if the agent is killed before it sees \
                  the copy, it reads the copy as a new file",
@@ -364,268 +530,95 @@ impl FileSource {
                 old.name()
             );
             // The record with the inode could match the new content after a restart.
-            self.forget(id, cx);
+            forget(&[id], &*open.store, &cx.info.id);
         }
-        self.orphans.push(Orphan::new(old, &self.open.sinks, cx.now.since_start));
-        if self.is_finite(cx) {
-            self.expire_orphans(cx);
+        self.history.orphans.push(Orphan::new(old, &open.sinks, cx.now.since_start));
+        if self.scope.is_finite(cx) {
+            self.history.orphans.expire(self.scope, cx);
         }
     }
 
-    /// Keeps the record of a dropped file whose loss is counted, so that a compressed copy of it is
-    /// recognized and its lines are not read as new.
-    pub(super) fn remember_given_up(&mut self, mut old: Tail, cx: &SourceCx<'_>) {
-        old.update_fingerprint();
-        let orphan = Orphan::new(old, &self.open.sinks, cx.now.since_start);
-        self.orphans.push(orphan.without_loss());
-    }
-
-    /// Counts the unread data of files as lost that were truncated so long ago that no copy will
-    /// appear.
-    pub(super) fn expire_orphans(&mut self, cx: &SourceCx<'_>) {
-        let late = match self.is_finite(cx) {
-            true => self.orphans.take_all(),
-            false => self.orphans.take_late(cx.now.since_start),
-        };
-        late.iter().for_each(|orphan| self.count_truncated(orphan.name(), orphan.unread()));
-        let late: Vec<OriginId> = late.iter().map(Orphan::id).collect();
-        forget(&late, &*self.open.store, &cx.info.id);
-    }
-
-    /// Counts the unread data of truncated files without a copy, at a stop. Their records stay for
-    /// the next start, which may find the copies.
-    pub(super) fn count_orphans(&mut self) {
-        let orphans = self.orphans.take_all();
-        orphans.iter().for_each(|orphan| self.count_truncated(orphan.name(), orphan.unread()));
-    }
-
-    /// Counts the unread data of files truncated after the last poll, at a stop.
-    pub(super) fn count_unseen_truncations(&mut self) -> Remainder {
-        let mut lost = Remainder::default();
-        for (id, bytes) in self.unseen_truncations() {
-            self.retention.note_rewritten(id);
-            // A copy that was deleted is gone with the process.
-            if self.find_copy(id).is_none_or(|(copy, _)| copy.stat.st_nlink == 0) {
-                let name =
-                    self.files.get(id).map(|tail| tail.name().to_owned()).unwrap_or_default();
-                self.count_truncated(&name, bytes);
-                lost.add_file(bytes, 1);
-            }
-        }
-        lost
-    }
-
-    /// Returns undelivered files that no longer contain what was read of them, with the number of
-    /// undelivered bytes as far as their length was known.
-    fn unseen_truncations(&mut self) -> Vec<(OriginId, u64)> {
-        let undelivered = |tail: &Tail| {
-            let settled = self.open.ledger.owed(tail.id())?.settled;
-            let bytes = tail.known_size().saturating_sub(settled);
-            (bytes > 0 && tail.gone_since().is_none()).then_some((tail.id(), bytes))
-        };
-        let undelivered: Vec<(OriginId, u64)> = self.files.iter().filter_map(undelivered).collect();
-        undelivered.into_iter().filter(|(id, _)| self.was_rewritten(*id)).collect()
-    }
-
-    /// Whether a file no longer contains what was read of it, at a stop. One that is closed because of
-    /// the limit of open files is opened for that, and closed again unless it was rewritten.
-    fn was_rewritten(&mut self, id: OriginId) -> bool {
-        let closed = self.files.get(id).filter(|tail| tail.open_content().is_none());
-        let reopened = closed.and_then(|tail| self.open_inode(tail.path(), tail.inode()));
-        let Some(tail) = self.files.get_mut(id) else { return false };
-        let Some(content) = reopened else { return !tail.check_same().unwrap_or(true) };
-        tail.reopen(content);
-        let is_same = tail.check_same().unwrap_or(true);
-        if is_same {
-            tail.park();
-        }
-        !is_same
-    }
-
-    fn count_truncated(&self, name: &str, bytes: u64) {
-        if bytes == 0 {
-            return;
-        }
-        let counters = &self.open.counters;
-        counters.error("truncated_unread");
-        counters.dropped("truncated_unread", 1);
-        counters.dropped_bytes("truncated_unread", bytes);
-        log::error!(
-            "source {}: {bytes} bytes of {name} were truncated before every sink delivered them",
-            self.open.info.id
-        );
-    }
-
-    /// Finds the copy of a truncated file among the open files and in its folder: of several, the one
-    /// that contains most of what was read. Returns the copy, and its id if it is open.
-    pub(super) fn find_copy(&mut self, id: OriginId) -> Option<(Candidate, Option<OriginId>)> {
-        let read = self.files.get(id)?.fingerprinted();
-        let known = self.known_copy(id);
-        if known.as_ref().is_some_and(|(part, ..)| *part == read) {
-            return known.map(|(_, candidate, known)| (candidate, Some(known)));
-        }
-        let mut best = known.map(|(part, candidate, known)| (part, candidate, Some(known)));
-        for path in self.rotated_names(id) {
-            let Some((mut candidate, known)) = self.unread_candidate(&path, id) else { continue };
-            let part = self.files.get(id)?.read_part_in(&mut candidate);
-            let most = best.as_ref().map(|(part, ..)| *part);
-            let Some(part) = part.filter(|part| most < Some(*part)) else { continue };
-            if self.is_copy_of_deleted(id, part, &mut candidate) {
-                continue;
-            }
-            best = Some((part, candidate, known));
-            if part == read {
-                break;
-            }
-        }
-        best.map(|(_, candidate, known)| (candidate, known))
-    }
-
-    /// Returns the open copy of a file that contains most of what was read of it, the longest of
-    /// several, with the offset up to which it contains that.
-    fn known_copy(&self, id: OriginId) -> Option<(u64, Candidate, OriginId)> {
-        let tail = self.files.get(id)?;
-        let copies = self.files.iter().filter(|copy| copy.descriptor().copy_of == Some(id));
-        let candidates = copies.filter_map(|copy| {
-            let content = copy.open_content()?.duplicate();
-            let mut candidate = Candidate::of(copy.path().to_path_buf(), content).ok()?;
-            let part = match tail.is_unread() {
-                true => 0,
-                false => tail.read_part_in(&mut candidate)?,
-            };
-            let bytes = candidate.content.bytes().ok()?;
-            Some(((part, bytes), candidate, copy.id()))
-        });
-        let best = candidates.max_by_key(|(rank, ..)| *rank);
-        best.map(|((part, _), candidate, copy)| (part, candidate, copy))
-    }
-
-    /// Returns the paths in the folders of a file that may be rotations of it. A copy of a linked
-    /// file may lie beside the link.
-    fn rotated_names(&self, id: OriginId) -> BTreeSet<PathBuf> {
-        let Some(tail) = self.files.get(id) else { return BTreeSet::new() };
-        let folders = [tail.path(), Path::new(tail.name())].into_iter().filter_map(Path::parent);
-        let names = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
-        // Plain names sort first: a compressed copy may be incomplete.
-        let paths = names.flatten().map(|entry| entry.path());
-        paths.filter(|path| may_be_rotation(tail.name(), tail.path(), path)).collect()
-    }
-
-    /// Returns the file at a path, and its id if it is open, unless it is known as another file than
-    /// a copy of the file `of`.
-    fn unread_candidate(&self, path: &Path, of: OriginId) -> Option<(Candidate, Option<OriginId>)> {
-        let candidate = self.candidate(path)?;
-        let inode = Inode::of(&candidate.stat);
-        let is_recorded = |(_, descriptor): &FileRecord| {
-            descriptor.device == inode.device && descriptor.is_unchanged(&candidate.stat)
-        };
-        let is_read = self.finished.get(inode).is_some()
-            || self.records.of_inode(inode.number).any(is_recorded);
-        if is_read {
-            return None;
-        }
-        let known = self.files.id_of(inode);
-        let is_free = |known: &OriginId| {
-            let tail = self.files.get(*known);
-            *known != of && tail.is_some_and(|tail| tail.descriptor().copy_of == Some(of))
-        };
-        known.is_none_or(|known| is_free(&known)).then_some((candidate, known))
-    }
-
-    /// Whether a candidate holds more of what was read of a deleted file than `part` of the file
-    /// `id`: it is the compressed form of a rotated file that begins like this one.
-    fn is_copy_of_deleted(&self, id: OriginId, part: u64, candidate: &mut Candidate) -> bool {
-        let path = candidate.path.clone();
-        let mut others = self.files.iter().filter(|other| {
-            other.id() != id
-                && other.fingerprinted() > part
-                && may_be_rotation(other.name(), other.path(), &path)
-        });
-        // The status and the content are read last, of the few files with such names.
-        others.any(|other| other.is_deleted() && other.read_part_in(candidate) > Some(part))
-    }
-
-    pub(super) fn candidate(&self, path: &Path) -> Option<Candidate> {
-        let (file, _) = self.open_file(path).ok()??;
-        Candidate::of(path.to_path_buf(), Content::new(file, path).ok()?).ok()
-    }
-
-    /// Continues a truncated file in its copy. `known` is the id of the copy if it is open.
-    pub(super) fn continue_in_copy(
-        &mut self,
-        id: OriginId,
-        copy: Candidate,
-        known: Option<OriginId>,
-        cx: &SourceCx<'_>,
-    ) {
+    /// Continues a truncated file in its copy.
+    fn continue_in_copy(&mut self, id: OriginId, copy: CopyFile, cx: &SourceCx<'_>) {
+        let open = &self.scope.open;
         // Of another copy nothing was read. The next look finds out what of it is not in this one.
         let is_copy = |tail: &&Tail| tail.descriptor().copy_of == Some(id) && !tail.is_deleted();
         let copies: BTreeSet<OriginId> = self.files.iter().filter(is_copy).map(Tail::id).collect();
-        for copy in copies.into_iter().chain(known) {
-            if self.remove(copy).is_some() {
-                self.orphans.close(copy);
-                self.forget(copy, cx);
+        for copy in copies.into_iter().chain(copy.id) {
+            let generations = &mut self.history.records.generations;
+            if self.files.remove(copy, generations).is_some() {
+                self.history.orphans.close(copy);
+                forget(&[copy], &*open.store, &cx.info.id);
             }
         }
-        let inode = Inode::of(&copy.stat);
-        let Some(tail) = self.files.get_mut(id) else { return };
+        let Candidate { path, content, stat, .. } = copy.candidate;
+        let Some(tail) = self.files.get(id) else { return };
         log::info!(
             "source {}: reading of {} continues in its copy {}",
             cx.info.id,
             tail.name(),
-            copy.path.display()
+            path.display()
         );
-        self.schedule.unwatch(tail);
-        let Some(tail) = self.files.continue_in(id, copy.content, inode, copy.path) else { return };
-        self.open_limit.note_opened(1);
+        let Some(tail) = self.files.continue_in(id, content, Inode::of(&stat), path) else {
+            return;
+        };
         // The next walk detects whether a pattern matches the copy.
         tail.mark_present();
         tail.dequeue();
         tail.update_fingerprint();
-        self.open.store.note(id, tail.descriptor().to_bytes());
-        self.schedule.poll_at(tail, cx.now.since_start);
+        open.store.note(id, tail.descriptor().to_bytes());
+        self.files.poll_at(id, cx.now.since_start);
         self.walks.request();
     }
 
     /// Skips what a growing copy still shares with its original; returns whether the copy may be
     /// read now. If the original was truncated, that must be handled first.
     pub(super) fn follow_copy(&mut self, id: OriginId, cx: &SourceCx<'_>) -> io::Result<bool> {
-        let Some((of, head)) = self
-            .files
-            .get(id)
-            .and_then(|tail| Some((tail.descriptor().copy_of?, tail.cursors().head())))
-        else {
-            return Ok(true);
-        };
+        let Some(tail) = self.files.get(id) else { return Ok(true) };
+        let head = tail.cursors().head();
+        let Some(original) = tail.descriptor().copy_of else { return Ok(true) };
         // The original may be closed because of the limit.
-        self.unpark(of, &[id], cx);
-        let original = self
-            .files
-            .get_mut(of)
-            .and_then(|tail| Some((tail.check_same().ok()?, tail.open_content()?.duplicate())));
+        self.holding().reopen(original, &[id], cx);
+        let content = self.files.get_mut(original).and_then(|tail| {
+            let is_same = tail.check_same().ok()?;
+            Some((is_same, tail.open_content()?.duplicate()))
+        });
         let Some(tail) = self.files.get_mut(id) else { return Ok(true) };
         let bytes = tail.content()?.bytes()?;
-        match original {
+        match content {
             Some((false, _)) => {
-                if let Some(original) = self.files.get_mut(of) {
-                    self.schedule.poll_at(original, cx.now.since_start);
-                }
+                self.files.poll_at(original, cx.now.since_start);
                 return Ok(false);
             }
             Some((true, mut original)) if bytes > head => {
-                if Fingerprint::read(tail.content()?, bytes)?
-                    == Fingerprint::read(&mut original, bytes)?
-                {
+                let is_shared = Fingerprint::read(tail.content()?, bytes)?
+                    == Fingerprint::read(&mut original, bytes)?;
+                if is_shared {
                     skip_range(tail, 0, bytes, cx);
                 } else {
-                    diverge(tail, &*self.open.store);
+                    diverge(tail, &*self.scope.open.store);
                 }
             }
             Some(_) => {}
-            None => diverge(tail, &*self.open.store),
+            None => diverge(tail, &*self.scope.open.store),
         }
         Ok(true)
     }
+}
+
+/// Whether a vanished file continues in the candidate. A closed file whose inode still exists is a
+/// different file, even with the same content.
+fn continues_in(
+    descriptor: &Descriptor,
+    candidate: &mut Candidate,
+    folder_inodes: &FolderInodes,
+) -> bool {
+    if descriptor.closed {
+        return !folder_inodes.has(&candidate.path, descriptor.inode)
+            && candidate.continues(descriptor);
+    }
+    let fingerprint = descriptor.fingerprint;
+    candidate.holds(descriptor.head, Some(fingerprint).filter(|_| fingerprint.end > 0))
 }
 
 /// Ends the treatment of a file as a copy: it has other data than its original, or that is gone.
@@ -639,41 +632,16 @@ fn is_rotated(tail: &Tail) -> bool {
     may_be_rotation(tail.name(), Path::new(tail.name()), tail.path())
 }
 
+/// Whether a file still has the name under which it is written.
+fn has_its_name(tail: &Tail) -> bool {
+    tail.gone_since().is_none() && !tail.is_rotated()
+}
+
 /// Whether a candidate is a copy of `tail`. The name and the whole content must match.
 fn is_copy(candidate: &mut Candidate, tail: &Tail, reopened: Option<Content>) -> bool {
     let original = reopened.or_else(|| tail.open_content().map(Content::duplicate));
     may_be_rotation(tail.name(), tail.path(), &candidate.path)
         && original.is_some_and(|original| candidate.lies_within(original).unwrap_or(false))
-}
-
-/// Counts and skips data that a copy lacks: it was written after the copy and before the
-/// truncation.
-pub(super) fn skip_missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
-    let bytes = end - begin;
-    cx.counters.error("truncated_unread");
-    cx.counters.dropped("truncated_unread", 1);
-    log::error!(
-        "source {}: {bytes} bytes of {} are lost: they are not in its copy",
-        cx.info.id,
-        tail.name()
-    );
-    skip_range(tail, begin, end, cx);
-}
-
-/// Settles the range from `begin` to `end` without reading it.
-pub(super) fn skip_range(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
-    let is_within = |cursor: &Cursor| (begin..end).contains(&cursor.position);
-    while let Some((index, cursor)) =
-        tail.cursors().list().iter().copied().enumerate().find(|(_, cursor)| is_within(cursor))
-    {
-        let end = cursor.until.unwrap_or(end).min(end);
-        let range = cursor.position..end;
-        cx.ledger
-            .issue(tail.id(), range, cursor.sinks, cursor.attempt, cx.now.since_start)
-            .finish();
-        tail.advance(index, end);
-    }
-    tail.record_read(&[], end);
 }
 
 fn log_continuation(name: &str, copy: &Candidate, cx: &SourceCx<'_>) {

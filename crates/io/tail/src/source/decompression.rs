@@ -20,15 +20,15 @@ impl Decompression {
         is_current
     }
 
-    /// Passes the turn of a file that waits for sinks to the first waiting file that `may_go_on`, and
-    /// returns that one. The other one waits for its next turn.
+    /// Passes the turn of a file that waits for sinks to the first waiting file that `is_readable`;
+    /// returns that file. The file without a turn waits for the next one.
     pub(super) fn pass_on(
         &mut self,
         id: OriginId,
-        mut may_go_on: impl FnMut(OriginId) -> bool,
+        mut is_readable: impl FnMut(OriginId) -> bool,
     ) -> Option<OriginId> {
         let current = self.current.filter(|current| *current == id)?;
-        let index = self.waiting.iter().position(|waiting| may_go_on(*waiting))?;
+        let index = self.waiting.iter().position(|waiting| is_readable(*waiting))?;
         let next = self.waiting.remove(index)?;
         self.waiting.push_back(current);
         self.current = Some(next);

@@ -6,14 +6,14 @@ use millstream_model::OriginId;
 
 /// Identity of the file at a path.
 pub(super) enum Identity {
-    /// It is open already, under this id.
+    /// The file is open already, under this id.
     Open(OriginId),
-    /// It is recorded; this is the file, opened to resume reading.
+    /// The file is recorded, and was opened to resume reading.
     Recorded(Box<Tail>),
-    /// Its inode is unknown.
+    /// The inode is unknown.
     Unknown(Inode),
-    /// It is compressed, and may still be incomplete.
+    /// The file is compressed or a copy, and may still be incomplete.
     Incomplete,
-    /// It is excluded, or was adopted under another name.
+    /// The file is excluded, or was adopted under another name.
     Skipped,
 }

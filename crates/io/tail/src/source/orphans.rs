@@ -1,10 +1,11 @@
 //! Truncated files whose copy may still appear, and files whose data is still in flight.
 
+use super::scope::Scope;
 use crate::copy_detection::{Candidate, may_be_rotation, read_part_in};
-use crate::identity::{Descriptor, Fingerprints};
-use crate::records::FileRecord;
+use crate::identity::Fingerprints;
+use crate::records::{FileRecord, forget};
 use crate::tail::Tail;
-use millstream_model::{EngineTime, Ledger, OriginId, OriginRecord, SinkIndex};
+use millstream_model::{EngineTime, Ledger, OriginId, SinkIndex, SourceCx, SourceOpen};
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,8 +16,7 @@ pub(super) const ORPHAN_TIME: Duration = Duration::from_secs(60);
 pub(super) struct Orphan {
     /// When it was truncated.
     since: EngineTime,
-    record: OriginRecord,
-    descriptor: Descriptor,
+    record: FileRecord,
     fingerprints: Fingerprints,
     name: String,
     /// The known size; 0 if unread data does not count as lost.
@@ -26,32 +26,25 @@ pub(super) struct Orphan {
 impl Orphan {
     /// Creates the orphan of a file that was truncated at `now`. `sinks` are those of its source.
     pub(super) fn new(mut old: Tail, sinks: &[(SinkIndex, String)], now: EngineTime) -> Orphan {
-        let checkpoints = old.checkpoints(sinks);
         Orphan {
             since: now,
-            record: OriginRecord { id: old.id(), descriptor: Vec::new(), checkpoints },
             size: old.known_size(),
             name: old.name().to_owned(),
             fingerprints: old.take_fingerprints(),
-            descriptor: old.into_descriptor(),
+            record: old.into_record(sinks),
         }
     }
 
     /// Creates the orphan of a deleted file. What was read of it is settled; at least `unread` bytes
     /// were not.
-    pub(super) fn of_record(
-        record: OriginRecord,
-        descriptor: Descriptor,
-        unread: u64,
-        now: EngineTime,
-    ) -> Orphan {
+    pub(super) fn of_record(record: FileRecord, unread: u64, now: EngineTime) -> Orphan {
+        let descriptor = &record.descriptor;
         Orphan {
             since: now,
-            record,
             fingerprints: Fingerprints::new(descriptor.fingerprint),
             name: descriptor.path.to_string(),
             size: if unread > 0 { descriptor.fingerprint.end + unread } else { 0 },
-            descriptor,
+            record,
         }
     }
 
@@ -83,27 +76,34 @@ impl Orphan {
 
     /// Moves the checkpoint of a sink back to an offset.
     fn take_back(&mut self, sink: &str, offset: u64) {
-        let of_sink = self.record.checkpoints.iter_mut().filter(|(id, _)| id == sink);
-        of_sink.for_each(|(_, checkpoint)| *checkpoint = offset.min(*checkpoint));
+        for (id, checkpoint) in &mut self.record.checkpoints {
+            if id == sink {
+                *checkpoint = offset.min(*checkpoint);
+            }
+        }
     }
 
     /// Returns up to which offset `copy` contains what was read of the file; `None` if it is no copy
     /// of it.
     fn read_part_in(&self, copy: &mut Candidate) -> Option<u64> {
-        let (first, name) = (&self.descriptor.path, Path::new(self.descriptor.name()));
-        let is_related = may_be_rotation(first, name, &copy.path);
-        is_related.then(|| read_part_in(copy, self.descriptor.head, &self.fingerprints)).flatten()
+        let descriptor = &self.record.descriptor;
+        if !may_be_rotation(&descriptor.path, Path::new(descriptor.name()), &copy.path) {
+            return None;
+        }
+        read_part_in(copy, descriptor.head, &self.fingerprints)
     }
 
     /// Returns the record with which reading continues in the copy.
-    pub(super) fn into_known(mut self, copy: &mut Candidate) -> FileRecord {
-        if let Err(error) = self.descriptor.continue_in(&mut copy.content, &self.fingerprints) {
+    pub(super) fn into_record(mut self, copy: &mut Candidate) -> FileRecord {
+        let least = self.least();
+        let descriptor = &mut self.record.descriptor;
+        if let Err(error) = descriptor.continue_in(&mut copy.content, &self.fingerprints) {
             log::warn!("cannot read the copy {}: {error}", copy.path.display());
         }
         // The store may have no checkpoints of the file until one advances. Until then a restart
         // continues at `start`.
-        self.descriptor.start = self.descriptor.start.max(self.least());
-        (self.record, self.descriptor)
+        descriptor.start = descriptor.start.max(least);
+        self.record
     }
 }
 
@@ -135,13 +135,15 @@ impl Orphans {
     /// which is awaited from then on.
     pub(super) fn close_settled(&mut self, ledger: &Ledger, now: EngineTime) {
         let orphans = &mut self.orphans;
-        self.closing.retain(|id| match orphans.iter_mut().find(|orphan| orphan.id() == *id) {
-            Some(orphan) => {
-                let is_released = ledger.release(*id);
-                orphan.since = if is_released { now } else { orphan.since };
-                !is_released
+        self.closing.retain(|id| {
+            let Some(orphan) = orphans.iter_mut().find(|orphan| orphan.id() == *id) else {
+                return !ledger.close(*id);
+            };
+            let is_released = ledger.release(*id);
+            if is_released {
+                orphan.since = now;
             }
-            None => !ledger.close(*id),
+            !is_released
         });
     }
 
@@ -150,14 +152,15 @@ impl Orphans {
     /// is lost is counted at once.
     pub(super) fn take_back(&mut self, id: OriginId, sink: &str, offset: u64) -> bool {
         let mut counted = self.orphans.iter_mut().filter(|orphan| orphan.size > 0);
-        let orphan = counted.find(|orphan| orphan.record.id == id);
-        orphan.map(|orphan| orphan.take_back(sink, offset)).is_some()
+        let Some(orphan) = counted.find(|orphan| orphan.record.id == id) else { return false };
+        orphan.take_back(sink, offset);
+        true
     }
 
     /// Returns the modification time up to which all generations of a name are accounted for, if one
     /// of them is awaited.
     pub(super) fn since(&self, name: &Path) -> Option<i64> {
-        let descriptors = self.orphans.iter().map(|orphan| &orphan.descriptor);
+        let descriptors = self.orphans.iter().map(|orphan| &orphan.record.descriptor);
         let named = descriptors.filter(|descriptor| Path::new(descriptor.name()) == name);
         named.map(|descriptor| descriptor.since_ns).max()
     }
@@ -182,7 +185,7 @@ impl Orphans {
 
     /// Removes and returns the files truncated so long ago that no copy will appear. One with data in
     /// flight stays: its copy is not read before that is settled.
-    pub(super) fn take_late(&mut self, now: EngineTime) -> Vec<Orphan> {
+    fn take_late(&mut self, now: EngineTime) -> Vec<Orphan> {
         let closing = &self.closing;
         let is_late = |orphan: &mut Orphan| {
             now - orphan.since >= ORPHAN_TIME && !closing.contains(&orphan.record.id)
@@ -190,8 +193,41 @@ impl Orphans {
         self.orphans.extract_if(.., is_late).collect()
     }
 
-    /// Removes and returns all files whose copy may appear.
-    pub(super) fn take_all(&mut self) -> Vec<Orphan> {
-        std::mem::take(&mut self.orphans)
+    /// Counts the unread data of files as lost that were truncated so long ago that no copy will
+    /// appear.
+    pub(super) fn expire(&mut self, scope: &Scope, cx: &SourceCx<'_>) {
+        let late = if scope.is_finite(cx) {
+            std::mem::take(&mut self.orphans)
+        } else {
+            self.take_late(cx.now.since_start)
+        };
+        for orphan in &late {
+            count_truncated(orphan.name(), orphan.unread(), &scope.open);
+        }
+        let late: Vec<OriginId> = late.iter().map(Orphan::id).collect();
+        forget(&late, &*scope.open.store, &cx.info.id);
     }
+
+    /// Counts the unread data of truncated files without a copy, at a stop. Their records stay for
+    /// the next start, which may find the copies.
+    pub(super) fn count_all(&mut self, open: &SourceOpen) {
+        for orphan in std::mem::take(&mut self.orphans) {
+            count_truncated(orphan.name(), orphan.unread(), open);
+        }
+    }
+}
+
+/// Counts and logs the lost bytes of a truncated file.
+pub(super) fn count_truncated(name: &str, bytes: u64, open: &SourceOpen) {
+    if bytes == 0 {
+        return;
+    }
+    let counters = &open.counters;
+    counters.error("truncated_unread");
+    counters.dropped("truncated_unread", 1);
+    counters.dropped_bytes("truncated_unread", bytes);
+    log::error!(
+        "source {}: {bytes} bytes of {name} were truncated before every sink delivered them",
+        open.info.id
+    );
 }

@@ -55,9 +55,10 @@ impl ReadQueue {
 
     /// Queues a file: a live one as the last, a rotated one by its age.
     pub(super) fn push_back(&mut self, tail: &Tail) {
-        match tail.is_rotated() {
-            true => self.push_rotated(tail),
-            false => self.live.push_back(tail.id()),
+        if tail.is_rotated() {
+            self.push_rotated(tail);
+        } else {
+            self.live.push_back(tail.id());
         }
     }
 
@@ -150,7 +151,9 @@ mod tests {
     impl Rig {
         fn new(ids: &[u64]) -> Rig {
             let mut rig = Rig(ReadQueue::default());
-            ids.iter().for_each(|id| rig.push_back(*id));
+            for id in ids {
+                rig.push_back(*id);
+            }
             rig
         }
 
@@ -162,9 +165,10 @@ mod tests {
         }
 
         fn push_back(&mut self, id: u64) {
-            match id < 100 {
-                true => self.0.live.push_back(OriginId(id)),
-                false => self.push_rotated(id),
+            if id < 100 {
+                self.0.live.push_back(OriginId(id));
+            } else {
+                self.push_rotated(id);
             }
         }
 

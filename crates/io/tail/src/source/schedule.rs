@@ -63,7 +63,7 @@ impl Schedule {
         self.active += 1;
     }
 
-    /// Removes a file that is read no longer. Entries that are left of it are skipped.
+    /// Removes a file that is read no longer. Its entries in the list of polls are skipped.
     pub(super) fn remove(&mut self, tail: &Tail) {
         self.active -= u32::from(!tail.is_watched());
         self.decompression.remove(tail.id());
@@ -190,24 +190,28 @@ impl Schedule {
         }
     }
 
-    /// Lets another compressed file that `may_go_on` be read instead of this one, which waits for
+    /// Lets another compressed file that `is_readable` be read instead of this one, which waits for
     /// sinks; returns whether there is one.
     pub(super) fn pass_decompression_on(
         &mut self,
         id: OriginId,
         files: &mut Files,
-        may_go_on: impl Fn(&mut Tail) -> bool,
+        is_readable: impl Fn(&mut Tail) -> bool,
     ) -> bool {
-        let may_go_on = |id| files.get_mut(id).is_some_and(&may_go_on);
-        let Some(next) = self.decompression.pass_on(id, may_go_on) else { return false };
-        files.get_mut(id).into_iter().for_each(Tail::release_decoder);
+        let is_readable = |id| files.get_mut(id).is_some_and(&is_readable);
+        let Some(next) = self.decompression.pass_on(id, is_readable) else { return false };
+        if let Some(tail) = files.get_mut(id) {
+            tail.release_decoder();
+        }
         self.push_back(next, files);
         true
     }
 
     /// Queues a file as the last.
     pub(super) fn push_back(&mut self, id: OriginId, files: &Files) {
-        files.get(id).into_iter().for_each(|tail| self.due.push_back(tail));
+        if let Some(tail) = files.get(id) {
+            self.due.push_back(tail);
+        }
     }
 
     /// Queues a file as the next.

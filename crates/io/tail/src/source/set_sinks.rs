@@ -1,44 +1,64 @@
 //! Changes of a source's sinks at a reload.
 
-use super::FileSource;
-use millstream_model::{EngineTime, OriginId, OriginRecord, SinkIndex, SinkSet};
+use super::tails::Tails;
+use millstream_model::{EngineTime, OriginId, OriginRecord, SinkIndex, SinkSet, SourceOpen};
 use std::collections::HashMap;
 
-impl FileSource {
-    /// Replaces the sinks. A new sink starts each file where it would after a restart: at its
-    /// checkpoint, or where reading of the file began. The others keep their positions.
-    pub(super) fn change_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
-        let stays = |sink: &&(SinkIndex, String)| self.open.sinks.contains(sink);
-        let kept: SinkSet = sinks.iter().filter(stays).map(|(index, _)| *index).collect();
-        let come: Vec<&(SinkIndex, String)> = sinks.iter().filter(|sink| !stays(sink)).collect();
-        // Reading the store is expensive with many files, and only new sinks need it.
-        let read = if come.is_empty() { Ok(Default::default()) } else { self.open.store.origins() };
-        let (records, _) = read.unwrap_or_else(|error| {
-            log::error!(
-                "source {}: cannot read checkpoints: {error}; new sinks start where reading of each file began",
-                self.open.info.id
-            );
-            Default::default()
-        });
-        let records: HashMap<OriginId, OriginRecord> =
-            records.into_iter().map(|r| (r.id, r)).collect();
-        for tail in self.files.iter_mut() {
+/// A change of the sinks.
+pub(super) struct SinkChange<'a> {
+    kept: SinkSet,
+    added: Vec<&'a (SinkIndex, String)>,
+}
+
+impl<'a> SinkChange<'a> {
+    /// Compares the sinks of a source with those from now on.
+    pub(super) fn new(sinks: &'a [(SinkIndex, String)], open: &SourceOpen) -> SinkChange<'a> {
+        let stays = |sink: &&(SinkIndex, String)| open.sinks.contains(sink);
+        SinkChange {
+            kept: sinks.iter().filter(stays).map(|(index, _)| *index).collect(),
+            added: sinks.iter().filter(|sink| !stays(sink)).collect(),
+        }
+    }
+
+    /// Whether there are new sinks.
+    pub(super) fn has_new(&self) -> bool {
+        !self.added.is_empty()
+    }
+
+    /// Changes the sinks of all files. A new sink starts each file where it would after a restart:
+    /// at its checkpoint, or where reading of the file began. The others keep their positions.
+    pub(super) fn apply(&self, files: &mut Tails, open: &SourceOpen) {
+        let checkpoints = self.checkpoints(open);
+        for tail in files.iter_mut() {
             let (id, start) = (tail.id(), tail.descriptor().start);
-            let checkpoints = records.get(&id).map_or(&[][..], |record| &record.checkpoints);
-            let checkpoint =
-                |sink: &str| checkpoints.iter().find(|(of, _)| of == sink).map(|(_, at)| *at);
-            let position =
-                |(index, id): &&(SinkIndex, String)| (*index, checkpoint(id).unwrap_or(start));
-            let come: Vec<(SinkIndex, u64)> = come.iter().map(position).collect();
-            come.iter().for_each(|(sink, at)| self.open.ledger.join(id, *sink, *at));
-            tail.set_sinks(kept, come);
-            self.schedule.poll_at(tail, EngineTime::ZERO);
+            let saved = checkpoints.get(&id).map_or(&[][..], Vec::as_slice);
+            let position = |sink: &str| {
+                let checkpoint = saved.iter().find(|(other, _)| other == sink);
+                checkpoint.map_or(start, |(_, offset)| *offset)
+            };
+            let added = self.added.iter().map(|(index, sink)| (*index, position(sink)));
+            let added: Vec<(SinkIndex, u64)> = added.collect();
+            for (sink, offset) in &added {
+                open.ledger.join(id, *sink, *offset);
+            }
+            tail.set_sinks(self.kept, added);
         }
-        self.open.sinks = sinks.to_vec();
-        if !come.is_empty() {
-            // A walk loads the finished files, which a new sink may have to read.
-            self.finished.forget_states();
-            self.walks.request();
+        files.poll_all_at(EngineTime::ZERO);
+    }
+
+    /// Returns the saved checkpoints by file. Reading the store is expensive with many files, and
+    /// only new sinks need it.
+    fn checkpoints(&self, open: &SourceOpen) -> HashMap<OriginId, Vec<(String, u64)>> {
+        let mut records: Vec<OriginRecord> = Vec::new();
+        if self.has_new() {
+            match open.store.origins() {
+                Ok((saved, _)) => records = saved,
+                Err(error) => log::error!(
+                    "source {}: cannot read checkpoints: {error}; new sinks start where reading of each file began",
+                    open.info.id
+                ),
+            }
         }
+        records.into_iter().map(|record| (record.id, record.checkpoints)).collect()
     }
 }

@@ -3,8 +3,8 @@
 use super::Tail;
 use crate::content::Content;
 use crate::held::HeldFile;
-use crate::identity::Fingerprint;
-use crate::identity::{Descriptor, Inode};
+use crate::identity::{Descriptor, Fingerprint, Inode};
+use crate::records::FileRecord;
 use crate::watch::Watch;
 use millstream_model::{
     Choice, Cursor, Cursors, EngineTime, Origin, OriginId, Reread, SinkIndex, SinkSet,
@@ -36,6 +36,15 @@ impl Tail {
         &self.descriptor
     }
 
+    /// Ends the tail; returns its record, with the checkpoints of `sinks`.
+    pub fn into_record(self, sinks: &[(SinkIndex, String)]) -> FileRecord {
+        FileRecord {
+            id: self.id(),
+            checkpoints: self.checkpoints(sinks),
+            descriptor: self.descriptor,
+        }
+    }
+
     /// Ends the tail; returns the saved state.
     pub fn into_descriptor(self) -> Descriptor {
         self.descriptor
@@ -56,9 +65,9 @@ impl Tail {
         self.frozen
     }
 
-    /// Records that this is a copy of the file `of`, or that it no longer counts as one.
-    pub fn set_copy_of(&mut self, of: Option<OriginId>) {
-        self.descriptor.copy_of = of;
+    /// Records of which file this one is a copy; `None` if it no longer counts as a copy.
+    pub fn set_copy_of(&mut self, original: Option<OriginId>) {
+        self.descriptor.copy_of = original;
     }
 
     /// Records that a copy contains this file up to the end of these bytes.
@@ -92,7 +101,9 @@ impl Tail {
 
     /// Frees the memory of the decompressor, if the file is compressed.
     pub fn release_decoder(&mut self) {
-        self.content.iter_mut().for_each(Content::release_decoder);
+        if let Some(content) = &mut self.content {
+            content.release_decoder();
+        }
     }
 
     /// Returns since when the file has no matching path.
@@ -146,8 +157,9 @@ impl Tail {
     /// Returns from where each sink must read to miss nothing.
     pub fn checkpoints(&self, sinks: &[(SinkIndex, String)]) -> Vec<(String, u64)> {
         let position = |sink| {
-            let is_of = |cursor: &&Cursor| cursor.sinks.contains(sink);
-            let positions = self.cursors.list().iter().filter(is_of).map(|cursor| cursor.position);
+            let has_sink = |cursor: &&Cursor| cursor.sinks.contains(sink);
+            let cursors = self.cursors.list().iter().filter(has_sink);
+            let positions = cursors.map(|cursor| cursor.position);
             positions.min().unwrap_or(self.cursors.head())
         };
         sinks.iter().map(|(sink, name)| (name.clone(), position(*sink))).collect()

@@ -3,6 +3,7 @@
 use super::*;
 use crate::copy_detection::Originals;
 use crate::folder_inodes::FolderInodes;
+use crate::source::copy_detection::Comparison;
 use crate::tail::Tail;
 use flate2::write::GzEncoder;
 use millstream_model::{OriginStatus, SinkIndex};
@@ -139,11 +140,14 @@ fn a_copy_compared_with_a_truncated_original_is_looked_at_again() {
         fixture.source.files.iter().for_each(|tail| tail.add_to(&mut originals));
         copy_truncate(&fixture, "a.log", "a.log.1");
         fixture.append("a.log", numbered(100, 110));
-        let copy = fixture.source.candidate(&fixture.path("a.log.1")).unwrap();
+        let generations = &fixture.source.history.records.generations;
+        let names = fixture.source.scope.names(generations);
+        let copy = names.candidate(&fixture.path("a.log.1")).unwrap();
         let name = (include == "*.log").then(|| fixture.path("a.log"));
-        let (folders, cx) = (FolderInodes::default(), fixture.rig.cx());
-        let adopted =
-            fixture.source.adopt_one(copy, name, &folders, &originals, &mut Vec::new(), &cx);
+        let (folder_inodes, cx) = (FolderInodes::default(), fixture.rig.cx());
+        let others =
+            Comparison { originals: &originals, folder_inodes: &folder_inodes, new: &mut [] };
+        let adopted = fixture.source.copies().adopt_one(copy, name, others, &cx);
         assert!(adopted.unwrap().is_none(), "{include}");
         assert_eq!(numbers(&settle(&mut fixture)), (100..110).collect::<Vec<_>>(), "{include}");
     }

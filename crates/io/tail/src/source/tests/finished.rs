@@ -15,13 +15,13 @@ fn finish(fixture: &mut Fixture, files: usize) -> Vec<String> {
     let mut texts = fixture.read_texts();
     for _ in 0..100 {
         fixture.rig.commit();
-        if fixture.source.finished.len() == files && fixture.source.files.len() == 0 {
+        if fixture.source.history.finished.len() == files && fixture.source.files.len() == 0 {
             return texts;
         }
         fixture.rig.advance(IDLE_AFTER / 10);
         texts.extend(fixture.read_texts());
     }
-    let (finished, open) = (fixture.source.finished.len(), fixture.source.files.len());
+    let (finished, open) = (fixture.source.history.finished.len(), fixture.source.files.len());
     panic!("{finished} of {files} files are finished, {open} are not");
 }
 
@@ -68,7 +68,7 @@ fn an_agent_that_was_killed_finds_finished_files_unchanged_or_grown() {
     fixture.append("3.log", "more\n");
     fixture.restart(false);
     assert_eq!(fixture.read_texts(), ["more"]);
-    assert_eq!(fixture.source.finished.len(), 4, "unchanged files are not opened");
+    assert_eq!(fixture.source.history.finished.len(), 4, "unchanged files are not opened");
     // Inotify reports the first write to a file that was not opened.
     fixture.append("1.log", "late\n");
     assert_eq!(fixture.read_texts(), ["late"]);
@@ -225,7 +225,7 @@ fn a_file_with_an_incomplete_line_is_not_finished() {
         fixture.rig.advance(IDLE_AFTER);
         assert_eq!(fixture.read_texts(), [""; 0]);
     }
-    assert_eq!(fixture.source.finished.len(), 0);
+    assert_eq!(fixture.source.history.finished.len(), 0);
     fs::remove_file(fixture.path("a.log")).unwrap();
     assert_eq!(after_walk(&mut fixture), ["tw"]);
 }

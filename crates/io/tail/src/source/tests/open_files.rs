@@ -112,7 +112,8 @@ fn the_open_file_count_is_recomputed_only_at_the_limit() {
             drop(fixture.poll());
             let open = open(&fixture);
             assert!(
-                open <= fixture.source.open_limit.open() && fixture.source.open_limit.open() <= 32,
+                open <= fixture.source.files.open_bound()
+                    && fixture.source.files.open_bound() <= 32,
                 "{open} are open"
             );
             fixture.rig.advance(STEP);

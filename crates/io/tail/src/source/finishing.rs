@@ -1,18 +1,21 @@
 //! Files that are finished: tracked by the little that tells whether they are unchanged, until they
 //! are written to, renamed or deleted.
 
-use super::FileSource;
+use super::adoption::{Adoption, OpenedFile};
 use super::changed_names::ChangedNames;
+use super::history::History;
 use super::orphans::Orphan;
 use super::schedule::IDLE_AFTER;
-use crate::content::modified_ns;
+use super::scope::Scope;
+use super::tails::Tails;
+use super::walks::Walks;
+use crate::content::{Content, modified_ns};
 use crate::finished::FinishedFile;
-use crate::identity::{Descriptor, Inode};
+use crate::identity::Inode;
 use crate::records::{FileRecord, IdleRecord, forget};
 use crate::tail::Tail;
-#[cfg(test)]
-use millstream_model::Aside;
-use millstream_model::{EngineTime, OriginId, OriginRecord, SourceCx};
+use crate::watch::Watch;
+use millstream_model::{EngineTime, OriginId, SourceCx};
 use rustix::fs::{Stat, fstat};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -23,44 +26,58 @@ use std::path::{Path, PathBuf};
 /// idle for longest are finished.
 pub(super) const IDLE_FILES_MAX: usize = 4096;
 
-/// Bytes of a file that is tracked in full, in the source and in its ledger.
-const FILE_BYTES: usize = 1600;
-
-/// Bytes of the record of a file that is not open.
-const RECORD_BYTES: usize = 800;
-
 /// Unknown files whose names are compared at once with those of finished files.
 const UNKNOWN_AT_ONCE: usize = 1000;
 
 /// Most files that are finished at once: each takes a system call and two locks.
 const FINISHED_AT_ONCE: usize = 10_000;
 
+/// The parts of the source that change when a file is finished, or is tracked again.
+pub(super) struct Finishing<'a> {
+    pub scope: &'a Scope,
+    pub files: &'a mut Tails,
+    pub history: &'a mut History,
+    pub walks: &'a mut Walks,
+    pub watch: &'a mut Watch,
+}
+
+/// An idle file. The order is that in which idle files are finished.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct IdleFile {
+    grown: EngineTime,
+    modified_ns: i64,
+    id: OriginId,
+}
+
 // Finishing.
-impl FileSource {
+impl Finishing<'_> {
     /// Finishes idle files beyond the limit, those first that have been idle for longest.
-    pub(super) fn finish_idle(&mut self, cx: &SourceCx<'_>) {
-        let excess = self.files.len().saturating_sub(self.idle_files_max);
-        if excess == 0 || self.is_finite(cx) {
+    pub(super) fn finish_idle(&mut self, idle_files_max: usize, cx: &SourceCx<'_>) {
+        let excess = self.files.len().saturating_sub(idle_files_max);
+        if excess == 0 || self.scope.is_finite(cx) {
             return;
         }
         let originals: HashSet<OriginId> =
             self.files.iter().filter_map(|tail| tail.descriptor().copy_of).collect();
         let may_finish = |tail: &&Tail| is_idle(tail, cx) && !originals.contains(&tail.id());
-        let idle = self.files.iter().filter(may_finish);
-        let mut idle: Vec<_> =
-            idle.map(|tail| (tail.grown(), tail.descriptor().modified_ns, tail.id())).collect();
+        let idle = self.files.iter().filter(may_finish).map(|tail| IdleFile {
+            grown: tail.grown(),
+            modified_ns: tail.descriptor().modified_ns,
+            id: tail.id(),
+        });
+        let mut idle: Vec<IdleFile> = idle.collect();
         idle.sort_unstable();
-        let before = self.finished.len() as u64;
-        for (_, _, id) in idle.into_iter().take(excess.min(FINISHED_AT_ONCE)) {
-            self.finish(id, cx);
+        let before = self.history.finished.len();
+        for file in idle.into_iter().take(excess.min(FINISHED_AT_ONCE)) {
+            self.finish(file.id, cx);
         }
-        if self.finished.len() as u64 > before {
+        let finished = self.history.finished.len();
+        if finished > before {
             self.files.shrink();
-            self.schedule.shrink(&self.files);
-            self.records.generations.shrink();
+            self.history.records.generations.shrink();
             cx.ledger.shrink();
         }
-        cx.counters.set_finished_files(self.finished.len() as u64);
+        cx.counters.set_finished_files(finished as u64);
     }
 
     /// Finishes a file if its state is in the checkpoint store and nothing of it is unread.
@@ -72,53 +89,29 @@ impl FileSource {
             .ledger
             .owed(id)
             .is_some_and(|owed| owed.settled == head && owed.oldest.is_none() && !owed.moved);
-        if !is_settled || !self.open.store.is_committed(id) || !cx.ledger.close(id) {
+        if !is_settled || !self.scope.open.store.is_committed(id) || !cx.ledger.close(id) {
             return;
         }
-        let Some(tail) = self.remove_finished(id) else { return };
+        let Some(tail) = self.files.remove_counted(id) else { return };
         let mut file = FinishedFile::new(id, tail.path(), &stat);
         let descriptor = tail.descriptor();
         let is_first = Path::new(&*descriptor.path) == tail.path();
         file.first_path = (!is_first).then(|| (*descriptor.path).into());
         file.is_generation = Path::new(descriptor.name()) != tail.path();
-        file.since_ns = self.records.generations.since(Path::new(descriptor.name())).unwrap_or(0);
+        let generations = &mut self.history.records.generations;
+        file.since_ns = generations.since(Path::new(descriptor.name())).unwrap_or(0);
         if !file.is_generation {
-            self.records.generations.release(descriptor);
+            generations.release(descriptor);
         }
         if !tail.is_watched() {
             self.watch.watch_path(id, tail.path());
         }
-        self.finished.insert(tail.inode(), file);
-    }
-
-    fn remove_finished(&mut self, id: OriginId) -> Option<Tail> {
-        self.schedule.finish_decompressing(id, &self.files);
-        let tail = self.files.remove(id)?;
-        self.schedule.remove(&tail);
-        Some(tail)
-    }
-}
-
-// Memory.
-impl FileSource {
-    /// Declares the memory that the files take, so that less is read while they take much.
-    pub(super) fn declare_memory(&mut self, cx: &SourceCx<'_>) {
-        let tracked = self.files.len() * FILE_BYTES + self.records.len() * RECORD_BYTES;
-        let bytes = (tracked + self.finished.memory_bytes()) as u64;
-        self.declared.get_or_insert_with(|| cx.grant.set_aside(0)).resize(bytes);
-    }
-}
-
-#[cfg(test)]
-impl FileSource {
-    /// Returns the declared memory in bytes.
-    pub(crate) fn declared_bytes(&self) -> u64 {
-        self.declared.as_ref().map_or(0, Aside::bytes)
+        self.history.finished.insert(tail.inode(), file);
     }
 }
 
 // Loading.
-impl FileSource {
+impl Finishing<'_> {
     /// Tracks a finished file again, at `path` if it is no longer where it was seen last; returns
     /// whether it is tracked. A file without a record is an unknown one.
     ///
@@ -130,20 +123,16 @@ impl FileSource {
         path: &Path,
         cx: &SourceCx<'_>,
     ) -> io::Result<bool> {
-        let Some(file) = self.finished.get(inode) else { return Ok(false) };
+        let Some(file) = self.history.finished.get(inode) else { return Ok(false) };
         let (id, last_path) = (file.id, file.path.to_path_buf());
         let record = self.read_record(id)?;
-        self.close_idle(1, &[]);
-        let content = self
-            .open_inode(&last_path, inode)
-            .map(|content| (last_path, content))
-            .or_else(|| Some((path.to_path_buf(), self.open_inode(path, inode)?)));
-        let Some((path, content)) = content else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
+        self.files.make_room_beside(&[]);
+        let opened = self.open_at(&last_path, inode).or_else(|| self.open_at(path, inode));
+        let OpenedAt { path, content } = opened.ok_or(io::ErrorKind::NotFound)?;
         let stat = fstat(content.file())?;
-        let Some(file) = self.take_finished(inode) else { return Ok(false) };
-        let Some((record, mut descriptor)) = record else {
+        let open = &self.scope.open;
+        let Some(file) = self.history.take_finished(inode, open) else { return Ok(false) };
+        let Some(mut record) = record else {
             log::error!(
                 "source {}: the checkpoint store has no record of {}; reading it from its beginning",
                 cx.info.id,
@@ -151,73 +140,63 @@ impl FileSource {
             );
             return Ok(false);
         };
-        self.release_generation(&file, &descriptor);
-        descriptor.since_ns = descriptor.since_ns.max(file.since_ns);
-        let tail = self.resume(content, &stat, &path, record, descriptor);
-        self.read_from_now_on(vec![tail], cx);
+        self.history.release_generation(&file, &record.descriptor);
+        record.descriptor.since_ns = record.descriptor.since_ns.max(file.since_ns);
+        let adoption = Adoption { scope: self.scope, history: self.history };
+        let tail = adoption.resume(OpenedFile { path, content, stat }, record);
+        self.files.add(vec![tail], &mut self.history.records.generations, cx);
         Ok(true)
     }
 
+    fn open_at(&self, path: &Path, inode: Inode) -> Option<OpenedAt> {
+        let content = self.scope.open_inode(path, inode)?;
+        Some(OpenedAt { path: path.to_path_buf(), content })
+    }
+
     fn read_record(&self, id: OriginId) -> io::Result<Option<FileRecord>> {
-        let record = self.open.store.origin(id)?;
-        Ok(record.and_then(|record| {
-            let descriptor = Descriptor::from_bytes(&record.descriptor)?;
-            Some((OriginRecord { descriptor: Vec::new(), ..record }, descriptor))
-        }))
-    }
-
-    /// Ends the count of the generation of a file that stays counted while it is finished.
-    fn release_generation(&mut self, file: &FinishedFile, descriptor: &Descriptor) {
-        if file.is_generation {
-            self.records.generations.release(descriptor);
-        }
-    }
-
-    fn take_finished(&mut self, inode: Inode) -> Option<FinishedFile> {
-        let file = self.finished.remove(inode)?;
-        self.open.counters.set_finished_files(self.finished.len() as u64);
-        Some(file)
+        Ok(self.scope.open.store.origin(id)?.and_then(FileRecord::parse))
     }
 }
 
 // At the start.
-impl FileSource {
+impl Finishing<'_> {
     /// Tracks the files that were read to their end before the restart as finished if they are
     /// unchanged, and loads the records of the others.
     pub(super) fn restore_finished(&mut self) {
-        let restored = std::mem::take(&mut self.restored);
         let mut failed = Vec::new();
-        for record in restored {
+        for record in self.history.take_restored() {
             let path = Path::new(&*record.path);
-            let is_it = |stat: &Stat| {
+            let is_unchanged = |stat: &Stat| {
                 let state = (stat.st_ino, stat.st_size as u64, modified_ns(stat));
                 state == (record.inode, record.bytes, record.modified_ns)
             };
-            match rustix::fs::stat(path).ok().filter(is_it) {
+            match rustix::fs::stat(path).ok().filter(is_unchanged) {
                 Some(stat) => {
                     let mut file = FinishedFile::new(record.id, path, &stat);
                     file.since_ns = record.since_ns;
                     self.watch.watch_path(record.id, path);
-                    self.finished.insert(Inode::of(&stat), file);
+                    self.history.finished.insert(Inode::of(&stat), file);
                 }
                 None => failed.extend(self.load_record(record)),
             }
         }
-        self.open.counters.set_finished_files(self.finished.len() as u64);
-        self.restored = failed;
+        let finished = self.history.finished.len() as u64;
+        self.scope.open.counters.set_finished_files(finished);
+        self.history.put_back_restored(failed);
     }
 
     /// Loads the record of a file that changed; returns it if the store cannot be read.
     fn load_record(&mut self, idle: IdleRecord) -> Option<IdleRecord> {
+        let open = &self.scope.open;
         match self.read_record(idle.id) {
-            Ok(Some((record, descriptor))) => {
-                let pruned = self.records.insert(record, descriptor);
-                forget(pruned.as_slice(), &*self.open.store, &self.open.info.id);
+            Ok(Some(record)) => {
+                let pruned = self.history.records.insert(record);
+                forget(pruned.as_slice(), &*open.store, &open.info.id);
                 None
             }
             Ok(None) => None,
             Err(error) => {
-                log::error!("source {}: {}: {error}", self.open.info.id, idle.path);
+                log::error!("source {}: {}: {error}", open.info.id, idle.path);
                 Some(idle)
             }
         }
@@ -225,7 +204,7 @@ impl FileSource {
 }
 
 // Looking.
-impl FileSource {
+impl Finishing<'_> {
     /// Returns whether a path leads to a finished file that is unchanged. Loads one that is not.
     ///
     /// # Errors
@@ -236,15 +215,16 @@ impl FileSource {
         stat: &Stat,
         cx: &SourceCx<'_>,
     ) -> io::Result<bool> {
-        if self.finished.see(path, stat) {
+        let finished = &mut self.history.finished;
+        if finished.see(path, stat) {
             return Ok(true);
         }
         let inode = Inode::of(stat);
-        let Some(file) = self.finished.get(inode) else { return Ok(false) };
+        let Some(file) = finished.get(inode) else { return Ok(false) };
         // Of several names the first is used while it leads to the file.
         let first = file.path.to_path_buf();
-        let of_first = rustix::fs::stat(&first).ok().filter(|stat| Inode::of(stat) == inode);
-        if first != path && of_first.is_some_and(|stat| self.finished.see(&first, &stat)) {
+        let first_stat = rustix::fs::stat(&first).ok().filter(|stat| Inode::of(stat) == inode);
+        if first != path && first_stat.is_some_and(|stat| finished.see(&first, &stat)) {
             return Ok(true);
         }
         self.load_finished(inode, path, cx)?;
@@ -254,8 +234,8 @@ impl FileSource {
     /// Loads the finished files of which one of the unknown files may be a copy.
     pub(super) fn load_originals(&mut self, unknown: &[PathBuf], cx: &SourceCx<'_>) {
         for paths in unknown.chunks(UNKNOWN_AT_ONCE) {
-            for inode in self.finished.originals_of(paths.iter().map(PathBuf::as_path)) {
-                let Some(file) = self.finished.get(inode) else { continue };
+            for inode in self.history.finished.originals_of(paths.iter().map(PathBuf::as_path)) {
+                let Some(file) = self.history.finished.get(inode) else { continue };
                 let path = file.path.to_path_buf();
                 match self.load_named(inode, &path, cx) {
                     Ok(_) => {}
@@ -273,24 +253,22 @@ impl FileSource {
 
     /// Loads a finished file; one that had several names also by another one in its folder.
     fn load_named(&mut self, inode: Inode, path: &Path, cx: &SourceCx<'_>) -> io::Result<bool> {
-        let has_others = self.finished.get(inode).is_some_and(|file| !file.is_single);
+        let has_others = self.history.finished.get(inode).is_some_and(|file| !file.is_single);
         let loaded = self.load_finished(inode, path, cx);
         let is_gone = loaded.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         let folder = path.parent().filter(|_| is_gone && has_others);
-        match folder.and_then(|folder| name_in(folder, inode)) {
-            Some(name) => self.load_finished(inode, &name, cx),
-            None => loaded,
-        }
+        let other_name = folder.and_then(|folder| name_in(folder, inode));
+        other_name.map_or(loaded, |name| self.load_finished(inode, &name, cx))
     }
 
     /// Loads finished files that inotify reports as written to.
     pub(super) fn load_written(&mut self, ids: HashSet<OriginId>, cx: &SourceCx<'_>) {
-        for inode in self.finished.inodes_of(&ids) {
-            let Some(file) = self.finished.get(inode) else { continue };
+        for inode in self.history.finished.inodes_of(&ids) {
+            let Some(file) = self.history.finished.get(inode) else { continue };
             let path = file.path.to_path_buf();
             if self.load_finished(inode, &path, cx).is_err() {
                 // A walk finds its other name, or tries again.
-                self.finished.note_written(inode);
+                self.history.finished.note_written(inode);
                 self.walks.request();
             }
         }
@@ -298,13 +276,13 @@ impl FileSource {
 }
 
 // Files that are gone.
-impl FileSource {
+impl Finishing<'_> {
     /// Handles finished files that a walk did not see. One that is still in its folder is searched
     /// there under other names; so is one whose folder may not be mounted.
     pub(super) fn close_unseen(&mut self, unreadable: &BTreeMap<PathBuf, String>, now: EngineTime) {
         let mut folders: HashMap<PathBuf, Option<HashSet<u64>>> = HashMap::new();
-        for inode in self.finished.unseen(unreadable) {
-            let Some(file) = self.finished.get(inode) else { continue };
+        for inode in self.history.finished.unseen(unreadable) {
+            let Some(file) = self.history.finished.get(inode) else { continue };
             let folder = file.path.parent().unwrap_or(Path::new("/"));
             if !folders.contains_key(folder) {
                 folders.insert(folder.to_path_buf(), inodes_in(folder, inode.device));
@@ -322,17 +300,16 @@ impl FileSource {
     /// walk finds the name.
     pub(super) fn close_changed(&mut self, changed: &ChangedNames, now: EngineTime) {
         for path in &changed.all {
-            let Some((inode, file)) = self.finished.at(path) else { continue };
+            let Some((inode, file)) = self.history.finished.at(path) else { continue };
             let is_single = file.is_single;
             let stat = rustix::fs::stat(path);
             if stat.as_ref().is_ok_and(|stat| Inode::of(stat) == inode) {
                 continue;
             }
-            match stat {
-                Err(_) if is_single && changed.deleted.contains(path) => {
-                    self.close_finished(inode, Some(now))
-                }
-                _ => self.walks.request(),
+            if stat.is_err() && is_single && changed.deleted.contains(path) {
+                self.close_finished(inode, Some(now));
+            } else {
+                self.walks.request();
             }
         }
     }
@@ -341,37 +318,38 @@ impl FileSource {
     /// compressed, so its copy may have more than what was read. The copy of a deleted file is awaited
     /// for a while.
     fn close_finished(&mut self, inode: Inode, deletion: Option<EngineTime>) {
-        let Some(file) = self.finished.get(inode) else { return };
+        let open = &self.scope.open;
+        let Some(file) = self.history.finished.get(inode) else { return };
         let record = match self.read_record(file.id) {
             Ok(record) => record,
             Err(error) => {
-                log::warn!("source {}: {}: {error}", self.open.info.id, file.path.display());
+                log::warn!("source {}: {}: {error}", open.info.id, file.path.display());
                 self.walks.request();
                 return;
             }
         };
-        let Some(file) = self.take_finished(inode) else { return };
-        let Some((record, mut descriptor)) = record else { return };
-        self.release_generation(&file, &descriptor);
-        descriptor.since_ns = descriptor.since_ns.max(file.since_ns);
+        let Some(file) = self.history.take_finished(inode, open) else { return };
+        let Some(mut record) = record else { return };
+        self.history.release_generation(&file, &record.descriptor);
+        record.descriptor.since_ns = record.descriptor.since_ns.max(file.since_ns);
         match deletion {
             // Another file may reuse the inode number.
             Some(now) => {
                 let unread = u64::from(file.is_written);
-                self.orphans.push(Orphan::of_record(record, descriptor, unread, now));
+                self.history.orphans.push(Orphan::of_record(record, unread, now));
             }
-            None => self.record(record, descriptor),
+            None => self.history.record(record, open),
         }
-    }
-
-    /// Returns the modification time up to which all generations of a finished file's name are
-    /// accounted for.
-    pub(super) fn since_of_finished(&self, name: &Path) -> Option<i64> {
-        self.finished.at(name).map(|(_, file)| file.since_ns)
     }
 }
 
-/// Returns the inode numbers in a folder; `None` if it is not that of the device, or is empty.
+/// A file that was opened at one of its paths.
+struct OpenedAt {
+    path: PathBuf,
+    content: Content,
+}
+
+/// Returns the inode numbers in a folder; `None` if the folder is empty or on another device.
 fn inodes_in(folder: &Path, device: u64) -> Option<HashSet<u64>> {
     rustix::fs::stat(folder).ok().filter(|stat| stat.st_dev == device)?;
     let entries = std::fs::read_dir(folder).ok()?;
@@ -382,10 +360,9 @@ fn inodes_in(folder: &Path, device: u64) -> Option<HashSet<u64>> {
 /// Returns a path in a folder that leads to a file.
 fn name_in(folder: &Path, inode: Inode) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?;
-    let of_number = entries.flatten().filter(|entry| entry.ino() == inode.number);
-    let paths = of_number.map(|entry| entry.path());
-    let leads = |path: &PathBuf| rustix::fs::stat(path).is_ok_and(|of| Inode::of(&of) == inode);
-    paths.into_iter().find(leads)
+    let same_number = entries.flatten().filter(|entry| entry.ino() == inode.number);
+    let leads = |path: &PathBuf| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == inode);
+    same_number.map(|entry| entry.path()).find(leads)
 }
 
 /// Whether a file has been idle for long enough, and nothing but its path, its identity and its

@@ -1,0 +1,133 @@
+//! Holds undelivered rotated files while the source runs, and drops those beyond the limit.
+
+use super::history::History;
+use super::orphans::Orphan;
+use super::retention::Retention;
+use super::scope::Scope;
+use super::tails::{Reopening, Tails};
+use super::unsettled::{DeletedFile, count_lost, is_late, rest_of, unsettled};
+use crate::records::forget;
+use crate::tail::Tail;
+use millstream_model::{Held, OriginId, SourceCx};
+
+/// Drop reason of data of deleted files beyond the limit `held.max`.
+pub(super) const HELD_MAX: &str = "held_max";
+
+/// The parts of the source that change when a file is held or dropped.
+pub(super) struct Holding<'a> {
+    pub scope: &'a Scope,
+    pub files: &'a mut Tails,
+    pub history: &'a mut History,
+    pub retention: &'a mut Retention,
+}
+
+impl Holding<'_> {
+    /// Links undelivered files that were just renamed or lost their last name.
+    pub(super) fn pin_moved(&mut self, cx: &SourceCx<'_>) {
+        let now = cx.now.since_start;
+        let has_moved = |tail: &&mut Tail| tail.has_moved(now) && tail.held().is_none();
+        for tail in self.files.iter_mut().filter(has_moved) {
+            tail.clear_moved();
+            if cx.ledger.owed(tail.id()).is_some_and(|owed| is_late(tail, &owed, cx)) {
+                self.retention.pin(tail, &cx.info.id);
+            }
+        }
+        self.retention.sync(&cx.info.id);
+    }
+
+    /// Links undelivered rotated files, and releases settled ones.
+    pub(super) fn update_held(&mut self, cx: &SourceCx<'_>) {
+        let mut settled = Vec::new();
+        for tail in self.files.iter_mut().filter(|tail| tail.held().is_some() || tail.is_rotated())
+        {
+            let Some(owed) = cx.ledger.owed(tail.id()) else { continue };
+            self.retention.check(tail);
+            tail.update_status();
+            if tail.held().is_some() {
+                if unsettled(tail, &owed) == 0 {
+                    settled.push((tail.id(), owed));
+                }
+            } else if is_late(tail, &owed, cx) {
+                self.retention.pin(tail, &cx.info.id);
+            }
+        }
+        self.retention.sync(&cx.info.id);
+        for (id, owed) in settled {
+            // A link that is the only name stays until the file is closed.
+            if !owed.moved
+                && self.scope.open.store.is_committed(id)
+                && let Some(tail) = self.files.get_mut(id).filter(|tail| !tail.is_deleted())
+            {
+                self.retention.release(tail);
+            }
+        }
+    }
+
+    /// Drops deleted files, oldest deletion first, until the others are within the limit.
+    pub(super) fn bound_held(&mut self, cx: &SourceCx<'_>) {
+        let mut deleted: Vec<DeletedFile> = self.files.iter().filter_map(DeletedFile::of).collect();
+        deleted.sort_unstable();
+        let mut held = Held {
+            files: deleted.len() as u64,
+            bytes: deleted.iter().map(|file| file.bytes).sum(),
+            bytes_max: self.retention.bytes_max(),
+        };
+        for file in deleted {
+            if held.bytes <= held.bytes_max {
+                break;
+            }
+            held.files -= 1;
+            held.bytes -= file.bytes;
+            self.give_up(file.id, HELD_MAX, cx);
+        }
+        self.retention.forget_delivered(cx.ledger);
+        cx.counters.set_held(held);
+        self.retention.note_usage(held, cx.now.since_start, &cx.info.id);
+    }
+
+    /// Drops a file; counts and logs its unread data.
+    fn give_up(&mut self, id: OriginId, reason: &'static str, cx: &SourceCx<'_>) {
+        let generations = &mut self.history.records.generations;
+        let Some(mut tail) = self.files.remove(id, generations) else { return };
+        let open = &self.scope.open;
+        let from = tail.cursors().list().iter().map(|cursor| cursor.position).min();
+        let lost = rest_of(&tail, from.unwrap_or(0));
+        count_lost(&tail, lost, reason, open);
+        if let Some(owed) = cx.ledger.owed(id).filter(|owed| owed.in_flight > 0) {
+            self.retention.note_given_up(id, rest_of(&tail, owed.settled));
+            log::warn!(
+                "source {}: dropped {} ({reason}); {} bytes of it are in flight, and are lost if the agent stops \
+                 before their delivery",
+                cx.info.id,
+                tail.name(),
+                owed.in_flight
+            );
+        }
+        self.retention.release(&mut tail);
+        self.history.orphans.close(id);
+        forget(&[id], &*open.store, &cx.info.id);
+        // A compressed copy of the file is recognized by its record, so that its lines are not read
+        // as new.
+        tail.update_fingerprint();
+        let orphan = Orphan::new(tail, &open.sinks, cx.now.since_start);
+        self.history.orphans.push(orphan.without_loss());
+    }
+
+    /// Reopens a file that was closed because of the limit of open files; returns whether it can be
+    /// read. The files in `beside` stay open. Drops a file to which no path leads.
+    pub(super) fn reopen(&mut self, id: OriginId, beside: &[OriginId], cx: &SourceCx<'_>) -> bool {
+        let held = self.files.get(id).and_then(Tail::held);
+        let held = held.map(|file| self.retention.path_of(file));
+        match self.files.reopen(id, beside, held, self.scope, cx.now.since_start) {
+            Reopening::Open => true,
+            Reopening::Later => {
+                cx.counters.error("read");
+                false
+            }
+            Reopening::Gone => {
+                self.give_up(id, "closed_unread", cx);
+                false
+            }
+        }
+    }
+}

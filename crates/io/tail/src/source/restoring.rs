@@ -1,0 +1,162 @@
+//! Adopts the files that were held when the agent ended.
+
+use super::adoption::{Adoption, OpenedFile};
+use super::history::History;
+use super::identification::Identified;
+use super::retention::Retention;
+use super::scope::Scope;
+use super::tails::Tails;
+use crate::content::Content;
+use crate::copy_detection::Candidate;
+use crate::held::HeldFile;
+use crate::identity::Inode;
+use crate::records::FileRecord;
+use crate::tail::Tail;
+use millstream_model::{OriginId, SourceCx};
+use rustix::fs::{Stat, fstat};
+use std::io;
+use std::path::PathBuf;
+
+/// The parts of the source that change when held files are adopted.
+pub(super) struct Restoring<'a> {
+    pub scope: &'a Scope,
+    pub files: &'a Tails,
+    pub history: &'a mut History,
+    pub retention: &'a mut Retention,
+}
+
+/// The record of a held file in the checkpoint store.
+enum HeldRecord {
+    Same(Box<FileRecord>),
+    /// The recorded file had other content.
+    Other,
+    Unknown,
+}
+
+impl Restoring<'_> {
+    fn adoption(&self) -> Adoption<'_> {
+        Adoption { scope: self.scope, history: self.history }
+    }
+
+    /// Adopts files that were held when the agent ended. A held file that still has another path is
+    /// not adopted twice.
+    pub(super) fn restore_held(&mut self, identified: &mut Identified, cx: &SourceCx<'_>) {
+        if !self.retention.begin_restore() {
+            return;
+        }
+        let mut files = self.list(cx);
+        files.retain(|file| self.files.get(file.id).is_none());
+        for file in files {
+            match self.adopt(&file, &mut identified.new, cx) {
+                Ok(Some(tail)) => self.add(tail, identified),
+                Ok(None) => {}
+                Err(error) => {
+                    log::error!(
+                        "source {}: cannot read the held file {}: {error}; trying again at the next start",
+                        cx.info.id,
+                        self.retention.path_of(&file).display()
+                    );
+                    cx.counters.error("read");
+                }
+            }
+        }
+    }
+
+    fn list(&self, cx: &SourceCx<'_>) -> Vec<HeldFile> {
+        self.retention.list().unwrap_or_else(|error| {
+            log::error!(
+                "source {}: cannot list the held files in {}: {error}; check its permissions",
+                cx.info.id,
+                self.retention.folder_path().display()
+            );
+            cx.counters.error("read");
+            Vec::new()
+        })
+    }
+
+    fn add(&self, mut tail: Tail, identified: &mut Identified) {
+        let unknown = &mut identified.unknown;
+        if let Some(index) = unknown.iter().position(|other| other.inode == tail.inode()) {
+            // A file continued in this copy, and its new inode was not committed.
+            tail.set_path(&unknown.swap_remove(index).path);
+            tail.mark_present();
+        }
+        identified.inodes.insert(tail.inode());
+        self.files.add_new(&mut identified.new, tail);
+    }
+
+    fn adopt(
+        &mut self,
+        file: &HeldFile,
+        new: &mut [Tail],
+        cx: &SourceCx<'_>,
+    ) -> io::Result<Option<Tail>> {
+        let opened = self.retention.open(file)?;
+        let stat = fstat(&opened)?;
+        let inode = Inode::of(&stat);
+        if self.files.id_of(inode).is_some() {
+            return Ok(None);
+        }
+        if self.history.finished.get(inode).is_some() {
+            // All of it was settled.
+            self.retention.remove(file);
+            return Ok(None);
+        }
+        // The file still has another path.
+        if let Some(tail) = new.iter_mut().find(|tail| tail.inode() == inode) {
+            tail.set_held(file.clone());
+            return Ok(None);
+        }
+        let content = Content::new(opened, &self.retention.path_of(file))?;
+        let mut tail = self.resume(file, content, &stat, cx)?;
+        tail.mark_gone(cx.now.since_start);
+        Ok(Some(tail))
+    }
+
+    /// Adopts a held file that has no other path, to resume reading it.
+    fn resume(
+        &mut self,
+        file: &HeldFile,
+        mut content: Content,
+        stat: &Stat,
+        cx: &SourceCx<'_>,
+    ) -> io::Result<Tail> {
+        let path = self.retention.path_of(file);
+        let start = file.copied_from.filter(|_| !content.is_compressed()).unwrap_or(0);
+        let mut tail = match self.take_record(file.id, &mut content) {
+            HeldRecord::Same(mut record) => {
+                record.descriptor.device = stat.st_dev;
+                record.descriptor.inode = stat.st_ino;
+                let path = PathBuf::from(&*record.descriptor.path);
+                self.adoption().resume(OpenedFile { path, content, stat: *stat }, *record)
+            }
+            // The file was rewritten before its deletion, so it gets a new id.
+            HeldRecord::Other => {
+                let mut tail = self.adoption().adopt(Candidate::of(path, content)?, start)?;
+                tail.set_held(self.retention.rename(file, tail.id())?);
+                return Ok(tail);
+            }
+            HeldRecord::Unknown => {
+                log::warn!(
+                    "source {}: the checkpoint store has no record of the held file {}; reading it from its beginning",
+                    cx.info.id,
+                    path.display()
+                );
+                self.adoption().adopt_as(file.id, Candidate::of(path, content)?, start)?
+            }
+        };
+        tail.set_held(file.clone());
+        Ok(tail)
+    }
+
+    /// Removes and returns the record of the file with this id, if the content matches.
+    fn take_record(&mut self, id: OriginId, content: &mut Content) -> HeldRecord {
+        let records = &mut self.history.records;
+        let Some(record) = records.get(id) else { return HeldRecord::Unknown };
+        if !record.descriptor.identifies(content, record.furthest()).unwrap_or(false) {
+            return HeldRecord::Other;
+        }
+        let record = records.remove(id);
+        record.map_or(HeldRecord::Unknown, |record| HeldRecord::Same(Box::new(record)))
+    }
+}

@@ -1,0 +1,132 @@
+//! What the steps of the source read and do not change, and how it names files.
+
+use crate::content::Content;
+use crate::copy_detection::Candidate;
+use crate::discover::{Found, is_included};
+use crate::identity::Inode;
+use crate::links::{Link, Links};
+use crate::open::{Symlinks, open_linked, open_regular};
+use crate::records::Generations;
+use crate::settings::TailSettings;
+use millstream_model::{OriginId, SourceCx, SourceOpen};
+use rustix::fs::Stat;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The settings of the source, its place in the agent, and the links that the last walk found.
+pub(super) struct Scope {
+    pub settings: TailSettings,
+    pub open: SourceOpen,
+    pub links: Links,
+    /// Whether the source never ran before, and has not adopted files yet.
+    pub first_start: bool,
+}
+
+impl Scope {
+    /// Whether the source ends once it has read all files.
+    pub(super) fn is_finite(&self, cx: &SourceCx<'_>) -> bool {
+        cx.until_eof || self.settings.range.is_some()
+    }
+
+    /// Whether a pattern matches a path, or a link that leads to it.
+    pub(super) fn is_included(&self, path: &Path) -> bool {
+        self.is_matched(path) || self.links.to(path).is_some()
+    }
+
+    /// Whether a pattern matches a path.
+    pub(super) fn is_matched(&self, path: &Path) -> bool {
+        is_included(path, &self.settings.include, &self.settings.exclude)
+    }
+
+    /// Whether a path is a symlink that a pattern matches: a walk follows it.
+    pub(super) fn is_matched_link(&self, path: &Path) -> bool {
+        self.is_matched(path) && path.is_symlink()
+    }
+
+    /// Returns the path itself, or the link by which a pattern matches the file.
+    pub(super) fn included_name<'p>(&'p self, path: &'p Path) -> &'p Path {
+        self.links.to(path).map_or(path, |link| &link.path)
+    }
+
+    /// Replaces the links that a walk found by the files to which they lead, and adds the folders of
+    /// these files.
+    pub(super) fn follow_links(&mut self, found: &mut Found) {
+        if self.settings.symlinks == Symlinks::Never {
+            return;
+        }
+        let (include, exclude) = (&self.settings.include, &self.settings.exclude);
+        let links = std::mem::take(&mut found.links);
+        let is_matched = |path: &Path| is_included(path, include, exclude);
+        self.links = Links::follow(links, &mut found.files, is_matched);
+        found.folders.extend(self.links.folders().iter().cloned());
+    }
+
+    /// Opens the content of a file if the path leads to this inode.
+    pub(super) fn open_inode(&self, path: &Path, inode: Inode) -> Option<Content> {
+        if rustix::fs::stat(path).ok().map(|stat| Inode::of(&stat)) != Some(inode) {
+            return None;
+        }
+        let (file, stat) = open_regular(path, &self.settings.symlinks).ok()??;
+        if Inode::of(&stat) != inode {
+            return None;
+        }
+        Content::new(file, path).ok()
+    }
+
+    /// Whether the checkpoints of a file are durable.
+    pub(super) fn is_committed(&self, id: OriginId) -> bool {
+        self.open.ledger.owed(id).is_none_or(|owed| !owed.moved) && self.open.store.is_committed(id)
+    }
+
+    /// Returns the names of files, with the `generations` that are known.
+    pub(super) fn names<'a>(&'a self, generations: &'a Generations) -> Names<'a> {
+        Names { scope: self, generations }
+    }
+}
+
+/// Relates the paths of files to the included names that they were rotated from.
+#[derive(Clone, Copy)]
+pub(super) struct Names<'a> {
+    scope: &'a Scope,
+    generations: &'a Generations,
+}
+
+impl<'a> Names<'a> {
+    /// Returns the included name of which a file may be a generation.
+    pub(super) fn name_of(self, path: &Path) -> Option<PathBuf> {
+        self.generations.name_of(path, |name| self.scope.is_included(name))
+    }
+
+    /// Returns the target of a link if the file at a path is the target, or a rotation of it.
+    pub(super) fn linked_name(self, path: &Path) -> Option<PathBuf> {
+        let links = &self.scope.links;
+        if !links.is_beside_target(path) || self.scope.is_matched(path) {
+            return None;
+        }
+        let is_target = links.to(path).is_some();
+        let name = if is_target { Some(path.to_path_buf()) } else { self.name_of(path) };
+        name.filter(|name| links.to(name).is_some())
+    }
+
+    /// Returns the link to the file at a path, or to the file of which that is a rotation.
+    pub(super) fn link_beside(self, path: &Path) -> Option<&'a Link> {
+        self.scope.links.to(&self.linked_name(path)?)
+    }
+
+    /// Opens a regular file by the rules for symlinks, which also apply to a file behind a link.
+    /// `None` if the path is something else.
+    pub(super) fn open_file(self, path: &Path) -> io::Result<Option<(File, Stat)>> {
+        let symlinks = &self.scope.settings.symlinks;
+        match self.link_beside(path) {
+            Some(link) => open_linked(path, link.owner, symlinks),
+            None => open_regular(path, symlinks),
+        }
+    }
+
+    /// Opens the file at a path, to compare it with others.
+    pub(super) fn candidate(self, path: &Path) -> Option<Candidate> {
+        let (file, _) = self.open_file(path).ok()??;
+        Candidate::of(path.to_path_buf(), Content::new(file, path).ok()?).ok()
+    }
+}
