@@ -141,7 +141,8 @@ impl Content {
     pub fn release_decoder(&mut self) {
         if let Some(decompressor) = &mut self.decompressor {
             decompressor.position += decompressor.pushed_back.len() as u64;
-            (decompressor.stream, decompressor.pushed_back) = (None, Vec::new());
+            decompressor.stream = None;
+            decompressor.pushed_back = Vec::new();
         }
     }
 
@@ -215,7 +216,8 @@ impl Content {
     /// Returns the state of a compressed file that was read to its end; `None` for other files.
     pub fn compressed_state(&self) -> Option<CompressedState> {
         let decompressor = self.decompressor.as_ref()?;
-        let (stat, size_at_end) = (fstat(self.file()).ok()?, decompressor.size_at_end?);
+        let stat = fstat(self.file()).ok()?;
+        let size_at_end = decompressor.size_at_end?;
         let bytes = decompressor.position + decompressor.pushed_back.len() as u64;
         Some(CompressedState { size: size_at_end, modified_ns: modified_ns(&stat), bytes })
     }
@@ -225,7 +227,8 @@ impl Content {
         let Ok(stat) = fstat(self.file()) else { return false };
         let same = state.describes(&stat);
         if let Some(decompressor) = self.decompressor.as_mut().filter(|_| same) {
-            (decompressor.position, decompressor.size_at_end) = (state.bytes, Some(state.size));
+            decompressor.position = state.bytes;
+            decompressor.size_at_end = Some(state.size);
         }
         same
     }
@@ -379,7 +382,8 @@ impl Decompressor {
         };
         self.position += n as u64;
         if n == 0 {
-            (self.stream, self.size_at_end) = (None, Some(size(file)?));
+            self.size_at_end = Some(size(file)?);
+            self.stream = None;
         }
         Ok(n)
     }
@@ -387,8 +391,9 @@ impl Decompressor {
     /// Decompresses from the beginning up to the current position, after the file has grown.
     fn restart(&mut self, file: &Arc<RecordedFile>) -> io::Result<()> {
         let at = std::mem::take(&mut self.position);
-        (self.stream, self.size_at_end, self.error) =
-            (Some(new_decoder(self.compression, file)?), None, None);
+        self.stream = Some(new_decoder(self.compression, file)?);
+        self.size_at_end = None;
+        self.error = None;
         self.skip_to(file, at)
     }
 }

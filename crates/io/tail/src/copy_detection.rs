@@ -115,7 +115,8 @@ pub fn may_be_rotation(name: &str, path: &Path, other: &Path) -> bool {
 /// what was read.
 pub fn read_part_in(copy: &mut Candidate, head: Head, fingerprints: &Fingerprints) -> Option<u64> {
     let bytes = copy.content.bytes().ok()?;
-    let (fingerprint, unread) = (fingerprints.before(bytes), fingerprints.last().end == 0);
+    let fingerprint = fingerprints.before(bytes);
+    let unread = fingerprints.last().end == 0;
     // A copy cannot match a head longer than itself.
     let head = if bytes < head.bytes { Head::default() } else { head };
     let is_copy = (fingerprint.is_some() || unread) && copy.holds(head, fingerprint);
@@ -145,8 +146,8 @@ impl Candidate {
 
     /// Whether its content is exactly what was read of a closed file.
     pub fn holds_all_of(&mut self, closed: &Descriptor) -> bool {
-        let (bytes, same_time) =
-            (closed.fingerprint.end, closed.modified_ns == modified_ns(&self.stat));
+        let bytes = closed.fingerprint.end;
+        let same_time = closed.modified_ns == modified_ns(&self.stat);
         if same_time && self.content.has_trailer_of(bytes) {
             return self.holds(closed.head, None);
         }

@@ -74,6 +74,24 @@ pub struct Portion {
     pub is_all: bool,
 }
 
+/// Where a read begins.
+#[derive(Clone, Copy)]
+pub struct ReadOrigin {
+    /// Offset of its text in the block.
+    pub block: usize,
+    /// Offset of its bytes in the file.
+    pub file: u64,
+}
+
+/// Events that are consumed together.
+#[derive(Clone, Copy)]
+pub struct EventGroup {
+    /// Number of events.
+    pub events: usize,
+    /// Their bytes in the file.
+    pub bytes: usize,
+}
+
 impl Portion {
     /// Returns the first `bytes`, after which no line continues them.
     pub fn cut(self, bytes: usize) -> Portion {
@@ -117,30 +135,33 @@ impl FileFramer {
 
     /// Returns whether the open event ends at `now`. The timeout restarts whenever bytes are added.
     pub fn close(&mut self, portion: Portion, raw: &[u8], now: EngineTime) -> Close {
-        let (position, bytes) = (portion.position, portion.bytes);
+        let position = portion.position;
+        let bytes = portion.bytes;
         let same = self.open.filter(|open| (open.position, open.bytes) == (position, bytes));
         let since = same.map_or(now, |open| open.since);
         self.open = Some(Open { position, bytes, since });
         let is_unfinished = !raw[bytes.saturating_sub(2)..].contains(&b'\n');
         let timeout = if is_unfinished { self.timeout * UNFINISHED_FACTOR } else { self.timeout };
-        match portion.is_all {
-            true => Close::All,
-            false if portion.bytes < portion.wanted && now - since >= timeout => Close::Lines,
-            false => Close::No,
+        if portion.is_all {
+            Close::All
+        } else if portion.bytes < portion.wanted && now - since >= timeout {
+            Close::Lines
+        } else {
+            Close::No
         }
     }
 
-    /// Adds an event, the end of `text`, to a batch. Its texts start at `begin` in the block, its
-    /// bytes at `position` in the file. Returns how often a long line was cut.
+    /// Adds an event, the end of `text`, to a batch. Returns how often a long line was cut.
     pub fn add(
         &self,
         event: Event,
         text: &[u8],
-        (begin, position): (usize, u64),
+        origin: ReadOrigin,
         limits: LineLimits,
         builder: &mut BatchBuilder,
     ) -> u64 {
-        let (start, offset) = (begin + event.start as usize, position + u64::from(event.offset));
+        let start = origin.block + event.start as usize;
+        let offset = origin.file + u64::from(event.offset);
         let text = &text[start..];
         let mut cuts = 0;
         if text.len() > limits.line_max {
@@ -177,12 +198,11 @@ impl FileFramer {
     }
 }
 
-/// Returns the number of leading events, at least `count`, that are consumed together, and their
-/// bytes.
-pub fn together(events: &[Event], count: usize) -> (usize, usize) {
+/// Returns the leading events, at least `count`, that are consumed together.
+pub fn together(events: &[Event], count: usize) -> EventGroup {
     let mut end = count.min(events.len()).max(1);
     while end < events.len() && events[end].next == events[end - 1].next {
         end += 1;
     }
-    (end, events.get(end - 1).map_or(0, |event| event.next as usize))
+    EventGroup { events: end, bytes: events.get(end - 1).map_or(0, |event| event.next as usize) }
 }

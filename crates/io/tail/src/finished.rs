@@ -138,10 +138,10 @@ impl FinishedFiles {
     pub fn remove(&mut self, inode: Inode) -> Option<FinishedFile> {
         let file = self.files.remove(&inode)?;
         self.path_bytes -= file.path_bytes();
-        let of_path = hash(&file.path);
+        let key = hash(&file.path);
         // Another file may have replaced it at its path.
-        if self.by_path.get(&of_path) == Some(&inode) {
-            self.by_path.remove(&of_path);
+        if self.by_path.get(&key) == Some(&inode) {
+            self.by_path.remove(&key);
         }
         Some(file)
     }
@@ -149,10 +149,13 @@ impl FinishedFiles {
     /// Notes that this walk saw a file with this status at a path; returns whether that is a finished
     /// file that was not written to.
     pub fn see(&mut self, path: &Path, stat: &Stat) -> bool {
-        let file = self.files.get_mut(&Inode::of(stat));
-        let same = file.filter(|file| file.state == state_of(stat) && *file.path == *path);
-        let seen = same.map(|file| (file.seen, file.is_single) = (self.walk, stat.st_nlink == 1));
-        seen.is_some()
+        let Some(file) = self.files.get_mut(&Inode::of(stat)) else { return false };
+        if file.state != state_of(stat) || *file.path != *path {
+            return false;
+        }
+        file.seen = self.walk;
+        file.is_single = stat.st_nlink == 1;
+        true
     }
 
     /// Notes that a write to a file was reported and cannot be read now.
@@ -179,7 +182,9 @@ impl FinishedFiles {
 
     /// Makes the next walk load every file.
     pub fn forget_states(&mut self) {
-        self.files.values_mut().for_each(|file| file.state = (-1, 0));
+        for file in self.files.values_mut() {
+            file.state = (-1, 0);
+        }
     }
 
     /// Returns the inodes of the files of which one of the paths may be a rotation or a copy.

@@ -58,15 +58,16 @@ impl HeaderLines {
         match self {
             HeaderLines::IfPresent { delimiter } | HeaderLines::FieldsLine { delimiter } => {
                 match line.first() {
-                    Some(b'#') => self.of_comment(line, delimiter),
+                    Some(b'#') => self.kind_of_comment(line, delimiter),
                     _ => LineKind::Row,
                 }
             }
             HeaderLines::FirstLine { .. } if offset == 0 => header(line),
             HeaderLines::FirstLine { delimiter } => {
-                match current.is_some_and(|current| has_columns_of(line, current, delimiter)) {
-                    true => header(line),
-                    false => LineKind::Row,
+                if current.is_some_and(|current| has_columns_of(line, current, delimiter)) {
+                    header(line)
+                } else {
+                    LineKind::Row
                 }
             }
         }
@@ -87,13 +88,15 @@ impl HeaderLines {
     }
 
     #[cold]
-    fn of_comment(&self, line: &[u8], delimiter: &str) -> LineKind {
+    fn kind_of_comment(&self, line: &[u8], delimiter: &str) -> LineKind {
         let rest = line.get(FIELDS.len()..).unwrap_or_default();
         let is_header = line.len() > FIELDS.len()
             && line[..FIELDS.len()].eq_ignore_ascii_case(FIELDS)
             && (matches!(rest[0], b':' | b'\t') || rest.starts_with(delimiter.as_bytes()));
+        if is_header {
+            return header(line);
+        }
         match self {
-            _ if is_header => header(line),
             HeaderLines::FieldsLine { .. } => LineKind::Comment,
             _ => LineKind::Row,
         }
@@ -107,12 +110,12 @@ fn trimmed(line: &[u8], offset: u64) -> &[u8] {
     if offset == 0 { &line[bom_len(line)..] } else { line }
 }
 
-/// Returns the header in a line. One that is too long is empty, so that it names no column.
+/// Returns the header in a line. A header that is too long is empty, so that it names no column.
 fn header(line: &[u8]) -> LineKind {
-    match line.len() <= HEADER_BYTES_MAX {
-        true => LineKind::Header(String::from_utf8_lossy(line).into()),
-        false => LineKind::Header("".into()),
+    if line.len() > HEADER_BYTES_MAX {
+        return LineKind::Header("".into());
     }
+    LineKind::Header(String::from_utf8_lossy(line).into())
 }
 
 /// Whether a line has the columns of a header, in any order, with blanks and quotation marks around

@@ -153,7 +153,8 @@ impl Fingerprints {
 
     /// Frees the memory of the last bytes read, once no copy can lack some of them.
     pub fn forget_recent(&mut self) {
-        (self.recent, self.recent_end) = (Vec::new(), 0);
+        self.recent = Vec::new();
+        self.recent_end = 0;
     }
 
     /// Returns the newest fingerprint at or before `end`; exactly at `end` if the kept bytes cover

@@ -47,11 +47,13 @@ impl LineFilters {
         }
         let before = batch.events();
         let all = || vec![true; batch.rows()];
-        let mut kept = self.keep.as_ref().map_or_else(all, |keep| keep.rows(batch));
+        let mut selected = self.keep.as_ref().map_or_else(all, |keep| keep.rows(batch));
         if let Some(drop) = &self.drop {
-            kept.iter_mut().zip(drop.rows(batch)).for_each(|(kept, hit)| *kept &= !hit);
+            for (is_selected, is_dropped) in selected.iter_mut().zip(drop.rows(batch)) {
+                *is_selected &= !is_dropped;
+            }
         }
-        batch.select(Selection::from(kept));
+        batch.select(Selection::from(selected));
         (before - batch.events()) as u64
     }
 }
@@ -67,7 +69,9 @@ impl Matcher {
     /// Returns which rows match.
     fn rows(&self, batch: &Batch) -> Vec<bool> {
         let mut hits = vec![false; batch.rows()];
-        self.texts.iter().for_each(|text| find(text, batch, &mut hits));
+        for text in &self.texts {
+            find(text, batch, &mut hits);
+        }
         if !self.patterns.is_empty() {
             for (row, hit) in hits.iter_mut().enumerate().filter(|(_, hit)| !**hit) {
                 *hit = self.patterns.is_match(batch.text(row));
@@ -80,7 +84,8 @@ impl Matcher {
 /// Marks the rows that contain `text`. Searches the whole block instead of each line, so that a
 /// rare text costs one pass over the memory. After a match the search continues after its line.
 fn find(text: &Finder<'_>, batch: &Batch, hits: &mut [bool]) {
-    let (starts, mut from) = (&batch.starts[..], 0);
+    let starts = &batch.starts[..];
+    let mut from = 0;
     while let Some(hit) = text.find(&batch.block[from..]).map(|at| at + from) {
         let row = starts.partition_point(|start| *start as usize <= hit).saturating_sub(1);
         let Some(&start) = starts.get(row) else { return };

@@ -53,7 +53,9 @@ impl Links {
             followed.links.insert(path.clone());
             followed.links.extend(names);
             if !is_included(&target) {
-                followed.target_folders.extend(target.parent().map(Path::to_path_buf));
+                if let Some(folder) = target.parent() {
+                    followed.target_folders.insert(folder.to_path_buf());
+                }
                 followed.by_target.entry(target).or_insert(Link { path, owner });
             }
         }

@@ -64,7 +64,8 @@ impl Records {
     /// Adds a record. If its name has too many closed generations, removes the oldest and returns
     /// its id.
     pub fn insert(&mut self, record: FileRecord) -> Option<OriginId> {
-        let (id, descriptor) = (record.id, &record.descriptor);
+        let id = record.id;
+        let descriptor = &record.descriptor;
         let mut pruned = None;
         if descriptor.closed {
             pruned = self.generations.close(descriptor, id);
@@ -247,7 +248,9 @@ impl Generations {
 /// The checkpoint store cannot be read.
 pub fn load_records(open: &SourceOpen, idle_max: usize) -> io::Result<Loaded> {
     let mut loaded = Loaded::default();
-    let (mut idle, mut copies, mut ids) = (Vec::new(), Vec::new(), HashSet::new());
+    let mut idle = Vec::new();
+    let mut copies = Vec::new();
+    let mut ids = HashSet::new();
     let mut after = None;
     loop {
         let page = open.store.origins_after(after)?;
@@ -298,7 +301,9 @@ pub struct Loaded {
 
 impl Loaded {
     fn add(&mut self, record: FileRecord) {
-        self.gone.extend(self.records.insert(record));
+        if let Some(pruned) = self.records.insert(record) {
+            self.gone.push(pruned);
+        }
     }
 }
 

@@ -58,13 +58,17 @@ impl NameFollower {
     ) -> Followed {
         let mut followed = Followed::default();
         for change in changes {
+            let mut deleted = None;
             match change {
                 NameChange::Created(paths) => self.created.add(paths, &matches),
-                NameChange::Deleted(paths) => followed.deleted.extend(self.created.delete(&paths)),
+                NameChange::Deleted(paths) => deleted = self.created.delete(&paths),
                 NameChange::Renamed(rename) => {
-                    followed.deleted.extend(self.created.rename(&rename, &matches));
+                    deleted = self.created.rename(&rename, &matches);
                     follow_rename(&mut followed.renamed, rename, &matches);
                 }
+            }
+            if let Some(name) = deleted {
+                followed.deleted.push(name);
             }
         }
         // The last look may have opened a file whose creation had not been reported.
@@ -82,14 +86,13 @@ impl NameFollower {
     }
 }
 
-fn follow_rename(
-    renamed: &mut HashSet<PathBuf>,
-    Rename { from, to }: Rename,
-    matches: impl Fn(&Path) -> bool,
-) {
+fn follow_rename(renamed: &mut HashSet<PathBuf>, rename: Rename, matches: impl Fn(&Path) -> bool) {
+    let Rename { from, to } = rename;
     let followed = from.iter().filter(|path| renamed.remove(*path)).count();
     // The rename replaces a file at the new name.
-    to.iter().for_each(|path| _ = renamed.remove(path));
+    for path in &to {
+        renamed.remove(path);
+    }
     if followed > 0 || from.iter().any(|path| matches(path)) {
         renamed.extend(to);
     }

@@ -83,9 +83,13 @@ pub fn container(path: &Path) -> BTreeMap<String, String> {
 fn pods_path(path: &str) -> Option<Vec<(&'static str, &str)>> {
     let (_, rest) = path.split_once("/pods/")?;
     let mut parts = rest.split('/');
-    let (folder, container, _) = (parts.next()?, parts.next()?, parts.next()?);
+    let folder = parts.next()?;
+    let container = parts.next()?;
+    parts.next()?;
     let mut names = folder.splitn(3, '_');
-    let (namespace, pod, uid) = (names.next()?, names.next()?, names.next()?);
+    let namespace = names.next()?;
+    let pod = names.next()?;
+    let uid = names.next()?;
     Some(vec![
         ("k8s.namespace.name", namespace),
         ("k8s.pod.name", pod),
@@ -98,7 +102,9 @@ fn containers_path(path: &str) -> Option<Vec<(&'static str, &str)>> {
     let (_, file) = path.split_once("/containers/")?;
     let (names, id) = file.strip_suffix(".log")?.rsplit_once('-')?;
     let mut names = names.splitn(3, '_');
-    let (pod, namespace, container) = (names.next()?, names.next()?, names.next()?);
+    let pod = names.next()?;
+    let namespace = names.next()?;
+    let container = names.next()?;
     let is_id = id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
     is_id.then(|| {
         vec![
@@ -197,8 +203,8 @@ mod tests {
 
     #[test]
     fn container_attributes_are_parsed_from_paths() {
-        let of = |path: &str| container(Path::new(path));
-        let pod = of("/var/log/pods/shop_cart-7d4_0a1b/web/0.log");
+        let attributes = |path: &str| container(Path::new(path));
+        let pod = attributes("/var/log/pods/shop_cart-7d4_0a1b/web/0.log");
         assert_eq!(
             (
                 &pod["k8s.namespace.name"][..],
@@ -208,7 +214,7 @@ mod tests {
             ("shop", "cart-7d4", "web")
         );
         let id = "0123456789abcdef".repeat(4);
-        let linked = of(&format!("/var/log/containers/cart-7d4_shop_web-sidecar-{id}.log"));
+        let linked = attributes(&format!("/var/log/containers/cart-7d4_shop_web-sidecar-{id}.log"));
         assert_eq!(
             (&linked["k8s.pod.name"][..], &linked["k8s.container.name"][..]),
             ("cart-7d4", "web-sidecar")
@@ -216,7 +222,7 @@ mod tests {
         assert_eq!(linked["container.id"], id);
         for other in ["/var/log/app.log", "/var/log/pods/x/0.log", "/var/log/containers/a_b-c.log"]
         {
-            assert!(of(other).is_empty(), "{other}");
+            assert!(attributes(other).is_empty(), "{other}");
         }
     }
 }

@@ -47,8 +47,8 @@ use holding::Holding;
 use identification::{Identification, Identified};
 use insertion::Insertion;
 use millstream_model::{
-    Ack, Aside, BuildError, Choice, Cursor, EngineTime, Leftover, OriginId, Polled, Reread,
-    SinkIndex, SinkSet, Source, SourceCx, SourceOpen,
+    Aside, BuildError, Choice, Cursor, EngineTime, Leftover, OriginId, Polled, Reread, SinkIndex,
+    SinkSet, Source, SourceCx, SourceOpen,
 };
 use restoring::Restoring;
 use retention::Retention;
@@ -321,7 +321,8 @@ impl FileSource {
     /// Counts and settles a range that must be read again but was truncated.
     fn drop_reread(&self, again: &Reread, now: EngineTime) {
         let open = &self.scope.open;
-        let (range, sink) = (again.range.clone(), SinkSet::one(again.sink));
+        let range = again.range.clone();
+        let sink = SinkSet::one(again.sink);
         let bytes = range.end - range.start;
         open.counters.error("truncated_unread");
         open.counters.dropped("truncated_unread", 1);
@@ -364,7 +365,8 @@ impl FileSource {
 impl FileSource {
     /// Walks the folders: opens new files, and detects renamed and deleted ones.
     fn walk(&mut self, cx: &SourceCx<'_>) {
-        let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
+        let now = cx.now.since_start;
+        let scan_budget = ScanBudget::begin();
         let mut found = walk(&self.scope.settings.include, &self.scope.settings.exclude);
         // By the names of the links that were known when the files were renamed.
         let renamed = self.discovery.follow_names(self.watch.take_named(), &self.scope, cx);
@@ -404,7 +406,8 @@ impl FileSource {
 
     /// Adopts files whose names appeared, and records which names vanished.
     fn check_changed_names(&mut self, cx: &SourceCx<'_>) {
-        let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
+        let now = cx.now.since_start;
+        let scan_budget = ScanBudget::begin();
         let changes = self.watch.take_changes();
         let changed = ChangedNames::new(changes, self.history.rotations.take_incomplete());
         if changed.has_link(&self.scope) {
@@ -570,7 +573,8 @@ impl FileSource {
         let silent = is_silent(tail, cx.now.since_start, FINISH_SILENCE);
         // Compressed files are read once they are complete.
         let finish = (is_finite || silent || tail.is_compressed()) && !tail.is_incomplete();
-        let (limits, read_timeout) = (settings.limits, settings.read_timeout);
+        let limits = settings.limits;
+        let read_timeout = settings.read_timeout;
         let read = tail.read(Request { choice, cx, limits, finish, read_timeout }, fill);
         self.after_read(id, choice.cursor, read, cx)
     }
@@ -591,7 +595,9 @@ impl FileSource {
         if self.files.save_heads(&self.scope.open, cx) {
             return (Some(fill), waits);
         }
-        fill.builder.acks().for_each(Ack::give_back);
+        for ack in fill.builder.acks() {
+            ack.give_back();
+        }
         (None, true)
     }
 
@@ -648,7 +654,8 @@ impl FileSource {
         read: io::Result<Read>,
         cx: &SourceCx<'_>,
     ) -> bool {
-        let (now, position) = (cx.now.since_start, cursor.position);
+        let now = cx.now.since_start;
+        let position = cursor.position;
         let Some(tail) = self.files.get_mut(id) else { return false };
         let head = tail.cursors().head();
         if head > position {

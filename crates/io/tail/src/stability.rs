@@ -29,12 +29,14 @@ impl Stability {
     /// an old modification time.
     pub fn observe(&mut self, inode: Inode, stat: &Stat, now: Now) -> bool {
         let age_s = (now.unix_ns / 1_000_000_000).saturating_sub(stat.st_mtime);
-        let (now, size) = (now.since_start, stat.st_size as u64);
+        let now = now.since_start;
+        let size = stat.st_size as u64;
         let new = Observation { size, since: now, checked: true };
         let last = self.0.entry(inode).or_insert(new);
         last.checked = true;
         if last.size != size {
-            (last.size, last.since) = (size, now);
+            last.size = size;
+            last.since = now;
         }
         let complete = age_s >= OLD_AFTER.as_secs() as i64 || now - last.since >= STABLE_AFTER;
         if complete {

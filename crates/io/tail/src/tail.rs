@@ -307,7 +307,8 @@ impl Tail {
 
     /// Sets the path after a rename, and counts a rotation.
     pub fn set_path(&mut self, path: &Path) {
-        (self.path, self.renamed) = (other_path(path.to_path_buf(), &self.descriptor), true);
+        self.path = other_path(path.to_path_buf(), &self.descriptor);
+        self.renamed = true;
         self.origin.state.set_path(path.to_string_lossy());
         self.origin.state.rotations.fetch_add(1, Relaxed);
     }
@@ -416,7 +417,8 @@ impl Tail {
     /// Notes that the last line, at the cursor, has no end up to `end`. `text` is its beginning, or
     /// its end.
     fn note_unfinished(&mut self, request: Request<'_>, text: &[u8], end: u64) {
-        let (begin, now) = (request.position(), request.cx.now.since_start);
+        let begin = request.position();
+        let now = request.cx.now.since_start;
         let is_same = |line: &Unfinished| (line.begin, line.end) == (begin, end);
         if request.read_timeout.is_none() || self.unfinished.as_deref().is_some_and(is_same) {
             return;
@@ -469,7 +471,8 @@ impl Tail {
     /// have been truncated and rewritten to any length. Compressed files are not checked: they are
     /// never rewritten in place.
     pub fn check_same(&mut self) -> io::Result<bool> {
-        let (head, fingerprint) = (self.descriptor.head, self.fingerprints.last());
+        let head = self.descriptor.head;
+        let fingerprint = self.fingerprints.last();
         let copied = self.copied.as_deref().copied().unwrap_or_default();
         let content = self.content()?;
         Ok(content.is_compressed()
@@ -617,15 +620,20 @@ impl Tail {
         inode: Inode,
         path: PathBuf,
     ) -> Option<Content> {
-        (self.descriptor.device, self.descriptor.inode) = (inode.device, inode.number);
+        self.descriptor.device = inode.device;
+        self.descriptor.inode = inode.number;
         self.path = other_path(path, &self.descriptor);
-        (self.inode, self.frozen) = (inode, true);
+        self.inode = inode;
+        self.frozen = true;
         // The copy may lack the last bytes read, so the identity is taken from it.
         if let Err(error) = self.descriptor.continue_in(&mut content, &self.fingerprints) {
             log::warn!("cannot read the copy {}: {error}", self.path().display());
         }
         self.fingerprints = Fingerprints::new(self.descriptor.fingerprint);
-        (self.end, self.watched, self.descriptor.copy_of, self.copied) = (None, false, None, None);
+        self.end = None;
+        self.watched = false;
+        self.descriptor.copy_of = None;
+        self.copied = None;
         self.content.replace(content)
     }
 }

@@ -102,7 +102,9 @@ impl Watch {
         let mut dropped = Vec::new();
         self.folders.retain(|folder, watch| {
             let keep = folders.contains(folder);
-            dropped.extend((!keep).then_some(*watch));
+            if !keep {
+                dropped.push(*watch);
+            }
             keep
         });
         // A folder may still be watched under another path.
@@ -165,7 +167,9 @@ impl Watch {
 
     /// Discards pending names: an incomplete list of renames would lead to wrong paths.
     fn discard_names(&mut self) {
-        (self.moved_from, self.named, self.changes) = (None, Vec::new(), Changes::default());
+        self.moved_from = None;
+        self.named = Vec::new();
+        self.changes = Changes::default();
     }
 
     /// Records a name that appeared or vanished, under each path that leads to it.
@@ -178,8 +182,9 @@ impl Watch {
             self.changes.vanished.extend(paths.iter().cloned());
         }
         if flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
-            let rename = pair_rename(&mut self.moved_from, flags, cookie, paths);
-            self.named.extend(rename.map(NameChange::Renamed));
+            if let Some(rename) = pair_rename(&mut self.moved_from, flags, cookie, paths) {
+                self.named.push(NameChange::Renamed(rename));
+            }
         }
         if flags.contains(ReadFlags::DELETE) {
             self.changes.deleted.extend(paths.iter().cloned());
@@ -205,15 +210,17 @@ impl Watch {
                 events.overflow = true;
                 self.discard_names();
             } else if flags.contains(ReadFlags::MODIFY) {
-                events.written.extend(self.files.remove(&event.wd()));
+                if let Some(id) = self.files.remove(&event.wd()) {
+                    events.written.push(id);
+                }
             } else if flags.contains(ReadFlags::IGNORED) {
                 // The kernel removed this watch: its folder is gone, or a one-shot watch fired.
                 self.folders.retain(|_, watch| *watch != event.wd());
                 self.files.remove(&event.wd());
             } else {
                 let is_folder = flags.contains(ReadFlags::ISDIR) || event.file_name().is_none();
-                (events.names, events.folders) =
-                    (events.names | !is_folder, events.folders | is_folder);
+                events.names = events.names | !is_folder;
+                events.folders = events.folders | is_folder;
                 let name =
                     event.file_name().map(|name| Path::new(OsStr::from_bytes(name.to_bytes())));
                 let paths =

@@ -253,7 +253,8 @@ impl Copies<'_> {
             cx.info.id,
             old.name()
         );
-        let (path, before) = (old.path().to_path_buf(), old.origin().clone());
+        let path = old.path().to_path_buf();
+        let before = old.origin().clone();
         let candidate = old.content().and_then(|content| Candidate::of(path, content.duplicate()));
         match candidate.and_then(|candidate| self.adopt_rewritten(candidate, cx)) {
             Ok(Some(mut tail)) => {
@@ -618,7 +619,7 @@ fn continues_in(
             && candidate.continues(descriptor);
     }
     let fingerprint = descriptor.fingerprint;
-    candidate.holds(descriptor.head, Some(fingerprint).filter(|_| fingerprint.end > 0))
+    candidate.holds(descriptor.head, Some(fingerprint).filter(|fingerprint| fingerprint.end > 0))
 }
 
 /// Ends the treatment of a file as a copy: it has other data than its original, or that is gone.

@@ -28,7 +28,8 @@ impl Discovery {
     ) -> HashSet<PathBuf> {
         let followed = self.follower.follow(named, |path| scope.is_included(path));
         if let Some(first) = followed.deleted.first() {
-            let (id, count) = (&cx.info.id, followed.deleted.len() as u64);
+            let id = &cx.info.id;
+            let count = followed.deleted.len() as u64;
             cx.counters.noted("unseen_deletions", count);
             log::info!(
                 "source {id}: {count} files were created and deleted before they could be read, the first as {}",

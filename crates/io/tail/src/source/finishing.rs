@@ -124,7 +124,8 @@ impl Finishing<'_> {
         cx: &SourceCx<'_>,
     ) -> io::Result<bool> {
         let Some(file) = self.history.finished.get(inode) else { return Ok(false) };
-        let (id, last_path) = (file.id, file.path.to_path_buf());
+        let id = file.id;
+        let last_path = file.path.to_path_buf();
         let record = self.read_record(id)?;
         self.files.make_room_beside(&[]);
         let opened = self.open_at(&last_path, inode).or_else(|| self.open_at(path, inode));
@@ -177,7 +178,11 @@ impl Finishing<'_> {
                     self.watch.watch_path(record.id, path);
                     self.history.finished.insert(Inode::of(&stat), file);
                 }
-                None => failed.extend(self.load_record(record)),
+                None => {
+                    if let Some(record) = self.load_record(record) {
+                        failed.push(record);
+                    }
+                }
             }
         }
         let finished = self.history.finished.len() as u64;
@@ -388,7 +393,8 @@ fn current_stat(tail: &Tail) -> Option<Stat> {
 
 /// Whether the file was read to its end, and its saved state tells that.
 fn is_read(tail: &Tail, stat: &Stat) -> bool {
-    let (descriptor, head) = (tail.descriptor(), tail.cursors().head());
+    let descriptor = tail.descriptor();
+    let head = tail.cursors().head();
     if let Some(state) = descriptor.compressed {
         return state.describes(stat) && !tail.is_incomplete();
     }

@@ -176,7 +176,8 @@ impl History {
     /// Records a file that was read to its end and closed, as it may reappear under another name or
     /// compressed.
     pub(super) fn record_closed(&mut self, mut tail: Tail, is_deleted: bool, open: &SourceOpen) {
-        let (id, head) = (tail.id(), tail.cursors().head());
+        let id = tail.id();
+        let head = tail.cursors().head();
         tail.fingerprint_end(head);
         tail.update_fingerprint();
         tail.note_modified();

@@ -330,7 +330,8 @@ impl Retention {
         deadline: Instant,
         source: &str,
     ) -> u64 {
-        let (id, name) = (tail.id(), tail.name().to_owned());
+        let id = tail.id();
+        let name = tail.name().to_owned();
         let Some(content) = tail.open_content() else { return 0 };
         let size = fstat(content.file()).map_or(0, |stat| stat.st_size as u64);
         let is_compressed = content.is_compressed();

@@ -55,7 +55,8 @@ impl Scope {
         if self.settings.symlinks == Symlinks::Never {
             return;
         }
-        let (include, exclude) = (&self.settings.include, &self.settings.exclude);
+        let include = &self.settings.include;
+        let exclude = &self.settings.exclude;
         let links = std::mem::take(&mut found.links);
         let is_matched = |path: &Path| is_included(path, include, exclude);
         self.links = Links::follow(links, &mut found.files, is_matched);

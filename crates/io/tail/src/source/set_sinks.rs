@@ -30,7 +30,8 @@ impl<'a> SinkChange<'a> {
     pub(super) fn apply(&self, files: &mut Tails, open: &SourceOpen) {
         let checkpoints = self.checkpoints(open);
         for tail in files.iter_mut() {
-            let (id, start) = (tail.id(), tail.descriptor().start);
+            let id = tail.id();
+            let start = tail.descriptor().start;
             let saved = checkpoints.get(&id).map_or(&[][..], Vec::as_slice);
             let position = |sink: &str| {
                 let checkpoint = saved.iter().find(|(other, _)| other == sink);

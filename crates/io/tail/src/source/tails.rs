@@ -172,7 +172,8 @@ impl Tails {
         let Some(tail) = self.files.get(id).filter(|tail| tail.open_content().is_none()) else {
             return Reopening::Open;
         };
-        let (path, inode) = (tail.path().to_path_buf(), tail.inode());
+        let path = tail.path().to_path_buf();
+        let inode = tail.inode();
         self.make_room_beside(&[beside, &[id]].concat());
         let content = open_anywhere(&path, held, inode, scope);
         let Some(tail) = self.files.get_mut(id) else { return Reopening::Later };

@@ -109,7 +109,9 @@ pub(super) fn rest_of(tail: &Tail, from: u64) -> Remainder {
 /// line without a line end counts.
 fn count_lines(mut content: Content, from: u64, bytes: u64) -> u64 {
     let mut buffer = vec![0; COUNT_BYTES];
-    let (mut at, mut lines, mut last) = (from, 0, b'\n');
+    let mut at = from;
+    let mut lines = 0;
+    let mut last = b'\n';
     while at - from < COUNT_BYTES_MAX {
         match content.read_at(&mut buffer, at) {
             Ok(n) if n > 0 => {

@@ -104,7 +104,8 @@ impl Walks {
 
     /// Records when a check began, and sets the shortest time until the next one.
     pub(super) fn end_check(&mut self, began: EngineTime, pause: Duration) {
-        (self.checked, self.check_pause) = (Some(began), pause);
+        self.checked = Some(began);
+        self.check_pause = pause;
     }
 
     /// Returns when the last walk began.

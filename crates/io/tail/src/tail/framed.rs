@@ -7,7 +7,7 @@ use super::line_ends::normalize;
 use super::lines::{is_suspect, is_whole_range};
 use super::nuls::{before_nuls, leading_nuls};
 use super::{Buffers, Fill, Read, Request, Tail};
-use crate::file_framer::{FileFramer, OUT_MARGIN, Portion, count, together};
+use crate::file_framer::{FileFramer, OUT_MARGIN, Portion, ReadOrigin, count, together};
 use millstream_framing::{Event, Framed, GROUP_ROWS_MAX, HEAD_BYTES, Input};
 use millstream_model::TIME_UNKNOWN;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
@@ -40,9 +40,9 @@ impl Tail {
         }
         let framed = find(framer, request, fill, buffers, portion);
         let whole = framed.used;
-        let used = self.add_admitted(framer, request, fill, (buffers, portion), framed)?;
+        let used = self.add_admitted(framer, request, fill, buffers, portion, framed)?;
         let Some(used) = used else { return Ok(Some(Read::Full)) };
-        let raw = &raw_of(framer, fill, buffers, (begin, portion.bytes))[used..];
+        let raw = &raw_of(framer, fill, buffers, begin, portion.bytes)[used..];
         self.content()?.unread_last(raw);
         if used < portion.bytes {
             self.note_end(portion.position + portion.bytes as u64, request.cx);
@@ -73,7 +73,7 @@ impl Tail {
         if !framer.skips_nuls() {
             return Ok(ControlFlow::Continue(portion));
         }
-        let raw = raw_of(framer, fill, buffers, (fill.used, portion.bytes));
+        let raw = raw_of(framer, fill, buffers, fill.used, portion.bytes);
         let nuls = leading_nuls(raw);
         if nuls > 0 && self.starts_line(request.position()) {
             self.content()?.unread_last(&raw[nuls..]);
@@ -116,11 +116,12 @@ impl Tail {
         fill: &mut Fill,
         buffers: &mut Buffers,
     ) -> io::Result<Portion> {
-        let (begin, decoding) = (fill.used, framer.is_decoding());
-        let capacity = match decoding {
-            true => fill.space_left().saturating_sub(OUT_MARGIN) / framer.expansion(),
-            false => fill.space_left(),
-        };
+        let begin = fill.used;
+        let decoding = framer.is_decoding();
+        let mut capacity = fill.space_left();
+        if decoding {
+            capacity = capacity.saturating_sub(OUT_MARGIN) / framer.expansion();
+        }
         let requested = capacity.min(request.left());
         let into = if decoding {
             buffers.raw.resize(requested.max(buffers.raw.len()), 0);
@@ -141,15 +142,16 @@ impl Tail {
         framer: &FileFramer,
         request: Request<'_>,
         fill: &mut Fill,
-        (buffers, portion): (&mut Buffers, Portion),
+        buffers: &mut Buffers,
+        portion: Portion,
         mut framed: Framed,
     ) -> io::Result<Option<usize>> {
         if self.header.is_none() {
             return Ok(Some(self.add_events(framer, request, fill, buffers, framed)));
         }
-        let found = self.split_events(framer, request, fill, (buffers, portion), &mut framed);
+        let found = self.split_events(framer, request, fill, buffers, portion, &mut framed);
         if !self.admit_with(request, fill, found.as_ref()) {
-            let raw = raw_of(framer, fill, buffers, (fill.used, portion.bytes));
+            let raw = raw_of(framer, fill, buffers, fill.used, portion.bytes);
             self.content()?.unread_last(raw);
             return Ok(None);
         }
@@ -168,19 +170,23 @@ impl Tail {
         buffers: &mut Buffers,
         framed: Framed,
     ) -> usize {
-        let (mut count, mut used) = (buffers.found.events.len(), framed.used);
+        let mut count = buffers.found.events.len();
+        let mut used = framed.used;
         if is_suspect(request.choice) && used > 0 {
             let first = together(&buffers.found.events, 1);
-            if is_whole_range(request.choice, first.1) {
-                self.reject(request, first.1 as u64);
-                return first.1;
+            if is_whole_range(request.choice, first.bytes) {
+                self.reject(request, first.bytes as u64);
+                return first.bytes;
             }
-            (count, used) = together(&buffers.found.events, (count / 2).max(1));
+            let half = together(&buffers.found.events, (count / 2).max(1));
+            count = half.events;
+            used = half.bytes;
         }
         if used == 0 {
             return 0;
         }
-        let (begin, decoding) = (fill.used, framer.is_decoding());
+        let begin = fill.used;
+        let decoding = framer.is_decoding();
         let block_bytes = if decoding { framed.written } else { used };
         let raw =
             if decoding { &buffers.raw[..used] } else { &fill.block.filled(begin + used)[begin..] };
@@ -209,8 +215,8 @@ impl Tail {
         for event in events {
             let part = fill.block.filled(begin + event.end as usize);
             let before = fill.builder.rows();
-            let place = (begin, request.position());
-            let cuts = framer.add(*event, part, place, request.limits, &mut fill.builder);
+            let origin = ReadOrigin { block: begin, file: request.position() };
+            let cuts = framer.add(*event, part, origin, request.limits, &mut fill.builder);
             self.count_long(request, cuts);
             fill.metadata.set(event, before, fill.builder.rows());
             times.resize(fill.builder.rows(), event.time_ns);
@@ -219,7 +225,8 @@ impl Tail {
 
     /// Records the times of events, and counts lines that do not match the rules.
     fn record_times(&self, request: Request<'_>, buffers: &Buffers, used: usize) {
-        let (tally, state) = (buffers.found.tally, &self.origin.state);
+        let tally = buffers.found.tally;
+        let state = &self.origin.state;
         state.misfits.fetch_add(tally.misfits, Relaxed);
         count(tally, request.cx.counters);
         if buffers.times.iter().any(|time| *time != TIME_UNKNOWN) {
@@ -238,7 +245,7 @@ impl Tail {
         portion: Portion,
     ) -> Read {
         if portion.bytes < portion.wanted {
-            let raw = raw_of(framer, fill, buffers, (fill.used, portion.bytes));
+            let raw = raw_of(framer, fill, buffers, fill.used, portion.bytes);
             if !raw[raw.len().saturating_sub(2)..].contains(&b'\n') {
                 self.note_unfinished(request, raw, portion.position + portion.bytes as u64);
             }
@@ -258,11 +265,13 @@ fn raw_of<'a>(
     framer: &FileFramer,
     fill: &'a Fill,
     buffers: &'a Buffers,
-    (begin, bytes): (usize, usize),
+    begin: usize,
+    bytes: usize,
 ) -> &'a [u8] {
-    match framer.is_decoding() {
-        true => &buffers.raw[..bytes],
-        false => &fill.block.filled(begin + bytes)[begin..],
+    if framer.is_decoding() {
+        &buffers.raw[..bytes]
+    } else {
+        &fill.block.filled(begin + bytes)[begin..]
     }
 }
 
@@ -273,8 +282,10 @@ fn find(
     buffers: &mut Buffers,
     portion: Portion,
 ) -> Framed {
-    let (begin, rows_max) = (fill.used, BATCH_ROWS_MAX - fill.builder.rows());
-    let (reference_ns, now) = (request.cx.now.unix_ns, request.cx.now.since_start);
+    let begin = fill.used;
+    let rows_max = BATCH_ROWS_MAX - fill.builder.rows();
+    let reference_ns = request.cx.now.unix_ns;
+    let now = request.cx.now.since_start;
     buffers.found.events.clear();
     buffers.found.tally = Default::default();
     if framer.is_decoding() {

@@ -16,9 +16,9 @@ const STEP_BYTES: usize = 1024 * 1024;
 /// Steps per read, so that a long search does not delay other files.
 const STEPS_MAX: usize = 8;
 
-/// What was found at the beginning of some lines: a header, or only comments.
+/// The header that some lines begin with; `None` if they begin with comments only.
 #[derive(Clone, Debug)]
-pub(super) struct FoundHeader(Option<Arc<str>>);
+pub(super) struct LeadingHeader(Option<Arc<str>>);
 
 impl Tail {
     /// Returns the header at an offset.
@@ -38,7 +38,7 @@ impl Tail {
         &self,
         request: Request<'_>,
         fill: &mut Fill,
-        found: Option<&FoundHeader>,
+        found: Option<&LeadingHeader>,
     ) -> bool {
         let new = found.and_then(|found| found.0.clone());
         let header = new.or_else(|| self.header_at(request.position()));
@@ -56,7 +56,7 @@ impl Tail {
         request: Request<'_>,
         text: &[u8],
         newlines: &mut Vec<u32>,
-    ) -> Option<FoundHeader> {
+    ) -> Option<LeadingHeader> {
         let mut split = Split::default();
         let mut current = self.header_at(request.position());
         let lines = self.header.as_ref()?;
@@ -80,9 +80,10 @@ impl Tail {
         framer: &FileFramer,
         request: Request<'_>,
         fill: &Fill,
-        (buffers, portion): (&mut Buffers, Portion),
+        buffers: &mut Buffers,
+        portion: Portion,
         framed: &mut Framed,
-    ) -> Option<FoundHeader> {
+    ) -> Option<LeadingHeader> {
         let mut split = Split::default();
         let mut current = self.header_at(request.position());
         let lines = self.header.as_ref()?;
@@ -101,11 +102,13 @@ impl Tail {
             }
         }
         if let Some(index) = cut {
-            let (count, used) = together(events, index);
-            let end = events[count - 1].end as usize;
-            events.truncate(count);
-            framed.used = used;
-            framed.written = if decoded { end } else { framed.written };
+            let group = together(events, index);
+            let end = events[group.events - 1].end as usize;
+            events.truncate(group.events);
+            framed.used = group.bytes;
+            if decoded {
+                framed.written = end;
+            }
         }
         split.found()
     }
@@ -116,15 +119,15 @@ impl Tail {
         request: Request<'_>,
         fill: &mut Fill,
         rows_before: usize,
-        found: Option<FoundHeader>,
+        found: Option<LeadingHeader>,
         bytes: u64,
     ) {
         let begin = request.position();
-        if let Some(FoundHeader(header)) = found {
+        if let Some(LeadingHeader(header)) = found {
             fill.header_rows.extend(rows_before as u32..fill.builder.rows() as u32);
-            header
-                .into_iter()
-                .for_each(|header| self.descriptor.headers.add(begin + bytes, header));
+            if let Some(header) = header {
+                self.descriptor.headers.add(begin + bytes, header);
+            }
         }
         self.descriptor.headers.reach(begin, begin + bytes);
     }
@@ -224,10 +227,10 @@ fn offset_of(index: usize, event: Event, position: u64) -> u64 {
 
 /// Returns what an event is. One of several lines is a row: its further lines must not be lost.
 fn kind_of_event(lines: &HeaderLines, text: &[u8], offset: u64, current: Option<&str>) -> LineKind {
-    match memchr::memchr(b'\n', text) {
-        Some(_) => LineKind::Row,
-        None => lines.kind(text, offset, current),
+    if memchr::memchr(b'\n', text).is_some() {
+        return LineKind::Row;
     }
+    lines.kind(text, offset, current)
 }
 
 /// Whether a file that begins with `raw` may have a header that must be searched. Files without
@@ -252,10 +255,12 @@ impl Split {
     /// Adds a line; returns whether it is of the other sort than those before it.
     fn ends_at(&mut self, kind: LineKind, current: &mut Option<Arc<str>>) -> bool {
         let is_row = kind == LineKind::Row;
-        if if is_row { self.has_headers } else { self.has_rows } {
+        let has_other_sort = if is_row { self.has_headers } else { self.has_rows };
+        if has_other_sort {
             return true;
         }
-        (self.has_rows, self.has_headers) = (is_row, !is_row);
+        self.has_rows = is_row;
+        self.has_headers = !is_row;
         if let LineKind::Header(header) = kind {
             *current = Some(header.clone());
             self.header = Some(header);
@@ -263,7 +268,7 @@ impl Split {
         false
     }
 
-    fn found(self) -> Option<FoundHeader> {
-        self.has_headers.then_some(FoundHeader(self.header))
+    fn found(self) -> Option<LeadingHeader> {
+        self.has_headers.then_some(LeadingHeader(self.header))
     }
 }

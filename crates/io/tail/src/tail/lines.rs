@@ -33,7 +33,7 @@ impl Tail {
             self.content()?.unread_last(&text[nuls..]);
             return self.skip_nuls(request, fill, nuls, n);
         } else if newlines.is_empty() {
-            self.unfinished(request, fill, (n, requested))
+            self.unfinished(request, fill, n, requested)
         } else {
             let whole = newlines.last().map_or(0, |last| *last as usize + 1);
             if !self.lines(request, fill, newlines) {
@@ -77,11 +77,33 @@ impl Tail {
             }
         }
         let Some(&last) = newlines.last() else { return true };
-        let (begin, bytes) = (fill.used, last as usize + 1);
-        if begin > 0 {
-            newlines.iter_mut().for_each(|newline| *newline += begin as u32);
-        }
+        let bytes = last as usize + 1;
         let rows_before = fill.builder.rows();
+        self.add_lines(request, fill, newlines, bytes);
+        let rows = fill.builder.rows() - rows_before;
+        if self.header.is_some() {
+            self.note_lines(request, fill, rows_before, found, bytes as u64);
+        }
+        self.segment(request, fill, bytes as u64, bytes);
+        self.block_bytes = BLOCK_BYTES;
+        self.read_bytes = (bytes / rows.max(1) * BATCH_ROWS_MAX).max(READ_BYTES_MIN);
+        true
+    }
+
+    /// Adds the rows of lines that have `bytes` in the block.
+    fn add_lines(
+        &mut self,
+        request: Request<'_>,
+        fill: &mut Fill,
+        newlines: &mut [u32],
+        bytes: usize,
+    ) {
+        let begin = fill.used;
+        if begin > 0 {
+            for newline in &mut *newlines {
+                *newline += begin as u32;
+            }
+        }
         let block = fill.block.filled(begin + bytes);
         let limits = request.limits;
         let builder = &mut fill.builder;
@@ -92,15 +114,7 @@ impl Tail {
             cuts += self.lines_without_nuls(request, builder, block, begin, newlines, lines);
         }
         self.count_long(request, cuts);
-        let rows = fill.builder.rows() - rows_before;
         self.record_read(&block[begin..], request.position() + bytes as u64);
-        if self.header.is_some() {
-            self.note_lines(request, fill, rows_before, found, bytes as u64);
-        }
-        self.segment(request, fill, bytes as u64, bytes);
-        self.block_bytes = BLOCK_BYTES;
-        self.read_bytes = (bytes / rows.max(1) * BATCH_ROWS_MAX).max(READ_BYTES_MIN);
-        true
     }
 
     /// Fingerprints the last bytes read: `text`, which ends at offset `end`.
@@ -108,10 +122,9 @@ impl Tail {
         if end > self.fingerprints.last().end {
             let content = self.content.as_mut().filter(|content| !content.is_compressed());
             let read = || content.and_then(|content| Fingerprint::read(content, end).ok());
-            Fingerprint::of_text(text, end)
-                .or_else(read)
-                .into_iter()
-                .for_each(|fingerprint| self.fingerprints.add(fingerprint));
+            if let Some(fingerprint) = Fingerprint::of_text(text, end).or_else(read) {
+                self.fingerprints.add(fingerprint);
+            }
             self.fingerprints.keep_recent(text, end);
         }
     }
@@ -125,7 +138,9 @@ impl Tail {
         source_bytes: u64,
         block_bytes: usize,
     ) {
-        let (cursor, begin, cx) = (request.choice.cursor, request.position(), request.cx);
+        let cursor = request.choice.cursor;
+        let begin = request.position();
+        let cx = request.cx;
         let end = begin + source_bytes;
         let ack = cx.ledger.issue(
             self.origin.id,
@@ -146,7 +161,8 @@ impl Tail {
         &mut self,
         request: Request<'_>,
         fill: &mut Fill,
-        (n, requested): (usize, usize),
+        n: usize,
+        requested: usize,
     ) -> io::Result<Read> {
         let line_max = request.limits.line_max;
         if n > line_max + 1 {
@@ -190,10 +206,12 @@ impl Tail {
                 return false;
             }
         }
-        let (begin, limits) = (fill.used, request.limits);
+        let begin = fill.used;
+        let limits = request.limits;
         let read = &fill.block.filled(begin + n)[begin..];
         let mark = mark_len(request, read);
-        let (text, start) = (&read[mark..], begin + mark);
+        let text = &read[mark..];
+        let start = begin + mark;
         if text.len() <= limits.line_max {
             fill.builder.row(text, start);
         } else {
@@ -210,7 +228,9 @@ impl Tail {
 
     /// Rejects and counts a single line that panics a sink on every attempt.
     pub(super) fn reject(&mut self, request: Request<'_>, bytes: u64) {
-        let (cursor, begin, cx) = (request.choice.cursor, request.position(), request.cx);
+        let cursor = request.choice.cursor;
+        let begin = request.position();
+        let cx = request.cx;
         let end = begin + bytes;
         let ack = cx.ledger.issue(
             self.origin.id,
@@ -219,11 +239,9 @@ impl Tail {
             cursor.attempt,
             cx.now.since_start,
         );
-        cursor
-            .sinks
-            .iter()
-            .filter_map(|sink| ack.hold(sink))
-            .for_each(|hold| hold.settle(Outcome::Rejected));
+        for hold in cursor.sinks.iter().filter_map(|sink| ack.hold(sink)) {
+            hold.settle(Outcome::Rejected);
+        }
         ack.finish();
         cx.counters.dropped("panic", 1);
         log::error!(

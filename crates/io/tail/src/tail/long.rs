@@ -5,6 +5,7 @@ use super::{Fill, READ_BYTES_MIN, Read, Request, Tail};
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{LongLine, char_boundary};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A line longer than `max_line` whose end is being searched.
@@ -13,6 +14,14 @@ pub(super) struct LongScan {
     pub start: u64,
     /// Offset up to which no line end was found.
     pub scanned: u64,
+}
+
+/// A piece of a line that was copied into a block.
+struct Piece {
+    /// Its bytes in the file.
+    used: usize,
+    /// Its bytes in the block.
+    written: usize,
 }
 
 impl Tail {
@@ -32,13 +41,14 @@ impl Tail {
         if !self.admit(request, fill) {
             return Ok(Read::Full);
         }
-        let (start, line_max) = (request.position(), request.limits.line_max);
+        let start = request.position();
+        let line_max = request.limits.line_max;
         if request.limits.long != LongLine::Split {
             self.long.push(LongScan { start, scanned: start + self.whole_units(n) as u64 });
             return Ok(Read::More);
         }
         let begin = fill.used;
-        let (used, written) = self.piece(request, fill, line_max, n)?;
+        let Piece { used, written } = self.piece(request, fill, line_max, n)?;
         self.count_long(request, 1);
         fill.builder.row_at(&fill.block.filled(begin + written)[begin..], begin, start);
         self.record_read(&[], start + used as u64);
@@ -48,25 +58,27 @@ impl Tail {
     }
 
     /// Copies the text of the first `bytes` of `n` at the cursor into the block, without splitting
-    /// a character. Returns the number of bytes in the file and in the block.
+    /// a character.
     fn piece(
         &mut self,
         request: Request<'_>,
         fill: &mut Fill,
         bytes: usize,
         n: usize,
-    ) -> io::Result<(usize, usize)> {
+    ) -> io::Result<Piece> {
         let begin = fill.used;
         let mut raw = vec![0; n];
         let n = self.content()?.read_all_at(&mut raw, request.position())?;
         match self.framer.as_deref().filter(|framer| framer.is_decoding()) {
             Some(framer) => {
-                Ok(framer.decode_chunk(&raw[..bytes.min(n)], &mut fill.block.memory()[begin..]))
+                let text = &mut fill.block.memory()[begin..];
+                let (used, written) = framer.decode_chunk(&raw[..bytes.min(n)], text);
+                Ok(Piece { used, written })
             }
             None => {
                 let cut = char_boundary(&raw[..n], bytes);
                 fill.block.memory()[begin..begin + cut].copy_from_slice(&raw[..cut]);
-                Ok((cut, cut))
+                Ok(Piece { used: cut, written: cut })
             }
         }
     }
@@ -81,7 +93,9 @@ impl Tail {
     pub(super) fn scan_long(&mut self, request: Request<'_>, fill: &mut Fill) -> io::Result<Read> {
         let at = |long: &LongScan| long.start == request.position();
         let Some(index) = self.long.iter().position(at) else { return Ok(Read::More) };
-        let (begin, start, scanned) = (fill.used, self.long[index].start, self.long[index].scanned);
+        let begin = fill.used;
+        let start = self.long[index].start;
+        let scanned = self.long[index].scanned;
         let need = self.long_block_bytes(request.limits.line_max);
         if fill.space_left() < need {
             if begin == 0 {
@@ -110,7 +124,7 @@ impl Tail {
         };
         self.long.swap_remove(index);
         self.block_bytes = BLOCK_BYTES;
-        self.end_long(request, fill, (start, end))?;
+        self.end_long(request, fill, start..end)?;
         Ok(Read::More)
     }
 
@@ -125,28 +139,30 @@ impl Tail {
         self.framer.as_ref().map_or(line_max, |framer| framer.raw_bytes(line_max)) + 4
     }
 
+    /// Emits the beginning of an overlong line, or drops the line, now that its end is known.
     fn end_long(
         &mut self,
         request: Request<'_>,
         fill: &mut Fill,
-        (start, end): (u64, u64),
+        line: Range<u64>,
     ) -> io::Result<()> {
-        let bytes = (end - start) as usize;
+        let bytes = (line.end - line.start) as usize;
         if is_suspect(request.choice) && is_whole_range(request.choice, bytes) {
             self.reject(request, bytes as u64);
             return Ok(());
         }
         self.count_long(request, 1);
-        let (begin, line_max) = (fill.used, request.limits.line_max);
-        let mut kept = 0;
+        let begin = fill.used;
+        let line_max = request.limits.line_max;
+        let mut written = 0;
         if request.limits.long == LongLine::Truncate {
             let raw = self.long_raw_bytes(line_max).min(bytes);
-            kept = self.piece(request, fill, raw, raw)?.1;
-            let text = &fill.block.filled(begin + kept)[begin..];
+            written = self.piece(request, fill, raw, raw)?.written;
+            let text = &fill.block.filled(begin + written)[begin..];
             fill.builder.long_row(text, begin, line_max, LongLine::Truncate);
         }
-        self.record_read(&[], end);
-        self.segment(request, fill, bytes as u64, kept);
+        self.record_read(&[], line.end);
+        self.segment(request, fill, bytes as u64, written);
         Ok(())
     }
 }

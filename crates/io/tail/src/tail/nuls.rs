@@ -67,15 +67,16 @@ impl Tail {
         let LineLimits { line_max, long } = request.limits;
         let is_piece = done == 0 && !self.starts_line(request.position());
         let after = |newline: u32| newline as usize + 1;
-        let (mut start, mut cuts) = (begin, 0);
+        let mut start = begin;
+        let mut cuts = 0;
         if let Some(last) = done.checked_sub(1) {
             start = after(newlines[last]);
         }
         for &newline in &newlines[done..] {
-            let nuls = match is_piece && start == begin {
-                true => 0,
-                false => leading_nuls(&block[start..newline as usize]),
-            };
+            let mut nuls = 0;
+            if !is_piece || start > begin {
+                nuls = leading_nuls(&block[start..newline as usize]);
+            }
             if nuls > 0 {
                 let offset = request.position() + (start - begin + nuls) as u64;
                 self.count_nuls(request, nuls as u64, offset);

@@ -96,7 +96,8 @@ impl Tail {
     /// Reopens a file that was closed because of the limit. Its identity is checked before the next
     /// read.
     pub fn reopen(&mut self, content: Content) {
-        (self.content, self.checked) = (Some(content), None);
+        self.content = Some(content);
+        self.checked = None;
     }
 
     /// Frees the memory of the decompressor, if the file is compressed.
@@ -208,7 +209,8 @@ impl Tail {
     /// Queues the file at `now`, for the first time.
     pub fn start(&mut self, now: EngineTime, quiet_after: Duration) {
         self.quiet_at = now + quiet_after;
-        (self.queued, self.next) = (true, now);
+        self.queued = true;
+        self.next = now;
     }
 
     /// Returns when to poll the file next.
@@ -224,7 +226,8 @@ impl Tail {
     /// Makes the file due: its identity is checked, and its end is unknown. Returns whether it was
     /// not in the read queue.
     pub fn enqueue(&mut self) -> bool {
-        (self.end, self.checked) = (None, None);
+        self.end = None;
+        self.checked = None;
         !std::mem::replace(&mut self.queued, true)
     }
 
@@ -240,12 +243,14 @@ impl Tail {
 
     /// Takes the file off the read queue until its next poll, as if it were read.
     pub fn skip_poll(&mut self) {
-        (self.queued, self.end) = (false, Some(self.cursors.head()));
+        self.queued = false;
+        self.end = Some(self.cursors.head());
     }
 
     /// Records new data. The file becomes quiet if no more arrives for `quiet_after`.
     pub fn note_growth(&mut self, now: EngineTime, quiet_after: Duration) {
-        (self.grown, self.quiet_at) = (now, now + quiet_after);
+        self.grown = now;
+        self.quiet_at = now + quiet_after;
     }
 
     /// Returns when the file last had new data.

@@ -275,8 +275,8 @@ proptest! {
         prop_assert_eq!(fixture.rig.grant.used(), fixture.source.declared_bytes());
         for (file, content) in contents.iter().enumerate() {
             let path = fixture.path(&format!("{file}.log")).display().to_string();
-            let of_file: Vec<_> = got.iter().filter(|(name, _)| *name == path).map(|(_, row)| row.clone()).collect();
-            compare(&of_file, &split_file_lines(content, line_max, long), &format!("file {file}"));
+            let rows: Vec<_> = got.iter().filter(|(name, _)| *name == path).map(|(_, row)| row.clone()).collect();
+            compare(&rows, &split_file_lines(content, line_max, long), &format!("file {file}"));
         }
     }
 }

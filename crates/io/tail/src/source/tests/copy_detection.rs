@@ -76,8 +76,8 @@ fn copytruncate_neither_repeats_nor_loses_lines() {
         let mut seen = numbers(&second);
         seen.sort_unstable();
         assert_eq!(seen, (lines..lines + 10).collect::<Vec<_>>());
-        let of_copy = second.iter().filter(|line| line.file_id == first[0].file_id);
-        let rows: Vec<Line> = of_copy.cloned().collect();
+        let in_copy = second.iter().filter(|line| line.file_id == first[0].file_id);
+        let rows: Vec<Line> = in_copy.cloned().collect();
         assert_eq!(numbers(&rows), (lines..lines + 5).collect::<Vec<_>>());
         assert_eq!(rows[0].offset as usize, numbered(0, lines).len());
         fixture.restart(true);
@@ -237,9 +237,9 @@ fn a_file_compressed_while_the_agent_is_down_continues_in_the_compressed_file() 
     compress(&fixture, "a.log.1");
     fixture.append("a.log", numbered(300, 305));
     let second = settle(&mut fixture);
-    let of_first: Vec<Line> =
+    let first_lines: Vec<Line> =
         second.iter().filter(|line| line.file_id == first[0].file_id).cloned().collect();
-    assert_eq!(numbers(&of_first), (200..210).collect::<Vec<_>>());
+    assert_eq!(numbers(&first_lines), (200..210).collect::<Vec<_>>());
     assert_eq!(second.len(), 15);
 }
 
@@ -698,10 +698,10 @@ fn a_copy_that_appears_while_the_agent_is_down_is_not_read_again() {
         }
         fixture.restart(committed == 300);
         let again = settle(&mut fixture);
-        let of_copy: Vec<usize> =
+        let in_copy: Vec<usize> =
             numbers(&again).into_iter().filter(|number| *number < 300).collect();
         let case = format!("compressed: {is_compressed}, committed: {committed}");
-        assert_eq!(of_copy, numbers(&rest), "{case}");
+        assert_eq!(in_copy, numbers(&rest), "{case}");
         assert!(rest.iter().all(|line| again.contains(line)), "other ids; {case}");
         fixture.restart(true);
         assert_eq!(settle(&mut fixture), []);

@@ -25,9 +25,9 @@ fn next(fixture: &mut Fixture) -> (SinkSet, Vec<(u64, String)>) {
 
 /// Returns the sinks of a batch, and its rows as (offset, text).
 fn seen(batch: &Batch) -> (SinkSet, Vec<(u64, String)>) {
-    let of =
+    let rows =
         lines(batch).into_iter().map(|line| (line.offset, String::from_utf8(line.text).unwrap()));
-    (batch.sinks, of.collect())
+    (batch.sinks, rows.collect())
 }
 
 fn row(offset: u64, text: &str) -> (u64, String) {

@@ -12,11 +12,11 @@ fn fixture(more: Value) -> Fixture {
 fn read(fixture: &mut Fixture) -> Vec<String> {
     let batches = fixture.batches();
     batches.iter().for_each(deliver);
-    let of = |batch: &Batch| {
+    let with_header = |batch: &Batch| {
         let header = batch.header.as_deref().unwrap_or_default().to_owned();
         texts_of(batch).into_iter().map(move |text| format!("{header}|{text}"))
     };
-    batches.iter().flat_map(of).collect()
+    batches.iter().flat_map(with_header).collect()
 }
 
 /// Returns a text with this many headers, and a line after each.

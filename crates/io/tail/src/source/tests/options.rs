@@ -26,7 +26,7 @@ struct Options {
     /// The delimiter between columns that `#Fields:` lines name.
     header_delimiter: Option<String>,
     #[serde(default)]
-    held: Held,
+    held: HeldOptions,
     backfill: Option<Backfill>,
     multiline: Option<ByTimestamp>,
     encoding: Option<String>,
@@ -38,7 +38,7 @@ struct Options {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Held {
+struct HeldOptions {
     copy_at_stop: Option<bool>,
     spool: Option<bool>,
     max: Option<Size>,
@@ -71,9 +71,10 @@ pub fn settings(options: &Value) -> TailSettings {
     TailSettings {
         include: options.include.iter().map(|pattern| Pattern::new(pattern).unwrap()).collect(),
         exclude: Exclude::new(options.exclude.iter().map(String::as_str)).unwrap(),
-        symlinks: match is(&options.symlinks, "never") {
-            true => Symlinks::Never,
-            false => Symlinks::SameOwner,
+        symlinks: if is(&options.symlinks, "never") {
+            Symlinks::Never
+        } else {
+            Symlinks::SameOwner
         },
         read_from_end: is(&options.read_from, "end"),
         ignore_older: options.ignore_older.map(|interval| interval.0),

@@ -394,8 +394,13 @@ fn generations_that_wait_are_read_in_the_order_of_writing() {
         fixture.rig.ready = fixture.rig.all();
         let lines = fixture.read();
         let texts = texts(&lines);
-        let of_a: Vec<&String> = texts.iter().filter(|line| *line != "another file").collect();
-        assert!(of_a.iter().copied().eq(&written), "known: {known}, {} lines", of_a.len());
+        let lines_of_a: Vec<&String> =
+            texts.iter().filter(|line| *line != "another file").collect();
+        assert!(
+            lines_of_a.iter().copied().eq(&written),
+            "known: {known}, {} lines",
+            lines_of_a.len()
+        );
         let first = texts.iter().position(|line| line == "another file").unwrap();
         assert!(first < 40_000, "the other file has its turns");
     }

@@ -149,9 +149,9 @@ impl Oracle {
         let mut missing: Vec<&String> =
             missing.filter(|line| !self.excused.contains(*line)).collect();
         missing.sort();
-        match missing.is_empty() {
-            true => Ok(()),
-            false => Err(format!("{} lines are missing: {missing:?}", missing.len())),
+        if missing.is_empty() {
+            return Ok(());
         }
+        Err(format!("{} lines are missing: {missing:?}", missing.len()))
     }
 }
