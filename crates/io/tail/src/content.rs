@@ -94,12 +94,12 @@ struct Decompressor {
 }
 
 impl Content {
-    /// Opens the content of `file`, which this path has opened.
+    /// Opens the content of `file`, which was opened at `path`.
     pub fn new(file: File, path: &Path) -> io::Result<Content> {
         Content::of(Arc::new(RecordedFile::new(file, path)))
     }
 
-    /// Opens the content of a file that is shared.
+    /// Opens the content of a shared file.
     pub fn of(file: Arc<RecordedFile>) -> io::Result<Content> {
         let mut content = Content { file, decompressor: None };
         let mut beginning = [0; ZSTD.len()];
@@ -118,7 +118,7 @@ impl Content {
         self.file.file()
     }
 
-    /// Reads the underlying file at `offset`, as it is: a compressed one is not decompressed.
+    /// Reads the underlying file at `offset`, without decompression.
     pub fn read_file_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(self.file.read_at(buffer, offset)?)
     }
@@ -222,7 +222,8 @@ impl Content {
         Some(CompressedState { size: size_at_end, modified_ns: modified_ns(&stat), bytes })
     }
 
-    /// Continues at the end that `state` records if the file is unchanged; returns whether it is.
+    /// If the file is unchanged since `state` was recorded, continues at the recorded end; returns
+    /// whether the file is unchanged.
     pub fn skip_if_unchanged(&mut self, state: CompressedState) -> bool {
         let Ok(stat) = fstat(self.file()) else { return false };
         let same = state.describes(&stat);
@@ -291,8 +292,9 @@ impl Content {
     }
 }
 
-/// Returns a file's modification time in nanoseconds since 1970. One in the future, which a program
-/// has set, would make all later files look old: the time of the last status change counts instead.
+/// Returns a file's modification time in nanoseconds since 1970. A program may set a time in the
+/// future, which would make all later files look old: then the time of the last status change
+/// counts instead.
 pub fn modified_ns(stat: &Stat) -> i64 {
     let ns = |seconds: i64, rest| seconds.saturating_mul(1_000_000_000).saturating_add(rest as i64);
     ns(stat.st_mtime, stat.st_mtime_nsec).min(ns(stat.st_ctime, stat.st_ctime_nsec))

@@ -84,8 +84,8 @@ impl Originals {
         named.filter(move |(original, _)| is_rotation_name(original, name))
     }
 
-    /// Returns the ids of files that a rotation may have renamed to `name`, without those that differ
-    /// from `head` in their first bytes.
+    /// Returns the ids of files that a rotation may have renamed to `name`, except files that
+    /// differ from `head` in their first bytes.
     fn named(&self, name: &str, head: Head) -> Vec<OriginId> {
         let files = self.rotated_to(name);
         let differ = |other: &Head| other.bytes == head.bytes && other.hash != head.hash;
@@ -110,9 +110,9 @@ pub fn may_be_rotation(name: &str, path: &Path, other: &Path) -> bool {
         || is_rotation_name(&file_name(path), &other)
 }
 
-/// Returns up to which offset `copy` contains what was read of a file: all of it, or all except the
-/// bytes read just before the truncation. `None` if it does not. `head` and `fingerprints` describe
-/// what was read.
+/// Returns the offset up to which `copy` contains the read part of a file: all of it, or all except
+/// the bytes read just before the truncation. `None` if `copy` is no copy. `head` and
+/// `fingerprints` describe the read part.
 pub fn read_part_in(copy: &mut Candidate, head: Head, fingerprints: &Fingerprints) -> Option<u64> {
     let bytes = copy.content.bytes().ok()?;
     let fingerprint = fingerprints.before(bytes);
@@ -131,7 +131,8 @@ impl Candidate {
         Ok(Candidate { path, content, stat, head })
     }
 
-    /// Whether it contains what was read of a file: `head`, and the bytes before `fingerprint`.
+    /// Whether the candidate contains the read part of a file: `head`, and the bytes before
+    /// `fingerprint`.
     pub fn holds(&mut self, head: Head, fingerprint: Option<Fingerprint>) -> bool {
         let matches = |content: &mut Content| -> io::Result<bool> {
             Ok(head.matches(content)?
@@ -144,7 +145,7 @@ impl Candidate {
             && matches(&mut self.content).unwrap_or(false)
     }
 
-    /// Whether its content is exactly what was read of a closed file.
+    /// Whether the content of the candidate equals the read part of a closed file.
     pub fn holds_all_of(&mut self, closed: &Descriptor) -> bool {
         let bytes = closed.fingerprint.end;
         let same_time = closed.modified_ns == modified_ns(&self.stat);
@@ -155,15 +156,15 @@ impl Candidate {
             && self.content.bytes().is_ok_and(|all| all == bytes)
     }
 
-    /// Whether it contains what was read of a closed file, perhaps with more data. A short head is
-    /// not enough evidence, as other files may begin with the same bytes.
+    /// Whether the candidate contains the read part of a closed file, perhaps with more data. A
+    /// short head is not enough evidence, as other files may begin with the same bytes.
     pub fn continues(&mut self, closed: &Descriptor) -> bool {
         self.holds_all_of(closed)
             || closed.head.is_full() && self.holds(closed.head, Some(closed.fingerprint))
     }
 
-    /// Whether it is the compressed form of `original`, judged by size and modification time
-    /// without decompressing it.
+    /// Whether the candidate is the compressed form of `original`, judged by size and modification
+    /// time without decompressing it.
     fn compresses(&mut self, original: &mut Content) -> io::Result<bool> {
         let stat = fstat(original.file())?;
         let same_time = modified_ns(&stat) == modified_ns(&self.stat);
@@ -172,8 +173,9 @@ impl Candidate {
             && self.content.has_trailer_of(stat.st_size as u64))
     }
 
-    /// Whether it was last written before another file of the same size: it is no copy of that, as
-    /// a copy is written later. Compressors keep the modification time.
+    /// Whether the candidate was last written before a plain file of the same size, and so is no
+    /// copy of it: a copy is written later. Always false for a compressed candidate, as compressors
+    /// keep the modification time.
     fn precedes(&self, other: &Content) -> io::Result<bool> {
         let stat = fstat(other.file())?;
         Ok(!self.content.is_compressed()
@@ -181,7 +183,7 @@ impl Candidate {
             && modified_ns(&self.stat) + MODIFIED_UNIT_NS < modified_ns(&stat))
     }
 
-    /// Whether its whole content is a prefix of `original`.
+    /// Whether the whole content of the candidate is a prefix of `original`.
     pub fn lies_within(&mut self, mut original: Content) -> io::Result<bool> {
         if self.compresses(&mut original)? {
             return self.head.matches(&mut original);

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Minimum bytes per read, however short the events are.
 const READ_AHEAD_BYTES: usize = 64 * 1024;
 
-/// Bytes a decoder may need beyond those of the text.
+/// Bytes that a decoder may need in addition to the text.
 pub const OUT_MARGIN: usize = 16;
 
 /// Factor on the timeout of an event whose last line is unfinished: its writer is in the middle of

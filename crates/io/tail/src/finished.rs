@@ -1,7 +1,8 @@
-//! Finished files: read to their end, settled and quiet. Only what tells that a file is unchanged is
-//! in memory; its identity and its checkpoints are in the checkpoint store.
+//! Finished files: read to their end, settled and quiet. Memory holds only what tells whether a
+//! file is unchanged; its identity and its checkpoints are in the checkpoint store.
 //!
-//! A file that grows, is renamed or was replaced is loaded from there and tracked like any other.
+//! A file that grows, is renamed or was replaced is loaded from the store and tracked like any
+//! other.
 
 use crate::content::modified_ns;
 use crate::copy_detection::may_be_rotation;
@@ -22,11 +23,11 @@ pub struct FinishedFile {
     pub id: OriginId,
     /// Where it was seen last.
     pub path: Box<Path>,
-    /// The path under which it was first seen, if that is another one.
+    /// The path under which it was first seen, if the path has changed.
     pub first_path: Option<Box<str>>,
-    /// Whether it has one name, so that it is gone once that is deleted.
+    /// Whether it has a single name, so that the file is gone once the name is deleted.
     pub is_single: bool,
-    /// Whether its generation is still counted, as it is one of another name.
+    /// Whether its generation is still counted, because the file is a rotation of another name.
     pub is_generation: bool,
     /// Modification time up to which other generations of its name are accounted for, in
     /// nanoseconds since 1970.
@@ -146,8 +147,8 @@ impl FinishedFiles {
         Some(file)
     }
 
-    /// Notes that this walk saw a file with this status at a path; returns whether that is a finished
-    /// file that was not written to.
+    /// Notes that this walk saw a file with this status at a path; returns whether the file is
+    /// finished and was not written to.
     pub fn see(&mut self, path: &Path, stat: &Stat) -> bool {
         let Some(file) = self.files.get_mut(&Inode::of(stat)) else { return false };
         if file.state != state_of(stat) || *file.path != *path {
@@ -187,7 +188,7 @@ impl FinishedFiles {
         }
     }
 
-    /// Returns the inodes of the files of which one of the paths may be a rotation or a copy.
+    /// Returns the inodes of the files that may have a rotation or a copy among the paths.
     pub fn originals_of<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Vec<Inode> {
         if self.is_empty() {
             return Vec::new();

@@ -18,7 +18,7 @@ const HEADERS_BYTES_MAX: usize = HEADER_BYTES_MAX;
 /// What a header line of W3C, IIS and Zeek begins with, in any case.
 const FIELDS: &[u8] = b"#fields";
 
-/// Which lines of files name the columns of the others.
+/// Which lines of files are headers, which name the columns of the following lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderLines {
     /// Lines that begin with `#Fields:`, in files that have some.
@@ -73,7 +73,7 @@ impl HeaderLines {
         }
     }
 
-    /// Whether an unfinished line may become one that names columns.
+    /// Whether an unfinished line may become a line that names columns.
     pub fn may_become_header(&self, line: &[u8], offset: u64, current: Option<&str>) -> bool {
         let line = trimmed(line, offset);
         match self {
@@ -172,7 +172,7 @@ impl KnownHeaders {
         (self.from..=self.to).contains(&offset)
     }
 
-    /// Returns the header at an offset: that of the last header line before it.
+    /// Returns the header at an offset, which is the last header line before it.
     pub fn at(&self, offset: u64) -> Option<&Arc<str>> {
         let after = self.list.partition_point(|(end, _)| *end <= offset);
         after.checked_sub(1).map(|last| &self.list[last].1)

@@ -239,13 +239,13 @@ impl HeldFolder {
     }
 }
 
-/// Whether an open file has no name any more.
+/// Whether an open file was deleted, so that it has no name.
 fn is_deleted(file: &File) -> bool {
     fstat(file).is_ok_and(|stat| stat.st_nlink == 0)
 }
 
-/// Whether a link will never be possible: the file is on another file system or on one without
-/// links, or `fs.protected_hardlinks` forbids links to files of other owners.
+/// Whether a link will never be possible: the file is on another file system or on a file system
+/// without links, or `fs.protected_hardlinks` forbids links to files of other owners.
 fn is_refusal(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let refusals = [Errno::XDEV, Errno::PERM, Errno::ACCESS, Errno::OPNOTSUPP, Errno::MLINK];

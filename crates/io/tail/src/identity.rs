@@ -2,7 +2,7 @@
 //!
 //! Inode numbers are reused as soon as a file is deleted, many files share a head, and a file can
 //! be truncated and rewritten to any length. A file is recognized only if its head and fingerprint
-//! match the saved ones. In doubt it counts as a new file and is read from its beginning.
+//! match the saved ones. In doubt, a file counts as new and is read from its beginning.
 
 use crate::content::{CompressedState, Content, modified_ns};
 use crate::header::KnownHeaders;
@@ -64,7 +64,7 @@ impl Head {
         Ok(self.bytes == 0 || Head::read(content, self.bytes)? == *self)
     }
 
-    /// Whether it covers [`HEAD_BYTES_MAX`] bytes.
+    /// Whether the head covers [`HEAD_BYTES_MAX`] bytes.
     pub fn is_full(&self) -> bool {
         self.bytes == HEAD_BYTES_MAX
     }
@@ -151,7 +151,8 @@ impl Fingerprints {
         self.recent_end = end;
     }
 
-    /// Frees the memory of the last bytes read, once no copy can lack some of them.
+    /// Frees the memory of the last bytes read. Called once no copy that is being made can lack
+    /// them.
     pub fn forget_recent(&mut self) {
         self.recent = Vec::new();
         self.recent_end = 0;
@@ -193,7 +194,7 @@ pub struct Descriptor {
     /// State of a compressed file when it was last read to its end.
     #[serde(default, rename = "packed", skip_serializing_if = "Option::is_none")]
     pub compressed: Option<CompressedState>,
-    /// Id of the file of which this one is a copy, while only the original is read.
+    /// Id of the original of a copy, while only the original is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<OriginId>,
     /// Offset at which reading of the file began: the checkpoint of a sink that has none yet.
@@ -247,7 +248,7 @@ impl Descriptor {
         self.rotation_of.as_deref().unwrap_or(&self.path)
     }
 
-    /// The same as [`Descriptor::name`], shared if that is the path.
+    /// Returns [`Descriptor::name`], shared with the path if they are equal.
     pub fn shared_name(&self) -> Arc<str> {
         self.rotation_of.as_deref().map_or_else(|| self.path.clone(), Arc::from)
     }
@@ -291,10 +292,11 @@ impl Descriptor {
         self.head.bytes.max(self.fingerprint.end)
     }
 
-    /// Whether `content` is the content of this file, of which `checkpoint` bytes were settled.
+    /// Whether `content` belongs to this file, given that `checkpoint` bytes of the file were
+    /// settled.
     ///
     /// Head or fingerprint must cover the settled bytes; otherwise another file with the same first
-    /// bytes could be mistaken for this one, and its lines would be skipped. For a compressed file
+    /// bytes could be mistaken for this file, and its lines would be skipped. For a compressed file
     /// a full head is enough.
     pub fn identifies(&self, content: &mut Content, checkpoint: u64) -> io::Result<bool> {
         if content.is_compressed()

@@ -4,7 +4,8 @@ use memchr::memmem::Finder;
 use millstream_model::{Batch, Selection};
 use regex::bytes::RegexSet;
 
-/// A condition on a line: it contains one of the texts or matches one of the regular expressions.
+/// A condition on a line: the line contains one of the texts or matches one of the regular
+/// expressions.
 #[derive(Clone, Debug, Default)]
 pub struct LineFilter {
     /// Texts, compared byte by byte.

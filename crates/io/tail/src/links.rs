@@ -1,4 +1,4 @@
-//! Symbolic links to files: where the links lead that patterns match.
+//! Symbolic links that match patterns, and the files that they lead to.
 //!
 //! Kubernetes links `/var/log/containers/POD.log` to a file in `/var/log/pods`, which is rotated in
 //! its own folder: no name in the folder of the link changes. So the names behind a link are watched
@@ -24,9 +24,9 @@ pub struct Link {
 /// The links that the last walk found.
 #[derive(Default)]
 pub struct Links {
-    /// Links by the file that they lead to. Of several the first by name.
+    /// Links by the file that they lead to: of several links to a file, the first by name.
     by_target: HashMap<PathBuf, Link>,
-    /// The links, with those further on in a chain.
+    /// The links, including the inner links of chains.
     links: HashSet<PathBuf>,
     /// Folders of the names behind the links.
     folders: BTreeSet<PathBuf>,

@@ -9,8 +9,8 @@ pub struct Range {
     from_ns: i64,
     until_ns: i64,
     reader: Option<TimeReader>,
-    /// By origin, whether its last event was selected. An event without a time gets the same
-    /// decision as the one before it.
+    /// By origin, whether its last event was selected. An event without a time gets the decision of
+    /// the event before it.
     last: HashMap<OriginId, bool>,
 }
 

@@ -56,7 +56,7 @@ pub struct Records {
     by_inode: HashMap<u64, Vec<OriginId>>,
     /// Ids by the stem of the file name.
     by_stem: HashMap<String, Vec<OriginId>>,
-    /// Generations by name, including those of open files.
+    /// Generations by name, including open files.
     pub generations: Generations,
 }
 
@@ -145,8 +145,8 @@ fn remove_from<K: std::hash::Hash + Eq>(
     }
 }
 
-/// Returns the names that rotations of a file are called after: a rotation of a linked file may take
-/// place in the folder of the link as well.
+/// Returns the names from which rotations derive the names of generations. A linked file may also
+/// be rotated in the folder of the link.
 fn names_of(descriptor: &Descriptor) -> BTreeSet<String> {
     let paths = [descriptor.name(), &*descriptor.path];
     paths.into_iter().map(|path| file_name(Some(Path::new(path)))).collect()
@@ -227,8 +227,8 @@ impl Generations {
         Some(name.since_ns.max(oldest.map_or(0, |(modified_ns, _)| *modified_ns)))
     }
 
-    /// Returns the name in the same folder of which `path` may be a generation: a recorded one, or
-    /// one that `is_included`.
+    /// Returns the name in the same folder of which `path` may be a generation: a recorded name, or
+    /// a name that `is_included`.
     pub fn name_of(&self, path: &Path, is_included: impl Fn(&Path) -> bool) -> Option<PathBuf> {
         let names =
             originals_of(&file_name(Some(path))).into_iter().map(|name| path.with_file_name(name));
@@ -241,8 +241,8 @@ impl Generations {
 /// Loads the saved records of files. The record of a copy is deleted if its original has one: data
 /// of the copy that was read from the original may not be settled, and is read again from there.
 ///
-/// Beyond `idle_max` records, those of files that were read to their end are only listed, to be
-/// finished if the files are unchanged.
+/// Beyond `idle_max` records, files that were read to their end are only listed, to be finished if
+/// they are unchanged.
 ///
 /// # Errors
 /// The checkpoint store cannot be read.
@@ -289,12 +289,12 @@ pub fn load_records(open: &SourceOpen, idle_max: usize) -> io::Result<Loaded> {
     Ok(loaded)
 }
 
-/// What was loaded of the checkpoint store.
+/// The records loaded from the checkpoint store.
 #[derive(Default)]
 pub struct Loaded {
     /// The records.
     pub records: Records,
-    /// Files whose records were not loaded: they were read to their end.
+    /// Files that were read to their end, and whose records were not loaded.
     pub idle: Vec<IdleRecord>,
     gone: Vec<OriginId>,
 }
@@ -337,7 +337,7 @@ impl IdleRecord {
     }
 }
 
-/// Whether every sink has settled what was read of a plain file, which was seen under one name.
+/// Whether every sink has settled the read part of a plain file that was seen under one name.
 fn is_settled(record: &FileRecord, sinks: &[(SinkIndex, String)]) -> bool {
     let descriptor = &record.descriptor;
     let end = descriptor.fingerprint.end;

@@ -1,12 +1,12 @@
 //! Follows the names that inotify reports, to find files that were renamed before they were opened,
-//! and to count those that were deleted before.
+//! and to count files that were deleted before they were opened.
 
 use crate::rotation_names::is_compressed_name;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Most paths that are remembered of the files that one look has opened. Beyond, deleted files are
-/// not counted until the next look.
+/// Most paths remembered of the files that one look has opened. Beyond this number, deleted files
+/// are not counted until the next look.
 const OPENED_MAX: usize = 1000;
 
 /// Most created files that are remembered beyond a look.
@@ -78,7 +78,7 @@ impl NameFollower {
         followed
     }
 
-    /// Notes that all present files were looked at, and the paths of those that were opened.
+    /// Notes that a look has seen all present files, and the paths of the files that it opened.
     pub fn note_look<'p>(&mut self, opened: impl ExactSizeIterator<Item = &'p Path>) {
         self.created.keep_absent();
         let is_known = opened.len() <= OPENED_MAX;
@@ -101,8 +101,8 @@ fn follow_rename(renamed: &mut HashSet<PathBuf>, rename: Rename, matches: impl F
 /// The files that were created, by their current name.
 #[derive(Default)]
 struct CreatedFiles {
-    /// The first matching name of each, if it had one. Of several paths of a name the least is the
-    /// key.
+    /// The first matching name of each file, if there was one. Of several paths of a name, the
+    /// least is the key.
     files: HashMap<PathBuf, Option<PathBuf>>,
 }
 
@@ -123,8 +123,8 @@ impl CreatedFiles {
         replaced
     }
 
-    /// Forgets the files that are present. The deletion or renaming of the others was not reported
-    /// yet.
+    /// Forgets the files that are present. The deletion or renaming of the other files is not
+    /// reported yet.
     fn keep_absent(&mut self) {
         self.files.retain(|path, _| path.symlink_metadata().is_err());
         if self.files.len() > CREATED_MAX {
@@ -141,7 +141,7 @@ impl CreatedFiles {
     }
 }
 
-/// Whether a path is the name of another one with the extension of compressed files.
+/// Whether a path is another path with the extension of a compressed file.
 fn is_compressed_form(path: &Path, original: &Path) -> bool {
     let bytes = path.as_os_str().as_encoded_bytes();
     is_compressed_name(path) && bytes.starts_with(original.as_os_str().as_encoded_bytes())

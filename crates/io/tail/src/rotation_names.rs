@@ -1,4 +1,4 @@
-//! File names: whether one is a rotation of another, and which container a log belongs to.
+//! File names: rotations of other names, and the containers of logs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,8 +53,8 @@ pub fn is_rotation_name(original: &str, other: &str) -> bool {
     rest.starts_with(['.', '-', '_']) && parts.split(['.', '-', '_']).all(is_part)
 }
 
-/// Returns the names of which `other` may be a rotation, longest first. Other numbers of the same
-/// file, such as `app.log.1` for `app.log.2.gz`, are not included.
+/// Returns the names that a rotation may have changed to `other`, longest first. Other numbers of
+/// the same file, such as `app.log.1` for `app.log.2.gz`, are not included.
 pub fn originals_of(other: &str) -> Vec<String> {
     let ending = COMPRESSED_EXTENSIONS.iter().find_map(|ending| other.strip_suffix(ending));
     let plain = ending.unwrap_or(other);

@@ -21,8 +21,8 @@ pub struct TailSettings {
     pub open_files_max: Option<usize>,
     /// Most idle files that are tracked in full; by default 4,096.
     pub idle_files_max: Option<usize>,
-    /// How long an incomplete last line waits for its end before it is delivered as it is; for ever
-    /// if `None`.
+    /// How long an incomplete last line waits for its line end before it is delivered incomplete;
+    /// `None` means without limit.
     pub read_timeout: Option<Duration>,
     /// How rotated files are held.
     pub held: HeldSettings,
@@ -32,7 +32,7 @@ pub struct TailSettings {
     pub filters: LineFilters,
     /// How lines become events; `None` if each line is an event.
     pub framing: Option<Framing>,
-    /// Which lines name the columns of the others; `None` if no component asks for them.
+    /// Which lines are headers, which name columns; `None` if no component uses headers.
     pub header: Option<Arc<HeaderLines>>,
     /// Limits on long lines.
     pub limits: LineLimits,

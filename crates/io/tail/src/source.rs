@@ -67,13 +67,13 @@ use walks::Walks;
 /// Shortest pause of the source. Files that become due within it are polled together.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 
-/// Longest pause of the source, and so the longest delay of a write to a quiet file.
+/// Longest pause of the source. A write to a quiet file is noticed after this time at the latest.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// Interval of directory walks without an inotify event.
 const WALK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The same if a folder is not watched.
+/// Interval of directory walks while a folder is not watched.
 const UNWATCHED_WALK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shortest time between two walks, however many names change.
@@ -90,9 +90,9 @@ const GONE_SILENCE: Duration = Duration::from_secs(10);
 /// Interval of lag updates for files that are not read to their end.
 const END_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A poll that has no line yet ends after this many reads, so that an endless line does not delay
-/// other files or a stop. One that has lines may read each due file in addition, but no more: a
-/// file that stays due without lines must not keep it from ending.
+/// A poll without a line ends after this many reads, so that an endless line does not delay other
+/// files or a stop. A poll with lines may in addition read each due file once: a file that stays
+/// due without lines must not prolong the poll.
 const EMPTY_READS_MAX: usize = 64;
 
 /// The reason reported for a pattern without a match.
@@ -110,7 +110,7 @@ pub struct FileSource {
     buffers: Buffers,
     /// The files being read.
     files: Tails,
-    /// Files that are not read now, and are remembered.
+    /// Files that are remembered, and not read now.
     history: History,
     /// Undelivered files that were rotated away.
     retention: Retention,
@@ -273,7 +273,7 @@ impl FileSource {
     }
 }
 
-// Inotify events, and what is done at intervals.
+// Inotify events, and periodic work.
 impl FileSource {
     fn take_events(&mut self, cx: &SourceCx<'_>) {
         let now = cx.now.since_start;
@@ -310,8 +310,8 @@ impl FileSource {
         }
     }
 
-    /// Leaves a range that must be read again to the awaited copy of its file; returns whether there
-    /// is one.
+    /// Leaves a range that must be read again to the awaited copy of its file; returns whether a
+    /// copy is awaited.
     fn take_back(&mut self, again: &Reread) -> bool {
         let sink = self.scope.open.sinks.iter().find(|(index, _)| *index == again.sink);
         let orphans = &mut self.history.orphans;
@@ -333,7 +333,7 @@ impl FileSource {
         open.ledger.issue(again.origin, range, sink, again.attempt, now).finish();
     }
 
-    /// Updates the lag of files, and releases what is no longer needed.
+    /// Updates the lag of files, and releases files and records that are no longer needed.
     fn tidy_up(&mut self, cx: &SourceCx<'_>) {
         let now = cx.now.since_start;
         let idle_files_max = self.idle_files_max;
@@ -363,18 +363,18 @@ impl FileSource {
 
 // Walks, and checks of names.
 impl FileSource {
-    /// Walks the folders: opens new files, and detects renamed and deleted ones.
+    /// Walks the folders: opens new files, and detects renamed and deleted files.
     fn walk(&mut self, cx: &SourceCx<'_>) {
         let now = cx.now.since_start;
         let scan_budget = ScanBudget::begin();
         let mut found = walk(&self.scope.settings.include, &self.scope.settings.exclude);
-        // By the names of the links that were known when the files were renamed.
+        // This uses the names of the links that were known when the files were renamed.
         let renamed = self.discovery.follow_names(self.watch.take_named(), &self.scope, cx);
         self.scope.follow_links(&mut found);
         found.files.extend(renamed);
         found.files.retain(|path| !self.retention.contains(path));
         self.watch_folders(&found.folders);
-        // Their watches come after those of the folders.
+        // The watches of files come after the watches of folders.
         self.finishing().restore_finished();
         self.history.finished.begin_walk();
         let is_first = self.walks.begin(now);
@@ -469,8 +469,9 @@ impl FileSource {
         self.history.rotations.sweep();
     }
 
-    /// Returns the folders in which rotated files are searched now: those in which files were found or
-    /// are recorded, until all have been searched, then those that are watched for the first time.
+    /// Returns the folders in which rotated files are searched now: until the first search is
+    /// complete, the folders with found or recorded files, and later the folders that are newly
+    /// watched.
     fn folders_to_list(&mut self, files: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
         let unlisted = self.history.rotations.take_unlisted();
         if self.walks.is_searched() {
@@ -480,7 +481,7 @@ impl FileSource {
         parents.chain(self.history.folders()).collect()
     }
 
-    /// Notes which files a look has seen, among those with changed names, or among all.
+    /// Notes which files a look has seen, among the files with changed names, or among all.
     fn note_looked(
         &mut self,
         changed: Option<&ChangedNames>,
@@ -499,8 +500,9 @@ impl FileSource {
         }
     }
 
-    /// Removes the records of files that the search for renamed files has not found; returns whether
-    /// that search is complete. `folders` are those in which the walk has recognized files.
+    /// Removes the records of files that the search for renamed files has not found; returns
+    /// whether that search is complete. `folders` are the folders with files that the walk has
+    /// recognized.
     fn forget_missing(
         &mut self,
         new: &[Tail],
@@ -579,7 +581,8 @@ impl FileSource {
         self.after_read(id, choice.cursor, read, cx)
     }
 
-    /// Queues blocked files again, and saves grown heads. If that fails, what was read is not sent.
+    /// Queues blocked files again, and saves grown heads. If the heads cannot be saved, the block
+    /// is not sent.
     fn after_fill(
         &mut self,
         fill: Option<Fill>,
@@ -705,8 +708,8 @@ impl FileSource {
         self.files.poll_for_more(id, &mut self.watch, cx.now.since_start, read_timeout);
     }
 
-    /// Takes a file off the queue once all cursors have read it to its end. Closes it if it has no
-    /// path and does not grow any more.
+    /// Takes a file off the queue once all cursors have read it to its end. Closes the file if it
+    /// has no path and no longer grows.
     fn reached_end(&mut self, id: OriginId, cx: &SourceCx<'_>) {
         self.files.finish_decompressing(id);
         let Some(tail) = self.files.get_mut(id) else { return };
@@ -734,9 +737,9 @@ impl FileSource {
 
 /// A look at files, by a walk or by a check of names.
 struct Look<'a> {
-    /// The matching files: those with changed names, or all.
+    /// The matching files: the files with changed names, or all.
     files: &'a BTreeSet<PathBuf>,
-    /// Names that appeared, and those of files that must be checked again.
+    /// Names that appeared, and names of files that must be checked again.
     appeared: &'a BTreeSet<PathBuf>,
     /// The names that changed; `None` for a walk.
     changed: Option<&'a ChangedNames>,

@@ -6,13 +6,13 @@ use rustix::fs::Stat;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Such a file counts as complete once its size has not changed for this long.
+/// A compressed file or copy counts as complete once its size has not changed for this long.
 pub const STABLE_AFTER: Duration = Duration::from_secs(2);
 
-/// A file whose last write is at least this old counts as complete at once.
+/// A file whose last write is at least this old counts as complete immediately.
 const OLD_AFTER: Duration = Duration::from_secs(10);
 
-/// Sizes of such files at their last checks.
+/// Sizes of files at their last checks.
 #[derive(Default)]
 pub struct Stability(HashMap<Inode, Observation>);
 

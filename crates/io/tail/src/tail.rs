@@ -35,8 +35,8 @@ use std::time::Duration;
 /// Smallest read in bytes, for files with short lines.
 const READ_BYTES_MIN: usize = 64 * 1024;
 
-/// From this attempt on an abandoned range is sent in its own batch, so that a sink that panics on
-/// it abandons nothing else.
+/// From this attempt on, an abandoned range is sent in a batch without other data, so that a sink
+/// that panics on the range abandons nothing else.
 pub const ALONE_FROM: u8 = 2;
 
 /// A block being filled with lines of one or more files.
@@ -112,7 +112,7 @@ pub enum Read {
     Nothing,
     /// The next line needs a new block.
     Full,
-    /// The file no longer contains what was read of it.
+    /// The file no longer contains its read part.
     Changed,
 }
 
@@ -141,8 +141,8 @@ impl Request<'_> {
     }
 }
 
-/// How long a checked identity counts while a file is read. A file that waits for memory may be
-/// rewritten meanwhile, and grow beyond what was read of it.
+/// How long the result of an identity check is valid while a file is read. A file that waits for
+/// memory may be rewritten in that time, and grow beyond its read part.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Byte order marks.
@@ -186,27 +186,27 @@ pub struct Tail {
     held: Option<Box<HeldFile>>,
     /// The offset at which reads ended, if the end was reached since the last poll.
     end: Option<u64>,
-    /// The last bytes that the file and a copy of it were found to share.
+    /// The last bytes that the file shares with a copy, as far as is known.
     copied: Option<Box<Fingerprint>>,
     /// Whether an error of compressed data was logged.
     error_logged: bool,
-    /// Whether the file is a copy in which reading continues. No writer appends to it, and it may
-    /// be shorter than what was read.
+    /// Whether the file is a copy in which reading continues. No writer appends to a copy, and a
+    /// copy may be shorter than the read part of its original.
     frozen: bool,
     /// When the identity was checked; `None` if it must be checked before the next read.
     checked: Option<EngineTime>,
     fingerprints: Fingerprints,
     /// How bytes become events; `None` if each line is an event.
     framer: Option<Box<FileFramer>>,
-    /// Which lines name the columns of the others.
+    /// Which lines are headers, which name columns.
     header: Option<Arc<HeaderLines>>,
-    /// Overlong lines whose end is being searched, at most one per cursor.
+    /// Overlong lines whose end is not found yet, at most one per cursor.
     long: Vec<LongScan>,
     /// The last line, if it has no end.
     unfinished: Option<Box<Unfinished>>,
-    /// Where the last piece of a long line ends that does not end the line.
+    /// Offset at which the last piece of a split line ends, if more of the line follows.
     piece_end: Option<u64>,
-    /// NUL bytes at a cursor whose end is being searched.
+    /// NUL bytes at a cursor whose end is not found yet.
     nuls: Option<Box<NulRun>>,
     /// Whether it was logged that NUL bytes were skipped.
     nuls_logged: bool,
@@ -264,13 +264,13 @@ impl Tail {
         self
     }
 
-    /// Sets which lines name the columns of the others.
+    /// Sets which lines are headers, which name columns.
     pub fn with_header(mut self, header: Option<&Arc<HeaderLines>>) -> Tail {
         self.header = header.cloned();
         self
     }
 
-    /// Whether there is an incomplete event that ends after a timeout.
+    /// Whether an incomplete event waits for its timeout.
     pub fn is_open(&self) -> bool {
         self.framer.as_ref().is_some_and(|framer| framer.is_open())
     }
@@ -445,8 +445,8 @@ impl Tail {
         self.unfinished.as_deref().filter(|line| is_last(line)).map(|line| line.since + timeout)
     }
 
-    /// Checks whether the file is shorter than what was read of it. Reads the last known byte
-    /// instead of asking for the file size, which is stale on network file systems.
+    /// Checks whether the file is shorter than its read part. Reads the last known byte instead of
+    /// asking for the file size, which is stale on network file systems.
     pub fn check_truncated(&mut self) -> bool {
         let scanned = self.long.iter().map(|long| long.scanned).max().unwrap_or(0);
         let copied = self.copied.as_ref().map_or(0, |copied| copied.end);
@@ -457,7 +457,7 @@ impl Tail {
             && self.at_end(furthest - 1).unwrap_or(false)
     }
 
-    /// Checks the same as [`Tail::check_same`], unless that was done a moment ago.
+    /// Runs [`Tail::check_same`], unless its last result is still valid.
     fn check_identity(&mut self, now: EngineTime) -> io::Result<bool> {
         if self.checked.is_some_and(|checked| now - checked < CHECK_INTERVAL) {
             return Ok(true);
@@ -467,9 +467,9 @@ impl Tail {
         Ok(is_same)
     }
 
-    /// Checks that the file still contains what was read of it and what its copies contain, as it may
-    /// have been truncated and rewritten to any length. Compressed files are not checked: they are
-    /// never rewritten in place.
+    /// Checks that the file still contains its read part and the content of its copies: it may have
+    /// been truncated and rewritten to any length. Compressed files are not checked, as no program
+    /// rewrites them in place.
     pub fn check_same(&mut self) -> io::Result<bool> {
         let head = self.descriptor.head;
         let fingerprint = self.fingerprints.last();
@@ -481,7 +481,7 @@ impl Tail {
                 && copied.matches(content)?)
     }
 
-    /// Returns the largest known size of the file: the end of what was read or stated.
+    /// Returns the largest known size of the file: the furthest offset that was read or reported.
     pub fn known_size(&self) -> u64 {
         self.cursors.head().max(self.origin.state.size.load(Relaxed))
     }
@@ -491,13 +491,13 @@ impl Tail {
         self.cursors.head() == 0 && self.fingerprints.last().end == 0
     }
 
-    /// Returns up to which offset `copy` contains what was read of the file: all of it, or all except
-    /// the bytes read just before the truncation. `None` if it does not.
+    /// Returns the offset up to which `copy` contains the read part of the file: all of it, or all
+    /// except the bytes read just before the truncation. `None` if `copy` is no copy.
     pub fn read_part_in(&self, copy: &mut Candidate) -> Option<u64> {
         read_part_in(copy, self.descriptor.head, &self.fingerprints)
     }
 
-    /// Returns the offset up to which the content that was read is known by a fingerprint.
+    /// Returns the end of the newest fingerprint.
     pub fn fingerprinted(&self) -> u64 {
         self.fingerprints.last().end
     }
@@ -514,7 +514,8 @@ impl Tail {
         }
     }
 
-    /// Frees the memory of the last bytes read, once no copy can lack some of them.
+    /// Frees the memory of the last bytes read. Called once no copy that is being made can lack
+    /// them.
     pub fn forget_recent(&mut self) {
         self.fingerprints.forget_recent();
     }
@@ -547,11 +548,11 @@ impl Tail {
         stat.map_or(self.descriptor.modified_ns, |stat| modified_ns(&stat))
     }
 
-    /// Extends a head that is not full; returns whether it changed. It must be saved before data is
-    /// sent.
+    /// Extends a short head; returns whether the head changed. A changed head must be saved before
+    /// data is sent.
     pub fn update_head(&mut self) -> bool {
         let before = self.descriptor.head;
-        // After a truncation the content is not what was read.
+        // After a truncation the file has other content.
         if !self.descriptor.head.is_full()
             && self.check_same().unwrap_or(false)
             && let Some(content) = &mut self.content
@@ -563,7 +564,7 @@ impl Tail {
         before != self.descriptor.head
     }
 
-    /// Whether its compressed data is truncated or corrupt, so that the last line may be
+    /// Whether the compressed data is truncated or corrupt, so that the last line may be
     /// incomplete.
     pub fn is_incomplete(&self) -> bool {
         self.content.as_ref().is_some_and(|content| content.error().is_some())
@@ -589,8 +590,8 @@ impl Tail {
         cx.ledger.note_end(self.origin.id, end);
     }
 
-    /// Removes the inode from the descriptor: the file was truncated, and the inode has other content
-    /// now. Only a copy matches the descriptor then.
+    /// Removes the inode from the descriptor of a truncated file: the inode has other content now,
+    /// so that only a copy may match the descriptor.
     pub fn leave_inode(&mut self) {
         self.descriptor.inode = 0;
     }
@@ -613,7 +614,7 @@ impl Tail {
         }
     }
 
-    /// Continues in another file that contains what was read of this one. Returns the old content.
+    /// Continues in a copy of the file. Returns the old content.
     pub fn continue_in(
         &mut self,
         mut content: Content,
@@ -625,7 +626,7 @@ impl Tail {
         self.path = other_path(path, &self.descriptor);
         self.inode = inode;
         self.frozen = true;
-        // The copy may lack the last bytes read, so the identity is taken from it.
+        // The copy may lack the last bytes read, so the identity is taken from the copy.
         if let Err(error) = self.descriptor.continue_in(&mut content, &self.fingerprints) {
             log::warn!("cannot read the copy {}: {error}", self.path().display());
         }
@@ -638,7 +639,7 @@ impl Tail {
     }
 }
 
-/// Returns a path unless it is the first one of the file.
+/// Returns a path unless it is the first path of the file.
 fn other_path(path: PathBuf, descriptor: &Descriptor) -> Option<Box<Path>> {
     (path != Path::new(&*descriptor.path)).then(|| path.into_boxed_path())
 }

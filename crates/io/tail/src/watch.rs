@@ -95,7 +95,7 @@ impl Watch {
     }
 
     /// Watches exactly these folders for name changes. Returns the folders that were not watched
-    /// before, or that replaced another one at the same path.
+    /// before, or that replaced another folder at the same path.
     pub fn set_folders(&mut self, folders: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let mut added = Vec::new();
         let Some(fd) = &self.fd else { return added };
@@ -181,10 +181,10 @@ impl Watch {
         if flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
             self.changes.vanished.extend(paths.iter().cloned());
         }
-        if flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
-            if let Some(rename) = pair_rename(&mut self.moved_from, flags, cookie, paths) {
-                self.named.push(NameChange::Renamed(rename));
-            }
+        if flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO)
+            && let Some(rename) = pair_rename(&mut self.moved_from, flags, cookie, paths)
+        {
+            self.named.push(NameChange::Renamed(rename));
         }
         if flags.contains(ReadFlags::DELETE) {
             self.changes.deleted.extend(paths.iter().cloned());
@@ -219,8 +219,8 @@ impl Watch {
                 self.files.remove(&event.wd());
             } else {
                 let is_folder = flags.contains(ReadFlags::ISDIR) || event.file_name().is_none();
-                events.names = events.names | !is_folder;
-                events.folders = events.folders | is_folder;
+                events.names |= !is_folder;
+                events.folders |= is_folder;
                 let name =
                     event.file_name().map(|name| Path::new(OsStr::from_bytes(name.to_bytes())));
                 let paths =

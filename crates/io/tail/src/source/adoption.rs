@@ -1,4 +1,4 @@
-//! Creates the tails of files: of recorded ones under their ids, of unknown ones under new ids.
+//! Creates the tails of files: a recorded file keeps its id, and an unknown file gets a new id.
 
 use super::history::History;
 use super::scope::{Names, Scope};
@@ -34,7 +34,7 @@ impl<'a> Adoption<'a> {
         self.scope.names(&self.history.records.generations)
     }
 
-    /// Resumes a recorded file, each sink at its own checkpoint.
+    /// Resumes a recorded file, with each sink at its checkpoint.
     pub(super) fn resume(self, file: OpenedFile, record: FileRecord) -> Tail {
         let OpenedFile { path, content, stat } = file;
         let sinks = self.scope.open.sinks.iter();
@@ -53,7 +53,7 @@ impl<'a> Adoption<'a> {
         self.framed(Tail::new(origin, content, descriptor, cursors, path))
     }
 
-    /// Resumes a recorded file in a candidate, which is a copy of it.
+    /// Resumes a recorded file in its copy.
     pub(super) fn resume_in_copy(self, candidate: Candidate, record: FileRecord) -> Tail {
         let Candidate { path, content, stat, .. } = candidate;
         let mut tail = self.resume(OpenedFile { path, content, stat }, record);
@@ -108,7 +108,8 @@ impl<'a> Adoption<'a> {
         tail.with_framing(settings.framing.as_ref()).with_header(settings.header.as_ref())
     }
 
-    /// Creates an origin, with the container attributes in its path, or in that of the link to it.
+    /// Creates an origin, with the container attributes in the path of the file or of the link to
+    /// it.
     fn origin(self, id: OriginId, name: Arc<str>, path: &Path) -> Arc<Origin> {
         let link = self.names().link_beside(path).map(|link| link.path.as_path());
         let attributes = container(link.unwrap_or(Path::new(&*name)));

@@ -17,7 +17,7 @@ pub(super) struct ChangedNames {
     pub all: HashSet<PathBuf>,
     /// The names that were deleted.
     pub deleted: HashSet<PathBuf>,
-    /// The names that appeared, and those of files that must be checked again.
+    /// The names that appeared, and the names of files that must be checked again.
     pub appeared: BTreeSet<PathBuf>,
 }
 
@@ -31,7 +31,7 @@ impl ChangedNames {
         ChangedNames { all, deleted: changes.deleted, appeared }
     }
 
-    /// Whether a link changed, which only a walk follows: a new link, or one that leads elsewhere.
+    /// Whether a link is new or may lead elsewhere, so that only a walk can follow it.
     pub(super) fn has_link(&self, scope: &Scope) -> bool {
         let is_link = |path: &Path| path.is_symlink() && scope.is_included(path);
         self.all.iter().any(|path| scope.links.has(path) || is_link(path))
@@ -43,13 +43,13 @@ impl ChangedNames {
         self.appeared.iter().filter(is_file).cloned().collect()
     }
 
-    /// Whether a folder appeared that is none of the `files`. inotify reports a symlink to a folder
-    /// like a file.
+    /// Whether a folder appeared that is not among the `files`. inotify reports a symlink to a
+    /// folder like a file.
     pub(super) fn has_folder(&self, files: &BTreeSet<PathBuf>) -> bool {
         self.appeared.iter().any(|path| !files.contains(path) && path.is_dir())
     }
 
-    /// Removes the paths whose names changed from a report of unreadable ones. A linked file is
+    /// Removes the paths whose names changed from a report of unreadable paths. A linked file is
     /// reported under the name of the link.
     pub(super) fn remove_from(&self, unreadable: &mut BTreeMap<PathBuf, String>, scope: &Scope) {
         let reported: HashSet<&Path> =
@@ -57,7 +57,7 @@ impl ChangedNames {
         unreadable.retain(|path, _| !reported.contains(path.as_path()));
     }
 
-    /// Adds to a report the patterns that matched one of the names, and match no file any more.
+    /// Adds to a report the patterns that matched one of the names, and no longer match a file.
     pub(super) fn add_missing(
         &self,
         unreadable: &mut BTreeMap<PathBuf, String>,

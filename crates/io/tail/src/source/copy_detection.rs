@@ -1,9 +1,9 @@
 //! Copy detection: copies made by copytruncate rotations, and compressed rotations.
 //!
 //! A candidate is a copy if its name is a rotation name of the original, and its content matches
-//! what was read of the original or what the original still contains. Data in a copy counts as
-//! read. If the original is truncated or deleted before all of it was read, reading continues in
-//! the copy under the same id.
+//! the read part or the current content of the original. Data in a copy counts as read. If the
+//! original is truncated or deleted before all of it was read, reading continues in the copy under
+//! the same id.
 
 use super::adoption::Adoption;
 use super::copy_search::{CopyFile, CopySearch};
@@ -202,8 +202,8 @@ impl Copies<'_> {
         self.history.match_settled(candidate, others.folder_inodes, &self.scope.open)
     }
 
-    /// Adopts a file that matches a pattern, and is a copy of no other as far as is known: it may
-    /// have been compared with an original that was just truncated.
+    /// Adopts a file that matches a pattern, and that matched no original. If an original was just
+    /// truncated, the comparison must be repeated.
     fn adopt_other(
         &mut self,
         candidate: Candidate,
@@ -285,9 +285,9 @@ impl Copies<'_> {
         self.files.skip_until(id, cx.now.since_start + UNWATCHED_POLL);
     }
 
-    /// Adopts the new content of a rewritten file: a copy of another one if it is, as programs that
-    /// keep one copy write each over the last, else a new file. `None` as long as data of its
-    /// original is in flight.
+    /// Adopts the new content of a rewritten file: as a copy, because programs that keep one copy
+    /// write each over the last, or else as a new file. `None` as long as data of its original is
+    /// in flight.
     fn adopt_rewritten(
         &mut self,
         mut candidate: Candidate,
@@ -316,7 +316,8 @@ impl Copies<'_> {
     }
 
     /// Returns the files that have the path under which they were first seen. Their names are
-    /// shorter than those of their copies, so handling one never leads back to it.
+    /// shorter than the names of their copies, so that handling a truncation never leads back to
+    /// the same file.
     fn in_place(&self) -> Originals {
         let mut originals = Originals::default();
         for tail in self.files.iter().filter(|tail| tail.path() == Path::new(tail.name())) {
@@ -325,15 +326,15 @@ impl Copies<'_> {
         originals
     }
 
-    /// Handles possible originals of the candidate that were truncated, as the copy does not match
-    /// their new content. Returns whether there were any.
+    /// Handles possible originals of the candidate that were truncated, as a copy does not match
+    /// their new content. Returns whether any original was truncated.
     fn handle_truncations(
         &mut self,
         candidate: &Candidate,
         originals: &Originals,
         cx: &SourceCx<'_>,
     ) -> bool {
-        // The first bytes of a rewritten file differ from those of its copy.
+        // A rewritten file and its copy differ in the first bytes.
         let paths = originals.paths_beside(candidate).into_iter();
         let beside = paths.filter_map(|path| self.files.id_of(Inode::of(&stat(path).ok()?)));
         let related: BTreeSet<OriginId> =
@@ -346,8 +347,8 @@ impl Copies<'_> {
         !truncated.is_empty()
     }
 
-    /// Whether a file no longer contains what was read of it. A file that is closed because of the
-    /// limit of open files is opened for that.
+    /// Whether a file no longer contains its read part. A file that is closed because of the limit
+    /// of open files is opened for that.
     fn check_truncated(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
         let closed = self.files.get(id).filter(|tail| tail.open_content().is_none());
         let reopened = closed.map(|tail| self.scope.open_inode(tail.path(), tail.inode()));
@@ -373,7 +374,8 @@ impl Copies<'_> {
             self.history.rotations.note_since(&record.descriptor);
             return Some(record);
         }
-        // Of several records that match, the one with the most hashed bytes is the best evidence.
+        // Of several records that match, the record with the most hashed bytes is the best
+        // evidence.
         let mut best: Option<(OriginId, u64)> = None;
         let path = candidate.path.clone();
         for record in self.history.records.related(&path) {
@@ -422,8 +424,8 @@ impl Copies<'_> {
         adoption.adopt(candidate, start)
     }
 
-    /// Logs that the file at a path is not the one from before the restart, whose unread data is
-    /// lost.
+    /// Logs that the file at a path has replaced the file from before the restart, whose unread
+    /// data is lost.
     fn log_replaced(&self, path: &Path, stat: &Stat, cx: &SourceCx<'_>) {
         let name = self.scope.included_name(path);
         let is_replaced = |record: &FileRecord| {
@@ -464,8 +466,8 @@ impl Copies<'_> {
         }
         let rotations = &mut self.history.rotations;
         if is_copy && !is_compressed && is_short {
-            // Two short generations may have the same content. If this one is a copy, its original
-            // is about to be truncated.
+            // Two short generations may have the same content. If the candidate is a copy, its
+            // original is about to be truncated.
             if !rotations.check_complete(Inode::of(&candidate.stat), &candidate.stat, cx.now) {
                 rotations.wait_for(candidate.path);
                 return Ok(None);
@@ -486,7 +488,7 @@ impl Copies<'_> {
         Ok(Some(tail))
     }
 
-    /// Returns the id of the file of which the candidate is a copy.
+    /// Returns the id of the original if the candidate is a copy.
     fn original_of(
         &mut self,
         candidate: &mut Candidate,
@@ -514,8 +516,8 @@ impl Copies<'_> {
 
 // Orphans and copies of truncated files.
 impl Copies<'_> {
-    /// Keeps the record of a truncated file for a while, in case its copy appears; also on disk, as
-    /// the agent may be killed before it sees the copy.
+    /// Keeps the record of a truncated file for a while, in case its copy appears. The record is
+    /// also saved, as the agent may be killed before it sees the copy.
     fn orphan(&mut self, id: OriginId, cx: &SourceCx<'_>) {
         let generations = &mut self.history.records.generations;
         let Some(mut old) = self.files.remove(id, generations) else { return };
@@ -542,7 +544,8 @@ impl Copies<'_> {
     /// Continues a truncated file in its copy.
     fn continue_in_copy(&mut self, id: OriginId, copy: CopyFile, cx: &SourceCx<'_>) {
         let open = &self.scope.open;
-        // Of another copy nothing was read. The next look finds out what of it is not in this one.
+        // Nothing was read of another copy. The next look detects which of its data is not in this
+        // copy.
         let is_copy = |tail: &&Tail| tail.descriptor().copy_of == Some(id) && !tail.is_deleted();
         let copies: BTreeSet<OriginId> = self.files.iter().filter(is_copy).map(Tail::id).collect();
         for copy in copies.into_iter().chain(copy.id) {
@@ -622,7 +625,7 @@ fn continues_in(
     candidate.holds(descriptor.head, Some(fingerprint).filter(|fingerprint| fingerprint.end > 0))
 }
 
-/// Ends the treatment of a file as a copy: it has other data than its original, or that is gone.
+/// Ends the treatment of a file as a copy, because the original has other data or is gone.
 fn diverge(tail: &mut Tail, store: &dyn OriginStore) {
     tail.set_copy_of(None);
     store.note(tail.id(), tail.descriptor().to_bytes());

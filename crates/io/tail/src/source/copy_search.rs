@@ -25,15 +25,15 @@ pub(super) struct CopyFile {
     pub id: Option<OriginId>,
 }
 
-/// A copy, and the offset up to which it contains what was read of its original.
+/// A copy, and the offset up to which it contains the read part of its original.
 struct PartialCopy {
     copy: CopyFile,
     part: u64,
 }
 
 impl CopySearch<'_> {
-    /// Finds the copy of a truncated file among the open files and in its folder: of several, the one
-    /// that contains most of what was read.
+    /// Finds the copy of a truncated file among the open files and in its folder: of several
+    /// copies, the one with most of the read part.
     pub(super) fn find_copy(self, id: OriginId) -> Option<CopyFile> {
         let read = self.files.get(id)?.fingerprinted();
         let mut best = self.open_copy(id);
@@ -55,8 +55,8 @@ impl CopySearch<'_> {
         best.map(|best| best.copy)
     }
 
-    /// Returns the open copy of a file that contains most of what was read of it, the longest of
-    /// several.
+    /// Returns the open copy with most of the read part of a file; of several equal copies, the
+    /// longest.
     fn open_copy(self, id: OriginId) -> Option<PartialCopy> {
         let tail = self.files.get(id)?;
         let copies = self.files.iter().filter(|copy| copy.descriptor().copy_of == Some(id));
@@ -86,7 +86,7 @@ impl CopySearch<'_> {
         paths.filter(|path| may_be_rotation(tail.name(), tail.path(), path)).collect()
     }
 
-    /// Returns the file at a path, unless it is known as another file than a copy of `original`.
+    /// Returns the file at a path, unless it is known and no copy of `original`.
     fn unread_copy(self, path: &Path, original: OriginId) -> Option<CopyFile> {
         let names = self.scope.names(&self.history.records.generations);
         let candidate = names.candidate(path)?;
@@ -101,8 +101,9 @@ impl CopySearch<'_> {
         id.is_none_or(is_free).then_some(CopyFile { candidate, id })
     }
 
-    /// Whether a candidate holds more of what was read of a deleted file than `part` of the file
-    /// `id`: it is the compressed form of a rotated file that begins like this one.
+    /// Whether a candidate holds a longer read part of a deleted file than `part`, the read part of
+    /// the file `id`: the candidate is the compressed form of a rotated file with the same
+    /// beginning.
     fn is_copy_of_deleted(self, id: OriginId, part: u64, candidate: &mut Candidate) -> bool {
         let path = candidate.path.clone();
         let is_related = |other: &&Tail| {

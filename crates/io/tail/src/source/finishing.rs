@@ -1,5 +1,4 @@
-//! Files that are finished: tracked by the little that tells whether they are unchanged, until they
-//! are written to, renamed or deleted.
+//! Finishes files, and tracks finished files again once they are written to, renamed or deleted.
 
 use super::adoption::{Adoption, OpenedFile};
 use super::changed_names::ChangedNames;
@@ -22,11 +21,11 @@ use std::io;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
-/// Most idle files that are tracked in full, with about 1.5 KB each. Of more, those that have been
-/// idle for longest are finished.
+/// Most idle files that are tracked in full, with about 1.5 KB each. Beyond this number, the files
+/// that have been idle for longest are finished.
 pub(super) const IDLE_FILES_MAX: usize = 4096;
 
-/// Unknown files whose names are compared at once with those of finished files.
+/// Number of unknown files whose names are compared at once with the names of finished files.
 const UNKNOWN_AT_ONCE: usize = 1000;
 
 /// Most files that are finished at once: each takes a system call and two locks.
@@ -41,7 +40,8 @@ pub(super) struct Finishing<'a> {
     pub watch: &'a mut Watch,
 }
 
-/// An idle file. The order is that in which idle files are finished.
+/// An idle file. Idle files are finished in their order, first the file that has been idle for
+/// longest.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct IdleFile {
     grown: EngineTime,
@@ -51,7 +51,8 @@ struct IdleFile {
 
 // Finishing.
 impl Finishing<'_> {
-    /// Finishes idle files beyond the limit, those first that have been idle for longest.
+    /// Finishes idle files beyond the limit, starting with the files that have been idle for
+    /// longest.
     pub(super) fn finish_idle(&mut self, idle_files_max: usize, cx: &SourceCx<'_>) {
         let excess = self.files.len().saturating_sub(idle_files_max);
         if excess == 0 || self.scope.is_finite(cx) {
@@ -80,7 +81,7 @@ impl Finishing<'_> {
         cx.counters.set_finished_files(finished as u64);
     }
 
-    /// Finishes a file if its state is in the checkpoint store and nothing of it is unread.
+    /// Finishes a file if its state is in the checkpoint store and all its data is read.
     fn finish(&mut self, id: OriginId, cx: &SourceCx<'_>) {
         let Some(tail) = self.files.get(id) else { return };
         let Some(stat) = current_stat(tail).filter(|stat| is_read(tail, stat)) else { return };
@@ -113,7 +114,7 @@ impl Finishing<'_> {
 // Loading.
 impl Finishing<'_> {
     /// Tracks a finished file again, at `path` if it is no longer where it was seen last; returns
-    /// whether it is tracked. A file without a record is an unknown one.
+    /// whether it is tracked. A file without a record is unknown.
     ///
     /// # Errors
     /// The checkpoint store cannot be read, or the file cannot be opened.
@@ -162,7 +163,7 @@ impl Finishing<'_> {
 // At the start.
 impl Finishing<'_> {
     /// Tracks the files that were read to their end before the restart as finished if they are
-    /// unchanged, and loads the records of the others.
+    /// unchanged, and loads the records of the changed files.
     pub(super) fn restore_finished(&mut self) {
         let mut failed = Vec::new();
         for record in self.history.take_restored() {
@@ -210,7 +211,7 @@ impl Finishing<'_> {
 
 // Looking.
 impl Finishing<'_> {
-    /// Returns whether a path leads to a finished file that is unchanged. Loads one that is not.
+    /// Returns whether a path leads to an unchanged finished file. Loads a changed one.
     ///
     /// # Errors
     /// The file cannot be loaded.
@@ -226,7 +227,7 @@ impl Finishing<'_> {
         }
         let inode = Inode::of(stat);
         let Some(file) = finished.get(inode) else { return Ok(false) };
-        // Of several names the first is used while it leads to the file.
+        // Of several names, the first is used as long as it leads to the file.
         let first = file.path.to_path_buf();
         let first_stat = rustix::fs::stat(&first).ok().filter(|stat| Inode::of(stat) == inode);
         if first != path && first_stat.is_some_and(|stat| finished.see(&first, &stat)) {
@@ -236,7 +237,7 @@ impl Finishing<'_> {
         Ok(false)
     }
 
-    /// Loads the finished files of which one of the unknown files may be a copy.
+    /// Loads the finished files that may have a copy among the unknown files.
     pub(super) fn load_originals(&mut self, unknown: &[PathBuf], cx: &SourceCx<'_>) {
         for paths in unknown.chunks(UNKNOWN_AT_ONCE) {
             for inode in self.history.finished.originals_of(paths.iter().map(PathBuf::as_path)) {
@@ -256,7 +257,8 @@ impl Finishing<'_> {
         }
     }
 
-    /// Loads a finished file; one that had several names also by another one in its folder.
+    /// Loads a finished file. A file that had several names is also searched under the other names
+    /// in its folder.
     fn load_named(&mut self, inode: Inode, path: &Path, cx: &SourceCx<'_>) -> io::Result<bool> {
         let has_others = self.history.finished.get(inode).is_some_and(|file| !file.is_single);
         let loaded = self.load_finished(inode, path, cx);
@@ -282,8 +284,8 @@ impl Finishing<'_> {
 
 // Files that are gone.
 impl Finishing<'_> {
-    /// Handles finished files that a walk did not see. One that is still in its folder is searched
-    /// there under other names; so is one whose folder may not be mounted.
+    /// Handles finished files that a walk did not see. A file that is still in its folder, or whose
+    /// folder may not be mounted, is searched under other names.
     pub(super) fn close_unseen(&mut self, unreadable: &BTreeMap<PathBuf, String>, now: EngineTime) {
         let mut folders: HashMap<PathBuf, Option<HashSet<u64>>> = HashMap::new();
         for inode in self.history.finished.unseen(unreadable) {
@@ -301,8 +303,8 @@ impl Finishing<'_> {
         }
     }
 
-    /// Handles finished files whose names changed. One that was deleted is closed; of another one a
-    /// walk finds the name.
+    /// Handles finished files whose names changed. A deleted file is closed. A walk finds the new
+    /// name of a renamed file.
     pub(super) fn close_changed(&mut self, changed: &ChangedNames, now: EngineTime) {
         for path in &changed.all {
             let Some((inode, file)) = self.history.finished.at(path) else { continue };
@@ -319,9 +321,9 @@ impl Finishing<'_> {
         }
     }
 
-    /// Records a finished file without a path. It may have grown unseen before it was renamed or
-    /// compressed, so its copy may have more than what was read. The copy of a deleted file is awaited
-    /// for a while.
+    /// Records a finished file without a path. The file may have grown unseen before it was renamed
+    /// or compressed, so that its copy has more than the read part. The copy of a deleted file is
+    /// awaited for a while.
     fn close_finished(&mut self, inode: Inode, deletion: Option<EngineTime>) {
         let open = &self.scope.open;
         let Some(file) = self.history.finished.get(inode) else { return };
@@ -370,8 +372,8 @@ fn name_in(folder: &Path, inode: Inode) -> Option<PathBuf> {
     same_number.map(|entry| entry.path()).find(leads)
 }
 
-/// Whether a file has been idle for long enough, and nothing but its path, its identity and its
-/// checkpoints need be known of it.
+/// Whether a file has been idle for long enough, and only its path, its identity and its
+/// checkpoints must be remembered.
 fn is_idle(tail: &Tail, cx: &SourceCx<'_>) -> bool {
     let is_plain = tail.gone_since().is_none()
         && tail.held().is_none()
@@ -391,7 +393,7 @@ fn current_stat(tail: &Tail) -> Option<Stat> {
     rustix::fs::stat(tail.path()).ok().filter(|stat| Inode::of(stat) == tail.inode())
 }
 
-/// Whether the file was read to its end, and its saved state tells that.
+/// Whether the file was read to its end, and its saved state records this.
 fn is_read(tail: &Tail, stat: &Stat) -> bool {
     let descriptor = tail.descriptor();
     let head = tail.cursors().head();

@@ -24,7 +24,7 @@ use std::time::Duration;
 /// another device: it may not be mounted yet. Each takes about 100 bytes.
 const AWAY_MAX: usize = 10_000;
 
-/// Records of such files are removed once their last write is older than this.
+/// Records of files that are away are removed once the last write is older than this.
 const AWAY_AGE_MAX: Duration = Duration::from_hours(30 * 24);
 
 /// The files that the source remembers without reading them.
@@ -222,7 +222,7 @@ impl History {
     /// Removes and returns the record of a file with this content and status, if there is one.
     pub(super) fn take_record(&mut self, content: &mut Content, stat: &Stat) -> Option<FileRecord> {
         // The device number may differ after a reboot, so it only orders the candidates. Of several
-        // records that match, the one with the most hashed bytes is the best evidence.
+        // records that match, the record with the most hashed bytes is the best evidence.
         let mut records: Vec<&FileRecord> = self.records.of_inode(stat.st_ino).collect();
         records.sort_by_key(|record| {
             let descriptor = &record.descriptor;
@@ -235,8 +235,8 @@ impl History {
         self.records.remove(id)
     }
 
-    /// Checks whether a rotated file is a closed generation without unsettled data; if so, records
-    /// its inode. Returns whether it is.
+    /// Records the inode of a rotated file that is a closed generation without unsettled data.
+    /// Returns whether the file is such a generation.
     pub(super) fn match_settled(
         &mut self,
         candidate: &mut Candidate,
@@ -275,7 +275,8 @@ impl History {
     }
 
     /// Removes records of files that two searches in a row have not found: one search misses a file
-    /// that is renamed meanwhile. Returns whether each file was found or its record removed.
+    /// that is renamed during the search. Returns whether each file was found or its record
+    /// removed.
     pub(super) fn forget_missing(&mut self, search: &Search<'_>, open: &SourceOpen) -> bool {
         let missing = self.missing_records(search);
         let gone: Vec<OriginId> = missing.intersection(&self.missing).copied().collect();
@@ -284,8 +285,8 @@ impl History {
         self.missing.is_empty()
     }
 
-    /// Returns the records of vanished files, without those whose whole folder is gone or unmounted,
-    /// and without closed generations that have rotations.
+    /// Returns the records of vanished files, except files whose whole folder is gone or unmounted,
+    /// and closed generations that have rotations.
     fn missing_records(&self, search: &Search<'_>) -> BTreeSet<OriginId> {
         let mut gone = Vec::new();
         let mut away = Vec::new();
@@ -325,12 +326,12 @@ pub(super) struct Search<'a> {
     pub new: &'a [Tail],
     /// The files being read.
     pub files: &'a Tails,
-    /// Folders in which the walk has recognized files.
+    /// Folders with files that the walk has recognized.
     pub folders: &'a HashSet<PathBuf>,
     pub now: Now,
 }
 
-/// Returns the records to remove although their folder is empty or on another device: those that
+/// Returns the records to remove although their folder is empty or on another device, because they
 /// are too old or too many.
 fn too_many_away(mut away: Vec<Vanished>, now_ns: i64) -> Vec<Vanished> {
     let oldest = now_ns.saturating_sub(AWAY_AGE_MAX.as_nanos() as i64);
@@ -340,7 +341,7 @@ fn too_many_away(mut away: Vec<Vanished>, now_ns: i64) -> Vec<Vanished> {
     away
 }
 
-/// Returns the folder of the name of which a file is a generation.
+/// Returns the folder of the included name of a generation.
 pub(super) fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {
     Path::new(descriptor.name()).parent().map(Path::to_path_buf)
 }

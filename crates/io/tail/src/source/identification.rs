@@ -70,7 +70,7 @@ impl Identification<'_> {
         let mut identified = Identified::default();
         let mut paths: Vec<&PathBuf> = files.iter().collect();
         if !self.scope.links.is_empty() {
-            // A file comes before its copies, a linked one by the name of the link.
+            // A file comes before its copies. A linked file is sorted by the name of the link.
             paths.sort_by_cached_key(|path| self.scope.included_name(path).to_path_buf());
         }
         for path in paths {
@@ -144,7 +144,7 @@ impl Identification<'_> {
 // Renamed files.
 impl Identification<'_> {
     /// Searches the folders of recorded files for files that were renamed while the agent was down
-    /// and match no pattern any more. Their unread data is still delivered.
+    /// and no longer match a pattern. Their unread data is still delivered.
     pub(super) fn search_renamed(&mut self, identified: &mut Identified, cx: &SourceCx<'_>) {
         for folder in self.history.folders() {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
@@ -191,8 +191,8 @@ impl Identification<'_> {
 
 // Rotated files.
 impl Identification<'_> {
-    /// Returns those of the files `beside` the included ones that are rotated, have an unknown inode
-    /// and may have unread data, oldest first. Recorded files are added to `identified`.
+    /// Returns the files `beside` the included files that are rotated, have an unknown inode and
+    /// may have unread data, oldest first. Recorded files are added to `identified`.
     pub(super) fn rotated(
         &mut self,
         beside: BTreeSet<PathBuf>,
@@ -281,7 +281,7 @@ fn not_regular(path: &Path) -> io::Result<Identity> {
     Err(io::Error::other(error))
 }
 
-/// Whether a file beside this one has a name of which this is a rotation.
+/// Whether the name of this file is a rotation name of another file in the folder.
 fn has_original(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     originals_of(&name).iter().any(|original| path.with_file_name(original).exists())

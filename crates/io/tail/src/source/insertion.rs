@@ -1,4 +1,4 @@
-//! Makes the ids of new files durable before anything of them is read.
+//! Makes the ids of new files durable before the files are read.
 
 use super::history::History;
 use super::retention::Retention;
@@ -19,7 +19,8 @@ pub(super) struct Insertion<'a> {
 }
 
 impl Insertion<'_> {
-    /// Saves the ids of files, then queues the files for reading; returns whether that succeeded.
+    /// Saves the ids of files, then queues the files for reading; returns whether all ids are
+    /// saved.
     pub(super) fn insert(&mut self, new: Vec<Tail>, cx: &SourceCx<'_>) -> bool {
         if new.is_empty() && !self.scope.first_start {
             return true;

@@ -19,12 +19,12 @@ pub(super) struct Orphan {
     record: FileRecord,
     fingerprints: Fingerprints,
     name: String,
-    /// The known size; 0 if unread data does not count as lost.
+    /// The known size in bytes; 0 if unread data does not count as lost.
     size: u64,
 }
 
 impl Orphan {
-    /// Creates the orphan of a file that was truncated at `now`. `sinks` are those of its source.
+    /// Creates the orphan of a file that was truncated at `now`, with the checkpoints of `sinks`.
     pub(super) fn new(mut old: Tail, sinks: &[(SinkIndex, String)], now: EngineTime) -> Orphan {
         Orphan {
             since: now,
@@ -35,8 +35,8 @@ impl Orphan {
         }
     }
 
-    /// Creates the orphan of a deleted file. What was read of it is settled; at least `unread` bytes
-    /// were not.
+    /// Creates the orphan of a deleted file. Its read part is settled, and at least `unread` bytes
+    /// are unread.
     pub(super) fn of_record(record: FileRecord, unread: u64, now: EngineTime) -> Orphan {
         let descriptor = &record.descriptor;
         Orphan {
@@ -48,7 +48,7 @@ impl Orphan {
         }
     }
 
-    /// Returns the same orphan, whose unread data does not count as lost.
+    /// Returns the orphan, changed so that unread data does not count as lost.
     pub(super) fn without_loss(self) -> Orphan {
         Orphan { size: 0, ..self }
     }
@@ -63,8 +63,7 @@ impl Orphan {
         &self.name
     }
 
-    /// Returns the number of bytes that some sink has not read, as far as the file's length was
-    /// known.
+    /// Returns the number of known bytes that some sink has not read.
     pub(super) fn unread(&self) -> u64 {
         self.size.saturating_sub(self.least())
     }
@@ -83,8 +82,8 @@ impl Orphan {
         }
     }
 
-    /// Returns up to which offset `copy` contains what was read of the file; `None` if it is no copy
-    /// of it.
+    /// Returns the offset up to which `copy` contains the read part of the file; `None` if it is no
+    /// copy.
     fn read_part_in(&self, copy: &mut Candidate) -> Option<u64> {
         let descriptor = &self.record.descriptor;
         if !may_be_rotation(&descriptor.path, Path::new(descriptor.name()), &copy.path) {
@@ -100,18 +99,18 @@ impl Orphan {
         if let Err(error) = descriptor.continue_in(&mut copy.content, &self.fingerprints) {
             log::warn!("cannot read the copy {}: {error}", copy.path.display());
         }
-        // The store may have no checkpoints of the file until one advances. Until then a restart
-        // continues at `start`.
+        // The store may have no checkpoint of the file until a checkpoint advances. Until then a
+        // restart continues at `start`.
         descriptor.start = descriptor.start.max(least);
         self.record
     }
 }
 
-/// Files that are read no longer and not forgotten yet.
+/// Files that are no longer read, and not forgotten yet.
 #[derive(Default)]
 pub(super) struct Orphans {
     orphans: Vec<Orphan>,
-    /// Files that the ledger still tracks, as data of them may be in flight.
+    /// Files that the ledger still tracks, as some of their data may be in flight.
     closing: Vec<OriginId>,
 }
 
@@ -131,8 +130,8 @@ impl Orphans {
         self.closing.push(id);
     }
 
-    /// Closes the files without data in flight. What was abandoned of a file is read from its copy,
-    /// which is awaited from then on.
+    /// Closes the files without data in flight. The time to wait for the copy of a truncated file
+    /// begins then, as abandoned data is read from the copy.
     pub(super) fn close_settled(&mut self, ledger: &Ledger, now: EngineTime) {
         let orphans = &mut self.orphans;
         self.closing.retain(|id| {
@@ -147,9 +146,9 @@ impl Orphans {
         });
     }
 
-    /// Notes that a sink abandoned data of a truncated file from `offset` on, which is then read
-    /// from the copy; returns whether a copy is awaited. Not for a file that was dropped: that its data
-    /// is lost is counted at once.
+    /// Notes that a sink abandoned data of a truncated file from `offset` on; returns whether a
+    /// copy is awaited, from which the data is read again. Returns false for a file that was
+    /// dropped: its data was counted as lost at the drop.
     pub(super) fn take_back(&mut self, id: OriginId, sink: &str, offset: u64) -> bool {
         let mut counted = self.orphans.iter_mut().filter(|orphan| orphan.size > 0);
         let Some(orphan) = counted.find(|orphan| orphan.record.id == id) else { return false };
@@ -157,8 +156,8 @@ impl Orphans {
         true
     }
 
-    /// Returns the modification time up to which all generations of a name are accounted for, if one
-    /// of them is awaited.
+    /// Returns the modification time up to which all generations of a name are accounted for;
+    /// `None` if the copy of no generation is awaited.
     pub(super) fn since(&self, name: &Path) -> Option<i64> {
         let descriptors = self.orphans.iter().map(|orphan| &orphan.record.descriptor);
         let named = descriptors.filter(|descriptor| Path::new(descriptor.name()) == name);
@@ -173,8 +172,8 @@ impl Orphans {
         closing.any(|orphan| orphan.read_part_in(candidate).is_some())
     }
 
-    /// Removes and returns the file that continues in the candidate. Of several with the same
-    /// beginning, the one of which most was read is the best match.
+    /// Removes and returns the file that continues in the candidate. Of several files with the same
+    /// beginning, the file with the longest read part is the best match.
     pub(super) fn take(&mut self, candidate: &mut Candidate) -> Option<Orphan> {
         let orphans = self.orphans.iter().enumerate();
         let continued =
@@ -183,8 +182,8 @@ impl Orphans {
         Some(self.orphans.swap_remove(best))
     }
 
-    /// Removes and returns the files truncated so long ago that no copy will appear. One with data in
-    /// flight stays: its copy is not read before that is settled.
+    /// Removes and returns the files truncated so long ago that no copy will appear. A file with
+    /// data in flight stays, as its copy is read only after the data is settled.
     fn take_late(&mut self, now: EngineTime) -> Vec<Orphan> {
         let closing = &self.closing;
         let is_late = |orphan: &mut Orphan| {

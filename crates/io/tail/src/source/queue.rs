@@ -2,9 +2,9 @@
 //! followed it under its name.
 //!
 //! A busy writer with a slow sink leaves dozens of unread rotated files. If each had a turn, the
-//! other files would wait for all of them: all rotated files share one turn, and one whose name a
-//! live file has now uses the turns of that file. The oldest is read first, so that a sink gets the
-//! lines of one name in the order in which they were written.
+//! live files would wait for all rotated ones. So the rotated files share one turn, and a rotated
+//! file whose name belongs to a live file now uses the turns of the live file. The oldest file is
+//! read first, so that a sink gets the lines of a name in the order of writing.
 
 use crate::rotation_names::originals_of;
 use crate::tail::Tail;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 #[derive(Default)]
 pub(super) struct ReadQueue {
     live: VecDeque<OriginId>,
-    /// Rotated files with the names that they had, the oldest first.
+    /// Rotated files with their former names, the oldest first.
     rotated: BTreeMap<Generation, Vec<NameHash>>,
     by_name: HashMap<NameHash, BTreeSet<Generation>>,
     /// Number of live files to read before the next rotated one.
@@ -29,7 +29,7 @@ pub(super) struct ReadQueue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct NameHash(u64);
 
-/// A rotated file. The order is that in which they were written.
+/// A rotated file. Generations are ordered by their time of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Generation {
     modified_ns: i64,
@@ -107,7 +107,7 @@ impl ReadQueue {
         Some(self.take(oldest))
     }
 
-    /// Returns the oldest rotated file that had the name of this live one.
+    /// Returns the oldest rotated file that had the name of this live file.
     fn oldest_before<'n>(
         &self,
         id: OriginId,
@@ -133,7 +133,7 @@ impl ReadQueue {
     }
 }
 
-/// Returns the names that a file had while it was live, if this is one of its names.
+/// Returns the names under which a file may have been live, given one of its names.
 fn names_of(name: &Path) -> Vec<PathBuf> {
     let file_name = name.file_name().unwrap_or_default().to_string_lossy();
     let originals = originals_of(&file_name).into_iter();
@@ -144,8 +144,8 @@ fn names_of(name: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Files with ids from 100 are rotated; id 1 is `/in/a.log`, of which those from 100 are rotations,
-    /// and those from 200 of a file that does not exist.
+    /// Id 1 is the live file `/in/a.log`. Ids from 100 are its rotations, and ids from 200 are
+    /// rotations of a file that does not exist.
     struct Rig(ReadQueue);
 
     impl Rig {
@@ -208,7 +208,7 @@ mod tests {
         assert!(!rig.0.is_empty());
     }
 
-    /// Other live files have their turns meanwhile.
+    /// Other live files keep their turns.
     #[test]
     fn a_live_file_gives_its_turns_to_its_rotations() {
         let mut rig = Rig::new(&[1, 2, 100, 101]);

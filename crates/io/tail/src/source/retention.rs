@@ -4,9 +4,9 @@
 //! which survives deletion of the file, a stop, `kill -9` and a power loss. If no link can be
 //! created, the open descriptor holds the file, and a stop copies its unsettled data.
 //!
-//! Active files are never linked, as logrotate skips files with several links. Nor are files that
-//! sinks are about to settle, as `gzip` and logrotate's `delaycompress` reject files with several
-//! links.
+//! Active files are never linked, as logrotate skips files with several links. Files that sinks are
+//! about to settle are not linked either, as `gzip` and logrotate's `delaycompress` reject files
+//! with several links.
 
 use crate::held::{HeldFile, HeldFolder};
 use crate::settings::HeldSettings;
@@ -42,7 +42,8 @@ pub(super) struct Retention {
     /// Files that were rewritten after the last poll, detected at this stop. All their content is
     /// unread.
     rewritten: HashSet<OriginId>,
-    /// Unsettled bytes and events of files that were dropped while data of them was in flight.
+    /// Unsettled bytes and events of files that were dropped while some of their data was in
+    /// flight.
     given_up: HashMap<OriginId, Remainder>,
     growth: Growth,
     warned: Option<EngineTime>,
@@ -119,8 +120,8 @@ impl Retention {
         }
     }
 
-    /// Holds a rewritten file under the id of its new content. Under the old id the next start would
-    /// read it again.
+    /// Holds a rewritten file under the id of its new content. The next start would read the file
+    /// again if it had the old id.
     pub(super) fn move_link(&mut self, old: &mut Tail, new: &mut Tail, source: &str) {
         let Some(link) = old.held().filter(|file| file.copied_from.is_none()).cloned() else {
             return;
@@ -196,7 +197,7 @@ impl Retention {
         );
     }
 
-    /// Records what is unsettled of a file that was dropped while data of it was in flight.
+    /// Records the unsettled rest of a file that was dropped while some of its data was in flight.
     pub(super) fn note_given_up(&mut self, id: OriginId, rest: Remainder) {
         self.given_up.insert(id, rest);
     }
@@ -278,7 +279,7 @@ impl Retention {
         self.rewritten.insert(id);
     }
 
-    /// Returns the debt of a file to its sinks at a stop: all of it if the file was rewritten.
+    /// Returns the unsettled ranges of a file at a stop: everything if the file was rewritten.
     pub(super) fn owed(&self, id: OriginId, ledger: &Ledger) -> Option<Owed> {
         let owed = ledger.owed(id)?;
         let is_rewritten = self.rewritten.contains(&id);

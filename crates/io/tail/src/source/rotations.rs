@@ -17,7 +17,7 @@ use rustix::fs::Stat;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Maximum number of candidates of one name per walk; the next walk handles the others.
+/// Maximum number of candidates of one name per walk; the next walk handles the rest.
 const CANDIDATES_MAX: usize = 64;
 
 /// Maximum number of files recorded as read. Beyond it the records are cleared, and all files are
@@ -46,8 +46,8 @@ pub(super) struct Rotations {
     deleted: Vec<OriginId>,
 }
 
-/// A file that may be an unread generation. The order is that in which candidates are examined:
-/// plain files before their compressed form, then the oldest first.
+/// A file that may be an unread generation. Candidates are examined in their order: plain files
+/// before compressed ones, then the oldest first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RotatedFile {
     pub is_compressed: bool,
@@ -60,7 +60,7 @@ pub(super) struct RotatedFile {
 pub(super) struct UnknownFile {
     pub path: PathBuf,
     pub inode: Inode,
-    /// The included name of which it may be a generation, if its own name matches no pattern.
+    /// The included name of which the file may be a generation, if the path matches no pattern.
     pub name: Option<PathBuf>,
 }
 
@@ -106,7 +106,7 @@ impl Rotations {
         self.unlisted.extend(folders);
     }
 
-    /// Takes the folders in which a search was requested.
+    /// Takes the list of folders to search.
     pub fn take_unlisted(&mut self) -> BTreeSet<PathBuf> {
         std::mem::take(&mut self.unlisted)
     }
@@ -146,7 +146,7 @@ impl Rotations {
         self.newest_ns
     }
 
-    /// Updates the latest modification time to that of the files being read, at the end of a walk.
+    /// Ends a walk. `newest_ns` is the latest modification time of the files being read.
     pub fn end_walk(&mut self, newest_ns: Option<i64>) {
         self.newest_ns = newest_ns.unwrap_or(0).max(self.newest_ns).max(1);
         self.baselines.clear();

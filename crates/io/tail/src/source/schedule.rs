@@ -22,7 +22,8 @@ const POLLS_PER_TICK: u32 = 1000;
 /// A file that has not grown for this long is quiet and left to inotify.
 pub(super) const QUIET_AFTER: Duration = Duration::from_secs(5);
 
-/// The same while many files are polled: adding an inotify watch costs less than many polls.
+/// A file is quiet after this time while many files are polled: adding an inotify watch costs less
+/// than many polls.
 const QUIET_AFTER_CROWDED: Duration = Duration::from_millis(250);
 
 /// Number of polled files above which [`QUIET_AFTER_CROWDED`] applies.
@@ -63,7 +64,7 @@ impl Schedule {
         self.active += 1;
     }
 
-    /// Removes a file that is read no longer. Its entries in the list of polls are skipped.
+    /// Removes a file that is no longer read. Its entries in the list of polls are skipped.
     pub(super) fn remove(&mut self, tail: &Tail) {
         self.active -= u32::from(!tail.is_watched());
         self.decompression.remove(tail.id());
@@ -183,15 +184,15 @@ impl Schedule {
         self.decompression.admit(id)
     }
 
-    /// Queues the next compressed file if this one was read to its end.
+    /// Queues the next compressed file if this file was read to its end.
     pub(super) fn finish_decompressing(&mut self, id: OriginId, files: &Files) {
         if let Some(next) = self.decompression.finish(id) {
             self.push_back(next, files);
         }
     }
 
-    /// Lets another compressed file that `is_readable` be read instead of this one, which waits for
-    /// sinks; returns whether there is one.
+    /// Lets another compressed file that `is_readable` be read instead of this file, which waits
+    /// for sinks; returns whether there is such a file.
     pub(super) fn pass_decompression_on(
         &mut self,
         id: OriginId,

@@ -1,4 +1,4 @@
-//! What the steps of the source read and do not change, and how it names files.
+//! Settings and links that every step of the source reads, and the names of files.
 
 use crate::content::Content;
 use crate::copy_detection::Candidate;
@@ -110,7 +110,7 @@ impl<'a> Names<'a> {
         name.filter(|name| links.to(name).is_some())
     }
 
-    /// Returns the link to the file at a path, or to the file of which that is a rotation.
+    /// Returns the link to the file at a path, or to the original if the path is a rotation.
     pub(super) fn link_beside(self, path: &Path) -> Option<&'a Link> {
         self.scope.links.to(&self.linked_name(path)?)
     }

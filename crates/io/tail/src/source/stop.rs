@@ -1,4 +1,4 @@
-//! At a stop: holds undelivered deleted files for the next start, and counts what is lost.
+//! At a stop: holds undelivered deleted files for the next start, and counts lost data.
 
 use super::copy_search::CopySearch;
 use super::history::History;
@@ -24,8 +24,8 @@ pub(super) struct Stop<'a> {
 }
 
 impl Stop<'_> {
-    /// Links or copies undelivered deleted files that only their descriptors hold. Newest first, so
-    /// that the oldest are lost if disk space or time runs out.
+    /// Links or copies undelivered deleted files that only their descriptors hold. The newest files
+    /// come first, so that the oldest are lost if disk space or time runs out.
     pub(super) fn hold_deleted(&mut self, deadline: Instant) {
         self.retention.begin_stop(deadline);
         self.hold_unreachable(deadline);
@@ -113,7 +113,7 @@ impl Stop<'_> {
         lost
     }
 
-    /// Returns what is unsettled of a file.
+    /// Returns the unsettled ranges of a file.
     fn owed(&self, tail: &Tail) -> Option<Owed> {
         self.retention.owed(tail.id(), &self.scope.open.ledger)
     }
@@ -139,7 +139,7 @@ impl Stop<'_> {
         for (id, bytes) in self.unseen_truncations() {
             self.retention.note_rewritten(id);
             let search = CopySearch { scope: self.scope, files: self.files, history: self.history };
-            // A copy that was deleted is gone with the process.
+            // A deleted copy is gone with the process.
             if search.find_copy(id).is_none_or(|copy| copy.candidate.stat.st_nlink == 0) {
                 let name = self.files.get(id).map_or("", Tail::name);
                 count_truncated(name, bytes, &self.scope.open);
@@ -149,8 +149,8 @@ impl Stop<'_> {
         lost
     }
 
-    /// Returns undelivered files that no longer contain what was read of them, with the number of
-    /// undelivered bytes as far as their length was known.
+    /// Returns undelivered files that no longer contain their read part, with the number of known
+    /// undelivered bytes.
     fn unseen_truncations(&mut self) -> Vec<(OriginId, u64)> {
         let undelivered = |tail: &Tail| {
             let settled = self.scope.open.ledger.owed(tail.id())?.settled;
@@ -163,8 +163,8 @@ impl Stop<'_> {
         undelivered
     }
 
-    /// Whether a file no longer contains what was read of it. A file that is closed because of the
-    /// limit of open files is opened for that, and closed again unless it was rewritten.
+    /// Whether a file no longer contains its read part. A file that is closed because of the limit
+    /// of open files is opened for that, and closed again unless it was rewritten.
     fn was_rewritten(&mut self, id: OriginId) -> bool {
         let closed = self.files.get(id).filter(|tail| tail.open_content().is_none());
         let reopened = closed.and_then(|tail| self.scope.open_inode(tail.path(), tail.inode()));

@@ -103,7 +103,7 @@ impl Tails {
         }
     }
 
-    /// Removes and returns a file that is read no longer. Its generation is no longer counted.
+    /// Removes and returns a file that is no longer read. Its generation is no longer counted.
     pub(super) fn remove(&mut self, id: OriginId, generations: &mut Generations) -> Option<Tail> {
         let tail = self.remove_counted(id)?;
         generations.release(tail.descriptor());
@@ -149,7 +149,7 @@ impl Tails {
         new.push(tail);
     }
 
-    /// Closes idle files until one more can be opened, or as many as are `new` in this walk.
+    /// Closes idle files until the `new` files of a walk and one more can be open.
     pub(super) fn make_room(&mut self, new: usize) {
         self.limit.close_idle(new.min(self.limit.batch_max()) + 1, &[], &mut self.files);
     }
@@ -256,8 +256,8 @@ impl Tails {
         self.schedule.poll_for_more(tail, watch, now, overdue);
     }
 
-    /// Polls files that were just renamed or lost their name: their last lines come before those of
-    /// the files that have their names now.
+    /// Polls files that were just renamed or lost their name: their last lines come before the
+    /// lines of the files that have their names now.
     pub(super) fn poll_moved(&mut self, now: EngineTime) {
         let has_moved = |tail: &&mut Tail| tail.has_moved(now) && tail.held().is_none();
         for tail in self.files.iter_mut().filter(has_moved) {
@@ -305,19 +305,19 @@ impl Tails {
         }
     }
 
-    /// Whether a compressed file may be read now: one is decompressed at a time. If another one is,
-    /// the file is queued after it.
+    /// Whether a compressed file may be read now: one is decompressed at a time. If another file is
+    /// being decompressed, this file is queued after it.
     pub(super) fn may_decompress(&mut self, id: OriginId) -> bool {
         self.schedule.may_decompress(id)
     }
 
-    /// Queues the next compressed file if this one was read to its end.
+    /// Queues the next compressed file if this file was read to its end.
     pub(super) fn finish_decompressing(&mut self, id: OriginId) {
         self.schedule.finish_decompressing(id, &self.files);
     }
 
-    /// Lets another compressed file that `is_readable` be read instead of this one, which waits for
-    /// sinks; returns whether there is one.
+    /// Lets another compressed file that `is_readable` be read instead of this file, which waits
+    /// for sinks; returns whether there is such a file.
     pub(super) fn pass_decompression_on(
         &mut self,
         id: OriginId,
@@ -334,8 +334,8 @@ impl Tails {
         self.grown_heads.push(id);
     }
 
-    /// Saves grown heads; returns whether that succeeded. If only a shorter head were saved, other
-    /// content could be mistaken for this file after a crash and sent under the same ids.
+    /// Saves grown heads; returns whether all are saved. With only a shorter head in the store,
+    /// other content could be mistaken for the file after a crash and sent under the same ids.
     pub(super) fn save_heads(&mut self, open: &SourceOpen, cx: &SourceCx<'_>) -> bool {
         let grown = std::mem::take(&mut self.grown_heads);
         let described = |id: &OriginId| Some((*id, self.get(*id)?.descriptor().to_bytes()));
@@ -416,8 +416,8 @@ impl Tails {
         needs_walk
     }
 
-    /// Records that a path leads to a file. Of several names the first is used while it leads to the
-    /// file.
+    /// Records that a path leads to a file. Of several names, the first is used as long as it leads
+    /// to the file.
     pub(super) fn note_path(&mut self, id: OriginId, inode: Inode, path: &Path) {
         let leads =
             |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == inode);

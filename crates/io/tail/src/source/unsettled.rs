@@ -19,7 +19,7 @@ const COUNT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Bytes per read when counting lines.
 const COUNT_BYTES: usize = 256 * 1024;
 
-/// A deleted file. The order is that of the deletions.
+/// A deleted file. Deleted files are ordered by the time of their deletion.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DeletedFile {
     /// When the file was deleted.
@@ -55,8 +55,8 @@ pub(super) fn is_late(tail: &Tail, owed: &Owed, cx: &SourceCx<'_>) -> bool {
     is_old || is_blocked && tail.has_unread() && unsettled(tail, owed) > 0
 }
 
-/// Returns the bytes of a file that some sink has not settled. For a compressed file, its size or
-/// 0.
+/// Returns the number of bytes of a file that some sink has not settled; for a compressed file, its
+/// size or 0.
 pub(super) fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
     let Some(content) = tail.open_content() else {
         return tail.origin().state.size.load(Relaxed).saturating_sub(owed.settled);
@@ -86,7 +86,7 @@ pub(super) fn is_reachable(tail: &Tail) -> bool {
     is_it(name) || entries.flatten().any(|entry| is_it(&entry.path()))
 }
 
-/// Returns the bytes of a file after offset `from`, and the lines in them.
+/// Returns the number of bytes after offset `from` of a file, and of the lines in them.
 pub(super) fn rest_of(tail: &Tail, from: u64) -> Remainder {
     let Some(content) = tail.open_content() else {
         let bytes = tail.origin().state.size.load(Relaxed).saturating_sub(from);

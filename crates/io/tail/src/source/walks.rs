@@ -1,5 +1,4 @@
-//! When the source walks its folders or checks names that changed, and what is known from that so
-//! far.
+//! Schedules walks of the folders, and checks of changed names.
 
 use super::{UNWATCHED_WALK_INTERVAL, WALK_INTERVAL, WALK_PAUSE};
 use millstream_model::EngineTime;
@@ -52,7 +51,7 @@ impl Walks {
         self.is_requested = true;
     }
 
-    /// Records that a walk begins; returns whether it is the first.
+    /// Records that a walk begins; returns whether it is the first walk.
     pub(super) fn begin(&mut self, now: EngineTime) -> bool {
         self.last.replace(now).is_none()
     }
@@ -63,7 +62,7 @@ impl Walks {
     }
 
     /// Records whether every folder is watched now, and was before. A second walk finds names that
-    /// appeared before the watch was added.
+    /// appeared before a watch was added.
     pub(super) fn set_watched(&mut self, is_watched: bool, was_watched: bool) {
         self.is_watched = is_watched;
         self.is_requested = is_watched && !was_watched;
@@ -74,12 +73,12 @@ impl Walks {
         self.is_searched
     }
 
-    /// Records that they have been searched for.
+    /// Records that the search for renamed and compressed files is complete.
     pub(super) fn note_searched(&mut self) {
         self.is_searched = true;
     }
 
-    /// Makes the next walk search for them again.
+    /// Makes the next walk search again for renamed and compressed files.
     pub(super) fn search_again(&mut self) {
         self.is_searched = false;
     }

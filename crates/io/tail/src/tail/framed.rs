@@ -61,7 +61,8 @@ impl Tail {
         Ok(Some(if is_end { Read::End } else { Read::More }))
     }
 
-    /// Skips NUL bytes at the cursor, or returns the bytes before a line that begins with some.
+    /// Skips NUL bytes at the cursor, or returns the bytes before a line that begins with NUL
+    /// bytes.
     fn pass_nuls_of(
         &mut self,
         framer: &mut FileFramer,
@@ -90,8 +91,8 @@ impl Tail {
         Ok(ControlFlow::Continue(portion.cut(end)))
     }
 
-    /// Passes the head of the file to a framer that detects the container format; after a hole at
-    /// the beginning, what is at the cursor.
+    /// Passes the head of the file to a framer that detects the container format. If the file
+    /// begins with a hole, passes the bytes at the cursor instead.
     fn detect_format(&mut self, framer: &mut FileFramer, request: Request<'_>) -> io::Result<()> {
         if !framer.needs_head() {
             return Ok(());
@@ -136,7 +137,7 @@ impl Tail {
     }
 
     /// Adds the events up to the next header; returns the number of file bytes they use. `None` if
-    /// their columns are not those of the other events of the block.
+    /// their columns differ from the columns of the block.
     fn add_admitted(
         &mut self,
         framer: &FileFramer,

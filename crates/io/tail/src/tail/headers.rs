@@ -1,6 +1,7 @@
-//! Header lines of a file: which one names the columns at a cursor, and where the next one is.
+//! Header lines of a file: which header names the columns at a cursor, and where the next header
+//! is.
 //!
-//! The rows of a batch have one header, so a block ends where another one begins.
+//! The rows of a batch have one header, so a block ends where another header begins.
 
 use super::{Buffers, Fill, Request, Tail};
 use crate::file_framer::{FileFramer, OUT_MARGIN, Portion, together};
@@ -33,7 +34,7 @@ impl Tail {
     }
 
     /// Whether lines at the cursor that begin with `found` may join the block. A header line is no
-    /// event, so it may join those that it describes.
+    /// event, so it may join the lines that it describes.
     pub(super) fn admit_with(
         &self,
         request: Request<'_>,
@@ -49,8 +50,8 @@ impl Tail {
         fill.header == header
     }
 
-    /// Cuts lines so that they are header lines and comments only, or none of them; `newlines` are
-    /// their ends in `text`, which is at the cursor. Returns what was found.
+    /// Truncates `newlines`, the ends of the lines in `text` at the cursor, so that the lines are
+    /// either all header lines and comments, or all rows. Returns the header that they begin with.
     pub(super) fn split_at_header(
         &self,
         request: Request<'_>,
@@ -74,7 +75,7 @@ impl Tail {
         split.found()
     }
 
-    /// Cuts events in the same way.
+    /// Truncates events in the same way as [`Tail::split_at_header`] does lines.
     pub(super) fn split_events(
         &self,
         framer: &FileFramer,
@@ -113,7 +114,7 @@ impl Tail {
         split.found()
     }
 
-    /// Records what the lines of `bytes` at the cursor were, whose rows begin at `rows_before`.
+    /// Records the headers in the `bytes` at the cursor, whose rows begin at `rows_before`.
     pub(super) fn note_lines(
         &mut self,
         request: Request<'_>,
@@ -219,13 +220,13 @@ impl Tail {
     }
 }
 
-/// Returns the offset of an event in the bytes at `position`. Before the first one of a file there
-/// is at most a byte order mark.
+/// Returns the offset of an event in the bytes at `position`. Before the first event of a file
+/// there is at most a byte order mark.
 fn offset_of(index: usize, event: Event, position: u64) -> u64 {
     if index == 0 { position } else { position + u64::from(event.offset) }
 }
 
-/// Returns what an event is. One of several lines is a row: its further lines must not be lost.
+/// Returns the kind of an event. An event of several lines is a row, so that no line is lost.
 fn kind_of_event(lines: &HeaderLines, text: &[u8], offset: u64, current: Option<&str>) -> LineKind {
     if memchr::memchr(b'\n', text).is_some() {
         return LineKind::Row;
@@ -243,7 +244,7 @@ fn has_header(lines: &HeaderLines, raw: &[u8]) -> bool {
     }
 }
 
-/// Where lines end that are all header lines and comments, or all rows.
+/// Collects lines of one sort: header lines and comments, or rows.
 #[derive(Default)]
 struct Split {
     has_rows: bool,
@@ -252,7 +253,7 @@ struct Split {
 }
 
 impl Split {
-    /// Adds a line; returns whether it is of the other sort than those before it.
+    /// Adds a line; returns whether the lines before it are of the other sort.
     fn ends_at(&mut self, kind: LineKind, current: &mut Option<Arc<str>>) -> bool {
         let is_row = kind == LineKind::Row;
         let has_other_sort = if is_row { self.has_headers } else { self.has_rows };

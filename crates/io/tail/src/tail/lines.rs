@@ -8,7 +8,8 @@ use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{AddedLines, Choice, Outcome};
 use std::io;
 
-/// From this attempt on an abandoned range is halved, after it was sent in its own batch.
+/// From this attempt on, an abandoned range is halved, after it was sent in a batch without other
+/// data.
 const HALVED_FROM: u8 = 3;
 
 impl Tail {
@@ -55,8 +56,7 @@ impl Tail {
     }
 
     /// Adds the complete lines that end at `newlines`, offsets in the block after `fill.used`.
-    /// Returns false, without any effect, if their columns are not those of the other lines of the
-    /// block.
+    /// Returns false, without any effect, if their columns differ from the columns of the block.
     fn lines(&mut self, request: Request<'_>, fill: &mut Fill, newlines: &mut Vec<u32>) -> bool {
         newlines.truncate(BATCH_ROWS_MAX - fill.builder.rows());
         if is_suspect(request.choice) {
@@ -191,7 +191,7 @@ impl Tail {
     }
 
     /// Adds the `n` bytes of a last line without a line end. Returns false, without any effect, if
-    /// its columns are not those of the other lines of the block.
+    /// its columns differ from the columns of the block.
     fn last_line(&mut self, request: Request<'_>, fill: &mut Fill, n: usize) -> bool {
         if is_suspect(request.choice) {
             self.reject(request, n as u64);
@@ -252,14 +252,14 @@ impl Tail {
     }
 }
 
-/// Returns the length of the byte order mark of UTF-8 in the text at the cursor. Only at the
-/// beginning of a file it is no text.
+/// Returns the length of the byte order mark of UTF-8 in the text at the cursor. The mark is text
+/// except at the beginning of a file.
 fn mark_len(request: Request<'_>, text: &[u8]) -> usize {
     if request.position() == 0 { bom_len(text) } else { 0 }
 }
 
-/// Whether the range at the cursor was abandoned although it was sent in its own batch. A single
-/// line is then the cause. Of several lines the first half is sent alone, then the second.
+/// Whether the range at the cursor was abandoned although its batch had no other data. A single
+/// line is then the cause. Of several lines, the first half is sent alone, then the second half.
 pub(super) fn is_suspect(choice: Choice) -> bool {
     choice.cursor.attempt >= HALVED_FROM && choice.cursor.position == choice.cursor.begin
 }

@@ -28,9 +28,9 @@ pub(super) fn leading_nuls(text: &[u8]) -> usize {
     zero + rest.iter().position(|byte| *byte != 0).unwrap_or(rest.len())
 }
 
-/// Returns the end of the lines before the first one in `raw` that starts with NUL bytes. `None` if
-/// there is no such line, or if it is the first. NUL bytes at the end of `raw` count only if
-/// `is_final`: they may be space that a writer overwrites.
+/// Returns the end of the lines before the first line in `raw` that starts with NUL bytes. `None`
+/// if there is no such line, or if it is the first line. NUL bytes at the end of `raw` count only
+/// if `is_final`: they may be space that a writer overwrites.
 pub(super) fn before_nuls(raw: &[u8], is_final: bool) -> Option<usize> {
     let starts = memchr::memchr_iter(0, raw).filter(|at| *at > 0 && raw[at - 1] == b'\n');
     starts
@@ -52,8 +52,9 @@ impl Tail {
         read.is_err() || last.is_none_or(|byte| *byte == b'\n')
     }
 
-    /// Adds lines like [`BatchBuilder::lines`], without the NUL bytes they begin with: those that end
-    /// at `newlines`, except the first `done`. The first line of all is at `begin` and at the cursor.
+    /// Adds lines like [`BatchBuilder::lines`], without leading NUL bytes: the lines that end at
+    /// `newlines`, except the first `done` lines. The first line of all is at `begin` and at the
+    /// cursor.
     #[cold]
     pub(super) fn lines_without_nuls(
         &mut self,

@@ -65,7 +65,7 @@ impl Tail {
         self.frozen
     }
 
-    /// Records of which file this one is a copy; `None` if it no longer counts as a copy.
+    /// Records the original of this copy; `None` if the file no longer counts as a copy.
     pub fn set_copy_of(&mut self, original: Option<OriginId>) {
         self.descriptor.copy_of = original;
     }
@@ -93,8 +93,8 @@ impl Tail {
         self.content.as_ref()
     }
 
-    /// Reopens a file that was closed because of the limit. Its identity is checked before the next
-    /// read.
+    /// Reopens a file that was closed because of the limit of open files. The identity is checked
+    /// before the next read.
     pub fn reopen(&mut self, content: Content) {
         self.content = Some(content);
         self.checked = None;
@@ -112,7 +112,7 @@ impl Tail {
         self.gone_since
     }
 
-    /// Records that the file has no matching path, unless that is known already.
+    /// Records that the file has no matching path, unless this is known already.
     pub fn mark_gone(&mut self, now: EngineTime) {
         self.gone_since.get_or_insert(now);
     }
@@ -155,7 +155,7 @@ impl Tail {
         &self.cursors
     }
 
-    /// Returns from where each sink must read to miss nothing.
+    /// Returns the offset from which each sink must read to miss nothing.
     pub fn checkpoints(&self, sinks: &[(SinkIndex, String)]) -> Vec<(String, u64)> {
         let position = |sink| {
             let has_sink = |cursor: &&Cursor| cursor.sinks.contains(sink);
@@ -186,7 +186,7 @@ impl Tail {
         self.end = Some(end);
     }
 
-    /// Reads an abandoned range again, once the identity of the file is checked: it may have been
+    /// Reads an abandoned range again, after a check of the identity: the file may have been
     /// rewritten since.
     pub fn reread(&mut self, again: &Reread) {
         self.cursors.reread(again);
@@ -223,8 +223,8 @@ impl Tail {
         self.next = next;
     }
 
-    /// Makes the file due: its identity is checked, and its end is unknown. Returns whether it was
-    /// not in the read queue.
+    /// Makes the file due: the next read checks its identity and searches its end. Returns whether
+    /// the file was not in the read queue.
     pub fn enqueue(&mut self) -> bool {
         self.end = None;
         self.checked = None;
@@ -258,7 +258,7 @@ impl Tail {
         self.grown
     }
 
-    /// Whether no data has arrived for long enough that inotify may take over.
+    /// Whether no data has arrived for so long that inotify may replace polls.
     pub fn is_quiet(&self, now: EngineTime) -> bool {
         now >= self.quiet_at
     }

@@ -105,7 +105,8 @@ fn copies_over_an_older_copy_are_not_read_again() {
     }
 }
 
-/// The same if the new content is longer than the old one at the next poll.
+/// A truncation is also detected if the new content is longer than the old content at the next
+/// poll.
 #[test]
 fn a_truncated_file_that_grew_past_its_old_length_is_a_new_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -118,7 +119,7 @@ fn a_truncated_file_that_grew_past_its_old_length_is_a_new_file() {
     assert_eq!(truncations, Some(1));
 }
 
-/// The same if the new content has the same length, and there is no copy.
+/// A rewritten file is also detected if the new content has the same length, and there is no copy.
 #[test]
 fn a_file_rewritten_to_the_same_length_is_a_new_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -208,7 +209,7 @@ fn copytruncate_while_the_agent_is_down_neither_repeats_nor_loses_lines() {
     assert_eq!(second.iter().filter(|line| line.file_id == first[0].file_id).count(), 10);
 }
 
-/// A rotated file that is compressed is the same file; only its unread data is read.
+/// A rotated file keeps its id when it is compressed; only its unread data is read.
 #[test]
 fn a_compressed_rotation_is_not_read_again() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -222,8 +223,8 @@ fn a_compressed_rotation_is_not_read_again() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// The same while the agent is down: unread data is read from the compressed file, with the same
-/// file id.
+/// While the agent is down, a file may be compressed as well: unread data is read from the
+/// compressed file, with the same file id.
 #[test]
 fn a_file_compressed_while_the_agent_is_down_continues_in_the_compressed_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -343,8 +344,8 @@ fn abandoned_data_is_read_again_from_the_copy() {
     assert_eq!(seen, (0..110).collect::<Vec<_>>());
 }
 
-/// Data that was abandoned twice is sent in its own batch. What the copy lacks of it is counted as
-/// lost and settled, so that checkpoints advance.
+/// Data that was abandoned twice is sent in a batch without other data. The part that the copy
+/// lacks is counted as lost and settled, so that checkpoints advance.
 #[test]
 fn abandoned_data_that_the_copy_lacks_is_counted_and_settled() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -385,7 +386,7 @@ fn a_file_that_continues_in_its_copy_after_a_restart_is_finished() {
     assert_eq!(tail.origin().state.status(), OriginStatus::Finished);
 }
 
-/// A new file that begins with everything that was read of another file, under a rotation name.
+/// A new file under a rotation name begins with the whole read part of another file.
 #[test]
 fn a_file_with_the_same_beginning_is_not_a_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -453,8 +454,8 @@ fn a_copy_that_continues_a_file_stays_open_after_it_is_compressed() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// Of two vanished files with the same head, the one whose last bytes are in the compressed file
-/// continues in it.
+/// Of two vanished files with the same head, the file whose last bytes are in the compressed file
+/// continues there.
 #[test]
 fn a_compressed_file_continues_the_record_with_the_most_matching_content() {
     let banner = numbered(0, 100);
@@ -473,7 +474,7 @@ fn a_compressed_file_continues_the_record_with_the_most_matching_content() {
 }
 
 /// An earlier file at the same path with the same head is still recorded; the new file is not
-/// mistaken for it.
+/// mistaken for the earlier one.
 #[test]
 fn the_last_of_several_files_at_a_path_with_the_same_beginning_is_recognized() {
     let banner = numbered(0, 100);
@@ -493,7 +494,7 @@ fn the_last_of_several_files_at_a_path_with_the_same_beginning_is_recognized() {
     }
 }
 
-/// A file is truncated before anything of it was read; all of it is read from its known copy.
+/// A file is truncated before its first read; all of it is read from its known copy.
 #[test]
 fn an_unread_file_that_was_truncated_is_read_from_its_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -511,7 +512,7 @@ fn an_unread_file_that_was_truncated_is_read_from_its_copy() {
 }
 
 /// The copy in which a file continued is rewritten in place; its new content is not sent with the
-/// ids of the old one.
+/// ids of the old content.
 #[test]
 fn an_overwritten_copy_is_not_read_from_the_middle() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -677,8 +678,8 @@ fn a_late_copy_continues_once_nothing_is_in_flight() {
     assert_eq!(fixture.read(), []);
 }
 
-/// A file is truncated, and the agent ends before it sees the copy. Lines that were delivered are not
-/// read again from the copy, and lines that were not keep their ids.
+/// A file is truncated, and the agent ends before it sees the copy. Delivered lines are not read
+/// again from the copy, and undelivered lines keep their ids.
 #[test]
 fn a_copy_that_appears_while_the_agent_is_down_is_not_read_again() {
     for (is_compressed, committed) in [(false, 300), (true, 300), (false, 100), (true, 100)] {
@@ -708,7 +709,7 @@ fn a_copy_that_appears_while_the_agent_is_down_is_not_read_again() {
     }
 }
 
-/// A file whose first lines are those of another one, shorter than a head, is not its copy.
+/// A file that begins like another file, for less than a head, is not its copy.
 #[test]
 fn a_short_beginning_does_not_prove_a_continuation() {
     let mut fixture = Fixture::new(json!({}), &["out"]);

@@ -34,7 +34,8 @@ fn row(offset: u64, text: &str) -> (u64, String) {
     (offset, text.to_owned())
 }
 
-/// Delivers a batch to some of its sinks; for the others it stays in flight until the next start.
+/// Delivers a batch to some of its sinks. For the other sinks, it stays in flight until the next
+/// start.
 fn deliver_to(batch: &Batch, to: &[usize]) -> Vec<millstream_model::Hold> {
     let others = batch.sinks - sinks(to);
     let hold = |segment: &millstream_model::Segment| {
@@ -45,8 +46,8 @@ fn deliver_to(batch: &Batch, to: &[usize]) -> Vec<millstream_model::Hold> {
     batch.segments.iter().flat_map(hold).collect()
 }
 
-/// After a restart the sink that lags catches up to exactly the position of the other; from there
-/// one read serves both.
+/// After a restart, the sink that lags catches up to exactly the position of the other sink. From
+/// there, one read serves both sinks.
 #[test]
 fn each_sink_resumes_from_its_own_checkpoint() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
@@ -71,7 +72,7 @@ fn each_sink_resumes_from_its_own_checkpoint() {
     );
 }
 
-/// A sink added to the configuration reads from the beginning; the other repeats nothing.
+/// A sink added to the configuration reads from the beginning, and the other sink repeats nothing.
 #[test]
 fn a_new_sink_reads_from_the_beginning() {
     let mut fixture = Fixture::new(json!({}), &["a"]);
@@ -97,8 +98,8 @@ fn reload(fixture: &mut Fixture, ids: &[&str]) {
     fixture.rig.ready = fixture.rig.all();
 }
 
-/// A sink that reloads remove and add again continues at its checkpoint; one without a checkpoint
-/// starts where reading of the file began; the sink that stays repeats nothing.
+/// A sink that reloads remove and add again continues at its checkpoint. A sink without a
+/// checkpoint starts where reading of the file began. The sink that stays repeats nothing.
 #[test]
 fn a_sink_added_by_a_reload_starts_at_its_checkpoint() {
     let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["a", "b"]);
@@ -118,9 +119,9 @@ fn a_sink_added_by_a_reload_starts_at_its_checkpoint() {
     );
 }
 
-/// A sink that is not ready delays the others until it counts as blocked; then they continue
-/// without it. Once it is ready again, it first catches up with what it missed, and then shares
-/// batches with the others.
+/// A sink that is not ready delays the other sinks until it counts as blocked; then they continue
+/// without it. Once the sink is ready again, it first reads the data that it missed, and then
+/// shares batches with the other sinks.
 #[test]
 fn a_blocked_sink_is_left_behind_and_catches_up() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
@@ -137,8 +138,8 @@ fn a_blocked_sink_is_left_behind_and_catches_up() {
     assert_eq!(next(&mut fixture), (sinks(&[A, B]), vec![row(4, "3")]));
 }
 
-/// One compressed file is decompressed at a time, but a file that a blocked sink has not read does not
-/// keep the others from the other sinks.
+/// One compressed file is decompressed at a time, but a file that waits for a blocked sink does not
+/// keep other files from the other sinks.
 #[test]
 fn a_blocked_sink_is_left_behind_in_compressed_files() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
@@ -247,7 +248,7 @@ fn only_the_line_that_panics_a_sink_is_rejected() {
     }
 }
 
-/// The same for a line without a line end, and for one that is truncated.
+/// A line without a line end, and a truncated line, are rejected in the same way.
 #[test]
 fn an_unterminated_or_overlong_line_that_panics_a_sink_is_rejected() {
     let long = "bad ".repeat(200_000) + "\nlast\n";

@@ -48,8 +48,8 @@ fn ignore_older_applies_only_at_the_very_first_start() {
     );
 }
 
-/// No line is sent before its file id is durable. A first start at which the store failed does not
-/// count as the first.
+/// No line is sent before its file id is durable. A start at which the store failed does not count
+/// as the first start.
 #[test]
 fn nothing_is_read_before_its_id_is_durable() {
     let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["out"]);
@@ -129,7 +129,7 @@ fn a_renamed_file_keeps_its_id_and_position() {
     assert_eq!(names, [fixture.path("a.log").to_str().unwrap()].into());
 }
 
-/// The same with a rename while the agent is down.
+/// A file renamed while the agent is down keeps its id and its position.
 #[test]
 fn a_file_renamed_between_two_runs_keeps_its_id_and_position() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -176,7 +176,7 @@ fn a_truncated_file_gets_a_new_id() {
     assert_eq!(fixture.rig.store.ids(), [second[0].file_id]);
 }
 
-/// While the store fails, a truncated file waits; then it is read like any new file.
+/// While the store fails, a truncated file waits. Afterwards it is read like any new file.
 #[test]
 fn a_truncated_file_is_read_once_its_new_id_is_saved() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -190,8 +190,8 @@ fn a_truncated_file_is_read_once_its_new_id_is_saved() {
     assert_eq!(fixture.read_texts(), ["3"]);
 }
 
-/// Data that was in flight when a file was truncated, and is then abandoned, waits for the copy of the
-/// file. Without one it is lost.
+/// Data that was in flight when a file was truncated, and is then abandoned, waits for the copy of
+/// the file. Without a copy it is lost.
 #[test]
 fn abandoned_data_of_a_truncated_file_is_counted_if_no_copy_appears() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -231,8 +231,8 @@ fn data_truncated_before_it_was_read_is_counted() {
     assert_eq!(fixture.dropped("truncated_unread"), 1);
 }
 
-/// The same if the agent stops before it has seen the truncation. The next start reads the new
-/// content. The file may be closed because of the limit of open files.
+/// Unread data is also counted if the agent stops before it has seen the truncation. The next start
+/// reads the new content. The file may be closed because of the limit of open files.
 #[test]
 fn data_truncated_just_before_a_stop_is_counted() {
     for is_closed in [false, true] {
@@ -405,8 +405,8 @@ fn nothing_is_emitted_before_its_head_is_saved() {
     assert_eq!(fixture.dropped("panic"), 0);
 }
 
-/// A FIFO that matches a pattern is reported once as unreadable, with a message that says what to
-/// do.
+/// A FIFO that matches a pattern is reported once as unreadable, with a message that says how to
+/// fix it.
 #[test]
 fn a_fifo_that_matches_a_pattern_is_reported() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -506,7 +506,8 @@ fn files_are_recognized_after_their_folder_was_empty_at_a_start() {
     assert_eq!(fixture.read_texts(), ["2"]);
 }
 
-/// The same with other files in the folder: it is on another device than the recorded one.
+/// Records are kept as well if the folder has other files, and is on another device than the
+/// recorded one.
 #[test]
 fn files_are_recognized_after_another_device_was_mounted_at_a_start() {
     let mut fixture = Fixture::new(json!({ "include": "mount/*.log" }), &["out"]);

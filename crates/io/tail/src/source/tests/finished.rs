@@ -1,4 +1,4 @@
-//! Finished files: only what tells that they are unchanged is in memory.
+//! Finished files: memory holds only what tells whether they are unchanged.
 
 use super::*;
 use crate::source::schedule::IDLE_AFTER;

@@ -12,8 +12,8 @@ fn timestamps() -> Value {
     json!({ "multiline": { "start": "timestamp", "format": "%Y-%m-%d %H:%M:%S", "timeout": "150ms" } })
 }
 
-/// An event is emitted whole once the next begins, the last one after a timeout; its offset is that
-/// of its first line.
+/// An event is emitted whole once the next event begins, and the last event after a timeout. The
+/// offset of an event is the offset of its first line.
 #[test]
 fn a_multiline_event_is_delivered_whole() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);
@@ -115,7 +115,7 @@ fn reading_from_the_end_begins_at_a_line_in_every_encoding() {
     }
 }
 
-/// Overlong lines in UTF-16 are truncated, split or dropped; the next line is complete.
+/// Overlong lines in UTF-16 are truncated, split or dropped, and the next line is complete.
 #[test]
 fn long_encoded_lines_are_handled_as_configured() {
     let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
@@ -205,7 +205,7 @@ fn events_of_containers_have_their_stream() {
     );
 }
 
-/// The line ends within an event are line feeds, whatever they are in the file.
+/// The line ends within an event are line feeds, whatever the line ends of the file.
 #[test]
 fn line_ends_within_events_are_line_feeds() {
     for name in ["utf-8", "utf-16le"] {

@@ -1,4 +1,4 @@
-//! Lines that name the columns of others.
+//! Header lines, which name the columns of the following lines.
 
 use super::*;
 

@@ -116,7 +116,7 @@ impl Fixture {
         batches.iter().flat_map(lines).collect()
     }
 
-    /// The same as [`Fixture::read`], as texts.
+    /// Returns all lines as texts, and delivers them to every sink.
     pub fn read_texts(&mut self) -> Vec<String> {
         texts(&self.read())
     }

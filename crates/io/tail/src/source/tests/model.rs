@@ -91,7 +91,7 @@ enum Ending {
 /// Whether the writer still has the renamed file open.
 type Late = bool;
 
-/// TestSize to which a file is rewritten, compared with its old size.
+/// Size to which a file is rewritten, compared with its old size.
 #[derive(Clone, Copy, Debug)]
 enum Size {
     Same,
@@ -226,7 +226,7 @@ fn try_seed(seed: u64) -> Result<(), String> {
     })
 }
 
-/// The same as [`try_seed`] for rotations.
+/// Runs the case of one seed with operations of rotations, like [`try_seed`].
 fn try_rotations(seed: u64) -> Result<(), String> {
     let cases = (finishing(), vec(rotation(), 1..OPERATIONS_MAX));
     try_cases(seed, cases, |(finishing, operations)| play_rotations(*finishing, operations))
@@ -254,7 +254,7 @@ fn try_cases<S: Strategy>(
     })
 }
 
-/// Prints the agent's own log.
+/// Prints the log of the agent.
 struct AgentLog;
 
 impl log::Log for AgentLog {

@@ -48,7 +48,8 @@ fn a_closed_file_is_distinguished_from_its_replacement() {
     assert_eq!(texts, ["a 2".to_owned(), "other".to_owned()].into());
 }
 
-/// A file that is closed because of the limit while some of it is unread may be rewritten meanwhile.
+/// A partly read file that is closed because of the limit may be rewritten before it is opened
+/// again.
 #[test]
 fn a_reopened_file_is_checked_before_it_is_read_on() {
     let mut fixture = Fixture::new(json!({}), &["out"]);

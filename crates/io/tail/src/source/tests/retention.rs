@@ -292,7 +292,7 @@ fn in_flight_data_of_a_dropped_file_is_counted_at_a_stop() {
     drop(in_flight);
 }
 
-/// Data in flight of a dropped file that is abandoned is lost at once, as its loss is not counted later.
+/// Abandoned data of a dropped file is counted as lost at once, as its loss is not counted later.
 #[test]
 fn abandoned_data_of_a_dropped_file_is_counted() {
     let mut fixture = Fixture::new(json!({ "held": { "max": "1000B" } }), &["out"]);

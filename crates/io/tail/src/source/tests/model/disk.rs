@@ -46,7 +46,7 @@ pub struct Content {
     pub lines: Vec<String>,
     /// The text after the last line end.
     pub rest: String,
-    /// Whether one of its names matches a pattern of the agent.
+    /// Whether a name of the file matches a pattern of the agent.
     pub named: bool,
 }
 
@@ -139,7 +139,7 @@ impl Disk {
         file.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Renames `.1` to `.2` and so on, and deletes the oldest.
+    /// Renames `.1` to `.2` and so on, and deletes the oldest rotation.
     fn shift(&self, name: &str) {
         for ending in ["", ".gz"] {
             let _ = fs::remove_file(self.path(&format!("{name}.{KEPT}{ending}")));
@@ -239,16 +239,27 @@ impl Disk {
         fs::rename(link, self.path(NAMES[NAMES.len() - 1])).unwrap();
     }
 
-    /// Returns the file to compress, its new name, and the compressed content.
-    pub fn compressed(&self, name: &str) -> Option<(PathBuf, PathBuf, Vec<u8>)> {
+    /// Compresses the content of the first rotation of a log; changes no file.
+    pub fn compressed(&self, name: &str) -> Option<CompressedFile> {
         let from = self.path(&format!("{name}.1"));
         if !has_one_name(&from) {
             return None;
         }
         let mut compressed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
         compressed.write_all(&fs::read(&from).ok()?).unwrap();
-        Some((from, self.path(&format!("{name}.1.gz")), compressed.finish().unwrap()))
+        let content = compressed.finish().unwrap();
+        Some(CompressedFile { from, to: self.path(&format!("{name}.1.gz")), content })
     }
+}
+
+/// The compressed form of a file.
+pub struct CompressedFile {
+    /// The path of the file.
+    pub from: PathBuf,
+    /// The path of its compressed form.
+    pub to: PathBuf,
+    /// The compressed bytes.
+    pub content: Vec<u8>,
 }
 
 /// Whether the file exists and has no other name. A copy of a file with two names may be compared

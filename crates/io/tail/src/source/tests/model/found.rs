@@ -1,4 +1,4 @@
-//! Cases that failed once, each the shortest one of a kind. Random seeds reach them rarely.
+//! Cases that failed once, each the shortest case of a kind. Random seeds reach them rarely.
 
 use super::Operation::*;
 use super::disk::Heads;

@@ -18,7 +18,7 @@ pub struct Oracle {
     written: HashSet<String>,
     /// Lines that vanished before they could be read.
     excused: HashSet<String>,
-    /// Incomplete last lines of vanished files, which are delivered as they are.
+    /// Incomplete last lines of vanished files, which are delivered incomplete.
     fragments: HashSet<String>,
     /// Texts of delivered lines.
     delivered: BTreeMap<Id, String>,

@@ -124,18 +124,18 @@ impl World {
     }
 
     fn compress(&mut self, name: &str, slowly: bool) -> Result<(), String> {
-        let Some((from, to, compressed)) = self.disk.compressed(name) else { return Ok(()) };
+        let Some(file) = self.disk.compressed(name) else { return Ok(()) };
         if slowly {
-            fs::write(&to, &compressed[..compressed.len() / 2]).unwrap();
+            fs::write(&file.to, &file.content[..file.content.len() / 2]).unwrap();
             self.observe();
             self.poll()?;
         }
-        fs::write(&to, &compressed).unwrap();
+        fs::write(&file.to, &file.content).unwrap();
         self.observe();
         if slowly {
             self.poll()?;
         }
-        fs::remove_file(from).unwrap();
+        fs::remove_file(file.from).unwrap();
         Ok(())
     }
 
