@@ -59,6 +59,21 @@ impl Comparison<'_> {
     fn get_mut<'t>(&'t mut self, id: OriginId, files: &'t mut Tails) -> Option<&'t mut Tail> {
         files.get_mut(id).or_else(|| self.new.iter_mut().find(|tail| tail.id() == id))
     }
+
+    /// Returns whether a possible original of the candidate was opened in this walk and truncated
+    /// since. The next walk handles the truncation, once the source reads the file.
+    fn check_new_truncated(&mut self, candidate: &Candidate) -> bool {
+        let ids = self.originals.ids_for(candidate);
+        // A rewritten file and its copy differ in the first bytes.
+        let paths = self.originals.paths_beside(candidate);
+        if ids.is_empty() && paths.is_empty() {
+            return false;
+        }
+        let is_related =
+            |tail: &Tail| ids.contains(&tail.id()) || paths.iter().any(|path| path == tail.path());
+        let mut related = self.new.iter_mut().filter(|tail| is_related(tail));
+        related.any(|tail| !tail.check_same().unwrap_or(true))
+    }
 }
 
 // The other steps.
@@ -194,7 +209,7 @@ impl Copies<'_> {
             (None, Some(original)) => {
                 self.adopt_copy(candidate, original, &mut others, cx).map(Some)
             }
-            (None, None) => self.adopt_other(candidate, others.originals, cx),
+            (None, None) => self.adopt_other(candidate, &mut others, cx),
         }
     }
 
@@ -207,10 +222,10 @@ impl Copies<'_> {
     fn adopt_other(
         &mut self,
         candidate: Candidate,
-        originals: &Originals,
+        others: &mut Comparison<'_>,
         cx: &SourceCx<'_>,
     ) -> io::Result<Option<Tail>> {
-        if self.handle_truncations(&candidate, originals, cx) {
+        if self.check_originals(&candidate, others, cx) {
             self.look_again(candidate);
             return Ok(None);
         }
@@ -347,6 +362,18 @@ impl Copies<'_> {
         !truncated.is_empty()
     }
 
+    /// Returns whether a possible original of the candidate was truncated, so that the comparison must
+    /// be repeated. Handles the truncations of files that earlier walks have opened.
+    fn check_originals(
+        &mut self,
+        candidate: &Candidate,
+        others: &mut Comparison<'_>,
+        cx: &SourceCx<'_>,
+    ) -> bool {
+        self.handle_truncations(candidate, others.originals, cx)
+            || others.check_new_truncated(candidate)
+    }
+
     /// Whether a file no longer contains its read part. A file that is closed because of the limit
     /// of open files is opened for that.
     fn check_truncated(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
@@ -460,7 +487,7 @@ impl Copies<'_> {
         let is_young = self.history.is_young(&candidate.path, name, &candidate.stat, exclude);
         let is_copy =
             is_young && self.original_of(&mut candidate, &mut others, is_original).is_some();
-        if is_young && !is_copy && self.handle_truncations(&candidate, others.originals, cx) {
+        if is_young && !is_copy && self.check_originals(&candidate, &mut others, cx) {
             self.look_again(candidate);
             return Ok(None);
         }

@@ -154,6 +154,42 @@ fn a_copy_compared_with_a_truncated_original_is_looked_at_again() {
     }
 }
 
+/// The walk that opens the original finds its copy, and the truncation comes between the two.
+#[test]
+fn a_copy_of_a_new_file_that_is_truncated_is_looked_at_again() {
+    for include in ["*.log*", "*.log"] {
+        let mut fixture = Fixture::new(json!({ "include": include }), &["out"]);
+        fixture.append("z.log", numbered(0, 10));
+        fixture.read();
+        fixture.append("a.log", numbered(0, 100));
+        let cx = fixture.rig.cx();
+        let folder_inodes = FolderInodes::default();
+        let mut originals = Originals::default();
+        let candidate = |fixture: &Fixture, name: &str| {
+            let generations = &fixture.source.history.records.generations;
+            fixture.source.scope.names(generations).candidate(&fixture.path(name)).unwrap()
+        };
+        let others =
+            Comparison { originals: &originals, folder_inodes: &folder_inodes, new: &mut [] };
+        let original = candidate(&fixture, "a.log");
+        let original = fixture.source.copies().adopt_one(original, None, others, &cx).unwrap();
+        let mut new = [original.unwrap()];
+        new[0].add_to(&mut originals);
+        copy_truncate(&fixture, "a.log", "a.log.1");
+        fixture.append("a.log", numbered(100, 110));
+        let name = (include == "*.log").then(|| fixture.path("a.log"));
+        let copy = candidate(&fixture, "a.log.1");
+        let others =
+            Comparison { originals: &originals, folder_inodes: &folder_inodes, new: &mut new };
+        let adopted = fixture.source.copies().adopt_one(copy, name, others, &cx);
+        assert!(adopted.unwrap().is_none(), "{include}");
+        fixture.source.insertion().insert(new.into(), &cx);
+        let mut read = numbers(&settle(&mut fixture));
+        read.sort_unstable();
+        assert_eq!(read, (0..110).collect::<Vec<_>>(), "{include}");
+    }
+}
+
 /// A copy that is renamed during the first search after a restart is found by the second one.
 #[test]
 fn a_copy_that_the_first_search_misses_continues_its_original() {
