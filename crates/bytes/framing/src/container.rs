@@ -3,6 +3,7 @@
 
 use crate::group::Limits;
 use crate::line::{ISOLATED, Line, Scratch};
+use crate::record::{Fields, Record};
 use crate::{Close, GROUP_ROWS_MAX, Stream, TIME_UNKNOWN, cri, docker};
 use millstream_timestamps::{Format, Parser};
 use std::sync::Arc;
@@ -17,41 +18,6 @@ pub enum Kind {
 /// Number of stream indexes: standard output, standard error and no stream.
 const STREAMS: usize = ISOLATED as usize;
 const NO_STREAM: usize = 2;
-
-/// The fields of one line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fields<'a> {
-    /// The timestamp, unparsed.
-    pub time: &'a [u8],
-    /// 0 for standard output, 1 for standard error.
-    pub stream: usize,
-    /// Whether the stream's next line continues the text.
-    pub is_partial: bool,
-    /// The text.
-    pub text: &'a [u8],
-    /// Offset of the text within the line.
-    pub start: usize,
-}
-
-/// One parsed line.
-#[derive(Clone, Copy, Debug)]
-pub struct Record {
-    /// The text's range in the raw bytes.
-    text: (u32, u32),
-    offset: u32,
-    time_ns: i64,
-    stream: usize,
-    is_partial: bool,
-}
-
-/// Returns the index of the stream with this name.
-pub fn stream_index(name: &[u8]) -> Option<usize> {
-    match name {
-        b"stdout" => Some(0),
-        b"stderr" => Some(1),
-        _ => None,
-    }
-}
 
 fn stream_of(index: usize) -> Option<Stream> {
     [Stream::Stdout, Stream::Stderr].get(index).copied()

@@ -1,7 +1,7 @@
 //! The log format of the Container Runtime Interface (CRI): timestamp, stream, tags and text,
 //! separated by spaces. `2026-11-21T20:29:46.123456789Z stdout F GET /`
 
-use crate::container::{Fields, stream_index};
+use crate::record::{Fields, stream_index};
 use memchr::memchr;
 
 /// Parses a line; returns `None` if it is not in this format.

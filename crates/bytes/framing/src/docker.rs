@@ -1,7 +1,7 @@
 //! The format of Docker's `json-file` logging driver: one JSON object per line.
 //! `{"log":"GET /\n","stream":"stdout","time":"2026-11-21T20:29:46.123456789Z"}`
 
-use crate::container::{Fields, stream_index};
+use crate::record::{Fields, stream_index};
 use memchr::memchr2;
 
 /// Parses a line; returns `None` if it is not in this format. Keys may be in any order; unknown

@@ -30,14 +30,15 @@ mod group;
 mod line;
 mod pattern;
 mod presets;
+mod record;
 mod rule;
 mod spec;
 mod streams;
 mod time;
 
-pub use container::Fields as CriFields;
 pub use cri::fields as cri_fields;
 pub use framer::Framer;
+pub use record::Fields as CriFields;
 pub use spec::{Container, LINES_MAX_DEFAULT, Multiline, Preset, Rules, Spec, SpecError, Start};
 pub use time::{TimeReader, TimeSpec, Unread};
 

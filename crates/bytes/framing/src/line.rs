@@ -1,5 +1,6 @@
 //! The lines of a file, decoded or raw.
 
+use crate::record::Record;
 use crate::{Close, Event, Stream, TIME_UNKNOWN};
 
 /// The byte order mark of UTF-8, which is not part of the text.
@@ -57,7 +58,7 @@ pub struct Scratch {
     pub newlines: Vec<u32>,
     /// Offsets in `out` of invalid input.
     pub invalid: Vec<u32>,
-    pub records: Vec<crate::container::Record>,
+    pub records: Vec<Record>,
 }
 
 impl Scratch {

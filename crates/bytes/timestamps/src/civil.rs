@@ -1,6 +1,6 @@
 //! Converts the fields of a date to nanoseconds.
 
-use crate::step::{Fields, TimeField, ZoneField};
+use crate::fields::{Fields, TimeField, ZoneField};
 use crate::{Fault, SECOND_NS, Zone};
 
 const DAY_SECONDS: i64 = 86_400;

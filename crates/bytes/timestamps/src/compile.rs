@@ -1,7 +1,8 @@
 //! Compiles formats into steps, and rejects invalid formats.
 
 use crate::civil::{Day, year_is_constant_within};
-use crate::step::{EPOCH_UNITS, Fields, Step, TimeField};
+use crate::fields::{Fields, TimeField};
+use crate::step::{EPOCH_UNITS, Step};
 use crate::{Fault, SECOND_NS, Stamp, Zone};
 
 /// Maximum length of a format in bytes.

@@ -18,15 +18,18 @@
 
 mod civil;
 mod compile;
+mod fields;
+mod offset;
 mod parser;
 mod rfc3339;
 mod step;
 mod zone;
 
 pub use compile::Format;
+pub use offset::parse_utc_offset;
 pub use parser::Parser;
 pub use rfc3339::{RFC3339_BYTES, Rfc3339, civil, push_rfc3339};
-pub use zone::{Period, Zone, parse_utc_offset};
+pub use zone::{Period, Zone};
 
 use std::fmt;
 

@@ -1,6 +1,5 @@
 //! Time zones: a fixed UTC offset, or the periods of a place with different offsets.
 
-use crate::step::{Fields, Step};
 use std::sync::Arc;
 
 const MINUTE_SECONDS: i64 = 60;
@@ -116,15 +115,4 @@ pub(crate) fn parse_name(text: &[u8]) -> Option<(u64, usize)> {
 /// Returns whether the name is `UTC` or `GMT`, which every zone accepts.
 pub(crate) fn is_utc(name: u64) -> bool {
     [b"UTC", b"GMT"].iter().any(|utc| pack(*utc) == Some(name))
-}
-
-/// Parses a UTC offset, such as `UTC` or `+02:00`. Returns `None` for other texts.
-pub fn parse_utc_offset(text: &str) -> Option<i32> {
-    if text == "UTC" {
-        return Some(0);
-    }
-    let mut fields = Fields::new(Some(0));
-    let end = Step::Offset { optional: false }.read(text.as_bytes(), 0, &mut fields)?;
-    let is_whole = end == text.len() && text.len() == "+02:00".len();
-    fields.offset_seconds().filter(|_| is_whole)
 }
