@@ -2,7 +2,6 @@
 
 mod secrets;
 
-use crate::kernels::Kernel;
 pub use secrets::KeySecrets;
 
 /// Key operations of one kernel. A value proves that the CPU supports the kernel's instructions.
@@ -23,27 +22,6 @@ pub trait KeyWork {
     /// Runs the batch. Must be `inline(always)` and must not use `keys` in a closure, which would
     /// be compiled without the kernel's instructions.
     fn run(self, keys: impl Keys) -> Self::Output;
-}
-
-/// Runs a batch with the kernel of this CPU.
-#[inline]
-pub fn with_keys<W: KeyWork>(work: W) -> W::Output {
-    Kernel::best().with_keys(work)
-}
-
-/// Returns a hash of `first`, `second` and `number`, which cannot be predicted without the secrets.
-/// The hash depends on the boundary between the strings. Kernels may return different hashes, so a
-/// hash is valid only within one process.
-#[inline]
-pub fn hash_key(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
-    Kernel::best().hash_key(secrets, number, first, second)
-}
-
-/// Returns whether `whole` is the concatenation of `first` and `second`. Optimized for equal
-/// strings of a few dozen bytes.
-#[inline]
-pub fn is_joined(whole: &[u8], first: &[u8], second: &[u8]) -> bool {
-    Kernel::best().is_joined(whole, first, second)
 }
 
 /// The scalar kernel.

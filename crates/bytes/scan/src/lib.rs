@@ -27,11 +27,11 @@ mod x86;
 
 pub use equal::equal_mask;
 use kernels::Kernel;
-pub use keys::{KeySecrets, KeyWork, Keys, hash_key, is_joined, with_keys};
+pub use keys::{KeySecrets, KeyWork, Keys};
 pub use prefetch::prefetch;
 pub use set::ByteSet;
-pub use statsd::{StatsdLine, StatsdLines, statsd_lines};
-pub use tags::{Tag, TagOffsets, TagSyntax, tags};
+pub use statsd::{StatsdLine, StatsdLines};
+pub use tags::{Tag, TagOffsets, TagSyntax};
 
 /// Appends the position of every `\n` in `block` to `out`, in ascending order.
 ///
@@ -94,6 +94,58 @@ pub fn string_end(text: &[u8], from: usize) -> usize {
     return x86::text::string_end(text, from);
     #[cfg(not(target_arch = "x86_64"))]
     scalar::string_end(text, from)
+}
+
+/// Passes the lines of a StatsD message to `each`, in order. An empty message has no lines; a
+/// trailing newline does not start another line.
+///
+/// The work of `each` overlaps with the scan for the next line, which a list of lines would
+/// prevent.
+///
+/// # Panics
+/// If `text` is longer than `u32::MAX` - 1 bytes.
+#[inline]
+pub fn statsd_lines(text: &[u8], each: &mut impl StatsdLines) {
+    Kernel::best().statsd_lines(text, each);
+}
+
+/// Texts up to this length are scanned byte by byte, which is faster than setting up vectors.
+#[cfg(target_arch = "x86_64")]
+const SHORT_TAGS_BYTES_MAX: usize = 7;
+
+/// Replaces the contents of `out` with the tags of `text`. An empty text has no tags; any other
+/// text has one tag more than it has end bytes.
+///
+/// # Panics
+/// If `text` is longer than `u32::MAX` - 1 bytes.
+#[inline]
+pub fn tags(text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
+    #[cfg(target_arch = "x86_64")]
+    if text.len() > SHORT_TAGS_BYTES_MAX {
+        return Kernel::best().tags(text, syntax, out);
+    }
+    scalar::tags(text, syntax, out);
+}
+
+/// Runs a batch with the kernel of this CPU.
+#[inline]
+pub fn with_keys<W: KeyWork>(work: W) -> W::Output {
+    Kernel::best().with_keys(work)
+}
+
+/// Returns a hash of `first`, `second` and `number`, which cannot be predicted without the secrets.
+/// The hash depends on the boundary between the strings. Kernels may return different hashes, so a
+/// hash is valid only within one process.
+#[inline]
+pub fn hash_key(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
+    Kernel::best().hash_key(secrets, number, first, second)
+}
+
+/// Returns whether `whole` is the concatenation of `first` and `second`. Optimized for equal
+/// strings of a few dozen bytes.
+#[inline]
+pub fn is_joined(whole: &[u8], first: &[u8], second: &[u8]) -> bool {
+    Kernel::best().is_joined(whole, first, second)
 }
 
 /// Returns the name of the kernel selected for this CPU: `avx512`, `avx2` or `scalar`.

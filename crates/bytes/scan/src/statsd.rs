@@ -1,7 +1,5 @@
 //! The lines of a StatsD message and the delimiters of their first fields.
 
-use crate::kernels::Kernel;
-
 /// Number of `|` per line whose positions are returned.
 pub const BARS: usize = 3;
 
@@ -25,19 +23,6 @@ pub struct StatsdLine {
 pub trait StatsdLines {
     /// Handles the next line.
     fn line(&mut self, line: StatsdLine);
-}
-
-/// Passes the lines of a StatsD message to `each`, in order. An empty message has no lines; a
-/// trailing newline does not start another line.
-///
-/// The work of `each` overlaps with the scan for the next line, which a list of lines would
-/// prevent.
-///
-/// # Panics
-/// If `text` is longer than `u32::MAX` - 1 bytes.
-#[inline]
-pub fn statsd_lines(text: &[u8], each: &mut impl StatsdLines) {
-    Kernel::best().statsd_lines(text, each);
 }
 
 /// Twin of [`crate::statsd_lines`].

@@ -57,24 +57,6 @@ impl TagOffsets {
     }
 }
 
-/// Texts up to this length are scanned byte by byte, which is faster than setting up vectors.
-#[cfg(target_arch = "x86_64")]
-const SHORT_BYTES_MAX: usize = 7;
-
-/// Replaces the contents of `out` with the tags of `text`. An empty text has no tags; any other
-/// text has one tag more than it has end bytes.
-///
-/// # Panics
-/// If `text` is longer than `u32::MAX` - 1 bytes.
-#[inline]
-pub fn tags(text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
-    #[cfg(target_arch = "x86_64")]
-    if text.len() > SHORT_BYTES_MAX {
-        return crate::kernels::Kernel::best().tags(text, syntax, out);
-    }
-    crate::scalar::tags(text, syntax, out);
-}
-
 /// Twin of [`crate::tags()`].
 ///
 /// # Panics

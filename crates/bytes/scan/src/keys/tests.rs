@@ -1,5 +1,6 @@
 use super::*;
 use crate::kernels::available;
+use crate::{hash_key, with_keys};
 use std::collections::HashSet;
 
 /// Returns the hash of each kernel.

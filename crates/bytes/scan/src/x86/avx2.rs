@@ -3,7 +3,7 @@
 pub use super::keys::avx2 as with_keys;
 pub use super::statsd::avx2 as statsd_lines;
 pub use super::tags::avx2 as tags;
-use super::{Newlines64, SHORT_BYTES_MAX, lines, short};
+use super::{Avx2, Newlines64, SHORT_BYTES_MAX, lines, short};
 use std::arch::x86_64::*;
 
 pub use super::json::avx2::escape_json;
@@ -15,8 +15,6 @@ pub fn detected() -> bool {
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("popcnt")
 }
-
-pub struct Avx2;
 
 impl Newlines64 for Avx2 {
     #[inline(always)]

@@ -5,7 +5,7 @@
 pub use super::keys::avx512 as with_keys;
 pub use super::statsd::avx512 as statsd_lines;
 pub use super::tags::avx512 as tags;
-use super::{Newlines64, lines};
+use super::{Avx512, Newlines64, lines};
 use std::arch::x86_64::*;
 
 pub use super::json::avx512::escape_json;
@@ -21,8 +21,6 @@ pub fn detected() -> bool {
         && is_x86_feature_detected!("vaes")
         && is_x86_feature_detected!("aes")
 }
-
-pub struct Avx512;
 
 impl Newlines64 for Avx512 {
     #[inline(always)]

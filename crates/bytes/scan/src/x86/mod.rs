@@ -15,6 +15,12 @@ pub mod text;
 /// Blocks up to this many bytes are scanned with baseline instructions, without kernel selection.
 pub const SHORT_BYTES_MAX: usize = 32;
 
+/// The instructions of [`avx2`].
+struct Avx2;
+
+/// The instructions of [`avx512`].
+struct Avx512;
+
 /// Compares 64 bytes with `\n` at a time; one implementation per instruction set.
 ///
 /// The methods are `inline(always)` so that they are inlined into the calling `target_feature`

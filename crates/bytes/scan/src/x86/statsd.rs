@@ -1,8 +1,7 @@
 //! The loop over StatsD lines, monomorphized per instruction set.
 
-use super::avx2::Avx2;
-use super::avx512::Avx512;
 use super::sets::Set64;
+use super::{Avx2, Avx512};
 use crate::statsd::{BARS, StatsdLine, StatsdLines, assert_short};
 use std::arch::x86_64::*;
 

@@ -1,10 +1,8 @@
 //! The loop over tags, monomorphized per instruction set.
 
-use super::Newlines64;
-use super::avx2::Avx2;
-use super::avx512::Avx512;
 use super::lines::{OVERSHOOT, write_positions};
 use super::sets::Set64;
+use super::{Avx2, Avx512, Newlines64};
 use crate::{TagOffsets, TagSyntax};
 use std::arch::x86_64::*;
 

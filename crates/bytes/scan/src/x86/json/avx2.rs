@@ -1,7 +1,7 @@
 //! JSON escapes with AVX2.
 
 use super::{CONTROL_LETTERS, Escape32};
-use crate::x86::avx2::Avx2;
+use crate::x86::Avx2;
 use std::arch::x86_64::*;
 
 impl Escape32 for Avx2 {

@@ -1,7 +1,7 @@
 //! JSON escapes with AVX-512.
 
 use super::{CONTROL_LETTERS, Escape32};
-use crate::x86::avx512::Avx512;
+use crate::x86::Avx512;
 use std::arch::x86_64::*;
 
 impl Escape32 for Avx512 {

@@ -2,7 +2,7 @@
 
 use super::Set64;
 use crate::ByteSet;
-use crate::x86::avx2::Avx2;
+use crate::x86::Avx2;
 use std::arch::x86_64::*;
 
 /// Returns a bit mask: bit i is set if `at[i]` is `byte`.

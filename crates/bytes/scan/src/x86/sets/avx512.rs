@@ -2,7 +2,7 @@
 
 use super::Set64;
 use crate::ByteSet;
-use crate::x86::avx512::Avx512;
+use crate::x86::Avx512;
 use std::arch::x86_64::*;
 
 impl Set64 for Avx512 {
