@@ -2,6 +2,7 @@
 
 use crate::ast::{Expr, Form, Operator};
 use crate::kernel::{Kernel, TextTest};
+use crate::literal::Literal;
 use crate::value::Value;
 use crate::{Expression, Fault, compile, parser};
 
@@ -22,15 +23,6 @@ pub enum Test<'e> {
     Compare(&'e str),
     /// Any other condition.
     Other,
-}
-
-/// A value that a field is compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Literal<'e> {
-    /// A string: equal only to strings.
-    Text(&'e [u8]),
-    /// An integer: equal to every number of the same value.
-    Int(i64),
 }
 
 impl Expression {

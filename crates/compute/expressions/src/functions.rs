@@ -4,6 +4,7 @@ use crate::fault::Fault;
 use crate::hex;
 use crate::text;
 use crate::time;
+use crate::time_part;
 use crate::types::Types;
 use crate::url;
 use crate::value::{Error, Outcome, Value};
@@ -90,16 +91,16 @@ pub const FUNCTIONS: &[Function] = &[
     method("lastIndexOf", &[TEXT, TEXT, INT], 2, INT, text::last_index_of),
     method("charAt", &[TEXT, INT], 2, TEXT, text::char_at),
     method("reverse", &[TEXT], 1, TEXT, text::reverse),
-    part("getFullYear", Types::TIME, |v| time::part("getFullYear", &v[0], v.get(1))),
-    part("getMonth", Types::TIME, |v| time::part("getMonth", &v[0], v.get(1))),
-    part("getDate", Types::TIME, |v| time::part("getDate", &v[0], v.get(1))),
-    part("getDayOfMonth", Types::TIME, |v| time::part("getDayOfMonth", &v[0], v.get(1))),
-    part("getDayOfWeek", Types::TIME, |v| time::part("getDayOfWeek", &v[0], v.get(1))),
-    part("getDayOfYear", Types::TIME, |v| time::part("getDayOfYear", &v[0], v.get(1))),
-    part("getHours", TIMED, |v| time::part("getHours", &v[0], v.get(1))),
-    part("getMinutes", TIMED, |v| time::part("getMinutes", &v[0], v.get(1))),
-    part("getSeconds", TIMED, |v| time::part("getSeconds", &v[0], v.get(1))),
-    part("getMilliseconds", TIMED, |v| time::part("getMilliseconds", &v[0], v.get(1))),
+    part("getFullYear", Types::TIME, |v| time_part::part("getFullYear", &v[0], v.get(1))),
+    part("getMonth", Types::TIME, |v| time_part::part("getMonth", &v[0], v.get(1))),
+    part("getDate", Types::TIME, |v| time_part::part("getDate", &v[0], v.get(1))),
+    part("getDayOfMonth", Types::TIME, |v| time_part::part("getDayOfMonth", &v[0], v.get(1))),
+    part("getDayOfWeek", Types::TIME, |v| time_part::part("getDayOfWeek", &v[0], v.get(1))),
+    part("getDayOfYear", Types::TIME, |v| time_part::part("getDayOfYear", &v[0], v.get(1))),
+    part("getHours", TIMED, |v| time_part::part("getHours", &v[0], v.get(1))),
+    part("getMinutes", TIMED, |v| time_part::part("getMinutes", &v[0], v.get(1))),
+    part("getSeconds", TIMED, |v| time_part::part("getSeconds", &v[0], v.get(1))),
+    part("getMilliseconds", TIMED, |v| time_part::part("getMilliseconds", &v[0], v.get(1))),
 ];
 
 const fn part(

@@ -2,49 +2,20 @@
 //! `eval.rs` evaluates all other expressions row by row.
 
 use crate::ast::Operator;
-use crate::conjunct::Literal;
 use crate::eval::{evaluate_condition, holds};
 use crate::input::{Bound, Field, Raw};
+use crate::literal::Literal;
 use crate::node::Node;
 use crate::search::{Search, contains};
 use crate::time;
-use crate::value::{Error, Value, compare, compare_mixed, is_equal};
+use crate::value::{Value, compare, compare_mixed, is_equal};
+use crate::verdict::{FALSE, MISSING, MISTYPED, TRUE, Verdict, verdict_of};
 use memchr::memmem::Finder;
 use millstream_columns::{Kind, Number, Value as Cell, parse_int};
 use regex::bytes::Regex;
 
 /// Maximum length of a list of strings for which linear search is faster than binary search.
 const LINEAR_MAX: usize = 8;
-
-/// Result of a condition for a row: false, true, or an error.
-pub type Verdict = u8;
-pub const FALSE: Verdict = 0;
-pub const TRUE: Verdict = 1;
-pub const MISSING: Verdict = 2;
-pub const MISTYPED: Verdict = 3;
-pub const ARITHMETIC: Verdict = 4;
-pub const STEP_LIMIT: Verdict = 5;
-
-/// Returns the error of a verdict, if the verdict is an error.
-pub fn error_of(verdict: Verdict) -> Option<Error> {
-    match verdict {
-        MISSING => Some(Error::Missing),
-        MISTYPED => Some(Error::Mistyped),
-        ARITHMETIC => Some(Error::Arithmetic),
-        STEP_LIMIT => Some(Error::StepLimit),
-        _ => None,
-    }
-}
-
-fn verdict_of(outcome: Result<bool, Error>) -> Verdict {
-    match outcome {
-        Ok(holds) => Verdict::from(holds),
-        Err(Error::Missing) => MISSING,
-        Err(Error::Mistyped) => MISTYPED,
-        Err(Error::Arithmetic) => ARITHMETIC,
-        Err(Error::StepLimit) => STEP_LIMIT,
-    }
-}
 
 /// A condition prepared for columns.
 #[derive(Debug)]

@@ -22,6 +22,7 @@ mod input;
 mod json;
 mod kernel;
 mod lexer;
+mod literal;
 mod node;
 mod output;
 mod parser;
@@ -29,28 +30,32 @@ mod path;
 mod search;
 mod text;
 mod time;
+mod time_part;
 mod types;
 mod url;
 mod value;
+mod verdict;
 
 #[cfg(test)]
 mod tests;
 
-pub use conjunct::{Literal, Test};
+pub use conjunct::Test;
 pub use fault::Fault;
 pub use hex::encode_hex;
 pub use input::{Counts, Field, Input};
 pub use kernel::Scratch;
+pub use literal::Literal;
 pub use parser::{HEIGHT_MAX, NESTING_MAX, TEXT_BYTES_MAX};
 pub use path::{STEPS_MAX, json_path};
 
 use ast::{Expr, Form};
 use compile::{Compiled, EVENT, compile};
 use input::Bound;
-use kernel::{FALSE, Kernel, Selected, TRUE, Verdict, error_of};
+use kernel::{Kernel, Selected};
 use millstream_columns::ColumnBuilder;
 use std::fmt;
 use types::Types;
+use verdict::{FALSE, TRUE, Verdict, error_of};
 
 /// A parsed and type-checked expression.
 #[derive(Debug)]

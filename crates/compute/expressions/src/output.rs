@@ -2,10 +2,11 @@
 
 use crate::eval::evaluate;
 use crate::input::{Bound, Counts, Input, Raw, kind_of};
-use crate::kernel::{Selected, TRUE, Verdict, error_of};
+use crate::kernel::Selected;
 use crate::node::Node;
 use crate::time;
 use crate::value::{Error, Value};
+use crate::verdict::{TRUE, Verdict, error_of};
 use millstream_columns::{Cell, ColumnBuilder, Kind, push_json_string};
 use std::io::Write;
 

@@ -1,6 +1,6 @@
 //! Finds the rows that contain a string, with one search over the block instead of one per row.
 
-use crate::kernel::{FALSE, MISSING, TRUE, Verdict};
+use crate::verdict::{FALSE, MISSING, TRUE, Verdict};
 use memchr::memmem::Finder;
 use millstream_columns::{Cell, ColumnView, Kind, Value};
 

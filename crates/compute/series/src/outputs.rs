@@ -4,18 +4,7 @@ use crate::point::{Class, Kind};
 use crate::sketch::{Sketch, saturating};
 use crate::store::{Aggregate, Reading};
 use crate::summary::{Suffix, Summaries};
-use Temporality::{Cumulative, Delta, Gauge};
-
-/// The period that a number refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Temporality {
-    /// The number of the period alone; the numbers of two periods can be added.
-    Delta,
-    /// The sum since the series was created.
-    Cumulative,
-    /// A state, or a number computed from the period; the numbers of two periods cannot be added.
-    Gauge,
-}
+use crate::temporality::Temporality::{self, Cumulative, Delta, Gauge};
 
 /// One number of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]

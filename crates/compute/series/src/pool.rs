@@ -3,7 +3,7 @@
 use crate::chunks::Chunks;
 use crate::hashing::IdentityHasher;
 use crate::sketch::Sketch;
-use crate::store::LOOKUP_WORK;
+use crate::work::LOOKUP_WORK;
 use hashbrown::HashSet;
 use std::hash::BuildHasherDefault;
 

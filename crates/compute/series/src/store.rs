@@ -21,9 +21,6 @@ use crate::tags::Canonical;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// Cost of adding, looking up or removing an entry, in units of one known series.
-pub const LOOKUP_WORK: usize = 8;
-
 /// Maps a shard's series id to a series of the store.
 #[derive(Clone, Copy, Debug)]
 struct Link {

@@ -1,8 +1,8 @@
 //! Numbers emitted for a distribution, and their suffixes.
 
-use crate::outputs::Temporality::{self, Delta, Gauge};
 use crate::point::Kind;
 use crate::sketch::Sketch;
+use crate::temporality::Temporality::{self, Delta, Gauge};
 use std::fmt;
 use std::ops::Deref;
 

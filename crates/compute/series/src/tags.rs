@@ -1,6 +1,6 @@
 //! Canonical form of tags.
 
-use crate::key::TagStyle;
+use crate::style::TagStyle;
 use millstream_scan::{Tag, TagOffsets, tags};
 use std::cmp::Ordering;
 

@@ -1,10 +1,11 @@
 //! Drains the store at the end of a period, in steps.
 
-use super::{Aggregate, LOOKUP_WORK, Reading, Store};
+use super::{Aggregate, Reading, Store};
 use crate::counts::Counts;
 use crate::limits::READING_TIMED_MAX;
 use crate::point::Class;
 use crate::sketch::Sketch;
+use crate::work::LOOKUP_WORK;
 use std::ops::ControlFlow;
 
 /// The distribution of a period without points.

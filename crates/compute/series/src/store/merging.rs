@@ -1,6 +1,6 @@
 //! Merges a generation into the store, in steps.
 
-use super::{LOOKUP_WORK, Link, Series, Shard, Store};
+use super::{Link, Series, Shard, Store};
 use crate::generation::{Cell, Generation, Timed, add_timed, is_absolute};
 use crate::index::NONE;
 use crate::key::SeriesKey;
@@ -8,6 +8,7 @@ use crate::point::Class;
 use crate::pool::{Pool, Pooled};
 use crate::shard::Idle;
 use crate::sketch::saturating;
+use crate::work::LOOKUP_WORK;
 
 /// Fixed cost of merging a distribution or set. Also the number of values or members that cost one
 /// unit.
