@@ -90,7 +90,8 @@ fn a_wrong_change_changes_nothing() {
 
 /// Returns the sizes of the writes to a file in a copy.
 fn written(reader: &mut Reader, copy: &[u8], path: &str) -> Vec<u64> {
-    use millstream_recorder::event::{Tables, TextId};
+    use millstream_recorder::event::Tables;
+    use millstream_recorder::ids::TextId;
     let mut found = Vec::new();
     reader.read(&Snapshot::parse(copy).unwrap(), |event, reader| {
         let text = reader.text(TextId(event.values[0] as u32));

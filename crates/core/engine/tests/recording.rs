@@ -3,7 +3,8 @@
 use crate::common::{LINE_BYTES, blueprint, numbered, settings, wait_until};
 use millstream_engine::{Buffer, Store, WhenFull};
 use millstream_model::limits::PAYLOAD_BYTES;
-use millstream_recorder::event::{Event, Tables, TextId};
+use millstream_recorder::event::{Event, Tables};
+use millstream_recorder::ids::TextId;
 use millstream_recorder::recorder::{self, Destination};
 use millstream_recorder::schema::{EventKind, Value};
 use millstream_recorder::snapshot::{Known, Reader, Snapshot};

@@ -2,7 +2,8 @@
 
 use crate::support::{Java, Mode, jvm, mode, options};
 use millstream_jvm::{Chunk, Collector, CollectorSpec, Deliver, RuleSource, Taken};
-use millstream_recorder::event::{Tables, TextId};
+use millstream_recorder::event::Tables;
+use millstream_recorder::ids::TextId;
 use millstream_recorder::recorder::{self, Destination, defaults, start_run};
 use millstream_recorder::schema::{EventKind, FieldKind};
 use millstream_recorder::snapshot::{Known, Reader, Snapshot};

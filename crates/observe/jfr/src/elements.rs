@@ -1,6 +1,5 @@
 //! A tree of elements with attributes, the form of the metadata.
 
-use crate::metadata::TypeId;
 use crate::{text, varint};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -26,11 +25,6 @@ impl Element {
     pub fn with(mut self, name: impl Into<Text>, value: impl Into<Text>) -> Element {
         self.attributes.push((name.into(), value.into()));
         self
-    }
-
-    /// Adds an attribute that is the number of a type.
-    pub fn with_type(self, name: &'static str, id: TypeId) -> Element {
-        self.with(name, id.0.to_string())
     }
 
     /// Adds children.
@@ -87,6 +81,7 @@ impl<'e> Table<'e> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metadata::TypeId;
 
     #[test]
     fn texts_are_numbers_in_a_table() {

@@ -27,6 +27,7 @@ mod chunk;
 mod clock;
 pub mod elements;
 mod header;
+pub mod keys;
 pub mod metadata;
 pub mod pools;
 pub mod read;

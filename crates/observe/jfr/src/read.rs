@@ -10,18 +10,22 @@
 
 mod chunk_header;
 mod chunk_reader;
+mod declaration;
 mod error;
 mod event;
 mod input;
 mod layout;
 mod lookup;
 mod pool_index;
+mod text;
 mod types;
 
 pub use chunk_header::{ChunkHeader, ChunkState, HEADER_BYTES};
 pub use chunk_reader::{ChunkReader, EVENT_BYTES_MAX, ReadAt, read_header};
+pub use declaration::{Field, Type, Unit};
 pub use error::{ChunkError, ReadError};
-pub use event::{CHECKPOINT, Event, EventPlan, METADATA, Raw, SLOTS, Text};
+pub use event::{CHECKPOINT, Event, EventPlan, METADATA, Raw, SLOTS};
 pub use lookup::{Frame, Lookup};
 pub use pool_index::{POOL_BYTES_MAX, POOL_ENTRIES_MAX, Pools};
-pub use types::{Field, Type, Types, Unit};
+pub use text::Text;
+pub use types::Types;

@@ -1,8 +1,8 @@
 //! Stack traces: their types, and the entries of their pools.
 
 use crate::elements::Element;
+use crate::keys::{KEY_BYTES_MAX, key};
 use crate::metadata::{TypeId, class, field, types};
-use crate::pools::{KEY_BYTES_MAX, key};
 use crate::varint;
 
 /// Maximum bytes of a frame in the entry of a stack trace: method, line, position, type.

@@ -1,6 +1,6 @@
 //! Texts: empty texts, references to the text pool, and inline texts.
 
-use crate::pools::{KEY_BYTES_MAX, key};
+use crate::keys::{KEY_BYTES_MAX, key};
 use crate::varint;
 
 /// Encoding of a missing text.

@@ -87,7 +87,9 @@ pub enum Field {
 pub const AGENT_VERSION: Range<usize> = 32..32 + AGENT_VERSION_WORDS;
 /// For each type, the number of events that exceeded its rate.
 pub const OVER_RATE: Range<usize> = 64..64 + KINDS_MAX;
-/// For each type, its threshold in nanoseconds, or `u64::MAX` if the type is not recorded.
+/// Threshold of an event type that is not recorded.
+pub const OFF: u64 = u64::MAX;
+/// For each type, its threshold in nanoseconds, or [`OFF`].
 pub const THRESHOLD_NS: Range<usize> = 128..128 + KINDS_MAX;
 /// For each type, the maximum number of events per second, or 0.
 pub const RATE: Range<usize> = 192..192 + KINDS_MAX;

@@ -10,7 +10,8 @@
 //! `docs/formats/recorder.md` describes both formats.
 //!
 //! ```
-//! use millstream_recorder::event::{self, Event, SubjectId, Tables, TextId, Thread, ThreadId};
+//! use millstream_recorder::event::{self, Event, Tables, Thread};
+//! use millstream_recorder::ids::{SubjectId, TextId, ThreadId};
 //! use millstream_recorder::jfr::{self, Clock, Recording};
 //! use millstream_recorder::schema::{EventKind, Value};
 //! use std::num::NonZeroU64;
@@ -46,6 +47,7 @@
 pub mod chunks;
 pub mod event;
 pub mod file;
+pub mod ids;
 pub mod jfr;
 mod layout;
 mod memory;

@@ -1,9 +1,9 @@
 //! The recorder of the process.
 
-use crate::layout::{Field, Layout, OVER_RATE};
+use crate::layout::{Field, Layout, OFF, OVER_RATE};
 use crate::memory::{self, Words};
 use crate::names::Part;
-use crate::run::{OFF, Run, Writer};
+use crate::run::{Run, Writer};
 use crate::schema::{EVENTS, EventKind, FIELDS_MAX, PerSecond, Settings};
 use crate::slot::Stored;
 use crate::snapshot::Known;

@@ -2,7 +2,7 @@
 
 use crate::chunks::{self, Appender, NAME_BYTES, OsThread, Pool};
 use crate::layout::{AGENT_VERSION, CHUNK_WORDS, CHUNKS_FIRST, FIRST_HALF, Field, HEADER_WORDS};
-use crate::layout::{Layout, MAGIC, RATE, THRESHOLD_NS, VERSION};
+use crate::layout::{Layout, MAGIC, OFF, RATE, THRESHOLD_NS, VERSION};
 use crate::memory::Words;
 use crate::names::{self, Names, Part};
 use crate::schema::{EVENTS, EventKind, Settings};
@@ -14,9 +14,6 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
-
-/// Threshold of an event type that is not recorded.
-pub const OFF: u64 = u64::MAX;
 
 /// Attempts of a thread to lock the table of names before it continues without it.
 const LOCK_TRIES: usize = 1000;

@@ -2,7 +2,7 @@
 
 mod events;
 
-use crate::event::TextId;
+use crate::ids::TextId;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;

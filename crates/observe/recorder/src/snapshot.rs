@@ -6,12 +6,12 @@
 //! the halves of the table, and each of the remaining sections has a chunk.
 
 use crate::chunks::{self, Copied, OsThread};
-use crate::event::{Event, SubjectId, Tables, TextId, Thread, ThreadId};
+use crate::event::{Event, Tables, Thread};
+use crate::ids::{SubjectId, TextId, ThreadId};
 use crate::jfr::Clock;
 use crate::layout::{self, AGENT_VERSION, CHUNK_WORDS, Field, HEADER_WORDS, Layout, OVER_RATE};
-use crate::layout::{HALF_WORDS_MAX, MAGIC, RATE, THRESHOLD_NS, VERSION};
+use crate::layout::{HALF_WORDS_MAX, MAGIC, OFF, RATE, THRESHOLD_NS, VERSION};
 use crate::names::CopiedNames;
-use crate::run::OFF;
 use crate::schema::{EVENTS, EventKind, FIELDS_MAX, FieldKind, PerSecond, Settings};
 use crate::slot::{Slot, Stored};
 use crate::ticks::{Moment, Source};

@@ -1,6 +1,7 @@
 //! A reader gets exactly the events that the threads of a process record.
 
-use millstream_recorder::event::{Event, Tables, TextId};
+use millstream_recorder::event::{Event, Tables};
+use millstream_recorder::ids::TextId;
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder::{self, AllSettings, Destination};
 use millstream_recorder::schema::{EventKind, PerSecond, Settings, Value};

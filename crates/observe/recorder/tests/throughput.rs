@@ -1,7 +1,8 @@
 //! A measurement without a limit, which a slow host could miss:
 //! `cargo test --release -p millstream-recorder --test throughput -- --ignored --nocapture`.
 
-use millstream_recorder::event::{self, Event, SubjectId, Tables, TextId, Thread, ThreadId};
+use millstream_recorder::event::{self, Event, Tables, Thread};
+use millstream_recorder::ids::{SubjectId, TextId, ThreadId};
 use millstream_recorder::jfr::{self, Clock, Recording};
 use millstream_recorder::schema::{EventKind, Value};
 use std::io::{self, Write};

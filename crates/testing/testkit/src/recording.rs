@@ -1,6 +1,7 @@
 //! The events that a process records about its work, and the counts of the system.
 
-use millstream_recorder::event::{Tables, TextId};
+use millstream_recorder::event::Tables;
+use millstream_recorder::ids::TextId;
 use millstream_recorder::recorder::{self, Destination};
 use millstream_recorder::schema::{EventKind, Field, FieldKind, Value};
 use millstream_recorder::snapshot::{Known, Reader, Snapshot};

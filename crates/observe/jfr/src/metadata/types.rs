@@ -1,9 +1,18 @@
 //! Numbers of the types that several writers declare. The numbers of their events begin at 80;
 //! numbers below 0x80 take one byte as compressed integers.
 
+use crate::elements::Element;
+
 /// The number of a type in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeId(pub u8);
+
+impl Element {
+    /// Adds an attribute that is the number of a type.
+    pub fn with_type(self, name: &'static str, id: TypeId) -> Element {
+        self.with(name, id.0.to_string())
+    }
+}
 
 /// The metadata of a chunk.
 pub const METADATA: TypeId = TypeId(0);

@@ -3,8 +3,8 @@
 use super::ReadError;
 use super::input::Input;
 use super::layout::{Layout, Shape, skip};
+use super::text::Text;
 use super::types::Types;
-use std::borrow::Cow;
 
 /// Number of the type of metadata events.
 pub const METADATA: u64 = 0;
@@ -14,13 +14,6 @@ pub const CHECKPOINT: u64 = 1;
 
 /// Maximum number of fields that an [`EventPlan`] reads.
 pub const SLOTS: usize = 12;
-
-/// Maximum bytes of a text that are decoded; longer texts are truncated.
-const TEXT_BYTES_MAX: usize = 8192;
-
-/// Maximum number of code units of a UTF-16 text, whose length in bytes is known only after
-/// decoding.
-const UNITS_MAX: usize = 65_536;
 
 /// An event whose fields are not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,77 +90,6 @@ impl Raw<'_> {
     /// Returns whether a flag is set.
     pub fn flag(&self) -> bool {
         matches!(self, Raw::Byte(1..))
-    }
-}
-
-/// A text in one of its encodings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Text<'a> {
-    /// No text.
-    None,
-    /// The key of a text in the pool.
-    Key(u64),
-    /// UTF-8, possibly invalid.
-    Utf8(&'a [u8]),
-    /// Latin-1.
-    Latin1(&'a [u8]),
-    /// Compressed UTF-16 code units.
-    Utf16(&'a [u8]),
-}
-
-impl<'a> Text<'a> {
-    /// Reads a text.
-    #[inline]
-    pub(super) fn read(input: &mut Input<'a>) -> Result<Text<'a>, ReadError> {
-        match input.byte()? {
-            0 => Ok(Text::None),
-            1 => Ok(Text::Utf8(b"")),
-            2 => input.varint().map(Text::Key),
-            3 => {
-                let bytes = input.size()?;
-                input.take(bytes).map(Text::Utf8)
-            }
-            4 => {
-                let (units, from) = (input.size()?, input.0);
-                // Each code unit takes at least one byte.
-                if units > from.len() {
-                    return Err(ReadError::Truncated);
-                }
-                if units > UNITS_MAX {
-                    return Err(ReadError::TooLarge("text in UTF-16"));
-                }
-                (0..units).try_for_each(|_| input.varint().map(drop))?;
-                Ok(Text::Utf16(&from[..from.len() - input.0.len()]))
-            }
-            5 => {
-                let bytes = input.size()?;
-                input.take(bytes).map(Text::Latin1)
-            }
-            _ => Err(ReadError::Invalid("encoding of a text")),
-        }
-    }
-
-    /// Returns the characters of a text that is not in the pool; a long text is truncated.
-    pub fn characters(&self) -> Cow<'a, str> {
-        let first = |bytes: &'a [u8]| &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
-        match *self {
-            Text::None | Text::Key(_) => Cow::Borrowed(""),
-            Text::Utf8(bytes) => String::from_utf8_lossy(first(bytes)),
-            Text::Latin1(bytes) => Text::latin1(first(bytes)),
-            Text::Utf16(units) => {
-                let mut input = Input(first(units));
-                let unit = |_| input.varint().ok().map(|unit| unit as u16);
-                let units: Vec<u16> = (0..TEXT_BYTES_MAX).map_while(unit).collect();
-                Cow::Owned(String::from_utf16_lossy(&units))
-            }
-        }
-    }
-
-    fn latin1(bytes: &'a [u8]) -> Cow<'a, str> {
-        match std::str::from_utf8(bytes) {
-            Ok(ascii) if ascii.is_ascii() => Cow::Borrowed(ascii),
-            _ => bytes.iter().map(|byte| char::from(*byte)).collect(),
-        }
     }
 }
 

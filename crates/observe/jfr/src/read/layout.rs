@@ -1,9 +1,9 @@
 //! The layout of a value's bytes: its fields, with the fields of their types, in sequence.
 
 use super::ReadError;
-use super::event::Text;
+use super::declaration::Type;
 use super::input::Input;
-use super::types::Type;
+use super::text::Text;
 use std::collections::HashMap;
 
 /// Maximum nesting depth of types.

@@ -1,9 +1,10 @@
 //! Values in the constant pools: texts, names of classes and threads, stacks.
 
-use super::event::{Raw, Text, value};
+use super::event::{Raw, value};
 use super::input::Input;
 use super::layout::{Shape, skip};
 use super::pool_index::Pools;
+use super::text::Text;
 use super::types::Types;
 use std::borrow::Cow;
 

@@ -1,9 +1,10 @@
 //! The types of a chunk, as declared in its metadata.
 
 use super::ReadError;
-use super::event::Text;
+use super::declaration::{Field, Type, Unit};
 use super::input::Input;
 use super::layout::{Layout, Shape, layouts};
+use super::text::Text;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -25,45 +26,6 @@ const FIELDS_MAX: usize = 1 << 17;
 
 /// Maximum bytes of the names of all types and fields, which refer to texts.
 const NAME_BYTES_MAX: usize = 1 << 20;
-
-/// The unit of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Ticks of the chunk.
-    Ticks,
-    /// Nanoseconds.
-    Nanoseconds,
-    /// Milliseconds.
-    Milliseconds,
-    /// Seconds.
-    Seconds,
-}
-
-/// A field of a type.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Name of the field.
-    pub name: String,
-    /// Number of the type of its value.
-    pub type_id: u64,
-    /// Whether the field contains the key of a value in a constant pool.
-    pub is_key: bool,
-    /// Whether the field is an array.
-    pub is_array: bool,
-    /// The unit of a duration field.
-    pub unit: Option<Unit>,
-}
-
-/// A type of events or values.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Type {
-    /// Name of the type, such as `jdk.SocketWrite` or `java.lang.Thread`.
-    pub name: String,
-    /// Whether the type is an event type.
-    pub is_event: bool,
-    /// Fields of the type, in the order of their bytes.
-    pub fields: Vec<Field>,
-}
 
 /// The types of a chunk, by number.
 #[derive(Debug, Default)]

@@ -2,8 +2,9 @@
 
 use super::names::{DESCRIPTOR, FRAME_TYPES, Names};
 use crate::{FrameId, Profile};
+use millstream_jfr::keys::{NO_KEY, key};
 use millstream_jfr::metadata::types;
-use millstream_jfr::pools::{self, ENTRY_BYTES_MAX, NO_KEY, Used, key};
+use millstream_jfr::pools::{self, ENTRY_BYTES_MAX, Used};
 use millstream_jfr::stacks::{self, FRAME_BYTES_MAX, METHOD_BYTES_MAX};
 use millstream_jfr::text;
 

@@ -5,7 +5,7 @@ use super::pools::Pools;
 use super::types;
 use crate::event::{Event, Tables};
 use crate::schema::{EVENTS, EventKind, EventSpec, FieldKind, Settings, Value};
-use millstream_jfr::pools::KEY_BYTES_MAX;
+use millstream_jfr::keys::KEY_BYTES_MAX;
 use millstream_jfr::text::TEXT_REFERENCE_BYTES_MAX;
 use millstream_jfr::{Chunk, Clock, varint};
 

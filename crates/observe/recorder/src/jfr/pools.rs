@@ -1,8 +1,10 @@
 //! The texts and threads to which the events of a chunk refer.
 
-use crate::event::{Tables, TextId, Thread, ThreadId};
+use crate::event::{Tables, Thread};
+use crate::ids::{TextId, ThreadId};
+use millstream_jfr::keys::{NO_KEY, key};
 use millstream_jfr::metadata::types::{STRING, THREAD};
-use millstream_jfr::pools::{self, ENTRY_BYTES_MAX, NO_KEY, Used, key};
+use millstream_jfr::pools::{self, ENTRY_BYTES_MAX, Used};
 use millstream_jfr::text::TEXT_BYTES_MAX;
 use millstream_jfr::{text, varint};
 

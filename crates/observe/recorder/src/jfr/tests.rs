@@ -1,7 +1,8 @@
 //! Tests the bytes of whole files.
 
 use super::*;
-use crate::event::{SubjectId, TextId, Thread, ThreadId, bits};
+use crate::event::{Thread, bits};
+use crate::ids::{SubjectId, TextId, ThreadId};
 use crate::schema::Value;
 use std::num::NonZeroU64;
 

@@ -3,7 +3,8 @@
 mod support;
 mod tool;
 
-use millstream_recorder::event::{Event, SubjectId, ThreadId};
+use millstream_recorder::event::Event;
+use millstream_recorder::ids::{SubjectId, ThreadId};
 use millstream_recorder::jfr::{Clock, Recording};
 use millstream_recorder::schema::{EVENTS, EventKind, FIELDS_MAX, Field, FieldKind};
 use millstream_testkit_random::{TestSize, property};

@@ -1,7 +1,8 @@
 //! The output of a JDK's `jfr` command for an event.
 
 use super::tool::Jdk;
-use millstream_recorder::event::{Event, Tables, TextId, Thread, ThreadId};
+use millstream_recorder::event::{Event, Tables, Thread};
+use millstream_recorder::ids::{TextId, ThreadId};
 use millstream_recorder::jfr::{self, Recording};
 use millstream_recorder::schema::{EventKind, Field, FieldKind, NAME_PREFIX, Value};
 use serde_json::{Map, Value as Json, json};

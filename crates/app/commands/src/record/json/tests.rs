@@ -1,5 +1,6 @@
 use super::*;
-use millstream_recorder::event::{SubjectId, TextId, Thread, ThreadId, bits};
+use millstream_recorder::event::{Thread, bits};
+use millstream_recorder::ids::{SubjectId, TextId, ThreadId};
 use millstream_recorder::schema::EventKind;
 use std::num::NonZeroU64;
 

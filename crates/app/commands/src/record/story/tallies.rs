@@ -1,7 +1,8 @@
 //! Counts of events by component, file, peer and wait. Texts are numbers in the recording's table.
 
 use crate::record::ticks::end_of;
-use millstream_recorder::event::{Event, SubjectId};
+use millstream_recorder::event::Event;
+use millstream_recorder::ids::SubjectId;
 use millstream_recorder::schema::EventKind;
 use std::cmp::Reverse;
 use std::collections::HashMap;
