@@ -71,8 +71,8 @@ const OTHER: &[(&str, &str, &str)] = &[
     ("crates/io/jvm/src/process/child.rs", "fs::write(", "to /proc"),
     ("crates/io/jvm/src/process/frame.rs", "recvmsg(", "calls of a JVM are events"),
     ("crates/io/jvm/src/process/frame.rs", "sendmsg(", "calls of a JVM are events"),
-    ("crates/io/receiver/src/control.rs", "io::read(", "wakes a thread"),
-    ("crates/io/receiver/src/control.rs", "io::write(", "wakes a thread"),
+    ("crates/io/receiver/src/wake.rs", "io::read(", "wakes a thread"),
+    ("crates/io/receiver/src/wake.rs", "io::write(", "wakes a thread"),
     ("crates/io/transport/src/tcp.rs", "TcpStream::connect(", "makes recorded streams"),
     ("crates/io/transport/src/tls.rs", "fs::read(", "certificates"),
     (

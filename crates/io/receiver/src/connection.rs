@@ -3,7 +3,6 @@
 use crate::messages::Batch;
 use crate::receive_buffers::{Ancillary, ReceiveBuffers};
 use crate::senders::Senders;
-use crate::socket::Socket;
 use crate::stream::{Desynchronized, READ_BYTES, Stream};
 use crate::sys::{self, Mapping};
 use crate::{Address, Framing, Options};
@@ -12,7 +11,6 @@ use millstream_recorder::recorder;
 use millstream_recorder::schema::EventKind;
 use rustix::io::Errno;
 use rustix::net::sockopt;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -51,22 +49,20 @@ pub struct ReadOutcome {
 }
 
 impl Connection {
-    /// Creates a connection to this address, if it has one.
+    /// Creates a connection that `listener` accepted. Its reads are recorded under `peer`.
     pub fn new(
         fd: OwnedFd,
-        address: Option<SocketAddr>,
-        listener: &Arc<Socket>,
+        peer: Arc<Subject>,
+        listener: &Address,
         framing: Framing,
         options: &Options,
     ) -> Connection {
-        if matches!(listener.address, Address::Tcp(_)) {
+        if matches!(listener, Address::Tcp(_)) {
             // Keepalive detects a peer that vanished without closing the connection.
             let _ = sockopt::set_socket_keepalive(&fd, true);
         }
         let pid = peer_pid(&fd, listener, options);
-        let own = address.map(|address| Arc::new(Subject::peer("", address)));
-        let peer = own.unwrap_or_else(|| listener.peer.clone());
-        let kind = match listener.address.is_stream() {
+        let kind = match listener.is_stream() {
             true => Kind::Stream(Stream::new(framing, options)),
             false => Kind::Packets,
         };
@@ -76,7 +72,7 @@ impl Connection {
     /// Applies the options of another receiver. Returns the number of framing errors this causes.
     pub fn apply_options(
         &mut self,
-        listener: &Socket,
+        listener: &Address,
         options: &Options,
     ) -> Result<usize, Desynchronized> {
         self.pid = peer_pid(&self.fd, listener, options);
@@ -175,8 +171,8 @@ fn read(fd: &OwnedFd, buffer: &mut [u8], peer: &Subject) -> Result<usize, Errno>
 }
 
 /// Returns the process id of the peer, if credentials are enabled and available.
-fn peer_pid(fd: &OwnedFd, listener: &Socket, options: &Options) -> Option<u32> {
-    let is_known = options.credentials && !matches!(listener.address, Address::Tcp(_));
+fn peer_pid(fd: &OwnedFd, listener: &Address, options: &Options) -> Option<u32> {
+    let is_known = options.credentials && !matches!(listener, Address::Tcp(_));
     is_known.then(|| sys::peer(fd.as_fd())).flatten()
 }
 

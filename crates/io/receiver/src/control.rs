@@ -1,10 +1,11 @@
 //! Commands to a receiver thread: notify, pause, shut down.
 
-use crate::reader::Input;
+use crate::socket::Input;
+use crate::wake::Wake;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use rustix::event::{EventfdFlags, eventfd};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 /// Pending requests to one thread, and its progress.
 #[derive(Debug)]
@@ -13,8 +14,8 @@ pub struct Control {
     changed: Condvar,
     /// Sockets added after the thread started.
     inputs: Mutex<Vec<Input>>,
-    /// An eventfd, readable while requests are pending.
-    wake: OwnedFd,
+    /// Readable while requests are pending.
+    waker: Arc<Wake>,
 }
 
 #[derive(Debug)]
@@ -58,12 +59,11 @@ impl State {
 impl Control {
     /// Creates the control of a paused thread.
     pub fn new() -> io::Result<Control> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Control {
             state: Mutex::new(State::initial()),
             inputs: Mutex::default(),
             changed: Condvar::new(),
-            wake,
+            waker: Arc::new(Wake::new()?),
         })
     }
 
@@ -72,13 +72,17 @@ impl Control {
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.wake.as_fd()
+        self.waker.fd()
+    }
+
+    /// Returns what wakes the thread while it waits for its sockets.
+    pub fn waker(&self) -> &Arc<Wake> {
+        &self.waker
     }
 
     /// Wakes the thread to check its requests.
     pub fn wake(&self) {
-        // The write fails only when the counter is at its maximum, and then the thread is awake.
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        self.waker.wake();
         self.changed.notify_all();
     }
 
@@ -129,8 +133,7 @@ impl Control {
 
     /// Returns the thread's next command. Blocks while the thread is paused.
     pub fn next_command(&self) -> Command {
-        let mut counter = [0; 8];
-        let _ = rustix::io::read(&self.wake, &mut counter);
+        self.waker.reset();
         let is_idle = |state: &mut State| {
             state.is_paused && !state.is_notify_requested && !state.is_shutdown_requested
         };

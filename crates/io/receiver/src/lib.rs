@@ -34,6 +34,7 @@ mod socket;
 mod stats;
 mod stream;
 mod sys;
+mod wake;
 
 pub use address::Address;
 pub use error::BindError;

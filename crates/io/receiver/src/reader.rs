@@ -9,11 +9,11 @@ use crate::merge_pacer::MergePacer;
 use crate::messages::Batch;
 use crate::receive_buffers::{Ancillary, ReceiveBuffers, Received};
 use crate::senders::Senders;
-use crate::socket::Socket;
+use crate::socket::Input;
 use crate::stats::{Counters, add};
 use crate::stream::{Desynchronized, Stream};
 use crate::sys::Mapping;
-use crate::{Address, Framing, Options};
+use crate::{Address, Options};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with};
@@ -42,13 +42,6 @@ const BACKOFF: Duration = Duration::from_millis(100);
 const WAKE: u64 = u64::MAX;
 const NON_UDP: u64 = u64::MAX - 1;
 pub const FIRST_CONNECTION: u64 = 1 << 32;
-
-/// A socket that this thread reads or accepts connections from.
-#[derive(Debug)]
-pub struct Input {
-    pub socket: Arc<Socket>,
-    pub framing: Framing,
-}
 
 /// A connection this thread reads. Fields drop in order, so the slot is freed before the descriptor
 /// closes: once the connection limit can no longer see a hang-up, its slot must be free.
@@ -138,7 +131,7 @@ impl Reader {
     pub fn run(mut self) {
         let mut events = Vec::with_capacity(256);
         for input in self.inputs.iter().filter(|input| !input.socket.address.is_datagram()) {
-            input.socket.add_reader(&self.control);
+            input.socket.add_reader(self.control.waker());
         }
         // The first command arrives when the receiver resumes.
         let mut is_running = self.catch_panic(Reader::run_commands);
@@ -339,7 +332,9 @@ impl Reader {
             match acceptfrom_with(&socket.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok((fd, address)) => {
                     let address = address.and_then(|address| address.try_into().ok());
-                    let connection = Connection::new(fd, address, socket, *framing, &self.options);
+                    let peer = socket.connection_peer(address);
+                    let connection =
+                        Connection::new(fd, peer, &socket.address, *framing, &self.options);
                     add(&self.counters.connections_accepted, 1);
                     self.add_connection(index, connection);
                 }
@@ -399,7 +394,7 @@ impl Reader {
         for index in 0..self.inputs.len() {
             let socket = self.inputs[index].socket.clone();
             for mut connection in socket.take_orphans() {
-                match connection.apply_options(&socket, &self.options) {
+                match connection.apply_options(&socket.address, &self.options) {
                     Ok(framing_errors) => {
                         add(&self.counters.framing_errors, framing_errors);
                         self.add_connection(index, connection);
@@ -499,7 +494,7 @@ impl Drop for Reader {
 mod tests {
     use super::*;
     use crate::socket::SocketSet;
-    use crate::{Listen, MessageHandler, Messages};
+    use crate::{Framing, Listen, MessageHandler, Messages};
 
     struct NoopHandler;
 

@@ -3,8 +3,8 @@
 use crate::connection_limit::ConnectionLimit;
 use crate::control::Control;
 use crate::handler::{GuardedHandler, MessageHandler};
-use crate::reader::{FIRST_CONNECTION, Input, Reader};
-use crate::socket::SocketSet;
+use crate::reader::{FIRST_CONNECTION, Reader};
+use crate::socket::{Input, SocketSet};
 use crate::stats::{Counters, add};
 use crate::sys::cpu_time;
 use crate::{Address, BindError, Framing, Listen, Options, Stats};

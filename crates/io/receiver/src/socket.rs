@@ -1,9 +1,9 @@
 //! Listening sockets, and the process-wide table of open ones.
 
 use crate::connection::Connection;
-use crate::control::Control;
 use crate::file::{SocketFile, kind};
-use crate::{Address, BindError, Listen, Options, sys};
+use crate::wake::Wake;
+use crate::{Address, BindError, Framing, Listen, Options, sys};
 use millstream_recorder::record::Subject;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
@@ -64,7 +64,14 @@ pub struct Socket {
     /// Connections whose receiver thread has ended. Another thread takes them over.
     orphans: Mutex<Vec<Connection>>,
     /// Threads that accept connections here and are woken for orphans.
-    readers: Mutex<Vec<Weak<Control>>>,
+    readers: Mutex<Vec<Weak<Wake>>>,
+}
+
+/// A socket that a thread reads or accepts connections from.
+#[derive(Debug)]
+pub struct Input {
+    pub socket: Arc<Socket>,
+    pub framing: Framing,
 }
 
 /// The sockets of this process. Weak, so the table keeps no socket open.
@@ -263,6 +270,12 @@ impl Socket {
         has_network(&self.address)
     }
 
+    /// Returns the subject under which reads of a connection from this address are recorded.
+    pub fn connection_peer(&self, address: Option<SocketAddr>) -> Arc<Subject> {
+        let remote = address.map(|address| Arc::new(Subject::peer("", address)));
+        remote.unwrap_or_else(|| self.peer.clone())
+    }
+
     /// Stops accepting datagrams. Datagrams that have already arrived can still be read.
     pub fn stop_receiving(&self) -> io::Result<()> {
         match self.address {
@@ -298,7 +311,7 @@ impl Socket {
 /// address.
 impl Socket {
     /// Registers a thread to be woken when there are orphans.
-    pub fn add_reader(&self, reader: &Arc<Control>) {
+    pub fn add_reader(&self, reader: &Arc<Wake>) {
         let mut readers = self.readers.lock();
         readers.retain(|known| known.strong_count() > 0);
         readers.push(Arc::downgrade(reader));
