@@ -4,11 +4,11 @@
 //! events that its endpoint refused. Events are numbered. Each event stays in the feed until every
 //! sink of the feed's source has settled it.
 
-use crate::ack::{Hold, Outcome};
 use crate::batch::char_boundary;
+use crate::hold::Hold;
 use crate::limits::BLOCK_BYTES;
 use crate::origin::Origin;
-use crate::payload::RowSource;
+use crate::outcome::Outcome;
 use crate::source::Wake;
 use bytes::Bytes;
 use millstream_columns::{Kind, MEMBERS};
@@ -17,6 +17,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
+
+mod sources;
 
 /// Number and size of the waiting events above which the sink of a feed should pause.
 #[derive(Clone, Copy)]
@@ -107,6 +109,15 @@ pub struct FeedId {
     pub ordinal: u32,
     /// The id that arrived with the record.
     pub received: Option<Bytes>,
+}
+
+/// Origin, id and time of an encoded event.
+#[derive(Clone)]
+pub struct RowSource {
+    /// The id of the event.
+    pub id: FeedId,
+    /// Event time, in nanoseconds since 1970.
+    pub time_ns: i64,
 }
 
 /// A field of an event.

@@ -7,8 +7,8 @@
 mod revoke;
 mod sinks;
 
-use crate::ack::{Ack, Outcome};
 use crate::origin::{Origin, OriginId, OriginTotals};
+use crate::outcome::Outcome;
 use crate::sinkset::{SinkIndex, SinkSet};
 use crate::time::EngineTime;
 use parking_lot::{Mutex, MutexGuard};
@@ -263,19 +263,15 @@ impl Ledger {
         self.close(origin)
     }
 
-    /// Records that `range` of `origin` is sent to `sinks`, and returns the acknowledgement of the
-    /// range.
-    ///
-    /// Ranges of one origin and sink do not overlap, except that a reread replaces the abandoned
-    /// range. The origin must be open.
-    pub fn issue(
-        self: &Arc<Self>,
+    /// Records that `range` of `origin` is sent to `sinks`, for [`Ledger::issue`].
+    pub(crate) fn record(
+        &self,
         origin: OriginId,
         range: Range<u64>,
         sinks: SinkSet,
         attempt: u8,
         now: EngineTime,
-    ) -> Ack {
+    ) -> Issued {
         let mut state = self.lock();
         if let Some(accounts) = state.origins.get_mut(&origin) {
             accounts.end = accounts.end.max(range.end);
@@ -283,8 +279,7 @@ impl Ledger {
                 account.issue(range.clone(), now);
             }
         }
-        let issued = Issued { origin, epoch: state.epoch, range, attempt };
-        Ack::new(self.clone(), issued, sinks)
+        Issued { origin, epoch: state.epoch, range, attempt }
     }
 
     /// Settles a range for a sink.
@@ -439,6 +434,7 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ack;
 
     const ORIGIN: OriginId = OriginId(7);
 

@@ -23,17 +23,20 @@ mod feed;
 pub mod flights;
 mod grant;
 mod histogram;
+mod hold;
 mod internal_logs;
 mod internal_metrics;
 mod kind;
 mod ledger;
 pub mod limits;
 mod origin;
+mod outcome;
 mod payload;
 mod pressure;
 mod results;
 mod routing;
 pub mod secrets;
+mod side;
 mod sink;
 mod sinkset;
 pub mod snapshot;
@@ -48,7 +51,7 @@ mod units;
 /// A set of rows, as a bitmap.
 pub use arrow_buffer::BooleanBuffer as Selection;
 
-pub use ack::{Ack, EntryLedger, Hold, Outcome};
+pub use ack::Ack;
 pub use backoff::Backoff;
 pub use backpressure::{Backpressure, BackpressureReason};
 pub use batch::{
@@ -59,9 +62,10 @@ pub use block::{Block, BlockPool};
 pub use counters::{Counters, CountersSnapshot, Held};
 pub use cursor::{Choice, Cursor, Cursors};
 pub use error::{BuildError, ComponentError, DeliverError, OptionError};
-pub use feed::{Feed, FeedEvent, FeedField, FeedId};
+pub use feed::{Feed, FeedEvent, FeedField, FeedId, RowSource};
 pub use grant::{Aside, Grant, Permit};
 pub use histogram::{Histogram, HistogramSnapshot};
+pub use hold::{EntryLedger, Hold};
 pub use internal_logs::{InternalLogs, LogReader, LogRecord};
 pub use internal_metrics::{InternalMetric, InternalMetrics};
 pub use kind::Kind;
@@ -72,10 +76,12 @@ pub use millstream_columns::{
 pub use origin::{
     HeldBy, Origin, OriginId, OriginState, OriginStatus, OriginTotals, TIME_UNKNOWN, Unreadable,
 };
-pub use payload::{Payload, RowSource};
+pub use outcome::Outcome;
+pub use payload::Payload;
 pub use pressure::{ExpectedMemory, MemoryPressure, Pressure};
 pub use results::Results;
 pub use routing::{Routing, RoutingError};
+pub use side::Side;
 pub use sink::{BoxFuture, Delivery, EncodeCx, Encoder, Lane, LaneCx, Refused, Settled, Sink};
 pub use sinkset::{SinkIndex, SinkSet};
 pub use source::{Leftover, Polled, Remainder, Source, SourceCx, SourceOpen, Wake};

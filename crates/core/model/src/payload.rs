@@ -1,17 +1,16 @@
 //! Payloads: the output of an encoder for one batch and one sink.
 
-use crate::ack::{Hold, Outcome};
-use crate::feed::{FeedEvent, FeedId};
+use crate::feed::{FeedEvent, RowSource};
 use crate::grant::Permit;
+use crate::hold::Hold;
 use crate::limits::PAYLOAD_BYTES;
 use crate::origin::{Origin, OriginId};
+use crate::outcome::Outcome;
 use crate::routing::Routing;
 use crate::trace::TracedDelivery;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
-
-mod sources;
 
 /// Encoded events of one batch for one lane, with the debts that the payload settles.
 #[derive(Default)]
@@ -31,15 +30,6 @@ pub struct Payload {
     /// The permit for the memory of `sources` and `refused`.
     pub paid: Option<Permit>,
     holds: Vec<Hold>,
-}
-
-/// Origin, id and time of an encoded event.
-#[derive(Clone)]
-pub struct RowSource {
-    /// The id of the event.
-    pub id: FeedId,
-    /// Event time, in nanoseconds since 1970.
-    pub time_ns: i64,
 }
 
 impl Payload {
@@ -151,6 +141,7 @@ impl Payload {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::feed::FeedId;
     use crate::{EngineTime, Ledger, SinkIndex, SinkSet};
 
     /// Issues a range to one sink; returns a payload with one refused event of that range.

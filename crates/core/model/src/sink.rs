@@ -1,6 +1,5 @@
 //! The contract between a sink and the engine: encode on a worker, deliver on a lane.
 
-use crate::ack::Outcome;
 use crate::backpressure::Backpressure;
 use crate::batch::Batch;
 use crate::block::BlockPool;
@@ -8,6 +7,7 @@ use crate::counters::Counters;
 use crate::error::{ComponentError, DeliverError};
 use crate::feed::Feed;
 use crate::grant::Permit;
+use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::pressure::MemoryPressure;
 use crate::routing::{Routing, RoutingError};

@@ -4,6 +4,7 @@
 //! worker copies a bounded number of events per second, and only if the listener has room for them.
 
 use crate::batch::{Batch, EventSample};
+use crate::side::Side;
 use crate::trace::{SamplePoint, TRACED_ROWS_MAX, Trace, TraceListener};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
@@ -25,15 +26,6 @@ const EVENTS_SAVED: f64 = 50.0;
 
 /// Maximum number of events that a tap copies of one batch, so that no batch takes long.
 pub const ROWS_MAX: usize = 500;
-
-/// A side of a component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// Batches that enter the encoder of a sink.
-    Input,
-    /// Batches that a source or a transform sends.
-    Output,
-}
 
 /// Gets the samples of a tap.
 pub trait Listener: Send + Sync {

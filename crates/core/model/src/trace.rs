@@ -4,9 +4,9 @@
 //! different events. Without a tracer a batch costs one relaxed load, and each component one test
 //! of an option. With a tracer, a bounded number of batches per second is traced.
 
-use crate::ack::Outcome;
 use crate::batch::{Batch, EventId, EventSample};
-use crate::tap::Side;
+use crate::outcome::Outcome;
+use crate::side::Side;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

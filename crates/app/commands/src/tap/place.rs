@@ -8,7 +8,7 @@ use millstream_config::{
     suggest::{listed, nearest},
 };
 use millstream_console::TapRefusal;
-use millstream_model::tap::Side;
+use millstream_model::Side;
 use millstream_model::{Kind, Map, Transform};
 use std::collections::BTreeSet;
 

@@ -13,7 +13,7 @@ use crate::index::{LaneIndex, NodeIndex};
 use crate::lane::{LaneDriver, LaneQueue};
 use crate::offload::OffloadQueue;
 use crate::stage::SerialStage;
-use millstream_model::tap::Side;
+use millstream_model::Side;
 use millstream_model::{Counters, Feed, Kind, SinkSet, Transform};
 use std::sync::{Arc, Weak};
 

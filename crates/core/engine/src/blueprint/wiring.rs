@@ -12,7 +12,7 @@ use crate::index::{CutIndex, NodeIndex, SourceIndex};
 use crate::limits::{CALLS_AHEAD, CUTS_MAX, TICKETS_ON_THE_WAY};
 use crate::pace::Pace;
 use crate::scheduler::Scheduler;
-use millstream_model::tap::Side;
+use millstream_model::Side;
 use millstream_model::{Feed, Kind, Ledger, SinkIndex, SinkSet, SourceInfo, SourceOpen, Wake};
 use std::sync::Arc;
 

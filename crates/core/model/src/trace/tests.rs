@@ -1,6 +1,7 @@
 use super::{Progress, SamplePoint, StageKind, TRACED_ROWS_MAX, Trace, TraceListener};
 use crate::batch::{Batch, BatchBuilder};
-use crate::tap::{Side, TapPoint, Taps};
+use crate::side::Side;
+use crate::tap::{TapPoint, Taps};
 use crate::{EngineTime, Ledger, Origin, OriginId, Outcome, SinkIndex, SinkSet};
 use bytes::Bytes;
 use parking_lot::Mutex;

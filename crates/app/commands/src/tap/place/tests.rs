@@ -2,7 +2,7 @@ use super::{point, redactions, upstream};
 use crate::tap::view::View;
 use millstream_config::{self as config, Config, Registry};
 use millstream_console::{TapFormat, TapRefusal};
-use millstream_model::tap::Side;
+use millstream_model::Side;
 use millstream_model::{
     BatchBuilder, EngineTime, EventSample, Ledger, Origin, OriginId, SinkSet, VALUE_BYTES_MAX,
 };

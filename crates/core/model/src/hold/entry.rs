@@ -1,8 +1,9 @@
 //! Debts of payloads that a disk buffer has taken over.
 
-use super::{Hold, HoldOf, Outcome, State};
+use super::{Hold, HoldOf};
+use crate::ack::State;
+use crate::outcome::Outcome;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Tracks the entries of a disk buffer until they are settled. The disk buffer takes over the debts
 /// of the segments whose events an entry holds.
@@ -28,7 +29,7 @@ impl Hold {
 
 impl EntryDebt {
     pub fn open(&self) {
-        self.state.open.fetch_add(1, Ordering::Relaxed);
+        self.state.hold();
     }
 
     pub fn close(&self, outcome: Outcome) {

@@ -1,9 +1,8 @@
 //! The binary form of row sources, for payloads that are kept on disk.
 
+use super::{FeedId, RowSource};
 use crate::binary::{Reader, push_bytes, push_number, push_signed};
-use crate::feed::FeedId;
 use crate::origin::{Origin, OriginId};
-use crate::payload::RowSource;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
