@@ -1,8 +1,7 @@
 //! The Java class that runs operators, with the ids of its methods.
 
-use crate::collector;
 use crate::jni::{Argument, Env, Global, Method, Thrown};
-use crate::worker;
+use jni_sys::{JNIEnv, jclass};
 use std::ffi::{CStr, c_void};
 
 const CLASS: &CStr = c"dev/millstream/operator/runtime/Bridge";
@@ -27,12 +26,22 @@ pub struct Bridge {
     collector_stats: Method,
 }
 
+/// The functions that Java calls as native methods of `Bridge`.
+pub struct Natives {
+    /// [`grow`](crate::worker::grow)
+    pub grow: extern "system" fn(*mut JNIEnv, jclass, i64, i64, i64) -> i64,
+    /// [`deliver`](crate::collector::deliver)
+    pub deliver: extern "system" fn(*mut JNIEnv, jclass, i64, i64, i64, i32) -> i32,
+    /// [`stopped`](crate::collector::stopped)
+    pub stopped: extern "system" fn(*mut JNIEnv, jclass, i64),
+}
+
 impl Bridge {
     /// Finds the class and its methods, and registers the native methods.
     ///
     /// # Errors
     /// The jar does not contain the class or one of the methods.
-    pub fn load(env: Env) -> Result<Bridge, Thrown> {
+    pub fn load(env: Env, natives: &Natives) -> Result<Bridge, Thrown> {
         let class = env.class(CLASS)?;
         let method = |name: &CStr, signature: &CStr| env.method(class, name, signature);
         let bridge = Bridge {
@@ -52,13 +61,13 @@ impl Bridge {
             collector_stop: method(c"collectorStop", c"(I)V")?,
             collector_stats: method(c"collectorStats", c"()[B")?,
         };
-        let grow = worker::grow as *mut c_void;
+        let grow = natives.grow as *mut c_void;
         // SAFETY: `grow` has the parameters of this signature.
         unsafe { env.register_native(class, c"grow", c"(JJJ)J", grow)? };
-        let deliver = collector::deliver as *mut c_void;
+        let deliver = natives.deliver as *mut c_void;
         // SAFETY: `deliver` has the parameters of this signature.
         unsafe { env.register_native(class, c"deliver", c"(JJJI)I", deliver)? };
-        let stopped = collector::stopped as *mut c_void;
+        let stopped = natives.stopped as *mut c_void;
         // SAFETY: `stopped` has the parameters of this signature.
         unsafe { env.register_native(class, c"stopped", c"(J)V", stopped)? };
         Ok(bridge)

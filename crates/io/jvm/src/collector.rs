@@ -3,12 +3,13 @@
 //! Java passes chunks on with a number, the handle, which identifies the receiver. Rust only looks
 //! the handle up and never dereferences it, so a wrong handle does no harm.
 
+use crate::answered::{Answered, Fault, unreadable};
 use crate::bridge::Bridge;
 use crate::chunk::Chunk;
 use crate::control::Control;
 use crate::error::{ControlError, RegisterError};
 use crate::jni::{Env, Thrown};
-use crate::operator::{Answered, Fault, RuleSource, unreadable};
+use crate::operator::RuleSource;
 use crate::process::CollectorSlot;
 use jni_sys::{JNIEnv, jclass};
 use parking_lot::Mutex;

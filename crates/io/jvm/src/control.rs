@@ -1,11 +1,11 @@
 //! The thread that created the JVM. It compiles and removes operators and reads statistics, so that
 //! threads with data never wait for these tasks.
 
-use crate::bridge::Bridge;
+use crate::answered::Answered;
+use crate::bridge::{Bridge, Natives};
 use crate::discover::Java;
 use crate::error::{ControlError, StartError};
 use crate::jni::{Env, Thrown, Vm};
-use crate::operator::Answered;
 use crate::{create, layout};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,7 @@ pub struct Blueprint {
     pub java: Java,
     pub jar: PathBuf,
     pub arguments: Vec<String>,
+    pub natives: Natives,
 }
 
 /// Creates the JVM on a new thread, which becomes its control thread.
@@ -100,7 +101,7 @@ fn run(blueprint: &Blueprint, answer: &SyncSender<Result<Started, StartError>>) 
 /// Loads the runtime of the operators.
 fn begin(blueprint: &Blueprint, env: Env) -> Result<(Bridge, JavaVersion), StartError> {
     let failed = |reason| broken(&blueprint.jar, reason);
-    let bridge = Bridge::load(env).map_err(|Thrown(reason)| failed(reason))?;
+    let bridge = Bridge::load(env, &blueprint.natives).map_err(|Thrown(reason)| failed(reason))?;
     let settings = serde_json::json!({
         "layout_version": layout::VERSION,
         "keeps_streams": true,

@@ -1,15 +1,12 @@
 //! Finds an installed Java, and the jar with the runtime of the operators.
 
 use crate::error::StartError;
+use crate::unsuitable::{JAVA_VERSION_MIN, Unsuitable};
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fmt;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-
-/// Oldest version of Java that can run the operators.
-pub const JAVA_VERSION_MIN: u32 = 17;
 
 /// Paths of the JVM library below a home. The second is the path of Java 8, which is too old; it is
 /// listed so that the error can say so.
@@ -86,24 +83,6 @@ pub struct Java {
     pub library: PathBuf,
     /// Major version.
     pub version: u32,
-}
-
-/// A Java installation that is not suitable, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsuitable {
-    /// Origin of the path, such as `JAVA_HOME`; empty for the usual folders.
-    pub from: &'static str,
-    /// Home of Java.
-    pub home: PathBuf,
-    /// The reason.
-    pub reason: String,
-}
-
-impl fmt::Display for Unsuitable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let separator = if self.from.is_empty() { "" } else { " " };
-        write!(f, "{}{separator}{}: {}", self.from, self.home.display(), self.reason)
-    }
 }
 
 /// The places to search. The root of the file system differs only in tests.

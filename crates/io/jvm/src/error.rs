@@ -1,6 +1,6 @@
 //! Errors of this crate. Each message says what to do.
 
-use crate::discover::{JAVA_VERSION_MIN, Unsuitable};
+use crate::unsuitable::{JAVA_VERSION_MIN, Unsuitable};
 use std::fmt::Display;
 use std::path::PathBuf;
 

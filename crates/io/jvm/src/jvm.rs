@@ -1,7 +1,8 @@
 //! The JVM of the process.
 
+use crate::bridge::Natives;
 use crate::buffer::Pool;
-use crate::collector::{Collector, CollectorSpec, CollectorsStats, Deliver};
+use crate::collector::{self, Collector, CollectorSpec, CollectorsStats, Deliver};
 use crate::control::{self, Blueprint, Control, Started};
 use crate::create;
 use crate::discover::{Java, Places, find_jar};
@@ -234,7 +235,9 @@ fn blueprint(options: &JvmOptions) -> Result<Blueprint, StartError> {
     let program = std::env::current_exe().unwrap_or_default();
     let jar = find_jar(options.jar.as_deref(), Path::new(&program))?;
     let arguments = options.arguments(&jar, java.version);
-    Ok(Blueprint { java, jar, arguments })
+    let natives =
+        Natives { grow: worker::grow, deliver: collector::deliver, stopped: collector::stopped };
+    Ok(Blueprint { java, jar, arguments, natives })
 }
 
 /// Returns warnings about options with unexpected effects.

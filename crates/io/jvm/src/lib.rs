@@ -19,6 +19,7 @@
 //! (`validate.rs`).
 
 mod answer;
+mod answered;
 mod bridge;
 mod buffer;
 mod chunk;
@@ -40,6 +41,7 @@ mod process;
 mod profile;
 mod recorded;
 mod request;
+mod unsuitable;
 mod validate;
 mod worker;
 
@@ -49,7 +51,7 @@ pub use collector::{
     Collector, CollectorId, CollectorNumber, CollectorSpec, CollectorState, CollectorStats,
     CollectorsStats, Deliver, Taken,
 };
-pub use discover::{Unsuitable, find_agent_jar};
+pub use discover::find_agent_jar;
 pub use error::{CallError, ControlError, RegisterError, StartError};
 pub use input::{Input, InputColumn, InputSegment};
 pub use jvm::{HeapSize, Jvm, JvmInfo, JvmStats, end_process};
@@ -62,6 +64,7 @@ pub use process::{
     DEFAULT_PROCESS, JvmProcess, JvmProcesses, ProcessOptions, ProcessState, SUBCOMMAND,
     serve_process,
 };
+pub use unsuitable::Unsuitable;
 
 /// Placeholder in [`Input::times`] for a row that has the time at which it was read.
 pub const TIME_UNKNOWN: i64 = layout::TIME_UNKNOWN;

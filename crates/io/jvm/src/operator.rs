@@ -1,6 +1,7 @@
 //! Operators: their specification, and the handle that keeps an operator registered.
 
 use crate::answer::Answer;
+use crate::answered::{Answered, Fault, parsed, unreadable};
 use crate::bridge::Bridge;
 use crate::control::Control;
 use crate::error::{CallError, ControlError, RegisterError};
@@ -8,7 +9,6 @@ use crate::input::Input;
 use crate::jni::{Env, Thrown};
 use crate::process::Slot;
 use crate::worker::{self, Shared};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -81,32 +81,6 @@ pub struct RuleStats {
     pub failures: u64,
     /// Time of the rule in nanoseconds.
     pub ns: u64,
-}
-
-/// An answer of the JVM to a request that may fail.
-#[derive(Deserialize)]
-#[serde(untagged)]
-pub enum Answered<T> {
-    /// The request failed.
-    Fault {
-        /// The error.
-        error: Fault,
-    },
-    /// The result.
-    Done(T),
-}
-
-/// An error in a rule.
-#[derive(Deserialize)]
-pub struct Fault {
-    /// What is wrong.
-    pub message: String,
-    /// Name of the rule; `None` if the error does not concern a rule.
-    pub rule: Option<String>,
-    /// Line in the rule, counted from 1; 0 if unknown.
-    pub line: u32,
-    /// Column in the rule, counted from 1; 0 if unknown.
-    pub column: u32,
 }
 
 /// A registered operator, which any number of threads can call. Cheap to clone. The operator is
@@ -235,16 +209,6 @@ pub(crate) fn registered(answer: &[u8]) -> Result<Registered, RegisterError> {
         }
         Answered::Done(registered) => Ok(registered),
     }
-}
-
-/// Parses an answer of the JVM.
-pub fn parsed<T: DeserializeOwned>(answer: Vec<u8>) -> Result<T, CallError> {
-    serde_json::from_slice(&answer).map_err(|error| CallError::Exception(error.to_string()))
-}
-
-/// Describes an answer that cannot be parsed.
-pub fn unreadable(error: serde_json::Error) -> ControlError {
-    ControlError::Answer(error.to_string())
 }
 
 impl Drop for Handle {

@@ -1,8 +1,8 @@
 //! Past activity that a JVM reports, as recorded events: garbage collections, and calls of
 //! collectors that have ended.
 
+use crate::answered::parsed;
 use crate::error::CallError;
-use crate::operator::parsed;
 use millstream_recorder::record::{self, Subject};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

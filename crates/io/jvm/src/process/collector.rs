@@ -4,7 +4,7 @@ use super::frame::{Broken, Kind};
 use super::life::Life;
 use super::slot::ENDS_REGISTERING_MAX;
 use super::spec::Spec;
-use super::supervisor::Inner;
+use super::supervisor::{Component, Inner};
 use crate::collector::{CollectorId, CollectorNumber, CollectorSpec, Deliver, registered};
 use crate::error::{ControlError, RegisterError};
 use parking_lot::Mutex;
@@ -66,11 +66,12 @@ impl CollectorSlot {
         });
         // Add the collector before the registration, so that a child that starts meanwhile
         // registers it, too.
-        process.state().add_collector(&slot);
+        let component: Arc<dyn Component> = Arc::<CollectorSlot>::clone(&slot);
+        process.state().add_collector(&component);
         let mut ends = 1;
         loop {
             let life = process.state().first_life()?;
-            match slot.settle(&life) {
+            match slot.register_once(&life) {
                 Err(_) if ends < ENDS_REGISTERING_MAX && life.is_over_soon() => ends += 1,
                 settled => return settled.map(|()| slot),
             }
@@ -89,17 +90,12 @@ impl CollectorSlot {
         self.call_in(&mut place);
     }
 
-    /// Resumes the calls if the collector was called before, after the last hold was removed.
-    pub fn resume(&self) {
-        self.call_in(&mut self.place.lock());
-    }
-
     /// Registers the collector in a child unless it is already registered there, and calls it if it
     /// was called before. A collector that failed in this child is tried again.
     ///
     /// # Errors
     /// The reason why the collector is not registered.
-    pub fn settle(&self, life: &Arc<Life>) -> Result<(), RegisterError> {
+    fn register_once(&self, life: &Arc<Life>) -> Result<(), RegisterError> {
         let mut ends = self.ends.lock();
         let is_known = self.place.lock().is_in(life);
         if !is_known && *ends < ENDS_REGISTERING_MAX {
@@ -177,6 +173,17 @@ impl CollectorSlot {
                 log::error!("source {}: the collector is not called: {broken}", self.component);
             }
         }
+    }
+}
+
+impl Component for CollectorSlot {
+    fn settle(&self, life: &Arc<Life>) {
+        // The collector logs the reason if it does not run.
+        _ = self.register_once(life);
+    }
+
+    fn resume(&self) {
+        self.call_in(&mut self.place.lock());
     }
 }
 

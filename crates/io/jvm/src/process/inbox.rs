@@ -3,9 +3,9 @@
 //! A collector sends one chunk at a time. The answer follows when the queue of its source has
 //! space, so the collector waits, and no thread of the agent does.
 
+use super::body::Body;
 use super::ending::Killed;
 use super::frame::{Broken, Channel, Frame, Kind, Patience};
-use super::life::Body;
 use crate::chunk::Chunk;
 use crate::collector::{Deliver, Taken};
 use parking_lot::Mutex;

@@ -1,32 +1,28 @@
 //! The life of one child, from its start to its end.
 
+use super::body::Body;
 use super::connection::{Connection, failure};
-use super::ending::{Ended, Killed, MemoryKills, ended};
+use super::ending::{Ended, Killed};
 use super::frame::{Broken, Channel, Frame, Kind, Patience};
 use super::inbox::Inbox;
 use super::settings::{Identity, ProcessOptions, Start};
-use super::supervisor::LOOK;
 use crate::buffer::Pool;
 use crate::collector::Deliver;
 use crate::error::{CallError, ControlError};
 use crate::jvm::JvmInfo;
 use parking_lot::Mutex;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
-};
-use std::ffi::OsString;
+use rustix::fd::AsFd;
+use rustix::process::Pid;
 use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// Interval at which a thread that waits for a child checks whether it should still wait.
+pub const LOOK: Duration = Duration::from_millis(100);
 
 /// Maximum time of a start.
 const START_TIME: Duration = Duration::from_secs(60);
@@ -43,20 +39,6 @@ const SILENT_MAX: u32 = 3;
 
 /// Maximum time of a collection of the whole heap.
 const HEAP_TIME: Duration = Duration::from_secs(60);
-
-/// Environment variables that Java and its libraries use. Variables that begin with `LC_` are also
-/// passed on.
-const VARIABLES: [&str; 9] = [
-    "PATH",
-    "HOME",
-    "LANG",
-    "TZ",
-    "JAVA_HOME",
-    "JAVA_TOOL_OPTIONS",
-    "_JAVA_OPTIONS",
-    "JDK_JAVA_OPTIONS",
-    "TMPDIR",
-];
 
 /// A child that runs or has run.
 pub struct Life {
@@ -82,121 +64,6 @@ pub struct Life {
     inbox: Mutex<Option<Arc<Inbox>>>,
     /// Whether a collector was called in the child.
     has_collected: AtomicBool,
-}
-
-/// The operating system process of a child.
-pub struct Body {
-    pid: Pid,
-    /// `None` after the process was reaped. From then on, another process may have its id.
-    child: Mutex<Option<Child>>,
-    killed: Mutex<Option<Killed>>,
-    memory_kills: MemoryKills,
-    is_over: AtomicBool,
-    /// Descriptor that is readable after the process has ended; `None` before Linux 5.3.
-    ended: Option<OwnedFd>,
-}
-
-impl Body {
-    fn spawn(options: &ProcessOptions, control: &mut Option<Channel>) -> Result<Body, String> {
-        let (own, other) = Channel::pair().map_err(|error| error.to_string())?;
-        let mut command = Command::new(&options.command.0);
-        command.args(&options.command.1).arg0("millstream").env_clear().envs(variables());
-        command.stdin(Stdio::from(other)).process_group(0);
-        if let Ok(errors) = io::stderr().as_fd().try_clone_to_owned() {
-            command.stdout(Stdio::from(errors));
-        }
-        let child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
-        let memory_kills = MemoryKills::begin(options.cgroup.as_deref(), child.id());
-        *control = Some(own);
-        Ok(Body::new(child, memory_kills))
-    }
-
-    fn new(child: Child, memory_kills: MemoryKills) -> Body {
-        let pid = Pid::from_child(&child);
-        let (killed, is_over) = (Mutex::new(None), AtomicBool::new(false));
-        let ended = pidfd_open(pid, PidfdFlags::empty()).ok();
-        Body { pid, child: Mutex::new(Some(child)), killed, memory_kills, is_over, ended }
-    }
-
-    /// Ends the process for this reason.
-    pub fn kill(&self, why: Killed) {
-        self.kill_for(Some(why));
-    }
-
-    fn kill_for(&self, why: Option<Killed>) {
-        let mut child = self.child.lock();
-        let Some(child) = &mut *child else { return };
-        let mut killed = self.killed.lock();
-        *killed = killed.or(why);
-        _ = child.kill();
-    }
-
-    /// Returns whether the process has ended.
-    pub fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
-    }
-
-    /// Ends a child that does not start. The reason is empty if the child ended by itself.
-    fn not_started(&self, reason: String) -> Ended {
-        if !reason.is_empty() {
-            self.kill_for(None);
-            self.wait();
-            return Ended::for_reason(reason);
-        }
-        let ended = self.wait();
-        let reason =
-            format!("it ended while it started ({ended}); its output is on the standard error");
-        ended.told(reason)
-    }
-
-    /// Waits some time for the end, and returns whether the process has ended. Does not reap it.
-    fn ends_within(&self, time: Duration) -> bool {
-        let Some(ended) = &self.ended else { return true };
-        let (seconds, nanoseconds) = (time.as_secs() as i64, i64::from(time.subsec_nanos()));
-        let timeout = Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
-        let mut polled = [PollFd::new(ended, PollFlags::IN)];
-        !matches!(poll(&mut polled, Some(&timeout)), Ok(0) | Err(Errno::INTR))
-    }
-
-    /// Waits for the end, and returns how the process ended.
-    pub fn wait(&self) -> Ended {
-        // Reap under the lock, so that `kill` never hits another process.
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        while matches!(waitid(WaitId::Pid(self.pid), options), Err(Errno::INTR)) {}
-        let mut child = self.child.lock();
-        // Kill the processes that operators have started.
-        _ = kill_process_group(self.pid, Signal::KILL);
-        let status = child.take().map(|mut child| child.wait());
-        self.is_over.store(true, Ordering::Release);
-        match status {
-            Some(Ok(status)) => ended(status, *self.killed.lock(), &self.memory_kills),
-            Some(Err(error)) => Ended::for_reason(error.to_string()),
-            None => Ended::for_reason("unknown"),
-        }
-    }
-}
-
-#[cfg(test)]
-impl Body {
-    /// Starts a child that does nothing.
-    pub fn of_test() -> Body {
-        let child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
-        let memory_kills = MemoryKills::begin(None, child.id());
-        Body::new(child, memory_kills)
-    }
-
-    /// Returns whether the agent has ended the process.
-    pub fn has_killed(&self) -> bool {
-        self.killed.lock().is_some()
-    }
-}
-
-/// Returns the environment variables of a child.
-fn variables() -> impl Iterator<Item = (OsString, OsString)> {
-    std::env::vars_os().filter(|(name, _)| {
-        let name = name.to_str().unwrap_or_default();
-        VARIABLES.contains(&name) || name.starts_with("LC_")
-    })
 }
 
 fn within(time: Duration) -> Option<Instant> {
@@ -225,7 +92,7 @@ impl Life {
         let body = Body::spawn(options, &mut control).map_err(Ended::for_reason)?;
         let started = control.ok_or_else(String::new).and_then(|control| {
             if let Some(folder) = &options.cgroup {
-                join(folder, body.pid)?;
+                join(folder, body.pid())?;
             }
             Ok((begin(&control, &start)?, control))
         });
@@ -249,7 +116,7 @@ impl Life {
 
     /// Returns the process id of the child.
     pub fn pid(&self) -> u32 {
-        self.body.pid.as_raw_nonzero().get().unsigned_abs()
+        self.body.pid().as_raw_nonzero().get().unsigned_abs()
     }
 
     /// Returns whether the child has ended.
@@ -268,7 +135,7 @@ impl Life {
 
     /// Returns the reason why the agent ended the child, if it did.
     pub fn killed(&self) -> Option<Killed> {
-        *self.body.killed.lock()
+        self.body.killed()
     }
 
     /// Ends the child.

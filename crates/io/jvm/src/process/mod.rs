@@ -2,8 +2,10 @@
 //! repeats the calls that were running in it.
 //!
 //! ```text
-//! supervisor.rs  JvmProcess: starts the child, waits for its end, starts it again
+//! jvm_process.rs the handle of a process: JvmProcess
+//! supervisor.rs  starts the child, waits for its end, starts it again
 //! life.rs        one child from its start to its end, and the connections to it
+//! body.rs        the operating system process of a child
 //! slot.rs        an operator over all lives, and its calls: repetition, deadlines
 //! collector.rs   a collector over all lives
 //! inbox.rs       receives the chunks of collectors; outbox.rs is the child's side
@@ -17,6 +19,7 @@
 //! connection. The child serves each connection on a separate thread. When the control socket is
 //! closed, the child ends.
 
+mod body;
 mod child;
 mod collector;
 mod connection;
@@ -24,6 +27,7 @@ mod ending;
 mod frame;
 mod hold;
 mod inbox;
+mod jvm_process;
 mod life;
 mod memory;
 mod outbox;
@@ -34,6 +38,7 @@ mod supervisor;
 
 pub use child::serve_process;
 pub use collector::CollectorSlot;
+pub use jvm_process::JvmProcess;
 pub use settings::{DEFAULT_PROCESS, JvmProcesses, ProcessOptions, SUBCOMMAND};
 pub use slot::Slot;
-pub use supervisor::{JvmProcess, ProcessState};
+pub use supervisor::ProcessState;

@@ -2,9 +2,9 @@
 
 use super::ending::Killed;
 use super::frame::{Broken, Kind, Patience};
-use super::life::Life;
+use super::life::{LOOK, Life};
 use super::spec::Spec;
-use super::supervisor::{Inner, LOOK, REGISTER_AGAIN, State};
+use super::supervisor::{Component, Inner, REGISTER_AGAIN, State};
 use crate::answer::Answer;
 use crate::error::{CallError, ControlError, RegisterError};
 use crate::input::Input;
@@ -92,11 +92,6 @@ impl Slot {
 
     fn state(&self) -> &State {
         self.process.state()
-    }
-
-    /// Registers the operator in a new child.
-    pub fn register_again(&self, life: &Life) {
-        _ = self.id(life);
     }
 
     /// Returns the id of the operator in a child. Registers the operator there if necessary.
@@ -283,6 +278,12 @@ impl Slot {
             Some(Killed::Deadline | Killed::Silent) => Tried::Again,
             _ => Tried::Ended,
         }
+    }
+}
+
+impl Component for Slot {
+    fn settle(&self, life: &Arc<Life>) {
+        _ = self.id(life);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The specification that a process registers in each child.
 
+use crate::answered::unreadable;
 use crate::error::ControlError;
-use crate::operator::unreadable;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

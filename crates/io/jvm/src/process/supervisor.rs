@@ -1,18 +1,11 @@
 //! Keeps a child running.
 
-use super::collector::CollectorSlot;
 use super::ending::Ended;
-use super::frame::Kind;
 use super::hold::Holds;
-use super::life::Life;
+use super::life::{LOOK, Life};
 use super::settings::ProcessOptions;
-use super::slot::Slot;
 use crate::buffer::Pool;
-use crate::collector::{Collector, CollectorSpec, CollectorsStats, Deliver};
-use crate::error::{CallError, ControlError, RegisterError, StartError};
-use crate::jvm::{HeapSize, JvmInfo, JvmStats};
-use crate::operator::{Operator, OperatorSpec};
-use crate::recorded::recorded;
+use crate::error::{CallError, ControlError, StartError};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -28,9 +21,6 @@ const LIVED: Duration = Duration::from_secs(60);
 /// Maximum time for a child to end after its last use.
 pub const END_TIME: Duration = Duration::from_secs(3);
 
-/// Interval at which a thread that waits for a child checks whether it should still wait.
-pub const LOOK: Duration = Duration::from_millis(100);
-
 /// Time between two attempts to register an operator that a child refused. A missing jar may be
 /// back by then.
 pub const REGISTER_AGAIN: Duration = Duration::from_secs(10);
@@ -41,16 +31,14 @@ pub const REGISTER_AGAIN: Duration = Duration::from_secs(10);
 const KILLED_STARTS_MAX: u64 = 8;
 const FAILED_STARTS_MAX: u64 = 1;
 
-/// Lock that is held during a start, so that no process is started twice.
-static STARTING: Mutex<()> = Mutex::new(());
+/// An operator or a collector, which every child of a process runs.
+pub trait Component: Send + Sync {
+    /// Registers the component in a child unless it is registered there.
+    fn settle(&self, life: &Arc<Life>);
 
-/// The processes in use.
-static PROCESSES: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
-
-/// A JVM in a separate process. Cheap to clone. The process ends with the last clone and the last
-/// operator.
-#[derive(Clone)]
-pub struct JvmProcess(Arc<Inner>);
+    /// Resumes the calls of a collector, after the last hold was removed.
+    fn resume(&self) {}
+}
 
 /// State that operators and users of a process share.
 pub struct Inner {
@@ -71,8 +59,8 @@ pub struct State {
     pub holds: Holds,
     phase: Mutex<Phase>,
     changed: Condvar,
-    slots: Mutex<Vec<Weak<Slot>>>,
-    collectors: Mutex<Vec<Weak<CollectorSlot>>>,
+    operators: Mutex<Vec<Weak<dyn Component>>>,
+    collectors: Mutex<Vec<Weak<dyn Component>>>,
 }
 
 #[derive(Default)]
@@ -110,31 +98,12 @@ pub struct ProcessState {
     pub error: Option<String>,
 }
 
-impl JvmProcess {
-    /// Starts a process, or returns the running process with this name.
+impl Inner {
+    /// Starts a process, and waits for its first child.
     ///
     /// # Errors
-    /// The process cannot start, or runs with other options.
-    pub fn open(name: &str, options: &ProcessOptions) -> Result<JvmProcess, StartError> {
-        let _starting = STARTING.lock();
-        if let Some(known) = JvmProcess::all().into_iter().find(|known| known.name() == name) {
-            let is_same = known.0.state.options == *options;
-            return if is_same { Ok(known) } else { Err(StartError::Different) };
-        }
-        let process = JvmProcess::start(name, options)?;
-        let mut processes = PROCESSES.lock();
-        processes.retain(|inner| inner.strong_count() > 0);
-        processes.push(Arc::downgrade(&process.0));
-        Ok(process)
-    }
-
-    /// Returns the processes in use.
-    pub fn all() -> Vec<JvmProcess> {
-        let processes = PROCESSES.lock();
-        processes.iter().filter_map(Weak::upgrade).map(JvmProcess).collect()
-    }
-
-    fn start(name: &str, options: &ProcessOptions) -> Result<JvmProcess, StartError> {
+    /// The process cannot start.
+    pub fn start(name: &str, options: &ProcessOptions) -> Result<Arc<Inner>, StartError> {
         let failed = |reason| StartError::Process { name: name.to_owned(), reason };
         let state = Arc::new(State {
             name: name.to_owned(),
@@ -145,115 +114,17 @@ impl JvmProcess {
             holds: Holds::default(),
             phase: Mutex::default(),
             changed: Condvar::new(),
-            slots: Mutex::default(),
+            operators: Mutex::default(),
             collectors: Mutex::default(),
         });
-        let process = JvmProcess(Arc::new(Inner { state: Arc::clone(&state) }));
+        let inner = Arc::new(Inner { state: Arc::clone(&state) });
         let supervised = Arc::clone(&state);
         let thread = thread::Builder::new().name(format!("jvm-{name}"));
         thread.spawn(move || supervised.supervise()).map_err(|error| failed(error.to_string()))?;
         state.first().map_err(failed)?;
-        Ok(process)
+        Ok(inner)
     }
 
-    /// Returns the name of the process.
-    pub fn name(&self) -> &str {
-        &self.0.state.name
-    }
-
-    /// Returns the state of the process.
-    pub fn state(&self) -> ProcessState {
-        let phase = self.0.state.phase.lock();
-        let life = phase.life.as_ref().filter(|life| !life.is_over());
-        ProcessState {
-            name: self.0.state.name.clone(),
-            pid: life.map(|life| life.pid()),
-            restarts: phase.restarts,
-            error: phase.error.as_ref().filter(|_| life.is_none()).map(Ended::to_string),
-        }
-    }
-
-    /// Returns information about the running JVM; `None` while no child runs.
-    pub fn info(&self) -> Option<JvmInfo> {
-        self.0.state.current().map(|life| life.info.clone())
-    }
-
-    /// Compiles an operator.
-    ///
-    /// # Errors
-    /// The source has an error, or the process does not run.
-    pub fn register(&self, spec: &OperatorSpec) -> Result<Operator, RegisterError> {
-        let (slot, registered) = Slot::register(&self.0, spec)?;
-        add(&self.0.state.slots, &slot);
-        Ok(Operator::in_process(spec, slot, registered))
-    }
-
-    /// Compiles a collector. [`Collector::start`] starts to call it.
-    ///
-    /// # Errors
-    /// See [`JvmProcess::register`].
-    pub fn collector(
-        &self,
-        spec: &CollectorSpec,
-        deliver: Arc<dyn Deliver>,
-    ) -> Result<Collector, RegisterError> {
-        CollectorSlot::register(&self.0, spec, deliver).map(Collector::in_process)
-    }
-
-    /// Returns the statistics of the collectors since the process was started, and records their
-    /// calls that have ended since the last call.
-    ///
-    /// # Errors
-    /// See [`JvmProcess::stats`].
-    pub fn collector_stats(&self) -> Result<CollectorsStats, CallError> {
-        recorded(Some(self.name()), self.life()?.figures(Kind::CollectorStats, 0)?)
-    }
-
-    /// Returns statistics of the JVM, and records its garbage collections since the last call.
-    ///
-    /// # Errors
-    /// The process does not run or answer, or Java threw an exception.
-    pub fn stats(&self) -> Result<JvmStats, CallError> {
-        recorded(Some(self.name()), self.life()?.figures(Kind::Process, 0)?)
-    }
-
-    /// Does the same as [`Jvm::tighten_heap`](crate::Jvm::tighten_heap) in the process.
-    ///
-    /// # Errors
-    /// See [`JvmProcess::stats`].
-    pub fn tighten_heap(&self) -> Result<HeapSize, CallError> {
-        recorded(Some(self.name()), self.life()?.heap(true)?)
-    }
-
-    /// Lets the heap keep as much memory as its options allow, so that it is collected less often.
-    ///
-    /// # Errors
-    /// See [`JvmProcess::stats`].
-    pub fn relax_heap(&self) -> Result<HeapSize, CallError> {
-        recorded(Some(self.name()), self.life()?.heap(false)?)
-    }
-
-    fn life(&self) -> Result<Arc<Life>, CallError> {
-        self.0.state.current().ok_or_else(|| self.0.state.ended())
-    }
-
-    /// Calls a Java method that does nothing, `count` times, to measure the cost of a call.
-    ///
-    /// # Errors
-    /// The process does not run.
-    pub fn noop(&self, count: u64) -> Result<(), CallError> {
-        let life = self.life()?;
-        let ended = || self.0.state.ended();
-        let mut connection = life.connection().map_err(|_| ended())?;
-        for _ in 0..count {
-            connection.noop(&|| life.is_over()).map_err(|_| ended())?;
-        }
-        life.give_back(connection);
-        Ok(())
-    }
-}
-
-impl Inner {
     pub fn state(&self) -> &Arc<State> {
         &self.state
     }
@@ -278,6 +149,23 @@ impl Drop for Inner {
 }
 
 impl State {
+    /// Returns the state of the process for its users.
+    pub fn process_state(&self) -> ProcessState {
+        let phase = self.phase.lock();
+        let life = phase.life.as_ref().filter(|life| !life.is_over());
+        ProcessState {
+            name: self.name.clone(),
+            pid: life.map(|life| life.pid()),
+            restarts: phase.restarts,
+            error: phase.error.as_ref().filter(|_| life.is_none()).map(Ended::to_string),
+        }
+    }
+
+    /// Returns whether the process has these options.
+    pub fn has_options(&self, options: &ProcessOptions) -> bool {
+        self.options == *options
+    }
+
     /// Returns the running child.
     pub fn current(&self) -> Option<Arc<Life>> {
         self.phase.lock().life.clone().filter(|life| !life.is_over())
@@ -320,8 +208,13 @@ impl State {
         self.wait_for_life(|phase| phase.gives_up_since(begun)).ok_or_else(gone)
     }
 
+    /// Registers an operator in each new child, until the operator is dropped.
+    pub fn add_operator(&self, operator: &Arc<dyn Component>) {
+        add(&self.operators, operator);
+    }
+
     /// Registers a collector in each child from now on, until the collector is dropped.
-    pub fn add_collector(&self, collector: &Arc<CollectorSlot>) {
+    pub fn add_collector(&self, collector: &Arc<dyn Component>) {
         add(&self.collectors, collector);
     }
 
@@ -333,8 +226,7 @@ impl State {
 
     /// Registers and calls all collectors in a child that are not registered there yet.
     fn settle_collectors(&self, life: &Arc<Life>) {
-        // Each collector logs the reason if it does not run.
-        used(&self.collectors).iter().for_each(|collector| _ = collector.settle(life));
+        used(&self.collectors).iter().for_each(|collector| collector.settle(life));
     }
 
     /// Wakes the threads that wait for a child.
@@ -384,7 +276,7 @@ impl State {
     /// `down`.
     fn live(&self, life: Arc<Life>, down: Instant) -> Ended {
         let is_restart = life.number > 1;
-        used(&self.slots).iter().for_each(|slot| slot.register_again(&life));
+        used(&self.operators).iter().for_each(|operator| operator.settle(&life));
         self.settle_collectors(&life);
         if is_restart {
             let (name, pid, time) = (&self.name, life.pid(), down.elapsed());
@@ -438,14 +330,14 @@ impl Drop for Hold<'_> {
 }
 
 /// Adds an item, and removes the items that are no longer used.
-fn add<T>(to: &Mutex<Vec<Weak<T>>>, one: &Arc<T>) {
+fn add<T: ?Sized>(to: &Mutex<Vec<Weak<T>>>, one: &Arc<T>) {
     let mut to = to.lock();
     to.retain(|one| one.strong_count() > 0);
     to.push(Arc::downgrade(one));
 }
 
 /// Returns the items that are still used, and removes the others.
-fn used<T>(of: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
+fn used<T: ?Sized>(of: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
     let mut of = of.lock();
     of.retain(|one| one.strong_count() > 0);
     of.iter().filter_map(Weak::upgrade).collect()

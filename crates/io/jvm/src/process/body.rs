@@ -1,0 +1,162 @@
+//! The operating system process of a child.
+
+use super::ending::{Ended, Killed, MemoryKills, ended};
+use super::frame::Channel;
+use super::settings::ProcessOptions;
+use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Environment variables that Java and its libraries use. Variables that begin with `LC_` are also
+/// passed on.
+const VARIABLES: [&str; 9] = [
+    "PATH",
+    "HOME",
+    "LANG",
+    "TZ",
+    "JAVA_HOME",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "TMPDIR",
+];
+
+/// The operating system process of a child.
+pub struct Body {
+    pid: Pid,
+    /// `None` after the process was reaped. From then on, another process may have its id.
+    child: Mutex<Option<Child>>,
+    killed: Mutex<Option<Killed>>,
+    memory_kills: MemoryKills,
+    is_over: AtomicBool,
+    /// Descriptor that is readable after the process has ended; `None` before Linux 5.3.
+    ended: Option<OwnedFd>,
+}
+
+impl Body {
+    /// Starts a child, and returns the agent's end of its control socket in `control`.
+    ///
+    /// # Errors
+    /// The child cannot be started.
+    pub fn spawn(options: &ProcessOptions, control: &mut Option<Channel>) -> Result<Body, String> {
+        let (own, other) = Channel::pair().map_err(|error| error.to_string())?;
+        let mut command = Command::new(&options.command.0);
+        command.args(&options.command.1).arg0("millstream").env_clear().envs(variables());
+        command.stdin(Stdio::from(other)).process_group(0);
+        if let Ok(errors) = io::stderr().as_fd().try_clone_to_owned() {
+            command.stdout(Stdio::from(errors));
+        }
+        let child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
+        let memory_kills = MemoryKills::begin(options.cgroup.as_deref(), child.id());
+        *control = Some(own);
+        Ok(Body::new(child, memory_kills))
+    }
+
+    fn new(child: Child, memory_kills: MemoryKills) -> Body {
+        let pid = Pid::from_child(&child);
+        let (killed, is_over) = (Mutex::new(None), AtomicBool::new(false));
+        let ended = pidfd_open(pid, PidfdFlags::empty()).ok();
+        Body { pid, child: Mutex::new(Some(child)), killed, memory_kills, is_over, ended }
+    }
+
+    /// Returns the id of the process.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Returns the reason why the agent ended the process, if it did.
+    pub fn killed(&self) -> Option<Killed> {
+        *self.killed.lock()
+    }
+
+    /// Ends the process for this reason.
+    pub fn kill(&self, why: Killed) {
+        self.kill_for(Some(why));
+    }
+
+    /// Ends the process, for a reason if it has one.
+    pub fn kill_for(&self, why: Option<Killed>) {
+        let mut child = self.child.lock();
+        let Some(child) = &mut *child else { return };
+        let mut killed = self.killed.lock();
+        *killed = killed.or(why);
+        _ = child.kill();
+    }
+
+    /// Returns whether the process has ended.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Ends a child that does not start. The reason is empty if the child ended by itself.
+    pub fn not_started(&self, reason: String) -> Ended {
+        if !reason.is_empty() {
+            self.kill_for(None);
+            self.wait();
+            return Ended::for_reason(reason);
+        }
+        let ended = self.wait();
+        let reason =
+            format!("it ended while it started ({ended}); its output is on the standard error");
+        ended.told(reason)
+    }
+
+    /// Waits some time for the end, and returns whether the process has ended. Does not reap it.
+    pub fn ends_within(&self, time: Duration) -> bool {
+        let Some(ended) = &self.ended else { return true };
+        let (seconds, nanoseconds) = (time.as_secs() as i64, i64::from(time.subsec_nanos()));
+        let timeout = Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+        let mut polled = [PollFd::new(ended, PollFlags::IN)];
+        !matches!(poll(&mut polled, Some(&timeout)), Ok(0) | Err(Errno::INTR))
+    }
+
+    /// Waits for the end, and returns how the process ended.
+    pub fn wait(&self) -> Ended {
+        // Reap under the lock, so that `kill` never hits another process.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(WaitId::Pid(self.pid), options), Err(Errno::INTR)) {}
+        let mut child = self.child.lock();
+        // Kill the processes that operators have started.
+        _ = kill_process_group(self.pid, Signal::KILL);
+        let status = child.take().map(|mut child| child.wait());
+        self.is_over.store(true, Ordering::Release);
+        match status {
+            Some(Ok(status)) => ended(status, *self.killed.lock(), &self.memory_kills),
+            Some(Err(error)) => Ended::for_reason(error.to_string()),
+            None => Ended::for_reason("unknown"),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Body {
+    /// Starts a child that does nothing.
+    pub fn of_test() -> Body {
+        let child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+        let memory_kills = MemoryKills::begin(None, child.id());
+        Body::new(child, memory_kills)
+    }
+
+    /// Returns whether the agent has ended the process.
+    pub fn has_killed(&self) -> bool {
+        self.killed.lock().is_some()
+    }
+}
+
+/// Returns the environment variables of a child.
+fn variables() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os().filter(|(name, _)| {
+        let name = name.to_str().unwrap_or_default();
+        VARIABLES.contains(&name) || name.starts_with("LC_")
+    })
+}
