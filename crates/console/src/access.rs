@@ -4,7 +4,8 @@
 //! all of them. The checks of `Host` and `Origin` keep pages from reading the responses of the
 //! other routes through a host name that points at this host (DNS rebinding).
 
-use crate::routes::{self, Reply};
+use crate::reply::{Reply, error};
+use crate::routes;
 use crate::token;
 use hyper::StatusCode;
 use hyper::header::{
@@ -41,17 +42,16 @@ impl Refusal {
     /// Returns the response to a refused request.
     pub fn reply(self) -> Reply {
         match self {
-            Refusal::Host => routes::error(
+            Refusal::Host => error(
                 StatusCode::FORBIDDEN,
                 "the Host header is not an address of the agent; use its IP address or localhost",
             ),
-            Refusal::Origin => routes::error(
-                StatusCode::FORBIDDEN,
-                "the Origin header differs from the Host header",
-            ),
+            Refusal::Origin => {
+                error(StatusCode::FORBIDDEN, "the Origin header differs from the Host header")
+            }
             Refusal::Token => {
                 let text = "the header Authorization: Bearer TOKEN is missing or wrong; the token is in DATA_DIR/token";
-                let mut reply = routes::error(StatusCode::UNAUTHORIZED, text);
+                let mut reply = error(StatusCode::UNAUTHORIZED, text);
                 reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 reply
             }

@@ -1,6 +1,6 @@
 //! Metrics of the collectors of sources `jvm`.
 
-use crate::prometheus::Text;
+use crate::prometheus::text::Text;
 use millstream_model::snapshot::{CollectorSnapshot, CollectorsSnapshot};
 
 /// Name, help and accessor of a counter of a collector.

@@ -1,7 +1,7 @@
 //! The files of the sources: `/api/files`, and the metrics of files.
 
-use crate::prometheus::{Float, Text, labels};
-use crate::routes::{Reply, as_json, error};
+use crate::prometheus::text::{Float, Text, labels};
+use crate::reply::{Reply, as_json, error};
 use hyper::StatusCode;
 use millstream_model::snapshot::{ComponentSnapshot, FileSnapshot, Snapshot};
 use millstream_model::{Held, OriginTotals};

@@ -23,6 +23,7 @@ mod process;
 mod profile;
 mod prometheus;
 mod recorder;
+mod reply;
 mod routes;
 mod rules;
 mod tap;
@@ -35,11 +36,11 @@ pub use process::ProcessStats;
 pub use profile::{ProfileRequest, ProfileStarted, keep_profiles};
 pub use prometheus::{internal_metrics, prometheus};
 pub use recorder::{EventChange, Limit, RecorderState};
-pub use routes::TakeSnapshot;
 pub use tap::{OpenTap, TapFormat, TapRefusal, TapRequest};
 
 use listener::{Listener, Service};
 use millstream_model::secrets;
+use millstream_model::snapshot::Snapshot;
 use routes::Router;
 use std::io;
 use std::net::SocketAddr;
@@ -49,6 +50,9 @@ use std::sync::atomic::AtomicBool;
 use tap::TapService;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+/// Takes a snapshot of the engine. Must not wait for I/O.
+pub type TakeSnapshot = dyn Fn() -> Snapshot + Send + Sync;
 
 /// Settings of the console.
 #[derive(Clone)]

@@ -2,7 +2,8 @@
 
 use crate::access::{self, Via};
 use crate::context;
-use crate::routes::{Body, Reply, Router};
+use crate::reply::{Body, Reply};
+use crate::routes::Router;
 use crate::watched::{Progress, Watched};
 use hyper::Request;
 use hyper::body::Incoming;

@@ -8,7 +8,7 @@ mod continuous;
 
 pub use continuous::keep_profiles;
 
-use crate::routes::{Reply, as_json, error};
+use crate::reply::{Reply, as_json, error};
 use continuous::Kept;
 use hyper::StatusCode;
 use millstream_model::Interval;

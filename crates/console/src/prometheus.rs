@@ -1,23 +1,21 @@
 //! The agent's metrics in the Prometheus text format, version 0.0.4.
 
+pub mod text;
+
+use crate::TakeSnapshot;
 use crate::collectors;
 use crate::config::ConfigState;
 use crate::diagnosis::{Cause, Diagnosis, DiagnosisState};
 use crate::files;
 use crate::process::ProcessStats;
-use crate::routes::TakeSnapshot;
-use millstream_model::secrets::mask;
 use millstream_model::snapshot::{
     CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, JvmProcessSnapshot, JvmSnapshot,
     MemorySnapshot, SinkProgress, Snapshot,
 };
-use millstream_model::{
-    CountersSnapshot, HistogramSnapshot, InternalMetric, InternalMetrics, Pressure,
-};
-use std::borrow::Cow;
+use millstream_model::{CountersSnapshot, InternalMetrics, Pressure};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Display, Write};
 use std::sync::Arc;
+use text::{Float, Number, Text, labels};
 
 /// Number of bits of the configuration hash to export: as many as a double represents exactly.
 const CONFIG_HASH_BITS: u32 = 48;
@@ -54,7 +52,7 @@ pub fn prometheus(
     config: &ConfigState,
 ) -> String {
     let mut text = String::with_capacity(4096 + 2048 * snapshot.components.len());
-    let mut out = Text(Out::Text(&mut text));
+    let mut out = Text::new(&mut text);
     write(&mut out, snapshot, process, version, config);
     diagnoses(&mut out, diagnosis);
     text
@@ -68,7 +66,7 @@ pub fn internal_metrics(
     config: Arc<ConfigState>,
 ) -> InternalMetrics {
     InternalMetrics::new(move |each| {
-        let mut out = Text(Out::Each { each, is_counter: false });
+        let mut out = Text::calls(each);
         write(&mut out, &snapshot(), &ProcessStats::read(), version, &config);
         diagnoses(&mut out, &diagnosis.diagnosis());
     })
@@ -405,161 +403,16 @@ fn process_figures(text: &mut Text<'_>, process: &ProcessStats) {
     }
 }
 
-/// Returns the labels of every metric of a component.
-pub fn labels(component: &ComponentSnapshot) -> [(&'static str, &str); 3] {
-    [
-        ("component_id", &component.id),
-        ("component_type", component.type_name),
-        ("component_kind", component.kind),
-    ]
-}
-
-/// Destination of metrics: a text or a callback.
-pub struct Text<'a>(Out<'a>);
-
-enum Out<'a> {
-    /// The text format.
-    Text(&'a mut String),
-    /// A callback per metric, with whether the current family is a counter.
-    Each { each: &'a mut dyn FnMut(&InternalMetric<'_>), is_counter: bool },
-}
-
-impl Text<'_> {
-    /// Starts a metric family of the type `kind`.
-    pub fn family(&mut self, name: &str, kind: &str, help: &str) {
-        match &mut self.0 {
-            Out::Text(text) => {
-                line(text, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"))
-            }
-            // Buckets, sum and count of a histogram are counters.
-            Out::Each { is_counter, .. } => *is_counter = matches!(kind, "counter" | "histogram"),
-        }
-    }
-
-    /// Adds a sample of the current family.
-    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        let shown: Vec<(&str, Cow<'_, str>)> =
-            labels.iter().map(|(label, of)| (*label, shown(of))).collect();
-        let text = match &mut self.0 {
-            Out::Text(text) => text,
-            Out::Each { each, is_counter } => {
-                // Round to the value in the text, so that both outputs agree.
-                let value = value.to_string().parse().unwrap_or(f64::NAN);
-                let labels: Vec<(&str, &str)> =
-                    shown.iter().map(|(label, of)| (*label, &**of)).collect();
-                let labels = &labels[..];
-                return each(&InternalMetric { name, labels, is_counter: *is_counter, value });
-            }
-        };
-        text.push_str(name);
-        for (index, (label, of)) in shown.iter().enumerate() {
-            let before = if index == 0 { '{' } else { ',' };
-            line(text, format_args!("{before}{label}=\"{}\"", Escaped(of)));
-        }
-        let close = if labels.is_empty() { "" } else { "}" };
-        line(text, format_args!("{close} {value}\n"));
-    }
-
-    /// Adds the samples of a histogram of the current family.
-    pub fn histogram(
-        &mut self,
-        name: &str,
-        labels: &[(&str, &str); 3],
-        histogram: &HistogramSnapshot,
-    ) {
-        let [id, type_name, kind] = *labels;
-        for (bound, count) in histogram.buckets() {
-            let bound = Float(bound).to_string();
-            self.sample(&format!("{name}_bucket"), &[id, type_name, kind, ("le", &bound)], count);
-        }
-        self.sample(&format!("{name}_sum"), labels, Float(histogram.sum_seconds));
-        self.sample(&format!("{name}_count"), labels, histogram.count());
-    }
-
-    pub fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
-        self.family(name, kind, help);
-        self.sample(name, &[], value);
-    }
-}
-
-fn line(to: &mut String, text: fmt::Arguments) {
-    // Writing to memory does not fail.
-    let _ = to.write_fmt(text);
-}
-
-/// Returns a label value as it leaves the agent: without secrets, and with escaped control
-/// characters, which could move the cursor of a terminal.
-fn shown(value: &str) -> Cow<'_, str> {
-    let masked = mask(value);
-    if !masked.contains(char::is_control) {
-        return masked;
-    }
-    let mut escaped = String::with_capacity(masked.len());
-    for character in masked.chars() {
-        match character.is_control() {
-            true => escaped.extend(character.escape_default()),
-            false => escaped.push(character),
-        }
-    }
-    Cow::Owned(escaped)
-}
-
-/// A label value that is displayed with escapes.
-struct Escaped<'a>(&'a str);
-
-impl Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in self.0.chars() {
-            match character {
-                '\\' => f.write_str("\\\\")?,
-                '"' => f.write_str("\\\"")?,
-                '\n' => f.write_str("\\n")?,
-                other => f.write_char(other)?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A number that is displayed with the special values of the format.
-pub struct Float(pub f64);
-
-impl Display for Float {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            value if value == f64::INFINITY => f.write_str("+Inf"),
-            value if value == f64::NEG_INFINITY => f.write_str("-Inf"),
-            value => value.fmt(f),
-        }
-    }
-}
-
-/// A number that a counter can have.
-trait Number {
-    fn shown(self) -> impl Display;
-}
-
-impl Number for u64 {
-    fn shown(self) -> impl Display {
-        self
-    }
-}
-
-impl Number for f64 {
-    fn shown(self) -> impl Display {
-        Float(self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_model::InternalMetric;
 
     #[test]
     fn label_values_are_escaped() {
         let mut text = String::new();
         let labels = [("a", "x\"y\\z"), ("b", ""), ("c", "\n\r\u{1b}]\u{7}\u{9b}é")];
-        Text(Out::Text(&mut text)).sample("m", &labels, 1);
+        Text::new(&mut text).sample("m", &labels, 1);
         let control = r"\\n\\r\\u{1b}]\\u{7}\\u{9b}é";
         assert_eq!(text, format!("m{{a=\"x\\\"y\\\\z\",b=\"\",c=\"{control}\"}} 1\n"));
     }
@@ -594,8 +447,7 @@ mod tests {
         let mut each = Vec::new();
         let mut put =
             |metric: &InternalMetric<'_>| each.push((metric.name.to_owned(), metric.labels.len()));
-        let out = Out::Each { each: &mut put, is_counter: false };
-        write(&mut Text(out), &snapshot, &ProcessStats::default(), "1.2.3", &config);
+        write(&mut Text::calls(&mut put), &snapshot, &ProcessStats::default(), "1.2.3", &config);
         let shown = text.lines().filter(|line| !line.starts_with('#'));
         let shown: Vec<_> = shown
             .map(|line| {

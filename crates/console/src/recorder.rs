@@ -1,6 +1,6 @@
 //! The flight recorder: `/api/recorder` and `/api/recorder/rings`.
 
-use crate::routes::{Reply, as_json, error, reply};
+use crate::reply::{Reply, as_json, error, reply};
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use millstream_model::Interval;

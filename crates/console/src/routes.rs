@@ -7,37 +7,21 @@ use crate::process::{ProcessStats, cpu_seconds};
 use crate::profile;
 use crate::prometheus::prometheus;
 use crate::recorder::{self, RecorderState};
-use crate::rules;
-use crate::tap::{Lines, TapService};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use crate::reply::{Reply, as_json, error, reply};
+use crate::tap::TapService;
+use crate::{TakeSnapshot, rules};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use hyper::{Method, Request, Response, StatusCode};
-use millstream_model::secrets;
+use hyper::header::{ALLOW, HeaderValue};
+use hyper::{Method, Request, StatusCode};
 use millstream_model::snapshot::{
     CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, JvmProcessSnapshot, Snapshot,
 };
 use serde::Serialize;
-use serde_json::{Value, json};
-use std::borrow::Cow;
+use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A response with its body.
-pub type Reply = Response<Body>;
-
-/// The body of a response.
-pub enum Body {
-    /// A complete body.
-    Whole(Full<Bytes>),
-    /// Lines, until the client disconnects.
-    Lines(Lines),
-}
-
-/// Takes a snapshot of the engine. Must not wait for I/O.
-pub type TakeSnapshot = dyn Fn() -> Snapshot + Send + Sync;
-
-const JSON: &str = "application/json";
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A route.
@@ -308,96 +292,4 @@ fn not_allowed(methods: &[&str]) -> Reply {
 fn not_found() -> Reply {
     let paths: Vec<&str> = ROUTES.iter().map(|route| route.path).collect();
     as_json(StatusCode::NOT_FOUND, &json!({ "error": "no such path", "routes": paths }))
-}
-
-/// Returns an error response.
-pub fn error(status: StatusCode, text: &str) -> Reply {
-    as_json(status, &json!({ "error": text }))
-}
-
-/// Returns a JSON response.
-pub fn as_json(status: StatusCode, value: &impl Serialize) -> Reply {
-    match serde_json::to_string(value) {
-        Ok(text) => reply(status, JSON, (escaped(masked(text)) + "\n").into()),
-        Err(error) => {
-            reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", error.to_string().into())
-        }
-    }
-}
-
-/// Escapes control characters that are allowed in JSON strings, because a terminal may interpret
-/// them as commands.
-fn escaped(text: String) -> String {
-    if !text.contains(char::is_control) {
-        return text;
-    }
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character.is_control() {
-            true => escaped += &format!("\\u{:04x}", u32::from(character)),
-            false => escaped.push(character),
-        }
-    }
-    escaped
-}
-
-/// Masks secrets in a JSON text. The result is valid JSON for any secrets.
-fn masked(text: String) -> String {
-    match secrets::mask(&text) {
-        Cow::Borrowed(_) => text,
-        Cow::Owned(masked) => match serde_json::from_str::<Value>(&text) {
-            Ok(mut value) => {
-                mask_strings(&mut value);
-                value.to_string()
-            }
-            Err(_) => masked,
-        },
-    }
-}
-
-/// Masks secrets in the strings of a value. Names of members stay, because they come from the API
-/// or are component ids.
-fn mask_strings(value: &mut Value) {
-    match value {
-        Value::String(text) => *text = secrets::mask(text).into_owned(),
-        Value::Array(items) => items.iter_mut().for_each(mask_strings),
-        Value::Object(members) => members.values_mut().for_each(mask_strings),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-/// Returns a response.
-pub fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Reply {
-    let mut reply = with_headers(content_type, Body::Whole(Full::new(body)));
-    *reply.status_mut() = status;
-    reply
-}
-
-/// Returns a response that lasts until the client disconnects.
-pub fn stream(content_type: &'static str, lines: Lines) -> Reply {
-    with_headers(content_type, Body::Lines(lines))
-}
-
-fn with_headers(content_type: &'static str, body: Body) -> Reply {
-    let mut reply = Response::new(body);
-    let headers = reply.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    reply
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn json_stays_json_whatever_is_masked_and_has_no_control_characters() {
-        secrets::remember(secrets::Origin::Configuration, [r#"","b":"#, "of-json-1"]);
-        let value = json!({ "a": "of-json-1\u{9b}", "b": "\u{1b}" });
-        let text = escaped(masked(value.to_string()));
-        assert!(!text.contains(char::is_control), "{text:?}");
-        let expected = json!({ "a": "REDACTED\u{9b}", "b": "\u{1b}" });
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
-    }
 }

@@ -1,6 +1,6 @@
 //! The tasks of transforms: `/api/rules`.
 
-use crate::routes::{Reply, as_json};
+use crate::reply::{Reply, as_json};
 use hyper::StatusCode;
 use millstream_model::snapshot::{Snapshot, TaskSnapshot};
 use serde::Serialize;

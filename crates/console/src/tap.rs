@@ -3,15 +3,12 @@
 //! The agent makes the lines; this module sends them until the client disconnects. Lines that the
 //! client does not read are not made.
 
-use crate::routes::{Body, Reply, error, stream};
+use crate::reply::{Lines, Reply, error, stream};
 use hyper::StatusCode;
-use hyper::body::{Bytes, Frame, SizeHint};
-use std::convert::Infallible;
-use std::pin::Pin;
+use hyper::body::Bytes;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 
 /// Maximum number of taps at a time. Each tap keeps a connection and up to some megabytes.
 pub const TAPS_MAX: usize = 8;
@@ -65,54 +62,6 @@ impl TapRefusal {
 /// Opens a tap and returns its lines in chunks. It may block while it compiles a condition.
 pub type OpenTap = dyn Fn(TapRequest) -> Result<mpsc::Receiver<Bytes>, TapRefusal> + Send + Sync;
 
-/// The lines of a tap as the body of a response.
-pub struct Lines {
-    chunks: mpsc::Receiver<Bytes>,
-    /// Permit that counts the tap while the connection exists.
-    _permit: OwnedSemaphorePermit,
-}
-
-impl hyper::body::Body for Lines {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.chunks.poll_recv(cx).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
-    }
-}
-
-impl hyper::body::Body for Body {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.get_mut() {
-            Body::Whole(body) => Pin::new(body).poll_frame(cx),
-            Body::Lines(lines) => Pin::new(lines).poll_frame(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Body::Whole(body) => body.is_end_stream(),
-            Body::Lines(_) => false,
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Body::Whole(body) => body.size_hint(),
-            Body::Lines(_) => SizeHint::default(),
-        }
-    }
-}
-
 /// The taps of an agent.
 pub struct TapService {
     open: Arc<OpenTap>,
@@ -142,7 +91,7 @@ impl TapService {
                     TapFormat::Json => "application/x-ndjson",
                     TapFormat::Text => "text/plain; charset=utf-8",
                 };
-                stream(content_type, Lines { chunks, _permit: permit })
+                stream(content_type, Lines::new(chunks, permit))
             }
             Ok(Err(TapRefusal::Unknown(text))) => error(StatusCode::NOT_FOUND, &text),
             Ok(Err(TapRefusal::Invalid(text))) => error(StatusCode::BAD_REQUEST, &text),

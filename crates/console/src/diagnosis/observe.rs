@@ -1,7 +1,7 @@
 //! The task that takes snapshots for the diagnosis.
 
 use super::{Bottleneck, Diagnoser, Diagnosis};
-use crate::routes::TakeSnapshot;
+use crate::TakeSnapshot;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -3,7 +3,7 @@
 //! The samples are collected in slices, so that old slices can be removed. A profile that a client
 //! starts pauses continuous profiling, because a process has one profile at a time.
 
-use crate::routes::{Reply, as_json, error};
+use crate::reply::{Reply, as_json, error};
 use hyper::StatusCode;
 use millstream_model::Interval;
 use millstream_profiler::{Event, RawProfile, Session, Settings};
