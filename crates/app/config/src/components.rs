@@ -5,9 +5,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use millstream_components::component::AnyComponent;
 use millstream_engine::{Pace, Priority};
-use millstream_model::{Kind, OptionError, Size};
+use millstream_model::{Kind, Size};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::check::describe::found;
@@ -16,8 +15,9 @@ use super::check::{self, Spot};
 use super::fault::{Fault, Place};
 use super::files::fingerprint_of;
 use super::node::{Entry, Node, Value, entries_to_json};
+use super::option_faults::{faults_of, pointer_key};
 use super::schema::{COMMON_KEYS, component_schema};
-use super::secret::{advice, masked, masked_advice, subject};
+use super::secret::masked;
 use super::task_files::{Owner, Reader};
 use super::{Catalog, Component, aliases, buffer, suggest};
 
@@ -261,41 +261,6 @@ fn semantic_faults(component: &Component, node: &Node) -> Vec<Fault> {
     faults_of(&component.decoded, node, &component.place)
 }
 
-/// Decodes options that match the schema of a component, and reports their errors.
-pub fn option_faults(
-    node: &Node,
-    place: &Place,
-    (kind, type_name): (Kind, &'static str),
-    catalog: &dyn Catalog,
-) -> Vec<Fault> {
-    match catalog.decode(kind, type_name, node.to_json()) {
-        Ok(decoded) => faults_of(&decoded, node, place),
-        Err(message) => vec![Fault::new(place, message, "")],
-    }
-}
-
-fn faults_of(decoded: &AnyComponent, node: &Node, place_of_all: &Place) -> Vec<Fault> {
-    let found = decoded.check().into_iter().map(|error| option_fault(&error, node, place_of_all));
-    found.collect()
-}
-
-/// Returns an error of a component's check at the position of the option, without the values of
-/// variables.
-fn option_fault(error: &OptionError, node: &Node, place_of_all: &Place) -> Fault {
-    let at = node.nearest(&error.pointer);
-    let place = if std::ptr::eq(at, node) { place_of_all } else { &at.place };
-    let others = node.all_substituted();
-    // An error of a whole map rarely quotes the contents of the map.
-    let is_map = matches!(at.value, Value::Map(_));
-    let own = if is_map { Vec::new() } else { at.all_substituted() };
-    let option = match &at.template {
-        Some(_) => pointer_path(&error.pointer),
-        None => pointer_key(&error.pointer).unwrap_or_default().to_owned(),
-    };
-    let what = format!("{}{}", subject(at, &option), masked(&error.what, &own, &others));
-    Fault::new(place, what, advice(at, masked_advice(&error.advice, &own, &others)))
-}
-
 /// Warns about files that cannot be read now. They need to exist only when the component connects,
 /// so an operator may create them after the agent starts.
 fn missing_files(component: &Component, node: &Node) -> Vec<Fault> {
@@ -346,19 +311,4 @@ fn unreadable(path: &Path) -> Option<String> {
         Err(error) => Err(error),
     };
     opened.err().map(|error| format!("the file cannot be read ({error})"))
-}
-
-/// Returns the keys of a JSON pointer, without list indices.
-fn pointer_path(pointer: &str) -> String {
-    let keys: Vec<&str> = pointer.split('/').filter(|step| is_key(step)).collect();
-    keys.join(".")
-}
-
-/// Returns the last key of a JSON pointer that is not a list index.
-fn pointer_key(pointer: &str) -> Option<&str> {
-    pointer.rsplit('/').find(|step| is_key(step))
-}
-
-fn is_key(step: &str) -> bool {
-    !step.is_empty() && step.parse::<usize>().is_err()
 }

@@ -3,7 +3,6 @@
 use serde_json::{Map, Number, Value as Json};
 
 use super::fault::Place;
-use super::secret::Substituted;
 
 /// A value and its position.
 #[derive(Clone, Debug)]
@@ -15,6 +14,15 @@ pub struct Node {
     pub template: Option<String>,
     /// The substituted values, without defaults.
     pub substituted: Vec<Substituted>,
+}
+
+/// A value that replaced a variable or the name of a file.
+#[derive(Clone, Debug)]
+pub struct Substituted {
+    /// Text that messages show instead of the value, such as `${NAME}`.
+    pub shown: String,
+    /// The value.
+    pub value: String,
 }
 
 /// The value of a node.

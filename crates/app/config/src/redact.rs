@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 
 use super::files;
 use super::node::{Data, Node, Scalar, Value};
+use super::secret_name::is_secret_name;
 use super::{Catalog, parse, replace};
 
 /// Replacement of a hidden value.
@@ -32,21 +33,6 @@ const SECRET: &[&str] = &[
     "text",
     "token",
     "value",
-];
-
-/// Parts of secret names, whether or not an option has such a name.
-const SECRET_PARTS: &[&str] = &[
-    "apikey",
-    "api_key",
-    "access_key",
-    "credential",
-    "jaas",
-    "passphrase",
-    "passwd",
-    "password",
-    "private",
-    "secret",
-    "token",
 ];
 
 /// Options in which users choose the names and the values are configuration; the values are shown.
@@ -106,13 +92,6 @@ pub fn redacted(
     let unread = faults.iter().map(|fault| (fault.what.clone(), Err("not read".to_owned())));
     redacted.files.extend(unread);
     redacted
-}
-
-/// Returns whether an option or a variable of this name is secret. A file name is never secret.
-pub(crate) fn is_secret_name(name: &str) -> bool {
-    let name = name.to_lowercase();
-    let is_file = name.ends_with("_file") || name.ends_with(".location");
-    !is_file && SECRET_PARTS.iter().any(|part| name.contains(part))
 }
 
 /// Returns users and passwords in a text, and the values of the query of a URL.

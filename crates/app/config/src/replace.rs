@@ -8,10 +8,9 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::fault::Fault;
-use super::node::{Data, Node, Value};
-use super::redact::is_secret_name;
+use super::node::{Data, Node, Substituted, Value};
 use super::scalar;
-use super::secret::Substituted;
+use super::secret_name::is_secret_name;
 
 /// Maximum bytes of a file in `${file:...}`.
 const FILE_BYTES_MAX: u64 = 1 << 20;

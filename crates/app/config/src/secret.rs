@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use millstream_model::secrets::MASK;
 
-use super::node::Node;
+use super::node::{Node, Substituted};
 
 /// Minimum number of consecutive characters of a value that are masked in an error about its
 /// option, which may quote any part of the value.
@@ -13,15 +13,6 @@ const PART: usize = 4;
 /// Minimum number of consecutive characters that are masked in other errors and in advice. It is
 /// longer than `https://` and `host:8080/`, which occur in examples.
 const PART_ELSEWHERE: usize = 11;
-
-/// A value that replaced a variable or the name of a file.
-#[derive(Clone, Debug)]
-pub struct Substituted {
-    /// Text that messages show instead of the value, such as `${NAME}`.
-    pub shown: String,
-    /// The value.
-    pub value: String,
-}
 
 /// Returns a message without the values of variables. `${NAME}` replaces a whole value, and
 /// `REDACTED` a part of a value; letter case is ignored. `own` are the values of the option that

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::node::{Node, Value};
-use super::redact::{is_secret_name, url_secrets};
+use super::redact::url_secrets;
+use super::secret_name::is_secret_name;
 use super::{files, parse, replace};
 
 /// Headers that are not secret.

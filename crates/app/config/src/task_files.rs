@@ -7,7 +7,8 @@ use super::check::{self, Spot};
 use super::fault::{Fault, Place};
 use super::files::{Fingerprint, fingerprint_of};
 use super::node::{Entry, Node, Value};
-use super::{Catalog, components, files, parse};
+use super::option_faults::option_faults;
+use super::{Catalog, files, parse};
 use globset::Glob;
 use millstream_model::Kind;
 use serde_json::{Value as Json, json};
@@ -247,7 +248,7 @@ fn read(
     let spot = Spot { key: "", place: &root.place };
     faults.extend(check::check(&root, &schema, owner.catalog.formats(), spot));
     if faults.is_empty() {
-        faults.extend(components::option_faults(
+        faults.extend(option_faults(
             &root,
             &root.place,
             (owner.kind, owner.type_name),
