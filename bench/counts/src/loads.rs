@@ -37,6 +37,24 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// Finds a load by its name.
-pub fn find(name: &str) -> Option<Create> {
-    ALL.iter().find(|(known, _)| *known == name).map(|(_, create)| *create)
+///
+/// # Errors
+/// Fails if there is no such load.
+pub fn find(name: &str) -> Result<Create, String> {
+    let found = ALL.iter().find(|(known, _)| *known == name).map(|(_, create)| *create);
+    found.ok_or_else(|| format!("there is no load {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_load_has_as_many_units_in_each_pass() {
+        for (name, create) in ALL {
+            let mut load = create();
+            let units = [(); 3].map(|()| (load.pass)());
+            assert!(units[0] > 0 && units == [units[0]; 3], "{name}: {units:?}");
+        }
+    }
 }

@@ -68,7 +68,9 @@ impl Run {
 /// # Panics
 /// Panics if the agent cannot be started.
 pub fn planted(program: &Path, plants: &[&Plant], seed: u64) -> Run {
-    let mut world = World::start(program, plants, seed);
+    let mut world = World::start(program, seed, |setup| {
+        plants.iter().for_each(|plant| (plant.configure)(setup));
+    });
     thread::sleep(WARM_UP);
     plants.iter().for_each(|plant| (plant.begin)(&mut world));
     let expected: BTreeSet<&'static str> =
@@ -97,7 +99,7 @@ pub fn planted(program: &Path, plants: &[&Plant], seed: u64) -> Run {
 pub fn healthy(program: &Path, seed: u64) -> Run {
     let events = healthy::chosen(seed);
     let what = events.iter().map(|event| event.name).collect::<Vec<_>>().join(" + ");
-    let mut world = World::start_with(program, &[], seed, |setup| {
+    let mut world = World::start(program, seed, |setup| {
         events.iter().for_each(|event| (event.configure)(setup));
     });
     events.iter().for_each(|event| (event.at_start)(&mut world));

@@ -5,11 +5,10 @@
 //! name of the server, answered by a line with its address. Without the program, each process
 //! starts separate servers.
 
-use crate::kafka::Kafka;
-use crate::prometheus::Prometheus;
-use crate::search::SearchServer;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+pub mod program;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// Environment variable with the path of the program's socket.
@@ -37,15 +36,6 @@ impl SharedServer {
             SharedServer::Prometheus => "prometheus",
         }
     }
-
-    /// Returns the address of this process's server, and starts the server if necessary.
-    fn start(self) -> String {
-        match self {
-            SharedServer::Kafka => Kafka::shared().bootstrap(),
-            SharedServer::Search => format!("127.0.0.1:{}", SearchServer::shared().port),
-            SharedServer::Prometheus => Prometheus::shared().address().to_owned(),
-        }
-    }
 }
 
 /// Returns the address `HOST:PORT` of a server that the run shares; `None` if the run does not
@@ -61,29 +51,4 @@ pub(crate) fn address(server: SharedServer) -> Option<String> {
     BufReader::new(stream).read_line(&mut address).expect("shared-servers answers");
     assert!(!address.is_empty(), "{server:?} does not start; target/test/servers.log says why");
     Some(address.trim_end().to_owned())
-}
-
-/// Serves requests at a socket until standard input ends.
-///
-/// # Errors
-/// Fails if the socket cannot be created.
-pub fn serve(socket: &Path) -> std::io::Result<()> {
-    let listener = UnixListener::bind(socket)?;
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || answer(stream));
-        }
-    });
-    std::io::stdin().read_to_end(&mut Vec::new())?;
-    Ok(())
-}
-
-fn answer(stream: UnixStream) {
-    let mut request = String::new();
-    let read = BufReader::new(&stream).read_line(&mut request);
-    let server = SharedServer::ALL.into_iter().find(|server| server.name() == request.trim_end());
-    if let (Ok(_), Some(server)) = (read, server) {
-        // The requesting test may be gone.
-        let _ = writeln!(&stream, "{}", server.start());
-    }
 }

@@ -9,7 +9,7 @@ fn main() -> ExitCode {
         eprintln!("usage: shared-servers SOCKET");
         return ExitCode::from(2);
     };
-    match millstream_testkit_servers::shared::serve(Path::new(&socket)) {
+    match millstream_testkit_servers::shared::program::serve(Path::new(&socket)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}: {error}", Path::new(&socket).display());

@@ -1,6 +1,5 @@
 //! An agent with an application that writes its input, and an endpoint that takes its output.
 
-use super::plants::Plant;
 use super::writer::Writer;
 use crate::http::{HttpServer, Reply};
 use serde_json::Value;
@@ -119,25 +118,14 @@ pub struct World {
 }
 
 impl World {
-    /// Starts an agent with the configuration of these plants.
-    pub fn start(program: &Path, plants: &[&Plant], seed: u64) -> World {
-        World::start_with(program, plants, seed, |_| ())
-    }
-
-    /// Starts an agent with the configuration of these plants and `configure`.
-    pub fn start_with(
-        program: &Path,
-        plants: &[&Plant],
-        seed: u64,
-        configure: impl FnOnce(&mut Setup),
-    ) -> World {
+    /// Starts an agent with the default configuration as changed by `configure`.
+    pub fn start(program: &Path, seed: u64, configure: impl FnOnce(&mut Setup)) -> World {
         let dir = tempfile::tempdir().expect("a folder");
         let answer = Arc::new(AtomicU64::new(200));
         let endpoint = endpoint(0, &answer);
         let port = endpoint.port;
         let mut setup = Setup::new(dir.path(), port);
         fs::create_dir(dir.path().join("in")).expect("a folder");
-        plants.iter().for_each(|plant| (plant.configure)(&mut setup));
         configure(&mut setup);
         let endpoint = setup.has_endpoint.then_some(endpoint);
         let writer = Writer::start(&dir.path().join("in/app.log"), setup.per_tick);
