@@ -115,49 +115,21 @@ fn resolve(own: &Module, path: &[String], modules: &BTreeSet<Module>) -> Option<
     (found != *own).then_some(found)
 }
 
-/// Crates whose modules are still in circles. A crate without circles is removed from the list.
-const CIRCULAR: &[&str] = &[
-    "bench/counts/src/",
-    "crates/app/config/src/",
-    "crates/bytes/framing/src/",
-    "crates/bytes/scan/src/",
-    "crates/bytes/timestamps/src/",
-    "crates/compute/expressions/src/",
-    "crates/compute/series/src/",
-    "crates/console/src/",
-    "crates/core/model/src/",
-    "crates/io/jvm/src/",
-    "crates/io/receiver/src/",
-    "crates/observe/jfr/src/",
-    "crates/observe/recorder/src/",
-    "crates/testing/testkit-servers/src/",
-];
-
 #[test]
 fn modules_are_in_no_circle() {
     let all = files("");
     let roots = all.iter().filter_map(|path| path.strip_suffix("Cargo.toml"));
-    let roots: Vec<String> = roots.map(|folder| format!("{folder}src/")).collect();
-    let mut faults: Vec<String> = roots.iter().flat_map(|root| wrong_circles(root, &all)).collect();
-    let unknown = CIRCULAR.iter().filter(|known| !roots.iter().any(|root| root == *known));
-    faults.extend(unknown.map(|root| format!("{root} is in CIRCULAR and does not exist")));
-    fail_if_any(faults);
+    let circles = roots.flat_map(|folder| circles_below(&format!("{folder}src/"), &all));
+    fail_if_any(circles.collect());
 }
 
-/// Returns the circles of a crate that may have none; or that a crate of [`CIRCULAR`] has none.
-fn wrong_circles(root: &str, all: &[String]) -> Vec<String> {
-    let of_crate = all.iter().filter(|path| path.ends_with(".rs"));
-    let of_crate = of_crate.filter_map(|path| Some((path.strip_prefix(root)?, path)));
+/// Returns the circles of the crate whose source files are below `root`.
+fn circles_below(root: &str, all: &[String]) -> Vec<String> {
+    let sources = all.iter().filter(|path| path.ends_with(".rs"));
+    let sources = sources.filter_map(|path| Some((path.strip_prefix(root)?, path)));
     let texts: Vec<(String, String)> =
-        of_crate.map(|(below, path)| (below.to_owned(), read(path))).collect();
-    let found = circular(&texts);
-    match CIRCULAR.contains(&root) {
-        true if found.is_empty() => {
-            vec![format!("{root} has no circle: remove it from CIRCULAR")]
-        }
-        true => Vec::new(),
-        false => found.iter().map(|circle| format!("{root}: {circle}")).collect(),
-    }
+        sources.map(|(below, path)| (below.to_owned(), read(path))).collect();
+    circular(&texts).iter().map(|circle| format!("{root}: {circle}")).collect()
 }
 
 #[cfg(test)]
