@@ -5,7 +5,7 @@ use millstream_config::{Globals, RecorderSettings, RecorderStorage};
 use millstream_console::RecorderState;
 use millstream_model::Size;
 use millstream_recorder::recorder::{self, Destination};
-use millstream_recorder::snapshot::Known;
+use millstream_recorder::snapshot::SlotCounts;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ impl Drop for Recording {
 /// Moves the recording to disk if its file is in memory, after the agent no longer needs it.
 fn leave_memory(path: &Path) {
     let Some(target) = memory::target(path) else { return };
-    let recorded = recorder::copy(&Known::new()).unwrap_or_default();
+    let recorded = recorder::copy(&SlotCounts::new()).unwrap_or_default();
     if let Err(error) = run_files::replace(path, &mut &recorded[..]) {
         log::debug!("recorder: {}: {error}", path.display());
         run_files::remove(&[path.to_owned(), target]);

@@ -6,8 +6,8 @@ use crate::report::{Report, Table};
 use crate::texts::{cri, docker, gbk, traces, utf16, weblog};
 use encoding_rs::Encoding;
 use millstream_framing::{
-    Close, Container, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec, Start,
-    TimeSpec,
+    Close, Container, EventBuffer, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec,
+    Start, TimeSpec,
 };
 use std::hint::black_box;
 use std::io;
@@ -121,7 +121,7 @@ fn frame(spec: &Spec, text: &[u8], out: &mut [u8]) -> usize {
     let rules = Rules::new(spec).unwrap_or_else(|(key, message)| panic!("{key}: {message}"));
     let mut framer = Framer::new(rules.into());
     framer.detect(&text[..HEAD_BYTES], false);
-    let (mut found, mut position, mut events) = (Found::default(), 0, 0);
+    let (mut found, mut position, mut events) = (EventBuffer::default(), 0, 0);
     while position < text.len() {
         let end = text.len().min(position + BLOCK_BYTES);
         let close = if end == text.len() { Close::All } else { Close::No };

@@ -4,7 +4,7 @@ use crate::prometheus::text::{Float, Text, labels};
 use crate::reply::{Reply, as_json, error};
 use hyper::StatusCode;
 use millstream_model::snapshot::{ComponentSnapshot, FileSnapshot, Snapshot};
-use millstream_model::{Held, OriginTotals};
+use millstream_model::{HeldFiles, OriginTotals};
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -32,7 +32,7 @@ struct Answer<'a> {
 pub struct HeldBySource<'a> {
     source: &'a str,
     #[serde(flatten)]
-    held: Held,
+    held: HeldFiles,
 }
 
 /// Returns the held files of those `components` that can hold files.

@@ -9,7 +9,7 @@ mod continuous;
 pub use continuous::keep_profiles;
 
 use crate::reply::{Reply, as_json, error};
-use continuous::Kept;
+use continuous::StoredSamples;
 use hyper::StatusCode;
 use millstream_model::Interval;
 use millstream_profiler::{Event, RawProfile, Session, Settings, StartError};
@@ -81,7 +81,7 @@ struct Shown {
     remaining_seconds: Option<f64>,
     /// State of continuous profiling.
     #[serde(skip_serializing_if = "Option::is_none")]
-    continuous: Option<Kept>,
+    continuous: Option<StoredSamples>,
 }
 
 /// Returns the state of the profiler, or the samples that the query asks for.

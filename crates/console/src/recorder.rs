@@ -6,7 +6,7 @@ use hyper::body::Bytes;
 use millstream_model::Interval;
 use millstream_recorder::recorder::{self, AllSettings};
 use millstream_recorder::schema::{EVENTS, EventKind, EventSpec, PerSecond, Settings};
-use millstream_recorder::snapshot::Known;
+use millstream_recorder::snapshot::SlotCounts;
 use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -294,7 +294,7 @@ pub async fn rings(body: &[u8]) -> Reply {
     }
 }
 
-fn known(body: &[u8]) -> Option<Known> {
+fn known(body: &[u8]) -> Option<SlotCounts> {
     let (pairs, rest) = body.as_chunks::<8>();
     let number = |bytes: [u8; 4]| u32::from_le_bytes(bytes);
     let pair = |pair: &[u8; 8]| {
@@ -356,8 +356,8 @@ mod tests {
     #[test]
     fn known_slots_are_pairs() {
         let body = [1_u32, 2, 3, u32::MAX].map(u32::to_le_bytes).concat();
-        assert_eq!(known(&body), Some(Known::from([(1, 2), (3, u32::MAX)])));
-        assert_eq!(known(&[]), Some(Known::new()));
+        assert_eq!(known(&body), Some(SlotCounts::from([(1, 2), (3, u32::MAX)])));
+        assert_eq!(known(&[]), Some(SlotCounts::new()));
         assert_eq!(known(&[0; 9]), None);
     }
 }

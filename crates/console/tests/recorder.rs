@@ -4,7 +4,7 @@ use crate::common::{Fixture, recorder_state};
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder::{self, Destination};
 use millstream_recorder::schema::EventKind;
-use millstream_recorder::snapshot::{Known, Reader, Snapshot};
+use millstream_recorder::snapshot::{Reader, SlotCounts, Snapshot};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -102,7 +102,7 @@ fn written(reader: &mut Reader, copy: &[u8], path: &str) -> Vec<u64> {
     found
 }
 
-fn body_of(known: &Known) -> Vec<u8> {
+fn body_of(known: &SlotCounts) -> Vec<u8> {
     known
         .iter()
         .flat_map(|(sequence, slots)| [*sequence, *slots].map(u32::to_le_bytes))

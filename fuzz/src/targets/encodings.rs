@@ -2,7 +2,7 @@
 
 use crate::lines::lossy;
 use encoding_rs::Encoding;
-use millstream_framing::{Close, Found, Framer, Input, Rules, Spec};
+use millstream_framing::{Close, EventBuffer, Framer, Input, Rules, Spec};
 
 pub const WORDS: &[&[u8]] = &[
     b"\n",
@@ -71,7 +71,7 @@ pub fn encodings(input: &[u8]) {
 
 /// Returns the events of a file, each with a line end.
 fn decoded(framer: &mut Framer, raw: &[u8]) -> String {
-    let (mut text, mut at, mut found) = (Vec::new(), 0, Found::default());
+    let (mut text, mut at, mut found) = (Vec::new(), 0, EventBuffer::default());
     let mut out = vec![0; raw.len() * framer.expansion() + 16];
     while at < raw.len() {
         let input = Input { raw: &raw[at..], close: Close::All, rows_max: ROWS, reference_ns: 0 };

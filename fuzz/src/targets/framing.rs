@@ -2,8 +2,8 @@
 
 use crate::Random;
 use millstream_framing::{
-    Close, Container, Event, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec,
-    Start, Tally, TimeSpec,
+    Close, Container, Event, EventBuffer, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules,
+    Spec, Start, Tally, TimeSpec,
 };
 use std::sync::{Arc, LazyLock};
 
@@ -135,7 +135,7 @@ fn framer(rules: &Arc<Rules>, file: &[u8]) -> Framer {
 
 fn frame(framer: &mut Framer, raw: &[u8], close: Close, rows_max: usize) -> Framed {
     let mut out = vec![0; raw.len() * framer.expansion() + 16];
-    let mut found = Found::default();
+    let mut found = EventBuffer::default();
     let framed =
         framer.frame(Input { raw, close, rows_max, reference_ns: 0 }, &mut out, &mut found);
     let text = if framer.is_decoding() { &out[..framed.written] } else { raw };

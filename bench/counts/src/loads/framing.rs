@@ -3,7 +3,7 @@
 use crate::load::Load;
 use crate::text::{self, BLOCK_BYTES, lines};
 use millstream_framing::{
-    Close, Found, Framer, HEAD_BYTES, Input, Multiline, Rules, Spec, Start, TimeSpec,
+    Close, EventBuffer, Framer, HEAD_BYTES, Input, Multiline, Rules, Spec, Start, TimeSpec,
 };
 use std::hint::black_box;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub fn multiline() -> Load {
     let text = lines(BLOCK_BYTES, text::traced);
     let units = millstream_scan::count_newlines(&text) as u64;
     let mut out = vec![0; text.len() * 2];
-    let mut found = Found::default();
+    let mut found = EventBuffer::default();
     Load::new("line", move || {
         let mut framer = Framer::new(rules.clone());
         framer.detect(&text[..HEAD_BYTES], false);

@@ -38,7 +38,7 @@ pub fn secrets(
     paths: &[PathBuf],
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> BTreeSet<String> {
-    let mut found = Found { values: BTreeSet::new(), environment };
+    let mut found = SecretValues { values: BTreeSet::new(), environment };
     // The errors are ignored, because loading the configuration reports them.
     let mut faults = Vec::new();
     for source in files::read_all(paths, &mut faults) {
@@ -61,12 +61,12 @@ struct Place {
     has_words: bool,
 }
 
-struct Found<'f> {
+struct SecretValues<'f> {
     values: BTreeSet<String>,
     environment: replace::Environment<'f>,
 }
 
-impl Found<'_> {
+impl SecretValues<'_> {
     fn node(&mut self, node: &Node, place: Place) {
         match &node.value {
             Value::Map(entries) => {

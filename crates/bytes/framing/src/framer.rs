@@ -7,7 +7,7 @@ use crate::line::{self, Line, Scratch};
 use crate::rule::Classifier;
 use crate::spec::InputFormat;
 use crate::streams;
-use crate::{Close, Found, Framed, HEAD_BYTES, Input, Rules, Tally, TimeReader};
+use crate::{Close, EventBuffer, Framed, HEAD_BYTES, Input, Rules, Tally, TimeReader};
 use std::sync::Arc;
 
 /// Splits the bytes of one file into events. Apart from the format, which is detected from the head
@@ -109,7 +109,7 @@ impl Framer {
     ///
     /// # Panics
     /// Panics if the raw bytes are 4 GiB or more.
-    pub fn frame(&mut self, input: Input<'_>, out: &mut [u8], found: &mut Found) -> Framed {
+    pub fn frame(&mut self, input: Input<'_>, out: &mut [u8], found: &mut EventBuffer) -> Framed {
         assert!(u32::try_from(input.raw.len()).is_ok(), "less than 4 GiB");
         found.tally = Tally::default();
         found.events.clear();
@@ -163,7 +163,7 @@ impl Framer {
         out: &mut [u8],
         span: Span,
         reference_ns: i64,
-        found: &mut Found,
+        found: &mut EventBuffer,
     ) -> usize {
         let Some(rule) = &self.rules.rule else {
             return group::single(lines, span.rows_max, found);

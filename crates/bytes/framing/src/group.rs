@@ -2,7 +2,7 @@
 
 use crate::line::Line;
 use crate::rule::{Classifier, State, Verdict};
-use crate::{Event, Found, TIME_UNKNOWN, Tally};
+use crate::{Event, EventBuffer, TIME_UNKNOWN, Tally};
 
 /// Maximum bytes of a line end, which do not count toward an event's size limit in the file.
 const LINE_END_BYTES_MAX: usize = 2;
@@ -74,7 +74,7 @@ impl Open {
 /// The events so far. Events are returned only up to the last boundary, where the raw bytes
 /// split cleanly between events.
 struct Events<'a> {
-    found: &'a mut Found,
+    found: &'a mut EventBuffer,
     /// The raw bytes consumed by the first `kept` events.
     used: u32,
     kept: usize,
@@ -107,7 +107,7 @@ impl Events<'_> {
 }
 
 /// Makes every line an event; returns the raw bytes consumed.
-pub fn single(lines: &[Line], rows_max: usize, found: &mut Found) -> usize {
+pub fn single(lines: &[Line], rows_max: usize, found: &mut EventBuffer) -> usize {
     let lines_max = lines.len().min(rows_max);
     if lines.iter().all(|line| !line.interleaved && !line.cut) {
         found.events.extend(lines[..lines_max].iter().map(Line::event));
@@ -128,7 +128,7 @@ pub fn group(
     text: &[u8],
     span: Span,
     classifier: Classifier<'_>,
-    found: &mut Found,
+    found: &mut EventBuffer,
 ) -> usize {
     let events = Events { found, used: 0, kept: 0, pending: Tally::default() };
     let mut grouping = Grouping { classifier, limits: span.limits, events, open: None };

@@ -8,11 +8,11 @@
 //! so an incomplete event is framed again later, from its start.
 //!
 //! ```
-//! use millstream_framing::{Close, Found, Framer, Input, Multiline, Preset, Rules, Spec};
+//! use millstream_framing::{Close, EventBuffer, Framer, Input, Multiline, Preset, Rules, Spec};
 //! let multiline = Multiline { preset: Some(Preset::Java), ..Multiline::default() };
 //! let rules = Rules::new(&Spec { multiline: Some(multiline), ..Spec::default() }).unwrap();
 //! let mut framer = Framer::new(rules.into());
-//! let mut found = Found::default();
+//! let mut found = EventBuffer::default();
 //! let raw = b"java.io.IOException: no\n\tat A.b(A.java:1)\nnext\n";
 //! let input = Input { raw, close: Close::No, rows_max: 100, reference_ns: 0 };
 //! let framed = framer.frame(input, &mut [], &mut found);
@@ -120,7 +120,7 @@ pub struct Input<'a> {
 
 /// The result of [`Framer::frame`]; its memory is reused by the next call.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct EventBuffer {
     /// The events, in the order of delivery.
     pub events: Vec<Event>,
     /// Counts of events that did not match the rules.

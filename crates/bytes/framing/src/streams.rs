@@ -9,7 +9,7 @@
 use crate::group::{Limits, Span};
 use crate::line::{ISOLATED, Line};
 use crate::rule::{Classifier, State, Verdict};
-use crate::{Event, Found, GROUP_ROWS_MAX, TIME_UNKNOWN, Tally};
+use crate::{Event, EventBuffer, GROUP_ROWS_MAX, TIME_UNKNOWN, Tally};
 
 /// Number of streams whose lines are joined.
 const STREAMS: usize = 2;
@@ -88,7 +88,7 @@ pub fn group(
     text: &mut [u8],
     span: Span,
     classifier: Classifier<'_>,
-    found: &mut Found,
+    found: &mut EventBuffer,
 ) -> usize {
     let buffers = std::mem::take(&mut found.buffers);
     let (open, first, used, pending) = ([None; STREAMS], 0, 0, Tally::default());
@@ -114,7 +114,7 @@ struct Streams<'a> {
     text: &'a mut [u8],
     classifier: Classifier<'a>,
     limits: Limits,
-    found: &'a mut Found,
+    found: &'a mut EventBuffer,
     buffers: Buffers,
     /// Events of the block that a line may join, by stream.
     open: [Option<usize>; STREAMS],

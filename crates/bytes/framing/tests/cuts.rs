@@ -1,8 +1,8 @@
 //! The events of a file do not depend on how its bytes arrive.
 
 use millstream_framing::{
-    Close, Container, Event, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec,
-    Start, Tally, TimeSpec,
+    Close, Container, Event, EventBuffer, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules,
+    Spec, Start, Tally, TimeSpec,
 };
 use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn frame(
     rows_max: usize,
 ) -> (Vec<(Got, Event)>, usize, Tally) {
     let mut out = vec![0; raw.len() * framer.expansion() + 16];
-    let mut found = Found::default();
+    let mut found = EventBuffer::default();
     let input = Input { raw, close, rows_max, reference_ns: 0 };
     let framed = framer.frame(input, &mut out, &mut found);
     let text: &[u8] = if framer.is_decoding() { &out[..framed.written] } else { raw };

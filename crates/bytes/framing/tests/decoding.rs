@@ -1,7 +1,7 @@
 //! Compares the incremental decoders with encoding_rs decoding the whole input at once.
 
 use encoding_rs::Encoding;
-use millstream_framing::{Close, Found, Framer, Input, Rules, Spec};
+use millstream_framing::{Close, EventBuffer, Framer, Input, Rules, Spec};
 use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -37,7 +37,7 @@ fn decode_both_ways(name: &str, raw: &[u8], capacity: usize) -> (String, String,
     let expected = encoding.decode_without_bom_handling(raw).0.into_owned();
     let mut framer = framer(name);
     let (mut got, mut position, mut broken) = (Vec::new(), 0, 0);
-    let (mut out, mut found) = (vec![0; capacity], Found::default());
+    let (mut out, mut found) = (vec![0; capacity], EventBuffer::default());
     loop {
         let input =
             Input { raw: &raw[position..], close: Close::All, rows_max: 7, reference_ns: 0 };
@@ -130,7 +130,7 @@ proptest! {
         raw in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(0)], 0..60),
     ) {
         let mut framer = framer(name);
-        let (mut out, mut found) = (vec![0; raw.len() * 3 + 16], Found::default());
+        let (mut out, mut found) = (vec![0; raw.len() * 3 + 16], EventBuffer::default());
         framer.frame(Input { raw: &raw, close: Close::No, rows_max: 1, reference_ns: 0 }, &mut out, &mut found);
         let next = found.events.first().map(|event| event.next as usize);
         prop_assert_eq!(framer.line_end(&raw), next);

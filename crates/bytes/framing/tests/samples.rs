@@ -1,8 +1,8 @@
 //! Real output of programs and container runtimes, and the expected events.
 
 use millstream_framing::{
-    Close, Container, Event, Found, Framed, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules,
-    Spec, Start, TIME_UNKNOWN, Tally, TimeSpec,
+    Close, Container, Event, EventBuffer, Framed, Framer, HEAD_BYTES, Input, Multiline, Preset,
+    Rules, Spec, Start, TIME_UNKNOWN, Tally, TimeSpec,
 };
 
 /// The result of framing: the events, their texts, the bytes consumed and the counts.
@@ -17,7 +17,7 @@ fn frame(spec: &Spec, raw: &[u8], close: Close) -> Got {
     let mut framer = Framer::new(Rules::new(spec).unwrap().into());
     framer.detect(&raw[..raw.len().min(HEAD_BYTES)], true);
     let mut out = vec![0; raw.len() * framer.expansion() + 16];
-    let mut found = Found::default();
+    let mut found = EventBuffer::default();
     let framed =
         framer.frame(Input { raw, close, rows_max: 1000, reference_ns: 0 }, &mut out, &mut found);
     let text = if framer.is_decoding() { &out } else { raw };
@@ -503,7 +503,7 @@ fn the_format_is_detected_from_the_first_line() {
     assert!(framer.needs_head());
     let input = Input { raw: b"x\n", close: Close::All, rows_max: 9, reference_ns: 0 };
     assert_eq!(
-        framer.frame(input, &mut [0; 9], &mut Found::default()),
+        framer.frame(input, &mut [0; 9], &mut EventBuffer::default()),
         Framed { used: 0, written: 0 }
     );
     framer.detect(b"too little\n", false);

@@ -5,7 +5,7 @@
 //! The events of a file may be in any order.
 
 use millstream_framing::{
-    Close, Found, Framer, Input, Multiline, Preset, Rules, Spec, Start, TimeSpec,
+    Close, EventBuffer, Framer, Input, Multiline, Preset, Rules, Spec, Start, TimeSpec,
 };
 use millstream_testkit_random::{Seed, TestSize};
 use regex::bytes::{Captures, Regex};
@@ -103,7 +103,7 @@ fn multiline(yaml: &str) -> Multiline {
 
 /// Frames bytes; returns the texts of the events and the bytes consumed.
 fn frame(rules: &Arc<Rules>, raw: &[u8], close: Close) -> (Vec<String>, usize) {
-    let mut found = Found::default();
+    let mut found = EventBuffer::default();
     let input = Input { raw, close, rows_max: usize::MAX, reference_ns: 0 };
     let framed = Framer::new(rules.clone()).frame(input, &mut [], &mut found);
     let text = |start: u32, end: u32| &raw[start as usize..end as usize];

@@ -551,8 +551,8 @@ mod tests {
             texts.iter().map(|tags| point(b"n", tags.as_bytes())).collect();
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
         shard.add_all(&points);
-        struct Known<'s, 'a>(&'s Shard, &'s [Point<'a>]);
-        impl KeyWork for Known<'_, '_> {
+        struct KnownCount<'s, 'a>(&'s Shard, &'s [Point<'a>]);
+        impl KeyWork for KnownCount<'_, '_> {
             type Output = usize;
 
             #[inline(always)]
@@ -564,7 +564,7 @@ mod tests {
                 known
             }
         }
-        assert!(with_keys(Known(&shard, &points)) > 19_990, "all except equal hashes");
+        assert!(with_keys(KnownCount(&shard, &points)) > 19_990, "all except equal hashes");
         let overflowed = points.iter().filter(|point| {
             let header = header(point.kind, shard.style, point.name);
             let hash = shard.hashing.of(&header, point.name, point.tags);

@@ -199,7 +199,7 @@ pub fn resume() {
 
 /// The stored samples of continuous profiling.
 #[derive(Serialize)]
-pub struct Kept {
+pub struct StoredSamples {
     /// Maximum time for which samples are kept, in seconds.
     keep_seconds: f64,
     /// Time covered by the samples, in seconds.
@@ -212,12 +212,12 @@ pub struct Kept {
 
 /// Returns the state of the stored samples; `None` if continuous profiling is off or another thread
 /// holds the lock to collect samples.
-pub fn kept() -> Option<Kept> {
+pub fn kept() -> Option<StoredSamples> {
     let keep = SETTING.lock().keep?;
     let continuous = CONTINUOUS.try_lock()?;
     let sampled_ns: u64 =
         continuous.slices.slices.iter().map(|slice| slice.profile.duration_ns).sum();
-    Some(Kept {
+    Some(StoredSamples {
         keep_seconds: keep.as_secs_f64(),
         sampled_seconds: Duration::from_nanos(sampled_ns).as_secs_f64(),
         bytes: continuous.slices.bytes,

@@ -9,7 +9,7 @@ use millstream_model::snapshot::{
     DiskBufferSnapshot, FileSnapshot, JvmProcessSnapshot, JvmSnapshot, MemorySnapshot,
     SinkProgress, Snapshot,
 };
-use millstream_model::{CountersSnapshot, Held, Histogram, HistogramSnapshot, OriginTotals};
+use millstream_model::{CountersSnapshot, HeldFiles, Histogram, HistogramSnapshot, OriginTotals};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -154,7 +154,7 @@ fn emit_delay() -> HistogramSnapshot {
 pub fn snapshot() -> Snapshot {
     let counters = CountersSnapshot {
         dropped_bytes: BTreeMap::from([("held_max", 4096)]),
-        held: Some(Held { files: 2, bytes: 8192, bytes_max: 1 << 20 }),
+        held: Some(HeldFiles { files: 2, bytes: 8192, bytes_max: 1 << 20 }),
         received_events: 1_000,
         received_bytes: 178_000,
         sent_events: 990,

@@ -7,7 +7,7 @@ use millstream_recorder::event::{Event, Tables};
 use millstream_recorder::ids::TextId;
 use millstream_recorder::recorder::{self, Destination};
 use millstream_recorder::schema::{EventKind, Value};
-use millstream_recorder::snapshot::{Known, Reader, Snapshot};
+use millstream_recorder::snapshot::{Reader, SlotCounts, Snapshot};
 use millstream_testkit::MemoryEndpoint;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ struct Recorded {
 
 /// Returns the events of a type, and how many exceeded its rate.
 fn recorded(kind: EventKind) -> (Vec<Recorded>, u64) {
-    let snapshot = Snapshot::parse(&recorder::copy(&Known::new()).unwrap()).unwrap();
+    let snapshot = Snapshot::parse(&recorder::copy(&SlotCounts::new()).unwrap()).unwrap();
     let mut found = Vec::new();
     Reader::default().read(&snapshot, |event, names| {
         let fields = event.kind.spec().fields.iter().zip(event.values);

@@ -39,7 +39,7 @@ pub struct Counters {
     dropped: Mutex<BTreeMap<&'static str, u64>>,
     dropped_on_error: Mutex<BTreeMap<&'static str, u64>>,
     dropped_bytes: Mutex<BTreeMap<&'static str, u64>>,
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<HeldFiles>>,
     finished_files: AtomicU64,
     errors: Mutex<BTreeMap<&'static str, u64>>,
     noted: Mutex<BTreeMap<&'static str, u64>>,
@@ -51,7 +51,7 @@ pub struct Counters {
 
 /// Deleted files that a source keeps open or linked because they are not settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Held {
+pub struct HeldFiles {
     /// Number of files.
     pub files: u64,
     /// Size of the files on disk, in bytes.
@@ -96,7 +96,7 @@ pub struct CountersSnapshot {
     pub dropped_bytes: BTreeMap<&'static str, u64>,
     /// Deleted files that a source holds; `None` for components that never hold files.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub held: Option<Held>,
+    pub held: Option<HeldFiles>,
     /// Finished files of a source. Its open origins do not include them.
     #[serde(skip_serializing_if = "is_zero")]
     pub finished_files: u64,
@@ -237,7 +237,7 @@ impl Counters {
     }
 
     /// Sets the number and size of the deleted files that a source holds.
-    pub fn set_held(&self, held: Held) {
+    pub fn set_held(&self, held: HeldFiles) {
         *self.held.lock() = Some(held);
     }
 

@@ -59,7 +59,7 @@ pub use batch::{
     SAMPLE_BYTES_MAX, STREAM, Segment, SourceInfo, VALUE_BYTES_MAX, char_boundary,
 };
 pub use block::{Block, BlockPool};
-pub use counters::{Counters, CountersSnapshot, Held};
+pub use counters::{Counters, CountersSnapshot, HeldFiles};
 pub use cursor::{Choice, Cursor, Cursors};
 pub use error::{BuildError, ComponentError, DeliverError, OptionError};
 pub use feed::{Feed, FeedEvent, FeedField, FeedId, RowSource};

@@ -23,7 +23,7 @@ const STAGES_MAX: usize = 200;
 pub struct Rows(u64);
 
 impl Rows {
-    fn of(found: &Found) -> Rows {
+    fn of(found: &TracedRows) -> Rows {
         Rows(found.iter().fold(0, |rows, (_, event)| rows | 1 << event))
     }
 
@@ -66,7 +66,7 @@ impl Rows {
 }
 
 /// Traced events in a batch: row and event.
-type Found = [(usize, usize)];
+type TracedRows = [(usize, usize)];
 
 /// Point where a trace copies the events in their state at that point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,7 +226,7 @@ impl Trace {
     }
 
     /// Copies the found events if this is the sample point of the trace.
-    fn sample(&self, (side, id, output): (Side, &str, usize), batch: &Batch, found: &Found) {
+    fn sample(&self, (side, id, output): (Side, &str, usize), batch: &Batch, found: &TracedRows) {
         let SamplePoint { side: at, id: at_id, output: at_output } = &self.point;
         if (*at, &**at_id, *at_output) != (side, id, output) || found.is_empty() {
             return;

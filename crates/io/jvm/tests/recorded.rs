@@ -6,7 +6,7 @@ use millstream_recorder::event::Tables;
 use millstream_recorder::ids::TextId;
 use millstream_recorder::recorder::{self, Destination, defaults, start_run};
 use millstream_recorder::schema::{EventKind, FieldKind};
-use millstream_recorder::snapshot::{Known, Reader, Snapshot};
+use millstream_recorder::snapshot::{Reader, SlotCounts, Snapshot};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ fn start() {
 }
 
 fn recorded(kind: EventKind) -> Vec<Recorded> {
-    let snapshot = Snapshot::parse(&recorder::copy(&Known::new()).unwrap()).unwrap();
+    let snapshot = Snapshot::parse(&recorder::copy(&SlotCounts::new()).unwrap()).unwrap();
     let mut found = Vec::new();
     Reader::default().read(&snapshot, |event, names| {
         if event.kind != kind {

@@ -18,13 +18,13 @@ const EVENTS_MAX: usize = 256;
 #[derive(Debug)]
 pub struct ConnectionLimit {
     epoll: OwnedFd,
-    held: Mutex<Held>,
+    held: Mutex<Tokens>,
 }
 
 /// Tokens of connections that hold a slot. Each is removed once: when the hang-up is found, or when
 /// its [`Slot`] drops.
 #[derive(Debug)]
-struct Held {
+struct Tokens {
     next_token: u64,
     tokens: HashSet<u64>,
 }
@@ -54,11 +54,11 @@ impl ConnectionLimit {
     /// Creates a limit without connections. Tokens start at `first_token`.
     pub fn new(first_token: u64) -> io::Result<ConnectionLimit> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let held = Mutex::new(Held { next_token: first_token, tokens: HashSet::new() });
+        let held = Mutex::new(Tokens { next_token: first_token, tokens: HashSet::new() });
         Ok(ConnectionLimit { epoll, held })
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, Tokens> {
         self.held.lock()
     }
 

@@ -19,7 +19,7 @@ use crate::header::HeaderLines;
 use crate::held::HeldFile;
 use crate::identity::{Descriptor, Fingerprint, Fingerprints, HEAD_BYTES_MAX, Head, Inode};
 use crate::rotation_names::is_numbered;
-use millstream_framing::Found;
+use millstream_framing::EventBuffer;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{
     BatchBuilder, Block, Choice, Cursor, Cursors, EngineTime, HeldBy, Origin, OriginStatus,
@@ -63,7 +63,7 @@ pub struct Buffers {
     newlines: Vec<u32>,
     /// Raw bytes of files in an encoding that is decoded.
     raw: Vec<u8>,
-    found: Found,
+    found: EventBuffer,
     times: Vec<i64>,
 }
 

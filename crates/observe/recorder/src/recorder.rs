@@ -6,7 +6,7 @@ use crate::names::Part;
 use crate::run::{Run, Writer};
 use crate::schema::{EVENTS, EventKind, FIELDS_MAX, PerSecond, Settings};
 use crate::slot::Stored;
-use crate::snapshot::Known;
+use crate::snapshot::SlotCounts;
 use crate::ticks::{self, Moment};
 use parking_lot::Mutex;
 use std::array;
@@ -202,7 +202,7 @@ pub fn omitted() -> Omitted {
 
 /// Returns recorded data that a reader does not know yet, as bytes that
 /// [`crate::snapshot::Snapshot`] reads. `None` if the process does not record.
-pub fn copy(known: &Known) -> Option<Vec<u8>> {
+pub fn copy(known: &SlotCounts) -> Option<Vec<u8>> {
     Some(RUN.get()?.copy(known))
 }
 

@@ -7,7 +7,7 @@ use crate::memory::Words;
 use crate::names::{self, Names, Part};
 use crate::schema::{EVENTS, EventKind, Settings};
 use crate::slot::Stored;
-use crate::snapshot::{Copy, Known};
+use crate::snapshot::{Copy, SlotCounts};
 use crate::ticks::{Moment, Source};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -161,7 +161,7 @@ impl Run {
 
     /// Copies the header, the table of names, and the chunk data that the reader does not know,
     /// while threads write. Chunks are copied first, so that their names are in the table.
-    pub fn copy(&self, known: &Known) -> Vec<u8> {
+    pub fn copy(&self, known: &SlotCounts) -> Vec<u8> {
         let chunks =
             [true, false].into_iter().flat_map(|is_frequent| self.pool(is_frequent).chunks());
         let known = |sequence| known.get(&sequence).copied().unwrap_or(0);

@@ -29,7 +29,7 @@ const RATE_FROM_NS: u64 = 1_000_000_000;
 const NO_TEXT: u64 = u32::MAX as u64;
 
 /// Number of slots that a reader has of each sequence.
-pub type Known = BTreeMap<u32, u32>;
+pub type SlotCounts = BTreeMap<u32, u32>;
 
 /// A copy of the memory of a run.
 #[derive(Debug)]
@@ -298,7 +298,7 @@ const CHUNKS_MAX: usize = 1 << 24;
 /// Reads the events of snapshots of one run, each event once.
 #[derive(Debug, Default)]
 pub struct Reader {
-    known: Known,
+    known: SlotCounts,
     /// The last sequence that was searched for, if there was an earlier snapshot.
     looked_for: Option<u32>,
     /// Sequences that were assigned and not read so far.
@@ -316,7 +316,7 @@ pub struct Reader {
 
 impl Reader {
     /// Returns the slots that this reader no longer needs.
-    pub fn known(&self) -> &Known {
+    pub fn known(&self) -> &SlotCounts {
         &self.known
     }
 

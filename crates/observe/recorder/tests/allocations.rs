@@ -3,7 +3,7 @@
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder::{self, Destination};
 use millstream_recorder::schema::EventKind;
-use millstream_recorder::snapshot::{Known, Snapshot};
+use millstream_recorder::snapshot::{SlotCounts, Snapshot};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
@@ -70,7 +70,7 @@ fn events_allocate_nothing() {
     }
     recorder::set(&settings);
     assert_eq!(allocated(&peer, &component), 0, "off");
-    let snapshot = Snapshot::parse(&recorder::copy(&Known::new()).unwrap()).unwrap();
+    let snapshot = Snapshot::parse(&recorder::copy(&SlotCounts::new()).unwrap()).unwrap();
     assert!(snapshot.over_rate(EventKind::Drop) > 0);
     assert_eq!(snapshot.without_space(), 0);
 }

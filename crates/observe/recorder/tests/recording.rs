@@ -5,7 +5,7 @@ use millstream_recorder::ids::TextId;
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder::{self, AllSettings, Destination};
 use millstream_recorder::schema::{EventKind, PerSecond, Settings, Value};
-use millstream_recorder::snapshot::{Known, NoRecording, Reader, Snapshot};
+use millstream_recorder::snapshot::{NoRecording, Reader, SlotCounts, Snapshot};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
@@ -39,7 +39,7 @@ fn changed(all: &AllSettings, kind: EventKind, change: Settings) -> AllSettings 
     all
 }
 
-fn copied(known: &Known) -> Snapshot {
+fn copied(known: &SlotCounts) -> Snapshot {
     Snapshot::parse(&recorder::copy(known).unwrap()).unwrap()
 }
 
@@ -73,7 +73,7 @@ fn an_event_has_its_fields_its_time_and_its_thread() {
     };
     thread::Builder::new().name("offload-7".to_owned()).spawn(record).unwrap().join().unwrap();
     recorder::keep_time().unwrap();
-    let snapshot = copied(&Known::new());
+    let snapshot = copied(&SlotCounts::new());
     let mut found = Vec::new();
     Reader::default().read(&snapshot, |event, names| {
         if event.kind == EventKind::JvmCall {
@@ -103,7 +103,7 @@ fn subjects_of_each_type_have_their_values() {
     let group = Subject::component_with("topic", "indexers");
     record::rebalance(recorder::start(EventKind::Rebalance), &group, 3, 4);
     let mut found = Vec::new();
-    Reader::default().read(&copied(&Known::new()), |event, names| {
+    Reader::default().read(&copied(&SlotCounts::new()), |event, names| {
         let fields = event.kind.spec().fields.iter().zip(event.values);
         let shown = fields.map(|(field, bits)| match Value::from_bits(field.kind, bits) {
             Value::Text(id) => names.text(id).unwrap_or("?").to_owned(),
@@ -146,7 +146,7 @@ fn an_event_that_is_off_or_too_short_is_not_recorded() {
     write(&subject, 2);
     recorder::set(&settings);
     write(&subject, 3);
-    let snapshot = copied(&Known::new());
+    let snapshot = copied(&SlotCounts::new());
     let values: Vec<u64> =
         about(&snapshot, "/off").iter().map(|(event, _)| event.values[1]).collect();
     assert_eq!(values, [3]);
@@ -165,7 +165,7 @@ fn events_over_the_rate_are_counted() {
         record::file_sync(recorder::start(EventKind::FileSync), &subject);
     }
     recorder::set(&settings);
-    let snapshot = copied(&Known::new());
+    let snapshot = copied(&SlotCounts::new());
     let recorded = about(&snapshot, "/rate").len() as u64;
     let over_rate = snapshot.over_rate(EventKind::FileSync) - before;
     assert_eq!(recorded + over_rate, 1000);
@@ -180,7 +180,7 @@ fn a_reader_gets_each_event_of_many_threads_once_or_counts_what_is_lost() {
     const EVENTS: u64 = 40_000;
     let _settings = settings();
     let mut reader = Reader::default();
-    reader.skip(&copied(&Known::new()));
+    reader.skip(&copied(&SlotCounts::new()));
     let is_done = AtomicBool::new(false);
     let mut found: HashMap<String, BTreeSet<u64>> = HashMap::new();
     let mut follow = |reader: &mut Reader| {
@@ -294,7 +294,7 @@ fn files_that_are_no_recordings_are_refused() {
     assert_eq!(Snapshot::parse(&[0; 8192]).unwrap_err(), NoRecording::Empty);
     assert_eq!(Snapshot::parse(&[7; 8192]).unwrap_err(), NoRecording::Foreign);
     let _settings = settings();
-    let mut bytes = recorder::copy(&Known::new()).unwrap();
+    let mut bytes = recorder::copy(&SlotCounts::new()).unwrap();
     bytes[8] = 99;
     assert_eq!(Snapshot::parse(&bytes).unwrap_err(), NoRecording::OtherVersion);
 }

@@ -4,7 +4,7 @@ use millstream_recorder::event::Tables;
 use millstream_recorder::ids::TextId;
 use millstream_recorder::recorder::{self, Destination};
 use millstream_recorder::schema::{EventKind, Field, FieldKind, Value};
-use millstream_recorder::snapshot::{Known, Reader, Snapshot};
+use millstream_recorder::snapshot::{Reader, SlotCounts, Snapshot};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub fn start_recording() -> RecordingTest {
 /// # Panics
 /// Panics if the process does not record.
 pub fn recorded(kind: EventKind) -> BTreeMap<String, RecordedSum> {
-    let copy = recorder::copy(&Known::new()).expect("a recording");
+    let copy = recorder::copy(&SlotCounts::new()).expect("a recording");
     let snapshot = Snapshot::parse(&copy).expect("a copy");
     assert_eq!(recorder::omitted(), recorder::Omitted::default());
     let mut sums: BTreeMap<String, RecordedSum> = BTreeMap::new();

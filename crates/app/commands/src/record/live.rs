@@ -13,7 +13,7 @@ use crate::run_files::End;
 use hyper::Method;
 use hyper::body::Bytes;
 use millstream_model::Interval;
-use millstream_recorder::snapshot::{Known, Reader, Snapshot};
+use millstream_recorder::snapshot::{Reader, SlotCounts, Snapshot};
 use std::io;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -29,7 +29,7 @@ pub async fn copy(client: &Client, known: Vec<u8>) -> Result<Bytes, ClientError>
 }
 
 /// Returns the list of known chunks as the body of a request.
-fn body(known: &Known) -> Vec<u8> {
+fn body(known: &SlotCounts) -> Vec<u8> {
     known
         .iter()
         .flat_map(|(sequence, slots)| [*sequence, *slots])

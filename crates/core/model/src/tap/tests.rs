@@ -19,15 +19,15 @@ fn batch(rows: usize) -> Batch {
 
 /// Keeps a limited number of samples, and counts the copies that were made.
 #[derive(Clone, Default)]
-struct Kept {
+struct SampleLog {
     samples: Arc<Mutex<Vec<usize>>>,
     room: usize,
     copies: Arc<AtomicUsize>,
 }
 
-impl Kept {
-    fn with_room(room: usize) -> Kept {
-        Kept { room, ..Kept::default() }
+impl SampleLog {
+    fn with_room(room: usize) -> SampleLog {
+        SampleLog { room, ..SampleLog::default() }
     }
 
     fn events(&self) -> usize {
@@ -35,7 +35,7 @@ impl Kept {
     }
 }
 
-impl Listener for Kept {
+impl Listener for SampleLog {
     fn offer(&self, copy: &mut dyn FnMut() -> EventSample) -> Option<usize> {
         let mut samples = self.samples.lock();
         if samples.len() >= self.room {
@@ -50,7 +50,7 @@ impl Listener for Kept {
 
 #[test]
 fn a_tap_gets_the_events_of_its_output_until_it_is_dropped() {
-    let (taps, kept) = (Taps::default(), Kept::with_room(99));
+    let (taps, kept) = (Taps::default(), SampleLog::with_room(99));
     let point = taps.point(Side::Output, "app");
     point.offer(0, &batch(3));
     let listening = taps.listen((Side::Output, "app", 1), Box::new(kept.clone()));
@@ -66,7 +66,7 @@ fn a_tap_gets_the_events_of_its_output_until_it_is_dropped() {
 
 #[test]
 fn a_point_stays_the_same_while_something_uses_it() {
-    let (taps, kept) = (Taps::default(), Kept::with_room(99));
+    let (taps, kept) = (Taps::default(), SampleLog::with_room(99));
     let listening = taps.listen((Side::Output, "app", 0), Box::new(kept.clone()));
     // A reload looks up the point the same way.
     taps.point(Side::Output, "app").offer(0, &batch(2));
@@ -78,7 +78,7 @@ fn a_point_stays_the_same_while_something_uses_it() {
 
 #[test]
 fn a_tap_copies_a_bounded_number_of_events() {
-    let (taps, kept) = (Taps::default(), Kept::with_room(usize::MAX));
+    let (taps, kept) = (Taps::default(), SampleLog::with_room(usize::MAX));
     let point = taps.point(Side::Output, "app");
     let listening = taps.listen((Side::Output, "app", 0), Box::new(kept.clone()));
     let (batch, begun) = (batch(10_000), Instant::now());
@@ -134,7 +134,7 @@ fn copies_of_small_batches_come_some_at_once() {
 
 #[test]
 fn nothing_is_copied_for_a_listener_without_room() {
-    let (taps, kept) = (Taps::default(), Kept::with_room(1));
+    let (taps, kept) = (Taps::default(), SampleLog::with_room(1));
     let point = taps.point(Side::Output, "app");
     let listening = taps.listen((Side::Output, "app", 0), Box::new(kept.clone()));
     (0..100).for_each(|_| point.offer(0, &batch(1)));
@@ -151,7 +151,7 @@ fn workers_offer_at_once_while_taps_come_and_go() {
             scope.spawn(|| (0..20_000).for_each(|_| point.offer(0, &batch)));
         }
         for _ in 0..200 {
-            let kept = Kept::with_room(2);
+            let kept = SampleLog::with_room(2);
             let listening = taps.listen((Side::Output, "app", 0), Box::new(kept.clone()));
             assert!(listening.passed() % 100 == 0);
             drop(listening);

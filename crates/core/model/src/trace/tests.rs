@@ -26,13 +26,13 @@ fn batch(rows: usize) -> Batch {
 }
 
 #[derive(Default)]
-struct Kept {
+struct TraceLog {
     traces: Mutex<Vec<Arc<Trace>>>,
     bytes: Arc<AtomicUsize>,
     is_full: bool,
 }
 
-impl TraceListener for Kept {
+impl TraceListener for TraceLog {
     fn room(&self) -> Option<Arc<AtomicUsize>> {
         (!self.is_full).then(|| self.bytes.clone())
     }
@@ -49,13 +49,13 @@ fn point(side: Side, id: &str, output: usize) -> SamplePoint {
 /// Traces the batches that source `app` issues, with a copy at `at`.
 struct Followed {
     taps: Taps,
-    kept: Arc<Kept>,
+    kept: Arc<TraceLog>,
     app: Arc<TapPoint>,
 }
 
 impl Followed {
     fn new(is_full: bool) -> Followed {
-        let (taps, kept) = (Taps::default(), Kept { is_full, ..Kept::default() });
+        let (taps, kept) = (Taps::default(), TraceLog { is_full, ..TraceLog::default() });
         let app = taps.point(Side::Output, "app");
         Followed { taps, kept: Arc::new(kept), app }
     }

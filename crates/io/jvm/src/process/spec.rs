@@ -13,7 +13,7 @@ pub struct Spec(Mutex<Value>);
 
 /// The part of an answer that is kept for the next registration.
 #[derive(Deserialize)]
-struct Kept {
+struct CompiledScripts {
     /// One text per script. Absent for languages that compile fast, and if the code is too large.
     #[serde(default)]
     compiled: Vec<String>,
@@ -37,7 +37,7 @@ impl Spec {
 
     /// Keeps the compiled code in an answer for the next registration.
     pub fn keep(&self, answer: &[u8]) {
-        let Ok(Kept { compiled }) = serde_json::from_slice(answer) else { return };
+        let Ok(CompiledScripts { compiled }) = serde_json::from_slice(answer) else { return };
         let mut value = self.0.lock();
         let rules = value["rules"].as_array_mut().into_iter().flatten();
         for (rule, compiled) in rules.zip(compiled) {

@@ -8,7 +8,7 @@ use super::tails::{Reopening, Tails};
 use super::unsettled::{DeletedFile, count_lost, is_late, rest_of, unsettled};
 use crate::records::forget;
 use crate::tail::Tail;
-use millstream_model::{Held, OriginId, SourceCx};
+use millstream_model::{HeldFiles, OriginId, SourceCx};
 
 /// Drop reason of data of deleted files beyond the limit `held.max`.
 pub(super) const HELD_MAX: &str = "held_max";
@@ -67,7 +67,7 @@ impl Holding<'_> {
     pub(super) fn bound_held(&mut self, cx: &SourceCx<'_>) {
         let mut deleted: Vec<DeletedFile> = self.files.iter().filter_map(DeletedFile::of).collect();
         deleted.sort_unstable();
-        let mut held = Held {
+        let mut held = HeldFiles {
             files: deleted.len() as u64,
             bytes: deleted.iter().map(|file| file.bytes).sum(),
             bytes_max: self.retention.bytes_max(),

@@ -11,7 +11,7 @@
 use crate::held::{HeldFile, HeldFolder};
 use crate::settings::HeldSettings;
 use crate::tail::Tail;
-use millstream_model::{EngineTime, Held, Ledger, OriginId, Owed, Remainder};
+use millstream_model::{EngineTime, HeldFiles, Ledger, OriginId, Owed, Remainder};
 use rustix::fs::fstat;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -176,7 +176,7 @@ impl Retention {
     }
 
     /// Records the disk space of held files; warns when they use half of their limit.
-    pub(super) fn note_usage(&mut self, held: Held, now: EngineTime, source: &str) {
+    pub(super) fn note_usage(&mut self, held: HeldFiles, now: EngineTime, source: &str) {
         self.growth.sample(Usage { at: now, bytes: held.bytes });
         let is_due = self.warned.is_none_or(|warned| now - warned >= WARN_INTERVAL);
         if held.bytes < held.bytes_max / 2 || held.bytes == 0 || !is_due {

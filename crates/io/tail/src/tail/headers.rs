@@ -6,7 +6,7 @@
 use super::{Buffers, Fill, Request, Tail};
 use crate::file_framer::{FileFramer, OUT_MARGIN, Portion, together};
 use crate::header::{HEADER_BYTES_MAX, HeaderLines, LineKind};
-use millstream_framing::{Close, Event, Found, Framed, Input, bom_len};
+use millstream_framing::{Close, Event, EventBuffer, Framed, Input, bom_len};
 use millstream_model::limits::BATCH_ROWS_MAX;
 use std::io;
 use std::sync::Arc;
@@ -204,7 +204,7 @@ impl Tail {
         from: u64,
     ) -> usize {
         let mut out = vec![0; raw.len() * framer.expansion() + OUT_MARGIN];
-        let mut found = Found::default();
+        let mut found = EventBuffer::default();
         let input = Input { raw, close: Close::No, rows_max: BATCH_ROWS_MAX, reference_ns: 0 };
         let framed = framer.frame(input, &mut out, &mut found);
         for (index, event) in found.events.iter().enumerate() {
