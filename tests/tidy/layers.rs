@@ -189,7 +189,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-timestamps",
         ],
     ),
-    ("millstream-groups", &["millstream-scan", "millstream-series"]),
+    ("millstream-groups", &["millstream-encodings", "millstream-scan", "millstream-series"]),
     ("millstream-host", &[]),
     ("millstream-jfr", &[]),
     ("millstream-jvm", &["millstream-columns", "millstream-profiler", "millstream-recorder"]),
@@ -198,6 +198,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "millstream-model",
         &[
             "millstream-columns",
+            "millstream-encodings",
             "millstream-profiler",
             "millstream-recorder",
             "millstream-timestamps",

@@ -1,4 +1,4 @@
-//! Encoders of metrics. No I/O, no clock.
+//! Encoders of metrics, and the parts of binary forms. No I/O, no clock.
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod binary;
 mod json;
 pub mod metric;
 pub mod msgpack;

@@ -1,6 +1,6 @@
 //! Approximate counts of distinct values: HyperLogLog.
 
-use crate::bytes::{array, number_to, push_number};
+use millstream_encodings::binary::{array, number_to, push_number};
 
 /// Logarithm of the number of registers.
 const PRECISION: u32 = 12;

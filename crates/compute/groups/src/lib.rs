@@ -30,7 +30,6 @@
 #![forbid(unsafe_code)]
 
 mod accumulators;
-mod bytes;
 mod chunks;
 mod dictionary;
 mod groups;

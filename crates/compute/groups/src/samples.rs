@@ -1,6 +1,6 @@
 //! The first events of a group.
 
-use crate::bytes::{number, number_to, push_number, push_text, text, word};
+use millstream_encodings::binary::{byte_string, number, number_to, push_bytes, push_number, word};
 
 /// The first texts by time, origin and offset of their events. The order in which texts are added
 /// and merged does not matter.
@@ -78,7 +78,7 @@ impl Samples {
             out.extend_from_slice(&time.to_le_bytes());
             push_number(out, *origin);
             push_number(out, *offset);
-            push_text(out, text);
+            push_bytes(out, text);
         }
     }
 
@@ -89,7 +89,7 @@ impl Samples {
         let mut read = Samples::new(size);
         for _ in 0..number_to(bytes, size.into())? {
             let (time, origin, offset) = (word(bytes)? as i64, number(bytes)?, number(bytes)?);
-            let text = text(bytes)?;
+            let text = byte_string(bytes)?;
             if read.samples.last().is_some_and(|last| last.place() > (time, origin, offset, text)) {
                 return None;
             }

@@ -1,10 +1,10 @@
 //! Accumulators that do not fit into words.
 
 use crate::accumulators::Accumulator;
-use crate::bytes::array;
 use crate::hll::Hll;
 use crate::samples::Samples;
 use crate::space_saving::SpaceSaving;
+use millstream_encodings::binary::array;
 use millstream_series::Sketch;
 
 /// The state of an accumulator that does not fit into words. A group gets the state with its first

@@ -1,8 +1,8 @@
 //! The most frequent texts, in bounded memory.
 
-use crate::bytes::{number, number_to, push_number, push_text, text};
 use crate::hashing::hash;
 use hashbrown::HashTable;
+use millstream_encodings::binary::{byte_string, number, number_to, push_bytes, push_number};
 use std::cmp::Reverse;
 
 /// Counters of the most frequent texts: Space-Saving (Metwally, Agrawal, El Abbadi, "Efficient
@@ -187,7 +187,7 @@ impl SpaceSaving {
         push_number(out, u64::from(self.size));
         push_number(out, self.counters.len() as u64);
         for Counter { text, count, error, .. } in &self.counters {
-            push_text(out, text);
+            push_bytes(out, text);
             push_number(out, *count);
             push_number(out, *error);
         }
@@ -204,7 +204,7 @@ impl SpaceSaving {
         let size = number_to(bytes, u16::MAX.into())? as u16;
         let mut read = SpaceSaving::new(size);
         for _ in 0..number_to(bytes, size.into())? {
-            let (text, count, error) = (text(bytes)?, number(bytes)?, number(bytes)?);
+            let (text, count, error) = (byte_string(bytes)?, number(bytes)?, number(bytes)?);
             if error > count || count == 0 || read.find(text).is_some() {
                 return None;
             }

@@ -14,7 +14,6 @@ mod ack;
 mod backoff;
 mod backpressure;
 mod batch;
-pub mod binary;
 mod block;
 mod counters;
 mod cursor;

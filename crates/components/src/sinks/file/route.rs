@@ -3,7 +3,7 @@
 use crate::codec::{Codec, Encoding};
 use crate::util::template::Template;
 use bytes::Bytes;
-use millstream_model::binary::{Reader, push_bytes, push_number};
+use millstream_encodings::binary::{Reader, push_bytes, push_number};
 use millstream_model::{
     Batch, ComponentError, Counters, EncodeCx, Encoder, Payload, Routing, RoutingError,
 };

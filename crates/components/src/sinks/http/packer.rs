@@ -6,8 +6,8 @@ use crate::sinks::http_delivery::{
 };
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
+use millstream_encodings::binary::{Reader, push_number};
 use millstream_encodings::msgpack;
-use millstream_model::binary::{Reader, push_number};
 use millstream_model::{EncodeCx, Payload, Permit, Routing, RoutingError};
 use schemars::JsonSchema;
 use serde::Deserialize;

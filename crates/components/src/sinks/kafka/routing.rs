@@ -3,8 +3,8 @@
 use super::encoder::EncodedShipment;
 use crate::codec::Codec;
 use bytes::Bytes;
+use millstream_encodings::binary::{Reader, push_bytes, push_number};
 use millstream_kafka::{Headers, IdHeader, Key, Record, Run, Shipment};
-use millstream_model::binary::{Reader, push_bytes, push_number};
 use millstream_model::{Payload, Routing, RoutingError};
 use std::ffi::CString;
 

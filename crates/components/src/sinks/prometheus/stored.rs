@@ -2,9 +2,9 @@
 //! hash is a secret of the process.
 
 use crate::util::seed::secret_seed;
+use millstream_encodings::binary::{Reader, push_bytes, push_number, push_signed};
 use millstream_encodings::metric::Kind;
 use millstream_encodings::prometheus::{Distributions, RestoredRows, Rows, StoredRow};
-use millstream_model::binary::{Reader, push_bytes, push_number, push_signed};
 
 /// Appends the rows, without their text.
 pub fn write(rows: &Rows, out: &mut Vec<u8>) {

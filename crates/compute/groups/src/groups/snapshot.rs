@@ -16,10 +16,12 @@
 //! of the log adds a version and a checksum.
 
 use super::Groups;
-use crate::bytes::{array, number, number_to, push_number, push_text, text, word};
 use crate::dictionary::{ABSENT, Probe};
 use crate::index::NONE;
 use crate::side::Side;
+use millstream_encodings::binary::{
+    array, byte_string, number, number_to, push_bytes, push_number, word,
+};
 
 /// The part of a table that the snapshots so far contain.
 #[derive(Clone, Debug)]
@@ -77,7 +79,7 @@ impl Groups {
             push_number(out, *before as u64);
             push_number(out, (dictionary.len() - before) as u64);
             let ids = *before as u32 + 1..=dictionary.len() as u32;
-            ids.filter_map(|id| dictionary.text(id)).for_each(|text| push_text(out, text));
+            ids.filter_map(|id| dictionary.text(id)).for_each(|text| push_bytes(out, text));
         }
         push_number(out, from.groups as u64);
         push_number(out, (self.len() - from.groups) as u64);
@@ -151,7 +153,7 @@ impl Groups {
         let before = self.dictionaries.get(column)?.len();
         (number_to(bytes, before)? == before).then_some(())?;
         for _ in 0..number(bytes)? {
-            let text = text(bytes)?;
+            let text = byte_string(bytes)?;
             if self.keys() == 1 && absent as usize == self.len() {
                 self.add_group(&[ABSENT])?;
             }

@@ -1,9 +1,9 @@
 //! The binary form of row sources, for payloads that are kept on disk.
 
 use super::{FeedId, RowSource};
-use crate::binary::{Reader, push_bytes, push_number, push_signed};
 use crate::origin::{Origin, OriginId};
 use bytes::Bytes;
+use millstream_encodings::binary::{Reader, push_bytes, push_number, push_signed};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 

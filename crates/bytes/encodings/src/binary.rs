@@ -1,10 +1,11 @@
-//! Numbers and byte strings in binary forms that are written to disk: routings of payloads, and
-//! sources of rows.
+//! Numbers and byte strings in binary forms that are written to disk: snapshots of groups, routings
+//! of payloads, and sources of rows.
 //!
 //! Reading does not trust the bytes: a count never reserves more memory than the bytes that follow
 //! could fill.
 
 /// Appends a number with seven bits per byte, the low ones first (LEB128).
+#[inline]
 pub fn push_number(out: &mut Vec<u8>, mut number: u64) {
     while number > 0x7F {
         out.push(number as u8 | 0x80);
@@ -14,14 +15,64 @@ pub fn push_number(out: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Appends a signed number; numbers close to 0 are short.
+#[inline]
 pub fn push_signed(out: &mut Vec<u8>, number: i64) {
     push_number(out, (number << 1 ^ number >> 63) as u64);
 }
 
 /// Appends the length of a byte string and the bytes.
+#[inline]
 pub fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     push_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
+}
+
+/// Takes an array from the front of `bytes`; returns `None` if `bytes` is too short.
+#[inline]
+pub fn array<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (array, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*array)
+}
+
+/// Takes a word of eight bytes, little endian.
+#[inline]
+pub fn word(bytes: &mut &[u8]) -> Option<u64> {
+    array(bytes).map(u64::from_le_bytes)
+}
+
+/// Takes a number that [`push_number`] wrote; returns `None` if it does not end, or has more than
+/// 64 bits.
+#[inline]
+pub fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let [byte] = array(bytes)?;
+        let part = u64::from(byte & 0x7F);
+        if part << shift >> shift != part {
+            return None;
+        }
+        number |= part << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// Takes a number that is at most `max`.
+#[inline]
+pub fn number_to(bytes: &mut &[u8], max: usize) -> Option<usize> {
+    usize::try_from(number(bytes)?).ok().filter(|number| *number <= max)
+}
+
+/// Takes a byte string that [`push_bytes`] wrote.
+#[inline]
+pub fn byte_string<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
+    let length = number_to(bytes, bytes.len())?;
+    let (string, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(string)
 }
 
 /// Reads numbers and byte strings from the front of a slice. Each call returns `None` if the slice
@@ -33,75 +84,69 @@ pub struct Reader<'b> {
 
 impl<'b> Reader<'b> {
     /// Creates a reader of these bytes.
+    #[inline]
     pub fn new(bytes: &'b [u8]) -> Reader<'b> {
         Reader { rest: bytes }
     }
 
     /// Returns whether all bytes were read.
+    #[inline]
     pub fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }
 
     /// Reads an array of bytes.
+    #[inline]
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (array, rest) = self.rest.split_first_chunk()?;
-        self.rest = rest;
-        Some(*array)
+        array(&mut self.rest)
     }
 
     /// Reads a byte.
+    #[inline]
     pub fn byte(&mut self) -> Option<u8> {
         self.array().map(|[byte]| byte)
     }
 
     /// Reads eight bytes, little endian.
+    #[inline]
     pub fn word(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
+        word(&mut self.rest)
     }
 
     /// Reads a number that [`push_number`] wrote.
+    #[inline]
     pub fn number(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let byte = self.byte()?;
-            let part = u64::from(byte & 0x7F);
-            if part << shift >> shift != part {
-                return None;
-            }
-            number |= part << shift;
-            if byte < 0x80 {
-                return Some(number);
-            }
-        }
-        None
+        number(&mut self.rest)
     }
 
     /// Reads a number that [`push_number`] wrote, if it fits into 32 bits.
+    #[inline]
     pub fn number_32(&mut self) -> Option<u32> {
         self.number()?.try_into().ok()
     }
 
     /// Reads a number that [`push_signed`] wrote.
+    #[inline]
     pub fn signed(&mut self) -> Option<i64> {
         let number = self.number()?;
         Some((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
     /// Reads the number of items that follow, each at least one byte long.
+    #[inline]
     pub fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(self.number()?).ok()?;
         (count <= self.rest.len()).then_some(count)
     }
 
     /// Reads a byte string that [`push_bytes`] wrote.
+    #[inline]
     pub fn bytes(&mut self) -> Option<&'b [u8]> {
-        let length = self.count()?;
-        let (bytes, rest) = self.rest.split_at_checked(length)?;
-        self.rest = rest;
-        Some(bytes)
+        byte_string(&mut self.rest)
     }
 
     /// Reads a byte string that [`push_bytes`] wrote, if it is UTF-8.
+    #[inline]
     pub fn text(&mut self) -> Option<&'b str> {
         str::from_utf8(self.bytes()?).ok()
     }
@@ -145,5 +190,27 @@ mod tests {
     fn a_count_is_at_most_the_bytes_that_follow() {
         assert_eq!(Reader::new(&[2, 0, 0]).count(), Some(2));
         assert_eq!(Reader::new(&[3, 0, 0]).count(), None);
+    }
+
+    #[test]
+    fn numbers_are_taken_from_the_front_of_a_slice() {
+        let numbers = (0..64).flat_map(|bit| [(1_u64 << bit) - 1, 1 << bit, u64::MAX >> bit]);
+        for expected in numbers {
+            let mut out = Vec::new();
+            push_number(&mut out, expected);
+            let mut rest = &out[..];
+            assert_eq!((number(&mut rest), rest), (Some(expected), &[][..]));
+            assert_eq!(number(&mut &out[..out.len() - 1]), None);
+        }
+        assert_eq!(number(&mut &[0xFF; 20][..]), None);
+        assert_eq!(number(&mut &[[0xFF; 9], [0x02; 9]].concat()[..]), None);
+    }
+
+    #[test]
+    fn a_byte_string_at_the_front_of_a_slice_must_be_complete() {
+        let mut out = Vec::new();
+        push_bytes(&mut out, b"text");
+        assert_eq!(byte_string(&mut &out[..]), Some(&b"text"[..]));
+        assert_eq!(byte_string(&mut &out[..4]), None);
     }
 }
