@@ -1,10 +1,10 @@
 //! From a checked configuration to a blueprint, through the registry, and to the settings of an engine.
 
 use crate::governor;
-use millstream_commands::components::{inputs, source_info};
+use millstream_commands::components::{inputs, resources, source_info};
 use millstream_commands::load::Loader;
 use millstream_commands::{headers, jvms, logging};
-use millstream_components::component::{AnyComponent, BuildCx};
+use millstream_components::component::{AnyComponent, BuildCx, Resources};
 use millstream_config::{Component, Config};
 use millstream_engine::{Blueprint, Clock, Settings, SinkPart, SourcePart, TransformPart};
 use millstream_model::tap::Taps;
@@ -49,11 +49,14 @@ pub fn settings(config: &Config, until_eof: bool, internal_metrics: InternalMetr
 /// Builds every component of a checked configuration.
 pub fn blueprint(config: &Config) -> Result<Blueprint, BuildError> {
     let mut blueprint = Blueprint::default();
+    let resources = resources(config);
     for component in &config.components {
-        add(&mut blueprint, config, component).map_err(|error| BuildError::Component {
-            kind: component.kind,
-            id: component.id.clone(),
-            error: Box::new(error),
+        add(&mut blueprint, config, &resources, component).map_err(|error| {
+            BuildError::Component {
+                kind: component.kind,
+                id: component.id.clone(),
+                error: Box::new(error),
+            }
         })?;
     }
     Ok(blueprint)
@@ -62,17 +65,12 @@ pub fn blueprint(config: &Config) -> Result<Blueprint, BuildError> {
 fn add(
     blueprint: &mut Blueprint,
     config: &Config,
+    resources: &Resources,
     component: &Component,
 ) -> Result<(), BuildError> {
     let id = component.id.clone();
     let type_name = component.type_name;
-    let (jvm, processes) = (jvms::jvm_options(config), jvms::jvm_processes(config));
-    let cx = BuildCx {
-        id: &component.id,
-        jvm: &jvm,
-        processes: &processes,
-        header: headers::of(config, component),
-    };
+    let cx = BuildCx { id: &component.id, resources, header: headers::of(config, component) };
     match component.decoded.clone() {
         AnyComponent::Source(source) => {
             let queue_bytes = source.queue_bytes();

@@ -1,14 +1,15 @@
 //! The traits of a component: the properties of its options, and how it is built from them.
 
-use std::collections::BTreeMap;
+mod resources;
+
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use millstream_jvm::{JvmOptions, JvmProcesses, ProcessOptions};
 use millstream_model::{BuildError, Kind, OptionError, Sink, Source, SourceOpen, Transform};
 pub use millstream_tail::{HeaderLines, LineKind};
+pub use resources::{ResourceRequest, Resources};
 
 /// The decoded options of a component.
 pub trait Component: Send + Sync + 'static {
@@ -68,14 +69,10 @@ pub trait Component: Send + Sync + 'static {
         false
     }
 
-    /// Returns whether the component runs in the agent's JVM.
-    fn needs_jvm(&self) -> bool {
-        false
-    }
-
-    /// Returns the name of the separate process in which the component runs.
-    fn jvm_process(&self) -> Option<&str> {
-        None
+    /// Returns the resources of the program that the component uses while it runs, such as an
+    /// embedded language runtime.
+    fn resources(&self) -> Vec<ResourceRequest> {
+        Vec::new()
     }
 
     /// Returns whether the component, as a sink, accepts only metrics and skips all other events.
@@ -109,24 +106,17 @@ pub trait SourceComponent: Component {
 pub struct BuildCx<'a> {
     /// Id of the component.
     pub id: &'a str,
-    /// Options of the agent's JVM, for a component that needs it.
-    pub jvm: &'a JvmOptions,
-    /// Options of the separate processes.
-    pub processes: &'a JvmProcesses,
+    /// Resources that the program provides.
+    pub resources: &'a Resources,
     /// Lines of a source that name the columns that its readers parse.
     pub header: Option<HeaderLines>,
 }
 
 impl Default for BuildCx<'_> {
-    /// Returns a context without an id, and with the default JVM, which root may also start.
+    /// Returns a context without an id and without resources.
     fn default() -> Self {
-        static JVM: LazyLock<JvmOptions> =
-            LazyLock::new(|| JvmOptions { allow_root: true, ..JvmOptions::default() });
-        static PROCESSES: LazyLock<JvmProcesses> = LazyLock::new(|| JvmProcesses {
-            usual: ProcessOptions::new(JVM.clone()),
-            named: BTreeMap::new(),
-        });
-        BuildCx { id: "", jvm: &JVM, processes: &PROCESSES, header: None }
+        static NONE: Resources = Resources::new();
+        BuildCx { id: "", resources: &NONE, header: None }
     }
 }
 

@@ -1,9 +1,18 @@
-//! What a configuration says about its components: their inputs, what their events share, and the
-//! proxies on their way.
+//! What a configuration says about its components: their resources, their inputs, what their events
+//! share, and the proxies on their way.
 
+use crate::jvms;
+use millstream_components::component::Resources;
 use millstream_config::{Component, Config};
 use millstream_engine::Input;
 use millstream_model::SourceInfo;
+
+/// Returns the resources that the program provides to the components of a configuration.
+pub fn resources(config: &Config) -> Resources {
+    let mut resources = Resources::new();
+    resources.insert(jvms::runtime(config));
+    resources
+}
 
 /// Returns the metadata shared by all events of a source.
 pub fn source_info(component: &Component) -> SourceInfo {

@@ -1,5 +1,6 @@
 //! The JVMs of a configuration: how they are started, and the memory that they may take.
 
+use millstream_components::util::jvm::{JvmRuntime, processes_of, runs_inside};
 use millstream_config::{Config, Fault};
 use millstream_jvm::{JvmMemory, JvmOptions, JvmProcesses};
 use std::collections::BTreeSet;
@@ -15,8 +16,13 @@ pub fn jvm_options(config: &Config) -> JvmOptions {
     config.globals.jvm_options(threads(config))
 }
 
+/// Returns the JVMs that components may use.
+pub fn runtime(config: &Config) -> JvmRuntime {
+    JvmRuntime { options: jvm_options(config), processes: jvm_processes(config) }
+}
+
 /// Returns how JVMs in separate processes are started.
-pub fn jvm_processes(config: &Config) -> JvmProcesses {
+fn jvm_processes(config: &Config) -> JvmProcesses {
     config.globals.jvm_processes(threads(config))
 }
 
@@ -67,19 +73,19 @@ fn needed_jvms(config: &Config) -> Jvms {
     let processes = jvm_processes(config);
     let names = processes_in_use(config).into_iter();
     let others = names.map(|name| {
-        (format!("that of process {name}"), processes.options(name).memory().total_bytes())
+        (format!("that of process {name}"), processes.options(&name).memory().total_bytes())
     });
     Jvms(inside.into_iter().chain(others).collect())
 }
 
 /// Returns the names of the processes with JVMs in which components run.
-fn processes_in_use(config: &Config) -> BTreeSet<&str> {
-    config.components.iter().filter_map(|component| component.decoded.jvm_process()).collect()
+fn processes_in_use(config: &Config) -> BTreeSet<String> {
+    config.components.iter().flat_map(|component| processes_of(&*component.decoded)).collect()
 }
 
 /// Returns whether a component runs in the JVM.
 pub fn needs_jvm(config: &Config) -> bool {
-    config.components.iter().any(|component| component.decoded.needs_jvm())
+    config.components.iter().any(|component| runs_inside(&*component.decoded))
 }
 
 /// Returns why a configuration cannot run in an agent that has reserved so much memory for the JVM

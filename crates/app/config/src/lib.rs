@@ -45,6 +45,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millstream_components::component::AnyComponent;
+use millstream_components::util::jvm::processes_of;
 use millstream_engine::{Buffer, Pace};
 use millstream_model::Kind;
 use serde_json::Value as Json;
@@ -289,7 +290,8 @@ fn unused_processes<'a>(
 ) -> impl Iterator<Item = Fault> + 'a {
     let runs_in = |draft: &Draft, name: &str| {
         let component = draft.component.as_ref();
-        component.is_some_and(|component| component.decoded.jvm_process() == Some(name))
+        let processes = component.map(|component| processes_of(&*component.decoded));
+        processes.is_some_and(|processes| processes.iter().any(|process| process == name))
     };
     let unused = processes.iter().filter(move |(name, _)| !drafts.iter().any(|d| runs_in(d, name)));
     unused.map(|(name, place)| {

@@ -5,6 +5,7 @@ mod heap;
 mod java;
 mod kept;
 mod mode;
+mod runtime;
 pub mod scripts;
 
 pub use figures::{jvm_process_snapshots, jvm_snapshot, promised_bytes, watch};
@@ -12,6 +13,7 @@ pub use heap::note_pressure;
 pub use java::{Java, Place};
 pub use kept::{KeptOperators, keep};
 pub use mode::JvmMode;
+pub use runtime::{JVM, JvmRuntime, processes_of, runs_inside};
 
 use millstream_jvm::{JvmInfo, RegisterError};
 use parking_lot::Mutex;

@@ -1,11 +1,10 @@
 //! The transforms of a configuration, connected as in a run and called as functions.
 
 use super::Config;
-use crate::{components, jvms};
-use millstream_components::component::{AnyComponent, BuildCx};
+use crate::components;
+use millstream_components::component::{AnyComponent, BuildCx, Resources};
 use millstream_config::Component;
 use millstream_engine::MergeTrial;
-use millstream_jvm::{JvmOptions, JvmProcesses};
 use millstream_model::{
     Batch, BuildError, ComponentError, Counters, Map, Now, Offload, Outputs, Serial, Transform,
 };
@@ -16,9 +15,8 @@ use std::sync::Arc;
 /// The connections between the components of a configuration.
 pub struct Network<'c> {
     components: &'c [Component],
-    /// Options of the JVM, for transforms that need it.
-    jvm: JvmOptions,
-    processes: JvmProcesses,
+    /// Resources for the transforms.
+    resources: Resources,
     /// For each component its readers: the output, and the index of the reader.
     readers: Vec<Vec<(usize, usize)>>,
     /// Every component, in topological order.
@@ -48,8 +46,8 @@ impl<'c> Network<'c> {
             let Some(next) = (0..components.len()).find(is_next) else { break };
             order.push(next);
         }
-        let (jvm, processes) = (jvms::jvm_options(config), jvms::jvm_processes(config));
-        Network { components, jvm, processes, readers, order }
+        let resources = components::resources(config);
+        Network { components, resources, readers, order }
     }
 
     /// Returns, by component, whether its input may reach `target`.
@@ -83,8 +81,8 @@ impl Op {
         counters: &Arc<Counters>,
     ) -> Result<Op, BuildError> {
         let AnyComponent::Transform(transform) = &component.decoded else { return Ok(Op::Pass) };
-        let Network { jvm, processes, .. } = network;
-        match transform.build(&BuildCx { id: &component.id, jvm, processes, header: None })? {
+        let resources = &network.resources;
+        match transform.build(&BuildCx { id: &component.id, resources, header: None })? {
             Transform::Map(instance) => Ok(Op::Map(instance())),
             Transform::Serial(serial) => Ok(Op::Serial(serial)),
             Transform::Offload(offload) => Ok(Op::Offload(offload)),

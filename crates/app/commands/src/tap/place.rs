@@ -1,7 +1,7 @@
 //! The place of a tap in a configuration: its point, and the redactions on the path from the point
 //! to the sinks.
 
-use crate::jvms;
+use crate::components::resources;
 use millstream_components::component::{AnyComponent, BuildCx};
 use millstream_config::{
     Catalog, Component, Config, Registry,
@@ -140,8 +140,8 @@ fn follow(config: &Config, name: &str, as_is: bool, found: &mut Found) {
 /// events have these fields `as_is`. Otherwise their values may be in other fields or in the
 /// message.
 fn redaction(config: &Config, component: &Component, as_is: bool) -> Result<Box<dyn Map>, String> {
-    let (jvm, processes) = (jvms::jvm_options(config), jvms::jvm_processes(config));
-    let cx = BuildCx { id: &component.id, jvm: &jvm, processes: &processes, header: None };
+    let resources = resources(config);
+    let cx = BuildCx { id: &component.id, resources: &resources, header: None };
     let mut options = component.options.clone();
     let limit = options.as_object_mut().and_then(|options| options.shift_remove("fields"));
     let decoded = match limit.is_some() && !as_is {

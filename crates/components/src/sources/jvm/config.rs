@@ -2,7 +2,7 @@
 
 use super::JvmSource;
 use super::built::{Built, built};
-use crate::component::{BuildCx, Component, OpenSource, SourceComponent};
+use crate::component::{BuildCx, Component, OpenSource, ResourceRequest, SourceComponent};
 use crate::util::jvm::scripts::{RuleFault, ScriptPlace, is_blank};
 use crate::util::jvm::{JvmMode, Place, removed_calls};
 use millstream_jvm::CollectorSpec;
@@ -173,12 +173,8 @@ impl Component for JvmSourceConfig {
         self.script_file.iter().chain(jars).cloned().collect()
     }
 
-    fn needs_jvm(&self) -> bool {
-        self.mode == JvmMode::InProcess
-    }
-
-    fn jvm_process(&self) -> Option<&str> {
-        self.mode.process(&self.process)
+    fn resources(&self) -> Vec<ResourceRequest> {
+        vec![self.mode.request(&self.process)]
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::registered::registered;
 use super::{JvmOperator, Limits};
-use crate::component::{BuildCx, Component, TransformComponent};
+use crate::component::{BuildCx, Component, ResourceRequest, TransformComponent};
 use crate::transforms::on_error::OnError;
 use crate::util::condition::Condition;
 use crate::util::jvm::scripts::{RuleFault, ScriptPlace, is_blank};
@@ -286,12 +286,8 @@ impl Component for JvmConfig {
         scripts.into_iter().chain(self.jar.clone()).collect()
     }
 
-    fn needs_jvm(&self) -> bool {
-        self.mode == JvmMode::InProcess
-    }
-
-    fn jvm_process(&self) -> Option<&str> {
-        self.mode.process(&self.process)
+    fn resources(&self) -> Vec<ResourceRequest> {
+        vec![self.mode.request(&self.process)]
     }
 }
 

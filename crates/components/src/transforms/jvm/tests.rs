@@ -5,6 +5,7 @@ use super::answer::{Changed, apply};
 use super::config::JvmConfig;
 use crate::component::Component;
 use crate::transforms::on_error::{Failed, OnError};
+use crate::util::jvm::{processes_of, runs_inside};
 use millstream_jvm::{Answer, ChangedColumn, ColumnPlace, FailureReason, RowFailure};
 use millstream_model::{
     Batch, Cell, CellKind, Column, ColumnBuilder, Grant, Ledger, MEMBERS, Outputs,
@@ -293,12 +294,12 @@ fn an_operator_runs_in_the_process_of_its_name() {
         let mut options = json!({ "language": "groovy", "script": "x" });
         options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let config = config(options);
-        (config.needs_jvm(), config.jvm_process().map(str::to_owned))
+        (runs_inside(&config), processes_of(&config))
     };
-    assert_eq!(of(json!({})), (true, None));
-    assert_eq!(of(json!({ "mode": "process" })), (false, Some("default".to_owned())));
+    assert_eq!(of(json!({})), (true, Vec::new()));
+    assert_eq!(of(json!({ "mode": "process" })), (false, vec!["default".to_owned()]));
     let named = json!({ "mode": "process", "process": "team-1" });
-    assert_eq!(of(named), (false, Some("team-1".to_owned())));
+    assert_eq!(of(named), (false, vec!["team-1".to_owned()]));
 }
 
 #[test]

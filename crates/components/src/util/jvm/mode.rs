@@ -1,7 +1,8 @@
 //! The options `mode` and `process`, which define where the code of a component runs.
 
 use super::java::Place;
-use crate::component::BuildCx;
+use super::runtime::{JVM, JvmRuntime};
+use crate::component::{BuildCx, ResourceRequest};
 use millstream_jvm::DEFAULT_PROCESS;
 use millstream_model::OptionError;
 use schemars::JsonSchema;
@@ -37,17 +38,23 @@ impl JvmMode {
         (!is_name).then(|| OptionError::new("/process", message))
     }
 
+    /// Returns the request for the JVM in which the code runs.
+    pub fn request(self, process: &ProcessName) -> ResourceRequest {
+        ResourceRequest { kind: JVM, instance: self.process(process).map(str::to_owned) }
+    }
+
     /// Returns the name of the separate process; `None` for the JVM inside the agent.
-    pub fn process(self, process: &ProcessName) -> Option<&str> {
+    fn process(self, process: &ProcessName) -> Option<&str> {
         let name = process.as_deref().unwrap_or(DEFAULT_PROCESS);
         (self == JvmMode::Process).then_some(name)
     }
 
     /// Returns the JVM in which the code runs.
     pub fn place<'a>(self, process: &'a ProcessName, cx: &BuildCx<'a>) -> Place<'a> {
+        let runtime = JvmRuntime::of(cx.resources);
         match self.process(process) {
-            None => Place::Inside(cx.jvm),
-            Some(name) => Place::Process(name, cx.processes.options(name)),
+            None => Place::Inside(&runtime.options),
+            Some(name) => Place::Process(name, runtime.processes.options(name)),
         }
     }
 }
