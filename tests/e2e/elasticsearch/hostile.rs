@@ -80,8 +80,11 @@ fn an_answer_without_an_end_takes_no_memory_and_loses_nothing() {
     let healthy = endpoint();
     let (uri, sent) = endless();
     let uris = format!("{uri}', '{}", healthy.server.uri("/"));
-    let hostile_peak =
-        peak(&uris, &healthy, "the answer up to the end of its next item has more than 16384 KiB");
+    let hostile_peak = peak(
+        &uris,
+        &healthy,
+        "the answer up to the end of its next item has more than the maximum of 16384 KiB",
+    );
     let sent = sent.load(Ordering::Relaxed);
     eprintln!("peaks: {usual_peak} and {hostile_peak} bytes, {sent} bytes sent");
     assert!(hostile_peak <= usual_peak + MORE_BYTES_MAX, "{hostile_peak}, usually {usual_peak}");

@@ -26,9 +26,9 @@ fn jvm_processes(config: &Config) -> JvmProcesses {
     config.globals.jvm_processes(threads(config))
 }
 
-/// Returns the memory that JVMs may take: that inside the agent if a component runs in it, or if the
-/// configuration has the key `jvm` and no component runs in a separate process; and those in
-/// processes that components use.
+/// Returns the maximum memory of the JVMs, in bytes: of the JVM inside the agent if a component runs
+/// in it, or if the configuration has the key `jvm` and no component runs in a separate process; and
+/// of the JVMs of the processes that components use.
 pub fn jvm_bytes(config: &Config) -> u64 {
     reserved_jvms(config).bytes()
 }
@@ -64,7 +64,7 @@ impl Jvms {
 }
 
 fn inside_jvm(config: &Config) -> (String, u64) {
-    ("that inside the agent".to_owned(), JvmMemory::of(&jvm_options(config)).total_bytes())
+    ("the JVM inside the agent".to_owned(), JvmMemory::of(&jvm_options(config)).total_bytes())
 }
 
 /// Returns the JVMs that components use.
@@ -73,7 +73,7 @@ fn needed_jvms(config: &Config) -> Jvms {
     let processes = jvm_processes(config);
     let names = processes_in_use(config).into_iter();
     let others = names.map(|name| {
-        (format!("that of process {name}"), processes.options(&name).memory().total_bytes())
+        (format!("the JVM of process {name}"), processes.options(&name).memory().total_bytes())
     });
     Jvms(inside.into_iter().chain(others).collect())
 }

@@ -369,7 +369,7 @@ fn an_agent_without_a_diagnosis_is_older() {
     let (diagnosis, bottleneck) = (Some(Part::Missing), Some(Part::Missing));
     model.take(Polled { diagnosis, bottleneck, ..Polled::default() });
     let lines = draw_on(&mut model, 100, 24);
-    assert!(lines[0].contains("late sources ?") && lines[1].contains("this agent is older"));
+    assert!(lines[0].contains("late sources ?") && lines[1].contains("from this older agent"));
 }
 
 #[test]

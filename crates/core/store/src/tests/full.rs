@@ -116,7 +116,7 @@ fn a_start_on_a_full_disk_reports_it() {
     disk.fill_at(0);
     let Err(error) = disk.open(folder.path()) else { panic!("it opens") };
     assert!(
-        error.to_string().contains("No space left on device (os error 28); make room"),
+        error.to_string().contains("No space left on device (os error 28); free some space"),
         "{error}"
     );
 }
