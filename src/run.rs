@@ -12,8 +12,10 @@ use millstream_components::sources::jvm::collectors_snapshot;
 use millstream_components::sources::stdin;
 use millstream_components::transforms::jvm::{KeptOperators, jvm_process_snapshots, jvm_snapshot};
 use millstream_config::{self as config, Config, LogTarget};
-use millstream_console::{ConfigState, Console, ConsoleConfig, RecorderState, TakeSnapshot};
-use millstream_engine::{Running, Settings, Snapshot, Stopped, Store, Unsettled};
+use millstream_console::{
+    AgentSnapshot, ConfigState, Console, ConsoleConfig, RecorderState, Sections, TakeSnapshot,
+};
+use millstream_engine::{Running, Settings, Stopped, Store, Unsettled};
 use millstream_model::{InternalMetrics, Interval};
 use parking_lot::RwLock;
 use std::path::PathBuf;
@@ -388,18 +390,18 @@ impl Observer {
         drop(take);
     }
 
-    fn take(engine: &RwLock<Option<Box<TakeSnapshot>>>) -> Snapshot {
-        engine.read().as_ref().map_or_else(Snapshot::default, |take| take())
+    fn take(engine: &RwLock<Option<Box<TakeSnapshot>>>) -> AgentSnapshot {
+        engine.read().as_ref().map_or_else(AgentSnapshot::default, |take| take())
     }
 
     /// Returns a snapshot; returns an empty one before the engine is set, and after its end.
-    fn now(&self) -> Snapshot {
-        self.0.get().map_or_else(Snapshot::default, Observer::take)
+    fn now(&self) -> AgentSnapshot {
+        self.0.get().map_or_else(AgentSnapshot::default, Observer::take)
     }
 
     /// Returns a snapshot for the engine's threads. They may run slightly before the engine is set,
     /// and wait for it.
-    fn wait_now(&self) -> Snapshot {
+    fn wait_now(&self) -> AgentSnapshot {
         Observer::take(self.0.wait())
     }
 }
@@ -485,13 +487,19 @@ impl Api {
     /// Sets the running engine and its configuration.
     fn show(&self, running: &Running, config: &Config) {
         let observer = running.observer();
-        let take = move || {
-            let (jvm, jvm_processes) = (jvm_snapshot(), jvm_process_snapshots());
-            Snapshot { jvm, jvm_processes, collectors: collectors_snapshot(), ..observer() }
-        };
+        let take = move || AgentSnapshot { sections: sections(), engine: observer() };
         self.observer.begin(Box::new(take));
         self.taps.resume(config);
         self.ready.store(true, Ordering::Release);
+    }
+}
+
+/// Returns what the agent runs beside the engine.
+fn sections() -> Sections {
+    Sections {
+        jvm: jvm_snapshot(),
+        collectors: collectors_snapshot(),
+        jvm_processes: jvm_process_snapshots(),
     }
 }
 

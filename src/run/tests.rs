@@ -2,6 +2,7 @@
 
 use super::*;
 use millstream_config::Registry;
+use millstream_engine::Snapshot;
 use std::collections::BTreeSet;
 use std::fs;
 

@@ -126,6 +126,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "millstream-console",
         &[
+            "millstream-jvm",
             "millstream-model",
             "millstream-profiler",
             "millstream-recorder",

@@ -1,7 +1,7 @@
 //! Metrics of the collectors of sources `jvm`.
 
 use crate::prometheus::text::Text;
-use millstream_model::snapshot::{CollectorSnapshot, CollectorsSnapshot};
+use millstream_jvm::{CollectorSnapshot, CollectorsSnapshot};
 
 /// Name, help and accessor of a counter of a collector.
 type Of = (&'static str, &'static str, fn(&CollectorSnapshot) -> u64);
@@ -44,7 +44,8 @@ mod tests {
     use crate::diagnosis::Diagnosis;
     use crate::process::ProcessStats;
     use crate::prometheus::prometheus;
-    use millstream_model::snapshot::{CollectorSnapshot, CollectorsSnapshot, Snapshot};
+    use crate::snapshot::{AgentSnapshot, Sections};
+    use millstream_jvm::{CollectorSnapshot, CollectorsSnapshot};
 
     #[test]
     fn each_collector_has_its_counters() {
@@ -58,7 +59,8 @@ mod tests {
         };
         let collectors = vec![of("a", 1), of("b", 9)];
         let collectors = CollectorsSnapshot { threads: 5, threads_max: 16, collectors };
-        let snapshot = Snapshot { collectors: Some(collectors), ..Snapshot::default() };
+        let sections = Sections { collectors: Some(collectors), ..Sections::default() };
+        let snapshot = AgentSnapshot { sections, ..AgentSnapshot::default() };
         let config = ConfigState::new(1);
         let text = prometheus(
             &snapshot,

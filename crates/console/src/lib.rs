@@ -1,4 +1,4 @@
-//! The HTTP interface of the agent: metrics, health, diagnoses and snapshots of the engine.
+//! The HTTP interface of the agent: metrics, health, diagnoses and snapshots.
 //!
 //! A separate crate because it cuts a dependency: no other crate needs the HTTP server.
 //!
@@ -26,6 +26,7 @@ mod recorder;
 mod reply;
 mod routes;
 mod rules;
+mod snapshot;
 mod tap;
 mod token;
 mod watched;
@@ -36,11 +37,11 @@ pub use process::ProcessStats;
 pub use profile::{ProfileRequest, ProfileStarted, keep_profiles};
 pub use prometheus::{internal_metrics, prometheus};
 pub use recorder::{EventChange, Limit, RecorderState};
+pub use snapshot::{AgentSnapshot, Sections};
 pub use tap::{OpenTap, TapFormat, TapRefusal, TapRequest};
 
 use listener::{Listener, Service};
 use millstream_model::secrets;
-use millstream_model::snapshot::Snapshot;
 use routes::Router;
 use std::io;
 use std::net::SocketAddr;
@@ -52,7 +53,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Takes a snapshot of the engine. Must not wait for I/O.
-pub type TakeSnapshot = dyn Fn() -> Snapshot + Send + Sync;
+pub type TakeSnapshot = dyn Fn() -> AgentSnapshot + Send + Sync;
 
 /// Settings of the console.
 #[derive(Clone)]

@@ -192,13 +192,13 @@ async fn answer(service: &Service, via: Via, request: Request<Incoming>) -> Repl
 mod tests {
     use super::*;
     use crate::diagnosis::DiagnosisState;
-    use millstream_model::snapshot::Snapshot;
+    use crate::snapshot::AgentSnapshot;
     use std::sync::atomic::AtomicBool;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::time::Instant;
 
     fn service() -> Arc<Service> {
-        let snapshot = Snapshot::default;
+        let snapshot = AgentSnapshot::default;
         let ready = Arc::new(AtomicBool::new(true));
         let config = Arc::new(crate::ConfigState::new(0));
         let recorder =

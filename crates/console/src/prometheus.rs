@@ -8,9 +8,11 @@ use crate::config::ConfigState;
 use crate::diagnosis::{Cause, Diagnosis, DiagnosisState};
 use crate::files;
 use crate::process::ProcessStats;
+use crate::snapshot::{AgentSnapshot, Sections};
+use millstream_jvm::{JvmProcessSnapshot, JvmSnapshot};
 use millstream_model::snapshot::{
-    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, JvmProcessSnapshot, JvmSnapshot,
-    MemorySnapshot, SinkProgress, Snapshot,
+    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, MemorySnapshot, SinkProgress,
+    Snapshot,
 };
 use millstream_model::{CountersSnapshot, InternalMetrics, Pressure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,13 +47,13 @@ const EMIT_DELAY: &str = "millstream_component_emit_delay_seconds";
 ///
 /// Unknown values of the process are omitted, and so are values that the snapshot does not have.
 pub fn prometheus(
-    snapshot: &Snapshot,
+    snapshot: &AgentSnapshot,
     diagnosis: &Diagnosis,
     process: &ProcessStats,
     version: &str,
     config: &ConfigState,
 ) -> String {
-    let mut text = String::with_capacity(4096 + 2048 * snapshot.components.len());
+    let mut text = String::with_capacity(4096 + 2048 * snapshot.engine.components.len());
     let mut out = Text::new(&mut text);
     write(&mut out, snapshot, process, version, config);
     diagnoses(&mut out, diagnosis);
@@ -74,20 +76,21 @@ pub fn internal_metrics(
 
 fn write(
     text: &mut Text<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AgentSnapshot,
     process: &ProcessStats,
     version: &str,
     config: &ConfigState,
 ) {
-    flow(text, &snapshot.components);
-    progress(text, &snapshot.components);
-    disk_buffers(text, &snapshot.components);
-    files::metrics(text, &snapshot.components);
-    checkpoints(text, &snapshot.checkpoints);
-    jvm(text, snapshot);
-    jvm_processes(text, &snapshot.jvm_processes);
-    snapshot.collectors.iter().for_each(|of| collectors::metrics(text, of));
-    agent(text, snapshot, version, config);
+    let AgentSnapshot { engine, sections } = snapshot;
+    flow(text, &engine.components);
+    progress(text, &engine.components);
+    disk_buffers(text, &engine.components);
+    files::metrics(text, &engine.components);
+    checkpoints(text, &engine.checkpoints);
+    jvm(text, sections);
+    jvm_processes(text, &sections.jvm_processes);
+    sections.collectors.iter().for_each(|of| collectors::metrics(text, of));
+    agent(text, engine, version, config);
     process_figures(text, process);
 }
 
@@ -269,9 +272,9 @@ fn checkpoints(text: &mut Text<'_>, checkpoints: &CheckpointSnapshot) {
 
 /// Appends the metrics of the JVM inside the process, and of JVMs in separate processes with a
 /// label.
-fn jvm(text: &mut Text<'_>, snapshot: &Snapshot) {
-    let inside = snapshot.jvm.iter().map(|jvm| (None, jvm));
-    let processes = snapshot.jvm_processes.iter();
+fn jvm(text: &mut Text<'_>, sections: &Sections) {
+    let inside = sections.jvm.iter().map(|jvm| (None, jvm));
+    let processes = sections.jvm_processes.iter();
     let others = processes.filter_map(|of| Some((Some(("process", &*of.name)), of.jvm.as_ref()?)));
     let jvms: Vec<_> = inside.chain(others).collect();
     if jvms.is_empty() {
@@ -435,7 +438,8 @@ mod tests {
     fn single_metrics_equal_the_rendered_text() {
         let component =
             ComponentSnapshot { id: "in".into(), kind: "source", ..ComponentSnapshot::default() };
-        let snapshot = Snapshot { components: vec![component], ..Snapshot::default() };
+        let engine = Snapshot { components: vec![component], ..Snapshot::default() };
+        let snapshot = AgentSnapshot::from(engine);
         let config = ConfigState::new(1);
         let text = prometheus(
             &snapshot,
@@ -467,12 +471,9 @@ mod tests {
             memory: MemorySnapshot::default(),
             components: Vec::new(),
             checkpoints: CheckpointSnapshot::default(),
-            jvm: None,
-            collectors: None,
-            jvm_processes: Vec::new(),
         };
         let text = prometheus(
-            &empty,
+            &empty.into(),
             &Diagnosis::default(),
             &ProcessStats::default(),
             "1.2.3",

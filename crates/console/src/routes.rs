@@ -8,15 +8,15 @@ use crate::profile;
 use crate::prometheus::prometheus;
 use crate::recorder::{self, RecorderState};
 use crate::reply::{Reply, as_json, error, reply};
+use crate::snapshot::AgentSnapshot;
 use crate::tap::TapService;
 use crate::{TakeSnapshot, rules};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::{Method, Request, StatusCode};
-use millstream_model::snapshot::{
-    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, JvmProcessSnapshot, Snapshot,
-};
+use millstream_jvm::JvmProcessSnapshot;
+use millstream_model::snapshot::{CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot};
 use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ struct OfProcess {
     /// CPU time of the agent, user and system.
     cpu_seconds: f64,
     #[serde(flatten)]
-    snapshot: Snapshot,
+    snapshot: AgentSnapshot,
 }
 
 /// The response of `/ready`.
@@ -219,10 +219,10 @@ impl Router {
     }
 
     fn ready(&self) -> Reply {
-        let snapshot = (self.snapshot)();
-        let ready = self.ready.load(Ordering::Acquire) && snapshot.components.iter().all(listens);
-        let checkpoints = CheckpointState::of(snapshot.checkpoints);
-        let sinks = snapshot.components.iter().filter(|component| component.kind == "sink");
+        let AgentSnapshot { engine, sections } = (self.snapshot)();
+        let ready = self.ready.load(Ordering::Acquire) && engine.components.iter().all(listens);
+        let checkpoints = CheckpointState::of(engine.checkpoints);
+        let sinks = engine.components.iter().filter(|component| component.kind == "sink");
         let state = |sink: &ComponentSnapshot| SinkState {
             id: sink.id.clone(),
             error: sink.error.clone(),
@@ -230,13 +230,13 @@ impl Router {
         };
         let sinks = sinks.map(state);
         let sinks = sinks.collect();
-        let held = files::held(&snapshot.components);
+        let held = files::held(&engine.components);
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         let process = |of: &JvmProcessSnapshot| {
             let (name, up, error) = (of.name.clone(), of.pid.is_some(), of.error.clone());
             ProcessState { name, up, error }
         };
-        let jvm_processes = snapshot.jvm_processes.iter().map(process).collect();
+        let jvm_processes = sections.jvm_processes.iter().map(process).collect();
         as_json(status, &Readiness { ready, sinks, held, checkpoints, jvm_processes })
     }
 
@@ -259,11 +259,11 @@ impl Router {
     }
 
     fn rules(&self) -> Reply {
-        rules::answer(&(self.snapshot)())
+        rules::answer(&(self.snapshot)().engine)
     }
 
     fn files(&self, query: &str) -> Reply {
-        files::answer(&(self.snapshot)(), query)
+        files::answer(&(self.snapshot)().engine, query)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The text of `/metrics`, read by a strict parser, and its page in the documentation.
 
 use crate::common::{FILES, VERSION, snapshot};
-use millstream_console::{ConfigState, Diagnosis, ProcessStats, prometheus};
-use millstream_model::snapshot::Snapshot;
+use millstream_console::{
+    AgentSnapshot, ConfigState, Diagnosis, ProcessStats, Sections, prometheus,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Labels as tests write them.
@@ -276,7 +277,8 @@ fn figures_of_a_jvm_are_exported_if_there_is_one() {
         [Some(1.0), Some(0.0)]
     );
     assert_eq!(process("process_restarts_total", "other"), Some(3.0));
-    let without = Snapshot { jvm: None, jvm_processes: Vec::new(), ..snapshot() };
+    let sections = Sections { jvm: None, jvm_processes: Vec::new(), ..snapshot().sections };
+    let without = AgentSnapshot { sections, ..snapshot() };
     let config = ConfigState::new(1);
     let text =
         prometheus(&without, &Diagnosis::default(), &ProcessStats::default(), VERSION, &config);

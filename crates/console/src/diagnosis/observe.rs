@@ -33,7 +33,7 @@ impl DiagnosisState {
     pub async fn observe(self, snapshot: Arc<TakeSnapshot>) {
         loop {
             let begun = Instant::now();
-            let taken = snapshot();
+            let taken = snapshot().engine;
             if taken.uptime_seconds > 0.0 {
                 let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 self.0.lock().observe(taken, since_epoch.as_nanos() as i64);

@@ -3,10 +3,12 @@
 #![allow(dead_code, missing_docs)]
 
 use hyper::body::Bytes;
-use millstream_console::{Console, ConsoleConfig, RecorderState, TapRefusal, TapRequest, start};
+use millstream_console::{
+    AgentSnapshot, Console, ConsoleConfig, RecorderState, Sections, TapRefusal, TapRequest, start,
+};
+use millstream_jvm::{CollectorSnapshot, CollectorsSnapshot, JvmProcessSnapshot, JvmSnapshot};
 use millstream_model::snapshot::{
-    CheckpointSnapshot, CollectorSnapshot, CollectorsSnapshot, ComponentSnapshot,
-    DiskBufferSnapshot, FileSnapshot, JvmProcessSnapshot, JvmSnapshot, MemorySnapshot,
+    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, FileSnapshot, MemorySnapshot,
     SinkProgress, Snapshot,
 };
 use millstream_model::{CountersSnapshot, HeldFiles, Histogram, HistogramSnapshot, OriginTotals};
@@ -151,7 +153,19 @@ fn emit_delay() -> HistogramSnapshot {
 }
 
 /// Returns a snapshot with every field set. The texts must be escaped wherever they appear.
-pub fn snapshot() -> Snapshot {
+pub fn snapshot() -> AgentSnapshot {
+    AgentSnapshot { engine: engine(), sections: sections() }
+}
+
+fn sections() -> Sections {
+    Sections {
+        jvm: Some(jvm()),
+        collectors: Some(collectors()),
+        jvm_processes: vec![process("team", Some(7)), process("other", None)],
+    }
+}
+
+fn engine() -> Snapshot {
     let counters = CountersSnapshot {
         dropped_bytes: BTreeMap::from([("held_max", 4096)]),
         held: Some(HeldFiles { files: 2, bytes: 8192, bytes_max: 1 << 20 }),
@@ -240,9 +254,6 @@ pub fn snapshot() -> Snapshot {
             out,
             copy,
         ],
-        jvm: Some(jvm()),
-        collectors: Some(collectors()),
-        jvm_processes: vec![process("team", Some(7)), process("other", None)],
     }
 }
 

@@ -1,12 +1,11 @@
-//! The state of the agent at one moment: the source of `/metrics`, of the API and of the log.
+//! The state of the engine at one moment: the source of `/metrics`, of the API and of the log.
 //!
-//! Plain data without behavior. The engine fills it; the console and the program show it.
+//! Plain data without behavior. The engine fills it; the console and the program show it. What the
+//! agent runs beside the engine has sections in the console's `AgentSnapshot`.
 
-mod collector;
 mod file;
 mod task;
 
-pub use collector::{CollectorSnapshot, CollectorsSnapshot};
 pub use file::{FileSnapshot, lag_seconds, log_delay_seconds};
 pub use task::TaskSnapshot;
 
@@ -33,15 +32,6 @@ pub struct Snapshot {
     pub components: Vec<ComponentSnapshot>,
     /// The checkpoint store.
     pub checkpoints: CheckpointSnapshot,
-    /// The JVM inside the process, if one runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jvm: Option<JvmSnapshot>,
-    /// The collectors of sources `jvm`, if there are any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub collectors: Option<CollectorsSnapshot>,
-    /// The JVMs in separate processes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub jvm_processes: Vec<JvmProcessSnapshot>,
 }
 
 /// Memory that the process uses, and its limits.
@@ -64,48 +54,6 @@ pub struct MemorySnapshot {
     pub grant_limit_bytes: u64,
     /// Bytes of the memory grant in all.
     pub grant_bytes_max: u64,
-}
-
-/// A JVM in a separate process.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct JvmProcessSnapshot {
-    /// Name of the JVM.
-    pub name: String,
-    /// Id of the process while it runs.
-    pub pid: Option<u32>,
-    /// Number of restarts.
-    pub restarts: u64,
-    /// Reason why the process does not run.
-    pub error: Option<String>,
-    /// Memory and threads of the JVM, as of a second ago.
-    pub jvm: Option<JvmSnapshot>,
-}
-
-/// The JVM inside the process, as of a second ago.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct JvmSnapshot {
-    /// Bytes of objects, including objects that the next collection frees.
-    pub heap_used_bytes: u64,
-    /// Bytes of the heap that are backed by memory.
-    pub heap_committed_bytes: u64,
-    /// Maximum heap in bytes.
-    pub heap_bytes_max: u64,
-    /// Bytes of classes and compiled code.
-    pub non_heap_used_bytes: u64,
-    /// Bytes of classes.
-    pub metaspace_used_bytes: u64,
-    /// Collections since the start.
-    pub collections: u64,
-    /// Collections that the agent has asked for because memory was short.
-    pub requested_collections: u64,
-    /// Requested collections after which the heap kept memory that it did not use.
-    pub ignored_collections: u64,
-    /// Time of all collections in seconds.
-    pub collection_seconds: f64,
-    /// Threads, including the agent's threads that call operators.
-    pub threads: u64,
-    /// Loaded classes.
-    pub classes: u64,
 }
 
 /// State of the checkpoint store: whether checkpoints and ids can be kept.

@@ -41,6 +41,7 @@ mod process;
 mod profile;
 mod recorded;
 mod request;
+mod snapshot;
 mod unsuitable;
 mod validate;
 mod worker;
@@ -64,6 +65,7 @@ pub use process::{
     DEFAULT_PROCESS, JvmProcess, JvmProcesses, ProcessOptions, ProcessState, SUBCOMMAND,
     serve_process,
 };
+pub use snapshot::{CollectorSnapshot, CollectorsSnapshot, JvmProcessSnapshot, JvmSnapshot};
 pub use unsuitable::Unsuitable;
 
 /// Placeholder in [`Input::times`] for a row that has the time at which it was read.

@@ -3,9 +3,9 @@
 use super::report::Report;
 use crate::util::jvm::Java;
 use millstream_jvm::{
-    CollectorNumber, CollectorState, CollectorStats, CollectorsStats, JvmProcess,
+    CollectorNumber, CollectorSnapshot, CollectorState, CollectorStats, CollectorsSnapshot,
+    CollectorsStats, JvmProcess,
 };
-use millstream_model::snapshot::{CollectorSnapshot, CollectorsSnapshot};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};

@@ -5,8 +5,7 @@
 
 use super::heap::{self, Collections};
 use super::java::Java;
-use millstream_jvm::{Jvm, JvmProcess, JvmStats, ProcessState};
-use millstream_model::snapshot::{JvmProcessSnapshot, JvmSnapshot};
+use millstream_jvm::{Jvm, JvmProcess, JvmProcessSnapshot, JvmSnapshot, JvmStats, ProcessState};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::time::Duration;

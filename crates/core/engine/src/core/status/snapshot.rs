@@ -30,9 +30,6 @@ impl Status<'_> {
             memory: self.resources.memory.snapshot(&self.resources.grant),
             components: sources.chain(nodes).collect(),
             checkpoints: CheckpointSnapshot { error, committed_seconds, age_seconds, errors },
-            jvm: None,
-            collectors: None,
-            jvm_processes: Vec::new(),
         }
     }
 
