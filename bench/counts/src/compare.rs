@@ -43,7 +43,11 @@ impl Comparison<'_> {
     fn failed(&self) -> usize {
         let unused = self.unused().count();
         unused
-            + self.measured.iter().filter(|(name, of)| self.fails(self.verdict(name, of))).count()
+            + self
+                .measured
+                .iter()
+                .filter(|(name, count)| self.fails(self.verdict(name, count)))
+                .count()
     }
 
     /// Returns whether a verdict is an error. With other versions a count says nothing about the

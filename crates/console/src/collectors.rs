@@ -7,26 +7,26 @@ use millstream_jvm::{CollectorSnapshot, CollectorsSnapshot};
 type Of = (&'static str, &'static str, fn(&CollectorSnapshot) -> u64);
 
 const COUNTERS: [Of; 4] = [
-    ("millstream_collector_calls_total", "Calls of the collector.", |of| of.calls),
+    ("millstream_collector_calls_total", "Calls of the collector.", |collector| collector.calls),
     (
         "millstream_collector_failures_total",
         "Calls of the collector that threw an exception or exceeded their time.",
-        |of| of.failures,
+        |collector| collector.failures,
     ),
     (
         "millstream_collector_missed_total",
         "Intervals without a call, because the one before took too long.",
-        |of| of.missed,
+        |collector| collector.missed,
     ),
-    ("millstream_collector_events_total", "Events of the collector.", |of| of.events),
+    ("millstream_collector_events_total", "Events of the collector.", |collector| collector.events),
 ];
 
 /// Writes the counters of each collector, and the number of threads of all collectors.
 pub fn metrics(text: &mut Text<'_>, snapshot: &CollectorsSnapshot) {
-    for (name, help, of) in COUNTERS {
+    for (name, help, figure) in COUNTERS {
         text.family(name, "counter", help);
         for collector in &snapshot.collectors {
-            text.sample(name, &labels(collector), of(collector));
+            text.sample(name, &labels(collector), figure(collector));
         }
     }
     let help = "Threads that run collectors.";
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn each_collector_has_its_counters() {
-        let of = |component: &str, calls: u64| CollectorSnapshot {
+        let collector = |component: &str, calls: u64| CollectorSnapshot {
             component: component.to_owned(),
             calls,
             failures: 2,
@@ -57,7 +57,7 @@ mod tests {
             events: 4,
             ..CollectorSnapshot::default()
         };
-        let collectors = vec![of("a", 1), of("b", 9)];
+        let collectors = vec![collector("a", 1), collector("b", 9)];
         let collectors = CollectorsSnapshot { threads: 5, threads_max: 16, collectors };
         let sections = Sections { collectors: Some(collectors), ..Sections::default() };
         let snapshot = AgentSnapshot { sections, ..AgentSnapshot::default() };

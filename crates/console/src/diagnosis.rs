@@ -227,7 +227,9 @@ impl Diagnoser {
         let sources = snapshot.components.iter().filter(|component| component.kind == "source");
         let of_source = |id: &str| {
             let mut conditions = by_source.remove(id).unwrap_or_default();
-            let rank = |of: &&Condition| (Reverse(of.finding.status), of.finding.cause);
+            let rank = |condition: &&Condition| {
+                (Reverse(condition.finding.status), condition.finding.cause)
+            };
             conditions.sort_by(|a, b| {
                 let components = || a.finding.component.cmp(&b.finding.component);
                 rank(a).cmp(&rank(b)).then_with(components)
@@ -235,11 +237,11 @@ impl Diagnoser {
             let otherwise = self.status_without_cause(id, now);
             let since = |since| rfc3339_at(unix_ns, now - since);
             let sinks = view::sinks_behind(snapshot, id);
-            let advice = |of: &Finding| {
-                let component = view::find(snapshot, &of.component);
-                match of.has_all_refused() {
-                    true => advice::all_refused(&of.component),
-                    false => advice::advice(of.cause, &of.component, component),
+            let advice = |finding: &Finding| {
+                let component = view::find(snapshot, &finding.component);
+                match finding.has_all_refused() {
+                    true => advice::all_refused(&finding.component),
+                    false => advice::advice(finding.cause, &finding.component, component),
                 }
             };
             SourceDiagnosis { sinks, ..diagnosis_of(id, &conditions, otherwise, since, advice) }

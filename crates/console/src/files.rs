@@ -39,9 +39,9 @@ pub struct HeldBySource<'a> {
 pub fn held<'a>(
     components: impl IntoIterator<Item = &'a ComponentSnapshot>,
 ) -> Vec<HeldBySource<'a>> {
-    let of =
+    let held_by_source =
         |c: &'a ComponentSnapshot| Some(HeldBySource { source: &c.id, held: c.counters.held? });
-    components.into_iter().filter_map(of).collect()
+    components.into_iter().filter_map(held_by_source).collect()
 }
 
 #[derive(Serialize)]
@@ -65,7 +65,7 @@ pub fn answer(snapshot: &Snapshot, query: &str) -> Reply {
     let value_of = |name: &str| {
         query
             .split('&')
-            .find_map(|part| part.split_once('=').filter(|(of, _)| *of == name))
+            .find_map(|part| part.split_once('=').filter(|(key, _)| *key == name))
             .map(|(_, v)| v)
     };
     let Ok(limit) = value_of("limit").map_or(Ok(FILES_SHOWN), str::parse) else {
@@ -173,25 +173,25 @@ const OF_FILE: [OfFile; 3] = [
 pub fn metrics(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let sources: Vec<&ComponentSnapshot> =
         components.iter().filter(|c| c.kind == "source").collect();
-    for (name, help, of) in TOTALS {
+    for (name, help, figure) in TOTALS {
         text.family(name, "counter", help);
         for (source, totals) in
             sources.iter().filter_map(|source| Some((source, source.totals.as_ref()?)))
         {
-            text.sample(name, &labels(source), of(totals));
+            text.sample(name, &labels(source), figure(totals));
         }
     }
-    for (name, help, of) in OF_SOURCE {
+    for (name, help, figure) in OF_SOURCE {
         text.family(name, "gauge", help);
-        for (source, value) in sources.iter().filter_map(|source| Some((source, of(source)?))) {
+        for (source, value) in sources.iter().filter_map(|source| Some((source, figure(source)?))) {
             text.sample(name, &labels(source), Float(value));
         }
     }
     let measured: Vec<_> = sources.iter().flat_map(|source| with_most_lag(source)).collect();
-    for (name, help, of) in OF_FILE {
+    for (name, help, figure) in OF_FILE {
         text.family(name, "gauge", help);
         for (source, file, value) in
-            measured.iter().filter_map(|(s, file)| Some((s, file, of(file)?)))
+            measured.iter().filter_map(|(s, file)| Some((s, file, figure(file)?)))
         {
             let [id, type_name, kind] = labels(source);
             // A path alone is ambiguous, because a file and its predecessor may have the same path.

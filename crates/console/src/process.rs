@@ -99,8 +99,8 @@ mod tests {
         let files: Vec<_> = (0..50).map(|_| fs::File::open("/dev/null").unwrap()).collect();
         let memory = std::hint::black_box(vec![1_u8; 64 << 20]);
         let after = ProcessStats::read();
-        let grown = |of: fn(&ProcessStats) -> Option<u64>| {
-            of(&after).unwrap() as i64 - of(&before).unwrap() as i64
+        let grown = |figure: fn(&ProcessStats) -> Option<u64>| {
+            figure(&after).unwrap() as i64 - figure(&before).unwrap() as i64
         };
         assert!(
             grown(|stats| stats.open_fds) >= 40,

@@ -113,10 +113,10 @@ fn diagnoses(text: &mut Text<'_>, diagnosis: &Diagnosis) {
 
 /// Appends the throughput of each component.
 fn flow(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
-    for (name, help, of) in EVENTS_AND_BYTES {
+    for (name, help, figure) in EVENTS_AND_BYTES {
         text.family(name, "counter", help);
         for component in components {
-            text.sample(name, &labels(component), of(&component.counters));
+            text.sample(name, &labels(component), figure(&component.counters));
         }
     }
     let (help, label) = ("Events dropped, by reason.", "reason");
@@ -177,12 +177,12 @@ fn emit_delays(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
 fn by_label<T: Number + Copy>(
     text: &mut Text<'_>,
     components: &[ComponentSnapshot],
-    (name, help, of): ByLabel<T>,
+    (name, help, figures): ByLabel<T>,
     label: &'static str,
 ) {
     text.family(name, "counter", help);
     for component in components {
-        for (value, figure) in of(&component.counters) {
+        for (value, figure) in figures(&component.counters) {
             let [id, type_name, kind] = labels(component);
             text.sample(name, &[id, type_name, kind, (label, value)], figure.shown());
         }
@@ -213,30 +213,37 @@ fn progress(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
 fn disk_buffers(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     type Of = fn(&DiskBufferSnapshot) -> Option<f64>;
     let gauges: [(&str, &str, &str, Of); 7] = [
-        ("bytes", "gauge", "Bytes of the sink's disk buffer.", |of| Some(of.bytes as f64)),
-        ("bytes_max", "gauge", "Most bytes that it may have.", |of| Some(of.bytes_max as f64)),
-        ("entries", "gauge", "Payloads in it that were not sent yet.", |of| {
-            Some(of.entries as f64)
+        ("bytes", "gauge", "Bytes of the sink's disk buffer.", |buffer| Some(buffer.bytes as f64)),
+        ("bytes_max", "gauge", "Most bytes that it may have.", |buffer| {
+            Some(buffer.bytes_max as f64)
         }),
-        ("events", "gauge", "Events in it that were not sent yet.", |of| Some(of.events as f64)),
-        ("oldest_seconds", "gauge", "Age of the oldest of them in seconds; 0 without any.", |of| {
-            Some(of.oldest_seconds)
+        ("entries", "gauge", "Payloads in it that were not sent yet.", |buffer| {
+            Some(buffer.entries as f64)
         }),
+        ("events", "gauge", "Events in it that were not sent yet.", |buffer| {
+            Some(buffer.events as f64)
+        }),
+        (
+            "oldest_seconds",
+            "gauge",
+            "Age of the oldest of them in seconds; 0 without any.",
+            |buffer| Some(buffer.oldest_seconds),
+        ),
         (
             "full_in_seconds",
             "gauge",
             "Seconds until it is full at the rate of the last minute; missing while it does not grow.",
-            |of| of.full_in_seconds,
+            |buffer| buffer.full_in_seconds,
         ),
-        ("damaged_entries_total", "counter", "Payloads in it that could not be read.", |of| {
-            Some(of.damaged_entries as f64)
+        ("damaged_entries_total", "counter", "Payloads in it that could not be read.", |buffer| {
+            Some(buffer.damaged_entries as f64)
         }),
     ];
-    for (name, kind, help, of) in gauges {
+    for (name, kind, help, figure_of) in gauges {
         let name = format!("millstream_disk_buffer_{name}");
         text.family(&name, kind, help);
         for component in components {
-            if let Some(figure) = component.disk_buffer.as_ref().and_then(of) {
+            if let Some(figure) = component.disk_buffer.as_ref().and_then(figure_of) {
                 text.sample(&name, &labels(component), Float(figure));
             }
         }
@@ -248,13 +255,13 @@ fn per_sink(
     text: &mut Text<'_>,
     components: &[ComponentSnapshot],
     (name, help): (&'static str, &'static str),
-    of: impl Fn(&SinkProgress) -> String,
+    figure: impl Fn(&SinkProgress) -> String,
 ) {
     text.family(name, "gauge", help);
     for component in components {
         for sink in &component.sinks {
             let [id, type_name, kind] = labels(component);
-            text.sample(name, &[id, type_name, kind, ("sink", &sink.sink)], of(sink));
+            text.sample(name, &[id, type_name, kind, ("sink", &sink.sink)], figure(sink));
         }
     }
 }
@@ -280,14 +287,14 @@ fn jvm(text: &mut Text<'_>, sections: &Sections) {
     if jvms.is_empty() {
         return;
     }
-    let mut figure = |name: &str, kind: &str, help: &str, of: &dyn Fn(&JvmSnapshot) -> f64| {
+    let mut figure = |name: &str, kind: &str, help: &str, value: &dyn Fn(&JvmSnapshot) -> f64| {
         text.family(name, kind, help);
         for (label, jvm) in &jvms {
-            text.sample(name, label.as_slice(), Float(of(jvm)));
+            text.sample(name, label.as_slice(), Float(value(jvm)));
         }
     };
-    let mut gauge = |name: &str, help: &str, of: &dyn Fn(&JvmSnapshot) -> u64| {
-        figure(&format!("millstream_jvm_{name}"), "gauge", help, &|jvm| of(jvm) as f64);
+    let mut gauge = |name: &str, help: &str, value: &dyn Fn(&JvmSnapshot) -> u64| {
+        figure(&format!("millstream_jvm_{name}"), "gauge", help, &|jvm| value(jvm) as f64);
     };
     gauge("heap_used_bytes", "Bytes of Java objects.", &|jvm| jvm.heap_used_bytes);
     gauge("heap_committed_bytes", "Bytes of the Java heap.", &|jvm| jvm.heap_committed_bytes);
@@ -317,13 +324,13 @@ fn jvm_processes(text: &mut Text<'_>, processes: &[JvmProcessSnapshot]) {
     }
     let name = "millstream_jvm_process_up";
     text.family(name, "gauge", "1 if the process of operators runs, 0 if it is being started.");
-    for of in processes {
-        text.sample(name, &[("process", &of.name)], u8::from(of.pid.is_some()));
+    for process in processes {
+        text.sample(name, &[("process", &process.name)], u8::from(process.pid.is_some()));
     }
     let name = "millstream_jvm_process_restarts_total";
     text.family(name, "counter", "How many times the process of operators was started again.");
-    for of in processes {
-        text.sample(name, &[("process", &of.name)], of.restarts);
+    for process in processes {
+        text.sample(name, &[("process", &process.name)], process.restarts);
     }
 }
 

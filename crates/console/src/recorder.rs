@@ -194,7 +194,7 @@ struct EventState {
 
 impl EventState {
     fn of(spec: &EventSpec, settings: &Settings, over_rate: u64) -> EventState {
-        let threshold = Some(Interval(settings.threshold)).filter(|of| !of.0.is_zero());
+        let threshold = Some(Interval(settings.threshold)).filter(|interval| !interval.0.is_zero());
         EventState {
             name: spec.name,
             enabled: settings.enabled,
@@ -213,7 +213,9 @@ pub fn show(state: &RecorderState) -> Reply {
         enabled: recorder::settings().is_some(),
         file: state.file.as_ref(),
         size_bytes: state.bytes,
-        events: events.map(|((spec, of), over)| EventState::of(spec, of, over)).collect(),
+        events: events
+            .map(|((spec, settings), over)| EventState::of(spec, settings, over))
+            .collect(),
         without_space: omitted.without_space,
         without_name: omitted.names,
     };
@@ -315,12 +317,13 @@ mod tests {
     #[test]
     fn a_change_keeps_what_it_does_not_set() {
         let mut settings = EventKind::WaitForCapacity.spec().defaults;
-        let of = |text: &str| change_in(text).unwrap().remove(0).1;
-        let off = of(r#"{"events": {"WaitForCapacity": {"enabled": false, "rate": "5/s"}}}"#);
+        let change = |text: &str| change_in(text).unwrap().remove(0).1;
+        let off = change(r#"{"events": {"WaitForCapacity": {"enabled": false, "rate": "5/s"}}}"#);
         off.apply(&mut settings);
         assert!(!settings.enabled && settings.rate == Some(PerSecond(5)));
         assert_eq!(settings.threshold, Duration::from_millis(1));
-        let none = of(r#"{"events": {"WaitForCapacity": {"threshold": null, "rate": "none"}}}"#);
+        let none =
+            change(r#"{"events": {"WaitForCapacity": {"threshold": null, "rate": "none"}}}"#);
         none.apply(&mut settings);
         assert_eq!((settings.threshold, settings.rate), (Duration::ZERO, None));
         assert!(!settings.enabled);

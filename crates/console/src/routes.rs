@@ -232,8 +232,8 @@ impl Router {
         let sinks = sinks.collect();
         let held = files::held(&engine.components);
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        let process = |of: &JvmProcessSnapshot| {
-            let (name, up, error) = (of.name.clone(), of.pid.is_some(), of.error.clone());
+        let process = |jvm: &JvmProcessSnapshot| {
+            let (name, up, error) = (jvm.name.clone(), jvm.pid.is_some(), jvm.error.clone());
             ProcessState { name, up, error }
         };
         let jvm_processes = sections.jvm_processes.iter().map(process).collect();

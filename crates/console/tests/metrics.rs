@@ -169,9 +169,9 @@ fn sources_export_the_totals_of_their_files() {
 #[test]
 fn the_hundred_files_with_most_lag_have_metrics() {
     let families = rendered();
-    for (name, of) in [("lag_bytes", 0), ("size_bytes", 1000)] {
+    for (name, base) in [("lag_bytes", 0), ("size_bytes", 1000)] {
         let samples = &families[&format!("millstream_file_{name}")].samples;
-        let mut values: Vec<u64> = samples.values().map(|value| *value as u64 - of).collect();
+        let mut values: Vec<u64> = samples.values().map(|value| *value as u64 - base).collect();
         values.sort_unstable();
         assert!(values.into_iter().eq(FILES - 100..FILES), "{name}");
     }
@@ -201,14 +201,14 @@ fn every_component_is_exported_under_its_id() {
 fn disk_buffers_are_exported() {
     let families = rendered();
     let figures = ["bytes", "bytes_max", "entries", "events", "oldest_seconds", "full_in_seconds"];
-    let of = |name: &str| {
+    let figure = |name: &str| {
         let samples = &families[&format!("millstream_disk_buffer_{name}")].samples;
         let of_out =
             [("component_id", "out"), ("component_kind", "sink"), ("component_type", "file")];
         assert_eq!(samples.len(), 1, "only one sink has a disk buffer");
         samples[&labels(&of_out)]
     };
-    assert_eq!(figures.map(of), [2048.0, f64::from(1 << 30), 3.0, 40.0, 1.5, 600.0]);
+    assert_eq!(figures.map(figure), [2048.0, f64::from(1 << 30), 3.0, 40.0, 1.5, 600.0]);
     assert_eq!(families["millstream_disk_buffer_damaged_entries_total"].kind, "counter");
 }
 
@@ -301,11 +301,11 @@ fn unknown_values_are_omitted() {
 fn a_histogram_has_cumulative_buckets_a_sum_and_a_count() {
     let families = rendered();
     let family = &families["millstream_component_emit_delay_seconds"];
-    let of = |more: &[(&str, &str)]| family.samples[&of_app(more)];
-    let bucket = |bound: &str| of(&[("part", "bucket"), ("le", bound)]);
+    let sample = |more: &[(&str, &str)]| family.samples[&of_app(more)];
+    let bucket = |bound: &str| sample(&[("part", "bucket"), ("le", bound)]);
     let buckets = ["0.01", "0.05", "0.25", "0.5", "60", "+Inf"].map(bucket);
     assert_eq!(buckets, [0.0, 1.0, 1.0, 2.0, 2.0, 3.0]);
-    assert_eq!((of(&[("part", "sum")]), of(&[("part", "count")])), (90.32, 3.0));
+    assert_eq!((sample(&[("part", "sum")]), sample(&[("part", "count")])), (90.32, 3.0));
 }
 
 /// A row of the page of metrics.

@@ -156,19 +156,20 @@ const INSTEAD: &[(Kind, &[&str], &str)] = &[
 /// Returns advice for a type without a counterpart, if another component or option does part of its
 /// work.
 pub fn instead(kind: Kind, given: &str) -> Option<&'static str> {
-    let is_it = |(of, names, _): &&(Kind, &[&str], &str)| *of == kind && names.contains(&given);
+    let is_it =
+        |(row_kind, names, _): &&(Kind, &[&str], &str)| *row_kind == kind && names.contains(&given);
     INSTEAD.iter().find(is_it).map(|(_, _, advice)| *advice)
 }
 
 /// Returns whether other agents have a type of this name that has no counterpart in Millstream.
 pub fn is_not_yet(kind: Kind, given: &str) -> bool {
-    NOT_YET.iter().any(|(of, names)| *of == kind && names.contains(&given))
+    NOT_YET.iter().any(|(row_kind, names)| *row_kind == kind && names.contains(&given))
 }
 
 /// Returns advice for a type name of another agent, if one of `types` comes close to it.
 pub fn advice(kind: Kind, given: &str, types: &[&str]) -> Option<String> {
-    let is_it = |(of, name, names): &&(Kind, &str, &[&str])| {
-        *of == kind && types.contains(name) && names.contains(&given)
+    let is_it = |(row_kind, name, names): &&(Kind, &str, &[&str])| {
+        *row_kind == kind && types.contains(name) && names.contains(&given)
     };
     let (_, name, _) = NAMES.iter().find(is_it)?;
     Some(format!("write `{name}`, the closest match here"))

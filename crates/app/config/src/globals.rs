@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_process_has_its_own_settings_and_the_rest_of_the_jvm() {
-        let of = |processes: &str| {
+        let settings = |processes: &str| {
             let text = format!(
                 "jvm: {{ heap: 64MiB, threads: 3, options: ['-Xint'], processes: {processes} }}"
             );
@@ -445,7 +445,7 @@ mod tests {
             (globals.jvm_processes(2), faults.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
         let (processes, faults) =
-            of("{ a: { heap: 32MiB, user: team, cgroup: /c, open_files: 64 } }");
+            settings("{ a: { heap: 32MiB, user: team, cgroup: /c, open_files: 64 } }");
         assert_eq!(faults, [""; 0]);
         let (a, b) = (processes.options("a"), processes.options("b"));
         assert_eq!((a.jvm.heap_bytes, a.jvm.threads, b.jvm.heap_bytes), (32 << 20, 3, 64 << 20));
@@ -454,22 +454,22 @@ mod tests {
             (&b.jvm.options, &Some("team".to_owned()), &None)
         );
         assert!(a.jvm.owns_process && a.open_files == Some(64) && a.cgroup == Some("/c".into()));
-        let (_, faults) = of("{ a: { options: ['-XX:+ExitOnOutOfMemoryError'] } }");
+        let (_, faults) = settings("{ a: { options: ['-XX:+ExitOnOutOfMemoryError'] } }");
         assert_eq!(faults, [""; 0]);
-        let (_, faults) = of("{ a: { heap: 1MiB, options: [x] } }");
+        let (_, faults) = settings("{ a: { heap: 1MiB, options: [x] } }");
         assert!(faults.len() == 2 && faults[0].contains("too small"), "{faults:?}");
-        let (_, faults) = of("{ a: { open_files: 1 } }");
+        let (_, faults) = settings("{ a: { open_files: 1 } }");
         assert_eq!(faults.len(), 1);
     }
 
     #[test]
     fn the_default_memory_is_at_most_half_of_the_control_groups_limit() {
-        let of = |allowed_mib| memory("watch: true", allowed_mib);
-        assert_eq!(of(None), ("512MiB".to_owned(), String::new()));
-        assert_eq!(of(Some(4096)).0, "512MiB");
-        assert_eq!(of(Some(600)), ("300MiB".to_owned(), String::new()));
+        let watched = |allowed_mib| memory("watch: true", allowed_mib);
+        assert_eq!(watched(None), ("512MiB".to_owned(), String::new()));
+        assert_eq!(watched(Some(4096)).0, "512MiB");
+        assert_eq!(watched(Some(600)), ("300MiB".to_owned(), String::new()));
         assert_eq!(
-            of(Some(48)),
+            watched(Some(48)),
             ("32MiB".to_owned(), String::new()),
             "no less than it can work in"
         );

@@ -159,10 +159,12 @@ pub struct Component {
 impl Component {
     /// Returns whether the component is unchanged; its inputs, pace and buffer may differ.
     pub fn is_same(&self, other: &Component) -> bool {
-        let of = |c: &Component| {
+        let settings = |c: &Component| {
             (c.kind, c.id.clone(), c.type_name, c.attributes.clone(), c.host.clone())
         };
-        of(self) == of(other) && self.options == other.options && self.contents == other.contents
+        settings(self) == settings(other)
+            && self.options == other.options
+            && self.contents == other.contents
     }
 }
 

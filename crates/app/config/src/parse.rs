@@ -293,7 +293,7 @@ impl MapBody {
     /// Returns the last value if it begins a call without ending it.
     fn open_call(&self) -> Option<&Scalar> {
         let scalar = self.entries.last()?.node.scalar()?;
-        let count = |of: char| scalar.text.matches(of).count();
+        let count = |character: char| scalar.text.matches(character).count();
         (scalar.plain && scalar.data == Data::Text && count('(') > count(')')).then_some(scalar)
     }
 
@@ -303,7 +303,9 @@ impl MapBody {
             let advice = "put quotes around a value with parentheses and a colon";
             return Some(Fault::new(&node.place, format!("`{text}` has a value"), advice));
         }
-        if let Some(Value::Scalar(call)) = self.entries.last_mut().map(|of| &mut of.node.value) {
+        if let Some(Value::Scalar(call)) =
+            self.entries.last_mut().map(|entry| &mut entry.node.value)
+        {
             call.text = format!("{}, {text}", call.text);
         }
         None

@@ -89,8 +89,8 @@ impl RecorderSettings {
 
 /// Returns the JSON Schema of the settings by type of event.
 fn events_schema(_: &mut SchemaGenerator) -> Schema {
-    let of = |spec: &EventSpec| (spec.name.to_owned(), event_schema(spec));
-    let properties: Map<String, Json> = EVENTS.iter().map(of).collect();
+    let property = |spec: &EventSpec| (spec.name.to_owned(), event_schema(spec));
+    let properties: Map<String, Json> = EVENTS.iter().map(property).collect();
     let schema = json!({
         "description": "Conditions for recording events, by type of event.",
         "type": "object",

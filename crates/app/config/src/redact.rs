@@ -100,7 +100,8 @@ pub(crate) fn url_secrets(text: &str) -> Vec<String> {
     let query = query.map_or("", |(_, query)| query);
     let values = query.split('&').filter_map(|part| Some(part.split_once('=')?.1));
     let users = credentials(text).into_iter().map(|range| &text[range]);
-    let users = users.flat_map(|user| [user, user.split_once(':').map_or("", |(_, of)| of)]);
+    let users =
+        users.flat_map(|user| [user, user.split_once(':').map_or("", |(_, password)| password)]);
     let parts = users.chain(values).filter(|part| !part.is_empty() && !is_variable(part));
     parts.map(str::to_owned).collect()
 }
@@ -129,7 +130,7 @@ impl Options {
                     self.names.insert(name.clone());
                     let has_names = option
                         .get("additionalProperties")
-                        .is_some_and(|of| *of != Json::Bool(false));
+                        .is_some_and(|additional| *additional != Json::Bool(false));
                     if has_names && option.get("properties").is_none() {
                         self.free.insert(name.clone());
                     }
@@ -221,11 +222,11 @@ impl Hide<'_> {
     fn below<'p>(&self, place: Place<'p>, key: &'p str) -> Place<'p> {
         let name = key.to_lowercase();
         match place {
-            Place::Secret(of) => Place::Secret(of),
+            Place::Secret(option) => Place::Secret(option),
             // A component may be called `key`.
-            Place::Shown(of) if NAMED.contains(&of) => Place::Shown("a name"),
+            Place::Shown(option) if NAMED.contains(&option) => Place::Shown("a name"),
             _ if SECRET.contains(&name.as_str()) || is_secret_name(&name) => Place::Secret(key),
-            Place::Shown(of) if self.options.free.contains(of) => Place::Unknown,
+            Place::Shown(option) if self.options.free.contains(option) => Place::Unknown,
             _ if self.options.names.contains(key) => Place::Shown(key),
             _ => Place::Unknown,
         }

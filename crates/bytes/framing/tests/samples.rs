@@ -578,16 +578,16 @@ fn an_event_ends_when_its_stream_is_silent() {
 #[test]
 fn two_busy_streams_hold_back_few_lines() {
     let spec = Spec { container: Container::Cri, ..preset(Preset::Java) };
-    let of = |ms_between: u64| {
+    let sample = |ms_between: u64| {
         let line = |n: u64| {
             (n * ms_between, if n.is_multiple_of(2) { "stdout F x" } else { "stderr F y" })
         };
         frame(&spec, &cri_at(&(0..2000).map(line).collect::<Vec<_>>()), Close::No)
     };
-    let got = of(6);
+    let got = sample(6);
     assert!(got.texts.len() >= 640 && got.tally.cut == 0, "{} {:?}", got.texts.len(), got.tally);
     // All lines have the same time.
-    let got = of(0);
+    let got = sample(0);
     assert_eq!((got.texts.len(), got.tally.cut), (1000, 2));
 }
 

@@ -121,11 +121,13 @@ fn for_each_child(form: &Form, mut visit: impl FnMut(&Expr)) {
         | Form::Double(_)
         | Form::Text(_)
         | Form::Name(_) => {}
-        Form::Member(of, _) | Form::Not(of) | Form::Negate(of) => visit(of),
+        Form::Member(operand, _) | Form::Not(operand) | Form::Negate(operand) => visit(operand),
         Form::Index(a, b) | Form::Binary(_, a, b) => {
             [a, b].into_iter().for_each(|part| visit(part))
         }
-        Form::Call(of, _, list) => of.iter().map(|of| &**of).chain(list).for_each(visit),
+        Form::Call(operand, _, list) => {
+            operand.iter().map(|operand| &**operand).chain(list).for_each(visit)
+        }
         Form::List(list) | Form::All(list) | Form::Any(list) => list.iter().for_each(visit),
         Form::Map(entries) => {
             entries.iter().for_each(|(key, value)| [key, value].into_iter().for_each(&mut visit))
@@ -144,10 +146,10 @@ impl fmt::Display for Expr {
             Form::Double(value) => write!(out, "{value:?}"),
             Form::Text(text) => write_text(text, out),
             Form::Name(name) => write!(out, "{name}"),
-            Form::Member(of, name) => write!(out, "{of}.`{name}`"),
-            Form::Index(of, index) => write!(out, "{of}[{index}]"),
-            Form::Call(of, name, list) => {
-                of.iter().try_for_each(|of| write!(out, "{of}."))?;
+            Form::Member(operand, name) => write!(out, "{operand}.`{name}`"),
+            Form::Index(operand, index) => write!(out, "{operand}[{index}]"),
+            Form::Call(operand, name, list) => {
+                operand.iter().try_for_each(|operand| write!(out, "{operand}."))?;
                 write!(out, "{name}(")?;
                 write_list(list, ", ", out)?;
                 write!(out, ")")
@@ -162,8 +164,8 @@ impl fmt::Display for Expr {
                 entries.iter().try_for_each(|(key, value)| write!(out, "{key}: {value}, "))?;
                 write!(out, "}}")
             }
-            Form::Not(of) => write!(out, "(!{of})"),
-            Form::Negate(of) => write!(out, "(-({of}))"),
+            Form::Not(operand) => write!(out, "(!{operand})"),
+            Form::Negate(operand) => write!(out, "(-({operand}))"),
             Form::Binary(operator, a, b) => write!(out, "({a} {} {b})", operator.symbol()),
             Form::All(list) => write_joined(list, " && ", out),
             Form::Any(list) => write_joined(list, " || ", out),

@@ -57,18 +57,18 @@ impl Compiler {
             Form::Double(value) => Ok(constant(Value::Double(*value))),
             Form::Text(text) => Ok(constant(Value::owned(text.as_bytes()))),
             Form::Name(name) => Ok((Node::Variable(self.variable(name).unwrap_or(0)), Types::ANY)),
-            Form::Member(of, name) => self.member(of, name, Node::Member, Types::ANY),
-            Form::Index(of, index) => self.index(of, index),
-            Form::Call(of, name, list) => self.call(expr.at, of.as_deref(), name, list),
+            Form::Member(operand, name) => self.member(operand, name, Node::Member, Types::ANY),
+            Form::Index(operand, index) => self.index(operand, index),
+            Form::Call(operand, name, list) => self.call(expr.at, operand.as_deref(), name, list),
             Form::List(list) => self.list(list),
             Form::Map(entries) => self.map(entries),
-            Form::Not(of) => {
-                let node = self.condition(of)?;
+            Form::Not(operand) => {
+                let node = self.condition(operand)?;
                 Ok((Node::Not(node.into()), Types::BOOL))
             }
-            Form::Negate(of) => {
-                let (node, types) = self.node(of)?;
-                self.require(of.at, types, Types::NUMBER.or(Types::DURATION), "`-`")?;
+            Form::Negate(operand) => {
+                let (node, types) = self.node(operand)?;
+                self.require(operand.at, types, Types::NUMBER.or(Types::DURATION), "`-`")?;
                 self.fold_constants(expr.at, Node::Negate(node.into()), types)
             }
             Form::Binary(operator, a, b) => self.binary(expr.at, *operator, a, b),
@@ -84,18 +84,18 @@ impl Compiler {
     /// Returns the path that an expression denotes: `a.b`, `event.a`, `event["a"]`. The path is
     /// empty for the event as a whole.
     fn path(&self, expr: &Expr) -> Option<Vec<String>> {
-        let (of, part) = match &expr.form {
+        let (operand, part) = match &expr.form {
             Form::Name(name) if self.variable(name).is_some() => return None,
             Form::Name(name) if name == EVENT => return Some(Vec::new()),
             Form::Name(name) => return Some(vec![name.clone()]),
-            Form::Member(of, name) => (of, name),
-            Form::Index(of, index) => match &index.form {
-                Form::Text(name) => (of, name),
+            Form::Member(operand, name) => (operand, name),
+            Form::Index(operand, index) => match &index.form {
+                Form::Text(name) => (operand, name),
                 _ => return None,
             },
             _ => return None,
         };
-        let mut path = self.path(of)?;
+        let mut path = self.path(operand)?;
         path.push(part.clone());
         Some(path)
     }
@@ -154,24 +154,24 @@ impl Compiler {
 
     fn member(
         &mut self,
-        of: &Expr,
+        operand: &Expr,
         name: &str,
         build: fn(Box<Node>, String) -> Node,
         result: Types,
     ) -> Result<Typed, Fault> {
-        let (node, types) = self.node(of)?;
-        self.require(of.at, types, Types::MAP, &format!("`.{name}`"))?;
+        let (node, types) = self.node(operand)?;
+        self.require(operand.at, types, Types::MAP, &format!("`.{name}`"))?;
         Ok((build(node.into(), name.to_owned()), result))
     }
 
-    fn index(&mut self, of: &Expr, index: &Expr) -> Result<Typed, Fault> {
-        if self.is_event(of) {
+    fn index(&mut self, operand: &Expr, index: &Expr) -> Result<Typed, Fault> {
+        if self.is_event(operand) {
             let (name, types) = self.node(index)?;
             self.require(index.at, types, Types::TEXT, "the name of a field")?;
             return Ok((Node::NamedField(name.into()), Types::ANY));
         }
-        let (node, types) = self.node(of)?;
-        self.require(of.at, types, Types::LIST.or(Types::MAP), "`[...]`")?;
+        let (node, types) = self.node(operand)?;
+        self.require(operand.at, types, Types::LIST.or(Types::MAP), "`[...]`")?;
         let (index, _) = self.node(index)?;
         Ok((Node::Index(Box::new((node, index))), Types::ANY))
     }
@@ -222,7 +222,7 @@ impl Compiler {
     /// Folds a node whose operands are all constant.
     fn fold_constants(&self, at: usize, node: Node, types: Types) -> Result<Typed, Fault> {
         let is_constant = match &node {
-            Node::Negate(of) => constant_of(of).is_some(),
+            Node::Negate(operand) => constant_of(operand).is_some(),
             Node::Binary(_, parts) => constant_of(&parts.0).and(constant_of(&parts.1)).is_some(),
             Node::Call(_, list) => list.iter().all(|node| constant_of(node).is_some()),
             _ => false,
@@ -252,11 +252,11 @@ impl Compiler {
     fn call(
         &mut self,
         at: usize,
-        of: Option<&Expr>,
+        operand: Option<&Expr>,
         name: &str,
         list: &[Expr],
     ) -> Result<Typed, Fault> {
-        match (of, name, list) {
+        match (operand, name, list) {
             (None, "has", [path]) => return self.has(path),
             (None, "has", _) => {
                 return Err(Fault::new(at, "`has` takes one field", "write has(event.x)"));
@@ -269,9 +269,9 @@ impl Compiler {
             }
             _ => {}
         }
-        let function = Function::find(name, of.is_some())
-            .ok_or_else(|| unknown_function(at, name, of.is_some()))?;
-        let arguments: Vec<&Expr> = of.into_iter().chain(list).collect();
+        let function = Function::find(name, operand.is_some())
+            .ok_or_else(|| unknown_function(at, name, operand.is_some()))?;
+        let arguments: Vec<&Expr> = operand.into_iter().chain(list).collect();
         function.check_number(at, arguments.len())?;
         let mut nodes = Vec::new();
         for (expr, wanted) in arguments.into_iter().zip(function.parameters) {
@@ -287,7 +287,7 @@ impl Compiler {
             return self.field(path, expr.at).map(|path| (Node::HasField(path), Types::BOOL));
         }
         match &expr.form {
-            Form::Member(of, name) => self.member(of, name, Node::HasMember, Types::BOOL),
+            Form::Member(operand, name) => self.member(operand, name, Node::HasMember, Types::BOOL),
             _ => Err(Fault::new(expr.at, "`has` takes a field", "write has(event.x)")),
         }
     }

@@ -47,7 +47,8 @@ impl Expression {
             0 | 1 => conjuncts.append(&mut with_macros),
             _ => conjuncts.push(Expr::new(0, Form::All(with_macros))),
         }
-        let expressions = conjuncts.iter().map(|of| Expression::of(of, &of.to_string(), true));
+        let expressions =
+            conjuncts.iter().map(|operand| Expression::of(operand, &operand.to_string(), true));
         expressions.collect()
     }
 

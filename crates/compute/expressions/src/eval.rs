@@ -54,21 +54,23 @@ impl<'a> Evaluation<'a, '_> {
             Node::HasField(path) => Ok(Value::Bool(self.raw(*path).is_some())),
             Node::NamedField(name) => self.named(name)?.ok_or(Error::Missing),
             Node::HasNamedField(name) => Ok(Value::Bool(self.named(name)?.is_some())),
-            Node::Member(of, name) => self.read(of)?.get(&name_value(name)),
-            Node::HasMember(of, name) => match self.read(of)?.get(&name_value(name)) {
+            Node::Member(operand, name) => self.read(operand)?.get(&name_value(name)),
+            Node::HasMember(operand, name) => match self.read(operand)?.get(&name_value(name)) {
                 Err(Error::Missing) => Ok(Value::Bool(false)),
                 found => found.map(|_| Value::Bool(true)),
             },
             Node::Index(parts) => {
-                let (of, index) = (self.read(&parts.0)?, self.value(&parts.1)?);
-                of.at(&index)
+                let (operand, index) = (self.read(&parts.0)?, self.value(&parts.1)?);
+                operand.at(&index)
             }
-            Node::Not(of) => Ok(Value::Bool(!self.condition(of)?)),
-            Node::Negate(of) => negate(&self.value(of)?),
+            Node::Not(operand) => Ok(Value::Bool(!self.condition(operand)?)),
+            Node::Negate(operand) => negate(&self.value(operand)?),
             Node::All(list) => self.joined(list, false),
             Node::Any(list) => self.joined(list, true),
             Node::Variable(index) => self.variable(*index),
-            Node::Matches(of, regex) => Ok(Value::Bool(regex.is_match(self.read(of)?.text()?))),
+            Node::Matches(operand, regex) => {
+                Ok(Value::Bool(regex.is_match(self.read(operand)?.text()?)))
+            }
             _ => self.evaluate_large(node),
         }
     }

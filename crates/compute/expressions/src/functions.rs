@@ -105,11 +105,11 @@ pub const FUNCTIONS: &[Function] = &[
 
 const fn part(
     name: &'static str,
-    of: Types,
+    types: Types,
     run: for<'a> fn(&[Value<'a>]) -> Outcome<'a>,
 ) -> Function {
     let parameters: &'static [Types] =
-        if of.is_same(Types::TIME) { &[Types::TIME, TEXT] } else { &[TIMED, TEXT] };
+        if types.is_same(Types::TIME) { &[Types::TIME, TEXT] } else { &[TIMED, TEXT] };
     method(name, parameters, 1, INT, run)
 }
 

@@ -82,12 +82,12 @@ impl Kernel {
             Node::Constant(Value::Bool(value)) => Kernel::Constant(value),
             Node::Field(path) => Kernel::Field(path),
             Node::HasField(path) => Kernel::Has(path),
-            Node::Not(of) => Kernel::Not(Kernel::new(*of).into()),
+            Node::Not(operand) => Kernel::Not(Kernel::new(*operand).into()),
             Node::All(list) => Kernel::Joined(parts(list, Node::All), FALSE),
             Node::Any(list) => Kernel::Joined(parts(list, Node::Any), TRUE),
-            Node::Matches(of, regex) => match *of {
+            Node::Matches(operand, regex) => match *operand {
                 Node::Field(path) => Kernel::Text(path, TextTest::Matches(regex)),
-                of => Kernel::Row(Node::Matches(of.into(), regex)),
+                operand => Kernel::Row(Node::Matches(operand.into(), regex)),
             },
             Node::Binary(operator, parts) => Kernel::of_binary(operator, *parts),
             Node::Call(function, list) => match text_test(function.name, &list) {
@@ -121,7 +121,7 @@ impl Kernel {
     /// part may have macros.
     pub fn macros(&self) -> usize {
         match self {
-            Kernel::Not(of) => of.macros(),
+            Kernel::Not(operand) => operand.macros(),
             Kernel::Joined(parts, _) => parts.iter().map(Kernel::macros).sum(),
             Kernel::Row(node) => usize::from(node.has_macro()),
             _ => 0,
@@ -156,8 +156,8 @@ impl Kernel {
                 };
                 Cells { bound, path: *path, selected }.each(out, is_true, |_| MISTYPED);
             }
-            Kernel::Not(of) => {
-                of.run(bound, selected, out, scratch);
+            Kernel::Not(operand) => {
+                operand.run(bound, selected, out, scratch);
                 selected.each(|row| out[row] ^= Verdict::from(out[row] <= TRUE));
             }
             Kernel::Joined(parts, decisive) => {

@@ -100,7 +100,8 @@ impl Expression {
     /// Never fails for a nonempty path.
     pub fn field(path: &str) -> Result<Expression, Fault> {
         let event = Expr::new(0, Form::Name(EVENT.to_owned()));
-        let member = |of, part: &str| Expr::new(0, Form::Member(Box::new(of), part.to_owned()));
+        let member =
+            |object, part: &str| Expr::new(0, Form::Member(Box::new(object), part.to_owned()));
         Expression::of(&path.split('.').fold(event, member), path, true)
     }
 

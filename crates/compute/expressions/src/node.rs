@@ -40,10 +40,13 @@ impl Node {
     pub fn has_macro(&self) -> bool {
         match self {
             Node::Constant(_) | Node::Field(_) | Node::HasField(_) | Node::Variable(_) => false,
-            Node::NamedField(of) | Node::HasNamedField(of) | Node::Not(of) | Node::Negate(of) => {
-                of.has_macro()
+            Node::NamedField(operand)
+            | Node::HasNamedField(operand)
+            | Node::Not(operand)
+            | Node::Negate(operand) => operand.has_macro(),
+            Node::Member(operand, _) | Node::HasMember(operand, _) | Node::Matches(operand, _) => {
+                operand.has_macro()
             }
-            Node::Member(of, _) | Node::HasMember(of, _) | Node::Matches(of, _) => of.has_macro(),
             Node::Index(parts) | Node::Binary(_, parts) => {
                 parts.0.has_macro() || parts.1.has_macro()
             }

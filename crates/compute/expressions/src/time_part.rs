@@ -5,8 +5,8 @@ use crate::value::{Error, Outcome, Value};
 use millstream_timestamps::civil;
 
 /// Returns a component of a timestamp or a duration.
-pub fn part(name: &str, of: &Value<'_>, zone: Option<&Value<'_>>) -> Outcome<'static> {
-    let value = match (of, zone) {
+pub fn part(name: &str, operand: &Value<'_>, zone: Option<&Value<'_>>) -> Outcome<'static> {
+    let value = match (operand, zone) {
         (Value::Time(ns), None) => part_of_time(name, *ns),
         (Value::Time(ns), Some(zone)) => {
             let zone = std::str::from_utf8(zone.text()?).map_err(|_| Error::Mistyped)?;

@@ -251,12 +251,12 @@ mod tests {
 
     #[test]
     fn an_infinite_sum_stays_infinite() {
-        let of = |one, other| merged_floats(Accumulator::Sum, one, other);
-        assert_eq!(of(f64::MAX, f64::MAX), f64::INFINITY);
-        assert_eq!(of(f64::INFINITY, -1.0), f64::INFINITY);
-        assert_eq!(of(f64::INFINITY, f64::NEG_INFINITY), f64::INFINITY);
-        assert_eq!(of(f64::NEG_INFINITY, f64::INFINITY), f64::INFINITY);
-        assert_eq!(of(f64::NEG_INFINITY, f64::NAN), f64::NEG_INFINITY);
+        let sum = |one, other| merged_floats(Accumulator::Sum, one, other);
+        assert_eq!(sum(f64::MAX, f64::MAX), f64::INFINITY);
+        assert_eq!(sum(f64::INFINITY, -1.0), f64::INFINITY);
+        assert_eq!(sum(f64::INFINITY, f64::NEG_INFINITY), f64::INFINITY);
+        assert_eq!(sum(f64::NEG_INFINITY, f64::INFINITY), f64::INFINITY);
+        assert_eq!(sum(f64::NEG_INFINITY, f64::NAN), f64::NEG_INFINITY);
     }
 
     #[test]

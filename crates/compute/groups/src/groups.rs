@@ -148,7 +148,7 @@ impl Groups {
 
     /// Adds a new group.
     fn add_group(&mut self, ids: &[u32]) -> Option<u32> {
-        let is_known = |(id, of): (&u32, &Dictionary)| *id as usize <= of.len();
+        let is_known = |(id, dictionary): (&u32, &Dictionary)| *id as usize <= dictionary.len();
         if ids.len() != self.keys() || !ids.iter().zip(&self.dictionaries).all(is_known) {
             return None;
         }
@@ -163,7 +163,8 @@ impl Groups {
             }
             _ => {
                 let dictionaries = &self.dictionaries;
-                let ids_max = || dictionaries.iter().map(|of| of.len() as u32).collect();
+                let ids_max =
+                    || dictionaries.iter().map(|dictionary| dictionary.len() as u32).collect();
                 self.rows.push(ids, ids_max);
                 self.index.insert(hash_ids(ids), group);
             }

@@ -132,10 +132,10 @@ mod tests {
         ) {
             let mask = |bits: u32| ((1_u64 << bits) - 1) as u32;
             let ids_max: Vec<u32> = columns.iter().map(|(bits, ..)| mask(*bits)).collect();
-            let of = |(bits, id, is_max): &(u32, u32, bool)| {
+            let id_of = |(bits, id, is_max): &(u32, u32, bool)| {
                 if *is_max { mask(*bits) } else { id & mask(*bits) }
             };
-            let ids: Vec<u32> = columns.iter().map(of).collect();
+            let ids: Vec<u32> = columns.iter().map(id_of).collect();
             let packing = Packing::new(&ids_max);
             let packed = packing.pack(&ids).unwrap();
             prop_assert!(packed[packing.words()..].iter().all(|word| *word == 0));

@@ -146,12 +146,12 @@ proptest! {
     fn a_full_set_of_counters_does_not_depend_on_the_order_of_two(
         [one, other] in [(); 2].map(|()| prop::collection::vec(0..60_u8, 0..300)),
     ) {
-        let of = |numbers: &[u8]| {
+        let side = |numbers: &[u8]| {
             let mut top = SpaceSaving::new(9);
             numbers.iter().for_each(|number| top.add(&[*number], 1));
             Side::Top(Box::new(top))
         };
-        let (one, other) = (of(&one), of(&other));
+        let (one, other) = (side(&one), side(&other));
         prop_assert_eq!(content(&merged(&[&one, &other])), content(&merged(&[&other, &one])));
     }
 

@@ -532,9 +532,9 @@ mod tests {
             shard.add(&point(name, b"x,k:v"));
         }
         assert_eq!(shard.series(), 2);
-        let of = |name| shard.find(Kind::Count, name, b"k:v");
-        assert!(of(b"a_b").is_some());
-        assert_eq!(of(b"a\tb"), of(b"a_b"), "both are known by their bytes");
+        let find = |name| shard.find(Kind::Count, name, b"k:v");
+        assert!(find(b"a_b").is_some());
+        assert_eq!(find(b"a\tb"), find(b"a_b"), "both are known by their bytes");
         let ids: Vec<u32> = (0..2).collect();
         ids.into_iter().for_each(|id| shard.remove(id));
         assert_eq!(

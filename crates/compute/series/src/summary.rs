@@ -142,8 +142,12 @@ impl Summaries {
     /// with at most [`PART_DIGITS_MAX`] decimals.
     pub fn of_pairs(parts: &[f64]) -> Summaries {
         let Summaries { timer, histogram, .. } = Summaries::default();
-        let of = |summary: Summary| Summary::new(&summary.statistics, parts, pairs_suffix);
-        Summaries { timer: of(timer), histogram: of(histogram), ..Summaries::default() }
+        let with_parts = |summary: Summary| Summary::new(&summary.statistics, parts, pairs_suffix);
+        Summaries {
+            timer: with_parts(timer),
+            histogram: with_parts(histogram),
+            ..Summaries::default()
+        }
     }
 
     /// Selects the statistics and percentiles of timings and histograms of DogStatsD, and the

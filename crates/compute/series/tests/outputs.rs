@@ -119,7 +119,7 @@ fn distributions_have_the_suffixes_of_their_clients() {
 #[test]
 fn selected_outputs_have_the_suffixes_of_their_clients() {
     let values: Vec<f64> = (1..=1000).map(|n| f64::from(n) / 20.0).collect();
-    let of = |summaries: &Summaries, kind| -> Vec<Plain> {
+    let outputs = |summaries: &Summaries, kind| -> Vec<Plain> {
         chosen(summaries, kind, &[&values[..40]], None)[0].iter().map(plain_of).collect()
     };
     let some = [Statistic::Sum, Statistic::Min];
@@ -132,20 +132,20 @@ fn selected_outputs_have_the_suffixes_of_their_clients() {
         (".50percentile", 1.0, Gauge),
         (".999percentile", 2.0, Gauge),
     ];
-    assert_eq!(of(&dogstatsd, Kind::Timing), timing);
-    assert_eq!(of(&dogstatsd, Kind::DogHistogram), timing);
-    let distribution = of(&dogstatsd, Kind::Distribution);
+    assert_eq!(outputs(&dogstatsd, Kind::Timing), timing);
+    assert_eq!(outputs(&dogstatsd, Kind::DogHistogram), timing);
+    let distribution = outputs(&dogstatsd, Kind::Distribution);
     assert_eq!((distribution.len(), distribution[5]), (6, (".5percentile", 0.1, Gauge)));
     let pairs = Summaries::of_pairs(&[0.75, 0.05]);
     let parts = [(".pct05", 0.1, Gauge), (".pct75", 1.5, Gauge)];
     assert_eq!(
-        of(&pairs, Kind::Histogram),
+        outputs(&pairs, Kind::Histogram),
         [[(".sum", 41.0, Delta), (".count", 40.0, Delta)], parts].concat()
     );
-    assert_eq!(of(&pairs, Kind::Timer)[5..], parts);
-    assert_eq!(of(&Summaries::of_pairs(&[]), Kind::Timer).len(), 5);
+    assert_eq!(outputs(&pairs, Kind::Timer)[5..], parts);
+    assert_eq!(outputs(&Summaries::of_pairs(&[]), Kind::Timer).len(), 5);
     assert_eq!(
-        of(&Summaries::of_dogstatsd(&[], &[1.0], &[]), Kind::Timing),
+        outputs(&Summaries::of_dogstatsd(&[], &[1.0], &[]), Kind::Timing),
         [(".100percentile", 2.0, Gauge)]
     );
 }

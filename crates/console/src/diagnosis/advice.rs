@@ -30,9 +30,10 @@ const BY_KIND: &[(Cause, &str, &str)] = &[
 const ALL_REFUSED: &str = "the endpoint refuses all that {} sends, and its answer is in the \
     agent's log: compare `encoding`, `headers` and the address with what it expects";
 
-/// Returns the advice on a cause. `of` is the component that has the cause, if it still exists.
-pub fn advice(cause: Cause, id: &str, of: Option<&ComponentSnapshot>) -> String {
-    let special = of.and_then(|of| by_failure(cause, of).or_else(|| by_type(cause, of)));
+/// Returns the advice on a cause. `component` has the cause; `None` if it no longer exists.
+pub fn advice(cause: Cause, id: &str, component: Option<&ComponentSnapshot>) -> String {
+    let special = component
+        .and_then(|component| by_failure(cause, component).or_else(|| by_type(cause, component)));
     special.map_or_else(|| cause.advice(id), |special| special.replace("{}", id))
 }
 
@@ -42,21 +43,21 @@ pub fn all_refused(id: &str) -> String {
 }
 
 /// Returns the advice for the current failure of a sink, if there is one.
-fn by_failure(cause: Cause, of: &ComponentSnapshot) -> Option<&'static str> {
-    let failure = of.failure.as_ref()?;
+fn by_failure(cause: Cause, component: &ComponentSnapshot) -> Option<&'static str> {
+    let failure = component.failure.as_ref()?;
     let by_kind = BY_KIND.iter().find(|row| (row.0, row.1) == (cause, failure.kind));
     let by_status = BY_STATUS.iter().find(|row| (row.0, row.1) == (cause, failure.code));
     by_status.map(|row| row.2).or(by_kind.map(|row| row.2))
 }
 
 /// Returns the advice for a type of component, if there is one.
-fn by_type(cause: Cause, of: &ComponentSnapshot) -> Option<&'static str> {
-    let is_kafka = of.type_name == "kafka";
-    Some(match (cause, of.type_name) {
+fn by_type(cause: Cause, component: &ComponentSnapshot) -> Option<&'static str> {
+    let is_kafka = component.type_name == "kafka";
+    Some(match (cause, component.type_name) {
         (Cause::TopicOrIndexMissing, "elasticsearch") => {
             "create the index or data stream that {} writes to, or correct its name and the path in `endpoints`"
         }
-        (Cause::TopicOrIndexMissing, "kafka") if of.kind == "source" => {
+        (Cause::TopicOrIndexMissing, "kafka") if component.kind == "source" => {
             "create the topic that {} reads, or correct its `topics`"
         }
         (Cause::TopicOrIndexMissing, _) if !is_kafka => {
@@ -65,7 +66,7 @@ fn by_type(cause: Cause, of: &ComponentSnapshot) -> Option<&'static str> {
         (Cause::BrokerThrottles, _) if !is_kafka => {
             "the endpoint of {} limits the rate: raise its limit, or send fewer requests by a larger `batch` or a lower `request.concurrency`"
         }
-        (Cause::WrongEncoding, _) if of.kind == "sink" => {
+        (Cause::WrongEncoding, _) if component.kind == "sink" => {
             "set `encoding` on the source before {} whose lines use another one"
         }
         (Cause::RateLimit, "throttle") => "raise `events` of {}, or shorten its `window`",
@@ -105,8 +106,8 @@ mod tests {
             (RateLimit, "throttle", "", 0, "`events` of out"),
             (RateLimit, "file", "", 0, "`rate_limit` of out"),
         ] {
-            let of = of(type_name, kind, code);
-            let text = advice(cause, "out", Some(&of));
+            let component = of(type_name, kind, code);
+            let text = advice(cause, "out", Some(&component));
             assert!(text.contains(part) && text.contains("out"), "{type_name} {code}: {text}");
         }
         let gone = advice(RateLimit, "out", None);

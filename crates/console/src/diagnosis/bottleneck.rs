@@ -96,8 +96,8 @@ fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-fn numbers(of: Value) -> Map<String, Value> {
-    of.as_object().cloned().unwrap_or_default()
+fn numbers(value: Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap_or_default()
 }
 
 /// Returns the sink that has been failing for the longest time, if events wait for it.
@@ -106,7 +106,8 @@ fn failing<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
         let waits = at.buffer_bytes.unwrap_or(0) > 0;
         waits && at.failure.as_ref().is_some_and(|failure| failure.attempts > 1)
     };
-    let seconds = |at: &ComponentSnapshot| at.failure.as_ref().map_or(0.0, |of| of.seconds);
+    let seconds =
+        |at: &ComponentSnapshot| at.failure.as_ref().map_or(0.0, |failure| failure.seconds);
     let sinks = window.now.components.iter().filter(has_failed);
     let component = sinks.max_by(|a, b| seconds(a).total_cmp(&seconds(b)))?;
     failing_at(component, seconds(component) / window.seconds())

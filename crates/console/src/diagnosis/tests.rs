@@ -22,7 +22,7 @@ struct Agent {
 
 impl Agent {
     fn new() -> Agent {
-        let of = |id: &str, kind, type_name, readers: &[&str]| ComponentSnapshot {
+        let component = |id: &str, kind, type_name, readers: &[&str]| ComponentSnapshot {
             id: id.to_owned(),
             kind,
             type_name,
@@ -31,9 +31,9 @@ impl Agent {
         };
         Agent {
             workers: 2,
-            source: of("web", "source", "file", &["parse"]),
-            parse: of("parse", "transform", "parse", &["out"]),
-            sink: of("out", "sink", "blackhole", &[]),
+            source: component("web", "source", "file", &["parse"]),
+            parse: component("parse", "transform", "parse", &["out"]),
+            sink: component("out", "sink", "blackhole", &[]),
             ..Agent::default()
         }
     }
@@ -431,7 +431,7 @@ fn long_pauses_for_a_low_rate_limit_are_late_although_no_lag_is_seen() {
             }
         });
         let numbers = &diagnoser.diagnosis().sources[0].numbers;
-        let pause = numbers.get("longest_pause_seconds").and_then(|of| of.as_f64());
+        let pause = numbers.get("longest_pause_seconds").and_then(|pause| pause.as_f64());
         (causes(&diagnoser), pause)
     };
     assert_eq!(pausing(6), (vec![Cause::RateLimit], Some(5.4)));
@@ -635,17 +635,20 @@ fn a_source_of_a_server_is_late_by_its_present_error() {
     agent.source.type_name = "kafka";
     agent.source.counters.errors.insert("authorization", 3);
     agent.source.unreadable.insert("group".into(), "cannot reach Kafka".into());
-    let of = |diagnoser: &mut Diagnoser, agent: &mut Agent, error| {
+    let diagnosis = |diagnoser: &mut Diagnoser, agent: &mut Agent, error| {
         agent.source.unreadable_error = Some(error);
         agent.run(diagnoser, 20, |_| ());
         causes(diagnoser)
     };
-    assert_eq!(of(&mut diagnoser, &mut agent, "unreachable"), [Cause::EndpointUnreachable]);
+    assert_eq!(diagnosis(&mut diagnoser, &mut agent, "unreachable"), [Cause::EndpointUnreachable]);
     assert_eq!(diagnoser.diagnosis().sources[0].numbers["error"], "cannot reach Kafka");
-    assert_eq!(of(&mut diagnoser, &mut agent, "unknown_topic"), [Cause::TopicOrIndexMissing]);
+    assert_eq!(
+        diagnosis(&mut diagnoser, &mut agent, "unknown_topic"),
+        [Cause::TopicOrIndexMissing]
+    );
     let advice = diagnoser.diagnosis().sources[0].advice.as_deref();
     assert_eq!(advice, Some("create the topic that web reads, or correct its `topics`"));
-    assert_eq!(of(&mut diagnoser, &mut agent, "broker"), [Cause::EndpointRefuses]);
+    assert_eq!(diagnosis(&mut diagnoser, &mut agent, "broker"), [Cause::EndpointRefuses]);
     agent.source.unreadable.clear();
     agent.source.unreadable_error = None;
     agent.run(&mut diagnoser, 20, |_| ());

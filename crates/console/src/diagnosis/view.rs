@@ -39,11 +39,11 @@ impl<'a> Window<'a> {
     ) -> Option<Window<'a>> {
         let (oldest, now) = (history.front()?, history.back()?);
         let [of_before, of_middle, of_oldest] = [before, middle, oldest].map(by_id);
-        let of = |known: &Components<'a>, id| known.get(id).copied().unwrap_or(&NOTHING);
+        let component = |known: &Components<'a>, id| known.get(id).copied().unwrap_or(&NOTHING);
         let pair = |now: &'a ComponentSnapshot| {
             let id = now.id.as_str();
-            let (before, middle) = (of(&of_before, id), of(&of_middle, id));
-            Pair { now, before, middle, oldest: of(&of_oldest, id) }
+            let (before, middle) = (component(&of_before, id), component(&of_middle, id));
+            Pair { now, before, middle, oldest: component(&of_oldest, id) }
         };
         let pairs: Vec<Pair<'a>> = now.components.iter().map(pair).collect();
         let index = pairs.iter().enumerate().map(|(at, pair)| (pair.now.id.as_str(), at)).collect();
@@ -82,8 +82,8 @@ impl<'a> Window<'a> {
     }
 
     /// Returns the share of the workers' busy time that a component used.
-    pub fn share_of_busy_time(&self, of: &Pair<'_>) -> f64 {
-        of.worker_seconds() / self.worker_seconds().max(1e-9)
+    pub fn share_of_busy_time(&self, component: &Pair<'_>) -> f64 {
+        component.worker_seconds() / self.worker_seconds().max(1e-9)
     }
 
     /// Returns the component that used most of the workers' time.
@@ -92,8 +92,8 @@ impl<'a> Window<'a> {
     }
 
     /// Returns the ids of the components downstream of a component.
-    fn ids_behind(&self, of: &'a ComponentSnapshot) -> HashSet<&'a str> {
-        ids_behind(of, |id| self.pair(id).map(|pair| pair.now))
+    fn ids_behind(&self, component: &'a ComponentSnapshot) -> HashSet<&'a str> {
+        ids_behind(component, |id| self.pair(id).map(|pair| pair.now))
     }
 
     /// Returns the number of sources upstream of a component.
@@ -116,19 +116,19 @@ pub fn find<'s>(snapshot: &'s Snapshot, id: &str) -> Option<&'s ComponentSnapsho
 }
 
 /// Returns the seconds that a component has waited, by cause, including a wait that has not ended.
-fn wait_seconds(of: &ComponentSnapshot, what: &str) -> f64 {
-    let ended = of.counters.wait_seconds.get(what).copied().unwrap_or(0.0);
-    let present = of.held_back.as_ref().filter(|wait| wait.limit == what);
+fn wait_seconds(component: &ComponentSnapshot, what: &str) -> f64 {
+    let ended = component.counters.wait_seconds.get(what).copied().unwrap_or(0.0);
+    let present = component.held_back.as_ref().filter(|wait| wait.limit == what);
     ended + present.map_or(0.0, |wait| wait.seconds)
 }
 
 /// Returns the ids of the components downstream of a component.
 fn ids_behind<'s>(
-    of: &'s ComponentSnapshot,
+    component: &'s ComponentSnapshot,
     find: impl Fn(&str) -> Option<&'s ComponentSnapshot>,
 ) -> HashSet<&'s str> {
     let mut seen = HashSet::new();
-    let mut next: Vec<&str> = of.readers.iter().map(String::as_str).collect();
+    let mut next: Vec<&str> = component.readers.iter().map(String::as_str).collect();
     while let Some(id) = next.pop() {
         if seen.insert(id)
             && let Some(component) = find(id)
@@ -163,14 +163,14 @@ type Counts = BTreeMap<&'static str, u64>;
 impl Pair<'_> {
     /// Returns the events received in the window.
     pub fn received(&self) -> u64 {
-        let of = |component: &ComponentSnapshot| component.counters.received_events;
-        of(self.now).saturating_sub(of(self.before))
+        let count = |component: &ComponentSnapshot| component.counters.received_events;
+        count(self.now).saturating_sub(count(self.before))
     }
 
     /// Returns the bytes received in the window.
     fn received_bytes(&self) -> u64 {
-        let of = |component: &ComponentSnapshot| component.counters.received_bytes;
-        of(self.now).saturating_sub(of(self.before))
+        let count = |component: &ComponentSnapshot| component.counters.received_bytes;
+        count(self.now).saturating_sub(count(self.before))
     }
 
     /// Returns the number of assignments and revocations of partitions in the last half minute.
@@ -180,14 +180,14 @@ impl Pair<'_> {
 
     /// Returns the events sent in the window.
     pub fn sent(&self) -> u64 {
-        let of = |component: &ComponentSnapshot| component.counters.sent_events;
-        of(self.now).saturating_sub(of(self.before))
+        let count = |component: &ComponentSnapshot| component.counters.sent_events;
+        count(self.now).saturating_sub(count(self.before))
     }
 
     /// Returns the seconds that workers were busy with the component.
     pub fn worker_seconds(&self) -> f64 {
-        let of = |component: &ComponentSnapshot| component.counters.worker_seconds;
-        (of(self.now) - of(self.before)).max(0.0)
+        let seconds = |component: &ComponentSnapshot| component.counters.worker_seconds;
+        (seconds(self.now) - seconds(self.before)).max(0.0)
     }
 
     /// Returns the seconds that the component waited in the window, by cause.
@@ -208,8 +208,9 @@ impl Pair<'_> {
 
     /// Returns the seconds that a source waited for the capacity of a component.
     pub fn waited_for(&self, id: &str) -> f64 {
-        let of = |c: &ComponentSnapshot| c.capacity_wait_seconds.get(id).copied().unwrap_or(0.0);
-        (of(self.now) - of(self.before)).max(0.0)
+        let seconds =
+            |c: &ComponentSnapshot| c.capacity_wait_seconds.get(id).copied().unwrap_or(0.0);
+        (seconds(self.now) - seconds(self.before)).max(0.0)
     }
 
     /// Returns the number of events dropped for these reasons.
@@ -246,11 +247,11 @@ impl Pair<'_> {
 fn added(
     now: &ComponentSnapshot,
     before: &ComponentSnapshot,
-    of: impl Fn(&ComponentSnapshot) -> &Counts,
+    counts_of: impl Fn(&ComponentSnapshot) -> &Counts,
     is_meant: impl Fn(&str) -> bool,
 ) -> u64 {
-    let counts = of(now).iter().filter(|(key, _)| is_meant(key));
-    let before = of(before);
+    let counts = counts_of(now).iter().filter(|(key, _)| is_meant(key));
+    let before = counts_of(before);
     counts.map(|(key, n)| n.saturating_sub(before.get(key).copied().unwrap_or(0))).sum()
 }
 
@@ -298,10 +299,10 @@ impl<'a> View<'a> {
         let sources =
             self.window.history.iter().map(|snapshot| find(snapshot, &self.source.now.id));
         let sources: Vec<&ComponentSnapshot> = sources.flatten().collect();
-        let ended = |of: &ComponentSnapshot| of.counters.wait_seconds.get(limit).copied();
-        let ended = |of| ended(of).unwrap_or(0.0);
+        let ended = |source: &ComponentSnapshot| source.counters.wait_seconds.get(limit).copied();
+        let ended = |source| ended(source).unwrap_or(0.0);
         let ended = sources.windows(2).map(|pair| ended(pair[1]) - ended(pair[0]));
-        let present = sources.iter().filter_map(|of| of.held_back.as_ref());
+        let present = sources.iter().filter_map(|source| source.held_back.as_ref());
         let present = present.filter(|wait| wait.limit == limit).map(|wait| wait.seconds);
         ended.chain(present).fold(0.0, f64::max)
     }
@@ -315,8 +316,9 @@ impl<'a> View<'a> {
     /// Returns the largest lag of the sinks in bytes or records, and its change per second.
     pub fn lag(&self) -> (u64, f64) {
         let before = |id: &str| {
-            let of = self.source.before.sinks.iter().find(|progress| progress.sink == id);
-            of.map_or(0, |progress| progress.lag)
+            let progress_before =
+                self.source.before.sinks.iter().find(|progress| progress.sink == id);
+            progress_before.map_or(0, |progress| progress.lag)
         };
         let lags =
             self.source.now.sinks.iter().map(|progress| (progress.lag, before(&progress.sink)));
@@ -333,8 +335,8 @@ impl<'a> View<'a> {
     /// transform, not the source, holds the acknowledgements of its results.
     pub fn oldest_seconds_at(&self, sink: &str) -> f64 {
         let owing = self.chain.iter().chain([&self.source]);
-        let progress = owing.flat_map(|at| &at.now.sinks).filter(|of| of.sink == sink);
-        progress.map(|of| of.oldest_seconds).fold(0.0, f64::max)
+        let progress = owing.flat_map(|at| &at.now.sinks).filter(|progress| progress.sink == sink);
+        progress.map(|progress| progress.oldest_seconds).fold(0.0, f64::max)
     }
 
     /// Returns whether a sink has undelivered events. Events in the disk buffer of the sink count.
@@ -343,9 +345,9 @@ impl<'a> View<'a> {
             let mut progress = component.sinks.iter().filter(|progress| progress.sink == sink);
             progress.any(|progress| progress.lag > 0 || progress.unsettled > 0)
         };
-        let is_buffered = |of: &ComponentSnapshot| {
-            let entries = of.disk_buffer.as_ref().map_or(0, |buffer| buffer.entries);
-            of.id == sink && (entries > 0 || of.buffer_bytes.unwrap_or(0) > 0)
+        let is_buffered = |component: &ComponentSnapshot| {
+            let entries = component.disk_buffer.as_ref().map_or(0, |buffer| buffer.entries);
+            component.id == sink && (entries > 0 || component.buffer_bytes.unwrap_or(0) > 0)
         };
         let behind = || self.chain.iter().map(|pair| pair.now);
         is_owed(self.source.now) || behind().any(is_owed) || behind().any(is_buffered)
@@ -354,7 +356,12 @@ impl<'a> View<'a> {
     /// Returns whether the source is late and the unread data, in bytes or records, takes seconds
     /// to read. Data that was read and is in flight is not a backlog.
     pub fn has_backlog(&self) -> bool {
-        let unread = self.source.now.sinks.iter().map(|of| of.lag.saturating_sub(of.unsettled));
+        let unread = self
+            .source
+            .now
+            .sinks
+            .iter()
+            .map(|progress| progress.lag.saturating_sub(progress.unsettled));
         let read = match self.source.now.type_name {
             "kafka" => self.source.received(),
             _ => self.source.received_bytes(),

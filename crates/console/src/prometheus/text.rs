@@ -52,22 +52,22 @@ impl Text<'_> {
     /// Adds a sample of the current family.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         let shown: Vec<(&str, Cow<'_, str>)> =
-            labels.iter().map(|(label, of)| (*label, shown(of))).collect();
+            labels.iter().map(|(label, value)| (*label, shown(value))).collect();
         let text = match &mut self.0 {
             Out::Text(text) => text,
             Out::Each { each, is_counter } => {
                 // Round to the value in the text, so that both outputs agree.
                 let value = value.to_string().parse().unwrap_or(f64::NAN);
                 let labels: Vec<(&str, &str)> =
-                    shown.iter().map(|(label, of)| (*label, &**of)).collect();
+                    shown.iter().map(|(label, value)| (*label, &**value)).collect();
                 let labels = &labels[..];
                 return each(&InternalMetric { name, labels, is_counter: *is_counter, value });
             }
         };
         text.push_str(name);
-        for (index, (label, of)) in shown.iter().enumerate() {
+        for (index, (label, value)) in shown.iter().enumerate() {
             let before = if index == 0 { '{' } else { ',' };
-            line(text, format_args!("{before}{label}=\"{}\"", Escaped(of)));
+            line(text, format_args!("{before}{label}=\"{}\"", Escaped(value)));
         }
         let close = if labels.is_empty() { "" } else { "}" };
         line(text, format_args!("{close} {value}\n"));

@@ -16,13 +16,13 @@ use std::sync::Arc;
 /// One payload's share of the acknowledgement of a segment for one sink, or of an entry in a disk
 /// buffer. Dropping an unsettled hold abandons the segment or entry.
 pub struct Hold {
-    of: HoldOf,
+    debt: Debt,
     settled: bool,
     /// Records the stages of the payload's delivery.
     traced: Option<Arc<TracedDelivery>>,
 }
 
-enum HoldOf {
+enum Debt {
     Segment(Ack, SinkIndex),
     Entry(Arc<EntryDebt>),
 }
@@ -34,23 +34,25 @@ impl Ack {
             return None;
         }
         self.open(sink);
-        Some(Hold { of: HoldOf::Segment(self.clone(), sink), settled: false, traced: None })
+        Some(Hold { debt: Debt::Segment(self.clone(), sink), settled: false, traced: None })
     }
 }
 
 impl Hold {
     /// Returns the origin and range that the hold covers; `None` for an entry.
     pub fn range(&self) -> Option<(OriginId, Range<u64>)> {
-        match &self.of {
-            HoldOf::Segment(ack, _) => Some((ack.origin(), ack.range())),
-            HoldOf::Entry(_) => None,
+        match &self.debt {
+            Debt::Segment(ack, _) => Some((ack.origin(), ack.range())),
+            Debt::Entry(_) => None,
         }
     }
 
     /// Returns whether the record at `offset` of `origin` belongs to the segment. Always true for
     /// an entry, because a payload has only one entry.
     pub fn covers(&self, origin: OriginId, offset: u64) -> bool {
-        self.range().is_none_or(|(of, range)| of == origin && range.contains(&offset))
+        self.range().is_none_or(|(segment_origin, range)| {
+            segment_origin == origin && range.contains(&offset)
+        })
     }
 
     /// Returns whether the ledger has forgotten the debt, or is about to, so that the segment will
@@ -74,11 +76,11 @@ impl Hold {
 
     /// Opens another hold for the same segment and sink, or the same entry.
     pub fn split(&self) -> Option<Hold> {
-        match &self.of {
-            HoldOf::Segment(ack, sink) => ack.hold(*sink),
-            HoldOf::Entry(debt) => {
+        match &self.debt {
+            Debt::Segment(ack, sink) => ack.hold(*sink),
+            Debt::Entry(debt) => {
                 debt.open();
-                Some(Hold { of: HoldOf::Entry(debt.clone()), settled: false, traced: None })
+                Some(Hold { debt: Debt::Entry(debt.clone()), settled: false, traced: None })
             }
         }
     }
@@ -102,17 +104,17 @@ impl Hold {
     }
 
     fn segment(&self) -> Option<(&Ack, SinkIndex)> {
-        match &self.of {
-            HoldOf::Segment(ack, sink) => Some((ack, *sink)),
-            HoldOf::Entry(_) => None,
+        match &self.debt {
+            Debt::Segment(ack, sink) => Some((ack, *sink)),
+            Debt::Entry(_) => None,
         }
     }
 
     fn close(&self, outcome: Outcome) {
         self.traced.iter().for_each(|traced| traced.settled(outcome));
-        match &self.of {
-            HoldOf::Segment(ack, sink) => ack.close(*sink, outcome),
-            HoldOf::Entry(debt) => debt.close(outcome),
+        match &self.debt {
+            Debt::Segment(ack, sink) => ack.close(*sink, outcome),
+            Debt::Entry(debt) => debt.close(outcome),
         }
     }
 }

@@ -321,8 +321,8 @@ impl Ledger {
     pub fn take_moved(&self) -> Vec<(OriginId, Vec<(SinkIndex, u64)>)> {
         let mut state = self.lock();
         let moved = std::mem::take(&mut state.moved);
-        let of = |id| state.origins.get(&id).map(|accounts| (id, accounts.checkpoints()));
-        let moved: Vec<_> = moved.into_iter().filter_map(of).collect();
+        let checkpoints = |id| state.origins.get(&id).map(|accounts| (id, accounts.checkpoints()));
+        let moved: Vec<_> = moved.into_iter().filter_map(checkpoints).collect();
         // Closed origins first: one of them may have been reopened.
         state.retired.drain(..).chain(moved).collect()
     }
@@ -361,11 +361,11 @@ impl Ledger {
     pub fn progress(&self, sink: SinkIndex) -> Progress {
         let state = self.lock();
         let mut progress = Progress::default();
-        for (of, account) in state.origins.values().filter_map(|a| Some((a, a.of(sink)?))) {
-            progress.lag += of.end.saturating_sub(account.checkpoint);
+        for (accounts, account) in state.origins.values().filter_map(|a| Some((a, a.of(sink)?))) {
+            progress.lag += accounts.end.saturating_sub(account.checkpoint);
             for entry in account.out.iter().filter(|e| e.state != RangeState::Settled) {
                 progress.unsettled += entry.bytes();
-                if of.origin.is_in_records {
+                if accounts.origin.is_in_records {
                     progress.unsettled_records += entry.bytes();
                 }
                 progress.oldest =

@@ -263,24 +263,24 @@ impl Snapshot {
     }
 
     fn list(&self, dropped: impl Fn(&ComponentSnapshot) -> Vec<(&'static str, u64)>) -> String {
-        let of = |c: &ComponentSnapshot| {
+        let texts = |c: &ComponentSnapshot| {
             let (kind, id) = (c.kind, c.id.clone());
             let text = move |(reason, events)| format!("{events} {reason} ({kind} {id})");
             dropped(c).into_iter().map(text).collect::<Vec<_>>()
         };
-        self.components.iter().flat_map(of).collect::<Vec<_>>().join(", ")
+        self.components.iter().flat_map(texts).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the list of sinks that still have something to deliver, with the reasons why they
     /// make no progress.
     pub fn undelivered_list(&self) -> String {
-        let of = |c: &ComponentSnapshot| {
+        let undelivered = |c: &ComponentSnapshot| {
             let why = c.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
             (c.error.is_some() || c.buffer_bytes.is_some_and(|bytes| bytes > 0))
                 .then(|| format!("{}{why}", c.id))
         };
         let sinks = self.components.iter().filter(|c| c.kind == "sink");
-        sinks.filter_map(of).collect::<Vec<_>>().join(", ")
+        sinks.filter_map(undelivered).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the number of failures of sources to read something.

@@ -186,7 +186,7 @@ impl CollectorNumber {
 
     /// Changes the id.
     pub(crate) fn set(&self, id: Option<CollectorId>) {
-        let number = id.map_or(0, |of| u64::from(of.start) << 32 | u64::from(of.id as u32));
+        let number = id.map_or(0, |id| u64::from(id.start) << 32 | u64::from(id.id as u32));
         self.0.store(number, Ordering::Relaxed);
     }
 }

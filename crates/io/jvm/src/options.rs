@@ -112,7 +112,8 @@ impl JvmOptions {
     /// An option of the JVM would break the agent, or is malformed.
     pub fn check(&self) -> Result<(), StartError> {
         let advice = |option: &String| {
-            let advice = advice(option).filter(|of| !self.owns_process || *of != ENDS_AGENT)?;
+            let advice =
+                advice(option).filter(|advice| !self.owns_process || *advice != ENDS_AGENT)?;
             Some(StartError::Option { option: option.clone(), advice: advice.to_owned() })
         };
         self.options.iter().find_map(advice).map_or(Ok(()), Err)

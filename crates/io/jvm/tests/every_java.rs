@@ -101,7 +101,7 @@ fn what_the_jvm_prints_goes_to_the_error_output_on_every_java() {
             let output = child(&home, "cases::an_operator_is_called", 1, &options);
             check(&output);
             let [out, errors] =
-                [&output.stdout, &output.stderr].map(|of| String::from_utf8_lossy(of));
+                [&output.stdout, &output.stderr].map(|output| String::from_utf8_lossy(output));
             assert!(errors.contains("[class,load]"), "{option}: {errors}");
             assert!(out.lines().count() < 10, "{option}: {out}");
         }

@@ -315,10 +315,10 @@ mod tests {
             // Checks the threads of the JVM. In the agent's program, all threads start after the
             // change.
             let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-            let of = |thread: std::io::Result<std::fs::DirEntry>, name: &str| {
+            let file = |thread: std::io::Result<std::fs::DirEntry>, name: &str| {
                 std::fs::read_to_string(thread.unwrap().path().join(name)).unwrap()
             };
-            let statuses: Vec<String> = threads.map(|thread| of(thread, "status")).collect();
+            let statuses: Vec<String> = threads.map(|thread| file(thread, "status")).collect();
             let is_control = |status: &&String| line(status, "Name:").ends_with("jvm-control");
             let control = statuses.iter().find(is_control).unwrap();
             assert!(!line(control, "Uid:").contains("\t0"), "{control}");

@@ -44,13 +44,14 @@ fn recorded(kind: EventKind) -> Vec<Recorded> {
             return;
         }
         let values = kind.spec().fields.iter().map(|field| field.kind).zip(event.values);
-        let (texts, numbers): (Vec<_>, Vec<_>) = values.partition(|of| of.0 == FieldKind::Text);
+        let (texts, numbers): (Vec<_>, Vec<_>) =
+            values.partition(|value| value.0 == FieldKind::Text);
         let text = |id: u64| names.text(TextId(id as u32)).unwrap_or("?").to_owned();
         found.push(Recorded {
             start_ticks: event.start_ticks,
             end_ticks: event.start_ticks + event.duration_ticks,
-            numbers: numbers.into_iter().map(|of| of.1).collect(),
-            texts: texts.into_iter().map(|of| text(of.1)).collect(),
+            numbers: numbers.into_iter().map(|value| value.1).collect(),
+            texts: texts.into_iter().map(|value| text(value.1)).collect(),
         });
     });
     found
@@ -80,8 +81,8 @@ fn check_collection(ask: impl Fn(&Java)) {
     let java = jvm();
     let begin = recorder::now_ticks().saturating_sub(recorder::to_ticks(INEXACT));
     java.tighten_heap().unwrap();
-    let is_whole = |of: &Recorded| of.texts[1] == "System.gc()" && of.numbers[0] > 0;
-    let is_expected = |of: &Recorded| of.start_ticks >= begin && is_whole(of);
+    let is_whole = |event: &Recorded| event.texts[1] == "System.gc()" && event.numbers[0] > 0;
+    let is_expected = |event: &Recorded| event.start_ticks >= begin && is_whole(event);
     let event = wait_for(EventKind::Collection, ask, is_expected);
     assert!(event.end_ticks <= recorder::now_ticks(), "{event:?}");
     let is_heap = |bytes: &u64| (1..=options().heap_bytes).contains(bytes);
@@ -140,7 +141,7 @@ fn collect(component: &str, script: &str, timeout_ms: u64) -> Collector {
 /// Returns the recorded call of a collector: the outcome, the number of events, and their bytes.
 fn call_of(component: &str) -> (String, [u64; 2]) {
     let ask = |java: &Java| _ = java.collector_stats().unwrap();
-    let event = wait_for(EventKind::JvmCall, ask, |of| of.texts[0] == component);
+    let event = wait_for(EventKind::JvmCall, ask, |event| event.texts[0] == component);
     let [rows, bytes] = event.numbers[..] else { panic!("{event:?}") };
     (event.texts[1].clone(), [rows, bytes])
 }
@@ -157,7 +158,14 @@ fn calls_of_collectors_are_recorded_with_their_outcome() {
     let _late = collect("late", "while (true) {}", 50);
     assert_eq!(call_of("late"), ("timeout".to_owned(), [0, 0]));
     let stopped = collect("stopped", "while (true) {}", 0);
-    let runs = || jvm().collector_stats().unwrap().collectors.iter().any(|of| of.running_ms >= 0);
+    let runs = || {
+        jvm()
+            .collector_stats()
+            .unwrap()
+            .collectors
+            .iter()
+            .any(|collector| collector.running_ms >= 0)
+    };
     let waiting = Instant::now();
     while !runs() {
         assert!(waiting.elapsed() < PATIENCE);
@@ -167,9 +175,9 @@ fn calls_of_collectors_are_recorded_with_their_outcome() {
     let calls = recorded(EventKind::JvmCall);
     assert_eq!(calls.len(), 4, "{calls:?}");
     let is_within =
-        |of: &Recorded| of.start_ticks >= begin && of.end_ticks <= recorder::now_ticks();
+        |event: &Recorded| event.start_ticks >= begin && event.end_ticks <= recorder::now_ticks();
     assert!(calls.iter().all(is_within), "{calls:?}");
-    let late = calls.iter().find(|of| of.texts[0] == "late").unwrap();
+    let late = calls.iter().find(|event| event.texts[0] == "late").unwrap();
     let took_ns = recorder::to_ns(late.end_ticks - late.start_ticks);
     assert!(took_ns >= 49_000_000, "{late:?}");
 }

@@ -178,7 +178,7 @@ async fn read_head(wire: &mut Wire) -> io::Result<Head> {
 
 impl Head {
     fn get(&self, name: &str) -> Option<&str> {
-        let found = self.headers.iter().find(|(of, _)| of == name);
+        let found = self.headers.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
     }
 

@@ -57,11 +57,11 @@ fn of_key<'a>(parts: &[&'a Json], key: &str) -> Vec<&'a Json> {
 
 /// Returns the schemas of an item of a list.
 fn of_index<'a>(parts: &[&'a Json], index: usize) -> Vec<&'a Json> {
-    let of = |part: &&'a Json| {
+    let item_schema = |part: &&'a Json| {
         let fixed = part.get("prefixItems").and_then(|fixed| fixed.get(index));
         fixed.or(part.get("items"))
     };
-    parts.iter().filter_map(of).collect()
+    parts.iter().filter_map(item_schema).collect()
 }
 
 fn retype_scalar(node: &mut Node, parts: &[&Json]) {

@@ -93,24 +93,24 @@ fn buffers() {
 /// A type of another agent leads to the type here.
 #[test]
 fn types_of_other_agents() {
-    let of = |source: &str, sink: &str| {
+    let faults = |source: &str, sink: &str| {
         faults_of(&format!(
             "sources: {{in: {{type: {source}}}}}\nsinks: {{out: {{type: {sink}, inputs: [in]}}}}\n"
         ))
     };
     assert_eq!(
-        of("tail", "stdout"),
+        faults("tail", "stdout"),
         [
             "m.yaml:1:22: unknown source type \"tail\"; write `file`, the closest match here",
             "m.yaml:2:21: unknown sink type \"stdout\"; write `console`, the closest match here",
         ]
     );
     // Types without a similar type here.
-    let beats = &of("beats", "console")[0];
+    let beats = &faults("beats", "console")[0];
     assert!(beats.contains("there is no source type \"beats\" yet"), "{beats}");
     assert!(beats.ends_with("; the types are `file` and `stdin`"), "{beats}");
-    assert!(of("log", "loki")[0].ends_with("; write `file`, the closest match here"));
-    assert!(of("log", "loki")[1].contains("there is no sink type \"loki\" yet"));
+    assert!(faults("log", "loki")[0].ends_with("; write `file`, the closest match here"));
+    assert!(faults("log", "loki")[1].contains("there is no sink type \"loki\" yet"));
 }
 
 /// Wrong types say what was expected, what was found, and how to write it.

@@ -127,15 +127,15 @@ fn disk_buffers() {
          q: {type: blackhole, inputs: [a], buffer: {type: disk, max: 1GiB, mode: overflow}}\n",
     );
     let buffers = config.components[1..].iter().map(|component| component.buffer);
-    let of = |bytes_max, when_full, mode, replay_rate| Buffer {
+    let buffer = |bytes_max, when_full, mode, replay_rate| Buffer {
         bytes_max: None,
         when_full,
         disk: Some(DiskOptions { bytes_max, mode, replay_rate }),
     };
     let expected = [
-        of(16 << 20, WhenFull::Block, DiskMode::Overflow, None),
-        of(10 << 30, WhenFull::DropOldest, DiskMode::Always, Some(3 << 19)),
-        of(1 << 30, WhenFull::Block, DiskMode::Overflow, None),
+        buffer(16 << 20, WhenFull::Block, DiskMode::Overflow, None),
+        buffer(10 << 30, WhenFull::DropOldest, DiskMode::Always, Some(3 << 19)),
+        buffer(1 << 30, WhenFull::Block, DiskMode::Overflow, None),
     ];
     assert_eq!(buffers.collect::<Vec<_>>(), expected);
 }
@@ -298,17 +298,19 @@ fn recorder() {
     use millstream_recorder::recorder::defaults;
     use millstream_recorder::schema::{EventKind, PerSecond};
     let rest = "sources: {a: {type: stdin}}\nsinks: {o: {type: blackhole, inputs: [a]}}\n";
-    let of = |settings: &str| good(&format!("recorder: {{{settings}}}\n{rest}")).globals.recorder;
+    let recorder =
+        |settings: &str| good(&format!("recorder: {{{settings}}}\n{rest}")).globals.recorder;
     let usual = good(rest).globals.recorder;
     assert_eq!((usual.enabled, usual.size, usual.all_events()), (true, None, defaults()));
-    let off = of("enabled: false, size: 1MiB");
+    let off = recorder("enabled: false, size: 1MiB");
     assert_eq!((off.enabled, off.size), (false, Some(Size(1 << 20))));
     let of_memory = |mib: u64| usual.size(Size(mib << 20)).0;
     assert_eq!([16, 64, 256, 4096].map(of_memory), [1 << 20, 2 << 20, 8 << 20, 8 << 20]);
     assert_eq!(off.size(Size(4 << 30)), Size(1 << 20));
-    let events =
-        of("events: { SocketWrite: { threshold: 1ms, rate: 100/s }, Retry: { rate: none }, \
-                     WaitForCapacity: { threshold: none }, FileRead: { enabled: false } }");
+    let events = recorder(
+        "events: { SocketWrite: { threshold: 1ms, rate: 100/s }, Retry: { rate: none }, \
+                     WaitForCapacity: { threshold: none }, FileRead: { enabled: false } }",
+    );
     let mut expected = defaults();
     expected[EventKind::SocketWrite as usize].threshold = std::time::Duration::from_millis(1);
     expected[EventKind::SocketWrite as usize].rate = Some(PerSecond(100));

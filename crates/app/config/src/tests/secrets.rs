@@ -98,7 +98,7 @@ fn hash_without_secrets() {
     );
     assert_eq!(reordered.hash, base);
     assert_ne!(good(&format!("{REST}log: {{level: warn, to: stderr}}\n")).hash, base);
-    let of = |value: &str| {
+    let secrets_of = |value: &str| {
         let mut faults = Vec::new();
         let mut root = super::super::parse::parse(&"m".into(), "data_dir: ${D}\n", &mut faults)
             .unwrap()
@@ -106,5 +106,5 @@ fn hash_without_secrets() {
         super::super::replace::replace(&mut root, &|_| Some(value.into()), &mut faults);
         hash::hash(&super::super::merge::merge(vec![root], &mut faults))
     };
-    assert_eq!(of("/a"), of("/b"));
+    assert_eq!(secrets_of("/a"), secrets_of("/b"));
 }

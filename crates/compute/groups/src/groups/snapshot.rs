@@ -95,7 +95,9 @@ impl Groups {
     fn codes(&self) -> impl Iterator<Item = u64> {
         let accumulators = self.layout.accumulators();
         let counts = [self.keys() as u64, accumulators.len() as u64];
-        counts.into_iter().chain(accumulators.iter().map(|of| u64::from(of.code())))
+        counts
+            .into_iter()
+            .chain(accumulators.iter().map(|accumulator| u64::from(accumulator.code())))
     }
 
     fn write_group(&self, group: u32, out: &mut Vec<u8>) {
@@ -219,8 +221,8 @@ impl Groups {
             [0] => self.side(group, accumulator).is_none().then_some(()),
             [1] => {
                 let side = Side::read(bytes)?;
-                let of = *self.layout.accumulators().get(accumulator)?;
-                side.is_of(of).then_some(())?;
+                let kind = *self.layout.accumulators().get(accumulator)?;
+                side.is_of(kind).then_some(())?;
                 self.change_side(group, accumulator, |into| *into = side)
             }
             _ => None,

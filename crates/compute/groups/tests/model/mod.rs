@@ -26,7 +26,7 @@ pub struct Event {
 }
 
 pub fn event() -> impl Strategy<Value = Event> {
-    let text = |of: std::ops::Range<u32>| of.prop_map(text);
+    let text = |range: std::ops::Range<u32>| range.prop_map(text);
     let texts = [text(0..3), text(0..30), text(0..60), text(0..2)];
     (texts, -50..50, 0..9_i64, any::<u64>()).prop_map(|(texts, value, time, offset)| Event {
         texts,
@@ -157,8 +157,8 @@ impl Row {
                 assert_eq!(sketch.max(), f64::from(*self.values.keys().max().unwrap()));
             }
             Side::Top(top) if self.values.len() <= 50 => {
-                let of = |value: &i32| (value.to_string().into_bytes(), self.values[value] * 2);
-                let expected: BTreeMap<Vec<u8>, u64> = self.values.keys().map(of).collect();
+                let entry = |value: &i32| (value.to_string().into_bytes(), self.values[value] * 2);
+                let expected: BTreeMap<Vec<u8>, u64> = self.values.keys().map(entry).collect();
                 let texts = top.texts();
                 assert!(texts.iter().all(|frequent| frequent.error == 0));
                 let texts = texts.iter().map(|frequent| (frequent.text.to_vec(), frequent.count));

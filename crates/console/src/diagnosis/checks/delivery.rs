@@ -47,7 +47,7 @@ pub fn cause_of(kind: &str) -> Cause {
 pub fn failures(view: &View<'_>, found: &mut Vec<Finding>) {
     for sink in view.sinks().filter(|sink| view.waits_for_delivery(&sink.now.id)) {
         let failure = sink.now.failure.as_ref();
-        if let Some(failure) = failure.filter(|of| of.span_seconds >= FAILING_SECONDS) {
+        if let Some(failure) = failure.filter(|failure| failure.span_seconds >= FAILING_SECONDS) {
             let finding = Finding::new(cause_of(failure.kind), Status::Late, &sink.now.id);
             let finding = finding.with("error", failure.message.clone());
             let finding = match failure.code {
@@ -111,8 +111,8 @@ pub fn slow_sinks(view: &View<'_>, found: &mut Vec<Finding>) {
     // A request that times out also counts as slow.
     let is_other = |kind| cause_of(kind) != Cause::EndpointSlow;
     let is_named = |sink: &Pair<'_>| {
-        let mut named = found.iter().filter(|of| of.component == sink.now.id);
-        named.any(|of| of.cause == Cause::EndpointSlow)
+        let mut named = found.iter().filter(|finding| finding.component == sink.now.id);
+        named.any(|finding| finding.cause == Cause::EndpointSlow)
     };
     let has_failed = |sink: &Pair<'_>| {
         sink.now.failure.as_ref().is_some_and(|failure| is_other(failure.kind))

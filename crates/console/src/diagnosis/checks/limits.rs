@@ -81,7 +81,7 @@ pub fn cpu(view: &View<'_>, found: &mut Vec<Finding>) {
 /// Finds rate limits of the source and of a `throttle` transform downstream. While the source
 /// catches up after a slow or failing sink, the sink is the cause.
 pub fn rates(view: &View<'_>, found: &mut Vec<Finding>) {
-    let is_delayed = found.iter().any(|of| of.status == Status::Late);
+    let is_delayed = found.iter().any(|finding| finding.status == Status::Late);
     let least = if is_delayed { MAINLY } else { HELD_BACK };
     let throttle = view.transforms().find(|at| at.now.type_name == "throttle");
     let throttle = throttle.map_or("", |at| at.now.id.as_str());
@@ -93,7 +93,8 @@ pub fn rates(view: &View<'_>, found: &mut Vec<Finding>) {
         let pause = view.longest_pause(wait);
         let has_long = share >= LONG_PAUSES.0 && pause >= LONG_PAUSES.1;
         let present = view.source.now.held_back.as_ref();
-        let is_paused = present.is_some_and(|of| of.limit == wait && of.seconds > 1.0);
+        let is_paused =
+            present.is_some_and(|wait_now| wait_now.limit == wait && wait_now.seconds > 1.0);
         let gets_nothing = is_paused && view.source.received() == 0;
         if !(view.is_late() || gets_nothing || has_long) {
             continue;
@@ -131,7 +132,7 @@ pub fn transforms(view: &View<'_>, found: &mut Vec<Finding>) {
 /// Finds workers, or the one worker that reads the source, that are busy only because there is much
 /// to read and encode.
 pub fn workers(view: &View<'_>, found: &mut Vec<Finding>) {
-    let is_explained = found.iter().any(|of| of.status == Status::Late);
+    let is_explained = found.iter().any(|finding| finding.status == Status::Late);
     if is_explained || !view.has_backlog() {
         return;
     }

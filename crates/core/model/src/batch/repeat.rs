@@ -20,7 +20,8 @@ impl Batch {
         let mut made = self.clone();
         made.segments = self.segments.iter().map(|segment| moved(segment, &rows)).collect();
         made.starts = rows.iter().map(|row| self.starts[*row]).collect();
-        made.offsets = self.offsets.as_ref().map(|of| rows.iter().map(|row| of[*row]).collect());
+        made.offsets =
+            self.offsets.as_ref().map(|offsets| rows.iter().map(|row| offsets[*row]).collect());
         made.message = column(&self.message);
         made.ids = self.ids.as_ref().map(column);
         self.fields.iter().for_each(|field| made.fields.set(column(field)));
@@ -45,7 +46,7 @@ impl Batch {
             let mut last = None;
             for row in segment.first_row..segment.first_row + segment.rows {
                 let offset = self.offset(segment, row);
-                let before = last.filter(|(of, _)| *of == offset);
+                let before = last.filter(|(offset_before, _)| *offset_before == offset);
                 let ordinal = before.map_or(0, |(_, ordinal)| ordinal + 1);
                 last = Some((offset, ordinal));
                 ordinals.push(ordinal);
@@ -84,13 +85,13 @@ mod tests {
     }
 
     fn events(batch: &Batch) -> Vec<String> {
-        let of = |segment: &crate::Segment| {
+        let rows_of = |segment: &crate::Segment| {
             let rows = segment.first_row..segment.first_row + segment.rows;
             let text = |row| String::from_utf8_lossy(batch.text(row)).into_owned();
             let id = |row| batch.event_id(segment, row).to_string()[15..].to_owned();
             rows.map(|row| format!("{} {}", id(row), text(row))).collect::<Vec<_>>()
         };
-        batch.segments.iter().flat_map(of).collect()
+        batch.segments.iter().flat_map(rows_of).collect()
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl Batch {
         let segment_of = |row: usize| {
             self.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row))
         };
-        let offset = |row: &usize| segment_of(*row).map_or(0, |of| self.offset(of, *row));
+        let offset = |row: &usize| segment_of(*row).map_or(0, |segment| self.offset(segment, *row));
         let column = |column: &Column| {
             let cells: Vec<Cell> = rows.iter().map(|row| column.cells()[*row]).collect();
             Column::new(column.name.clone(), cells, column.own().clone())
@@ -138,7 +138,10 @@ impl Batch {
             segments: self.segments.iter().map(|segment| without_debt(segment, rows)).collect(),
             starts: windows.iter().map(|window| window.copy as u32).collect(),
             offsets: Some(rows.iter().map(offset).collect()),
-            ordinals: self.ordinals.as_ref().map(|of| rows.iter().map(|row| of[*row]).collect()),
+            ordinals: self
+                .ordinals
+                .as_ref()
+                .map(|ordinals| rows.iter().map(|row| ordinals[*row]).collect()),
             shown: self.shown.as_ref().map(shown),
             metadata: self.metadata.as_ref().map(columns),
             selection: None,

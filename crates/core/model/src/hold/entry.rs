@@ -1,6 +1,6 @@
 //! Debts of payloads that a disk buffer has taken over.
 
-use super::{Hold, HoldOf};
+use super::{Debt, Hold};
 use crate::ack::State;
 use crate::outcome::Outcome;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Hold {
     /// Creates the only hold of an entry. Dropping it unsettled abandons the entry.
     pub fn of_entry(ledger: Arc<dyn EntryLedger>, entry: u64) -> Hold {
         let debt = EntryDebt { ledger, entry, state: State::open() };
-        Hold { of: HoldOf::Entry(Arc::new(debt)), settled: false, traced: None }
+        Hold { debt: Debt::Entry(Arc::new(debt)), settled: false, traced: None }
     }
 }
 

@@ -17,7 +17,8 @@ impl Ledger {
         let state = self.lock();
         let accounts = state.origins.get(&issued.origin);
         let is_open = |a: &Account| a.sink == sink && a.epoch <= issued.epoch;
-        state.sealed.contains(sink) || !accounts.is_some_and(|of| of.sinks.iter().any(is_open))
+        state.sealed.contains(sink)
+            || !accounts.is_some_and(|accounts| accounts.sinks.iter().any(is_open))
     }
 
     /// Returns whether a merge transform may count the range of a hold: everything before the range
@@ -34,7 +35,8 @@ impl Ledger {
     pub(crate) fn take(&self, issued: &Issued, sink: SinkIndex) {
         let mut state = self.lock();
         let accounts = state.origins.get_mut(&issued.origin);
-        let account = accounts.and_then(|of| of.sinks.iter_mut().find(|a| a.sink == sink));
+        let account =
+            accounts.and_then(|accounts| accounts.sinks.iter_mut().find(|a| a.sink == sink));
         account.into_iter().for_each(|a| a.mark(&issued.range, RangeState::Taken));
     }
 

@@ -53,7 +53,7 @@ impl FileSnapshot {
         let size = progress.end.max(state.size.load(Relaxed));
         let lowest = progress.checkpoints.iter().map(|(_, checkpoint)| *checkpoint).min();
         let id_of = |index: SinkIndex| {
-            sinks.iter().find(|(of, _)| *of == index).map(|(_, id)| (*id).to_owned())
+            sinks.iter().find(|(sink, _)| *sink == index).map(|(_, id)| (*id).to_owned())
         };
         let checkpoints = progress.checkpoints.iter();
         let lag = lowest.map_or(0, |lowest| size.saturating_sub(lowest));
@@ -115,7 +115,7 @@ pub fn lag_seconds(
         progress
             .checkpoints
             .iter()
-            .any(|(of, checkpoint)| *of == sink && *checkpoint < progress.end)
+            .any(|(by_sink, checkpoint)| *by_sink == sink && *checkpoint < progress.end)
     };
     let behind = origins.iter().filter(is_behind);
     behind.filter_map(|progress| delay_seconds(progress, unix_ns)).fold(oldest_seconds, f64::max)

@@ -125,7 +125,7 @@ proptest! {
     ) {
         if let Ok(chunk) = Chunk::new(bytes.clone(), count) {
             let mut again = Vec::new();
-            events(&chunk).iter().for_each(|(time, text, of)| push(&mut again, *time, text, of));
+            events(&chunk).iter().for_each(|(time, text, fields)| push(&mut again, *time, text, fields));
             prop_assert_eq!(events(&chunk).len() as i64, count);
             prop_assert_eq!(again, bytes);
         }

@@ -120,17 +120,17 @@ fn serve(control: &Channel) -> io::Result<()> {
 
 /// Applies the limits of this process, and drops the rights of the agent.
 fn prepare(start: &Start) -> io::Result<()> {
-    let of = |what: &str, error: io::Error| io::Error::other(format!("{what}: {error}"));
+    let failed = |what: &str, error: io::Error| io::Error::other(format!("{what}: {error}"));
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     if let Some(files) = start.open_files {
         let limit = Rlimit { current: Some(files), maximum: Some(files) };
         rustix::process::setrlimit(Resource::Nofile, limit)
-            .map_err(|error| of("`open_files`", error.into()))?;
+            .map_err(|error| failed("`open_files`", error.into()))?;
     }
     // The write may be forbidden in a container. The kernel then chooses a process itself.
     _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
     if let Some(identity) = &start.identity {
-        become_user(identity).map_err(|error| of("`user`", error))?;
+        become_user(identity).map_err(|error| failed("`user`", error))?;
     }
     // A stopped process does not notice that its socket was closed. The signal does not kill the
     // process, because it must first end the processes it has started.
@@ -160,7 +160,9 @@ fn obey(control: &Channel, jvm: &Jvm) {
             (Kind::Chunks, Some(socket)) => outbox = open(socket),
             (Kind::StartCollector, _) => {
                 let receiver = outbox.as_ref().map(|outbox| outbox.receiver(id));
-                receiver.into_iter().for_each(|of| collector::start_later(jvm.control(), id, of));
+                receiver
+                    .into_iter()
+                    .for_each(|receiver| collector::start_later(jvm.control(), id, receiver));
             }
             (Kind::StopCollector, _) => collector::stop_later(jvm.control(), id),
             (Kind::End, _) => {

@@ -48,7 +48,8 @@ impl MemoryKills {
     /// Starts to count, for a process that was just started.
     pub fn begin(folder: Option<&Path>, pid: u32) -> MemoryKills {
         let of_process = || fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let folders = folder.map_or_else(|| folders(&of_process()), |of| vec![of.to_owned()]);
+        let folders =
+            folder.map_or_else(|| folders(&of_process()), |folder| vec![folder.to_owned()]);
         let files = folders.iter().flat_map(|folder| {
             ["memory.events", "memory.oom_control"].map(|name| folder.join(name))
         });
@@ -150,14 +151,14 @@ mod tests {
         let events = dir.path().join("memory.events");
         fs::write(&events, "oom 1\noom_kill 1\n").unwrap();
         let kills = MemoryKills::begin(Some(dir.path()), 0);
-        let of = |raw, killed| ended(ExitStatus::from_raw(raw), killed, &kills).to_string();
-        assert_eq!(of(3 << 8, None), "exit code 3");
-        assert_eq!(of(11, None), "signal 11 (SIGSEGV)");
-        assert_eq!(of(9, None), "signal 9 (SIGKILL)");
-        assert_eq!(of(34, None), "signal 34");
-        assert!(of(9, Some(Killed::Deadline)).contains("exceeded its deadline"));
+        let text = |raw, killed| ended(ExitStatus::from_raw(raw), killed, &kills).to_string();
+        assert_eq!(text(3 << 8, None), "exit code 3");
+        assert_eq!(text(11, None), "signal 11 (SIGSEGV)");
+        assert_eq!(text(9, None), "signal 9 (SIGKILL)");
+        assert_eq!(text(34, None), "signal 34");
+        assert!(text(9, Some(Killed::Deadline)).contains("exceeded its deadline"));
         fs::write(&events, "oom 2\noom_kill 2\n").unwrap();
-        assert_eq!(of(9, None), "killed by the kernel for memory");
+        assert_eq!(text(9, None), "killed by the kernel for memory");
     }
 
     #[test]

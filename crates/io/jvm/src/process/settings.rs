@@ -93,13 +93,14 @@ impl Identity {
 
     fn in_files(user: &str, users: &str, groups: &str) -> Option<Identity> {
         let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<String>>();
-        let is_user = |of: &Vec<String>| of.len() >= 6 && (of[0] == user || of[2] == user);
+        let is_user =
+            |entry: &Vec<String>| entry.len() >= 6 && (entry[0] == user || entry[2] == user);
         let found = users.lines().map(fields).find(is_user)?;
         let group = found[3].parse().ok()?;
         let mut all = vec![group];
-        for of in groups.lines().map(fields).filter(|of| of.len() >= 4) {
-            let is_member = of[3].split(',').any(|member| member == found[0]);
-            all.extend(of[2].parse::<u32>().ok().filter(|id| is_member && !all.contains(id)));
+        for entry in groups.lines().map(fields).filter(|entry| entry.len() >= 4) {
+            let is_member = entry[3].split(',').any(|member| member == found[0]);
+            all.extend(entry[2].parse::<u32>().ok().filter(|id| is_member && !all.contains(id)));
         }
         let (user, home) = (found[2].parse().ok()?, found[5].clone());
         Some(Identity { user, group, groups: all, home })

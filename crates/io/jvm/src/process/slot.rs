@@ -104,11 +104,14 @@ impl Slot {
             place.tried = Instant::now();
             match life.register(Kind::Register, self.spec.payload()) {
                 Ok(answer) => {
-                    let of = |answer: Vec<u8>| {
+                    let keep = |answer: Vec<u8>| {
                         self.spec.keep(&answer);
                         registered(&answer)
                     };
-                    let id = answer.map_err(RegisterError::from).and_then(of).map(|of| of.id);
+                    let id = answer
+                        .map_err(RegisterError::from)
+                        .and_then(keep)
+                        .map(|operator| operator.id);
                     self.say(&place.id, &id);
                     (place.life, place.id, place.ends) = (life.number, id, 0);
                 }

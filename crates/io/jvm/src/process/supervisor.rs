@@ -337,10 +337,10 @@ fn add<T: ?Sized>(to: &Mutex<Vec<Weak<T>>>, one: &Arc<T>) {
 }
 
 /// Returns the items that are still used, and removes the others.
-fn used<T: ?Sized>(of: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
-    let mut of = of.lock();
-    of.retain(|one| one.strong_count() > 0);
-    of.iter().filter_map(Weak::upgrade).collect()
+fn used<T: ?Sized>(all: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
+    let mut all = all.lock();
+    all.retain(|one| one.strong_count() > 0);
+    all.iter().filter_map(Weak::upgrade).collect()
 }
 
 /// Returns the pause before a start after this many short lives.

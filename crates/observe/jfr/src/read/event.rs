@@ -131,10 +131,10 @@ impl EventPlan {
         let layout: &Layout = types.layout(type_id)?;
         let fields = &types.get(type_id)?.fields;
         let slot = |name: &str| names.iter().position(|wanted| *wanted == name);
-        let of = |(field, shape): (&super::Field, &Shape)| {
+        let step = |(field, shape): (&super::Field, &Shape)| {
             (shape.clone(), slot(&field.name).map(|slot| slot as u8))
         };
-        let mut steps: Vec<_> = fields.iter().zip(layout).map(of).collect();
+        let mut steps: Vec<_> = fields.iter().zip(layout).map(step).collect();
         let end = steps.iter().rposition(|(_, slot)| slot.is_some()).map_or(0, |last| last + 1);
         steps.truncate(end);
         Some(EventPlan { steps })

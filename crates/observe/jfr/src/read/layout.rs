@@ -41,24 +41,24 @@ pub type Layout = Vec<Shape>;
 /// cannot be read.
 pub fn layouts(types: &HashMap<u64, Type>) -> HashMap<u64, Layout> {
     let mut all = ALL_VALUES_MAX;
-    let of = |id: &u64| {
+    let entry = |id: &u64| {
         let most = VALUES_MAX.min(all);
         let mut left = most;
         let layout = layout(types, *id, DEPTH_MAX, &mut left);
         all -= most - left;
         Some((*id, layout?))
     };
-    types.keys().filter_map(of).collect()
+    types.keys().filter_map(entry).collect()
 }
 
 fn layout(types: &HashMap<u64, Type>, id: u64, depth: usize, left: &mut usize) -> Option<Layout> {
-    let of = types.get(&id)?;
-    if let Some(shape) = primitive(&of.name) {
+    let declared = types.get(&id)?;
+    if let Some(shape) = primitive(&declared.name) {
         return Some(vec![shape]);
     }
     let depth = depth.checked_sub(1)?;
     let mut shapes = Vec::new();
-    for field in &of.fields {
+    for field in &declared.fields {
         *left = left.checked_sub(1)?;
         let shape = match field.is_key {
             true => Shape::Integer,

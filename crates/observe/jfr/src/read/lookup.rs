@@ -58,16 +58,16 @@ impl<'a> Lookup<'a> {
 
     /// Returns the field that names a pool value, with the field's type.
     fn named(&self, type_id: u64, key: u64) -> Option<(Raw<'a>, u64)> {
-        let of = self.types.get(type_id)?;
-        if of.fields.is_empty() {
+        let declared = self.types.get(type_id)?;
+        if declared.fields.is_empty() {
             let mut input = Input(self.pools.get(type_id, key)?);
             let shape = self.types.layout(type_id)?.first()?;
             return Some((value(&mut input, shape).ok()?, type_id));
         }
         let is_name = |name: &str| matches!(name, "string" | "name" | "javaName");
         // A type with one field has the value of that field.
-        let field = of.fields.iter().position(|field| is_name(&field.name)).unwrap_or(0);
-        Some((self.field(type_id, key, field)?, of.fields[field].type_id))
+        let field = declared.fields.iter().position(|field| is_name(&field.name)).unwrap_or(0);
+        Some((self.field(type_id, key, field)?, declared.fields[field].type_id))
     }
 
     /// Returns a field of a pool value.
@@ -87,10 +87,10 @@ impl<'a> Lookup<'a> {
     /// Returns the name of a thread: its name in Java, else its name in the system.
     pub fn thread(&self, raw: &Raw<'a>, type_id: u64) -> Cow<'a, str> {
         let named = |name: &str| {
-            let of = self.types.get(type_id)?;
-            let index = of.fields.iter().position(|field| field.name == name)?;
+            let declared = self.types.get(type_id)?;
+            let index = declared.fields.iter().position(|field| field.name == name)?;
             let found = self.field(type_id, raw.integer(), index)?;
-            Some(self.text(&found, of.fields[index].type_id)).filter(|name| !name.is_empty())
+            Some(self.text(&found, declared.fields[index].type_id)).filter(|name| !name.is_empty())
         };
         named("javaName").or_else(|| named("osName")).unwrap_or_default()
     }
@@ -101,12 +101,12 @@ impl<'a> Lookup<'a> {
     }
 
     fn frames(&self, key: u64, type_id: u64, max: usize) -> Option<Vec<Frame>> {
-        let of = self.types.get(type_id)?;
+        let declared = self.types.get(type_id)?;
         let layout = self.types.layout(type_id)?;
-        let index = of.fields.iter().position(|field| field.name == "frames")?;
+        let index = declared.fields.iter().position(|field| field.name == "frames")?;
         let mut input = Input(self.pools.get(type_id, key)?);
         layout.iter().take(index).try_for_each(|shape| skip(&mut input, shape)).ok()?;
-        let frame_type = of.fields[index].type_id;
+        let frame_type = declared.fields[index].type_id;
         let Some(Shape::Array(shapes)) = layout.get(index) else { return None };
         let shapes = match &shapes[..] {
             [Shape::Nested(shapes)] => shapes,
@@ -122,9 +122,9 @@ impl<'a> Lookup<'a> {
     }
 
     fn frame(&self, input: &mut Input<'a>, type_id: u64, shapes: &[Shape]) -> Option<Frame> {
-        let of = self.types.get(type_id)?;
+        let declared = self.types.get(type_id)?;
         let mut frame = Frame { class: String::new(), method: String::new(), line: 0 };
-        for (field, shape) in of.fields.iter().zip(shapes) {
+        for (field, shape) in declared.fields.iter().zip(shapes) {
             let raw = value(input, shape).ok()?;
             match field.name.as_str() {
                 "method" => {
@@ -141,9 +141,9 @@ impl<'a> Lookup<'a> {
     }
 
     fn class_of_method(&self, type_id: u64, key: u64) -> Option<String> {
-        let of = self.types.get(type_id)?;
-        let index = of.fields.iter().position(|field| field.name == "type")?;
-        Some(self.class(&self.field(type_id, key, index)?, of.fields[index].type_id))
+        let declared = self.types.get(type_id)?;
+        let index = declared.fields.iter().position(|field| field.name == "type")?;
+        Some(self.class(&self.field(type_id, key, index)?, declared.fields[index].type_id))
     }
 }
 

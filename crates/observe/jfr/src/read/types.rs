@@ -69,7 +69,7 @@ impl Types {
 
     /// Returns the number of a type.
     pub fn id(&self, name: &str) -> Option<u64> {
-        self.types.iter().find(|(_, of)| of.name == name).map(|(id, _)| *id)
+        self.types.iter().find(|(_, declared)| declared.name == name).map(|(id, _)| *id)
     }
 
     /// Returns the approximate memory of the types in bytes.
@@ -79,7 +79,7 @@ impl Types {
 
     /// Returns all types with their numbers, in any order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Type)> {
-        self.types.iter().map(|(id, of)| (*id, of))
+        self.types.iter().map(|(id, declared)| (*id, declared))
     }
 
     /// Returns the number of the type of texts.
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
         let attributes = self.attributes(input)?;
         match (element, parent) {
             ("class", _) => self.class(input, depth, &attributes),
-            ("field", Parent::Type(of)) => self.field(input, depth, &attributes, of),
+            ("field", Parent::Type(declared)) => self.field(input, depth, &attributes, declared),
             ("annotation", Parent::Field(field)) => {
                 field.unit = unit(attributes.value).or(field.unit);
                 self.children(input, depth, &mut Parent::Root)
@@ -220,9 +220,9 @@ impl<'a> Reader<'a> {
         let id = attributes.id.ok_or(ReadError::Invalid("type without a number"))?;
         let name = self.name(attributes.name)?;
         let is_event = attributes.super_type == "jdk.jfr.Event";
-        let mut of = Type { name, is_event, fields: Vec::new() };
-        self.children(input, depth, &mut Parent::Type(&mut of))?;
-        self.types.insert(id, of);
+        let mut declared = Type { name, is_event, fields: Vec::new() };
+        self.children(input, depth, &mut Parent::Type(&mut declared))?;
+        self.types.insert(id, declared);
         match self.types.len() > TYPES_MAX {
             true => Err(ReadError::TooLarge("number of types")),
             false => Ok(()),
@@ -234,13 +234,13 @@ impl<'a> Reader<'a> {
         input: &mut Input<'_>,
         depth: usize,
         attributes: &Attributes<'_>,
-        of: &mut Type,
+        declared: &mut Type,
     ) -> Result<(), ReadError> {
         let Attributes { name, class, is_key, is_array, .. } = *attributes;
         let name = self.name(name)?;
         let mut field = Field { name, type_id: class, is_key, is_array, unit: None };
         self.children(input, depth, &mut Parent::Field(&mut field))?;
-        of.fields.push(field);
+        declared.fields.push(field);
         self.fields += 1;
         match self.fields > FIELDS_MAX {
             true => Err(ReadError::TooLarge("number of fields")),

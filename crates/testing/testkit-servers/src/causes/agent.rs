@@ -209,17 +209,21 @@ impl World {
 
     /// Returns whether a source is still too young to be judged, or the agent does not answer.
     pub fn is_starting(&self) -> bool {
-        let sources = self.get("/api/diagnosis").and_then(|of| of["sources"].as_array().cloned());
-        sources.is_none_or(|of| of.is_empty() || of.iter().any(|of| of["status"] == "starting"))
+        let sources = self
+            .get("/api/diagnosis")
+            .and_then(|diagnosis| diagnosis["sources"].as_array().cloned());
+        sources.is_none_or(|sources| {
+            sources.is_empty() || sources.iter().any(|source| source["status"] == "starting")
+        })
     }
 
     fn named(&self, counts: impl Fn(&str) -> bool) -> Vec<String> {
         let Some(diagnosis) = self.get("/api/diagnosis") else { return Vec::new() };
         let sources = diagnosis["sources"].as_array().cloned().unwrap_or_default();
-        let also = |of: &Value| of["also"].as_array().cloned().unwrap_or_default();
+        let also = |source: &Value| source["also"].as_array().cloned().unwrap_or_default();
         let all = sources.iter().flat_map(|source| [vec![source.clone()], also(source)].concat());
-        let counted = all.filter(|of| of["status"].as_str().is_some_and(&counts));
-        counted.filter_map(|of| Some(of["cause"].as_str()?.to_owned())).collect()
+        let counted = all.filter(|source| source["status"].as_str().is_some_and(&counts));
+        counted.filter_map(|source| Some(source["cause"].as_str()?.to_owned())).collect()
     }
 
     /// Returns the JSON at a path of the API.

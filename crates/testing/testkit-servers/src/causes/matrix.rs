@@ -85,9 +85,9 @@ impl Matrix {
         for run in &self.runs {
             let named: BTreeSet<&str> = run.named.iter().map(String::as_str).collect();
             for cause in &run.expected {
-                let of = figures.entry((*cause).to_owned()).or_default();
-                of.right += u64::from(named.contains(cause));
-                of.missed += u64::from(!named.contains(cause));
+                let figure = figures.entry((*cause).to_owned()).or_default();
+                figure.right += u64::from(named.contains(cause));
+                figure.missed += u64::from(!named.contains(cause));
             }
             for cause in named.iter().filter(|cause| !run.expected.contains(*cause)) {
                 figures.entry((*cause).to_owned()).or_default().false_alarms += 1;
@@ -99,7 +99,7 @@ impl Matrix {
     /// Returns the mean of the F1 of all causes.
     pub fn macro_f1(&self) -> f64 {
         let figures = self.figures();
-        figures.values().map(|of| of.f1()).sum::<f64>() / figures.len().max(1) as f64
+        figures.values().map(|figure| figure.f1()).sum::<f64>() / figures.len().max(1) as f64
     }
 
     /// Returns the share of the runs with a planted cause whose first named cause is a planted one.

@@ -41,7 +41,7 @@ impl Record {
 
     /// Returns the value of the first header with a name as text.
     pub fn header(&self, name: &str) -> Option<&str> {
-        let (_, value) = self.headers.iter().find(|(of, _)| of == name)?;
+        let (_, value) = self.headers.iter().find(|(key, _)| key == name)?;
         Some(std::str::from_utf8(value).expect("a header of text"))
     }
 
@@ -87,7 +87,7 @@ impl Kafka {
                 Ok(message) => {
                     let (partition, next) = (message.partition(), message.offset() + 1);
                     records.push(Record::from_message(&message));
-                    ends.retain(|of, (_, end)| *of != partition || next < *end);
+                    ends.retain(|other, (_, end)| *other != partition || next < *end);
                 }
                 // The last offsets may be transaction markers instead of records.
                 Err(KafkaError::PartitionEOF(partition)) => drop(ends.remove(&partition)),

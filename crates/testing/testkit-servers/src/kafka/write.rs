@@ -74,8 +74,8 @@ impl Kafka {
     pub fn committed(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
         let wanted = self.all_partitions(topic, Offset::Invalid);
         let offsets = self.of_group(group).committed_offsets(wanted, TIMEOUT).expect("offsets");
-        let offset = |of: &rdkafka::topic_partition_list::TopicPartitionListElem<'_>| {
-            Some((of.partition(), of.offset().to_raw().filter(|offset| *offset >= 0)?))
+        let offset = |element: &rdkafka::topic_partition_list::TopicPartitionListElem<'_>| {
+            Some((element.partition(), element.offset().to_raw().filter(|offset| *offset >= 0)?))
         };
         offsets.elements().iter().filter_map(offset).collect()
     }
