@@ -1,6 +1,6 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Returns the bytes of a run's header: magic, version, and whether the run has ended.
 fn header(version: u64, ended: bool) -> Vec<u8> {
@@ -9,6 +9,17 @@ fn header(version: u64, ended: bool) -> Vec<u8> {
     words[1] = version;
     words[14] = u64::from(ended);
     words.map(u64::to_le_bytes).concat()
+}
+
+/// Returns the header of a run that was alive just now, so that no agent of a test beside this one
+/// takes the file for unused.
+fn recent_header() -> Vec<u8> {
+    const LATEST_UNIX_NS: usize = 13;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let mut header = header(1, false);
+    let word = (now.as_nanos() as u64).to_le_bytes();
+    header[LATEST_UNIX_NS * 8..][..8].copy_from_slice(&word);
+    header
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -122,7 +133,7 @@ fn a_file_in_memory_goes_with_its_link_or_its_folder() {
 fn a_file_in_memory_moves_to_a_data_folder_that_no_agent_uses_anymore() {
     let dir = tempfile::tempdir().unwrap();
     let new = NewFile::create(dir.path(), RecorderStorage::Memory).unwrap();
-    fs::write(&new.path, header(1, false)).unwrap();
+    fs::write(&new.path, recent_header()).unwrap();
     let (path, file) = new.keep().unwrap();
     let target = memory::target(&path).unwrap();
     assert_eq!(memory::unused_link(&target, Duration::ZERO), None, "its run holds the lock");
@@ -140,7 +151,7 @@ fn a_copied_data_folder_leaves_the_file_of_the_agent_alone() {
     let dir = tempfile::tempdir().unwrap();
     let copied = tempfile::tempdir().unwrap();
     let new = NewFile::create(dir.path(), RecorderStorage::Memory).unwrap();
-    fs::write(&new.path, header(1, false)).unwrap();
+    fs::write(&new.path, recent_header()).unwrap();
     let (path, file) = new.keep().unwrap();
     let target = memory::target(&path).unwrap();
     let copy = copied.path().join(path.file_name().unwrap());
