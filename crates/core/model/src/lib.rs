@@ -80,7 +80,7 @@ pub use payload::Payload;
 pub use pressure::{ExpectedMemory, MemoryPressure, Pressure};
 pub use results::Results;
 pub use routing::{Routing, RoutingError};
-pub use side::Side;
+pub use side::TapSide;
 pub use sink::{BoxFuture, Delivery, EncodeCx, Encoder, Lane, LaneCx, Refused, Settled, Sink};
 pub use sinkset::{SinkIndex, SinkSet};
 pub use source::{Leftover, Polled, Remainder, Source, SourceCx, SourceOpen, Wake};

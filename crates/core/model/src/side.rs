@@ -1,8 +1,8 @@
-//! The sides of components.
+//! The sides of a component at which events can be tapped.
 
 /// A side of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
+pub enum TapSide {
     /// Batches that enter the encoder of a sink.
     Input,
     /// Batches that a source or a transform sends.

@@ -4,7 +4,7 @@
 //! worker copies a bounded number of events per second, and only if the listener has room for them.
 
 use crate::batch::{Batch, EventSample};
-use crate::side::Side;
+use crate::side::TapSide;
 use crate::trace::{SamplePoint, TRACED_ROWS_MAX, Trace, TraceListener};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
@@ -198,12 +198,12 @@ fn evenly(batch: &Batch, few: usize, events: usize) -> Vec<usize> {
 #[derive(Clone, Default)]
 pub struct Taps(Arc<Mutex<Points>>);
 
-type Points = HashMap<(Side, Arc<str>), Arc<TapPoint>>;
+type Points = HashMap<(TapSide, Arc<str>), Arc<TapPoint>>;
 
 impl Taps {
     /// Returns the point at a side of a component. The point stays the same as long as it is in
     /// use.
-    pub fn point(&self, side: Side, id: &str) -> Arc<TapPoint> {
+    pub fn point(&self, side: TapSide, id: &str) -> Arc<TapPoint> {
         let mut points = self.0.lock();
         points.retain(|_, point| Arc::strong_count(point) > 1);
         points.entry((side, id.into())).or_default().clone()
@@ -212,7 +212,7 @@ impl Taps {
     /// Lets `listener` get samples of an output until the returned value is dropped.
     pub fn listen(
         &self,
-        (side, id, output): (Side, &str, usize),
+        (side, id, output): (TapSide, &str, usize),
         listener: Box<dyn Listener>,
     ) -> Listening {
         let point = self.point(side, id);
@@ -232,7 +232,7 @@ impl Taps {
         at: &SamplePoint,
         listener: &Arc<dyn TraceListener>,
     ) -> Tracing {
-        let points = ids.iter().map(|id| self.point(Side::Output, id));
+        let points = ids.iter().map(|id| self.point(TapSide::Output, id));
         let add = |point: Arc<TapPoint>| {
             let allowance = Mutex::new(Allowance::full(Instant::now()));
             let (at, listener) = (at.clone(), listener.clone());

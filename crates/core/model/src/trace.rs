@@ -6,7 +6,7 @@
 
 use crate::batch::{Batch, EventId, EventSample};
 use crate::outcome::Outcome;
-use crate::side::Side;
+use crate::side::TapSide;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -72,7 +72,7 @@ type TracedRows = [(usize, usize)];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplePoint {
     /// The side of the component.
-    pub side: Side,
+    pub side: TapSide,
     /// The component.
     pub id: Arc<str>,
     /// Index of the output.
@@ -198,7 +198,7 @@ impl Trace {
                 ..Progress::default()
             }),
         });
-        trace.sample((Side::Output, source, 0), batch, &trace.find(batch));
+        trace.sample((TapSide::Output, source, 0), batch, &trace.find(batch));
         trace
     }
 
@@ -226,7 +226,12 @@ impl Trace {
     }
 
     /// Copies the found events if this is the sample point of the trace.
-    fn sample(&self, (side, id, output): (Side, &str, usize), batch: &Batch, found: &TracedRows) {
+    fn sample(
+        &self,
+        (side, id, output): (TapSide, &str, usize),
+        batch: &Batch,
+        found: &TracedRows,
+    ) {
         let SamplePoint { side: at, id: at_id, output: at_output } = &self.point;
         if (*at, &**at_id, *at_output) != (side, id, output) || found.is_empty() {
             return;
@@ -306,7 +311,7 @@ impl Entered {
     /// Notes a batch that leaves through an output.
     pub fn output(&mut self, component: &str, output: usize, batch: &Batch) {
         let found = self.trace.find(batch);
-        self.trace.sample((Side::Output, component, output), batch, &found);
+        self.trace.sample((TapSide::Output, component, output), batch, &found);
         self.outputs.push((output, Rows::of(&found)));
     }
 
@@ -326,7 +331,7 @@ impl Entered {
         is_sent: bool,
     ) -> Option<Arc<TracedDelivery>> {
         let trace = self.trace.clone();
-        trace.sample((Side::Input, sink, 0), batch, &trace.find(batch));
+        trace.sample((TapSide::Input, sink, 0), batch, &trace.find(batch));
         let kind = match is_sent {
             true => StageKind::Delivery(DeliveryStage::default()),
             false => StageKind::NotSent,

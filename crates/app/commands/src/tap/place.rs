@@ -8,7 +8,7 @@ use millstream_config::{
     suggest::{listed, nearest},
 };
 use millstream_console::TapRefusal;
-use millstream_model::Side;
+use millstream_model::TapSide;
 use millstream_model::{Kind, Map, Transform};
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ const REDACT: &str = "redact";
 const KEEP_FIELDS: [&str; 6] = ["dedupe", "filter", "route", "sample", "throttle", REDACT];
 
 /// A point: side of a component, its id in the engine, and index of its output.
-pub type Point = (Side, String, usize);
+pub type Point = (TapSide, String, usize);
 
 /// Returns the point with an id, which is a component id or `ID.OUTPUT`.
 pub fn point(config: &Config, name: &str) -> Result<Point, TapRefusal> {
@@ -34,15 +34,15 @@ pub fn point(config: &Config, name: &str) -> Result<Point, TapRefusal> {
     let index = output.map(|output| component.decoded.outputs().iter().position(|o| o == output));
     match (component.kind, index) {
         (_, Some(None)) => Err(unknown(config, name)),
-        (Kind::Sink, None) => Ok((Side::Input, id.to_owned(), 0)),
+        (Kind::Sink, None) => Ok((TapSide::Input, id.to_owned(), 0)),
         // The engine makes these events only if a component reads them.
         (Kind::Sink, Some(_)) if readers(config, name).next().is_none() => {
             let text = format!("no component reads `{name}`, so there are no events to show");
             Err(TapRefusal::Unknown(text))
         }
-        (Kind::Sink, Some(_)) => Ok((Side::Output, name.to_owned(), 0)),
-        (_, None) => Ok((Side::Output, id.to_owned(), 0)),
-        (_, Some(Some(index))) => Ok((Side::Output, id.to_owned(), index + 1)),
+        (Kind::Sink, Some(_)) => Ok((TapSide::Output, name.to_owned(), 0)),
+        (_, None) => Ok((TapSide::Output, id.to_owned(), 0)),
+        (_, Some(Some(index))) => Ok((TapSide::Output, id.to_owned(), index + 1)),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::index::{LaneIndex, NodeIndex};
 use crate::lane::{LaneDriver, LaneQueue};
 use crate::offload::OffloadQueue;
 use crate::stage::SerialStage;
-use millstream_model::Side;
+use millstream_model::TapSide;
 use millstream_model::{Counters, Feed, Kind, SinkSet, Transform};
 use std::sync::{Arc, Weak};
 
@@ -82,7 +82,7 @@ impl Assembly<'_> {
         };
         Node {
             outputs,
-            tap: self.settings.taps.point(Side::Output, &part.id),
+            tap: self.settings.taps.point(TapSide::Output, &part.id),
             counters: self.counters(Kind::Transform, &part.id, part.type_name),
             id: part.id.into(),
             type_name: part.type_name,
@@ -123,7 +123,7 @@ impl Assembly<'_> {
             drivers.push(driver);
         }
         Ok(Node {
-            tap: self.settings.taps.point(Side::Input, &id),
+            tap: self.settings.taps.point(TapSide::Input, &id),
             id,
             type_name: part.type_name,
             kind,

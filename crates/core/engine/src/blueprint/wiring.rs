@@ -12,7 +12,7 @@ use crate::index::{CutIndex, NodeIndex, SourceIndex};
 use crate::limits::{CALLS_AHEAD, CUTS_MAX, TICKETS_ON_THE_WAY};
 use crate::pace::Pace;
 use crate::scheduler::Scheduler;
-use millstream_model::Side;
+use millstream_model::TapSide;
 use millstream_model::{Feed, Kind, Ledger, SinkIndex, SinkSet, SourceInfo, SourceOpen, Wake};
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl Assembly<'_> {
             source,
             place,
             aside: self.old.resources().grant.set_aside(queue_bytes),
-            tap: self.settings.taps.point(Side::Output, &opened_with.info.id),
+            tap: self.settings.taps.point(TapSide::Output, &opened_with.info.id),
             open: opened_with,
         };
         Ok(SourceSlot::new(opened, wiring))

@@ -1,4 +1,4 @@
-use super::{Allowance, EVENTS_PER_SECOND, Listener, ROWS_MAX, Side, Taps, evenly};
+use super::{Allowance, EVENTS_PER_SECOND, Listener, ROWS_MAX, TapSide, Taps, evenly};
 use crate::batch::{Batch, BatchBuilder, EventSample};
 use crate::{EngineTime, Ledger, Origin, OriginId, SinkSet};
 use bytes::Bytes;
@@ -51,11 +51,11 @@ impl Listener for SampleLog {
 #[test]
 fn a_tap_gets_the_events_of_its_output_until_it_is_dropped() {
     let (taps, kept) = (Taps::default(), SampleLog::with_room(99));
-    let point = taps.point(Side::Output, "app");
+    let point = taps.point(TapSide::Output, "app");
     point.offer(0, &batch(3));
-    let listening = taps.listen((Side::Output, "app", 1), Box::new(kept.clone()));
+    let listening = taps.listen((TapSide::Output, "app", 1), Box::new(kept.clone()));
     point.offer(0, &batch(5));
-    taps.point(Side::Input, "app").offer(1, &batch(5));
+    taps.point(TapSide::Input, "app").offer(1, &batch(5));
     point.offer(1, &batch(2));
     assert_eq!((kept.events(), listening.passed()), (2, 2));
     drop(listening);
@@ -67,20 +67,20 @@ fn a_tap_gets_the_events_of_its_output_until_it_is_dropped() {
 #[test]
 fn a_point_stays_the_same_while_something_uses_it() {
     let (taps, kept) = (Taps::default(), SampleLog::with_room(99));
-    let listening = taps.listen((Side::Output, "app", 0), Box::new(kept.clone()));
+    let listening = taps.listen((TapSide::Output, "app", 0), Box::new(kept.clone()));
     // A reload looks up the point the same way.
-    taps.point(Side::Output, "app").offer(0, &batch(2));
+    taps.point(TapSide::Output, "app").offer(0, &batch(2));
     drop(listening);
     assert_eq!(kept.events(), 2);
-    taps.point(Side::Output, "other");
+    taps.point(TapSide::Output, "other");
     assert_eq!(taps.0.lock().len(), 1, "points of components that are gone are forgotten");
 }
 
 #[test]
 fn a_tap_copies_a_bounded_number_of_events() {
     let (taps, kept) = (Taps::default(), SampleLog::with_room(usize::MAX));
-    let point = taps.point(Side::Output, "app");
-    let listening = taps.listen((Side::Output, "app", 0), Box::new(kept.clone()));
+    let point = taps.point(TapSide::Output, "app");
+    let listening = taps.listen((TapSide::Output, "app", 0), Box::new(kept.clone()));
     let (batch, begun) = (batch(10_000), Instant::now());
     for _ in 0..1000 {
         point.offer(0, &batch);
@@ -135,8 +135,8 @@ fn copies_of_small_batches_come_some_at_once() {
 #[test]
 fn nothing_is_copied_for_a_listener_without_room() {
     let (taps, kept) = (Taps::default(), SampleLog::with_room(1));
-    let point = taps.point(Side::Output, "app");
-    let listening = taps.listen((Side::Output, "app", 0), Box::new(kept.clone()));
+    let point = taps.point(TapSide::Output, "app");
+    let listening = taps.listen((TapSide::Output, "app", 0), Box::new(kept.clone()));
     (0..100).for_each(|_| point.offer(0, &batch(1)));
     assert_eq!((kept.copies.load(Ordering::Relaxed), listening.passed()), (1, 100));
 }
@@ -144,7 +144,7 @@ fn nothing_is_copied_for_a_listener_without_room() {
 #[test]
 fn workers_offer_at_once_while_taps_come_and_go() {
     let taps = Taps::default();
-    let point = taps.point(Side::Output, "app");
+    let point = taps.point(TapSide::Output, "app");
     let batch = batch(100);
     std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -152,7 +152,7 @@ fn workers_offer_at_once_while_taps_come_and_go() {
         }
         for _ in 0..200 {
             let kept = SampleLog::with_room(2);
-            let listening = taps.listen((Side::Output, "app", 0), Box::new(kept.clone()));
+            let listening = taps.listen((TapSide::Output, "app", 0), Box::new(kept.clone()));
             assert!(listening.passed() % 100 == 0);
             drop(listening);
             let after = kept.events();

@@ -1,6 +1,6 @@
 use super::{Progress, SamplePoint, StageKind, TRACED_ROWS_MAX, Trace, TraceListener};
 use crate::batch::{Batch, BatchBuilder};
-use crate::side::Side;
+use crate::side::TapSide;
 use crate::tap::{TapPoint, Taps};
 use crate::{EngineTime, Ledger, Origin, OriginId, Outcome, SinkIndex, SinkSet};
 use bytes::Bytes;
@@ -42,7 +42,7 @@ impl TraceListener for TraceLog {
     }
 }
 
-fn point(side: Side, id: &str, output: usize) -> SamplePoint {
+fn point(side: TapSide, id: &str, output: usize) -> SamplePoint {
     SamplePoint { side, id: id.into(), output }
 }
 
@@ -56,7 +56,7 @@ struct Followed {
 impl Followed {
     fn new(is_full: bool) -> Followed {
         let (taps, kept) = (Taps::default(), TraceLog { is_full, ..TraceLog::default() });
-        let app = taps.point(Side::Output, "app");
+        let app = taps.point(TapSide::Output, "app");
         Followed { taps, kept: Arc::new(kept), app }
     }
 
@@ -74,20 +74,20 @@ impl Followed {
 fn batches_are_traced_while_a_tracer_listens_and_has_room() {
     let followed = Followed::new(false);
     assert!(followed.issue(&batch(3)).is_none());
-    let tracing = followed.follow(point(Side::Output, "app", 0));
+    let tracing = followed.follow(point(TapSide::Output, "app", 0));
     let trace = followed.issue(&batch(3)).unwrap();
     assert_eq!((&*trace.source, trace.events, trace.read_ns, trace.begun_ns), ("app", 3, 7, 9));
     drop(tracing);
     assert!(followed.issue(&batch(3)).is_none());
     let full = Followed::new(true);
-    let _tracing = full.follow(point(Side::Output, "app", 0));
+    let _tracing = full.follow(point(TapSide::Output, "app", 0));
     assert!(full.issue(&batch(3)).is_none());
 }
 
 #[test]
 fn a_tracer_gets_some_twenty_batches_per_second() {
     let followed = Followed::new(false);
-    let _tracing = followed.follow(point(Side::Output, "app", 0));
+    let _tracing = followed.follow(point(TapSide::Output, "app", 0));
     let (begun, large) = (Instant::now(), batch(1000));
     let traced = (0..500).filter(|_| followed.issue(&large).is_some()).count();
     let most = 20.0 + (1.0 + begun.elapsed().as_secs_f64()) * 1000.0 / TRACED_ROWS_MAX as f64;
@@ -97,7 +97,7 @@ fn a_tracer_gets_some_twenty_batches_per_second() {
 #[test]
 fn the_copy_is_made_at_its_point_and_counted_until_it_is_taken() {
     let followed = Followed::new(false);
-    let _tracing = followed.follow(point(Side::Output, "odd", 1));
+    let _tracing = followed.follow(point(TapSide::Output, "odd", 1));
     let mut passed = batch(6);
     let trace = followed.issue(&passed).unwrap();
     assert!(trace.read(Progress::sampled).is_empty(), "not at the source");
@@ -126,7 +126,7 @@ fn the_copy_is_made_at_its_point_and_counted_until_it_is_taken() {
 #[test]
 fn a_sample_that_is_not_taken_is_no_longer_counted_when_the_trace_drops() {
     let followed = Followed::new(false);
-    let _tracing = followed.follow(point(Side::Output, "app", 0));
+    let _tracing = followed.follow(point(TapSide::Output, "app", 0));
     drop(followed.issue(&batch(3)));
     assert!(followed.kept.bytes.load(Ordering::Relaxed) > 0);
     followed.kept.traces.lock().clear();
@@ -137,7 +137,7 @@ fn a_sample_that_is_not_taken_is_no_longer_counted_when_the_trace_drops() {
 #[test]
 fn events_are_found_in_a_batch_with_other_rows() {
     let followed = Followed::new(false);
-    let _tracing = followed.follow(point(Side::Output, "app", 0));
+    let _tracing = followed.follow(point(TapSide::Output, "app", 0));
     let issued = batch(9);
     let trace = followed.issue(&issued).unwrap();
     let moved = issued.sample(&[3, 5, 8]).batch;
@@ -152,7 +152,7 @@ fn events_are_found_in_a_batch_with_other_rows() {
 #[test]
 fn a_delivery_is_followed_to_the_worst_outcome() {
     let followed = Followed::new(false);
-    let _tracing = followed.follow(point(Side::Input, "out", 0));
+    let _tracing = followed.follow(point(TapSide::Input, "out", 0));
     let issued = batch(2);
     let trace = followed.issue(&issued).unwrap();
     let encoded = trace.enter(&issued, Instant::now()).encoded(&"out".into(), &issued, true);
@@ -177,7 +177,7 @@ fn a_delivery_is_followed_to_the_worst_outcome() {
 #[test]
 fn a_trace_that_has_ended_takes_no_room_and_notes_nothing() {
     let followed = Followed::new(false);
-    let _tracing = followed.follow(point(Side::Output, "app", 0));
+    let _tracing = followed.follow(point(TapSide::Output, "app", 0));
     let issued = batch(2);
     let trace = followed.issue(&issued).unwrap();
     let encoded = trace.enter(&issued, Instant::now()).encoded(&"out".into(), &issued, true);
@@ -194,7 +194,7 @@ fn a_trace_that_has_ended_takes_no_room_and_notes_nothing() {
 #[test]
 fn what_a_component_does_not_get_is_noted() {
     let followed = Followed::new(false);
-    let _tracing = followed.follow(point(Side::Output, "app", 0));
+    let _tracing = followed.follow(point(TapSide::Output, "app", 0));
     let mut issued = batch(3);
     let trace = followed.issue(&issued).unwrap();
     issued.select_range(1, 2);

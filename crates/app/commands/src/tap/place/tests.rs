@@ -2,7 +2,7 @@ use super::{point, redactions, upstream};
 use crate::tap::view::View;
 use millstream_config::{self as config, Config, Registry};
 use millstream_console::{TapFormat, TapRefusal};
-use millstream_model::Side;
+use millstream_model::TapSide;
 use millstream_model::{
     BatchBuilder, EngineTime, EventSample, Ledger, Origin, OriginId, SinkSet, VALUE_BYTES_MAX,
 };
@@ -55,10 +55,10 @@ fn shown(config: &Config, name: &str, line: &[u8], format: TapFormat) -> String 
 fn a_point_is_a_component_or_one_of_its_outputs() {
     let config = config(CONFIG);
     let found = |name: &str| point(&config, name);
-    assert_eq!(found("app"), Ok((Side::Output, "app".to_owned(), 0)));
-    assert_eq!(found("parsed.rejected"), Ok((Side::Output, "parsed".to_owned(), 1)));
-    assert_eq!(found("split.cards"), Ok((Side::Output, "split".to_owned(), 1)));
-    assert_eq!(found("out"), Ok((Side::Input, "out".to_owned(), 0)));
+    assert_eq!(found("app"), Ok((TapSide::Output, "app".to_owned(), 0)));
+    assert_eq!(found("parsed.rejected"), Ok((TapSide::Output, "parsed".to_owned(), 1)));
+    assert_eq!(found("split.cards"), Ok((TapSide::Output, "split".to_owned(), 1)));
+    assert_eq!(found("out"), Ok((TapSide::Input, "out".to_owned(), 0)));
     let Err(TapRefusal::Unknown(text)) = found("raw.rejected") else { panic!() };
     assert!(text.starts_with("no component reads `raw.rejected`"), "{text}");
     for (name, near) in [("parse", "parsed"), ("split.card", "split.cards"), ("ot", "out")] {
@@ -78,7 +78,7 @@ fn a_point_is_a_component_or_one_of_its_outputs() {
 fn a_refused_event_of_a_sink_has_a_point_if_it_is_read() {
     let read = CONFIG.replace("inputs: [cleaned", "inputs: [raw.rejected, cleaned");
     let found = point(&config(&read), "raw.rejected");
-    assert_eq!(found, Ok((Side::Output, "raw.rejected".to_owned(), 0)));
+    assert_eq!(found, Ok((TapSide::Output, "raw.rejected".to_owned(), 0)));
 }
 
 #[test]

@@ -2,7 +2,7 @@ use super::Route;
 use crate::tap::view::View;
 use millstream_config::{self as config, Config, Registry};
 use millstream_console::TapFormat;
-use millstream_model::Side;
+use millstream_model::TapSide;
 use millstream_model::tap::{Taps, Tracing};
 use millstream_model::trace::{SamplePoint, Trace, TraceListener};
 use millstream_model::{Batch, BatchBuilder, EngineTime, Ledger, Origin, OriginId, SinkSet};
@@ -55,8 +55,8 @@ impl TraceListener for Forgetful {
 /// Begins the trace of a batch that was read a millisecond ago.
 fn begin(batch: &Batch) -> (Arc<Trace>, Tracing) {
     let (taps, listener) = (Taps::default(), Arc::new(Forgetful) as Arc<dyn TraceListener>);
-    let point = taps.point(Side::Output, "app");
-    let at = SamplePoint { side: Side::Output, id: "app".into(), output: 0 };
+    let point = taps.point(TapSide::Output, "app");
+    let at = SamplePoint { side: TapSide::Output, id: "app".into(), output: 0 };
     let tracing = taps.trace(&["app".to_owned()], &at, &listener);
     (point.trace(&"app".into(), batch, 1_001_000_000).unwrap(), tracing)
 }
