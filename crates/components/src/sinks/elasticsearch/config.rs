@@ -263,7 +263,8 @@ impl ElasticsearchConfig {
             self.auth.clone(),
             self.tls.clone().unwrap_or_default(),
             self.proxy.as_deref(),
-            (self.batch, self.request.into()),
+            self.batch,
+            self.request.into(),
         );
         let content_type = HeaderValue::from_static("application/x-ndjson");
         settings.headers.entry("content-type").or_insert(content_type);

@@ -122,7 +122,8 @@ impl HttpConfig {
             self.auth.clone(),
             tls,
             self.proxy.as_deref(),
-            (self.batch, self.request),
+            self.batch,
+            self.request,
         );
         settings.method = match self.method {
             RequestMethod::Post => Method::POST,

@@ -10,7 +10,7 @@ mod jobs;
 mod queue;
 
 use super::dispatcher::Attempt;
-use super::lane_loop::{LaneState, RequestFlow, WARN_INTERVAL};
+use super::lane_loop::{LaneState, RequestFlow};
 use super::response_class::{ResponseClass, explain, kind, reason, refusal, response_class};
 use super::{Packer, Record, Request, Settings};
 use concurrency::Concurrency;
@@ -167,7 +167,7 @@ impl<P: BulkPacker> BulkLane<P> {
         {
             let sent = self.queue.send(now, |queued, number| {
                 let answer = || Some(P::answer(&queued.request));
-                self.state.dispatcher.send((&queued.request, &queued.id, number), answer, now)
+                self.state.dispatcher.send(&queued.request, &queued.id, number, answer, now)
             });
             if let Err(until) = sent {
                 return Some(until);
@@ -182,7 +182,7 @@ impl<P: BulkPacker> BulkLane<P> {
         &mut self,
         queued: QueuedRequest,
         sent: Sent,
-        (kind, text): (&'static str, String),
+        why: Why,
         pause: Pause,
         now: Instant,
     ) -> DeliverError {
@@ -191,7 +191,7 @@ impl<P: BulkPacker> BulkLane<P> {
             let pause = self.state.dispatcher.mark_failed(sent.endpoint, pause, now);
             self.state.counters.waited("retry", pause);
         }
-        self.error(sent, kind, &text)
+        self.error(sent, why.kind, &why.text)
     }
 
     fn error(&self, sent: Sent, kind: &'static str, text: &str) -> DeliverError {
@@ -244,7 +244,7 @@ impl<P: BulkPacker> BulkLane<P> {
             true => ("answer_too_long", Pause::Fixed(self.state.slow_retry())),
             false => ("incomplete_answer", Pause::Backoff),
         };
-        self.failed(queued, sent, (kind, unusable.text), pause, now)
+        self.failed(queued, sent, Why { kind, text: unusable.text }, pause, now)
     }
 
     /// Counts the failures in a response, and adapts to them. Returns the error for the engine if
@@ -259,13 +259,14 @@ impl<P: BulkPacker> BulkLane<P> {
         let of = |judgement| failures.iter().filter(move |of| of.judgement == judgement);
         let events = queued.events();
         if let Some(first) = of(Judgement::Refused).next() {
-            let (count, is_read) =
-                (of(Judgement::Refused).count() as u64, self.state.feed.keeps_refused());
+            let count = of(Judgement::Refused).count() as u64;
+            let is_read = self.state.feed.keeps_refused();
             self.state.counters.error("refused");
             if !is_read {
                 self.state.counters.dropped("refused", count);
             }
-            self.warn(sent, &refused_text(count, is_read), &first.reason, now);
+            let text = refused_text(count, is_read);
+            self.state.warn_refusal(sent.endpoint, &text, &first.reason, now);
         }
         if of(Judgement::Later).next().is_some() {
             self.concurrency.overloaded(sent.started, now);
@@ -300,24 +301,16 @@ impl<P: BulkPacker> BulkLane<P> {
             self.state.batcher.shrink(self.queue.bytes(&queued), now);
         }
         let text = refusal(queued.events(), self.state.feed.keeps_refused());
-        self.warn(sent, &text, &explain(response), now);
+        self.state.warn_refusal(sent.endpoint, &text, &explain(response), now);
         self.repairs.push_back(queued.repair(Action::Split(reason(response))));
     }
+}
 
-    /// Keeps the reason of a refusal, and logs it unless a refusal was logged recently.
-    fn warn(&mut self, sent: Sent, text: &str, why: &str, now: Instant) {
-        let is_logged = self.state.may_warn(now);
-        let endpoint = &self.state.settings.targets[sent.endpoint];
-        self.state.counters.set_last_error(&format!("{endpoint}: {why}"));
-        if !is_logged {
-            return;
-        }
-        log::warn!(
-            "sink {}: {endpoint}: {text}: {why}; further refusals are not logged for {} s",
-            self.state.sink,
-            WARN_INTERVAL.as_secs()
-        );
-    }
+/// Why a request failed.
+struct Why {
+    /// The kind under which the failure is counted.
+    kind: &'static str,
+    text: String,
 }
 
 /// Endpoint and time of a request.
@@ -390,29 +383,29 @@ impl<P: BulkPacker> RequestFlow for BulkLane<P> {
             Ok(response) => response,
             Err(error) => {
                 self.concurrency.overloaded(started, now);
-                let failure = (error.kind, error.message);
-                return Err(self.failed(queued, sent, failure, Pause::Backoff, now));
+                let why = Why { kind: error.kind, text: error.message };
+                return Err(self.failed(queued, sent, why, Pause::Backoff, now));
             }
         };
-        let failure = || (kind(response.status), explain(&response));
+        let why = || Why { kind: kind(response.status), text: explain(&response) };
         match response_class(&response, SystemTime::now()) {
             ResponseClass::Delivered => self.answered(queued, sent, &response, answer, now),
             ResponseClass::Later(wait) => {
                 self.concurrency.overloaded(started, now);
-                let failed = self.failed(queued, sent, failure(), wait, now);
+                let failed = self.failed(queued, sent, why(), wait, now);
                 Err(failed.with_status(response.status))
             }
             ResponseClass::Misconfigured | ResponseClass::UnsupportedFormat => {
                 let pause = Pause::Fixed(self.state.slow_retry());
-                let failed = self.failed(queued, sent, failure(), pause, now);
+                let failed = self.failed(queued, sent, why(), pause, now);
                 Err(failed.with_status(response.status))
             }
             ResponseClass::Refused { too_large } => {
                 if let Some(advice) = P::unreadable(&queued.request, &response.body) {
-                    let (kind, text) = failure();
-                    let (pause, text) =
-                        (Pause::Fixed(self.state.slow_retry()), format!("{text}; {advice}"));
-                    return Err(self.failed(queued, sent, (kind, text), pause, now));
+                    let pause = Pause::Fixed(self.state.slow_retry());
+                    let mut why = why();
+                    why.text.push_str(&format!("; {advice}"));
+                    return Err(self.failed(queued, sent, why, pause, now));
                 }
                 self.on_refusal(queued, sent, &response, too_large, now);
                 Ok(())

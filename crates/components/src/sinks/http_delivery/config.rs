@@ -169,7 +169,8 @@ impl Settings {
         auth: Option<AuthOptions>,
         tls: TlsFiles,
         proxy: Option<&str>,
-        (batch, request): (BatchOptions, RequestOptions),
+        batch: BatchOptions,
+        request: RequestOptions,
     ) -> Settings {
         // `check_proxy` has already reported an invalid option.
         let choice = ProxyChoice::parse(proxy).unwrap_or_default();
@@ -311,7 +312,8 @@ mod tests {
                 None,
                 TlsFiles::default(),
                 None,
-                Default::default(),
+                BatchOptions::default(),
+                RequestOptions::default(),
             );
             let agents = settings.headers.get_all("user-agent").iter();
             agents.map(|agent| agent.to_str().unwrap().to_owned()).collect::<Vec<_>>()

@@ -100,7 +100,9 @@ impl Dispatcher {
     /// The time to retry, if the rate limit is reached or no endpoint is healthy.
     pub fn send(
         &mut self,
-        (request, id, number): (&Request, &str, u64),
+        request: &Request,
+        id: &str,
+        number: u64,
         answer: impl FnOnce() -> Option<Box<dyn Answer>>,
         now: Instant,
     ) -> Result<(), Instant> {
@@ -113,7 +115,8 @@ impl Dispatcher {
             Client::new(self.settings.targets[endpoint].clone(), self.settings.client.clone())
         });
         let outgoing = self.outgoing(request, id);
-        let (auth, mut answer) = (self.settings.auth.clone(), answer());
+        let auth = self.settings.auth.clone();
+        let mut answer = answer();
         let flight = self.flights.begin();
         self.in_flight.spawn(async move {
             let reader = answer.as_deref_mut().map(|answer| answer as &mut dyn BodyReader);

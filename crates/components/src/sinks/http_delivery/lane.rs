@@ -5,7 +5,7 @@
 //! it is delivered or permanently refused, which preserves the order.
 
 use super::dispatcher::{Attempt, RequestIds};
-use super::lane_loop::{LaneState, RequestFlow, WARN_INTERVAL};
+use super::lane_loop::{LaneState, RequestFlow};
 use super::pack_task::{Job, JobResult, run};
 use super::response_class::{ResponseClass, explain, kind, reason, refusal, response_class};
 use super::shares::{Numbering, Settlement, Shares};
@@ -154,7 +154,7 @@ impl<P: Packer> RequestLane<P> {
         if self.state.dispatcher.in_flight() > 0 {
             return None;
         }
-        self.state.dispatcher.send((&queued.request, &queued.id, 0), || None, now).err()
+        self.state.dispatcher.send(&queued.request, &queued.id, 0, || None, now).err()
     }
 
     fn packed(&mut self, requests: Vec<Request>, refused: Vec<PackRefusal>) {
@@ -280,16 +280,8 @@ impl<P: Packer> RequestLane<P> {
         if too_large {
             self.state.batcher.shrink(batch.bytes, now);
         }
-        let answer = format!("{} {}", self.state.settings.targets[endpoint], explain(response));
-        self.state.counters.set_last_error(&answer);
-        if self.state.may_warn(now) {
-            log::warn!(
-                "sink {}: {}: {answer}; further refusals are not logged for {} s",
-                self.state.sink,
-                refusal(queued.request.events.len(), is_read),
-                WARN_INTERVAL.as_secs()
-            );
-        }
+        let text = refusal(queued.request.events.len(), is_read);
+        self.state.warn_refusal(endpoint, &text, &explain(response), now);
         let is_duplicate = queued.in_doubt && P::is_duplicate(&response.body);
         let refusal = Refusal { reason: reason(response), is_duplicate };
         let cause = Cause::Content { refusal, is_read };

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 /// Interval between warnings about refused events.
-pub const WARN_INTERVAL: Duration = Duration::from_secs(30);
+const WARN_INTERVAL: Duration = Duration::from_secs(30);
 
 /// State of a lane with packer `P`, whose jobs result in `R`.
 pub struct LaneState<P, R> {
@@ -55,13 +55,20 @@ impl<P: Packer, R: Send + 'static> LaneState<P, R> {
         }
     }
 
-    /// Returns whether a refusal is logged now, at most one per [`WARN_INTERVAL`].
-    pub fn may_warn(&mut self, now: Instant) -> bool {
-        let is_due = self.warned_at.is_none_or(|at| now >= at + WARN_INTERVAL);
-        if is_due {
-            self.warned_at = Some(now);
+    /// Keeps the reason `why` of a refusal as the last error. Logs it, with `text` that says what
+    /// becomes of the events, unless a refusal was logged within [`WARN_INTERVAL`].
+    pub fn warn_refusal(&mut self, endpoint: usize, text: &str, why: &str, now: Instant) {
+        let answer = format!("{}: {why}", self.settings.targets[endpoint]);
+        self.counters.set_last_error(&answer);
+        if self.warned_at.is_some_and(|at| now < at + WARN_INTERVAL) {
+            return;
         }
-        is_due
+        self.warned_at = Some(now);
+        log::warn!(
+            "sink {}: {text}: {answer}; further refusals are not logged for {} s",
+            self.sink,
+            WARN_INTERVAL.as_secs()
+        );
     }
 
     /// Returns the pause before a retry that needs an operator's change first: jittered between

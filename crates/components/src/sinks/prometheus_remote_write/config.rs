@@ -162,7 +162,8 @@ impl SinkComponent for PrometheusRemoteWriteConfig {
             self.auth.clone(),
             self.tls.clone().unwrap_or_default(),
             self.proxy.as_deref(),
-            (self.batch, self.request),
+            self.batch,
+            self.request,
         );
         Ok(Arc::new(PrometheusRemoteWrite {
             encoding,

@@ -119,10 +119,9 @@ impl Rig {
     fn with(uri: &str, concurrency: usize, batch: BatchOptions, cx: LaneCx) -> Rig {
         let target = Arc::new(Target::parse(uri).unwrap());
         let request = RequestOptions { concurrency, ..RequestOptions::default() };
-        let options = (batch, request);
         let headers = Default::default();
-        let settings =
-            Settings::new(vec![target], &headers, None, TlsFiles::default(), None, options);
+        let tls = TlsFiles::default();
+        let settings = Settings::new(vec![target], &headers, None, tls, None, batch, request);
         let counters = cx.counters.clone();
         cx.feed.attach(0, Arc::new(|| ()));
         let lane = LaneLoop::new(BulkLane::new(Arc::new(settings), Letters, cx));

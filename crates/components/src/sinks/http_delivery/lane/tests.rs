@@ -179,9 +179,10 @@ impl Default for Options {
 impl Rig {
     fn with(uris: &[String], options: Options) -> Rig {
         let targets = uris.iter().map(|uri| Arc::new(Target::parse(uri).unwrap())).collect();
-        let both = (options.batch, options.request);
-        let mut settings =
-            Settings::new(targets, &BTreeMap::new(), None, TlsFiles::default(), None, both);
+        let Options { batch, request, .. } = options;
+        let headers = BTreeMap::new();
+        let tls = TlsFiles::default();
+        let mut settings = Settings::new(targets, &headers, None, tls, None, batch, request);
         settings.slow_retry = 40 * MS;
         let counters = Arc::new(Counters::default());
         let (keep, feed) = (Arc::new(|_| Ok(())), Feed::of_refused());
