@@ -131,7 +131,7 @@ fn scaling(
         if let Some(alone) = &alone {
             table.row(cells(&format!("f: a plan for each task of a: {TARGET_TASKS}"), alone));
         }
-        targets.extend(targets_of(letter(name), &all, alone.as_ref(), (speed, share)));
+        targets.extend(targets_of(letter(name), &all, alone.as_ref(), speed, share));
         let point =
             |(tasks, of): &(usize, Figures)| ((*tasks as f64).log10(), of.lines_per_s() / 1e3);
         curves.push(Series { label: name.to_owned(), points: all.iter().map(point).collect() });
@@ -177,7 +177,8 @@ fn targets_of(
     name: &str,
     all: &[(usize, Figures)],
     alone: Option<&Figures>,
-    (speed, share): (f64, Option<f64>),
+    speed: f64,
+    share: Option<f64>,
 ) -> Vec<Target> {
     let at = |tasks| {
         let found = all.iter().find(|(of, _)| *of == tasks);

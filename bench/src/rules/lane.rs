@@ -5,7 +5,8 @@ use super::lines::Block;
 use crate::measure::{Samples, thread_cpu_seconds};
 use millstream_groups::Groups;
 use millstream_rules::{
-    Evaluator, FrequentKeys, KeyGroups, MergeBuffers, Partial, PartialReader, Plan, Task,
+    Evaluator, FrequentKeys, KeyGroups, MergeBuffers, MergeTarget, Partial, PartialReader, Plan,
+    Task,
 };
 use std::io;
 use std::rc::Rc;
@@ -111,7 +112,8 @@ impl Lane {
         reader.number_keys(&mut self.frequent);
         while let Some(section) = reader.next(&self.plan) {
             let (groups, overflow, of_keys) = &mut self.tables[section.task];
-            section.merge(&reader, (groups, overflow, of_keys), true, &mut self.buffers);
+            let target = MergeTarget { groups, overflow, of_keys, may_add: true };
+            section.merge(&reader, target, &mut self.buffers);
         }
     }
 }

@@ -8,7 +8,7 @@ use millstream_expressions::{Expression, Field, Input};
 use millstream_groups::{Accumulator, Groups};
 use millstream_rules::{
     BatchRows, Evaluator, Extraction, FieldType, FrequentKeys, Input as TaskInput, KeyGroups,
-    MergeBuffers, Partial, PartialReader, Plan, Task,
+    MergeBuffers, MergeTarget, Partial, PartialReader, Plan, Task,
 };
 use std::fmt::Write;
 use std::sync::Arc;
@@ -75,7 +75,8 @@ impl State {
         reader.number_keys(&mut self.frequent);
         while let Some(section) = reader.next(&self.plan) {
             let (groups, overflow, of_keys) = &mut self.tables[section.task];
-            section.merge(&reader, (groups, overflow, of_keys), true, &mut self.buffers);
+            let target = MergeTarget { groups, overflow, of_keys, may_add: true };
+            section.merge(&reader, target, &mut self.buffers);
         }
     }
 }

@@ -53,7 +53,7 @@ pub fn explain(args: &ExplainArgs) -> u8 {
 }
 
 fn planned(files: &[PathBuf]) -> Result<Planned, Vec<config::Fault>> {
-    let options = config::options_of(files, (Kind::Transform, "rules"), &Registry)?;
+    let options = config::options_of(files, Kind::Transform, "rules", &Registry)?;
     let fault = |message: String| vec![config::Fault::anywhere(message, "")];
     let config: RulesConfig =
         serde_json::from_value(options).map_err(|error| fault(error.to_string()))?;

@@ -96,7 +96,9 @@ impl Sink for Windows {
     }
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
-        let tasks = (self.plan.clone(), self.definitions.clone(), self.stats.clone());
-        Box::new(WindowLane::open(tasks, self.memory_bytes_max as usize, cx))
+        let memory_bytes_max = self.memory_bytes_max as usize;
+        let plan = self.plan.clone();
+        let stats = self.stats.clone();
+        Box::new(WindowLane::open(plan, &self.definitions, stats, memory_bytes_max, cx))
     }
 }

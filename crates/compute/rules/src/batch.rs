@@ -7,9 +7,10 @@ mod keys;
 mod select;
 
 use crate::partial::Partial;
-use crate::plan::{EventField, Fields, Plan};
-use accumulate::Accumulation;
+use crate::plan::{EventField, FieldId, Fields, Plan};
+use accumulate::{Accumulation, Target, TaskRows};
 use columns::Columns;
+use extract::Source;
 use keys::KeyColumns;
 use millstream_columns::ColumnView;
 use millstream_expressions::{Counts, Field, Input};
@@ -48,6 +49,24 @@ impl<'p, 'b> Batch<'p, 'b> {
         };
         let selected = input.runs.iter().map(|(start, end)| end - start).sum();
         Batch { fields, input, events: fields.events.iter().map(column).collect(), selected }
+    }
+}
+
+/// A batch under evaluation, with the columns that tasks have read so far.
+pub(crate) struct BatchColumns<'c, 'p, 'b> {
+    pub batch: &'c Batch<'p, 'b>,
+    pub columns: &'c mut Columns,
+}
+
+impl BatchColumns<'_, '_, '_> {
+    /// Computes a field for some rows.
+    fn ensure(&mut self, field: FieldId, rows: &[u32]) {
+        self.columns.ensure(self.batch, field, rows);
+    }
+
+    /// Returns the values of a field and the block; only the values of ensured rows are valid.
+    fn source(&self, field: FieldId) -> Source<'_> {
+        Source { column: self.columns.view(self.batch, field), block: self.batch.input.block }
     }
 }
 
@@ -113,14 +132,15 @@ impl Evaluator {
         rows: &BatchRows<'_, '_>,
         mut visit: impl FnMut(usize, &[u32]),
     ) {
-        self.run(plan, rows, |_, _, _, task, rows| visit(task, rows));
+        self.run(plan, rows, |_, _, task, rows| visit(task, rows));
     }
 
     /// Aggregates the rows of each task into the partial results.
     pub fn add_up(&mut self, plan: &Plan, rows: &BatchRows<'_, '_>, partial: &mut Partial) {
         let mut accumulation = std::mem::take(&mut self.accumulation);
-        self.run(plan, rows, |batch, columns, keys, task, list| {
-            accumulation.add((plan, task), (batch, rows), list, (columns, keys, partial));
+        self.run(plan, rows, |fields, keys, task, list| {
+            let of_task = TaskRows { plan, task, rows, list };
+            accumulation.add(&of_task, &mut Target { fields, keys, partial });
         });
         self.keys.write(partial);
         self.counts.extend(accumulation.take_counts());
@@ -131,7 +151,7 @@ impl Evaluator {
         &mut self,
         plan: &Plan,
         rows: &BatchRows<'_, '_>,
-        mut visit: impl FnMut(&Batch<'_, '_>, &mut Columns, &mut KeyColumns, usize, &[u32]),
+        mut visit: impl FnMut(&mut BatchColumns<'_, '_, '_>, &mut KeyColumns, usize, &[u32]),
     ) {
         let batch = Batch::new(&plan.fields, rows.input);
         self.columns.begin(&plan.fields);
@@ -141,13 +161,14 @@ impl Evaluator {
         self.batches += 1;
         self.counts.clear();
         let Evaluator { columns, selection, keys, counts, faults, .. } = self;
-        selection.find(plan, &batch, columns);
-        selection.prepare(plan, (&batch, columns, faults), keys);
+        let mut fields = BatchColumns { batch: &batch, columns };
+        selection.find(plan, &mut fields);
+        selection.prepare(plan, &mut fields, keys, faults);
         let mut last_ns = clock.map(|now| now());
-        selection.each_task(plan, (&batch, columns, faults), |columns, task, examined, list| {
+        selection.each_task(plan, &mut fields, faults, |fields, task, examined, list| {
             let (examined, matched) = (examined as u64, list.len() as u64);
             if !list.is_empty() {
-                visit(&batch, columns, keys, task, list);
+                visit(fields, keys, task, list);
             }
             let mut measured_ns = 0;
             if let Some((now, last_ns)) = clock.zip(last_ns.as_mut()) {

@@ -23,7 +23,9 @@ pub use batch::{BatchRows, Evaluator, Sampling, TaskCounts};
 pub use explain::Explanation;
 pub use frequent::{FrequentKeys, KeyGroups};
 pub use millstream_groups::Accumulator;
-pub use partial::{MergeBuffers, Merged, Partial, PartialReader, TaskPartial, has_sections};
+pub use partial::{
+    MergeBuffers, MergeTarget, Merged, Partial, PartialReader, TaskPartial, has_sections,
+};
 pub use plan::{InvalidField, Plan, TaskPlan};
 pub use task::{Extraction, Field, FieldType, Input, Task};
 

@@ -39,6 +39,19 @@ pub struct Merged {
     pub may_have_grown: bool,
 }
 
+/// The groups into which partial results of a task are merged.
+#[derive(Debug)]
+pub struct MergeTarget<'g> {
+    /// The groups of the window.
+    pub groups: &'g mut Groups,
+    /// The group, without keys, of the events whose own group has no space.
+    pub overflow: &'g mut Groups,
+    /// The groups of frequent keys.
+    pub of_keys: &'g mut KeyGroups,
+    /// Whether groups and samples may be added. Otherwise events of new groups go to `overflow`.
+    pub may_add: bool,
+}
+
 /// Partial results under construction.
 #[derive(Debug, Default)]
 pub struct Partial {
@@ -50,6 +63,13 @@ pub(crate) struct Section {
     pub task: u32,
     pub window: Option<i64>,
     pub column: u32,
+}
+
+/// The keys of the groups of a section, and the number of events of each.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyEvents<'k> {
+    pub keys: &'k [u32],
+    pub events: &'k [u32],
 }
 
 impl Partial {
@@ -66,7 +86,7 @@ impl Partial {
     pub(crate) fn push(
         &mut self,
         section: &Section,
-        (keys, events): (&[u32], &[u32]),
+        groups: KeyEvents<'_>,
         words: &[u64],
         sides: &[Side],
     ) {
@@ -74,9 +94,9 @@ impl Partial {
         out.extend_from_slice(&section.task.to_le_bytes());
         out.push(u8::from(section.window.is_some()));
         out.extend_from_slice(&section.window.unwrap_or_default().to_le_bytes());
-        push_numbers(&[section.column, keys.len() as u32], out);
-        push_numbers(keys, out);
-        push_numbers(events, out);
+        push_numbers(&[section.column, groups.keys.len() as u32], out);
+        push_numbers(groups.keys, out);
+        push_numbers(groups.events, out);
         push_all(words, u64::to_le_bytes, out);
         push_numbers(&[sides.len() as u32], out);
         sides.iter().for_each(|side| side.write(out));
@@ -119,9 +139,10 @@ struct KeyColumn<'b> {
     list: usize,
     dictionaries: Vec<u32>,
     keys: &'b [[u8; 4]],
-    /// The numbers of the column's keys as frequent keys, and the generation of these numbers;
-    /// empty if few keys are frequent.
-    numbers: (Vec<u32>, u32),
+    /// The numbers of the column's keys as frequent keys; empty if few keys are frequent.
+    numbers: Vec<u32>,
+    /// Generation of the numbers.
+    generation: u32,
 }
 
 /// The partial result of a task in a window.
@@ -212,30 +233,28 @@ impl<'b> TaskPartial<'b> {
         })
     }
 
-    /// Merges the result into the groups of its window. Groups that have no space go to `overflow`,
-    /// which has no keys; without `may_add`, all new groups do. Without `may_add`, samples are not
-    /// added.
+    /// Merges the result into the groups of its window.
     pub fn merge(
         &self,
         reader: &PartialReader<'_>,
-        (groups, overflow, of_keys): (&mut Groups, &mut Groups, &mut KeyGroups),
-        may_add: bool,
+        target: MergeTarget<'_>,
         buffers: &mut MergeBuffers,
     ) -> Merged {
+        let MergeTarget { groups, overflow, of_keys, may_add } = target;
         buffers.words.clear();
         buffers.words.extend(self.words.iter().map(|word| u64::from_le_bytes(*word)));
         buffers.groups.clear();
         let column = self.column.and_then(|column| reader.columns.get(column));
-        let (numbers, generation) = column.map_or((&[][..], 0), |of| (&of.numbers.0, of.numbers.1));
         let mut are_known = column.is_none() && !groups.is_empty();
         let are_many = self.keys.len() >= MANY && column.is_some() && may_add;
-        if !numbers.is_empty() {
-            let of_keys = of_keys.of(generation);
-            are_known = self.find_frequent(reader, (groups, may_add), (numbers, of_keys), buffers);
+        if let Some(column) = column.filter(|column| !column.numbers.is_empty()) {
+            let of_numbers = of_keys.of(column.generation);
+            let numbers = &column.numbers;
+            are_known = self.find_frequent(reader, groups, may_add, numbers, of_numbers, buffers);
             groups.merge_many(&buffers.groups, &buffers.words);
         } else if !are_many || self.merge_many(reader, groups, buffers).is_none() {
             for key in self.keys.iter().map(|key| u32::from_le_bytes(*key)) {
-                let found = self.find(key, reader, (groups, may_add), &mut buffers.ids);
+                let found = self.find(key, reader, groups, may_add, &mut buffers.ids);
                 buffers.groups.push(found.unwrap_or(NONE));
             }
             groups.merge_many(&buffers.groups, &buffers.words);
@@ -243,28 +262,31 @@ impl<'b> TaskPartial<'b> {
         if are_known && self.sides.is_empty() {
             return Merged { overflows: 0, may_have_grown: false };
         }
-        let overflows = self.merge_rest((groups, overflow), may_add, buffers);
+        let overflows = self.merge_rest(groups, overflow, may_add, buffers);
         Merged { overflows, may_have_grown: true }
     }
 
     /// Finds the groups of keys, most of which are frequent; returns whether all were known.
+    /// `numbers` has the number of each key, and `of_numbers` the group of each number.
     fn find_frequent(
         &self,
         reader: &PartialReader<'_>,
-        (groups, may_add): (&mut Groups, bool),
-        (numbers, of_keys): (&[u32], &mut Vec<u32>),
+        groups: &mut Groups,
+        may_add: bool,
+        numbers: &[u32],
+        of_numbers: &mut Vec<u32>,
         buffers: &mut MergeBuffers,
     ) -> bool {
         let mut are_known = true;
         for key in self.keys.iter().map(|key| u32::from_le_bytes(*key)) {
             let number = numbers.get(key as usize).copied().unwrap_or(NONE);
-            let mut group = of_keys.get(number as usize).copied().unwrap_or(NONE);
+            let mut group = of_numbers.get(number as usize).copied().unwrap_or(NONE);
             if group == NONE {
                 are_known = false;
-                let found = self.find(key, reader, (groups, may_add), &mut buffers.ids);
+                let found = self.find(key, reader, groups, may_add, &mut buffers.ids);
                 group = found.unwrap_or(NONE);
                 if number != NONE && group != NONE {
-                    frequent::set(of_keys, number, group);
+                    frequent::set(of_numbers, number, group);
                 }
             }
             buffers.groups.push(group);
@@ -300,7 +322,8 @@ impl<'b> TaskPartial<'b> {
     /// the latter.
     fn merge_rest(
         &self,
-        (groups, overflow): (&mut Groups, &mut Groups),
+        groups: &mut Groups,
+        overflow: &mut Groups,
         may_add: bool,
         buffers: &MergeBuffers,
     ) -> u64 {
@@ -326,7 +349,8 @@ impl<'b> TaskPartial<'b> {
         &self,
         key: u32,
         reader: &PartialReader<'_>,
-        (groups, may_add): (&mut Groups, bool),
+        groups: &mut Groups,
+        may_add: bool,
         ids: &mut Vec<u32>,
     ) -> Option<u32> {
         ids.clear();
@@ -413,15 +437,17 @@ impl<'b> KeyColumn<'b> {
     /// Sets the numbers of the column's keys, if most keys are frequent.
     fn number_keys(&mut self, dictionaries: &[Dictionary<'b>], frequent: &mut FrequentKeys) {
         let Some((known, generation)) = frequent.of(self.list) else { return };
-        let (keys, mut ids) = (self.len(dictionaries) as u32, Vec::new());
-        let number = |key| self.number_key(key, dictionaries, (&mut *known, &mut ids));
+        let keys = self.len(dictionaries) as u32;
+        let mut ids = Vec::new();
+        let number = |key| self.number_key(key, dictionaries, known, &mut ids);
         let numbers: Vec<u32> = (0..keys).map(number).map(|of| of.unwrap_or(NONE)).collect();
         let others = numbers.iter().filter(|number| **number == NONE).count();
         if others > numbers.len() / RARE_PART {
             frequent.note_poor(self.list);
             return;
         }
-        self.numbers = (numbers, generation);
+        self.numbers = numbers;
+        self.generation = generation;
     }
 
     /// Returns the number of a key as a frequent key.
@@ -429,7 +455,8 @@ impl<'b> KeyColumn<'b> {
         &self,
         key: u32,
         dictionaries: &[Dictionary<'b>],
-        (known, ids): (&mut Groups, &mut Vec<u32>),
+        known: &mut Groups,
+        ids: &mut Vec<u32>,
     ) -> Option<u32> {
         ids.clear();
         for at in 0..self.dictionaries.len() {
@@ -449,7 +476,7 @@ impl<'b> KeyColumn<'b> {
         let dictionaries = dictionaries.iter().map(|at| u32::from_le_bytes(*at)).collect();
         let keys = number(rest)? as usize;
         let keys = array(rest, keys.checked_mul(fields)?)?;
-        Some(KeyColumn { list, dictionaries, keys, numbers: (Vec::new(), 0) })
+        Some(KeyColumn { list, dictionaries, keys, numbers: Vec::new(), generation: 0 })
     }
 }
 

@@ -79,7 +79,9 @@ pub struct WindowLane {
 impl WindowLane {
     /// Opens the lane with the state in the last committed snapshot.
     pub fn open(
-        (plan, definitions, stats): (Arc<Plan>, Arc<[Arc<Definition>]>, Arc<Stats>),
+        plan: Arc<Plan>,
+        definitions: &[Arc<Definition>],
+        stats: Arc<Stats>,
         memory_bytes_max: usize,
         cx: LaneCx,
     ) -> WindowLane {
@@ -95,8 +97,9 @@ impl WindowLane {
             plan,
             stats,
             tasks: Tasks::open(
-                &definitions,
-                (frequent, memory_bytes_max),
+                definitions,
+                frequent,
+                memory_bytes_max,
                 cx.pressure.clone(),
                 &mut saved,
                 now,

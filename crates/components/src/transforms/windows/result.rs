@@ -66,11 +66,11 @@ impl WindowResults<'_> {
             if let Function::Top(field, texts) = emit.function() {
                 for (text, count) in self.top(group, emit, usize::from(*texts)) {
                     tags.insert(field.clone(), text.into());
-                    push(self.outcome((name, emit), &tags, count, ""));
+                    push(self.outcome(name, emit, &tags, count, ""));
                 }
                 tags = self.tags(group);
             } else if let Some(value) = self.value(group, emit) {
-                push(self.outcome((name, emit), &tags, value, &std::mem::take(&mut samples)));
+                push(self.outcome(name, emit, &tags, value, &std::mem::take(&mut samples)));
             }
         }
     }
@@ -158,7 +158,8 @@ impl WindowResults<'_> {
 
     fn outcome(
         &self,
-        (name, emit): (&str, &Emit),
+        name: &str,
+        emit: &Emit,
         tags: &Map<String, Value>,
         value: f64,
         samples: &str,

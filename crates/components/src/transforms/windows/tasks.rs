@@ -7,7 +7,9 @@ use super::stats::Stats;
 use crate::util::period::Periods;
 use millstream_groups::{Accumulator, Groups, Layout};
 use millstream_model::{Counters, EngineTime, MemoryPressure, Now};
-use millstream_rules::{FrequentKeys, KeyGroups, MergeBuffers, PartialReader, Plan, TaskPartial};
+use millstream_rules::{
+    FrequentKeys, KeyGroups, MergeBuffers, MergeTarget, PartialReader, Plan, TaskPartial,
+};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -137,7 +139,7 @@ impl Memory {
 }
 
 impl Window {
-    fn new(number: u64, end_ns: i64, (groups, overflow): (Groups, Groups), now: Now) -> Window {
+    fn new(number: u64, end_ns: i64, groups: Groups, overflow: Groups, now: Now) -> Window {
         Window {
             number,
             end_ns,
@@ -166,7 +168,8 @@ impl Window {
                 });
             }
         }
-        (self.is_saved, self.is_changed) = (true, false);
+        self.is_saved = true;
+        self.is_changed = false;
     }
 }
 
@@ -197,7 +200,8 @@ impl Tasks {
     /// at once, because they get no more events.
     pub fn open(
         definitions: &[Arc<Definition>],
-        (frequent, memory_bytes_max): (FrequentKeys, usize),
+        frequent: FrequentKeys,
+        memory_bytes_max: usize,
         pressure: Arc<MemoryPressure>,
         saved: &mut Saved,
         now: Now,
@@ -266,8 +270,9 @@ impl Tasks {
             let Some(definition) = saved.definitions.get(&of.definition) else { continue };
             let is_former = !numbers.contains_key(&of.definition);
             let end_ns = if is_former { of.end_ns.min(now.unix_ns) } else { of.end_ns };
-            let mut window = Window::new(number, end_ns, (of.groups, of.overflow), now);
-            (window.is_saved, window.is_changed) = (true, false);
+            let mut window = Window::new(number, end_ns, of.groups, of.overflow, now);
+            window.is_saved = true;
+            window.is_changed = false;
             self.memory.used += window.update_memory();
             let open = numbers.get(&of.definition).filter(|_| of.emitted == 0);
             let ended = match open {
@@ -276,24 +281,17 @@ impl Tasks {
                 Some(task) => self.list[*task].windows.insert(of.end_ns, window),
                 None => Some(window),
             };
+            let Some(window) = ended else { continue };
             let task = numbers.get(&of.definition).copied();
-            self.end_saved((definition, of.definition, task), ended, of.emitted, now);
+            self.push_ended(EndedWindow {
+                delay: Delay::begin(task, definition, &window.ending(), now),
+                definition: definition.clone(),
+                task: of.definition,
+                window,
+                emitted: of.emitted,
+                completeness: 1.0,
+            });
         }
-    }
-
-    /// Ends a window from a snapshot.
-    fn end_saved(
-        &mut self,
-        (definition, number, task): (&Arc<Definition>, u32, Option<usize>),
-        window: Option<Window>,
-        emitted: u64,
-        now: Now,
-    ) {
-        let Some(window) = window else { return };
-        let delay = Delay::begin(task, definition, &window.ending(), now);
-        let (definition, completeness) = (definition.clone(), 1.0);
-        let task = number;
-        self.push_ended(EndedWindow { definition, task, window, emitted, completeness, delay });
     }
 
     /// Records the latest time of an origin's events.
@@ -330,7 +328,8 @@ impl Tasks {
         now: Now,
     ) {
         let Some(task) = self.list.get(partial.task) else { return };
-        let (window_s, priority) = (task.window_s, task.priority);
+        let window_s = task.window_s;
+        let priority = task.priority;
         let end_ns = match partial.window {
             Some(start_ns) => start_ns.saturating_add(window_ns(window_s)),
             None => self.periods.get(&window_s).map_or(0, Periods::boundary_ns),
@@ -344,14 +343,20 @@ impl Tasks {
         let Task { windows, definition, layout, .. } = &mut self.list[partial.task];
         let next = &mut self.next_window;
         let window = windows.entry(end_ns).or_insert_with(|| {
+            let (groups, overflow) = tables(definition, layout);
             *next += 1;
-            Window::new(*next - 1, end_ns, tables(definition, layout), now)
+            Window::new(*next - 1, end_ns, groups, overflow, now)
         });
-        (window.updated, window.is_changed) = (now.since_start, true);
+        window.updated = now.since_start;
+        window.is_changed = true;
         for part in partial.parts(GROUPS_PER_LOOK) {
-            let has_place = self.memory.has_place(priority);
-            let tables = (&mut window.groups, &mut window.overflow, &mut window.of_keys);
-            let merged = part.merge(reader, tables, has_place, &mut self.buffers);
+            let target = MergeTarget {
+                groups: &mut window.groups,
+                overflow: &mut window.overflow,
+                of_keys: &mut window.of_keys,
+                may_add: self.memory.has_place(priority),
+            };
+            let merged = part.merge(reader, target, &mut self.buffers);
             counters.noted("overflow", merged.overflows);
             if merged.may_have_grown {
                 self.memory.used = self.memory.used - window.memory_bytes + window.update_memory();
@@ -415,7 +420,7 @@ impl Tasks {
             match self.list[task].definition.lateness_ns {
                 None => self.end_arrived(task, &ends, now, has_input_ended),
                 Some(lateness_ns) => {
-                    self.end_logged((task, lateness_ns), &latest, now, has_input_ended);
+                    self.end_logged(task, lateness_ns, &latest, now, has_input_ended);
                 }
             }
         }
@@ -453,7 +458,8 @@ impl Tasks {
     /// events have arrived for this long, or when the results are due.
     fn end_logged(
         &mut self,
-        (task, lateness_ns): (usize, i64),
+        task: usize,
+        lateness_ns: i64,
         latest: &Latest,
         now: Now,
         has_input_ended: bool,

@@ -30,8 +30,7 @@ fn logged() -> Arc<Definition> {
 }
 
 fn open(saved: &mut Saved) -> Tasks {
-    let memory = (FrequentKeys::default(), 1 << 20);
-    Tasks::open(&[logged()], memory, Arc::default(), saved, NOW)
+    Tasks::open(&[logged()], FrequentKeys::default(), 1 << 20, Arc::default(), saved, NOW)
 }
 
 #[test]

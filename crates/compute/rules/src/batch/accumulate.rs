@@ -1,9 +1,8 @@
 //! Aggregates the rows of a task by window and group.
 
-use super::columns::Columns;
 use super::keys::KeyColumns;
-use super::{Batch, BatchRows, TaskCounts};
-use crate::partial::{NO_KEYS, Partial, Section};
+use super::{BatchColumns, BatchRows, TaskCounts};
+use crate::partial::{KeyEvents, NO_KEYS, Partial, Section};
 use crate::plan::{FieldId, InputPlan, Plan, Shape};
 use millstream_groups::{Accumulator, Side, hash};
 
@@ -12,6 +11,48 @@ const SAMPLE_BYTES_MAX: usize = 1024;
 
 /// Marks a key without a group.
 const NONE: u32 = u32::MAX;
+
+/// The matching rows of a task.
+#[derive(Clone, Copy)]
+pub struct TaskRows<'t, 'r, 'b> {
+    pub plan: &'t Plan,
+    /// Index of the task in the plan.
+    pub task: usize,
+    pub rows: &'t BatchRows<'r, 'b>,
+    /// Indexes of the matching rows, ascending.
+    pub list: &'t [u32],
+}
+
+impl TaskRows<'_, '_, '_> {
+    /// Returns the time of a row in nanoseconds since 1970; 0 if the task needs no times.
+    fn time(&self, row: u32) -> i64 {
+        self.rows.times.get(row as usize).copied().unwrap_or_default()
+    }
+}
+
+/// The columns that a task reads, and the partial result that gets its rows.
+pub struct Target<'t, 'c, 'p, 'b> {
+    pub fields: &'t mut BatchColumns<'c, 'p, 'b>,
+    pub keys: &'t mut KeyColumns,
+    pub partial: &'t mut Partial,
+}
+
+/// The word of an input in each group.
+#[derive(Clone, Copy)]
+struct Word {
+    /// Number of words of a group.
+    width: usize,
+    /// Index of the word in its group.
+    offset: usize,
+}
+
+impl Word {
+    /// Returns the index of the word of a group in the words of all groups.
+    #[inline(always)]
+    fn of_group(self, group: u32) -> usize {
+        group as usize * self.width + self.offset
+    }
+}
 
 /// Buffers for one task at a time. Their memory is kept from batch to batch.
 #[derive(Default)]
@@ -35,51 +76,40 @@ pub struct Accumulation {
 
 impl Accumulation {
     /// Adds the rows of a task to a partial result.
-    pub fn add(
-        &mut self,
-        (plan, task): (&Plan, usize),
-        (batch, rows): (&Batch<'_, '_>, &BatchRows<'_, '_>),
-        list: &[u32],
-        (columns, keys, partial): (&mut Columns, &mut KeyColumns, &mut Partial),
-    ) {
-        let Some(window_ns) = plan.shape_of(task).window_ns else {
-            return self.add_window(
-                (plan, task, None),
-                (batch, rows),
-                list,
-                (columns, keys, partial),
-            );
+    pub fn add(&mut self, of_task: &TaskRows<'_, '_, '_>, target: &mut Target<'_, '_, '_, '_>) {
+        let Some(window_ns) = of_task.plan.shape_of(of_task.task).window_ns else {
+            return self.add_window(None, of_task, target);
         };
-        let start = |row: &u32| window_start(rows.times[*row as usize], window_ns);
+        let start = |row: &u32| window_start(of_task.rows.times[*row as usize], window_ns);
         let mut windows = std::mem::take(&mut self.windows);
         windows.clear();
-        windows.extend(list.iter().map(start));
+        windows.extend(of_task.list.iter().map(start));
         windows.sort_unstable();
         windows.dedup();
-        let mut of_window = std::mem::take(&mut self.window_rows);
+        let mut list = std::mem::take(&mut self.window_rows);
         for window in &windows {
-            of_window.clear();
-            of_window.extend(list.iter().copied().filter(|row| start(row) == *window));
-            let at = (plan, task, Some(*window));
-            self.add_window(at, (batch, rows), &of_window, (columns, keys, partial));
+            list.clear();
+            list.extend(of_task.list.iter().copied().filter(|row| start(row) == *window));
+            self.add_window(Some(*window), &TaskRows { list: &list, ..*of_task }, target);
         }
-        (self.windows, self.window_rows) = (windows, of_window);
+        self.windows = windows;
+        self.window_rows = list;
     }
 
     fn add_window(
         &mut self,
-        (plan, task, window): (&Plan, usize, Option<i64>),
-        (batch, rows): (&Batch<'_, '_>, &BatchRows<'_, '_>),
-        list: &[u32],
-        (columns, keys, partial): (&mut Columns, &mut KeyColumns, &mut Partial),
+        window: Option<i64>,
+        of_task: &TaskRows<'_, '_, '_>,
+        target: &mut Target<'_, '_, '_, '_>,
     ) {
+        let Target { fields, keys, partial } = target;
+        let TaskRows { plan, task, list, .. } = *of_task;
         let shape = plan.shape_of(task);
         self.groups.clear();
         self.keys.clear();
         let column = match shape.keys {
             Some(of_keys) => {
-                let groups = &mut self.groups;
-                let column = keys.of_rows((plan, of_keys), (batch, columns), list, groups);
+                let column = keys.of_rows(plan, of_keys, fields, list, &mut self.groups);
                 self.number_groups(keys.keys_of(column));
                 column
             }
@@ -89,12 +119,15 @@ impl Accumulation {
                 NO_KEYS
             }
         };
-        self.add_inputs(shape, (batch, rows), list, columns, task);
+        self.add_inputs(shape, of_task, fields);
         let section = Section { task: task as u32, window, column };
         self.events.clear();
         self.events.resize(self.keys.len(), 0);
-        self.groups.iter().for_each(|group| self.events[*group as usize] += 1);
-        partial.push(&section, (&self.keys, &self.events), &self.words, &self.sides);
+        for group in &self.groups {
+            self.events[*group as usize] += 1;
+        }
+        let keys = KeyEvents { keys: &self.keys, events: &self.events };
+        partial.push(&section, keys, &self.words, &self.sides);
         self.sides.clear();
     }
 
@@ -117,10 +150,8 @@ impl Accumulation {
     fn add_inputs(
         &mut self,
         shape: &Shape,
-        (batch, rows): (&Batch<'_, '_>, &BatchRows<'_, '_>),
-        list: &[u32],
-        columns: &mut Columns,
-        task: usize,
+        of_task: &TaskRows<'_, '_, '_>,
+        fields: &mut BatchColumns<'_, '_, '_>,
     ) {
         let width = shape.fresh.len();
         self.words.clear();
@@ -128,67 +159,69 @@ impl Accumulation {
         let mut numbers_of = None;
         for input in &shape.inputs {
             let InputPlan { accumulator, offset, field } = *input;
+            let word = Word { width, offset };
             let Some(field) = field else {
-                self.each(width, offset, |count, _| *count += 1);
+                self.each(word, |count, _| *count += 1);
                 continue;
             };
             if input.reads_numbers() && numbers_of != Some(field) {
                 self.numbers.clear();
-                columns.numbers(batch, field, list, &mut self.numbers);
+                fields.columns.numbers(fields.batch, field, of_task.list, &mut self.numbers);
                 numbers_of = Some(field);
-                self.count_faults((batch, columns), field, list, task);
+                self.count_faults(of_task, fields, field);
             }
             match accumulator {
-                Accumulator::Last => self.last(width, offset, rows, list),
+                Accumulator::Last => self.last(word, of_task),
                 _ if accumulator.is_side() => {
-                    let at = (accumulator, width, offset);
-                    self.side(at, (batch, rows), list, columns, field);
+                    self.side(accumulator, word, of_task, fields, field);
                 }
-                _ => self.number(accumulator, width, offset),
+                _ => self.number(accumulator, word),
             }
         }
     }
 
     /// Calls `add` with the word of each row's group and the index of the row.
     #[inline(always)]
-    fn each(&mut self, width: usize, offset: usize, mut add: impl FnMut(&mut u64, usize)) {
+    fn each(&mut self, word: Word, mut add: impl FnMut(&mut u64, usize)) {
         for (at, group) in self.groups.iter().enumerate() {
-            add(&mut self.words[*group as usize * width + offset], at);
+            add(&mut self.words[word.of_group(*group)], at);
         }
     }
 
-    fn number(&mut self, accumulator: Accumulator, width: usize, offset: usize) {
+    fn number(&mut self, accumulator: Accumulator, word: Word) {
         let numbers = std::mem::take(&mut self.numbers);
         match accumulator {
-            Accumulator::Count => self.each(width, offset, |count, at| {
+            Accumulator::Count => self.each(word, |count, at| {
                 *count += u64::from(!numbers[at].is_nan());
             }),
-            Accumulator::Sum => self.each(width, offset, |word, at| {
-                let (sum, value) = (f64::from_bits(*word), numbers[at]);
+            Accumulator::Sum => self.each(word, |word, at| {
+                let value = numbers[at];
+                let sum = f64::from_bits(*word);
                 let sum = if sum.is_nan() { value } else { sum + value };
                 if !value.is_nan() {
                     *word = sum.to_bits();
                 }
             }),
             // The minimum or maximum of NaN and a number is the number.
-            Accumulator::Min => self.each(width, offset, |word, at| {
+            Accumulator::Min => self.each(word, |word, at| {
                 *word = f64::from_bits(*word).min(numbers[at]).to_bits();
             }),
-            _ => self.each(width, offset, |word, at| {
+            _ => self.each(word, |word, at| {
                 *word = f64::from_bits(*word).max(numbers[at]).to_bits();
             }),
         }
         self.numbers = numbers;
     }
 
-    fn last(&mut self, width: usize, offset: usize, rows: &BatchRows<'_, '_>, list: &[u32]) {
+    fn last(&mut self, word: Word, of_task: &TaskRows<'_, '_, '_>) {
         for (at, group) in self.groups.iter().enumerate() {
             if self.numbers[at].is_nan() {
                 continue;
             }
-            let (row, words) = (list[at], &mut self.words[*group as usize * width + offset..][..4]);
-            let (origin, offset) = (rows.place)(row);
-            let time = rows.times.get(row as usize).copied().unwrap_or_default();
+            let row = of_task.list[at];
+            let words = &mut self.words[word.of_group(*group)..][..4];
+            let (origin, offset) = (of_task.rows.place)(row);
+            let time = of_task.time(row);
             let held = (words[1] as i64, words[2], words[3]);
             if f64::from_bits(words[0]).is_nan() || held < (time, origin, offset) {
                 words.copy_from_slice(&[self.numbers[at].to_bits(), time as u64, origin, offset]);
@@ -199,39 +232,43 @@ impl Accumulation {
     /// Adds values to a side, such as a sketch or a counter of distinct values.
     fn side(
         &mut self,
-        (accumulator, width, offset): (Accumulator, usize, usize),
-        (batch, rows): (&Batch<'_, '_>, &BatchRows<'_, '_>),
-        list: &[u32],
-        columns: &mut Columns,
+        accumulator: Accumulator,
+        word: Word,
+        of_task: &TaskRows<'_, '_, '_>,
+        fields: &mut BatchColumns<'_, '_, '_>,
         field: FieldId,
     ) {
-        columns.ensure(batch, field, list);
-        let view = columns.view(batch, field);
+        fields.ensure(field, of_task.list);
+        let source = fields.source(field);
         let reads_number = accumulator == Accumulator::Quantiles;
-        for (at, row) in list.iter().enumerate() {
+        for (at, row) in of_task.list.iter().enumerate() {
             if reads_number && self.numbers[at].is_nan() {
                 continue;
             }
-            let word = &mut self.words[self.groups[at] as usize * width + offset];
+            let word = &mut self.words[word.of_group(self.groups[at])];
             if *word == 0 {
                 self.sides.extend(Side::new(accumulator));
                 *word = self.sides.len() as u64;
             }
             let side = &mut self.sides[*word as usize - 1];
-            let text = || view.value(batch.input.block, *row as usize).plain();
+            let text = || source.plain(*row);
             match side {
                 Side::Quantiles(sketch) => sketch.add(self.numbers[at], 1.0),
                 Side::Distinct(distinct) => {
-                    text().into_iter().for_each(|text| distinct.add(hash(&text)))
+                    if let Some(text) = text() {
+                        distinct.add(hash(&text));
+                    }
                 }
-                Side::Top(top) => text().into_iter().for_each(|text| top.add(&text, 1)),
+                Side::Top(top) => {
+                    if let Some(text) = text() {
+                        top.add(&text, 1);
+                    }
+                }
                 Side::Samples(samples) => {
-                    let (origin, offset) = (rows.place)(*row);
-                    let time = rows.times.get(*row as usize).copied().unwrap_or_default();
-                    let add = |text: std::borrow::Cow<'_, [u8]>| {
-                        samples.add(time, origin, offset, start_of(&text));
-                    };
-                    text().into_iter().for_each(add);
+                    let (origin, offset) = (of_task.rows.place)(*row);
+                    if let Some(text) = text() {
+                        samples.add(of_task.time(*row), origin, offset, start_of(&text));
+                    }
                 }
             }
         }
@@ -240,24 +277,23 @@ impl Accumulation {
     /// Counts the values that are missing or not numbers.
     fn count_faults(
         &mut self,
-        (batch, columns): (&Batch<'_, '_>, &Columns),
+        of_task: &TaskRows<'_, '_, '_>,
+        fields: &BatchColumns<'_, '_, '_>,
         field: FieldId,
-        list: &[u32],
-        task: usize,
     ) {
         if !self.numbers.iter().any(|number| number.is_nan()) {
             return;
         }
         let mut counts = TaskCounts::default();
-        let view = columns.view(batch, field);
-        for (row, number) in list.iter().zip(&self.numbers) {
+        let source = fields.source(field);
+        for (row, number) in of_task.list.iter().zip(&self.numbers) {
             if number.is_nan() {
-                let is_there = view.value(batch.input.block, *row as usize).plain().is_some();
+                let is_there = source.plain(*row).is_some();
                 counts.not_numbers += u64::from(is_there);
                 counts.missing += u64::from(!is_there);
             }
         }
-        self.counts.push((task, counts));
+        self.counts.push((of_task.task, counts));
     }
 
     /// Takes the counts of each task.

@@ -2,7 +2,7 @@
 
 use super::Batch;
 use super::extract::{
-    Positions, Values, between, cast, number_of, place_between, typed, with_text,
+    Between, Positions, Source, Text, Values, between, cast, number_of, typed, with_json, with_text,
 };
 use crate::bits::Bits;
 use crate::plan::{Compute, FieldId, FieldPlan, Fields, Right};
@@ -110,12 +110,13 @@ impl Columns {
         self.missing = missing;
     }
 
-    /// Passes on the values of fields that begin with the same string, for all selected rows: the
+    /// Passes on the values of fields that begin with the string `left`, for all selected rows: the
     /// position of the field in `fields`, the row, and the value. Values that tasks read are kept.
     pub fn each_between(
         &mut self,
         batch: &Batch<'_, '_>,
-        (left, fields): (usize, &[FieldId]),
+        left: usize,
+        fields: &[FieldId],
         rows: &[u32],
         mut visit: impl FnMut(usize, u32, Kind, &[u8]),
     ) {
@@ -135,21 +136,21 @@ impl Columns {
             memo.begin(stamp, batch.input.rows);
             memo.is_complete = true;
         }
-        let source = (event_view(batch, &self.events, start.from), batch.input.block);
-        let (positions, memos) = (&mut self.positions[left], &mut self.memos);
+        let source = event_source(batch, &self.events, start.from);
+        let positions = &mut self.positions[left];
+        let memos = &mut self.memos;
         for row in rows {
-            with_text(source, *row, |text, cell| {
+            with_text(source, *row, |text| {
                 for (at, (plan, index, right)) in plans.iter().enumerate() {
-                    let value = (start, &mut *positions, *index, *right);
-                    let place = text.and_then(|text| place_between(text, *row, value));
-                    let text = text.unwrap_or_default();
-                    let typed = place.and_then(|place| typed(text, place, plan.field.kind));
+                    let mut value = Between { left: start, positions, index: *index, right };
+                    let place = text.and_then(|text| value.place(text.bytes, *row));
+                    let text = text.unwrap_or(Text::NONE);
+                    let typed = place.and_then(|place| typed(text.bytes, place, plan.field.kind));
                     if plan.is_read {
-                        let values = &mut memos[plan.memo].values;
-                        values.set_typed(*row, (text, cell), typed.clone());
+                        memos[plan.memo].values.set_typed(*row, text, typed.clone());
                     }
                     if let Some((kind, place)) = typed {
-                        visit(at, *row, kind, &text[place]);
+                        visit(at, *row, kind, &text.bytes[place]);
                     }
                 }
             });
@@ -162,19 +163,18 @@ impl Columns {
             Compute::Event(_) => {}
             Compute::Cast(event) => {
                 self.ensure_event(batch, *event);
-                let source = event_view(batch, &self.events, *event);
-                let values = &mut self.memos[plan.memo].values;
-                cast((source, batch.input.block), rows, plan.field.kind, values);
+                let source = event_source(batch, &self.events, *event);
+                cast(source, rows, plan.field.kind, &mut self.memos[plan.memo].values);
             }
-            Compute::Between(left, index, right) => {
-                let start = &batch.fields.lefts[*left];
-                self.ensure_event(batch, start.from);
-                let source = event_view(batch, &self.events, start.from);
-                let positions = &mut self.positions[*left];
-                positions.begin(self.batch, start.kept, batch.input.rows);
-                let value = (start, positions, *index, right);
+            Compute::Between(at, index, right) => {
+                let left = &batch.fields.lefts[*at];
+                self.ensure_event(batch, left.from);
+                let source = event_source(batch, &self.events, left.from);
+                let positions = &mut self.positions[*at];
+                positions.begin(self.batch, left.kept, batch.input.rows);
+                let value = Between { left, positions, index: *index, right };
                 let values = &mut self.memos[plan.memo].values;
-                between((source, batch.input.block), rows, value, plan.field.kind, values);
+                between(source, rows, value, plan.field.kind, values);
             }
             Compute::Group(pattern) => self.search(batch, *pattern, rows),
             Compute::Json(document) => self.read(batch, *document, rows),
@@ -185,7 +185,7 @@ impl Columns {
     fn search(&mut self, batch: &Batch<'_, '_>, pattern: usize, rows: &[u32]) {
         let plan = &batch.fields.patterns[pattern];
         self.ensure_event(batch, plan.from);
-        let source = event_view(batch, &self.events, plan.from);
+        let source = event_source(batch, &self.events, plan.from);
         let stamp = self.stamp(false);
         for (field, _) in &plan.groups {
             let memo = batch.fields.list[field.index()].memo;
@@ -194,21 +194,18 @@ impl Columns {
         let locations =
             self.locations[pattern].get_or_insert_with(|| plan.regex.capture_locations());
         for row in rows {
-            super::extract::with_text((source, batch.input.block), *row, |text, cell| {
-                let is_match =
-                    text.is_some_and(|text| plan.regex.captures_read(locations, text).is_some());
+            with_text(source, *row, |text| {
+                let matches =
+                    |text: Text<'_>| plan.regex.captures_read(locations, text.bytes).is_some();
+                let is_match = text.is_some_and(matches);
                 for (field, group) in &plan.groups {
                     let of_field = &batch.fields.list[field.index()];
                     let memo = &mut self.memos[of_field.memo];
                     memo.known.add(*row);
                     let place = locations.get(*group).filter(|_| is_match);
                     let place = place.map(|(start, end)| start..end);
-                    memo.values.set(
-                        *row,
-                        (text.unwrap_or_default(), cell),
-                        place,
-                        of_field.field.kind,
-                    );
+                    let kind = of_field.field.kind;
+                    memo.values.set(*row, text.unwrap_or(Text::NONE), place, kind);
                 }
             });
         }
@@ -218,7 +215,7 @@ impl Columns {
     fn read(&mut self, batch: &Batch<'_, '_>, document: usize, rows: &[u32]) {
         let plan = &batch.fields.documents[document];
         self.ensure_event(batch, plan.from);
-        let source = event_view(batch, &self.events, plan.from);
+        let source = event_source(batch, &self.events, plan.from);
         let stamp = self.stamp(false);
         for (field, _) in &plan.values {
             let memo = batch.fields.list[field.index()].memo;
@@ -226,14 +223,14 @@ impl Columns {
         }
         let found = &mut self.found;
         for row in rows {
-            super::extract::with_json((source, batch.input.block), *row, |text, cell| {
-                plan.paths.read(text, found);
+            with_json(source, *row, |text| {
+                plan.paths.read(text.bytes, found);
                 for (field, value) in &plan.values {
                     let of_field = &batch.fields.list[field.index()];
                     let memo = &mut self.memos[of_field.memo];
                     memo.known.add(*row);
                     let kind = of_field.field.kind;
-                    memo.values.set_json(*row, (text, cell), found[*value], kind);
+                    memo.values.set_json(*row, text, found[*value], kind);
                 }
             });
         }
@@ -273,8 +270,8 @@ impl Columns {
         let plan = &batch.fields.list[field.index()];
         let Some(index) = plan.numbers else {
             self.ensure(batch, field, rows);
-            let view = self.view(batch, field);
-            out.extend(rows.iter().map(|row| number_of(view, batch.input.block, *row)));
+            let source = Source { column: self.view(batch, field), block: batch.input.block };
+            out.extend(rows.iter().map(|row| number_of(source, *row)));
             return;
         };
         self.ensure_numbers(batch, field, rows);
@@ -296,9 +293,9 @@ impl Columns {
         unknown.extend(rows.iter().copied().filter(|row| numbers.known.add(*row)));
         if !unknown.is_empty() {
             self.ensure(batch, field, &unknown);
-            let view = self.view(batch, field);
+            let source = Source { column: self.view(batch, field), block: batch.input.block };
             for row in &unknown {
-                numbers.list[*row as usize] = number_of(view, batch.input.block, *row);
+                numbers.list[*row as usize] = number_of(source, *row);
             }
         }
         numbers.unknown = unknown;
@@ -312,4 +309,8 @@ fn event_view<'a, 'b: 'a>(
     event: usize,
 ) -> ColumnView<'a> {
     batch.events[event].unwrap_or_else(|| events[event].values.view())
+}
+
+fn event_source<'a, 'b: 'a>(batch: &Batch<'_, 'b>, events: &'a [Memo], event: usize) -> Source<'a> {
+    Source { column: event_view(batch, events, event), block: batch.input.block }
 }

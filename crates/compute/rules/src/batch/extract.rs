@@ -4,10 +4,46 @@ use crate::plan::{Left, Right};
 use crate::task::FieldType;
 use memchr::memchr;
 use millstream_columns::{Cell, ColumnView, Kind, Number, parse_int, unescape};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// A column and the block that it refers to.
-pub type Source<'a> = (ColumnView<'a>, &'a [u8]);
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    pub column: ColumnView<'a>,
+    pub block: &'a [u8],
+}
+
+impl<'a> Source<'a> {
+    /// Returns the value of a row as text; `None` if the row has no plain value.
+    #[inline(always)]
+    pub fn plain(&self, row: u32) -> Option<Cow<'a, [u8]>> {
+        self.column.value(self.block, row as usize).plain()
+    }
+}
+
+/// The text of a row.
+#[derive(Clone, Copy)]
+pub struct Text<'t> {
+    pub bytes: &'t [u8],
+    /// Position of the text in the block, if the block contains the text unchanged.
+    pub cell: Option<Cell>,
+}
+
+impl Text<'_> {
+    /// The text of a row without text.
+    pub const NONE: Text<'static> = Text { bytes: &[], cell: None };
+}
+
+/// Selects the value between two strings.
+pub struct Between<'p> {
+    pub left: &'p Left,
+    /// Known positions of `left`.
+    pub positions: &'p mut Positions,
+    /// Number of occurrences of `left` before the one that is followed by the value.
+    pub index: u32,
+    pub right: &'p Right,
+}
 
 /// Extracted values: parts of a block, or copies.
 #[derive(Default)]
@@ -27,56 +63,38 @@ impl Values {
         ColumnView::new(&self.cells, &self.own)
     }
 
-    /// Sets the value of a row to a part of a text; `cell` is the position of the text in the
-    /// block.
+    /// Sets the value of a row to a part of a text.
     #[inline(always)]
-    pub fn set(
-        &mut self,
-        row: u32,
-        (text, cell): (&[u8], Option<Cell>),
-        place: Option<Range<usize>>,
-        kind: FieldType,
-    ) {
-        let typed = place.and_then(|place| typed(text, place, kind));
-        self.set_typed(row, (text, cell), typed);
+    pub fn set(&mut self, row: u32, text: Text<'_>, place: Option<Range<usize>>, kind: FieldType) {
+        let typed = place.and_then(|place| typed(text.bytes, place, kind));
+        self.set_typed(row, text, typed);
     }
 
     /// Sets the value of a row like [`Values::set`], for a part whose kind is known.
     #[inline(always)]
-    pub fn set_typed(
-        &mut self,
-        row: u32,
-        (text, cell): (&[u8], Option<Cell>),
-        typed: Option<(Kind, Range<usize>)>,
-    ) {
-        self.cells[row as usize] = match (typed, cell) {
+    pub fn set_typed(&mut self, row: u32, text: Text<'_>, typed: Option<(Kind, Range<usize>)>) {
+        self.cells[row as usize] = match (typed, text.cell) {
             (None, _) => Cell::ABSENT,
             (Some((kind, place)), Some(cell)) => cell.part(kind, place.start, place.len()),
-            (Some((kind, place)), None) => self.copy(kind, &text[place]),
+            (Some((kind, place)), None) => self.copy(kind, &text.bytes[place]),
         };
     }
 
     /// Sets the value of a row to a value found in JSON.
     #[inline]
-    pub fn set_json(
-        &mut self,
-        row: u32,
-        (text, cell): (&[u8], Option<Cell>),
-        found: Cell,
-        kind: FieldType,
-    ) {
+    pub fn set_json(&mut self, row: u32, text: Text<'_>, found: Cell, kind: FieldType) {
         let place = found.start()..found.start() + found.len();
-        self.cells[row as usize] = match (found.kind(), cell) {
+        self.cells[row as usize] = match (found.kind(), text.cell) {
             (Kind::Absent, _) => Cell::ABSENT,
             // Unescaped when it is used.
             (Kind::Escaped, Some(cell)) if kind == FieldType::Text => {
                 cell.part(Kind::Escaped, place.start, place.len())
             }
             (Kind::Escaped, _) => {
-                let text = unescape(&text[place]);
+                let text = unescape(&text.bytes[place]);
                 kind_of(kind, &text).map_or(Cell::ABSENT, |kind| self.copy(kind, &text))
             }
-            _ => return self.set(row, (text, cell), Some(place), kind),
+            _ => return self.set(row, text, Some(place), kind),
         };
     }
 
@@ -106,34 +124,30 @@ fn kind_of(kind: FieldType, text: &[u8]) -> Option<Kind> {
     }
 }
 
-/// Passes on the text of a row, and its cell if the block contains the text unchanged.
+/// Passes on the text of a row; `None` if its value is not text.
 #[inline(always)]
-pub fn with_text<'a, T>(
-    (column, block): Source<'a>,
-    row: u32,
-    run: impl FnOnce(Option<&[u8]>, Option<Cell>) -> T,
-) -> T {
-    let cell = column.cells()[row as usize];
-    let bytes = column.bytes(block, cell);
+pub fn with_text<T>(source: Source<'_>, row: u32, run: impl FnOnce(Option<Text<'_>>) -> T) -> T {
+    let cell = source.column.cells()[row as usize];
+    let bytes = source.column.bytes(source.block, cell);
     match cell.kind() {
         Kind::Text | Kind::Int | Kind::Float | Kind::Time => {
-            run(Some(bytes), Some(cell).filter(|cell| !cell.is_own()))
+            run(Some(Text { bytes, cell: Some(cell).filter(|cell| !cell.is_own()) }))
         }
-        Kind::Escaped => run(Some(&unescape(bytes)), None),
-        _ => run(None, None),
+        Kind::Escaped => run(Some(Text { bytes: &unescape(bytes), cell: None })),
+        _ => run(None),
     }
 }
 
-/// Passes on the text of a row that is read as JSON, empty if there is none, and its cell if the
-/// block contains the text unchanged.
+/// Passes on the text of a row that is read as JSON, empty if there is none.
 #[inline(always)]
-pub fn with_json((column, block): Source<'_>, row: u32, run: impl FnOnce(&[u8], Option<Cell>)) {
-    let cell = column.cells()[row as usize];
+pub fn with_json(source: Source<'_>, row: u32, run: impl FnOnce(Text<'_>)) {
+    let cell = source.column.cells()[row as usize];
     match cell.kind() {
         Kind::Object | Kind::Array => {
-            run(column.bytes(block, cell), Some(cell).filter(|cell| !cell.is_own()));
+            let bytes = source.column.bytes(source.block, cell);
+            run(Text { bytes, cell: Some(cell).filter(|cell| !cell.is_own()) });
         }
-        _ => with_text((column, block), row, |text, cell| run(text.unwrap_or_default(), cell)),
+        _ => with_text(source, row, |text| run(text.unwrap_or(Text::NONE))),
     }
 }
 
@@ -209,31 +223,28 @@ fn search_end(left: &Left, text: &[u8], index: u32) -> Option<usize> {
 pub fn between(
     source: Source<'_>,
     rows: &[u32],
-    (left, positions, index, right): (&Left, &mut Positions, u32, &Right),
+    mut value: Between<'_>,
     kind: FieldType,
     out: &mut Values,
 ) {
     for row in rows {
-        with_text(source, *row, |text, cell| {
-            let value = (left, &mut *positions, index, right);
-            let place = text.and_then(|text| place_between(text, *row, value));
-            out.set(*row, (text.unwrap_or_default(), cell), place, kind);
+        with_text(source, *row, |text| {
+            let place = text.and_then(|text| value.place(text.bytes, *row));
+            out.set(*row, text.unwrap_or(Text::NONE), place, kind);
         });
     }
 }
 
-/// Returns the range of the value between two strings in the text of a row.
-#[inline(always)]
-pub fn place_between(
-    text: &[u8],
-    row: u32,
-    (left, positions, index, right): (&Left, &mut Positions, u32, &Right),
-) -> Option<Range<usize>> {
-    let start = match left.kept {
-        0 => search_end(left, text, index)?,
-        _ => positions.end(left, row, text, index)?,
-    };
-    Some(start..value_end(right, text, start))
+impl Between<'_> {
+    /// Returns the range of the value in the text of a row.
+    #[inline(always)]
+    pub fn place(&mut self, text: &[u8], row: u32) -> Option<Range<usize>> {
+        let start = match self.left.kept {
+            0 => search_end(self.left, text, self.index)?,
+            _ => self.positions.end(self.left, row, text, self.index)?,
+        };
+        Some(start..value_end(self.right, text, start))
+    }
 }
 
 #[inline(always)]
@@ -263,17 +274,16 @@ fn find_byte(byte: u8, text: &[u8]) -> Option<usize> {
 /// Sets the values of a column, converted to another type.
 pub fn cast(source: Source<'_>, rows: &[u32], kind: FieldType, out: &mut Values) {
     for row in rows {
-        with_text(source, *row, |text, cell| {
-            let place = text.map(|text| 0..text.len());
-            out.set(*row, (text.unwrap_or_default(), cell), place, kind);
+        with_text(source, *row, |text| {
+            let place = text.map(|text| 0..text.bytes.len());
+            out.set(*row, text.unwrap_or(Text::NONE), place, kind);
         });
     }
 }
 
 /// Returns the number in a row, or NaN if the value is not a number.
 #[inline(always)]
-pub fn number_of(column: ColumnView<'_>, block: &[u8], row: u32) -> f64 {
-    let value = column.value(block, row as usize);
-    let number = value.plain().and_then(|text| Number::parse(&text));
+pub fn number_of(source: Source<'_>, row: u32) -> f64 {
+    let number = source.plain(row).and_then(|text| Number::parse(&text));
     number.map(Number::as_f64).filter(|number| number.is_finite()).unwrap_or(f64::NAN)
 }

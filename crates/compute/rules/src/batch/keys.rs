@@ -1,12 +1,11 @@
 //! The keys of rows: numbers for each distinct value, and for each distinct list of values.
 
-use super::Batch;
-use super::columns::Columns;
+use super::BatchColumns;
+use super::extract::Source;
 use crate::bits::Bits;
 use crate::partial::{Partial, push_numbers};
 use crate::plan::{FieldId, Plan};
 use hashbrown::HashTable;
-use millstream_columns::ColumnView;
 use millstream_groups::hash;
 
 /// Number of a missing value; other values are counted from 1.
@@ -129,18 +128,19 @@ impl KeyColumns {
     /// Appends the key of each row to `out`; returns the index of the column that has the keys.
     pub fn of_rows(
         &mut self,
-        (plan, keys): (&Plan, usize),
-        (batch, columns): (&Batch<'_, '_>, &mut Columns),
+        plan: &Plan,
+        keys: usize,
+        of_batch: &mut BatchColumns<'_, '_, '_>,
         rows: &[u32],
         out: &mut Vec<u32>,
     ) -> u32 {
         let fields = &plan.keys[keys].fields;
         let Some(index) = plan.keys[keys].shared else {
             let column = self.add_column(keys, fields.len());
-            self.number_rows(column, fields, (batch, columns), rows, out);
+            self.number_rows(column, fields, of_batch, rows, out);
             return column;
         };
-        self.ensure((plan, keys), (batch, columns), rows);
+        self.ensure(plan, keys, of_batch, rows);
         let shared = &self.shared[index];
         out.extend(rows.iter().map(|row| shared.rows[*row as usize]));
         shared.column
@@ -149,18 +149,20 @@ impl KeyColumns {
     /// Sets the keys of rows that are not known yet, if several tasks have these keys.
     pub fn ensure(
         &mut self,
-        (plan, keys): (&Plan, usize),
-        (batch, columns): (&Batch<'_, '_>, &mut Columns),
+        plan: &Plan,
+        keys: usize,
+        of_batch: &mut BatchColumns<'_, '_, '_>,
         rows: &[u32],
     ) {
         let fields = &plan.keys[keys].fields;
         let Some(index) = plan.keys[keys].shared else { return };
+        let rows_max = of_batch.batch.input.rows;
         let mut shared = std::mem::take(&mut self.shared[index]);
         if shared.batch != self.batch {
             shared.batch = self.batch;
             shared.column = self.add_column(keys, fields.len());
-            shared.known.reset(batch.input.rows);
-            shared.rows.resize(batch.input.rows, 0);
+            shared.known.reset(rows_max);
+            shared.rows.resize(rows_max, 0);
         }
         let mut unknown = std::mem::take(&mut self.unknown);
         unknown.clear();
@@ -168,13 +170,14 @@ impl KeyColumns {
         if !unknown.is_empty() {
             let mut found = std::mem::take(&mut self.found);
             found.clear();
-            self.number_rows(shared.column, fields, (batch, columns), &unknown, &mut found);
+            self.number_rows(shared.column, fields, of_batch, &unknown, &mut found);
             for (row, key) in unknown.iter().zip(&found) {
                 shared.rows[*row as usize] = *key;
             }
             self.found = found;
         }
-        (self.shared[index], self.unknown) = (shared, unknown);
+        self.shared[index] = shared;
+        self.unknown = unknown;
     }
 
     /// Returns the current number of keys of a column.
@@ -234,24 +237,22 @@ impl KeyColumns {
         &mut self,
         column: u32,
         fields: &[FieldId],
-        (batch, columns): (&Batch<'_, '_>, &mut Columns),
+        of_batch: &mut BatchColumns<'_, '_, '_>,
         rows: &[u32],
         out: &mut Vec<u32>,
     ) {
         let column = &mut self.columns[column as usize];
         if let [field] = fields {
-            columns.ensure(batch, *field, rows);
-            let view = columns.view(batch, *field);
+            of_batch.ensure(*field, rows);
             let dictionary = &mut self.dictionaries[column.dictionaries[0] as usize];
-            return number_values((view, batch.input.block), rows, dictionary, out);
+            return number_values(of_batch.source(*field), rows, dictionary, out);
         }
         self.numbers.resize_with(self.numbers.len().max(fields.len()), Vec::new);
         for (at, field) in fields.iter().enumerate() {
-            columns.ensure(batch, *field, rows);
-            let view = columns.view(batch, *field);
+            of_batch.ensure(*field, rows);
             let dictionary = &mut self.dictionaries[column.dictionaries[at] as usize];
             self.numbers[at].clear();
-            number_values((view, batch.input.block), rows, dictionary, &mut self.numbers[at]);
+            number_values(of_batch.source(*field), rows, dictionary, &mut self.numbers[at]);
         }
         let mut key = [0; KEYS_MAX];
         for row in 0..rows.len() {
@@ -268,13 +269,12 @@ pub const KEYS_MAX: usize = 16;
 
 /// Appends the value number of each row.
 fn number_values(
-    (column, block): (ColumnView<'_>, &[u8]),
+    source: Source<'_>,
     rows: &[u32],
     dictionary: &mut Dictionary,
     out: &mut Vec<u32>,
 ) {
-    out.extend(rows.iter().map(|row| {
-        let value = column.value(block, *row as usize).plain();
-        value.map_or(ABSENT, |text| dictionary.number(&text))
-    }));
+    out.extend(
+        rows.iter().map(|row| source.plain(*row).map_or(ABSENT, |text| dictionary.number(&text))),
+    );
 }

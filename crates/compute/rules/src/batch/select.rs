@@ -1,14 +1,14 @@
 //! Selects the rows of each task: rows that pass its gate, then rows that pass its conditions.
 
-use super::Batch;
-use super::columns::Columns;
+use super::BatchColumns;
+use super::extract::Source;
 use super::keys::KeyColumns;
 use crate::bits::Bits;
 use crate::plan::{
     FieldId, Gate, Index, LeftIndexes, LiteralIndex, NO_BULK, Plan, PostingId, TaskPlan, TestPlan,
     ValueIndex,
 };
-use millstream_columns::{ColumnView, Kind, Number, unescape};
+use millstream_columns::{Kind, Number, unescape};
 use millstream_expressions::{Counts, Field, Input, Scratch};
 
 /// The rows of a batch that pass gates. Their memory is kept from batch to batch.
@@ -61,14 +61,14 @@ struct BulkRows {
 #[derive(Default)]
 struct Tests {
     /// Known rows of conditions that several tasks share.
-    shared: Vec<Known>,
+    shared: Vec<TestedRows>,
     rows: Vec<u32>,
     unknown: Vec<u32>,
     scratch: Scratch,
 }
 
 #[derive(Default)]
-struct Known {
+struct TestedRows {
     batch: u64,
     known: Bits,
     matching: Bits,
@@ -131,17 +131,17 @@ impl Postings {
 
 impl Selection {
     /// Finds the rows that pass each gate.
-    pub fn find(&mut self, plan: &Plan, batch: &Batch<'_, '_>, columns: &mut Columns) {
+    pub fn find(&mut self, plan: &Plan, fields: &mut BatchColumns<'_, '_, '_>) {
         self.begin(plan);
-        let runs = batch.input.runs.iter();
+        let runs = fields.batch.input.runs.iter();
         self.all.extend(runs.flat_map(|(start, end)| *start as u32..*end as u32));
         for lefts in &plan.gates.lefts {
-            self.postings.lefts(plan, lefts, (batch, columns), &self.all);
+            self.postings.lefts(plan, lefts, fields, &self.all);
         }
         for index in plan.gates.others.iter().map(|at| &plan.gates.indexes[*at]) {
             let field = index.field();
-            columns.ensure(batch, field, &self.all);
-            let source = (columns.view(batch, field), batch.input.block);
+            fields.ensure(field, &self.all);
+            let source = fields.source(field);
             match index {
                 Index::Values(index) => self.postings.values(index, source, &self.all),
                 Index::Literals(index) => self.postings.literals(index, source, &self.all),
@@ -155,20 +155,21 @@ impl Selection {
         self.all.clear();
         self.postings.begin(plan.gates.postings);
         self.seen.resize(plan.tasks.len(), 0);
-        self.tests.shared.resize_with(plan.shared_tests, Known::default);
+        self.tests.shared.resize_with(plan.shared_tests, TestedRows::default);
     }
 
     /// Runs the work that tasks share, for all their rows together.
     pub fn prepare(
         &mut self,
         plan: &Plan,
-        (batch, columns, faults): (&Batch<'_, '_>, &mut Columns, &mut Counts),
+        fields: &mut BatchColumns<'_, '_, '_>,
         keys: &mut KeyColumns,
+        faults: &mut Counts,
     ) {
         if plan.bulks.is_empty() {
             return;
         }
-        self.collect_bulks(plan, batch.input.rows);
+        self.collect_bulks(plan, fields.batch.input.rows);
         let mut rows = std::mem::take(&mut self.bulk_rows);
         for (bulk, found) in plan.bulks.iter().zip(&self.bulks) {
             if found.batch != self.batch {
@@ -178,16 +179,16 @@ impl Selection {
             found.rows.collect(&mut rows);
             if bulk.has_test {
                 let test = &plan.tasks[bulk.task as usize].tests[0];
-                self.tests.retain(test, &mut rows, self.batch, (batch, columns, faults));
+                self.tests.retain(test, &mut rows, self.batch, fields, faults);
             }
             if let Some(shape) = bulk.shape {
                 let shape = &plan.shapes[shape as usize];
                 if let Some(of_shape) = shape.keys {
-                    keys.ensure((plan, of_shape), (batch, columns), &rows);
+                    keys.ensure(plan, of_shape, fields, &rows);
                 }
                 let numbers = shape.inputs.iter().filter(|input| input.reads_numbers());
                 for field in numbers.filter_map(|input| input.field) {
-                    columns.ensure_numbers(batch, field, &rows);
+                    fields.columns.ensure_numbers(fields.batch, field, &rows);
                 }
             }
         }
@@ -221,21 +222,22 @@ impl Selection {
     pub fn each_task(
         &mut self,
         plan: &Plan,
-        (batch, columns, faults): (&Batch<'_, '_>, &mut Columns, &mut Counts),
-        mut visit: impl FnMut(&mut Columns, usize, usize, &[u32]),
+        fields: &mut BatchColumns<'_, '_, '_>,
+        faults: &mut Counts,
+        mut visit: impl FnMut(&mut BatchColumns<'_, '_, '_>, usize, usize, &[u32]),
     ) {
         let Selection { all, postings, seen, tests, .. } = self;
         let number = self.batch;
         let mut run = |task: u32, rows: &[u32]| {
-            columns.begin_task();
+            fields.columns.begin_task();
             let matching = match plan.heads[task as usize].has_tests {
                 true => {
                     let of_task = &plan.tasks[task as usize];
-                    tests.matching(of_task, rows, number, (batch, columns, faults))
+                    tests.matching(of_task, rows, number, fields, faults)
                 }
                 false => rows,
             };
-            visit(columns, task as usize, rows.len(), matching);
+            visit(fields, task as usize, rows.len(), matching);
         };
         if !all.is_empty() {
             plan.gates.open.iter().for_each(|task| run(*task, all));
@@ -261,7 +263,8 @@ impl Tests {
         task: &TaskPlan,
         rows: &'t [u32],
         number: u64,
-        (batch, columns, faults): (&Batch<'_, '_>, &mut Columns, &mut Counts),
+        fields: &mut BatchColumns<'_, '_, '_>,
+        faults: &mut Counts,
     ) -> &'t [u32] {
         self.rows.clear();
         self.rows.extend_from_slice(rows);
@@ -270,7 +273,7 @@ impl Tests {
                 break;
             }
             let mut rows = std::mem::take(&mut self.rows);
-            self.retain(test, &mut rows, number, (batch, columns, faults));
+            self.retain(test, &mut rows, number, fields, faults);
             self.rows = rows;
         }
         &self.rows
@@ -283,21 +286,23 @@ impl Tests {
         test: &TestPlan,
         rows: &mut Vec<u32>,
         number: u64,
-        cx: (&Batch<'_, '_>, &mut Columns, &mut Counts),
+        fields: &mut BatchColumns<'_, '_, '_>,
+        faults: &mut Counts,
     ) {
         let Some(shared) = test.shared else {
-            return retain(test, rows, cx, &mut self.scratch);
+            return retain(test, rows, fields, faults, &mut self.scratch);
         };
-        let Known { batch, known, matching } = &mut self.shared[shared];
+        let rows_max = fields.batch.input.rows;
+        let TestedRows { batch, known, matching } = &mut self.shared[shared];
         if *batch != number {
             *batch = number;
-            known.reset(cx.0.input.rows);
-            matching.reset(cx.0.input.rows);
+            known.reset(rows_max);
+            matching.reset(rows_max);
         }
         self.unknown.clear();
         self.unknown.extend(rows.iter().copied().filter(|row| known.add(*row)));
         if !self.unknown.is_empty() {
-            retain(test, &mut self.unknown, cx, &mut self.scratch);
+            retain(test, &mut self.unknown, fields, faults, &mut self.scratch);
             self.unknown.iter().for_each(|row| _ = matching.add(*row));
         }
         rows.retain(|row| matching.has(*row));
@@ -308,12 +313,15 @@ impl Tests {
 fn retain(
     test: &TestPlan,
     rows: &mut Vec<u32>,
-    (batch, columns, faults): (&Batch<'_, '_>, &mut Columns, &mut Counts),
+    fields: &mut BatchColumns<'_, '_, '_>,
+    faults: &mut Counts,
     scratch: &mut Scratch,
 ) {
-    test.names.iter().for_each(|(_, field)| columns.ensure(batch, *field, rows));
-    let field = |name: &str| field_named(test, name, columns, batch);
-    let Input { block, rows: all, runs, rest, .. } = *batch.input;
+    for (_, field) in &test.names {
+        fields.ensure(*field, rows);
+    }
+    let field = |name: &str| field_named(test, name, fields);
+    let Input { block, rows: all, runs, rest, .. } = *fields.batch.input;
     // A field of the task hides a member of the event with the same name.
     let rest = rest.filter(|_| test.names.is_empty());
     let input = Input { block, rows: all, runs, field: &field, rest };
@@ -321,15 +329,14 @@ fn retain(
 }
 
 /// Returns the task's field called `name`, or else the event's.
-fn field_named<'a, 'b: 'a>(
+fn field_named<'a>(
     test: &TestPlan,
     name: &str,
-    columns: &'a Columns,
-    batch: &Batch<'_, 'b>,
+    fields: &'a BatchColumns<'_, '_, '_>,
 ) -> Option<Field<'a>> {
     match test.names.iter().find(|(own, _)| own == name) {
-        Some((_, field)) => Some(Field::Column(columns.view(batch, *field))),
-        None => (batch.input.field)(name),
+        Some((_, field)) => Some(Field::Column(fields.source(*field).column)),
+        None => (fields.batch.input.field)(name),
     }
 }
 
@@ -339,7 +346,7 @@ impl Postings {
         &mut self,
         plan: &Plan,
         lefts: &LeftIndexes,
-        (batch, columns): (&Batch<'_, '_>, &mut Columns),
+        fields: &mut BatchColumns<'_, '_, '_>,
         rows: &[u32],
     ) {
         let index = |at: &usize| match &plan.gates.indexes[*at] {
@@ -347,15 +354,16 @@ impl Postings {
             Index::Literals(_) => None,
         };
         let indexes: Vec<&ValueIndex> = lefts.indexes.iter().filter_map(index).collect();
-        let fields: Vec<FieldId> = indexes.iter().map(|index| index.field).collect();
-        columns.each_between(batch, (lefts.left, &fields), rows, |at, row, kind, value| {
+        let of_indexes: Vec<FieldId> = indexes.iter().map(|index| index.field).collect();
+        let BatchColumns { batch, columns } = fields;
+        columns.each_between(batch, lefts.left, &of_indexes, rows, |at, row, kind, value| {
             if let Some(posting) = indexes[at].posting_of(kind, value) {
                 self.add(posting, row);
             }
         });
     }
 
-    fn values(&mut self, index: &ValueIndex, source: (ColumnView<'_>, &[u8]), rows: &[u32]) {
+    fn values(&mut self, index: &ValueIndex, source: Source<'_>, rows: &[u32]) {
         for row in rows {
             if let Some(posting) = index.posting(source, *row) {
                 self.add(posting, *row);
@@ -363,15 +371,10 @@ impl Postings {
         }
     }
 
-    fn literals(
-        &mut self,
-        index: &LiteralIndex,
-        (column, block): (ColumnView<'_>, &[u8]),
-        rows: &[u32],
-    ) {
+    fn literals(&mut self, index: &LiteralIndex, source: Source<'_>, rows: &[u32]) {
         for row in rows {
-            let cell = column.cells()[*row as usize];
-            let bytes = column.bytes(block, cell);
+            let cell = source.column.cells()[*row as usize];
+            let bytes = source.column.bytes(source.block, cell);
             match cell.kind() {
                 Kind::Text => self.find(index, bytes, *row),
                 Kind::Escaped => self.find(index, &unescape(bytes), *row),
@@ -389,9 +392,9 @@ impl Postings {
 impl ValueIndex {
     /// Returns the posting of the value in a row.
     #[inline(always)]
-    fn posting(&self, (column, block): (ColumnView<'_>, &[u8]), row: u32) -> Option<PostingId> {
-        let cell = column.cells()[row as usize];
-        self.posting_of(cell.kind(), column.bytes(block, cell))
+    fn posting(&self, source: Source<'_>, row: u32) -> Option<PostingId> {
+        let cell = source.column.cells()[row as usize];
+        self.posting_of(cell.kind(), source.column.bytes(source.block, cell))
     }
 
     #[inline(always)]

@@ -223,8 +223,12 @@ impl Fields {
     /// Joins the paths in each document into one tree, once all paths are known.
     fn join_paths(&mut self) {
         for (number, document) in self.documents.iter_mut().enumerate() {
-            let of_document: Vec<(FieldId, &Vec<Step>)> =
-                self.list.iter().enumerate().filter_map(|of| path_in(number, of)).collect();
+            let of_document: Vec<(FieldId, &Vec<Step>)> = self
+                .list
+                .iter()
+                .enumerate()
+                .filter_map(|(index, plan)| Some((FieldId(index as u32), path_in(number, plan)?)))
+                .collect();
             let paths = of_document.iter().map(|(_, path)| (*path).clone());
             document.paths = JsonPaths::new(paths.collect());
             let value = |(id, path): (FieldId, &Vec<Step>)| Some((id, document.paths.index(path)?));
@@ -295,12 +299,10 @@ impl Fields {
     }
 }
 
-/// Returns the id and the path of a field, if the field is a value in this document.
-fn path_in(document: usize, (index, plan): (usize, &FieldPlan)) -> Option<(FieldId, &Vec<Step>)> {
+/// Returns the path of a field, if the field is a value in this document.
+fn path_in(document: usize, plan: &FieldPlan) -> Option<&Vec<Step>> {
     match (&plan.compute, &plan.field.extraction) {
-        (Compute::Json(of), Extraction::Json { path, .. }) if *of == document => {
-            Some((FieldId(index as u32), path))
-        }
+        (Compute::Json(of), Extraction::Json { path, .. }) if *of == document => Some(path),
         _ => None,
     }
 }

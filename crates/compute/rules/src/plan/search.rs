@@ -119,7 +119,7 @@ impl LiteralSearch {
             for (at, window) in text.windows(len).enumerate() {
                 let word = word_of(window);
                 if windows.may_have(word) {
-                    windows.compare((text, at), word, &mut found);
+                    windows.compare(text, at, word, &mut found);
                 }
             }
         }
@@ -132,7 +132,7 @@ impl LiteralSearch {
             let at = hit.start();
             for (windows, len) in [(&self.long, WINDOW), (&self.short, LITERAL_BYTES_MIN)] {
                 if let Some(window) = text.get(at..at + len) {
-                    windows.compare((text, at), word_of(window), &mut found);
+                    windows.compare(text, at, word_of(window), &mut found);
                 }
             }
             rest.start = at + 1;
@@ -213,7 +213,7 @@ impl Windows {
 
     /// Compares the literals that have a window with the text around the window.
     #[inline(never)]
-    fn compare(&self, (text, at): (&[u8], usize), word: u32, found: &mut impl FnMut(usize)) {
+    fn compare(&self, text: &[u8], at: usize, word: u32, found: &mut impl FnMut(usize)) {
         for Place { literal, offset, start, len } in self.places(word) {
             let bytes = &self.bytes[*start as usize..][..*len as usize];
             let begin = at.checked_sub(*offset as usize);

@@ -3,7 +3,8 @@
 use super::random::{fields, line, pick, task};
 use super::reference::{Outcome, Place, Table, evaluate};
 use crate::{
-    BatchRows, Evaluator, FrequentKeys, KeyGroups, MergeBuffers, Partial, PartialReader, Plan, Task,
+    BatchRows, Evaluator, FrequentKeys, KeyGroups, MergeBuffers, MergeTarget, Partial,
+    PartialReader, Plan, Task,
 };
 use fastrand::Rng;
 use millstream_columns::{Cell, Column, ColumnBuilder, Kind};
@@ -109,8 +110,8 @@ fn merged(
                 (groups, KeyGroups::default())
             });
             let overflow = overflow.get_or_insert_with(|| Groups::new(layout.clone(), 0, 1));
-            let into = (groups, overflow, of_keys);
-            *overflows += section.merge(&reader, into, true, &mut buffers).overflows;
+            let target = MergeTarget { groups, overflow, of_keys, may_add: true };
+            *overflows += section.merge(&reader, target, &mut buffers).overflows;
         }
     }
     tables
