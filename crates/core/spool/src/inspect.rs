@@ -4,7 +4,9 @@
 
 use crate::disk::RecordedFile;
 use crate::format::{segment_name, segment_number};
-use crate::scan::{Bytes as SegmentBytes, FileBytes, Found, Frame, OtherVersion, Scanner, Step};
+use crate::scan::{
+    Bytes as SegmentBytes, FileBytes, FoundEntry, Frame, OtherVersion, Scanner, Step,
+};
 use crate::{Damage, Entry, EntryNumber, SEGMENT_FORMAT, SegmentFile};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -187,7 +189,7 @@ fn survey(
             info.damage.push(skipped.damage(info.name.clone()));
         }
         match found {
-            Some(Found { header, bytes: Some(bytes) }) => {
+            Some(FoundEntry { header, bytes: Some(bytes) }) => {
                 let entry = header.entry(&Bytes::from(bytes));
                 info.add(&entry);
                 on_entry(entry);
@@ -236,7 +238,7 @@ impl Opened {
     fn step(&mut self, bytes: &mut impl SegmentBytes, from: EntryNumber) -> io::Result<Step> {
         let wanted = self.numbers.start.max(from)..self.numbers.end;
         let step = self.scanner.step(bytes, |header| wanted.contains(&header.meta.number))?;
-        if let Some(Found { header, bytes: Some(_) }) = &step.found {
+        if let Some(FoundEntry { header, bytes: Some(_) }) = &step.found {
             self.numbers.start = header.meta.number.next();
         }
         Ok(step)
@@ -273,7 +275,7 @@ impl Entries {
                 }
             };
             match segment.step(bytes, self.from)?.found {
-                Some(Found { header, bytes: Some(bytes) }) => {
+                Some(FoundEntry { header, bytes: Some(bytes) }) => {
                     return Ok(Some(header.entry(&Bytes::from(bytes))));
                 }
                 Some(_) => {}

@@ -189,7 +189,7 @@ impl Skipped {
 }
 
 /// An entry with a valid header.
-pub struct Found {
+pub struct FoundEntry {
     pub header: EntryHeader,
     /// All bytes of the entry, with a correct checksum; `None` if the caller did not want them.
     pub bytes: Option<Vec<u8>>,
@@ -200,7 +200,7 @@ pub struct Step {
     /// Bytes that were skipped before the entry.
     pub skipped: Option<Skipped>,
     /// The entry; `None` at the end.
-    pub found: Option<Found>,
+    pub found: Option<FoundEntry>,
 }
 
 /// Reads the entries of a segment in order.
@@ -241,7 +241,7 @@ impl Scanner {
                 let skipped = self.skipped(header.position.at, Some(reached));
                 self.position = header.end();
                 self.salt = Some(header.salt);
-                return Ok(Step { skipped, found: Some(Found { header, bytes: entry }) });
+                return Ok(Step { skipped, found: Some(FoundEntry { header, bytes: entry }) });
             }
         }
         let Position { at, ordinal, events } = self.position;

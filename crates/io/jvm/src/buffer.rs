@@ -215,7 +215,11 @@ impl Buffer {
         mapping.bytes_mut()[used..len].copy_from_slice(more);
         mapping.written = mapping.written.max(len);
         mapping.trim(len);
-        Ok(Bytes::from_owner(Taken { mapping: Some(mapping), len, pool: Arc::clone(&self.pool) }))
+        Ok(Bytes::from_owner(PooledValues {
+            mapping: Some(mapping),
+            len,
+            pool: Arc::clone(&self.pool),
+        }))
     }
 
     /// Returns memory beyond the usual size to the kernel.
@@ -235,19 +239,19 @@ impl Drop for Buffer {
 }
 
 /// Values that columns refer to. The memory returns to the pool when the last column is dropped.
-struct Taken {
+struct PooledValues {
     mapping: Option<Mapping>,
     len: usize,
     pool: Arc<Pool>,
 }
 
-impl AsRef<[u8]> for Taken {
+impl AsRef<[u8]> for PooledValues {
     fn as_ref(&self) -> &[u8] {
         self.mapping.as_ref().map_or(&[], |mapping| &mapping.bytes()[..self.len])
     }
 }
 
-impl Drop for Taken {
+impl Drop for PooledValues {
     fn drop(&mut self) {
         if let Some(mapping) = self.mapping.take() {
             self.pool.put(mapping);

@@ -120,7 +120,7 @@ impl Exclude {
 
 /// The result of a walk.
 #[derive(Default)]
-pub struct Found {
+pub struct Discovered {
     /// Paths that match.
     pub files: BTreeSet<PathBuf>,
     /// Paths that match and are symlinks.
@@ -139,8 +139,8 @@ pub fn is_included(path: &Path, patterns: &[Pattern], exclude: &Exclude) -> bool
 }
 
 /// Walks the file system for `patterns`. A missing folder is not an error: it may be created later.
-pub fn walk(patterns: &[Pattern], exclude: &Exclude) -> Found {
-    let mut found = Found::default();
+pub fn walk(patterns: &[Pattern], exclude: &Exclude) -> Discovered {
+    let mut found = Discovered::default();
     for pattern in patterns {
         let mut files = std::mem::take(&mut found.files);
         let mut unreadable = std::mem::take(&mut found.unreadable);
@@ -157,7 +157,7 @@ pub fn walk(patterns: &[Pattern], exclude: &Exclude) -> Found {
     found
 }
 
-fn step(at: &Path, parts: &[Part], depth: usize, found: &mut Found) {
+fn step(at: &Path, parts: &[Part], depth: usize, found: &mut Discovered) {
     match parts {
         [] => {
             found.files.insert(at.to_path_buf());
@@ -186,7 +186,7 @@ fn step(at: &Path, parts: &[Part], depth: usize, found: &mut Found) {
 
 /// Handles a component without wildcards. Its folder is not listed, but watched, as the component
 /// may be created later.
-fn named(at: &Path, name: &str, rest: &[Part], depth: usize, found: &mut Found) {
+fn named(at: &Path, name: &str, rest: &[Part], depth: usize, found: &mut Discovered) {
     let path = at.join(name);
     if rest.is_empty() && path.is_symlink() {
         found.links.insert(path.clone());
@@ -217,7 +217,7 @@ struct Entry {
 }
 
 /// Returns the entries of a folder.
-fn entries(folder: &Path, found: &mut Found) -> Vec<Entry> {
+fn entries(folder: &Path, found: &mut Discovered) -> Vec<Entry> {
     found.folders.insert(folder.to_path_buf());
     let listed = std::fs::read_dir(folder).and_then(|dir| {
         dir.map(|entry| entry.and_then(|e| Ok(Entry { path: e.path(), kind: e.file_type()? })))

@@ -100,7 +100,7 @@ pub fn redactions(config: &Config, name: &str) -> Result<Vec<Box<dyn Map>>, Stri
     if config.components.iter().any(is_sink) {
         return Ok(Vec::new());
     }
-    let mut found = Found::default();
+    let mut found = Downstream::default();
     follow(config, name, true, &mut found);
     let of_kind = |(id, as_is): &(String, bool)| {
         let component = config.components.iter().find(|component| component.id == *id)?;
@@ -117,14 +117,14 @@ pub fn redactions(config: &Config, name: &str) -> Result<Vec<Box<dyn Map>>, Stri
 
 /// The components downstream of an output, and whether the events have the same fields there.
 #[derive(Default)]
-struct Found {
+struct Downstream {
     seen: BTreeSet<(String, bool)>,
     /// Components in an order in which each follows all components downstream of it.
     order: Vec<(String, bool)>,
 }
 
 /// Collects the components behind an output.
-fn follow(config: &Config, name: &str, as_is: bool, found: &mut Found) {
+fn follow(config: &Config, name: &str, as_is: bool, found: &mut Downstream) {
     for reader in readers(config, name) {
         let place = (reader.id.clone(), as_is);
         if reader.kind == Kind::Sink || !found.seen.insert(place.clone()) {

@@ -99,7 +99,7 @@ pub struct Component {
     /// Errors, by type.
     pub errors: BTreeMap<String, u64>,
     /// Deleted files that a source holds.
-    pub held: Option<Held>,
+    pub held: Option<DeletedFiles>,
     /// For a source: the lag of each sink.
     pub sinks: Vec<SinkLag>,
     /// For a sink: number of waiting bytes.
@@ -131,7 +131,7 @@ pub struct Failure {
 /// Deleted files that a source holds.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Held {
+pub struct DeletedFiles {
     /// Number of files.
     pub files: u64,
     /// Disk space of the files.

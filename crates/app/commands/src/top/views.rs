@@ -1,6 +1,6 @@
 //! The table of each view.
 
-use super::api::{Component, DiskBuffer, File, Held, Jvm, JvmProcess, Task, Unreadable};
+use super::api::{Component, DeletedFiles, DiskBuffer, File, Jvm, JvmProcess, Task, Unreadable};
 use super::data::Data;
 use super::table::{Column, Level, Row, Table, Value, numbers, words};
 use crate::text::{self, counted};
@@ -340,11 +340,11 @@ fn memory(data: &Data) -> Table {
     let memory = &snapshot.memory;
     let pressure =
         format!("pressure {}, high {}", memory.pressure, counted(memory.times_high, "time"));
-    let resident = (memory.resident_bytes, memory.limit_bytes);
-    let granted = (memory.granted_bytes, memory.grant_limit_bytes);
     let of_all = format!("{} at most", text::bytes(memory.grant_bytes_max as f64));
-    let mut rows = vec![amount("resident memory", resident, pressure)];
-    rows.push(amount("data in flight", granted, of_all));
+    let mut rows = vec![
+        amount("resident memory", memory.resident_bytes, memory.limit_bytes, pressure),
+        amount("data in flight", memory.granted_bytes, memory.grant_limit_bytes, of_all),
+    ];
     rows[0].level = if memory.pressure == "high" { Level::Bad } else { Level::Good };
     rows.extend(snapshot.jvm.as_ref().map(|jvm| heap("JVM heap", jvm)));
     rows.extend(snapshot.jvm_processes.iter().map(of_process));
@@ -356,7 +356,7 @@ fn memory(data: &Data) -> Table {
 }
 
 /// Returns a row with the used part of a limit, in bytes.
-fn amount(what: &str, (used, limit): (u64, u64), note: String) -> Row {
+fn amount(what: &str, used: u64, limit: u64, note: String) -> Row {
     let share = (limit > 0).then(|| used as f64 / limit as f64);
     Row {
         key: what.to_owned(),
@@ -374,7 +374,7 @@ fn amount(what: &str, (used, limit): (u64, u64), note: String) -> Row {
 fn heap(what: &str, jvm: &Jvm) -> Row {
     let committed = text::bytes(jvm.heap_committed_bytes as f64);
     let note = format!("{committed} committed, {}", counted(jvm.collections, "collection"));
-    amount(what, (jvm.heap_used_bytes, jvm.heap_bytes_max), note)
+    amount(what, jvm.heap_used_bytes, jvm.heap_bytes_max, note)
 }
 
 fn of_process(process: &JvmProcess) -> Row {
@@ -387,9 +387,9 @@ fn of_process(process: &JvmProcess) -> Row {
     row
 }
 
-fn of_held(source: &str, held: &Held) -> Row {
+fn of_held(source: &str, held: &DeletedFiles) -> Row {
     let note = counted(held.files, "deleted file");
-    amount(&format!("held by source {source}"), (held.bytes, held.bytes_max), note)
+    amount(&format!("held by source {source}"), held.bytes, held.bytes_max, note)
 }
 
 fn of_buffer(sink: &str, buffer: &DiskBuffer) -> Row {
@@ -399,7 +399,7 @@ fn of_buffer(sink: &str, buffer: &DiskBuffer) -> Row {
     };
     let note = format!("{}, {full}", counted(buffer.events, "event"));
     let what = format!("disk buffer of sink {sink}");
-    let mut row = amount(&what, (buffer.bytes, buffer.bytes_max), note);
+    let mut row = amount(&what, buffer.bytes, buffer.bytes_max, note);
     let is_near = buffer.bytes as f64 >= NEARLY_FULL * buffer.bytes_max as f64;
     let is_filling = buffer.full_in_seconds.is_some();
     row.level = if is_filling || is_near { Level::Warning } else { Level::Good };

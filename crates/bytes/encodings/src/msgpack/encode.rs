@@ -1,6 +1,6 @@
 //! Encodes metrics as blocks.
 
-use super::intern::{Dictionary, Found, Interner, Missing};
+use super::intern::{Dictionary, Interned, Interner, Missing};
 use super::write::{push_array, push_int, push_map, push_number, push_string, push_uint};
 use super::{VERSION, key};
 use crate::metric::{InvalidTags, Kind, Metric, Scratch, SketchText, Temporality, Value, tags};
@@ -337,8 +337,8 @@ impl TagTables {
     #[inline(always)]
     fn name(&mut self, name: &[u8], names: &mut Dictionary) -> u32 {
         match self.interner.find(NAMES, &names.bytes, name) {
-            Found::Existing(found) => found.index,
-            Found::New(missing) => {
+            Interned::Existing(found) => found.index,
+            Interned::New(missing) => {
                 let (start, index) = append(name, names);
                 self.interner.insert(missing, start, name.len(), index);
                 index
@@ -350,8 +350,8 @@ impl TagTables {
     #[inline(always)]
     fn tagset(&mut self, object: &[u8], scratch: &mut Scratch) -> Result<u32, InvalidTags> {
         match self.interner.find(SOURCES, &self.sources, object) {
-            Found::Existing(found) => Ok(found.index),
-            Found::New(missing) => self.new_tagset(object, missing, scratch),
+            Interned::Existing(found) => Ok(found.index),
+            Interned::New(missing) => self.new_tagset(object, missing, scratch),
         }
     }
 
@@ -390,11 +390,11 @@ impl TagTables {
             return push_uint(u64::from(index) + 1, &mut self.row_values);
         }
         match self.interner.find(VALUES + key, &values.bytes, value) {
-            Found::Existing(found) => {
+            Interned::Existing(found) => {
                 *recent = (found.start, value.len(), found.index);
                 push_uint(u64::from(found.index) + 1, &mut self.row_values);
             }
-            Found::New(missing) => {
+            Interned::New(missing) => {
                 let before = values.bytes.len();
                 let (start, index) = append(value, values);
                 self.value_bytes += values.bytes.len() - before;
@@ -416,8 +416,8 @@ impl TagTables {
             }
         }
         match self.interner.find(KEYS, &self.keys.bytes, key) {
-            Found::Existing(found) => found.index,
-            Found::New(missing) => {
+            Interned::Existing(found) => found.index,
+            Interned::New(missing) => {
                 let (start, index) = append(key, &mut self.keys);
                 self.interner.insert(missing, start, key.len(), index);
                 self.key_ranges.push((start, key.len()));
@@ -445,8 +445,8 @@ impl TagTables {
         push_array(self.row_keys.len(), &mut self.row_keyset);
         self.row_keys.iter().for_each(|key| push_uint((*key).into(), &mut self.row_keyset));
         match self.interner.find(KEYSETS, &self.keysets.bytes, &self.row_keyset) {
-            Found::Existing(found) => found.index,
-            Found::New(missing) => {
+            Interned::Existing(found) => found.index,
+            Interned::New(missing) => {
                 let (start, index) = (self.keysets.bytes.len(), self.keysets.len);
                 self.keysets.bytes.extend_from_slice(&self.row_keyset);
                 self.keysets.len += 1;

@@ -48,7 +48,7 @@ pub struct Interner {
 }
 
 /// The result of a lookup.
-pub enum Found {
+pub enum Interned {
     /// The string is in the dictionary.
     Existing(Position),
     /// The string is new; pass this to [`Interner::insert`].
@@ -90,7 +90,7 @@ impl Interner {
 
     /// Looks up a string of one namespace, whose strings are in `bytes`.
     #[inline(always)]
-    pub fn find(&self, namespace: u32, bytes: &[u8], text: &[u8]) -> Found {
+    pub fn find(&self, namespace: u32, bytes: &[u8], text: &[u8]) -> Interned {
         let mut hasher = FoldHasher::with_seed(self.seed ^ u64::from(namespace), &self.shared);
         hasher.write(text);
         // The lower bits select the slot, the upper bits filter candidates.
@@ -100,14 +100,14 @@ impl Interner {
             slot &= mask;
             let occupied = self.slots[slot];
             if occupied == 0 {
-                return Found::New(Missing { hash, namespace });
+                return Interned::New(Missing { hash, namespace });
             }
             if occupied >> 32 == hash >> 32 {
                 let entry = self.entries[occupied as u32 as usize - 1];
                 if (entry.namespace, entry.len as usize) == (namespace, text.len())
                     && bytes[entry.start as usize..][..text.len()] == *text
                 {
-                    return Found::Existing(Position {
+                    return Interned::Existing(Position {
                         index: entry.index,
                         start: entry.start as usize,
                     });

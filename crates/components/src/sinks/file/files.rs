@@ -8,7 +8,7 @@ use super::settings::Settings;
 use super::writer::Writer;
 use crate::sinks::file::disk::now_ns;
 use crate::sinks::file::route::Route;
-use crate::sinks::file::synced::{Known, Synced};
+use crate::sinks::file::synced::{Synced, SyncedFiles};
 use bytes::Bytes;
 use millstream_model::Counters;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -52,7 +52,7 @@ pub struct Files {
     counters: Arc<Counters>,
     open: HashMap<Arc<str>, Writer>,
     /// The kept state of the files written to since the last sync.
-    known: Known,
+    known: SyncedFiles,
     /// Whether `known` is stored durably.
     is_kept: bool,
     /// Files from before a restart that are not truncated yet.
@@ -78,7 +78,7 @@ impl Files {
             keep,
             counters,
             open: HashMap::new(),
-            known: Known::default(),
+            known: SyncedFiles::default(),
             is_kept: true,
             torn,
             done: 0,
@@ -256,7 +256,7 @@ impl Files {
     /// to other programs and must not be truncated.
     pub fn close(&mut self) -> Vec<u8> {
         if self.open.values().all(|writer| !writer.dirty) {
-            self.known = Known::default();
+            self.known = SyncedFiles::default();
         }
         self.state()
     }

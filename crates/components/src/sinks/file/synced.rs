@@ -77,14 +77,14 @@ impl Synced {
 
 /// The recorded files of a sink, by path.
 #[derive(Default)]
-pub struct Known {
+pub struct SyncedFiles {
     paths: BTreeMap<Arc<str>, Synced>,
     /// Device, inode and path of each file. A payload may bring one path per event, so a path is
     /// compared only with the other paths of the same file.
     names: BTreeSet<(u64, u64, Arc<str>)>,
 }
 
-impl Known {
+impl SyncedFiles {
     /// Returns the files by path.
     pub fn paths(&self) -> &BTreeMap<Arc<str>, Synced> {
         &self.paths
@@ -127,9 +127,9 @@ impl Known {
     }
 }
 
-impl<'a> FromIterator<(&'a Arc<str>, Synced)> for Known {
-    fn from_iter<T: IntoIterator<Item = (&'a Arc<str>, Synced)>>(files: T) -> Known {
-        let mut known = Known::default();
+impl<'a> FromIterator<(&'a Arc<str>, Synced)> for SyncedFiles {
+    fn from_iter<T: IntoIterator<Item = (&'a Arc<str>, Synced)>>(files: T) -> SyncedFiles {
+        let mut known = SyncedFiles::default();
         files.into_iter().for_each(|(path, synced)| known.insert(path, synced));
         known
     }
@@ -228,7 +228,7 @@ mod tests {
         fs::write(&*first, "").unwrap();
         let open = RecordedFile::new(fs::File::open(&*first).unwrap(), Path::new(&*first));
         let file = Synced::new(&open, &rustix::fs::stat(&*first).unwrap(), 0).unwrap();
-        let mut known = Known::default();
+        let mut known = SyncedFiles::default();
         known.insert(&first, file.clone());
         known.insert(&path("before it"), Synced { inode: file.inode - 1, ..file.clone() });
         known.insert(&path("behind it"), Synced { inode: file.inode + 1, ..file.clone() });
@@ -259,7 +259,7 @@ mod tests {
             std::time::Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
         };
         let seconds = |count: u64| {
-            let (mut known, begun) = (Known::default(), cpu_time());
+            let (mut known, begun) = (SyncedFiles::default(), cpu_time());
             for inode in 0..count {
                 known.refuse_second_name("a new one", &synced(inode)).unwrap();
                 known.insert(&format!("/folder/{inode}").into(), synced(inode));

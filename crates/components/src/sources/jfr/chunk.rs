@@ -134,9 +134,12 @@ pub struct ChunkTail {
 impl ChunkTail {
     /// Creates the tail of a chunk at `base` of a file.
     pub fn new(
-        (path, file, base): (&Path, Arc<RecordedFile>, u64),
+        path: &Path,
+        file: Arc<RecordedFile>,
+        base: u64,
         header: ChunkHeader,
-        (cursors, start): (Cursors, u64),
+        cursors: Cursors,
+        start: u64,
         now: EngineTime,
     ) -> ChunkTail {
         let origin = Origin::new(id_of(&header), path.to_string_lossy());

@@ -4,7 +4,7 @@ use super::catalog::{
     COMMON, DURATION, KINDS, Kind, Log, OWN, STACK, STACK_VALUES, START, THREAD, VALUES,
 };
 use super::config::Settings;
-use super::fill::{Added, Fill, Window, tag_bytes};
+use super::fill::{Added, Fill, ValueKey, Window, tag_bytes};
 use super::tags::{Bounds, TagCx, TagSetId, TagSets, peer};
 use crate::sources::points::events::{TagsText, some_value};
 use crate::sources::points::log_events::LogEvent;
@@ -105,7 +105,7 @@ impl Decoder {
         let read = self.reader.events(from, range, window, |at, event| {
             let plan = usize::try_from(event.type_id).ok().and_then(|id| self.plans.get(id));
             if let Some(Some(plan)) = plan {
-                self.event((at, event), plan, &clock, fill, cx);
+                self.event(at, event, plan, &clock, fill, cx);
             }
             match fill.is_full() {
                 true => ControlFlow::Break(()),
@@ -122,7 +122,8 @@ impl Decoder {
 
     fn event(
         &self,
-        (at, event): (u64, &Event<'_>),
+        at: u64,
+        event: &Event<'_>,
         plan: &Plan,
         clock: &Clock,
         fill: &mut Fill,
@@ -221,7 +222,8 @@ impl Decoded<'_> {
             gauges: &gauges,
             tag_bytes: tag_bytes(cx.tag_sets.get(tags).iter().chain(cx.process_tags)),
         };
-        fill.add((self.window(end_ns, cx), index, tags), self.kind, &added);
+        let key = ValueKey { window: self.window(end_ns, cx), kind: index, tags };
+        fill.add(key, self.kind, &added);
     }
 
     fn window(&self, end_ns: u64, cx: &DecodeCx<'_>) -> Window {
@@ -248,12 +250,12 @@ impl Decoded<'_> {
         if !matches!(log, Log::Error(_)) {
             let mut number = Vec::new();
             let kind = push_number(self.duration_ms(), &mut number);
-            event = event.set_number("duration_ms", (kind, &number));
+            event = event.set_number("duration_ms", kind, &number);
         }
         if self.kind.amount.is_some() {
             let mut number = Vec::new();
             let kind = push_number(self.amount(), &mut number);
-            event = event.set_number("bytes", (kind, &number));
+            event = event.set_number("bytes", kind, &number);
         }
         let thread = self.lookup.thread(&self.raw[THREAD], self.types[THREAD]);
         event = event.set("thread", cut(&thread).as_bytes());

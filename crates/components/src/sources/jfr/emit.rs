@@ -3,7 +3,7 @@
 use super::catalog::KINDS;
 use super::chunk::ChunkTail;
 use super::config::Settings;
-use super::fill::{Fill, Values, Window};
+use super::fill::{Fill, ValueKey, Values, Window};
 use super::tags::TagSetId;
 use crate::sources::points::events::MetricRows;
 use crate::util::period::Period;
@@ -103,25 +103,27 @@ impl Rows {
         }
         let is_live = fill.is_live;
         let mut current: Option<Window> = None;
-        for ((window, kind, tags), values) in fill.values() {
-            if fill.is_counted_twice((window, kind, tags)) {
+        for (key, values) in fill.values() {
+            if fill.is_counted_twice(key) {
                 continue;
             }
-            if !is_live && current != Some(window) {
-                current = Some(window);
-                self.metrics.set_period(period(window, length, now));
+            if !is_live && current != Some(key.window) {
+                current = Some(key.window);
+                self.metrics.set_period(period(key.window, length, now));
             }
-            self.values(chunk, (kind, tags), values);
+            self.values(chunk, key, values);
         }
     }
 
-    fn values(&mut self, chunk: &ChunkTail, (kind, tags): (usize, TagSetId), values: &Values) {
-        let kind = &KINDS[kind];
-        let delta = |value: f64| (Suffix::NONE, value, Temporality::Delta);
-        let mut put = |name: &str, number| self.number(chunk, name, tags, number);
+    fn values(&mut self, chunk: &ChunkTail, key: ValueKey, values: &Values) {
+        let kind = &KINDS[key.kind];
+        let output =
+            |suffix, value, temporality| Output { suffix, value, temporality, timestamp: None };
+        let delta = |value: f64| output(Suffix::NONE, value, Temporality::Delta);
+        let mut put = |name: &str, output: Output| self.number(chunk, name, key.tags, &output);
         if let (Some(name), Some(durations)) = (kind.duration, &values.durations) {
             SUMMARIES.each(Kind::Timer, durations, &mut |suffix, value, temporality| {
-                put(name, (suffix, value, temporality));
+                put(name, output(suffix, value, temporality));
             });
         }
         if let Some((name, _)) = kind.amount {
@@ -132,22 +134,15 @@ impl Rows {
         }
         for ((name, _), last) in kind.gauges.iter().zip(values.gauges) {
             if let Some((_, value)) = last {
-                put(name, (Suffix::NONE, value, Temporality::Gauge));
+                put(name, output(Suffix::NONE, value, Temporality::Gauge));
             }
         }
     }
 
-    fn number(
-        &mut self,
-        chunk: &ChunkTail,
-        name: &str,
-        tags: TagSetId,
-        (suffix, value, temporality): (Suffix, f64, Temporality),
-    ) {
+    fn number(&mut self, chunk: &ChunkTail, name: &str, tags: TagSetId, output: &Output) {
         let tags = chunk.tag_sets.get(tags).iter().chain(&chunk.process_tags);
-        let output = Output { suffix, value, temporality, timestamp: None };
         let tags = tags.map(|(key, value)| (*key, value.as_str()));
-        let is_put = self.metrics.number(name, tags, &output);
+        let is_put = self.metrics.number(name, tags, output);
         let id = format!("{}{}", self.id_prefix, self.count);
         self.count += 1;
         if is_put {

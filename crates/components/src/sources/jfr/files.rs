@@ -4,7 +4,7 @@ use super::chunk::{FileFrom, id_of};
 use super::config::Settings;
 use millstream_jfr::read::{ChunkError, ChunkHeader, ChunkState, read_header};
 use millstream_recorder::file::RecordedFile;
-use millstream_tail::discover::{Found, walk};
+use millstream_tail::discover::{Discovered, walk};
 use millstream_tail::{Symlinks, open_regular};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -110,7 +110,8 @@ impl Recordings {
         settings: &Settings,
         is_first: bool,
     ) -> (Vec<Candidate>, BTreeMap<String, String>) {
-        let Found { files, unreadable, missing, .. } = walk(&settings.include, &settings.exclude);
+        let Discovered { files, unreadable, missing, .. } =
+            walk(&settings.include, &settings.exclude);
         self.files.values_mut().for_each(|recording| recording.is_there = false);
         self.invalid.retain(|path, _| files.contains(path));
         let mut candidates = Vec::new();

@@ -56,6 +56,17 @@ pub fn tag_bytes<'t>(tags: impl Iterator<Item = &'t (&'static str, String)>) -> 
     tags.map(|(key, value)| key.len() + 2 * value.len() + 6).sum()
 }
 
+/// What the values of a fill are grouped by. The order is the order of emission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueKey {
+    /// Window of the events.
+    pub window: Window,
+    /// Index of the kind of the events.
+    pub kind: usize,
+    /// Tags of the events.
+    pub tags: TagSetId,
+}
+
 /// The metrics and log events of a range.
 pub struct Fill {
     /// Cursor that the fill is for. After the fill is emitted, the cursor moves to `end`.
@@ -68,7 +79,7 @@ pub struct Fill {
     pub is_live: bool,
     /// Log events with their offsets.
     pub logs: Vec<(u64, LogEvent)>,
-    values: HashMap<(Window, usize, TagSetId), Values>,
+    values: HashMap<ValueKey, Values>,
     /// Number of events that were added.
     pub events: u64,
     bytes: usize,
@@ -91,15 +102,11 @@ impl Fill {
         }
     }
 
-    /// Adds an event of the kind with this index.
-    pub fn add(
-        &mut self,
-        (window, index, tags): (Window, usize, TagSetId),
-        kind: &Kind,
-        added: &Added<'_>,
-    ) {
-        let (rows, bytes) = (&mut self.rows, &mut self.bytes);
-        let values = self.values.entry((window, index, tags)).or_insert_with(|| {
+    /// Adds an event of a kind.
+    pub fn add(&mut self, key: ValueKey, kind: &Kind, added: &Added<'_>) {
+        let rows = &mut self.rows;
+        let bytes = &mut self.bytes;
+        let values = self.values.entry(key).or_insert_with(|| {
             let new_rows = rows_of(kind);
             *rows += new_rows;
             *bytes += new_rows * (ROW_BYTES + added.tag_bytes);
@@ -143,12 +150,13 @@ impl Fill {
 
     /// Returns whether other events count the same occurrence: an error has both an event
     /// `jdk.JavaErrorThrow` and events `jdk.JavaExceptionThrow`.
-    pub fn is_counted_twice(&self, (window, kind, tags): (Window, usize, TagSetId)) -> bool {
-        kind == EXCEPTION_THROW && self.values.contains_key(&(window, ERROR_THROW, tags))
+    pub fn is_counted_twice(&self, key: ValueKey) -> bool {
+        key.kind == EXCEPTION_THROW
+            && self.values.contains_key(&ValueKey { kind: ERROR_THROW, ..key })
     }
 
     /// Returns all values in order of time.
-    pub fn values(&self) -> Vec<((Window, usize, TagSetId), &Values)> {
+    pub fn values(&self) -> Vec<(ValueKey, &Values)> {
         let mut all: Vec<_> = self.values.iter().map(|(key, values)| (*key, values)).collect();
         all.sort_unstable_by_key(|(key, _)| *key);
         all

@@ -66,7 +66,7 @@ struct JfrSource {
     /// Index of the chunk to read next.
     turn: usize,
     /// Chunks that are or were read.
-    known: HashMap<OriginId, Known>,
+    known: HashMap<OriginId, SavedChunk>,
     /// Copies of chunks that are currently read from another file.
     copies: Vec<Candidate>,
     /// Whether the source never ran before.
@@ -79,18 +79,18 @@ struct JfrSource {
 
 /// Remembered state of a chunk.
 #[derive(Debug, Default)]
-struct Known {
+struct SavedChunk {
     /// Start time of the chunk, in nanoseconds since 1970.
     start_unix_ns: u64,
     /// Offset at which each sink resumes, by sink id.
     positions: Vec<(String, u64)>,
 }
 
-impl Known {
+impl SavedChunk {
     /// Reads a saved origin.
-    fn of(record: OriginRecord) -> (OriginId, Known) {
+    fn of(record: OriginRecord) -> (OriginId, SavedChunk) {
         let start = record.descriptor.try_into().map_or(0, u64::from_be_bytes);
-        (record.id, Known { start_unix_ns: start, positions: record.checkpoints })
+        (record.id, SavedChunk { start_unix_ns: start, positions: record.checkpoints })
     }
 
     fn position(&self, sink: &str) -> Option<u64> {
@@ -101,7 +101,7 @@ impl Known {
 impl JfrSource {
     fn open(settings: Settings, open: SourceOpen) -> Result<JfrSource, BuildError> {
         let (records, ran) = open.store.origins().map_err(BuildError::Store)?;
-        let known = records.into_iter().map(Known::of).collect();
+        let known = records.into_iter().map(SavedChunk::of).collect();
         Ok(JfrSource {
             settings,
             open,
@@ -191,7 +191,7 @@ impl JfrSource {
             .collect();
         let cursors = Cursors::resume(resumed.iter().copied());
         let now = cx.now.since_start;
-        let chunk = ChunkTail::new((&path, file, base), header, (cursors, start), now);
+        let chunk = ChunkTail::new(&path, file, base, header, cursors, start, now);
         cx.ledger.open(&chunk.origin, resumed);
         cx.ledger.note_end(id, chunk.end());
         self.chunks.push((key, chunk));

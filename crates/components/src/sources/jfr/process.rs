@@ -67,7 +67,7 @@ impl Process {
             let id = lookup.types.id(event)?;
             Some((id, EventPlan::new(lookup.types, id, &fields)?))
         });
-        let mut found = Found::default();
+        let mut found = RecordedProcess::default();
         let mut each = |_, event: &Event<'_>| {
             let of = |plan: &Option<(u64, EventPlan)>| {
                 plan.as_ref().is_some_and(|(id, _)| *id == event.type_id)
@@ -114,14 +114,14 @@ fn has_open(pid: u64, file: &File) -> bool {
 
 /// The values found in the events.
 #[derive(Default)]
-struct Found {
+struct RecordedProcess {
     pid: Option<u64>,
     /// Names from the environment, then from properties, each in the order of precedence.
     names: [Option<String>; ENVIRONMENT.len() + PROPERTIES.len()],
     arguments: String,
 }
 
-impl Found {
+impl RecordedProcess {
     fn add(&mut self, event: usize, raw: &[Raw<'_>; SLOTS], lookup: &Lookup<'_>) {
         let text = |slot: usize| lookup.text(&raw[slot], 0).into_owned();
         if event == 0 {

@@ -1,6 +1,6 @@
 //! Changes of the sinks after a reload.
 
-use super::{JfrSource, Known};
+use super::{JfrSource, SavedChunk};
 use millstream_model::{SinkIndex, SinkSet};
 
 impl JfrSource {
@@ -32,7 +32,7 @@ impl JfrSource {
         }
         match self.open.store.origins() {
             Ok((records, _)) => {
-                self.known.extend(records.into_iter().map(Known::of));
+                self.known.extend(records.into_iter().map(SavedChunk::of));
             }
             Err(error) => log::error!(
                 "source {}: cannot read checkpoints: {error}; new sinks start where reading of each recording began",

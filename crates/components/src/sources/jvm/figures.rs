@@ -30,11 +30,11 @@ pub struct Figures {
     /// Name of the separate process, if the collector runs in one.
     process: Option<String>,
     number: CollectorNumber,
-    seen: Mutex<Seen>,
+    seen: Mutex<Observations>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct Observations {
     /// Statistics since the collector was opened, including processes that have ended.
     stats: Option<CollectorStats>,
     /// The last start of the process, and the counts of the starts before.
@@ -135,7 +135,7 @@ impl Figures {
     }
 }
 
-impl Seen {
+impl Observations {
     /// Adds the counts of earlier starts of the process.
     fn since_open(&mut self, start: u32, stats: CollectorStats) -> CollectorStats {
         let before = match self.start {

@@ -45,7 +45,7 @@ const SILENT_WAIT: Duration = Duration::from_secs(5);
 const LAST_COMMIT: Duration = Duration::from_secs(3);
 
 /// A partition, with state that only this thread needs.
-struct Owned {
+struct AssignedPartition {
     partition: Arc<Partition>,
     /// Offset after the last record that was taken.
     position: u64,
@@ -57,7 +57,7 @@ struct Member {
     /// Subject under which rebalances are recorded.
     subject: Subject,
     consumer: Consumer,
-    owned: HashMap<TopicPartition, Owned>,
+    owned: HashMap<TopicPartition, AssignedPartition>,
     /// Rebalances that are not answered yet, with timers since their arrival.
     pending: VecDeque<(Event, Timer)>,
     revoking: Option<Revoking>,
@@ -256,7 +256,7 @@ impl Member {
         Some(Part::Records(owned.partition.clone(), run))
     }
 
-    fn owned_by(&mut self, fetched: &Fetched, index: usize) -> Option<&mut Owned> {
+    fn owned_by(&mut self, fetched: &Fetched, index: usize) -> Option<&mut AssignedPartition> {
         let record = fetched.get(index);
         let at = TopicPartition { topic: record.topic().into(), partition: record.partition() };
         self.owned.get_mut(&at)

@@ -87,7 +87,7 @@ impl Memory {
 
 /// The known offsets of a partition when it is assigned.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct KnownOffsets {
     /// Offset that the group committed.
     pub group: Option<u64>,
     /// State that the agent remembers, with the checkpoints of the sinks.
@@ -113,7 +113,7 @@ pub struct Starts {
     pub was_reset: bool,
 }
 
-impl Known {
+impl KnownOffsets {
     /// Adds the offsets that the sinks have settled since the store was last written.
     pub fn add(&mut self, settled: Option<&Vec<(String, u64)>>) {
         let Some((_, checkpoints)) = &mut self.own else { return };
@@ -174,14 +174,14 @@ mod tests {
         vec![(sink(0), "a".to_owned()), (sink(1), "b".to_owned())]
     }
 
-    fn known(group: Option<u64>, committed: Option<u64>, of: &[(&str, u64)]) -> Known {
+    fn known(group: Option<u64>, committed: Option<u64>, of: &[(&str, u64)]) -> KnownOffsets {
         let of = of.iter().map(|(id, at)| ((*id).to_owned(), *at)).collect();
         let own = Some((Memory { start: 10, committed }, of));
-        Known { group, own, read_from: 500, first: 0, end: 1000 }
+        KnownOffsets { group, own, read_from: 500, first: 0, end: 1000 }
     }
 
     /// Returns the starts of both sinks.
-    fn starts(known: &Known) -> (u64, u64) {
+    fn starts(known: &KnownOffsets) -> (u64, u64) {
         let starts = known.starts(&sinks());
         assert_eq!(starts.base, starts.sinks[0].1.min(starts.sinks[1].1));
         (starts.sinks[0].1, starts.sinks[1].1)
@@ -189,9 +189,9 @@ mod tests {
 
     #[test]
     fn a_new_partition_starts_where_it_is_told() {
-        let new = Known { own: None, ..known(None, None, &[]) };
+        let new = KnownOffsets { own: None, ..known(None, None, &[]) };
         assert_eq!(starts(&new), (500, 500));
-        assert_eq!(starts(&Known { group: Some(7), ..new }), (7, 7));
+        assert_eq!(starts(&KnownOffsets { group: Some(7), ..new }), (7, 7));
     }
 
     #[test]

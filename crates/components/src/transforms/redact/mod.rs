@@ -17,7 +17,7 @@ use millstream_detect::{Detector, Detectors, Hit, PATTERN, join};
 use millstream_model::{
     Batch, Cell, CellKind, Column, ComponentError, LINE, MEMBERS, Map, Outputs, Value,
 };
-use search::{Found, Search};
+use search::{Search, SearchHit};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl Redact {
     }
 
     /// Counts the events with a match, as a total and by detector.
-    fn count(&self, found: &[Found], out: &Outputs) {
+    fn count(&self, found: &[SearchHit], out: &Outputs) {
         let (mut events, mut by_name) = (0, [0; PATTERN + 1]);
         for row in found.chunk_by(|one, other| one.row == other.row) {
             events += 1;
@@ -134,7 +134,13 @@ impl Redact {
     }
 
     /// Rewrites the values of a column that overlap a match.
-    fn rewrite(&self, batch: &mut Batch, index: usize, column: &Column, found: &[Found]) -> u64 {
+    fn rewrite(
+        &self,
+        batch: &mut Batch,
+        index: usize,
+        column: &Column,
+        found: &[SearchHit],
+    ) -> u64 {
         let mut edit = None;
         let mut written = Vec::new();
         for row in found.chunk_by(|one, other| one.row == other.row) {
@@ -299,15 +305,15 @@ fn unique(name: &str, names: &mut HashSet<Arc<str>>) -> Arc<str> {
 }
 
 /// Returns the matches of a row that overlap a cell, as ascending ranges of its bytes.
-fn hits_of(cell: Cell, column: usize, row: &[Found]) -> Vec<Hit> {
+fn hits_of(cell: Cell, column: usize, row: &[SearchHit]) -> Vec<Hit> {
     let (start, end) = (cell.start(), cell.start() + cell.len());
-    let lies_in = |found: &&Found| match found.own {
+    let lies_in = |found: &&SearchHit| match found.own {
         None => !cell.is_own(),
         Some(of) => cell.is_own() && of == column,
     };
     let there =
         row.iter().filter(lies_in).filter(|found| found.hit.start < end && start < found.hit.end);
-    let place = |found: &Found| Hit {
+    let place = |found: &SearchHit| Hit {
         start: found.hit.start.max(start) - start,
         end: found.hit.end.min(end) - start,
         what: found.hit.what,

@@ -8,7 +8,7 @@ use millstream_model::{Batch, Cell, CellKind, Column};
 
 /// A match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
+pub struct SearchHit {
     /// Row of the match.
     pub row: usize,
     /// Index of the column whose separate buffer contains the match; `None` for the block.
@@ -25,7 +25,7 @@ pub struct Search<'b> {
     candidates: Vec<Candidate>,
     scratch: Vec<Candidate>,
     hits: Vec<Hit>,
-    found: Vec<Found>,
+    found: Vec<SearchHit>,
 }
 
 impl<'b> Search<'b> {
@@ -36,7 +36,7 @@ impl<'b> Search<'b> {
     }
 
     /// Returns all matches in these columns.
-    pub fn search(mut self, columns: &[Column]) -> Vec<Found> {
+    pub fn search(mut self, columns: &[Column]) -> Vec<SearchHit> {
         self.scan(columns);
         for (index, column) in columns.iter().enumerate() {
             let is_secret = self.detectors.is_secret_name(column.name.as_bytes());
@@ -114,7 +114,7 @@ impl<'b> Search<'b> {
             end: hit.end + cell.start(),
             ..*hit
         };
-        self.found.extend(self.hits.iter().map(|hit| Found { row, own, hit: place(hit) }));
+        self.found.extend(self.hits.iter().map(|hit| SearchHit { row, own, hit: place(hit) }));
     }
 
     /// Searches a text and its unescaped form.

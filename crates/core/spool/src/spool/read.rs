@@ -2,7 +2,7 @@
 
 use super::{InFlight, Reader, Spool, Upcoming};
 use crate::format::EntryHeader;
-use crate::scan::{Bytes as _, FileBytes, Found, Skipped, Step};
+use crate::scan::{Bytes as _, FileBytes, FoundEntry, Skipped, Step};
 use crate::{Entry, EntryNumber};
 use bytes::Bytes;
 use std::io;
@@ -29,7 +29,7 @@ impl Spool {
                 self.segments[self.reading].is_counted |= found.is_none();
                 self.note_damage(skipped, found.as_ref().map(|found| found.header.meta.number));
             }
-            if let Some(Found { header, bytes: Some(bytes) }) = found {
+            if let Some(FoundEntry { header, bytes: Some(bytes) }) = found {
                 self.note_read(&header);
                 return Ok(Some(header.entry(&Bytes::from(bytes))));
             }
@@ -59,10 +59,10 @@ impl Spool {
         loop {
             let step = scanner.step(&mut bytes, |header| header.meta.number == number)?;
             match step.found {
-                Some(Found { header, bytes: Some(bytes) }) => {
+                Some(FoundEntry { header, bytes: Some(bytes) }) => {
                     return Ok(Some(header.entry(&Bytes::from(bytes))));
                 }
-                Some(Found { header, .. }) if header.meta.number < number => {}
+                Some(FoundEntry { header, .. }) if header.meta.number < number => {}
                 _ => return Ok(None),
             }
         }

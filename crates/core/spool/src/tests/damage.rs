@@ -25,18 +25,18 @@ fn sealed() -> (Files, Vec<Entry>) {
 }
 
 /// Entries and damage found in damaged files.
-struct Found {
+struct FoundEntry {
     entries: Vec<Entry>,
     damage: Vec<Damage>,
 }
 
-fn find(files: Files) -> Found {
+fn find(files: Files) -> FoundEntry {
     let mut spool = Disk::of(files).open(0).unwrap();
-    Found { entries: rest(&mut spool), damage: spool.damage() }
+    FoundEntry { entries: rest(&mut spool), damage: spool.damage() }
 }
 
 /// Checks that only written entries are returned, and returns the numbers of the missing entries.
-fn missing(found: &Found, written: &[Entry]) -> Vec<u64> {
+fn missing(found: &FoundEntry, written: &[Entry]) -> Vec<u64> {
     let mut rest = found.entries.iter().peekable();
     let missing = written.iter().filter(|entry| rest.next_if_eq(entry).is_none());
     let missing = missing.map(|entry| entry.meta.number.0).collect();
@@ -45,7 +45,7 @@ fn missing(found: &Found, written: &[Entry]) -> Vec<u64> {
 }
 
 /// Checks the counts of lost entries. The end of the last segment may be a torn write.
-fn check_counts(found: &Found, missing: &[u64], is_last: bool) {
+fn check_counts(found: &FoundEntry, missing: &[u64], is_last: bool) {
     let events: u64 = missing.iter().map(|number| entry(*number).meta.events).sum();
     let sum = |of: fn(&Damage) -> Option<u64>| found.damage.iter().map(of).sum::<Option<u64>>();
     let is_counted = found.damage.iter().all(|damage| damage.entries.is_some());
@@ -275,7 +275,7 @@ fn a_missing_file_is_damage_and_the_rest_is_returned() {
     let mut spool = disk.open(0).unwrap();
     let names = disk.files().segments();
     SpoolDisk::remove(&disk, &names[1]).unwrap();
-    let found = Found { entries: rest(&mut spool), damage: spool.damage() };
+    let found = FoundEntry { entries: rest(&mut spool), damage: spool.damage() };
     let missing = missing(&found, &written);
     assert!(!missing.is_empty());
     check_counts(&found, &missing, false);

@@ -2,7 +2,7 @@
 
 use crate::content::Content;
 use crate::copy_detection::Candidate;
-use crate::discover::{Found, is_included};
+use crate::discover::{Discovered, is_included};
 use crate::identity::Inode;
 use crate::links::{Link, Links};
 use crate::open::{Symlinks, open_linked, open_regular};
@@ -51,7 +51,7 @@ impl Scope {
 
     /// Replaces the links that a walk found by the files to which they lead, and adds the folders of
     /// these files.
-    pub(super) fn follow_links(&mut self, found: &mut Found) {
+    pub(super) fn follow_links(&mut self, found: &mut Discovered) {
         if self.settings.symlinks == Symlinks::Never {
             return;
         }

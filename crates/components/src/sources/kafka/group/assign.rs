@@ -1,8 +1,8 @@
 //! Partitions that the group assigns.
 
 use super::super::config::Start;
-use super::super::partition::{Known, Memory, Partition, Phase, Starts, State, origin_id};
-use super::{Member, Owned, REQUEST_TIMEOUT};
+use super::super::partition::{KnownOffsets, Memory, Partition, Phase, Starts, State, origin_id};
+use super::{AssignedPartition, Member, REQUEST_TIMEOUT};
 use millstream_kafka::{ClientError, ErrorCode, Place, TopicPartition};
 use millstream_model::{Origin, OriginId, OriginRecord};
 use parking_lot::Mutex;
@@ -54,7 +54,7 @@ impl Member {
         &mut self,
         at: &TopicPartition,
         id: OriginId,
-        known: &Known,
+        known: &KnownOffsets,
         starts: Starts,
     ) -> Arc<Partition> {
         let open = &self.shared.open;
@@ -72,7 +72,7 @@ impl Member {
         let partition = Partition { at: at.clone(), origin, state: Mutex::new(state) };
         let partition = Arc::new(partition);
         self.offsets.begin(at, known.group, base);
-        let owned = Owned { partition: partition.clone(), position: base };
+        let owned = AssignedPartition { partition: partition.clone(), position: base };
         self.owned.insert(at.clone(), owned);
         partition
     }
@@ -102,7 +102,11 @@ impl Member {
     }
 
     /// Returns the state of partitions according to the brokers and the store.
-    fn known(&self, of: &[TopicPartition], ids: &[OriginId]) -> Result<Vec<Known>, ClientError> {
+    fn known(
+        &self,
+        of: &[TopicPartition],
+        ids: &[OriginId],
+    ) -> Result<Vec<KnownOffsets>, ClientError> {
         if of.is_empty() {
             return Ok(Vec::new());
         }
@@ -131,7 +135,7 @@ impl Member {
                 Start::At(Place::Time(_)) => timed[index].unwrap_or(end),
                 Start::Offset(offset) => offset.clamp(first, end.max(first)),
             };
-            Known { group: group[index], own: own(&ids[index]), read_from, first, end }
+            KnownOffsets { group: group[index], own: own(&ids[index]), read_from, first, end }
         };
         Ok((0..of.len()).map(known).collect())
     }
@@ -140,7 +144,7 @@ impl Member {
     fn keep(
         &self,
         ids: &[OriginId],
-        known: &[Known],
+        known: &[KnownOffsets],
         starts: &[Starts],
     ) -> Result<(), ClientError> {
         let store = &self.shared.open.store;
@@ -150,7 +154,8 @@ impl Member {
         if !reset.is_empty() {
             store.forget(&reset).map_err(store_error)?;
         }
-        let is_new = |known: &Known, starts: &Starts| known.own.is_none() || starts.was_reset;
+        let is_new =
+            |known: &KnownOffsets, starts: &Starts| known.own.is_none() || starts.was_reset;
         let new = all().filter(|((_, known), starts)| is_new(known, starts));
         let descriptor = |start| Memory { start, committed: None }.to_bytes();
         let new = new.map(|((id, _), starts)| (*id, descriptor(starts.base)));

@@ -1,7 +1,7 @@
 //! Commits of offsets to Kafka.
 
 use super::super::partition::Memory;
-use super::{Member, Owned};
+use super::{AssignedPartition, Member};
 use millstream_kafka::{ClientError, ErrorCode, TopicPartition};
 use millstream_model::SinkIndex;
 use std::collections::HashMap;
@@ -126,7 +126,7 @@ impl Member {
 
     /// Saves the group's offsets, because no commit of checkpoints follows.
     pub(super) fn keep_committed(&self) {
-        let of = |(at, owned): (&TopicPartition, &Owned)| {
+        let of = |(at, owned): (&TopicPartition, &AssignedPartition)| {
             let (start, committed) = *self.offsets.committed.get(at)?;
             Some((owned.partition.origin.id, Memory { start, committed }.to_bytes()))
         };
