@@ -29,7 +29,7 @@ impl Recording {
         let folder = data_dir.join(FOLDER);
         let earlier = run_files::earlier(&folder);
         let file =
-            settings.enabled.then(|| start_enabled(&folder, (settings, size), &earlier)).flatten();
+            settings.enabled.then(|| start_enabled(&folder, settings, size, &earlier)).flatten();
         let path = file.as_ref().map(|(path, _)| path.clone());
         // Freeing the pages of a file takes longer than the other steps.
         tokio::task::spawn_blocking(move || earlier.clean());
@@ -41,7 +41,8 @@ impl Recording {
 /// Starts recording into a file, or into memory. Returns the file.
 fn start_enabled(
     folder: &Path,
-    (settings, size): (&RecorderSettings, Size),
+    settings: &RecorderSettings,
+    size: Size,
     earlier: &Earlier,
 ) -> Option<(PathBuf, File)> {
     let mut started = start_in_file(folder, settings, size);
@@ -73,19 +74,20 @@ fn start_in_file(
     size: Size,
 ) -> io::Result<(PathBuf, File)> {
     if settings.storage == RecorderStorage::Memory {
-        match start_in(folder, (settings, size), RecorderStorage::Memory) {
+        match start_in(folder, settings, size, RecorderStorage::Memory) {
             Err(error) if recorder::settings().is_none() => {
                 log::debug!("recorder: not in memory: {error}");
             }
             started => return started,
         }
     }
-    start_in(folder, (settings, size), RecorderStorage::Disk)
+    start_in(folder, settings, size, RecorderStorage::Disk)
 }
 
 fn start_in(
     folder: &Path,
-    (settings, size): (&RecorderSettings, Size),
+    settings: &RecorderSettings,
+    size: Size,
     storage: RecorderStorage,
 ) -> io::Result<(PathBuf, File)> {
     let new = NewFile::create(folder, storage)?;

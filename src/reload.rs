@@ -24,6 +24,21 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Time that the files must stay unchanged, because several may be written one after another.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
+/// The files of a configuration.
+pub struct Files<'f> {
+    pub paths: &'f [PathBuf],
+    /// Fingerprint of the files at the last read.
+    pub seen: Fingerprint,
+}
+
+/// The services that a reload keeps up to date.
+pub struct Services {
+    /// The state of the configuration, as the API shows it.
+    pub state: Arc<ConfigState>,
+    pub recorder: Arc<RecorderState>,
+    pub taps: Arc<TapService>,
+}
+
 /// Reloads the configuration of a running agent.
 pub struct Reloader {
     /// The configuration in use.
@@ -33,9 +48,7 @@ pub struct Reloader {
     seen: Fingerprint,
     hangup: Signal,
     settings: Settings,
-    state: Arc<ConfigState>,
-    recorder: Arc<RecorderState>,
-    taps: Arc<TapService>,
+    services: Services,
 }
 
 /// The difference between two configurations.
@@ -47,17 +60,22 @@ struct Changes {
 }
 
 impl Reloader {
-    /// Starts with `config`, which was read from `files` with the fingerprint `seen`, and runs with
-    /// `settings`.
+    /// Starts with `config`, which was read from `files`, and runs with `settings`.
     pub fn new(
         config: Config,
-        (files, seen): (&[PathBuf], Fingerprint),
+        files: Files<'_>,
         hangup: Signal,
         settings: Settings,
-        (state, recorder, taps): (Arc<ConfigState>, Arc<RecorderState>, Arc<TapService>),
+        services: Services,
     ) -> Reloader {
-        let (config, files) = (Arc::new(config), files.to_vec());
-        Reloader { config, files, seen, hangup, settings, state, recorder, taps }
+        Reloader {
+            config: Arc::new(config),
+            files: files.paths.to_vec(),
+            seen: files.seen,
+            hangup,
+            settings,
+            services,
+        }
     }
 
     /// Waits until a reload is due, and returns the reason.
@@ -110,7 +128,7 @@ impl Reloader {
             count => format!("{count} errors"),
         };
         log::error!("the configuration was rejected with {count}; the previous one stays in use");
-        self.state.refuse();
+        self.services.state.refuse();
     }
 
     /// Returns the number of components that differ; `None` if nothing differs.
@@ -134,7 +152,7 @@ impl Reloader {
         }
         // Settings that were made through the API stay unless the configuration changes them.
         if next.globals.recorder != self.config.globals.recorder {
-            self.recorder.set(next.globals.recorder.all_events());
+            self.services.recorder.set(next.globals.recorder.all_events());
         }
         if next.globals.profiler != self.config.globals.profiler {
             millstream_console::keep_profiles(next.globals.profiler.kept());
@@ -150,7 +168,7 @@ impl Reloader {
         if !is_same {
             notices::announce_proxies(&next);
         }
-        self.state.took(next.hash);
+        self.services.state.took(next.hash);
         self.config = Arc::new(next);
         Ok((!is_same).then(|| changes.components()))
     }
@@ -169,10 +187,10 @@ impl Reloader {
         let blueprint = built.map_err(|error| refused(error.to_string()))?;
         let settings = Settings { cpu: next.globals.limits.cpu, ..self.settings.clone() };
         let kept = |kind: Kind, id: &str| changes.kept.contains(&(kind, id.to_owned()));
-        self.taps.pause();
+        self.services.taps.pause();
         let reloaded =
             running.reload(blueprint, &settings, &kept, next.globals.shutdown_timeout.0).await;
-        self.taps.resume(if reloaded.is_ok() { next } else { &self.config });
+        self.services.taps.resume(if reloaded.is_ok() { next } else { &self.config });
         reloaded.map_err(|error| refused(error.to_string()))?;
         logging::set_level(logging::level(next.globals.log.level));
         self.settings = settings;

@@ -3,7 +3,7 @@
 use crate::notices::{announce_proxies, report_refused, warn_of_unowned};
 use crate::progress::{AboveBlock, Progress};
 use crate::recorder::Recording;
-use crate::reload::Reloader;
+use crate::reload::{Files, Reloader, Services};
 use crate::wiring::{self, LOADER, settings};
 use millstream_commands::exit::{DONE, DROPPED, FAILED, USAGE};
 use millstream_commands::logging;
@@ -62,7 +62,8 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
     };
     raise_open_files();
     report_refused(&config);
-    let served = runtime.block_on(serve(config, (files, seen), options, (operators, hangup)));
+    let files = Files { paths: files, seen };
+    let served = runtime.block_on(serve(config, files, options, operators, hangup));
     // Threads that are stuck in a system call must not delay the exit.
     runtime.shutdown_background();
     let status = served.unwrap_or_else(|(status, message)| {
@@ -87,9 +88,6 @@ fn raise_open_files() {
         log::warn!("cannot raise the limit of open files: {error}");
     }
 }
-
-/// Returns the files of the configuration, and their fingerprint before they are read.
-type Files<'a> = (&'a [PathBuf], config::Fingerprint);
 
 /// The reason why the agent cannot continue: the exit status and the message.
 type Refusal = (u8, String);
@@ -131,7 +129,8 @@ async fn serve(
     config: Config,
     files: Files<'_>,
     options: Options,
-    (operators, hangup): (KeptOperators, Signal),
+    operators: KeptOperators,
+    hangup: Signal,
 ) -> Result<u8, Refusal> {
     let mut signals = Signals::receive()?;
     let store =
@@ -150,8 +149,12 @@ async fn serve(
     console.show(&running, &config);
     warn_of_unowned(&config);
     let progress = console.progress(&running, options)?;
-    let state = (console.config.clone(), recording.state.clone(), console.taps.clone());
-    let mut reloader = Reloader::new(config, files, hangup, settings, state);
+    let services = Services {
+        state: console.config.clone(),
+        recorder: recording.state.clone(),
+        taps: console.taps.clone(),
+    };
+    let mut reloader = Reloader::new(config, files, hangup, settings, services);
     let late = work(&mut running, &mut reloader, &mut signals, options.until_eof).await;
     console.ready.store(false, Ordering::Release);
     let timeout = reloader.config.globals.shutdown_timeout;

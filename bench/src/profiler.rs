@@ -76,7 +76,7 @@ fn row(
         progress(&format!("profiler: {label}"));
         let mut ns = [0.0; 3];
         for (ns, mode) in ns.iter_mut().zip(MODES) {
-            *ns = ns_per_event(options, (scenario, jdk, mode), input, scratch)?;
+            *ns = ns_per_event(options, scenario, jdk, mode, input, scratch)?;
         }
         off.push(ns[0]);
         shares.iter_mut().zip(&ns[1..]).for_each(|(share, ns_on)| share.push(ns_on / ns[0] - 1.0));
@@ -99,7 +99,9 @@ fn row(
 /// Returns the CPU time per event for the second half of the events.
 fn ns_per_event(
     options: &Options,
-    (scenario, jdk, mode): (&Header, Option<&Jdk>, Mode),
+    scenario: &Header,
+    jdk: Option<&Jdk>,
+    mode: Mode,
     input: &Input,
     scratch: &Scratch,
 ) -> io::Result<f64> {

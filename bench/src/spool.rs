@@ -70,7 +70,7 @@ pub fn run(
     let folder = disk.join(format!("millstream-bench-spool-{}", std::process::id()));
     let title = "Disk buffers on a disk: MB per second";
     let mut table = Table::new("spool_disk", title, COLUMNS);
-    let measured = rows(&mut table, (repetitions, 1e6), DISK_BYTES, &folder, &seconds);
+    let measured = rows(&mut table, repetitions, 1e6, DISK_BYTES, &folder, &seconds);
     fs::remove_dir_all(&folder)?;
     measured?;
     table.note(format!(
@@ -81,7 +81,7 @@ pub fn run(
     let title = "Disk buffers in memory: GB per CPU second";
     let mut table = Table::new("spool_memory", title, COLUMNS);
     let folder = scratch.path("spool");
-    let best = rows(&mut table, (repetitions, 1e9), MEMORY_BYTES, &folder, &thread_cpu_seconds)?;
+    let best = rows(&mut table, repetitions, 1e9, MEMORY_BYTES, &folder, &thread_cpu_seconds)?;
     let holds =
         if best[1] >= TARGET_WRITTEN && best[3] >= TARGET_READ { "holds" } else { "MISSED" };
     table.note(format!(
@@ -93,7 +93,8 @@ pub fn run(
 /// Adds a row per load; returns the speeds of the first load.
 fn rows(
     table: &mut Table,
-    (repetitions, unit): (usize, f64),
+    repetitions: usize,
+    unit: f64,
     total: usize,
     folder: &Path,
     seconds: &dyn Fn() -> f64,

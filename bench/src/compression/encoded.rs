@@ -5,7 +5,7 @@ use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
 use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_encodings::prometheus::{
     Accumulator, Distributions, LabelRules, NameEscaping, Options, RemoteWriteLabels,
-    RequestBuilder, RowsBuilder, Version,
+    RequestBuilder, RowPlace, RowsBuilder, Version,
 };
 
 /// End of the period in ms since 1970.
@@ -62,8 +62,8 @@ pub fn remote_write(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
         let (rows, text) = rows.finish();
         for row in rows.rows() {
             // The load repeats some series, but remote write allows one value per series and time.
-            number +=
-                usize::from(accumulator.add((&rows, row, &text), TIME_MS, &mut request).is_ok());
+            let place = RowPlace { rows: &rows, row, text: &text };
+            number += usize::from(accumulator.add(place, TIME_MS, &mut request).is_ok());
             request.end_event();
         }
     }

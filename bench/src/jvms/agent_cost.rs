@@ -108,7 +108,7 @@ fn measure(
         let mut alone = f64::NAN;
         for (index, (_, option)) in WAYS.iter().enumerate() {
             let [per_cpu_second, _, heap] =
-                serve(jdk, (option, socket), &temporary, options.cores())?;
+                serve(jdk, option, socket, &temporary, options.cores())?;
             if index == 0 {
                 alone = per_cpu_second;
             }
@@ -124,7 +124,8 @@ fn measure(
 /// Runs the service and returns the three numbers that it prints.
 fn serve(
     jdk: &Jdk,
-    (option, socket): (&str, &Path),
+    option: &str,
+    socket: &Path,
     temporary: &Path,
     cores: [usize; 2],
 ) -> io::Result<[f64; 3]> {

@@ -192,14 +192,14 @@ fn by_label<T: Number + Copy>(
 /// Appends lag and backlog.
 fn progress(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let help = "Bytes (or records) that the sink has not settled, read or not.";
-    per_sink(text, components, ("millstream_source_lag_bytes", help), |sink| sink.lag.to_string());
+    per_sink(text, components, "millstream_source_lag_bytes", help, |sink| sink.lag.to_string());
     let help = "Age in seconds of the oldest event that the sink has not settled; 0 if all are.";
     let name = "millstream_oldest_unsettled_seconds";
-    per_sink(text, components, (name, help), |sink| Float(sink.oldest_seconds).to_string());
+    per_sink(text, components, name, help, |sink| Float(sink.oldest_seconds).to_string());
     let help = "How far the sink is behind in log time, in seconds: 0 if all is settled, else the log delay of \
                 what is not, or the age of the oldest of it if that is more.";
     let name = "millstream_source_lag_seconds";
-    per_sink(text, components, (name, help), |sink| Float(sink.lag_seconds).to_string());
+    per_sink(text, components, name, help, |sink| Float(sink.lag_seconds).to_string());
     let name = "millstream_buffer_bytes";
     text.family(name, "gauge", "Bytes queued at the sink for delivery.");
     for component in components {
@@ -254,7 +254,8 @@ fn disk_buffers(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
 fn per_sink(
     text: &mut Text<'_>,
     components: &[ComponentSnapshot],
-    (name, help): (&'static str, &'static str),
+    name: &'static str,
+    help: &'static str,
     figure: impl Fn(&SinkProgress) -> String,
 ) {
     text.family(name, "gauge", help);

@@ -12,7 +12,8 @@ use super::secret::{advice, masked, masked_advice, subject};
 pub fn option_faults(
     node: &Node,
     place: &Place,
-    (kind, type_name): (Kind, &'static str),
+    kind: Kind,
+    type_name: &'static str,
     catalog: &dyn Catalog,
 ) -> Vec<Fault> {
     match catalog.decode(kind, type_name, node.to_json()) {

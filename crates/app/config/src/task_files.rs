@@ -133,7 +133,8 @@ impl<'r> Reader<'r> {
 /// All errors of all files.
 pub fn options_of(
     files: &[PathBuf],
-    (kind, type_name): (Kind, &'static str),
+    kind: Kind,
+    type_name: &'static str,
     catalog: &dyn Catalog,
 ) -> Result<Json, Vec<Fault>> {
     let schema = catalog.schema(kind, type_name).map(schemars::Schema::to_value);
@@ -251,7 +252,8 @@ fn read(
         faults.extend(option_faults(
             &root,
             &root.place,
-            (owner.kind, owner.type_name),
+            owner.kind,
+            owner.type_name,
             owner.catalog,
         ));
     }

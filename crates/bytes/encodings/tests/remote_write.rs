@@ -3,7 +3,7 @@
 use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
 use millstream_encodings::prometheus::{
     Accumulator, Body, Distributions, LabelRules, NameEscaping, Options, RemoteWriteLabels,
-    RequestBuilder, RowsBuilder, Version,
+    RequestBuilder, RowPlace, RowsBuilder, Version,
 };
 use prost::Message;
 
@@ -154,7 +154,8 @@ fn fill(
     let (rows, text) = rows.finish();
     let mut accumulator = Accumulator::new(options, RemoteWriteLabels::new(&distributions));
     for row in rows.rows() {
-        accumulator.add((&rows, row, &text), END_MS, request).unwrap();
+        let place = RowPlace { rows: &rows, row, text: &text };
+        accumulator.add(place, END_MS, request).unwrap();
         request.end_event();
     }
 }

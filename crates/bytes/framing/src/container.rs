@@ -79,12 +79,14 @@ impl Reader {
         raw: &[u8],
         out: &mut [u8],
         close: Close,
-        (lines_max, limits): (usize, Limits),
+        lines_max: usize,
+        limits: Limits,
         scratch: &mut Scratch,
     ) {
         let mut ends = std::mem::take(&mut scratch.ends);
         millstream_scan::newlines(raw, &mut ends);
-        let (kind, open) = (self.kind, [false; STREAMS]);
+        let kind = self.kind;
+        let open = [false; STREAMS];
         let mut writer = Writer { raw, out, written: 0, scratch, kind, open, isolated: 0 };
         let mut offset = 0;
         for &newline in &ends {
@@ -93,7 +95,7 @@ impl Reader {
             }
             let next = newline as usize + 1;
             writer.flush_if_full(offset, next, limits);
-            self.record(&mut writer, (offset, next - 1), next);
+            self.record(&mut writer, offset, next - 1, next);
             offset = next;
         }
         if ends.last().is_none_or(|newline| *newline as usize + 1 == offset) {
@@ -108,7 +110,7 @@ impl Reader {
         let bytes = writer.raw.len();
         writer.flush_if_full(offset, bytes, limits);
         if close == Close::All && offset < bytes {
-            self.record(writer, (offset, bytes), bytes);
+            self.record(writer, offset, bytes, bytes);
             writer.flush(bytes, false);
         } else if close != Close::No {
             writer.flush(offset, false);
@@ -116,7 +118,7 @@ impl Reader {
     }
 
     #[inline]
-    fn record(&mut self, writer: &mut Writer<'_>, (offset, end): (usize, usize), next: usize) {
+    fn record(&mut self, writer: &mut Writer<'_>, offset: usize, end: usize, next: usize) {
         let line = &writer.raw[offset..end];
         let record = self.read(line, offset).unwrap_or(Record {
             text: (offset as u32, end as u32),

@@ -88,19 +88,21 @@ impl TextDecoder {
         millstream_scan::newlines(text, &mut scratch.newlines);
         // Decoding preserves newlines, see `line_ends`: line end n of the text is line end n of the
         // raw bytes.
-        let (mut start, mut offset) = (0, 0);
+        let mut start = 0;
+        let mut offset = 0;
         scratch.lines.extend(scratch.newlines.iter().zip(&scratch.ends).map(
             |(&newline, &next)| {
-                let line = terminated(text, (start, newline), (offset, next));
-                (start, offset) = (newline + 1, next);
+                let line = terminated(text, start..newline, offset..next);
+                start = newline + 1;
+                offset = next;
                 line
             },
         ));
         if has_last_line && !decoded.is_full {
             scratch.lines.push(unterminated(
                 text,
-                (start, text.len() as u32),
-                (offset, raw.len() as u32),
+                start..text.len() as u32,
+                offset..raw.len() as u32,
             ));
         }
         decoded.is_full

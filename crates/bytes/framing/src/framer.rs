@@ -149,7 +149,7 @@ impl Framer {
                 let is_all = raw.len() <= out.len();
                 let (raw, close) =
                     if is_all { (raw, close) } else { (&raw[..out.len()], Close::No) };
-                reader.lines(raw, out, close, (lines_max, self.rules.limits), scratch);
+                reader.lines(raw, out, close, lines_max, self.rules.limits, scratch);
                 is_all
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::record::Record;
 use crate::{Close, Event, Stream, TIME_UNKNOWN};
+use std::ops::Range;
 
 /// The byte order mark of UTF-8, which is not part of the text.
 pub const BOM: &[u8] = "\u{FEFF}".as_bytes();
@@ -76,33 +77,33 @@ pub fn plain(raw: &[u8], close: Close, lines_max: usize, scratch: &mut Scratch) 
     scratch.newlines.truncate(lines_max);
     let mut offset = 0;
     scratch.lines.extend(scratch.newlines.iter().map(|&newline| {
-        let line = terminated(raw, (offset, newline), (offset, newline + 1));
-        offset = newline + 1;
+        let next = newline + 1;
+        let line = terminated(raw, offset..newline, offset..next);
+        offset = next;
         line
     }));
     if close == Close::All && scratch.lines.len() < lines_max && (offset as usize) < raw.len() {
         let end = raw.len() as u32;
-        scratch.lines.push(unterminated(raw, (offset, end), (offset, end)));
+        scratch.lines.push(unterminated(raw, offset..end, offset..end));
     }
 }
 
 /// Returns the line whose `\n` is at the end of `span` in `text`; `bytes` is its range in the file.
 #[inline]
-pub fn terminated(text: &[u8], span: (u32, u32), bytes: (u32, u32)) -> Line {
-    let has_carriage_return = span.1 > span.0 && text[span.1 as usize - 1] == b'\r';
-    unterminated(text, (span.0, span.1 - u32::from(has_carriage_return)), bytes)
+pub fn terminated(text: &[u8], span: Range<u32>, bytes: Range<u32>) -> Line {
+    let has_carriage_return = span.end > span.start && text[span.end as usize - 1] == b'\r';
+    unterminated(text, span.start..span.end - u32::from(has_carriage_return), bytes)
 }
 
 /// Returns a line without a line end.
 #[inline]
-pub fn unterminated(text: &[u8], (start, end): (u32, u32), (offset, next): (u32, u32)) -> Line {
-    let begins_with_bom = text[start as usize..end as usize].starts_with(BOM);
-    let start = if begins_with_bom { start + BOM.len() as u32 } else { start };
+pub fn unterminated(text: &[u8], span: Range<u32>, bytes: Range<u32>) -> Line {
+    let begins_with_bom = text[span.start as usize..span.end as usize].starts_with(BOM);
     Line {
-        start,
-        end,
-        offset,
-        next,
+        start: if begins_with_bom { span.start + BOM.len() as u32 } else { span.start },
+        end: span.end,
+        offset: bytes.start,
+        next: bytes.end,
         time_ns: TIME_UNKNOWN,
         stream: 0,
         interleaved: false,

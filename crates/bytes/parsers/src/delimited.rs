@@ -331,19 +331,13 @@ pub(crate) fn cast_column(of: &Type, index: usize, input: &Input<'_>, fields: &m
     for row in input.runs.iter().flat_map(|run| run.0..run.1) {
         let cell = fields.get(index, row);
         if cell.is_present() {
-            cast(of, cell, (index, row), input, fields);
+            cast(of, cell, index, row, input, fields);
         }
     }
 }
 
 /// Casts a value to its type.
-fn cast(
-    of: &Type,
-    cell: Cell,
-    (index, row): (usize, usize),
-    input: &Input<'_>,
-    fields: &mut Fields,
-) {
+fn cast(of: &Type, cell: Cell, index: usize, row: usize, input: &Input<'_>, fields: &mut Fields) {
     let copy;
     let own_start = input.own.len();
     let text = match cell.is_own() && cell.start() >= own_start {

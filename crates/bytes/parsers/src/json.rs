@@ -159,7 +159,7 @@ impl Json {
         self.around.clear();
         self.members.clear();
         loop {
-            last = self.names.read(cursor, (parent, last))?;
+            last = self.names.read(cursor, parent, last)?;
             let first = cursor.token();
             if first == b'{' && self.names.is_opened(last) && self.enter(cursor)? {
                 self.around.push(parent);

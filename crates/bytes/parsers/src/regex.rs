@@ -150,14 +150,14 @@ impl Groups {
                 &Haystack::new(text),
                 &mut self.slots,
             ) {
-                Some(_) => self.row(row, line, (text, input.read_ns), fields),
+                Some(_) => self.row(row, line, text, input.read_ns, fields),
                 None => fields.fail(row, NO_MATCH, 0),
             }
         }
     }
 
     #[inline(always)]
-    fn row(&self, row: usize, line: Cell, (text, read_ns): (&[u8], i64), fields: &mut Fields) {
+    fn row(&self, row: usize, line: Cell, text: &[u8], read_ns: i64, fields: &mut Fields) {
         for (group, field) in self.list.iter().zip(&self.fields) {
             let at = group.index * 2;
             let (Some(start), Some(end)) = (self.slots[at], self.slots[at + 1]) else { continue };

@@ -131,10 +131,10 @@ impl Step {
                 Some(at + 3)
             }
             Step::Offset { optional } => offset(text, at, optional, fields),
-            Step::Fraction(least, most) => fraction(text, at, (least, most), fields),
+            Step::Fraction(least, most) => fraction(text, at, least, most, fields),
             Step::PointFraction => match text.get(at) {
                 // A point without digits ends a sentence, not a time.
-                Some(b'.' | b',') => fraction(text, at + 1, (1, 9), fields).or(Some(at)),
+                Some(b'.' | b',') => fraction(text, at + 1, 1, 9, fields).or(Some(at)),
                 _ => Some(at),
             },
             Step::Epoch(unit_ns) => {
@@ -275,7 +275,7 @@ fn padded(text: &[u8], at: usize) -> Option<(u16, usize)> {
 
 /// Parses the digits of a fraction, between `least` and `most`.
 #[inline]
-fn fraction(text: &[u8], at: usize, (least, most): (u8, u8), fields: &mut Fields) -> Option<usize> {
+fn fraction(text: &[u8], at: usize, least: u8, most: u8, fields: &mut Fields) -> Option<usize> {
     let (value, len) = parse_digits(text.get(at..)?, usize::from(most));
     if len < usize::from(least) {
         return None;

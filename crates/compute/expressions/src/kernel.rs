@@ -161,7 +161,7 @@ impl Kernel {
                 selected.each(|row| out[row] ^= Verdict::from(out[row] <= TRUE));
             }
             Kernel::Joined(parts, decisive) => {
-                joined((parts, *decisive), bound, selected, out, scratch);
+                joined(parts, *decisive, bound, selected, out, scratch);
             }
             Kernel::Row(node) => {
                 selected.each(|row| out[row] = verdict_of(evaluate_condition(node, bound, row)))
@@ -192,7 +192,8 @@ fn parts(list: Vec<Node>, join: fn(Vec<Node>) -> Node) -> Vec<Kernel> {
 
 /// Evaluates each part only for the rows that the previous parts have not decided.
 fn joined(
-    (parts, decisive): (&[Kernel], Verdict),
+    parts: &[Kernel],
+    decisive: Verdict,
     bound: &Bound<'_>,
     selected: Selected<'_>,
     out: &mut [Verdict],

@@ -38,7 +38,7 @@ pub fn contains(
         let Some(row) = rows.find(ends_after_hit) else { break };
         let cell = column.cells()[row];
         let end = cell.start() + cell.len();
-        from = next_start(search, block, (hit, cell.start(), end), &mut out[row]);
+        from = next_start(search, block, hit, cell.start(), end, &mut out[row]);
     }
     true
 }
@@ -48,7 +48,9 @@ pub fn contains(
 fn next_start(
     search: &Search,
     block: &[u8],
-    (hit, start, end): (usize, usize, usize),
+    hit: usize,
+    start: usize,
+    end: usize,
     out: &mut Verdict,
 ) -> usize {
     // The hit may be before the cell or cross its end. In that case the cell is searched

@@ -70,7 +70,7 @@ pub fn is_absolute(stamp: u64) -> bool {
 
 /// Combines two values (value, arrival) with the same timestamp: sums are added; among last values
 /// the latest arrival wins.
-pub fn add_timed(class: Class, to: &mut (f64, u64), (value, arrived): (f64, u64)) {
+pub fn add_timed(class: Class, to: &mut (f64, u64), value: f64, arrived: u64) {
     match class {
         Class::Sum => *to = (saturating(to.0 + value), to.1.max(arrived)),
         _ if arrived >= to.1 => *to = (value, arrived),
@@ -99,7 +99,8 @@ impl TimedValues {
     /// values.
     fn entry(
         &mut self,
-        (id, timestamp): (u32, i64),
+        id: u32,
+        timestamp: i64,
         hash: u64,
         most: usize,
     ) -> Option<&mut (f64, u64)> {
@@ -245,13 +246,13 @@ impl Generation {
             return false;
         };
         let hash = hashing.of_place(id, timestamp);
-        let Some(to) = self.timed.entry((id, timestamp), hash, limits.timed) else {
+        let Some(to) = self.timed.entry(id, timestamp, hash, limits.timed) else {
             self.counts.add(Reason::Timed, 1);
             return false;
         };
         let class = point.kind.class();
         let value = if class == Class::Sum { saturating(value * weight(point)) } else { value };
-        add_timed(class, to, (value, point.arrived));
+        add_timed(class, to, value, point.arrived);
         self.cells.entry(id).state |= TIMED;
         true
     }

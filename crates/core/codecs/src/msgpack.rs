@@ -46,7 +46,8 @@ impl MetricBlocks {
     /// Encodes rows of a batch, with the attributes of `segment`.
     pub fn encode(
         &mut self,
-        (batch, view): (&Batch, &MetricView<'_>),
+        batch: &Batch,
+        view: &MetricView<'_>,
         segment: &Segment,
         rows: impl Iterator<Item = usize>,
         cx: &mut EncodeCx<'_>,
@@ -118,7 +119,7 @@ impl MetricBlocks {
             let (first, last) = (&alike[0], &alike[alike.len() - 1]);
             let rows = batch.runs(first.first_row, last.first_row + last.rows);
             let rows = rows.flat_map(|(begin, end)| begin..end);
-            self.encode((batch, &view), first, rows, cx, &mut blocks);
+            self.encode(batch, &view, first, rows, cx, &mut blocks);
         }
         self.settle(payload, cx);
         let part = |MetricBlock { bytes, events }| {

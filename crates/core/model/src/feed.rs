@@ -61,11 +61,7 @@ static REASON: LazyLock<Arc<str>> = LazyLock::new(|| "reason".into());
 impl FeedEvent {
     /// Creates an event for a record that was refused for `reason`. If the record is a JSON object,
     /// its members become fields, else the record becomes the message. The field `reason` is added.
-    pub fn refused(
-        source: &RowSource,
-        (record, is_json): (&[u8], bool),
-        reason: &str,
-    ) -> FeedEvent {
+    pub fn refused(source: &RowSource, record: &[u8], is_json: bool, reason: &str) -> FeedEvent {
         let members = record.strip_prefix(b"{").and_then(|text| text.strip_suffix(b"}"));
         let members = members.filter(|_| is_json && record.len() <= RECORD_BYTES_MAX);
         let record = &record[..char_boundary(record, RECORD_BYTES_MAX)];

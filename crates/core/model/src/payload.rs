@@ -152,7 +152,7 @@ mod tests {
         let id = FeedId { origin, offset: 4, ordinal: 0, received: None };
         let source = RowSource { id, time_ns: 0 };
         let mut payload = Payload::new(0);
-        payload.refused.push(FeedEvent::refused(&source, (b"x", false), "not_a_metric"));
+        payload.refused.push(FeedEvent::refused(&source, b"x", false, "not_a_metric"));
         payload.owe(does_owe.then(|| ack.hold(sink)).flatten());
         ack.finish();
         payload

@@ -150,7 +150,7 @@ impl Tracer {
         }
         let sample_bytes = self.listener.room()?;
         let rows = evenly(batch, few, events);
-        let trace = Trace::begin(source, batch, (self.at.clone(), sample_bytes), rows, now_ns);
+        let trace = Trace::begin(source, batch, self.at.clone(), sample_bytes, rows, now_ns);
         // A trace of one event takes as much of the allowance as a trace of many.
         allowance.take(TRACED_ROWS_MAX, 0);
         self.listener.begin(&trace);
@@ -212,7 +212,9 @@ impl Taps {
     /// Lets `listener` get samples of an output until the returned value is dropped.
     pub fn listen(
         &self,
-        (side, id, output): (TapSide, &str, usize),
+        side: TapSide,
+        id: &str,
+        output: usize,
         listener: Box<dyn Listener>,
     ) -> Listening {
         let point = self.point(side, id);

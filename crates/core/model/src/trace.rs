@@ -180,7 +180,8 @@ impl Trace {
     pub(crate) fn begin(
         source: &Arc<str>,
         batch: &Batch,
-        (point, sample_bytes): (SamplePoint, Arc<AtomicUsize>),
+        point: SamplePoint,
+        sample_bytes: Arc<AtomicUsize>,
         rows: Vec<usize>,
         now_ns: i64,
     ) -> Arc<Trace> {
@@ -198,7 +199,7 @@ impl Trace {
                 ..Progress::default()
             }),
         });
-        trace.sample((TapSide::Output, source, 0), batch, &trace.find(batch));
+        trace.sample(TapSide::Output, source, 0, batch, &trace.find(batch));
         trace
     }
 
@@ -226,12 +227,7 @@ impl Trace {
     }
 
     /// Copies the found events if this is the sample point of the trace.
-    fn sample(
-        &self,
-        (side, id, output): (TapSide, &str, usize),
-        batch: &Batch,
-        found: &TracedRows,
-    ) {
+    fn sample(&self, side: TapSide, id: &str, output: usize, batch: &Batch, found: &TracedRows) {
         let SamplePoint { side: at, id: at_id, output: at_output } = &self.point;
         if (*at, &**at_id, *at_output) != (side, id, output) || found.is_empty() {
             return;
@@ -311,7 +307,7 @@ impl Entered {
     /// Notes a batch that leaves through an output.
     pub fn output(&mut self, component: &str, output: usize, batch: &Batch) {
         let found = self.trace.find(batch);
-        self.trace.sample((TapSide::Output, component, output), batch, &found);
+        self.trace.sample(TapSide::Output, component, output, batch, &found);
         self.outputs.push((output, Rows::of(&found)));
     }
 
@@ -331,7 +327,7 @@ impl Entered {
         is_sent: bool,
     ) -> Option<Arc<TracedDelivery>> {
         let trace = self.trace.clone();
-        trace.sample((TapSide::Input, sink, 0), batch, &trace.find(batch));
+        trace.sample(TapSide::Input, sink, 0, batch, &trace.find(batch));
         let kind = match is_sent {
             true => StageKind::Delivery(DeliveryStage::default()),
             false => StageKind::NotSent,

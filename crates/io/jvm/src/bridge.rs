@@ -116,7 +116,7 @@ impl Bridge {
         request: i64,
     ) -> Result<i64, Thrown> {
         // SAFETY: as above, and as the caller promises.
-        unsafe { env.call_long(self.apply, (worker, operator, request)) }
+        unsafe { env.call_long(self.apply, worker, operator, request) }
     }
 
     pub fn failure(&self, env: Env, worker: Global) -> Result<Vec<u8>, Thrown> {

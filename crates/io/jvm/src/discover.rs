@@ -212,17 +212,25 @@ fn feature(version: &str) -> Option<u32> {
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Returns class, byte order and machine of an ELF file.
-fn machine(library: &Path) -> std::io::Result<(u8, u8, [u8; 2])> {
-    let mut header = [0; 20];
-    fs::File::open(library)?.read_exact(&mut header)?;
-    Ok((header[4], header[5], [header[18], header[19]]))
+/// The machine for which an ELF file is built.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Machine {
+    class: u8,
+    byte_order: u8,
+    machine: [u8; 2],
 }
 
-/// Returns the result of [`machine`] for this program.
-fn own_machine() -> (u8, u8, [u8; 2]) {
+/// Returns the machine of an ELF file.
+fn machine(library: &Path) -> std::io::Result<Machine> {
+    let mut header = [0; 20];
+    fs::File::open(library)?.read_exact(&mut header)?;
+    Ok(Machine { class: header[4], byte_order: header[5], machine: [header[18], header[19]] })
+}
+
+/// Returns the machine of this program.
+fn own_machine() -> Machine {
     let machine: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
-    (2, 1, machine.to_le_bytes())
+    Machine { class: 2, byte_order: 1, machine: machine.to_le_bytes() }
 }
 
 /// Finds the jar with the runtime: the given path, otherwise the jar installed with the program.
@@ -273,10 +281,12 @@ mod tests {
             self.path(home)
         }
 
-        fn library(&self, path: &str, (class, order, machine): (u8, u8, [u8; 2])) {
+        fn library(&self, path: &str, machine: Machine) {
             let mut header = [0; 64];
-            header[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, order]);
-            header[18..20].copy_from_slice(&machine);
+            header[..4].copy_from_slice(b"\x7fELF");
+            header[4] = machine.class;
+            header[5] = machine.byte_order;
+            header[18..20].copy_from_slice(&machine.machine);
             self.write(path, &header);
         }
 
@@ -346,7 +356,10 @@ mod tests {
         root.home("/usr/lib/jvm/java-11", "11.0.2");
         root.write("/usr/java/empty/readme", b"");
         root.home("/opt/java/arm", "17");
-        root.library("/opt/java/arm/lib/server/libjvm.so", (2, 1, [0, 1]));
+        root.library(
+            "/opt/java/arm/lib/server/libjvm.so",
+            Machine { machine: [0, 1], ..own_machine() },
+        );
         root.library("/opt/jdk-x/lib/server/libjvm.so", own_machine());
         root.write("/opt/jdk-8/jre/lib/amd64/server/libjvm.so", b"");
         root.write("/opt/jdk-8/release", b"JAVA_VERSION=\"1.8.0_1\"");

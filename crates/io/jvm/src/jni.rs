@@ -369,7 +369,9 @@ impl Env {
     pub unsafe fn call_long(
         self,
         method: Method,
-        (object, int, long): (Global, i32, i64),
+        object: Global,
+        int: i32,
+        long: i64,
     ) -> Result<i64, Thrown> {
         let values = [jvalue { l: object.0 }, jvalue { i: int }, jvalue { j: long }];
         // SAFETY: as the caller promises.

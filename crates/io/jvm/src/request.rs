@@ -56,7 +56,7 @@ impl Request {
     }
 
     /// Sets the address and the size of the buffer.
-    pub fn set_buffer(&self, (address, len): (usize, usize)) {
+    pub fn set_buffer(&self, address: usize, len: usize) {
         self.set(layout::REQUEST_OUT, address as i64);
         self.set(layout::REQUEST_OUT_BYTES, len as i64);
     }
@@ -131,7 +131,7 @@ mod tests {
         };
         let (request, mut tables) = (Request::default(), Tables::default());
         request.write(&input, &mut tables);
-        request.set_buffer((4096, 10));
+        request.set_buffer(4096, 10);
         let word = |word| read(request.address(), word);
         assert_eq!(word(layout::REQUEST_BLOCK), input.block.as_ptr() as i64);
         assert_eq!(word(layout::REQUEST_TIMES), 0);

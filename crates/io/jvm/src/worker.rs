@@ -43,8 +43,8 @@ impl Call {
     }
 
     /// Sets the buffer of the request.
-    fn set_buffer(&self, (address, len): (usize, usize)) {
-        self.request.set_buffer((address, len.min(self.bytes_max.get())));
+    fn set_buffer(&self, address: usize, len: usize) {
+        self.request.set_buffer(address, len.min(self.bytes_max.get()));
     }
 }
 
@@ -190,7 +190,8 @@ impl Worker {
         self.call.request.write(input, &mut self.tables);
         let memory = self.call.buffer.borrow_mut().prepare();
         self.call.bytes_max.set(input.answer_bytes_max());
-        self.call.set_buffer(memory.map_err(|_| CallError::Memory)?);
+        let (address, len) = memory.map_err(|_| CallError::Memory)?;
+        self.call.set_buffer(address, len);
         let offset = self.apply(operator);
         let mut buffer = self.call.buffer.borrow_mut();
         let answer = offset.and_then(|offset| answer(&mut buffer, offset, input, rules));
@@ -298,7 +299,7 @@ pub extern "system" fn grow(
     }
     let grown = call.buffer.try_borrow_mut().ok().and_then(|mut buffer| buffer.grow(needed).ok());
     let Some((address, len)) = grown else { return 0 };
-    call.set_buffer((address, len));
+    call.set_buffer(address, len);
     address as i64
 }
 

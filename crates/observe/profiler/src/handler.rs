@@ -72,7 +72,8 @@ const _: () = assert!(size_of::<TimerInfo>() <= size_of::<libc::siginfo_t>());
 
 impl Sampler {
     pub fn new(
-        (number, event): (u32, Event),
+        number: u32,
+        event: Event,
         buffer: Buffer,
         clocks: Arc<Clocks>,
         tables: Tables,
@@ -130,13 +131,7 @@ impl Sampler {
         let (count, is_truncated) = match walked.generated {
             // SAFETY: the context is the argument of a signal handler.
             Some(generated) => unsafe {
-                walk_generated(
-                    tables,
-                    &memory,
-                    (context, registers),
-                    (walked.count, generated),
-                    rest,
-                )
+                walk_generated(tables, &memory, context, registers, walked.count, generated, rest)
             },
             None => (walked.count, walked.is_truncated),
         };
@@ -199,14 +194,16 @@ pub fn sample_allocation(methods: &[u64], bytes: u64) {
 unsafe fn walk_generated(
     tables: &Tables,
     memory: &StackMemory,
-    (context, interrupted): (*mut c_void, Registers),
-    (count, generated): (usize, Registers),
+    context: *mut c_void,
+    interrupted: Registers,
+    count: usize,
+    generated: Registers,
     addresses: &mut [u64],
 ) -> (usize, bool) {
     // The last address is useless if the runtime knows its frames.
     let (before, rest) = addresses.split_at_mut(count - 1);
     // SAFETY: the caller upholds the condition.
-    let frames = unsafe { runtime_frames(memory, context, (interrupted, generated), rest) };
+    let frames = unsafe { runtime_frames(memory, context, interrupted, generated, rest) };
     let count = before.len() + frames.max(1);
     let (_, rest) = addresses.split_at_mut(count);
     match runtime::caller_of(interrupted.sp) {
@@ -231,7 +228,8 @@ unsafe fn walk_generated(
 unsafe fn runtime_frames(
     memory: &StackMemory,
     context: *mut c_void,
-    (interrupted, generated): (Registers, Registers),
+    interrupted: Registers,
+    generated: Registers,
     addresses: &mut [u64],
 ) -> usize {
     let Some(runtime) = runtime::runtime() else { return 0 };
@@ -382,7 +380,7 @@ mod tests {
         let (code, memory, main_stack) = (modules.code.clone(), maps.memory, maps.main_stack);
         let tables = Tables { code, memory, main_stack };
         let clocks = Arc::new(Clocks::new(Duration::from_millis(1)));
-        let sampler = Sampler::new((number, Event::Cpu), Buffer::new(1 << 20), clocks, tables);
+        let sampler = Sampler::new(number, Event::Cpu, Buffer::new(1 << 20), clocks, tables);
         Active::start(Box::new(sampler)).unwrap()
     }
 

@@ -74,7 +74,7 @@ pub fn merge(profiles: impl IntoIterator<Item = RawProfile>) -> Option<RawProfil
         merged.threads_without_timer = profile.threads_without_timer;
         merged.threads_with_blocked_signal = profile.threads_with_blocked_signal;
     }
-    let stacks = counts.into_iter().map(stack).collect();
+    let stacks = counts.into_iter().map(|(key, count)| stack(key, count)).collect();
     let (threads, components, modules) = (threads.list, components.list, modules.list);
     let methods = methods.list;
     Some(RawProfile { stacks, threads, components, modules, methods, ..merged })
@@ -93,7 +93,7 @@ fn add(
     }
 }
 
-fn stack((key, count): (Key, u64)) -> Stack {
+fn stack(key: Key, count: u64) -> Stack {
     let Key { thread, component, is_truncated, addresses } = key;
     Stack { thread, component, count, addresses, is_truncated }
 }

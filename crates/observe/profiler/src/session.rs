@@ -181,12 +181,8 @@ impl Collector {
         let maps = Maps::read().map_err(StartError::system("read /proc/self/maps"))?;
         modules.update(&maps);
         let buffer = Buffer::new(settings.buffer_bytes);
-        let sampler = Box::new(Sampler::new(
-            (number, settings.event),
-            buffer,
-            clocks,
-            tables(&modules, maps),
-        ));
+        let sampler =
+            Box::new(Sampler::new(number, settings.event, buffer, clocks, tables(&modules, maps)));
         let active = Active::start(sampler)?;
         let (begun, cpu_before) = (Instant::now(), timer::process_cpu_time());
         threads.watch(&found);
@@ -286,7 +282,7 @@ impl Collector {
             },
             duration_ns: (now - begun).as_nanos() as u64,
             cpu_ns: cpu_now.saturating_sub(cpu_before).as_nanos() as u64,
-            stacks: stacks.counts.into_iter().map(stack).collect(),
+            stacks: stacks.counts.into_iter().map(|(key, count)| stack(key, count)).collect(),
             threads: self.threads.names.clone(),
             components: component::names(),
             modules: self.modules.all.clone(),
@@ -313,7 +309,7 @@ impl Collector {
     }
 }
 
-fn stack((key, count): (Key, u64)) -> Stack {
+fn stack(key: Key, count: u64) -> Stack {
     Stack {
         thread: key.thread,
         component: key.component,

@@ -32,7 +32,7 @@ type Color<'a> = dyn Fn(&Node, FrameKind) -> [u8; 3] + 'a;
 /// Returns the errors of the output.
 pub fn write_svg(profile: &Profile, output: &mut impl Write) -> io::Result<()> {
     let color = |node: &Node, kind| shaded(base_color(kind), node.name);
-    write(&Tree::of(profile), (profile, None), &color, output)
+    write(&Tree::of(profile), profile, None, &color, output)
 }
 
 /// Writes a flame graph of `after`, with colors for the change of each frame's share.
@@ -48,12 +48,13 @@ pub fn write_diff_svg(
     let tree = Tree::of_both(before, after);
     let total = tree.total;
     let color = |node: &Node, _| change_color(change(node, total));
-    write(&tree, (after, Some(before)), &color, output)
+    write(&tree, after, Some(before), &color, output)
 }
 
 fn write(
     tree: &Tree<'_>,
-    (profile, before): (&Profile, Option<&Profile>),
+    profile: &Profile,
+    before: Option<&Profile>,
     color: &Color<'_>,
     output: &mut impl Write,
 ) -> io::Result<()> {
@@ -77,7 +78,7 @@ fn write(
     )?;
     for node in wide {
         let y = height - MARGIN - (f64::from(node.depth) + 1.0) * ROW;
-        write_frame(tree, node, (scale, y), color, output)?;
+        write_frame(tree, node, scale, y, color, output)?;
     }
     writeln!(output, "</svg>")
 }
@@ -94,7 +95,8 @@ fn about(profile: &Profile, before: Option<&Profile>, narrow: usize) -> String {
 fn write_frame(
     tree: &Tree<'_>,
     node: &Node,
-    (scale, y): (f64, f64),
+    scale: f64,
+    y: f64,
     color: &Color<'_>,
     output: &mut impl Write,
 ) -> io::Result<()> {

@@ -176,7 +176,8 @@ impl<'m> Names<'m> {
     /// new subject.
     pub fn refer_to_subject(
         &mut self,
-        (parts, is_new): (&[Part<'_>], bool),
+        parts: &[Part<'_>],
+        is_new: bool,
         now: u64,
         rate: u64,
     ) -> Option<u32> {
@@ -294,17 +295,17 @@ mod tests {
         let memory = memory(40);
         let mut names = Names::new([&memory[..20], &memory[20..]], 0);
         let parts = |number| [Part::Text("host"), Part::Text("::1"), Part::Number(number)];
-        let first = names.refer_to_subject((&parts(1), false), 0, RATE).unwrap();
+        let first = names.refer_to_subject(&parts(1), false, 0, RATE).unwrap();
         let mut numbers = 2..;
-        while names.refer_to_subject((&parts(numbers.next().unwrap()), false), 0, RATE).is_some() {}
+        while names.refer_to_subject(&parts(numbers.next().unwrap()), false, 0, RATE).is_some() {}
         assert_eq!(
-            (names.epoch(), names.refer_to_subject((&parts(1), false), 0, RATE)),
+            (names.epoch(), names.refer_to_subject(&parts(1), false, 0, RATE)),
             (1, Some(first))
         );
         let later = HALF_SECONDS_MIN * RATE;
-        assert_eq!(names.refer_to_subject((&parts(99), false), later, RATE), None);
+        assert_eq!(names.refer_to_subject(&parts(99), false, later, RATE), None);
         names.use_all();
-        let second = names.refer_to_subject((&parts(99), false), later, RATE).unwrap();
+        let second = names.refer_to_subject(&parts(99), false, later, RATE).unwrap();
         let copied = copied(&names);
         assert_eq!(names.epoch(), 2);
         assert_eq!(copied.epoch(first), Some((1, 0)));

@@ -97,7 +97,7 @@ impl Subject {
         };
         let count = parts.iter().flatten().count();
         let parts = parts.map(|part| part.unwrap_or(Part::Number(0)));
-        let (reference, epoch) = recorder::subject((&parts[..count], self.is_connection));
+        let (reference, epoch) = recorder::subject(&parts[..count], self.is_connection);
         self.reference.store(u64::from(reference) << 32 | u64::from(epoch), Relaxed);
         reference
     }
@@ -206,7 +206,7 @@ pub fn past_jvm_call(
     outcome: &str,
 ) {
     let own = || [rows, bytes, text(outcome)];
-    recorder::past(EventKind::JvmCall, (ended_ago, took), || component.reference(), own);
+    recorder::past(EventKind::JvmCall, ended_ago, took, || component.reference(), own);
 }
 
 /// Records a garbage collection of a JVM that ended some time ago. `collector` is a
@@ -220,7 +220,7 @@ pub fn collection(
     after: u64,
 ) {
     let own = || [text(cause), before, after];
-    recorder::past(EventKind::Collection, (ended_ago, took), || collector.reference(), own);
+    recorder::past(EventKind::Collection, ended_ago, took, || collector.reference(), own);
 }
 
 /// Records that the configuration was read again.

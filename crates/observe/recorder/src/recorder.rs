@@ -296,7 +296,8 @@ pub(crate) fn instant<const N: usize>(
 /// event has no texts.
 pub(crate) fn past<const N: usize>(
     kind: EventKind,
-    (ended_ago, took): (Duration, Duration),
+    ended_ago: Duration,
+    took: Duration,
     subject: impl FnOnce() -> u32,
     own: impl FnOnce() -> [u64; N],
 ) {
@@ -356,9 +357,12 @@ fn is_within_rate(kind: EventKind, now_ticks: u64) -> bool {
 
 /// Returns the reference to a text, or 0.
 pub(crate) fn text(text: &str) -> u64 {
-    let (now, rate) = (ticks::now(), SWITCHES.ticks_per_second.load(Relaxed));
+    let now = ticks::now();
+    let rate = SWITCHES.ticks_per_second.load(Relaxed);
     let made = RUN.get().and_then(|run| run.refer_to_text(text, now, rate));
-    u64::from(made.map_or(0, note_epoch))
+    let Some((reference, epoch)) = made else { return 0 };
+    note_epoch(epoch);
+    u64::from(reference)
 }
 
 /// Returns the epoch of valid references.
@@ -368,13 +372,15 @@ pub(crate) fn epoch() -> u32 {
 }
 
 /// Returns the reference to a subject and its epoch, or 0.
-pub(crate) fn subject(subject: (&[Part<'_>], bool)) -> (u32, u32) {
-    let (now, rate) = (ticks::now(), SWITCHES.ticks_per_second.load(Relaxed));
-    let made = RUN.get().and_then(|run| run.refer_to_subject(subject, now, rate));
-    made.map_or((0, 0), |made| (note_epoch(made), made.1))
+pub(crate) fn subject(parts: &[Part<'_>], is_new: bool) -> (u32, u32) {
+    let now = ticks::now();
+    let rate = SWITCHES.ticks_per_second.load(Relaxed);
+    let made = RUN.get().and_then(|run| run.refer_to_subject(parts, is_new, now, rate));
+    let Some((reference, epoch)) = made else { return (0, 0) };
+    note_epoch(epoch);
+    (reference, epoch)
 }
 
-fn note_epoch((reference, epoch): (u32, u32)) -> u32 {
+fn note_epoch(epoch: u32) {
     SWITCHES.epoch.fetch_max(epoch, Release);
-    reference
 }

@@ -141,12 +141,13 @@ impl Run {
     /// Returns the reference to a subject, and its epoch; `None` if it could not be stored.
     pub fn refer_to_subject(
         &self,
-        subject: (&[Part<'_>], bool),
+        parts: &[Part<'_>],
+        is_new: bool,
         now: u64,
         rate: u64,
     ) -> Option<(u32, u32)> {
         self.with_names(|names| {
-            let reference = names.refer_to_subject(subject, now, rate)?;
+            let reference = names.refer_to_subject(parts, is_new, now, rate)?;
             Some((reference, names.epoch()))
         })
     }

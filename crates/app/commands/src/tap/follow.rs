@@ -91,7 +91,8 @@ pub struct Follower {
 impl Follower {
     /// Starts a follower.
     pub fn start(
-        (request, plan): (TapRequest, Plan),
+        request: TapRequest,
+        plan: Plan,
         taps: Taps,
         topology: watch::Receiver<Topology>,
         client: Client,

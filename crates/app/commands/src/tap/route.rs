@@ -144,8 +144,8 @@ impl Route {
         let steps = self.steps(trace, &of_event, event, times[row]);
         let total = total(trace, &of_event, is_complete);
         let line = match format {
-            TapFormat::Json => json_line(trace, &lines, &steps, (total, is_complete)),
-            TapFormat::Text => text_lines(&lines, &steps, (total, is_complete)),
+            TapFormat::Json => json_line(trace, &lines, &steps, total, is_complete),
+            TapFormat::Text => text_lines(&lines, &steps, total, is_complete),
         };
         Ok(Followed { passed, line: Some(line), warning })
     }
@@ -300,7 +300,8 @@ fn json_line(
     trace: &Trace,
     event: &[u8],
     steps: &[Step],
-    (total, is_complete): (Duration, bool),
+    total: Duration,
+    is_complete: bool,
 ) -> Vec<u8> {
     let step = |step: &Step| {
         let Step { component, what, time, note } = step;
@@ -326,7 +327,7 @@ fn json_line(
     line
 }
 
-fn text_lines(event: &[u8], steps: &[Step], (total, is_complete): (Duration, bool)) -> Vec<u8> {
+fn text_lines(event: &[u8], steps: &[Step], total: Duration, is_complete: bool) -> Vec<u8> {
     let mut lines = event.to_vec();
     let width = steps.iter().map(|step| step.component.len()).max().unwrap_or(0).max(5);
     let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;

@@ -85,7 +85,7 @@ impl TapService {
         if request.follow {
             let plan = follow::Plan::new(&config, &request)?;
             log_raw(&request);
-            Follower::start((request, plan), self.taps.clone(), topology, client);
+            Follower::start(request, plan, self.taps.clone(), topology, client);
             return Ok(chunks);
         }
         let (point, view) = plan(&config, &request)?;
@@ -126,7 +126,7 @@ struct Queue {
 
 impl Queue {
     fn listen(&self, taps: &Taps, (side, id, output): &Point) -> Listening {
-        taps.listen((*side, id, *output), Box::new(self.clone()))
+        taps.listen(*side, id, *output, Box::new(self.clone()))
     }
 }
 

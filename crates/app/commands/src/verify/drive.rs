@@ -12,6 +12,7 @@ use super::sink::Sink;
 use super::tally::Tally;
 use super::writer::Writer;
 use crate::random::{Random, mix};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -20,10 +21,10 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(5);
 
 /// Shortest time between two rotations, and the random part added to it, in milliseconds.
-const ROTATE_MS: (u64, u64) = (150, 200);
+const ROTATE_MS: Range<u64> = 150..350;
 
 /// Shortest time between two ends of the agent, and the random part added to it, in milliseconds.
-const END_MS: (u64, u64) = (500, 1500);
+const END_MS: Range<u64> = 500..2000;
 
 /// One end in this many is a SIGTERM, the others are SIGKILL.
 const TERM_ONE_IN: u64 = 4;
@@ -216,8 +217,10 @@ impl<'a> Drive<'a> {
         self.agent.await_up()
     }
 
-    fn later(&mut self, (least, more): (u64, u64)) -> Instant {
-        Instant::now() + Duration::from_millis(least + self.random.below(more))
+    /// Returns a random time in the future, within a range in milliseconds.
+    fn later(&mut self, ms: Range<u64>) -> Instant {
+        let random = self.random.below(ms.end - ms.start);
+        Instant::now() + Duration::from_millis(ms.start + random)
     }
 
     fn state(&self) -> String {

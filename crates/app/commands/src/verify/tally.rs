@@ -113,13 +113,15 @@ impl Tally {
         while (self.hidden.len() as u64) < count {
             let writer = random.below(self.written.len() as u64) as usize;
             if self.written[writer] > 0 {
-                let line = (writer, random.below(self.written[writer]));
-                self.hidden.extend((!self.is_at_risk(line)).then_some(line));
+                let number = random.below(self.written[writer]);
+                if !self.is_at_risk(writer, number) {
+                    self.hidden.insert((writer, number));
+                }
             }
         }
     }
 
-    fn is_at_risk(&self, (writer, number): (usize, u64)) -> bool {
+    fn is_at_risk(&self, writer: usize, number: u64) -> bool {
         let ranges = &self.at_risk[writer];
         let index = ranges.partition_point(|lines| lines.end <= number);
         ranges.get(index).is_some_and(|lines| lines.contains(&number))
@@ -169,7 +171,8 @@ impl Tally {
             let missing = ids.iter().enumerate().filter(|(_, id)| **id == 0);
             missing.map(move |(number, _)| (writer, number as u64)).collect::<Vec<_>>()
         };
-        self.ids.iter().enumerate().flat_map(of_writer).filter(|line| !self.is_at_risk(*line))
+        let missing = self.ids.iter().enumerate().flat_map(of_writer);
+        missing.filter(|(writer, number)| !self.is_at_risk(*writer, *number))
     }
 
     /// Counts one delivered event.
@@ -184,7 +187,7 @@ impl Tally {
             found.filter(|(writer, number)| self.written.get(*writer).is_some_and(|n| number < n));
         match found {
             Some(line) if self.hidden.contains(&line) => return,
-            Some(line) => self.arrive(line, &parsed.meta),
+            Some((writer, number)) => self.arrive(writer, number, &parsed.meta),
             None => self.tear(&parsed.message, &place(&parsed.meta)),
         }
         self.events += 1;
@@ -196,14 +199,14 @@ impl Tally {
         self.sample(self.torn, || format!("torn: {place}: {}", escaped(text, SAMPLE_BYTES_MAX)));
     }
 
-    fn arrive(&mut self, (writer, number): (usize, u64), meta: &Meta<'_>) {
+    fn arrive(&mut self, writer: usize, number: u64, meta: &Meta<'_>) {
         // 0 means not delivered.
         let hash = xxh3_64(meta.id.as_bytes()) | 1;
         let known = self.ids[writer][number as usize];
         if known == 0 {
             self.ids[writer][number as usize] = hash;
             self.found += 1;
-            self.found_at_risk += u64::from(self.is_at_risk((writer, number)));
+            self.found_at_risk += u64::from(self.is_at_risk(writer, number));
             return self.order(meta, hash);
         }
         if known == hash || !self.other_ids.insert(hash) {

@@ -1,6 +1,7 @@
 //! Scalars: enumerations, bounds and formats.
 
 use serde_json::{Number, Value as Json};
+use std::ops::RangeInclusive;
 
 use super::super::fault::Fault;
 use super::super::node::{Data, Node, Scalar};
@@ -72,23 +73,24 @@ fn whole_fault(node: &Node, value: i128, leaf: &Json, spot: Spot<'_>) -> Option<
     let bound = |name| leaf.get(name).and_then(Json::as_number).and_then(Number::as_i128);
     let least = bound("minimum").unwrap_or(least).max(least);
     let most = bound("maximum").unwrap_or(most).min(most);
-    range_fault(node, value, (least, most), spot)
+    range_fault(node, value, least..=most, spot)
 }
 
 fn number_fault(node: &Node, value: f64, leaf: &Json, spot: Spot<'_>) -> Option<Fault> {
     let bound = |name| leaf.get(name).and_then(Json::as_f64);
-    let range = (bound("minimum").unwrap_or(f64::MIN), bound("maximum").unwrap_or(f64::MAX));
-    range_fault(node, value, range, spot)
+    let least = bound("minimum").unwrap_or(f64::MIN);
+    let most = bound("maximum").unwrap_or(f64::MAX);
+    range_fault(node, value, least..=most, spot)
 }
 
-fn range_fault<N>(node: &Node, value: N, (least, most): (N, N), spot: Spot<'_>) -> Option<Fault>
+fn range_fault<N>(node: &Node, value: N, range: RangeInclusive<N>, spot: Spot<'_>) -> Option<Fault>
 where
     N: PartialOrd + std::fmt::Display,
 {
-    let (size, instead) = if value < least {
-        ("small", format!("write at least {least}"))
-    } else if value > most {
-        ("large", format!("write at most {most}"))
+    let (size, instead) = if value < *range.start() {
+        ("small", format!("write at least {}", range.start()))
+    } else if value > *range.end() {
+        ("large", format!("write at most {}", range.end()))
     } else {
         return None;
     };

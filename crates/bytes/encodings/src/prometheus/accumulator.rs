@@ -7,7 +7,7 @@ use super::distribution::{Histogram, saturating};
 use super::form::{LabelFormat, split_block};
 use super::labels::{LabelRules, LabelSet};
 use super::overflow::{OVERFLOW_SERIES_MAX, is_overflow};
-use super::rows::{Row, Rows};
+use super::rows::{Row, RowPlace};
 use super::sources::SourceNames;
 use super::{Distributions, NameConflict, RejectReason};
 use crate::metric::Kind;
@@ -208,22 +208,23 @@ impl<F: LabelFormat> Accumulator<F> {
         self.names.take_conflicts()
     }
 
-    /// Adds a row, whose strings are in `text`, and passes the new state of the row's series to
-    /// `to`. `now_ms` is the wall clock in milliseconds since 1970.
+    /// Adds a row, and passes the new state of the row's series to `to`. `now_ms` is the wall clock in milliseconds since 1970.
     ///
     /// # Errors
     /// Returns the reason why the row is rejected.
     #[inline]
     pub fn add<C: Collector>(
         &mut self,
-        (rows, row, text): (&Rows, &Row, &[u8]),
+        place: RowPlace<'_>,
         now_ms: i64,
         to: &mut C,
     ) -> Result<(), RejectReason> {
+        let RowPlace { rows, row, .. } = place;
         if row.time_ms > now_ms.saturating_add(AHEAD_MS_MAX) {
             return Err(RejectReason::Future);
         }
-        let (seen, starts_at_zero) = ((now_ms / 1000) as u32, self.options.starts_at_zero);
+        let seen = (now_ms / 1000) as u32;
+        let starts_at_zero = self.options.starts_at_zero;
         let mut apply = |entry: &mut Entry| {
             entry.reset_future_time::<C>(now_ms);
             entry.apply(row, rows.numbers(row), seen, starts_at_zero, to)
@@ -235,16 +236,14 @@ impl<F: LabelFormat> Accumulator<F> {
             known.seen = self.clock;
             return Ok(());
         }
-        let index = self.register((rows, row, text))?.0;
+        let index = self.register(place)?.0;
         apply(&mut self.entries[index as usize])
     }
 
     /// Registers a new raw series. Returns its entry and whether the entry is new.
     #[cold]
-    pub(super) fn register(
-        &mut self,
-        (rows, row, text): (&Rows, &Row, &[u8]),
-    ) -> Result<(u32, bool), RejectReason> {
+    pub(super) fn register(&mut self, place: RowPlace<'_>) -> Result<(u32, bool), RejectReason> {
+        let RowPlace { rows, row, text } = place;
         let (name, tags) = rows.strings(row, text);
         let is_summary = self.label_format.has_sum_and_count(row.kind);
         self.set.begin(&self.options.rules, name, row.kind);
@@ -253,7 +252,7 @@ impl<F: LabelFormat> Accumulator<F> {
         if !is_exempt {
             self.check_limits()?;
         }
-        self.set.build(&self.options.rules, (tags, row.kind), rows.host())?;
+        self.set.build(&self.options.rules, tags, row.kind, rows.host())?;
         self.label_buf.clear();
         self.label_format.render(&self.set, row.kind, &mut self.label_buf);
         let (index, is_new) = self.find_or_insert(row, name)?;

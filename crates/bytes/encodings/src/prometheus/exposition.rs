@@ -3,7 +3,7 @@
 use super::accumulator::{Accumulator, Entry, NullCollector, Options};
 use super::form::TextLabels;
 use super::overflow::OVERFLOW_TEXT;
-use super::rows::{Row, Rows};
+use super::rows::RowPlace;
 use super::{Distributions, NameConflict, RejectReason};
 use crate::metric::Kind;
 use std::collections::BTreeMap;
@@ -113,37 +113,30 @@ impl Exposition {
         self.accumulator.take_conflicts()
     }
 
-    /// Adds a row, whose strings are in `text`. If the series of a counter is beyond a limit, its
+    /// Adds a row. If the series of a counter is beyond a limit, its
     /// increment is added to the overflow series. `now_ms` is the wall clock in milliseconds since
     /// 1970.
     ///
     /// # Errors
     /// Returns the reason why the row is rejected.
-    pub fn add(
-        &mut self,
-        (rows, row, text): (&Rows, &Row, &[u8]),
-        now_ms: i64,
-    ) -> Result<Added, RejectReason> {
-        let Err(reason) = self.add_to_series((rows, row, text), now_ms) else {
+    pub fn add(&mut self, place: RowPlace<'_>, now_ms: i64) -> Result<Added, RejectReason> {
+        let Err(reason) = self.add_to_series(place, now_ms) else {
             return Ok(Added::Series);
         };
-        let overflow = rows.overflow(row, reason, self.accumulator.seed()).ok_or(reason)?;
-        self.add_to_series((rows, &overflow, OVERFLOW_TEXT), now_ms)?;
+        let rows = place.rows;
+        let row = rows.overflow(place.row, reason, self.accumulator.seed()).ok_or(reason)?;
+        self.add_to_series(RowPlace { rows, row: &row, text: OVERFLOW_TEXT }, now_ms)?;
         Ok(Added::Overflow(reason))
     }
 
-    fn add_to_series(
-        &mut self,
-        row: (&Rows, &Row, &[u8]),
-        now_ms: i64,
-    ) -> Result<(), RejectReason> {
-        if !self.accumulator.is_known(row.1) {
-            let (index, is_new) = self.accumulator.register(row)?;
+    fn add_to_series(&mut self, place: RowPlace<'_>, now_ms: i64) -> Result<(), RejectReason> {
+        if !self.accumulator.is_known(place.row) {
+            let (index, is_new) = self.accumulator.register(place)?;
             if is_new {
                 self.add_to_family(index);
             }
         }
-        self.accumulator.add(row, now_ms, &mut NullCollector)
+        self.accumulator.add(place, now_ms, &mut NullCollector)
     }
 
     /// Adds a new series to its family, or rejects it if the family has another type.
@@ -178,7 +171,8 @@ impl Exposition {
         &self,
         from: WritePosition,
         series_max: usize,
-        (format, now_ms): (TextFormat, i64),
+        format: TextFormat,
+        now_ms: i64,
         out: &mut Vec<u8>,
     ) -> Option<WritePosition> {
         let mut left = series_max;

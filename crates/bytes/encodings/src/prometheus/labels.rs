@@ -79,7 +79,8 @@ impl LabelSet {
     pub fn build(
         &mut self,
         rules: &LabelRules,
-        (tags, kind): (&[u8], Kind),
+        tags: &[u8],
+        kind: Kind,
         host: &str,
     ) -> Result<(), RejectReason> {
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -206,7 +207,7 @@ mod tests {
     fn labels_by(rules: &LabelRules, kind: Kind, name: &str, tags: &str) -> String {
         let mut set = LabelSet::default();
         set.begin(rules, name.as_bytes(), kind);
-        set.build(rules, (tags.as_bytes(), kind), "web-1").unwrap();
+        set.build(rules, tags.as_bytes(), kind, "web-1").unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let labels: Vec<_> =
             set.labels().map(|(name, value)| text(name) + "=" + &text(value)).collect();
@@ -236,7 +237,7 @@ mod tests {
         let mut set = LabelSet::default();
         set.begin(&rules(), b"a", Kind::Gauge);
         let tags = br#"{"a.b":"1","a-b":["2","3"],"c":["x","y"]}"#;
-        set.build(&rules(), (tags, Kind::Gauge), "web-1").unwrap();
+        set.build(&rules(), tags, Kind::Gauge, "web-1").unwrap();
         assert_eq!((set.take_joined(), set.take_joined()), (1, 0));
     }
 
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn invalid_tags_are_rejected() {
-        let result = LabelSet::default().build(&rules(), (b"[1]", Kind::Gauge), "h");
+        let result = LabelSet::default().build(&rules(), b"[1]", Kind::Gauge, "h");
         assert_eq!(result, Err(RejectReason::BadTags));
     }
 }

@@ -29,7 +29,7 @@ pub use labels::{LabelRules, LabelSet};
 pub use names::{NameEscaping, push_label_name, push_metric_name};
 pub use overflow::OVERFLOW_NAME;
 pub use request::{Body, RequestBuilder, Version};
-pub use rows::{Row, Rows, RowsBuilder};
+pub use rows::{Row, RowPlace, Rows, RowsBuilder};
 pub use sources::NameConflict;
 pub use stored::{RestoredRows, StoredRow};
 

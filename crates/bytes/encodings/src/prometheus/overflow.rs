@@ -32,7 +32,7 @@ impl Rows {
         let name_len = OVERFLOW_NAME.len() as u32;
         let tags_len = OVERFLOW_TEXT.len() as u32 - name_len;
         let seed = seed_of_host(self.host(), seed);
-        let key = key(OVERFLOW_TEXT, name_len, (Kind::Counter, true), seed);
+        let key = key(OVERFLOW_TEXT, name_len, Kind::Counter, true, seed);
         Some(Row { key, text_at: 0, name_len, tags_len, ..*row })
     }
 }

@@ -31,6 +31,17 @@ pub struct Row {
     pub is_delta: bool,
 }
 
+/// A row, the rows of its batch, and the buffer with the strings of these rows.
+#[derive(Clone, Copy, Debug)]
+pub struct RowPlace<'r> {
+    /// The rows of the batch.
+    pub rows: &'r Rows,
+    /// The row. It may be a copy of one of `rows`.
+    pub row: &'r Row,
+    /// The strings of `row`.
+    pub text: &'r [u8],
+}
+
 /// The rows of one batch. Their strings are in a separate buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
@@ -113,7 +124,7 @@ impl<'a> RowsBuilder<'a> {
         let (kind, is_delta) = (kind(metric), metric.temporality == Temporality::Delta);
         let (strings, name_len) = (&self.text[text_at..], metric.name.len() as u32);
         self.rows.rows.push(Row {
-            key: key(strings, name_len, (kind, is_delta), self.seed),
+            key: key(strings, name_len, kind, is_delta, self.seed),
             value,
             time_ms: metric.time_ns.div_euclid(1_000_000),
             interval_ms: (metric.interval * 1e3).round() as u32,
@@ -142,7 +153,8 @@ pub(super) fn seed_of_host(host: &str, seed: u64) -> u64 {
 pub(super) fn key(
     strings: &[u8],
     name_len: u32,
-    (kind, is_delta): (Kind, bool),
+    kind: Kind,
+    is_delta: bool,
     seed: u64,
 ) -> [u64; 2] {
     let key = xxh3_128_with_seed(strings, seed);

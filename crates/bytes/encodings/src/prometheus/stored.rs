@@ -88,7 +88,7 @@ impl<'a> RestoredRows<'a> {
             return None;
         }
         self.rows.rows.push(Row {
-            key: key(strings.as_bytes(), name_len, (row.kind, row.is_delta), self.seed),
+            key: key(strings.as_bytes(), name_len, row.kind, row.is_delta, self.seed),
             value: row.value,
             time_ms: row.time_ms,
             interval_ms: row.interval_ms,

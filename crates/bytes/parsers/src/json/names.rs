@@ -160,7 +160,8 @@ impl Names {
     pub fn read(
         &mut self,
         cursor: &mut Cursor<'_>,
-        (parent, last): (usize, usize),
+        parent: usize,
+        last: usize,
     ) -> Result<usize, Reason> {
         let next = self.list[last].next;
         let guess = &self.list[next];
@@ -168,14 +169,15 @@ impl Names {
             cursor.at += guess.raw.len();
             return Ok(next);
         }
-        self.search(cursor, (parent, last))
+        self.search(cursor, parent, last)
     }
 
     #[inline(never)]
     fn search(
         &mut self,
         cursor: &mut Cursor<'_>,
-        (parent, last): (usize, usize),
+        parent: usize,
+        last: usize,
     ) -> Result<usize, Reason> {
         let (start, end) = cursor.key()?;
         let inside = &cursor.text[start..end];

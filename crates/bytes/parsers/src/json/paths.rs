@@ -86,7 +86,7 @@ impl JsonPaths {
 
     fn read_all(&self, cursor: &mut Cursor<'_>, values: &mut [Cell]) -> Result<(), Reason> {
         check_utf8(cursor)?;
-        self.value(cursor, 0, (0, values))?;
+        self.value(cursor, 0, 0, values)?;
         check_end(cursor)
     }
 
@@ -95,7 +95,8 @@ impl JsonPaths {
         &self,
         cursor: &mut Cursor<'_>,
         node: usize,
-        (depth, values): (u32, &mut [Cell]),
+        depth: u32,
+        values: &mut [Cell],
     ) -> Result<(), Reason> {
         let Some(node) = self.nodes.get(node) else { return Err(NOT_JSON) };
         // Clears the values of an earlier member with the same name.
@@ -103,8 +104,8 @@ impl JsonPaths {
         let first = cursor.token();
         let start = cursor.at;
         let kind = match first {
-            b'{' if !node.members.is_empty() => self.object(cursor, node, (depth, values))?,
-            b'[' if !node.elements.is_empty() => self.array(cursor, node, (depth, values))?,
+            b'{' if !node.members.is_empty() => self.object(cursor, node, depth, values)?,
+            b'[' if !node.elements.is_empty() => self.array(cursor, node, depth, values)?,
             _ => cursor.value(first, depth, DEPTH_MAX)?.kind(),
         };
         if let Some(path) = node.path {
@@ -117,9 +118,10 @@ impl JsonPaths {
         &self,
         cursor: &mut Cursor<'_>,
         node: &Node,
-        nested: (u32, &mut [Cell]),
+        depth: u32,
+        values: &mut [Cell],
     ) -> Result<Kind, Reason> {
-        self.each_child(cursor, b'}', nested, |cursor| {
+        self.each_child(cursor, b'}', depth, values, |cursor| {
             let (start, end) = cursor.key()?;
             let name = unescape(&cursor.text[start..end]);
             let child = node.members.binary_search_by(|(known, _)| (**known).cmp(&*name)).ok();
@@ -132,11 +134,12 @@ impl JsonPaths {
         &self,
         cursor: &mut Cursor<'_>,
         node: &Node,
-        nested: (u32, &mut [Cell]),
+        depth: u32,
+        values: &mut [Cell],
     ) -> Result<Kind, Reason> {
         let mut wanted = node.elements.iter().peekable();
         let mut indexes = 0..;
-        self.each_child(cursor, b']', nested, |_| {
+        self.each_child(cursor, b']', depth, values, |_| {
             let index = indexes.next();
             let child = wanted.next_if(|(of, _)| Some(*of) == index);
             Ok(child.map(|(_, child)| *child))
@@ -150,14 +153,15 @@ impl JsonPaths {
         &self,
         cursor: &mut Cursor<'_>,
         close: u8,
-        (depth, values): (u32, &mut [Cell]),
+        depth: u32,
+        values: &mut [Cell],
         mut find: impl FnMut(&mut Cursor<'_>) -> Result<Option<usize>, Reason>,
     ) -> Result<(), Reason> {
         cursor.at += 1;
         let mut has_next = !closes(cursor, close);
         while has_next {
             match find(cursor)? {
-                Some(child) => self.value(cursor, child, (depth + 1, values))?,
+                Some(child) => self.value(cursor, child, depth + 1, values)?,
                 None => skip(cursor, depth + 1)?,
             }
             has_next = has_more(cursor, close)?;

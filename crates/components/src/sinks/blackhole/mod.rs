@@ -79,20 +79,14 @@ impl Reporter {
             drop(state);
             let now = counters();
             if finishing {
-                let seconds = begun.elapsed().as_secs_f64();
-                line(
-                    "blackhole",
-                    (now.sent_events, now.sent_bytes),
-                    seconds,
-                    now.sent_events,
-                    now.sent_bytes,
-                );
+                print(now.sent_events, now.sent_bytes, begun.elapsed(), &now);
                 break;
             }
-            let seconds = last.elapsed().as_secs_f64();
-            let step = (now.sent_events - before.sent_events, now.sent_bytes - before.sent_bytes);
-            line("blackhole", step, seconds, now.sent_events, now.sent_bytes);
-            (last, before) = (Instant::now(), now);
+            let events = now.sent_events - before.sent_events;
+            let bytes = now.sent_bytes - before.sent_bytes;
+            print(events, bytes, last.elapsed(), &now);
+            last = Instant::now();
+            before = now;
         }
         self.lock().running = false;
         self.changed.notify_all();
@@ -107,13 +101,17 @@ impl Reporter {
     }
 }
 
-fn line(name: &str, (events, bytes): (u64, u64), seconds: f64, total: u64, total_bytes: u64) {
+/// Prints the rate of the events and bytes within `time`, and the total so far.
+fn print(events: u64, bytes: u64, time: Duration, total: &millstream_model::CountersSnapshot) {
     use std::io::Write;
-    let seconds = seconds.max(1e-9);
-    let (rate, mb) = (events as f64 / seconds, bytes as f64 / seconds / 1e6);
+    let seconds = time.as_secs_f64().max(1e-9);
+    let rate = events as f64 / seconds;
+    let mb = bytes as f64 / seconds / 1e6;
     // A closed standard output must not stop the measurement.
     let _ = writeln!(
         std::io::stdout(),
-        "{name}: {rate:.0} events/s, {mb:.1} MB/s, total {total} events, {total_bytes} bytes"
+        "blackhole: {rate:.0} events/s, {mb:.1} MB/s, total {} events, {} bytes",
+        total.sent_events,
+        total.sent_bytes
     );
 }

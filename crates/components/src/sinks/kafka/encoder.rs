@@ -194,7 +194,7 @@ impl KafkaEncoder {
                 });
                 let alike;
                 (alike, rest) = rest.split_at(1 + others.count());
-                blocks.encode((batch, &view), segment, alike.iter().copied(), cx, &mut encoded);
+                blocks.encode(batch, &view, segment, alike.iter().copied(), cx, &mut encoded);
                 for MetricBlock { bytes, events } in encoded.drain(..) {
                     let records = vec![Record { start: 0, len: bytes.len() as u32 }];
                     let (Address { topic, headers }, part) = (address.clone(), payload.parts.len());

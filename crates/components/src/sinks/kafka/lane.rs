@@ -229,7 +229,7 @@ impl KafkaLane {
             );
         }
         let text = || failure.code.to_string();
-        self.pass_on(sent, &[failure.record], (reason, &text))
+        self.pass_on(sent, &[failure.record], reason, &text)
     }
 
     /// Passes on the events of refused records if a component reads refused events, otherwise
@@ -239,7 +239,8 @@ impl KafkaLane {
         &mut self,
         sent: SentShipment<'_>,
         records: &[RecordId],
-        (label, text): (&'static str, &dyn Fn() -> String),
+        label: &'static str,
+        text: &dyn Fn() -> String,
     ) -> u64 {
         let events = records.iter().map(|id| sent.shipment.runs[id.run as usize].events).sum();
         if records.is_empty() || !self.feed.keeps_refused() {
@@ -434,7 +435,7 @@ impl KafkaLane {
             let (payload, topics_max) = (self.first + index as u64, self.config.topics_max);
             let reason = || format!("more than {topics_max} topics");
             let sent = SentShipment { number: payload, shipment: &shipment, codec };
-            let refused = self.pass_on(sent, &unknown, ("too_many_topics", &reason));
+            let refused = self.pass_on(sent, &unknown, "too_many_topics", &reason);
             self.pending[index].refused += refused;
             self.records_in_flight += shipment.records();
             let (topics, by, round) = (&self.topics, self.config.partitioner(), self.round);

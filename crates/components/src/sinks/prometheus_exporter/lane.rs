@@ -5,7 +5,7 @@ use super::server::Server;
 use crate::sinks::http_delivery::PayloadMetadata;
 use crate::sinks::prometheus::{log_conflicts, now_ms, rows_of};
 use bytes::Bytes;
-use millstream_encodings::prometheus::{Added, NameConflict};
+use millstream_encodings::prometheus::{Added, NameConflict, RowPlace};
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, MemoryPressure, Outcome, Payload, Routing,
     Settled,
@@ -147,7 +147,7 @@ fn add(series: &Series, routing: &Option<Arc<dyn Routing>>, text: &Bytes) -> Ref
     for some in rows.rows().chunks(ROWS_AT_ONCE) {
         let mut exposition = series.lock();
         for row in some {
-            match exposition.add((rows, row, text), now_ms) {
+            match exposition.add(RowPlace { rows, row, text }, now_ms) {
                 Ok(Added::Series) => {}
                 Ok(Added::Overflow(limit)) => {
                     *refused.overflow.entry(limit.reason()).or_default() += 1;
@@ -204,8 +204,10 @@ mod tests {
         let series = Series::new(options(distributions));
         let routing = &payload.routing_as::<PayloadMetadata>().unwrap().routing;
         assert!(add(&series, routing, &payload.parts[0]).dropped.is_empty());
-        let (mut out, format) = (Vec::new(), (TextFormat::Prometheus, now_ms()));
-        assert!(series.lock().write(WritePosition::default(), 100, format, &mut out).is_none());
+        let mut out = Vec::new();
+        let begin = WritePosition::default();
+        let format = TextFormat::Prometheus;
+        assert!(series.lock().write(begin, 100, format, now_ms(), &mut out).is_none());
         String::from_utf8(out).unwrap()
     }
 

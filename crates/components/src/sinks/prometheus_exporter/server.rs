@@ -69,7 +69,7 @@ impl Server {
         loop {
             tokio::select! {
                 accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
-                    Ok(accepted) => drop(connections.spawn(server.clone().serve(accepted))),
+                    Ok((stream, address)) => drop(connections.spawn(server.clone().serve(stream, address))),
                     Err(error) => {
                        log::warn!("prometheus_exporter: cannot accept a connection: {error}");
                         sleep(ACCEPT_PAUSE).await;
@@ -80,7 +80,7 @@ impl Server {
         }
     }
 
-    async fn serve(self: Arc<Self>, (stream, address): (TcpStream, SocketAddr)) {
+    async fn serve(self: Arc<Self>, stream: TcpStream, address: SocketAddr) {
         watch_peer(&stream, SILENCE);
         let stream = RecordedStream::new(stream, "", address);
         let (server, request_started) = (&self, &Notify::new());
@@ -210,7 +210,9 @@ mod tests {
     use crate::sinks::prometheus::now_ms;
     use crate::sinks::prometheus::{encoded, rows_of};
     use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
-    use millstream_encodings::prometheus::{Distributions, LabelRules, NameEscaping, Options};
+    use millstream_encodings::prometheus::{
+        Distributions, LabelRules, NameEscaping, Options, RowPlace,
+    };
     use millstream_transport::auth::Secret;
     use std::sync::atomic::Ordering;
     use tokio::io::AsyncWriteExt;
@@ -265,7 +267,7 @@ mod tests {
         let (series, routing) = (Arc::new(Series::new(options)), Some(routing));
         let rows = rows_of(&routing).unwrap();
         rows.rows().iter().for_each(|row| {
-            series.lock().add((rows, row, &text), now_ms()).unwrap();
+            series.lock().add(RowPlace { rows, row, text: &text }, now_ms()).unwrap();
         });
         series
     }
@@ -280,7 +282,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut scraper = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         scraper.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-        let served = Arc::new(server).serve(listener.accept().await.unwrap());
+        let (stream, address) = listener.accept().await.unwrap();
+        let served = Arc::new(server).serve(stream, address);
         timeout(Duration::from_secs(20), served).await.expect("the connection closes");
         let waited = timeout(Duration::from_secs(20), async {
             while series.scrapes.load(Ordering::SeqCst) > 0 {

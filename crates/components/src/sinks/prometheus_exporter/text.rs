@@ -43,8 +43,9 @@ impl Text {
             return self.encoder.take().map(GzEncoder::finish).transpose();
         };
         let mut text = Vec::new();
-        let how = (self.format, self.now_ms);
-        self.place = self.series.lock().write(place, PIECE_SERIES, how, &mut text);
+        let series = self.series.lock();
+        self.place = series.write(place, PIECE_SERIES, self.format, self.now_ms, &mut text);
+        drop(series);
         let Some(encoder) = &mut self.encoder else { return Ok(Some(text)) };
         encoder.write_all(&text)?;
         Ok(Some(std::mem::take(encoder.get_mut())))

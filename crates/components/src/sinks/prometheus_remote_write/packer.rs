@@ -11,7 +11,7 @@ use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::prometheus::{
     Accumulator, Body, Collector, Histogram, Options, Point, RejectReason, RemoteWriteLabels,
-    RequestBuilder, Row, Rows, Version,
+    RequestBuilder, RowPlace, Rows, Version,
 };
 use millstream_model::{Counters, Feed, MemoryPressure};
 use schemars::JsonSchema;
@@ -207,14 +207,15 @@ impl RemotePacker {
     /// Adds the rows of a payload, whose first event has the index `first` in the batch.
     fn add(
         &mut self,
-        (rows, text): (&Rows, &[u8]),
+        rows: &Rows,
+        text: &[u8],
         first: u32,
         batch: &PackedBatch,
         requests: &mut Requests,
     ) {
         for (event, row) in (first..).zip(rows.rows()) {
-            let refusal = self.add_row((rows, row, text), event, batch.packed_ms);
-            if let Err(why) = refusal {
+            let place = RowPlace { rows, row, text };
+            if let Err(why) = self.add_row(place, event, batch.packed_ms) {
                 let record = || Record::json(metric_record::of_row(rows, row, text));
                 self.refuse(event, why, record);
             }
@@ -229,23 +230,19 @@ impl RemotePacker {
 
     /// Adds a row to a request, unless it is refused.
     #[inline]
-    fn add_row(
-        &mut self,
-        (rows, row, text): (&Rows, &Row, &[u8]),
-        event: u32,
-        now_ms: i64,
-    ) -> Result<(), Why> {
+    fn add_row(&mut self, place: RowPlace<'_>, event: u32, now_ms: i64) -> Result<(), Why> {
+        let row = place.row;
         let series = SeriesKey(row.key);
         let open = match self.refused_series.treatment(series, now_ms) {
             Treatment::Send => &mut self.open,
             Treatment::SendApart => &mut self.apart,
             Treatment::Refuse(reason) => {
                 // The next sample of the sum includes this value.
-                self.accumulator.add((rows, row, text), now_ms, &mut LeftOut)?;
+                self.accumulator.add(place, now_ms, &mut LeftOut)?;
                 return Err(Why::of_endpoint(reason.to_string()));
             }
         };
-        self.accumulator.add((rows, row, text), now_ms, &mut open.builder)?;
+        self.accumulator.add(place, now_ms, &mut open.builder)?;
         open.end_event(
             event,
             Sample { series, time_ms: row.time_ms, interval_ms: row.interval_ms },
@@ -409,7 +406,7 @@ impl Packer for RemotePacker {
         let mut first = 0;
         for EncodedPayload { parts, routing, events, .. } in &payloads {
             if let (Some(rows), [text]) = (rows_of(routing), &parts[..]) {
-                self.add((rows, text), first, &batch, &mut requests);
+                self.add(rows, text, first, &batch, &mut requests);
             }
             first += *events as u32;
         }

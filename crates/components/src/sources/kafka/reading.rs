@@ -286,7 +286,7 @@ impl KafkaSource {
                 if !Arc::ptr_eq(part.partition(), &active.partition) {
                     continue;
                 }
-                let rest = self.part_again(&chunk, part, active, (sinks, fill), cx);
+                let rest = self.part_again(&chunk, part, active, sinks, fill, cx);
                 if let Some(rest) = rest {
                     chunk.parts.push_front(rest);
                     active.chunk = Some(chunk);
@@ -302,7 +302,8 @@ impl KafkaSource {
         chunk: &Chunk,
         part: Part,
         active: &mut Active,
-        (sinks, fill): (SinkSet, &mut Option<Fill>),
+        sinks: SinkSet,
+        fill: &mut Option<Fill>,
         cx: &SourceCx<'_>,
     ) -> Option<Part> {
         let (end, attempt) = (active.again.range.end, active.again.attempt);

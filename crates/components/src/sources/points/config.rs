@@ -4,6 +4,7 @@ use super::flusher::Flusher;
 use super::metric_emitter::MetricEmitter;
 use super::origin::{OriginTag, OriginTags};
 use super::point_handler::{PointHandler, Protocol};
+use super::round_counts::RoundCounts;
 use super::swap_slot::SwapSlot;
 use crate::component::{random_u64, tcp_claim};
 use millstream_model::{BuildError, Expiry, Interval, OptionError, Size, Source, SourceOpen};
@@ -302,14 +303,12 @@ impl PointOptions {
         let swap_slot = |_| Arc::new(SwapSlot::new(open.wake.clone()));
         let swap_slots: Vec<Arc<SwapSlot>> = (0..self.receivers).map(swap_slot).collect();
         let point_handler = |swap_slot: &Arc<SwapSlot>| {
-            let (shard, origin) = (
-                Shard::new(style, &limits, seed),
-                OriginTags::new(self.origin_tags.clone(), style),
-            );
-            let counted = (open.info.id.clone(), open.counters.clone());
+            let shard = Shard::new(style, &limits, seed);
+            let origin = OriginTags::new(self.origin_tags.clone(), style);
+            let counts = RoundCounts::new(open.info.id.clone(), open.counters.clone());
             let pressure = open.pressure.clone();
             let slot = swap_slot.clone();
-            Box::new(PointHandler::new(protocol, shard, slot, origin, counted, pressure)) as _
+            Box::new(PointHandler::new(protocol, shard, slot, origin, counts, pressure)) as _
         };
         let handlers = swap_slots.iter().map(point_handler).collect();
         let period = self.period(kind);
@@ -318,13 +317,14 @@ impl PointOptions {
         open.counters.register_drop_reasons(&["kernel", "truncated"]);
         open.counters.set_series(0);
         let receiving = receiver.start(&open.info.id, handlers).map_err(BuildError::Thread)?;
-        let output = (period, (!self.has_sketches()).then_some(summaries));
+        let summaries = (!self.has_sketches()).then_some(summaries);
         Ok(Box::new(Flusher::new(
             open.info.id.clone(),
             receiving,
             swap_slots,
             store,
-            output,
+            period,
+            summaries,
             metric_emitter,
         )))
     }

@@ -17,16 +17,16 @@ use millstream_series::{
     Canonical, Class, Output, Reading, SeriesKey, Sketch, Summaries, TagStyle, Temporality,
 };
 use std::borrow::Cow;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, LazyLock};
 
 /// Backing text of the cells for types and temporalities.
 const WORDS: &[u8] = b"countergaugedeltacumulativedistribution";
-const COUNTER: (usize, usize) = (0, 7);
-const GAUGE: (usize, usize) = (7, 5);
-const DELTA: (usize, usize) = (12, 5);
-const CUMULATIVE: (usize, usize) = (17, 10);
-const DISTRIBUTION: (usize, usize) = (27, 12);
+const COUNTER: Range<usize> = 0..7;
+const GAUGE: Range<usize> = 7..12;
+const DELTA: Range<usize> = 12..17;
+const CUMULATIVE: Range<usize> = 17..27;
+const DISTRIBUTION: Range<usize> = 27..39;
 
 /// Field names.
 struct Names {
@@ -352,8 +352,8 @@ fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Returns a cell for one of [`WORDS`].
-fn word((start, len): (usize, usize)) -> Cell {
-    Cell::own(CellKind::Text, start, len)
+fn word(place: Range<usize>) -> Cell {
+    Cell::own(CellKind::Text, place.start, place.len())
 }
 
 /// Appends a distribution as JSON.

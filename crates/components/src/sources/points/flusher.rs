@@ -136,7 +136,8 @@ impl Flusher {
         receiving: Receiving,
         swap_slots: Vec<Arc<SwapSlot>>,
         store: Store,
-        (length, summaries): (Duration, Option<Summaries>),
+        length: Duration,
+        summaries: Option<Summaries>,
         metric_emitter: MetricEmitter,
     ) -> Flusher {
         let receiver =

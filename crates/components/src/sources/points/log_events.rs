@@ -56,7 +56,7 @@ impl LogEvent {
     }
 
     /// Sets a number. The text must be a JSON number.
-    pub fn set_number(self, name: &str, (kind, text): (CellKind, &[u8])) -> LogEvent {
+    pub fn set_number(self, name: &str, kind: CellKind, text: &[u8]) -> LogEvent {
         self.set_kind(name, kind, text)
     }
 

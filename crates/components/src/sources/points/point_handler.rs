@@ -7,7 +7,7 @@ use super::round_counts::RoundCounts;
 use super::swap_slot::SwapSlot;
 use crate::sources::points::events::TagsText;
 use crate::util::formats::push_number;
-use millstream_model::{Counters, ExpectedMemory, MemoryPressure};
+use millstream_model::{ExpectedMemory, MemoryPressure};
 use millstream_points::{
     Event, Extra, Fault, Grouped, Log, Note, ServiceCheck, Visit, dogstatsd, metricserver,
 };
@@ -62,16 +62,15 @@ pub struct PointHandler {
 }
 
 impl PointHandler {
-    /// Creates a handler of messages in `protocol`. `source` is the id of the component.
+    /// Creates a handler of messages in `protocol`.
     pub fn new(
         protocol: Protocol,
         shard: Shard,
         swap_slot: Arc<SwapSlot>,
         origin: OriginTags,
-        (source, counters): (String, Arc<Counters>),
+        round_counts: RoundCounts,
         pressure: Arc<MemoryPressure>,
     ) -> PointHandler {
-        let round_counts = RoundCounts::new(source, counters);
         PointHandler {
             protocol,
             shard,
@@ -258,7 +257,7 @@ fn set_field(log_event: LogEvent, key: &str, value: &str) -> LogEvent {
         Some(number) => {
             let mut text = Vec::new();
             let kind = push_number(number, &mut text);
-            log_event.set_number(key, (kind, &text))
+            log_event.set_number(key, kind, &text)
         }
         None => log_event.set(key, value.as_bytes()),
     }

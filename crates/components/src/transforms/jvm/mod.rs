@@ -100,7 +100,7 @@ impl JvmOperator {
         match answer {
             Ok(answer) => {
                 let names = input.names;
-                self.take(batch, (&names, rows.len()), answer, out)
+                self.take(batch, &names, rows.len(), answer, out)
             }
             Err(error) => self.fail(batch, &rows, &error, out),
         }
@@ -119,7 +119,8 @@ impl JvmOperator {
     fn take(
         &self,
         batch: Batch,
-        (names, events): (&[Arc<str>], usize),
+        names: &[Arc<str>],
+        events: usize,
         answer: Answer,
         out: &mut Outputs,
     ) {

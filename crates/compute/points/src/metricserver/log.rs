@@ -45,7 +45,7 @@ pub fn parse<'a>(
     let fields_at = reader.at;
     reader.skip(fields)?;
     let message = &reader.message[..reader.at];
-    match read(message, &items, (fields, fields_at), arrived) {
+    match read(message, &items, fields, fields_at, arrived) {
         Ok(log) => visit.log(&log),
         Err(fault) => visit.fault(fault, reader.since(start)),
     }
@@ -55,7 +55,8 @@ pub fn parse<'a>(
 fn read<'a>(
     message: &'a [u8],
     items: &[Item; ELEMENTS as usize - 1],
-    (fields, fields_at): (Item, usize),
+    fields: Item,
+    fields_at: usize,
     arrived: u64,
 ) -> Result<Log<'a>, Fault> {
     let [_, level, name, text, tags, timestamp] = items;

@@ -175,7 +175,8 @@ impl Store {
             series.total = saturating(series.total + timed.value.0);
         }
         let to = self.timed.entry((at, timed.timestamp)).or_default();
-        add_timed(series.kind.class(), to, timed.value);
+        let (value, arrived) = timed.value;
+        add_timed(series.kind.class(), to, value, arrived);
     }
 
     /// Merges one series of the generation, and clears it in the generation; returns the cost.

@@ -32,6 +32,16 @@ struct Left {
     message: bool,
 }
 
+/// What the encoder writes of an event.
+struct Shown<'f, 'b> {
+    fields: &'f [Field<'b>],
+    left: Left,
+    /// The time at which the batch was read, as text.
+    read: &'f [u8],
+    /// Whether the block is valid UTF-8.
+    utf8: bool,
+}
+
 impl JsonEncoder {
     /// Appends the selected rows.
     pub(super) fn events(&mut self, batch: &Batch, utf8: bool, out: &mut Vec<u8>) -> Tally {
@@ -55,9 +65,9 @@ impl JsonEncoder {
                     if has_taken && self.note_clashes(batch, &fields, row) {
                         left = self.leave(batch, segment, &fields, Some(row));
                     }
+                    let shown = Shown { fields: &fields, left, read: &read, utf8 };
                     tally.clashes += u64::from(has_taken && self.clashes.contains(&true));
-                    tally.replaced +=
-                        self.event(batch, segment, (row, left, utf8), (&fields, &read), out);
+                    tally.replaced += self.event(batch, segment, row, &shown, out);
                 }
             }
         }
@@ -141,10 +151,11 @@ impl JsonEncoder {
         &mut self,
         batch: &Batch,
         segment: &Segment,
-        (row, left, utf8): (usize, Left, bool),
-        (fields, read): (&[Field<'_>], &[u8]),
+        row: usize,
+        shown: &Shown<'_, '_>,
         out: &mut Vec<u8>,
     ) -> u64 {
+        let Shown { fields, left, read, utf8 } = *shown;
         let begin = out.len();
         if left.time {
             out.push(b',');

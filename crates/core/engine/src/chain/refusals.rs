@@ -74,7 +74,7 @@ fn source(batch: &Batch, segment: &Segment, row: usize, ids: &ReceivedIds) -> Ro
 
 /// Returns a row as the event that was refused.
 fn event(batch: &Batch, row: usize, source: &RowSource, reason: &str) -> FeedEvent {
-    let mut event = FeedEvent::refused(source, (batch.text(row), false), reason);
+    let mut event = FeedEvent::refused(source, batch.text(row), false, reason);
     event.is_shown = batch.is_shown(row);
     for column in batch.fields.iter().filter(|column| &*column.name != "reason") {
         let cell = column.cells()[row];

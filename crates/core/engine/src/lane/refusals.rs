@@ -19,8 +19,8 @@ impl LaneDriver {
             sent.returns = true;
             return;
         };
-        let record = (&refused.record[..], refused.is_json);
-        let mut event = FeedEvent::refused(source, record, &refused.reason);
+        let Refused { record, is_json, reason, .. } = &refused;
+        let mut event = FeedEvent::refused(source, record, *is_json, reason);
         event.hold = sent.payload.hold_of(&source.id.origin, source.id.offset);
         drop(state);
         self.feed.push(event);

@@ -110,7 +110,7 @@ impl Batch {
                 let bytes = column.bytes(&self.block, cell);
                 let is_short = bytes.len() <= VALUE_BYTES_MAX && own_bytes <= SAMPLE_BYTES_MAX;
                 own_bytes += bytes.len().min(VALUE_BYTES_MAX);
-                pushed(&mut made, cell.kind(), bytes, (is_short, is_field))
+                pushed(&mut made, cell.kind(), bytes, is_short, is_field)
             };
             made.set(at, copy);
         }
@@ -157,7 +157,8 @@ fn pushed(
     made: &mut ColumnBuilder,
     kind: Kind,
     bytes: &[u8],
-    (is_short, is_field): (bool, bool),
+    is_short: bool,
+    is_field: bool,
 ) -> Cell {
     match (is_short, is_field) {
         (true, _) => made.push(kind, bytes),

@@ -53,7 +53,7 @@ fn a_tap_gets_the_events_of_its_output_until_it_is_dropped() {
     let (taps, kept) = (Taps::default(), SampleLog::with_room(99));
     let point = taps.point(TapSide::Output, "app");
     point.offer(0, &batch(3));
-    let listening = taps.listen((TapSide::Output, "app", 1), Box::new(kept.clone()));
+    let listening = taps.listen(TapSide::Output, "app", 1, Box::new(kept.clone()));
     point.offer(0, &batch(5));
     taps.point(TapSide::Input, "app").offer(1, &batch(5));
     point.offer(1, &batch(2));
@@ -67,7 +67,7 @@ fn a_tap_gets_the_events_of_its_output_until_it_is_dropped() {
 #[test]
 fn a_point_stays_the_same_while_something_uses_it() {
     let (taps, kept) = (Taps::default(), SampleLog::with_room(99));
-    let listening = taps.listen((TapSide::Output, "app", 0), Box::new(kept.clone()));
+    let listening = taps.listen(TapSide::Output, "app", 0, Box::new(kept.clone()));
     // A reload looks up the point the same way.
     taps.point(TapSide::Output, "app").offer(0, &batch(2));
     drop(listening);
@@ -80,7 +80,7 @@ fn a_point_stays_the_same_while_something_uses_it() {
 fn a_tap_copies_a_bounded_number_of_events() {
     let (taps, kept) = (Taps::default(), SampleLog::with_room(usize::MAX));
     let point = taps.point(TapSide::Output, "app");
-    let listening = taps.listen((TapSide::Output, "app", 0), Box::new(kept.clone()));
+    let listening = taps.listen(TapSide::Output, "app", 0, Box::new(kept.clone()));
     let (batch, begun) = (batch(10_000), Instant::now());
     for _ in 0..1000 {
         point.offer(0, &batch);
@@ -136,7 +136,7 @@ fn copies_of_small_batches_come_some_at_once() {
 fn nothing_is_copied_for_a_listener_without_room() {
     let (taps, kept) = (Taps::default(), SampleLog::with_room(1));
     let point = taps.point(TapSide::Output, "app");
-    let listening = taps.listen((TapSide::Output, "app", 0), Box::new(kept.clone()));
+    let listening = taps.listen(TapSide::Output, "app", 0, Box::new(kept.clone()));
     (0..100).for_each(|_| point.offer(0, &batch(1)));
     assert_eq!((kept.copies.load(Ordering::Relaxed), listening.passed()), (1, 100));
 }
@@ -152,7 +152,7 @@ fn workers_offer_at_once_while_taps_come_and_go() {
         }
         for _ in 0..200 {
             let kept = SampleLog::with_room(2);
-            let listening = taps.listen((TapSide::Output, "app", 0), Box::new(kept.clone()));
+            let listening = taps.listen(TapSide::Output, "app", 0, Box::new(kept.clone()));
             assert!(listening.passed() % 100 == 0);
             drop(listening);
             let after = kept.events();

@@ -1,4 +1,4 @@
-use super::super::{NameEscaping, RemoteWriteLabels, RowsBuilder};
+use super::super::{NameEscaping, RemoteWriteLabels, RowPlace, RowsBuilder};
 use super::*;
 use crate::metric::{Metric, SketchText, Temporality, Value};
 
@@ -75,7 +75,8 @@ impl Fixture {
         rows.push(&Metric { time_ns: (NOW_MS + seconds * 1000) * 1_000_000, ..*metric });
         let (rows, text) = rows.finish();
         let mut samples = RecordedSamples::default();
-        self.accumulator.add((&rows, &rows.rows()[0], &text), self.now_ms, &mut samples)?;
+        let place = RowPlace { rows: &rows, row: &rows.rows()[0], text: &text };
+        self.accumulator.add(place, self.now_ms, &mut samples)?;
         Ok(samples)
     }
 

@@ -1,5 +1,5 @@
 use super::super::overflow::OVERFLOW_SERIES_MAX;
-use super::super::{LabelRules, NameEscaping, RowsBuilder};
+use super::super::{LabelRules, NameEscaping, RowPlace, RowsBuilder};
 use super::*;
 use crate::metric::{Metric, SketchText, Temporality, Value};
 
@@ -48,7 +48,8 @@ impl Fixture {
         let (name, tags, time_ns) = (name.as_bytes(), tags.as_bytes(), now_ms * 1_000_000);
         rows.push(&Metric { name, tags, kind, temporality, value, time_ns, interval: 10.0 });
         let (rows, text) = rows.finish();
-        self.exposition.add((&rows, &rows.rows()[0], &text), now_ms).map(drop)
+        let place = RowPlace { rows: &rows, row: &rows.rows()[0], text: &text };
+        self.exposition.add(place, now_ms).map(drop)
     }
 
     /// Adds a gauge whose period ended at `seconds`; the clock is at `now` seconds.
@@ -66,7 +67,8 @@ impl Fixture {
             interval: 10.0,
         });
         let (rows, text) = rows.finish();
-        self.exposition.add((&rows, &rows.rows()[0], &text), NOW_MS + now * 1000).map(drop)
+        let place = RowPlace { rows: &rows, row: &rows.rows()[0], text: &text };
+        self.exposition.add(place, NOW_MS + now * 1000).map(drop)
     }
 
     fn number(
@@ -85,7 +87,7 @@ impl Fixture {
         let (mut out, mut position) = (Vec::new(), Some(WritePosition::default()));
         while let Some(from) = position {
             position =
-                self.exposition.write(from, chunk, (format, NOW_MS + seconds * 1000), &mut out);
+                self.exposition.write(from, chunk, format, NOW_MS + seconds * 1000, &mut out);
         }
         String::from_utf8(out).unwrap()
     }
