@@ -27,14 +27,14 @@ const HEAP_MIN: Size = Size(32 << 20);
 /// Smallest memory limit.
 const MEMORY_MIN: Size = Size(32 << 20);
 
-/// Settings of the agent, with defaults.
+/// Agent settings, with defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Globals {
     /// Folder for the agent's state: checkpoints, token and control socket. Created if missing.
     #[schemars(length(min = 1))]
     pub data_dir: PathBuf,
-    /// Log of the agent.
+    /// The agent's log.
     pub log: Log,
     /// Limits on host resources.
     pub limits: Limits,
@@ -45,12 +45,12 @@ pub struct Globals {
     pub recorder: RecorderSettings,
     /// Profiler.
     pub profiler: ProfilerSettings,
-    /// Maximum time that a stop waits for the delivery of data in flight. Raise it for slow
-    /// endpoints, and give the service manager a longer timeout.
+    /// Maximum time that a stop waits for data in flight to be delivered. Raise it for slow
+    /// endpoints, and set a longer timeout in the service manager.
     pub shutdown_timeout: Interval,
-    /// HTTP API of the agent.
+    /// The agent's HTTP API.
     pub api: Api,
-    /// Whether the agent reloads when a configuration file changes, as on SIGHUP.
+    /// Whether the agent reloads when a configuration file changes, as it does on SIGHUP.
     pub watch: bool,
 }
 
@@ -65,11 +65,11 @@ pub struct Read {
     pub processes: Vec<(String, Place)>,
 }
 
-/// Log of the agent.
+/// The agent's log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// Least severe level that is logged.
+    /// Minimum severity of logged records.
     pub level: LogLevel,
     /// Destination: `stderr`, or the path of a file.
     pub to: LogTarget,
@@ -92,7 +92,7 @@ pub enum LogLevel {
     Trace,
 }
 
-/// Destination of the agent's own log.
+/// Destination of the agent's log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "String", into = "String")]
 #[schemars(with = "String", extend("format" = "log-target"))]
@@ -108,13 +108,13 @@ pub enum LogTarget {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Number of worker threads; never more than the host allows the process to use.
+    /// Number of worker threads, capped at the number of CPUs that the process may use.
     #[schemars(range(min = 1))]
     pub threads: usize,
-    /// Maximum memory of the agent, at least 32MiB. By default half of the limit of the control
-    /// group, if that is less than the usual default.
+    /// Maximum memory of the agent, at least 32MiB. The default is 512MiB, or half of the control
+    /// group's limit if that is less.
     pub memory: Size,
-    /// Maximum number of cores of the agent, averaged over a fifth of a second; unlimited by
+    /// Maximum number of cores that the agent uses, averaged over a fifth of a second; unlimited by
     /// default.
     #[schemars(range(min = 0.01), extend("examples" = [0.5]))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,18 +125,18 @@ pub struct Limits {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct JvmSettings {
-    /// Home of a JDK or JRE, version 17 or later; by default the agent searches for one.
+    /// Home folder of a JDK or JRE, version 17 or later. By default, the agent searches for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home: Option<PathBuf>,
-    /// Maximum heap, a part of `limits.memory`.
+    /// Maximum heap size, taken from `limits.memory`.
     pub heap: Size,
-    /// Additional options of the JVM.
+    /// Additional JVM options.
     pub options: Vec<String>,
-    /// Number of threads that run operators; by default twice `limits.threads`.
+    /// Number of threads that run operators. The default is twice `limits.threads`.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
-    /// Number of threads that run the collectors of all sources `jvm`. Raise it if collectors wait
+    /// Number of threads that run the collectors of all `jvm` sources. Raise it if collectors wait
     /// for each other.
     #[schemars(range(min = 1, max = 256))]
     pub collectors: usize,
@@ -147,15 +147,14 @@ pub struct JvmSettings {
     pub processes: BTreeMap<String, ProcessSettings>,
 }
 
-/// JVM in a separate process. Settings that are not set have the values of the JVM inside the
-/// agent.
+/// JVM in a separate process. A setting that is not set has the value of the JVM inside the agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProcessSettings {
-    /// Maximum heap, a part of `limits.memory`.
+    /// Maximum heap size, taken from `limits.memory`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heap: Option<Size>,
-    /// Additional options of the JVM.
+    /// Additional JVM options.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Vec<String>>,
     /// Number of threads that run operators.
@@ -165,7 +164,7 @@ pub struct ProcessSettings {
     /// User that the process runs as. Requires an agent that runs as root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Maximum number of open files of the process.
+    /// Maximum number of files that the process can have open.
     #[schemars(range(min = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_files: Option<u64>,
@@ -174,7 +173,7 @@ pub struct ProcessSettings {
     pub cgroup: Option<PathBuf>,
 }
 
-/// HTTP API of the agent.
+/// The agent's HTTP API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Api {

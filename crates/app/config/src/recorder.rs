@@ -27,14 +27,14 @@ const SIZE_MAX: Size = Size(1 << 30);
 pub struct RecorderSettings {
     /// Whether the agent records events about its own work.
     pub enabled: bool,
-    /// Size of the recording, 1MiB to 1GiB; new events overwrite the oldest. By default 8MiB, or a
-    /// 32nd of `limits.memory` if that is less. Raise it to keep a longer history.
+    /// Size of the recording, 1MiB to 1GiB; new events overwrite the oldest. The default is 8MiB,
+    /// or 1/32 of `limits.memory` if that is less. Raise it to keep a longer history.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
     /// Where the recording is stored: `memory` survives the process, `disk` also survives a reboot
     /// but may delay threads that record.
     pub storage: RecorderStorage,
-    /// Conditions for recording events, by type of event.
+    /// Conditions for recording events, by event type.
     #[schemars(schema_with = "events_schema")]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub events: BTreeMap<String, EventChange>,
@@ -64,7 +64,7 @@ impl RecorderSettings {
         self.size.unwrap_or(share.clamp(SIZE_MIN, SIZE_USUAL))
     }
 
-    /// Returns the settings of all types of events.
+    /// Returns the settings of all event types.
     pub fn all_events(&self) -> AllSettings {
         let mut all = recorder::defaults();
         for (name, change) in &self.events {

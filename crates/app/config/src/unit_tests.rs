@@ -27,7 +27,7 @@ pub struct TestForm {
     /// Short description of the tested behavior.
     #[schemars(length(min = 1), extend("examples" = ["failures are routed"]))]
     pub name: String,
-    /// One input, or a list of inputs in order.
+    /// One input, or a list of inputs, in order.
     pub input: Inputs,
     /// Time when the first input is read.
     #[serde(default = "now")]

@@ -28,9 +28,10 @@ pub enum Algorithm {
     Gzip,
     /// zlib (RFC 1950): like gzip, with twelve bytes less overhead.
     Zlib,
-    /// zstd: faster than gzip, and smaller.
+    /// zstd: faster than gzip, with smaller output.
     Zstd,
-    /// A snappy block: faster and larger. The only algorithm of Prometheus remote write.
+    /// A snappy block: faster, with larger output. Prometheus remote write supports no other
+    /// algorithm.
     Snappy,
     /// An LZ4 frame: similar to snappy, with a checksum.
     Lz4,

@@ -17,18 +17,18 @@ const _: () = assert!(UNKNOWN == TIME_UNKNOWN);
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MultilineConfig {
-    /// Complete rules for the output of a language, instead of `start`, `format`, `after`, `nth`,
+    /// Predefined rules for the output of a language, instead of `start`, `format`, `after`, `nth`,
     /// `timezone`, `pattern`, `continue` and `end`.
     pub preset: Option<PresetName>,
     /// How the first line of an event is recognized.
     pub start: Option<StartName>,
     /// With `start: timestamp`: format of the timestamp, as `strptime` specifiers, or `iso8601`,
     /// `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of formats, of which the
-    /// first match is used. The timestamp becomes the time of the event.
+    /// first that matches is used. The timestamp becomes the time of the event.
     pub format: Option<TimeFormats>,
     /// Text directly before the timestamp. Without it, the timestamp starts the line.
     pub after: Option<String>,
-    /// Occurrence of `after` that precedes the timestamp, counted from 1; by default the first.
+    /// Occurrence of `after` that precedes the timestamp, counted from 1; the first by default.
     pub nth: Option<u32>,
     /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
     /// `local` for the zone of the host.
@@ -40,7 +40,7 @@ pub struct MultilineConfig {
     pub more: Option<String>,
     /// Regular expression that matches the last line of an event.
     pub end: Option<String>,
-    /// Maximum number of lines of an event. Raise it for longer stack traces.
+    /// Maximum number of lines per event. Raise it for longer stack traces.
     #[serde(default = "default_lines_max")]
     pub lines_max: usize,
     /// Time after which an event ends if the file has not grown.
@@ -48,13 +48,13 @@ pub struct MultilineConfig {
     pub timeout: Interval,
 }
 
-/// One or several timestamp formats.
+/// One or more timestamp formats.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum TimeFormats {
     /// A single format.
     One(String),
-    /// Several formats; the first match is used.
+    /// Several formats; the first that matches is used.
     Several(Vec<String>),
 }
 
@@ -85,7 +85,7 @@ pub enum PresetName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StartName {
-    /// The line has a timestamp, see `format`.
+    /// The line contains a timestamp; see `format`.
     Timestamp,
     /// The line matches `pattern`.
     Regex,

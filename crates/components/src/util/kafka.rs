@@ -15,9 +15,9 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
-    /// PEM file with the trusted CA certificates; by default the CAs of the system.
+    /// PEM file with the trusted CA certificates; the system CAs by default.
     pub ca_file: Option<PathBuf>,
-    /// PEM file with the client certificate of the agent.
+    /// PEM file with the agent's client certificate.
     pub cert_file: Option<PathBuf>,
     /// PEM file with the private key of the client certificate.
     pub key_file: Option<PathBuf>,
@@ -26,8 +26,8 @@ pub struct Tls {
     /// `false` accepts any certificate of the broker. Use it only for tests.
     #[serde(default = "yes")]
     pub verify: bool,
-    /// `false` accepts a certificate for another host name. Use it if brokers are known by names
-    /// that their certificates lack.
+    /// `false` accepts a certificate for another host name. Use it if the certificates do not
+    /// contain the host names of the brokers.
     #[serde(default = "yes")]
     pub verify_hostname: bool,
 }
@@ -36,7 +36,7 @@ fn yes() -> bool {
     true
 }
 
-/// SASL authentication of the agent.
+/// The agent's SASL authentication.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sasl {
@@ -48,7 +48,7 @@ pub struct Sasl {
     /// Password, for all mechanisms except `OAUTHBEARER`.
     #[serde(default)]
     pub password: Option<String>,
-    /// File with the token, for `OAUTHBEARER`. It is read again before the token expires.
+    /// File with the token, for `OAUTHBEARER`. The file is reread before the token expires.
     #[serde(default)]
     pub token_file: Option<PathBuf>,
 }

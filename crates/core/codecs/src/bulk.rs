@@ -24,7 +24,7 @@ pub const ACTION_BYTES: u64 = 160;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OpType {
-    /// Adds a document unless one with its id exists: a repeated event changes nothing.
+    /// Adds a document unless the id exists already, so a repeated event changes nothing.
     #[default]
     Create,
     /// Adds or replaces a document.

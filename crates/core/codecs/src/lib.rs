@@ -34,7 +34,7 @@ pub struct Encoding {
     /// `json`: one object per line; `raw_json`: a line that is an object, with added members; `text`:
     /// the line as it was read; `msgpack`: metrics in blocks.
     pub codec: Codec,
-    /// How the time of a JSON event is written.
+    /// Format of the time of a JSON event.
     pub timestamp: TimestampFormat,
     /// Metadata of a JSON event.
     pub metadata: Vec<Metadata>,
@@ -62,16 +62,16 @@ pub const METADATA_KEY: &str = "meta";
 pub enum Codec {
     /// One JSON object per line.
     Json,
-    /// The line if it is a JSON object, unparsed, with the members of `json` but `message` added;
-    /// `json` for any other line.
+    /// A line that is a JSON object, unparsed, with the members that `json` adds, except `message`.
+    /// Any other line is encoded as with `json`.
     RawJson,
     /// The line as it was read, byte for byte.
     Text,
-    /// Metrics in blocks, each a part of the payload: a record, or a piece of a body.
+    /// Metrics in blocks. Each block is a part of the payload: a record, or a piece of a body.
     Msgpack,
 }
 
-/// How the time of a JSON event is written.
+/// Format of the time of a JSON event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TimestampFormat {
@@ -80,9 +80,9 @@ pub enum TimestampFormat {
     Rfc3339,
     /// Text with nanoseconds, as in `2026-11-21T20:29:46.123456789Z`.
     Rfc3339Nano,
-    /// The whole seconds since 1970, a number.
+    /// Whole seconds since 1970, as a number.
     Unix,
-    /// The whole milliseconds since 1970, a number.
+    /// Whole milliseconds since 1970, as a number.
     UnixMs,
 }
 
@@ -100,7 +100,7 @@ pub enum Metadata {
     Offset,
     /// Unique id of the event: file id and offset. A repeated event has the same id.
     Id,
-    /// Time the line was read.
+    /// Time when the line was read.
     Collected,
     /// Offset of the previous line, if it is in the same batch.
     PreviousOffset,
@@ -108,9 +108,9 @@ pub enum Metadata {
     FileId,
     /// Whether the line was truncated at `max_line`.
     Truncated,
-    /// The stream of a container that wrote the event.
+    /// Container stream that the event was written to.
     Stream,
-    /// Whether the end of an event of a container is missing.
+    /// Whether the end of a container event is missing.
     Partial,
 }
 

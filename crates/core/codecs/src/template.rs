@@ -205,7 +205,7 @@ option!(
     "index template"
 );
 option!(
-    /// An option that is a template of any text.
+    /// A template for any text.
     TextTemplate,
     Use::Text,
     "template"

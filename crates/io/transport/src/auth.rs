@@ -24,28 +24,28 @@ pub enum AuthOptions {
     Basic {
         /// User name.
         user: String,
-        /// Password; better in a file, see `password_file`.
+        /// Password. Prefer `password_file`.
         #[serde(default)]
         password: Option<String>,
-        /// File with the password; read again when it changes.
+        /// File with the password, which is reread when it changes.
         #[serde(default)]
         password_file: Option<PathBuf>,
     },
     /// A bearer token.
     Bearer {
-        /// Token; better in a file, see `token_file`.
+        /// Token. Prefer `token_file`.
         #[serde(default)]
         token: Option<String>,
-        /// File with the token; read again when it changes.
+        /// File with the token, which is reread when it changes.
         #[serde(default)]
         token_file: Option<PathBuf>,
     },
-    /// An API key of Elasticsearch.
+    /// An Elasticsearch API key.
     ApiKey {
-        /// Key as Elasticsearch encodes it; better in a file, see `key_file`.
+        /// Secret key as Elasticsearch encodes it. Prefer `key_file`.
         #[serde(default)]
         key: Option<String>,
-        /// File with the key; read again when it changes.
+        /// File with the key, which is reread when it changes.
         #[serde(default)]
         key_file: Option<PathBuf>,
     },
@@ -53,10 +53,10 @@ pub enum AuthOptions {
     Header {
         /// Name of the header.
         name: String,
-        /// Value of the header; better in a file, see `value_file`.
+        /// Secret value of the header. Prefer `value_file`.
         #[serde(default)]
         value: Option<String>,
-        /// File with the value; read again when it changes.
+        /// File with the value, which is reread when it changes.
         #[serde(default)]
         value_file: Option<PathBuf>,
     },
@@ -183,7 +183,7 @@ pub enum Auth {
         /// The token.
         token: Secret,
     },
-    /// An API key of Elasticsearch.
+    /// An Elasticsearch API key.
     ApiKey {
         /// The key as Elasticsearch encodes it.
         key: Secret,

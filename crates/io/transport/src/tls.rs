@@ -24,25 +24,24 @@ use verify::{Trusted, Verifier};
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsFiles {
-    /// PEM file with trusted certificates, of CAs or of the servers themselves; by default the CAs
-    /// of the system.
+    /// PEM file with the trusted certificates of CAs or of servers; the system CAs by default.
     pub ca_file: Option<PathBuf>,
-    /// Fingerprints of which the endpoint must have one: `sha256:HEX` of its certificate or of a CA
-    /// that it presents, or `sha256//BASE64` of its public key. Without `ca_file`, a fingerprint
-    /// replaces the check of the CA.
+    /// Fingerprints, one of which must match the endpoint: `sha256:HEX` of its certificate or of a
+    /// CA that it presents, or `sha256//BASE64` of its public key. Without `ca_file`, a matching
+    /// fingerprint replaces the CA check.
     pub pin: Option<PinOption>,
-    /// PEM file with the client certificate of the agent and any intermediate certificates.
+    /// PEM file with the agent's client certificate and any intermediate certificates.
     pub cert_file: Option<PathBuf>,
     /// PEM file with the private key of the client certificate.
     pub key_file: Option<PathBuf>,
     /// `false` accepts any certificate of the endpoint; with `pin`, it accepts a pinned certificate
     /// that has expired or belongs to another host. Use it only for tests.
     pub verify: bool,
-    /// `false` accepts a certificate for another host name. Prefer `server_name` if the certificate
-    /// has a different name than the address.
+    /// `false` accepts a certificate for another host name. Prefer `server_name` if the name in the
+    /// certificate differs from the address.
     pub verify_hostname: bool,
-    /// Server name to request and to compare with the certificate; by default the host of the
-    /// address.
+    /// Server name to request and to compare with the certificate; the host in the address by
+    /// default.
     pub server_name: Option<String>,
 }
 

@@ -15,7 +15,7 @@ pub struct ConsoleConfig {
     /// Encoding of an event.
     #[serde(default)]
     pub encoding: Encoding,
-    /// Standard stream that the events are written to.
+    /// Standard stream to write events to.
     #[serde(default)]
     pub target: Target,
 }

@@ -32,12 +32,12 @@ const FAST_LEVEL: u32 = 1;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ElasticsearchConfig {
-    /// Addresses of nodes of one cluster, used round-robin. The sink appends `_bulk` to the path of
-    /// each.
+    /// Addresses of the nodes of one cluster, used round-robin. The sink appends `_bulk` to the
+    /// path of each address.
     #[schemars(length(min = 1))]
     pub endpoints: Vec<String>,
-    /// Index that an event is written to: a template. The template takes dates from the time of the
-    /// event.
+    /// Index that an event is written to, as a template. Dates in the template come from the time
+    /// of the event.
     #[serde(default)]
     pub index: Option<IndexTemplate>,
     /// Data stream that events are written to, instead of `index`.
@@ -47,20 +47,20 @@ pub struct ElasticsearchConfig {
     /// it. Data streams accept only `create`.
     #[serde(default)]
     pub op_type: OpType,
-    /// Document id: a template. By default, and for events without the field, the id of the event,
-    /// which makes a repeated event the same document. `''` lets the server choose ids; repeated
-    /// events are then duplicates.
+    /// Document id, as a template. The default, also for events without the field, is the event id,
+    /// so that a repeated event becomes the same document. `''` lets the server choose ids;
+    /// repeated events then become duplicates.
     #[serde(default = "event_id")]
     pub id: TextTemplate,
-    /// Routing value of a document: a template. An event without the field gets no routing. Set it
-    /// for an index with custom routing.
+    /// Routing value of a document, as a template. An event without the field gets no routing
+    /// value. Set it for an index with custom routing.
     #[serde(default)]
     pub routing: Option<TextTemplate>,
-    /// Ingest pipeline of a document: a template. An event without the field gets no pipeline.
+    /// Ingest pipeline of a document, as a template. An event without the field gets no pipeline.
     #[serde(default)]
     pub pipeline: Option<TextTemplate>,
-    /// Maximum number of indexes that receive events within an hour; events for further indexes are
-    /// refused. The limit protects the cluster from a template that renders too many names.
+    /// Maximum number of indexes that receive events within an hour; events for additional indexes
+    /// are refused. The limit protects the cluster from a template that renders too many names.
     #[serde(default = "indexes_max")]
     #[schemars(range(min = 1))]
     pub indexes_max: usize,
@@ -74,15 +74,15 @@ pub struct ElasticsearchConfig {
     /// Additional headers of each request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Credentials of the agent.
+    /// The agent's credentials.
     #[serde(default)]
     pub auth: Option<AuthOptions>,
     /// TLS settings for connections to `https` addresses.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
     /// HTTP proxy for the connections to the endpoints, such as `http://proxy.example:3128`, or
-    /// `none`. By default the sink uses the variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
-    /// `NO_PROXY`.
+    /// `none`. By default, the sink uses the environment variables `HTTPS_PROXY`, `HTTP_PROXY`,
+    /// `ALL_PROXY` and `NO_PROXY`.
     #[serde(default)]
     pub proxy: Option<String>,
     /// Compression of request bodies.
@@ -107,9 +107,9 @@ pub struct DataStream {
     /// Type of the data, the first part of the name.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Dataset, the second part of the name: what produces the data.
+    /// Dataset, the second part of the name, such as the program that produces the data.
     pub dataset: String,
-    /// Namespace, the third part of the name: a free grouping such as an environment.
+    /// Namespace, the third part of the name: any grouping, such as an environment.
     pub namespace: String,
 }
 

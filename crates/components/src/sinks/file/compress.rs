@@ -37,9 +37,9 @@ pub enum Compression {
     /// No compression.
     #[default]
     None,
-    /// gzip, which every tool reads.
+    /// gzip, which every tool can read.
     Gzip,
-    /// zstd: several times as fast as gzip, and smaller.
+    /// zstd: several times as fast as gzip, with smaller output.
     Zstd,
 }
 

@@ -35,21 +35,21 @@ pub struct HttpConfig {
     /// Additional headers of each request; `Content-Type` replaces the default.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Credentials of the agent.
+    /// The agent's credentials.
     #[serde(default)]
     pub auth: Option<AuthOptions>,
     /// TLS settings for connections to `https` addresses.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
     /// HTTP proxy for the connections to the endpoints, such as `http://proxy.example:3128`, or
-    /// `none`. By default the sink uses the variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
-    /// `NO_PROXY`.
+    /// `none`. By default, the sink uses the environment variables `HTTPS_PROXY`, `HTTP_PROXY`,
+    /// `ALL_PROXY` and `NO_PROXY`.
     #[serde(default)]
     pub proxy: Option<String>,
     /// Encoding of an event.
     #[serde(default)]
     pub encoding: Encoding,
-    /// Framing of the events in a body. The default is `none` with codec `msgpack`, otherwise
+    /// Framing of the events in a body. The default is `none` with the `msgpack` codec, otherwise
     /// `newline`.
     #[serde(default)]
     pub framing: Option<Framing>,
@@ -66,7 +66,7 @@ pub struct HttpConfig {
     /// Timeouts and limits of requests.
     #[serde(default)]
     pub request: RequestOptions,
-    /// Time window after the end of a metric period in which this host sends its metrics.
+    /// Time window, after the end of a metric period, in which this host sends its metrics.
     #[serde(default)]
     pub spread: Jitter,
 }

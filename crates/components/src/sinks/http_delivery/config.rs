@@ -32,7 +32,7 @@ pub struct BatchOptions {
     #[schemars(range(min = 1))]
     pub events: u64,
     /// Maximum time that the first event of a batch waits for more events. A shorter time reduces
-    /// the latency and makes more requests.
+    /// the latency, but takes more requests.
     pub timeout: Interval,
 }
 
@@ -72,9 +72,9 @@ pub struct RequestOptions {
     pub timeout: Interval,
     /// Maximum time for connecting, including TLS.
     pub connect_timeout: Interval,
-    /// Number of concurrent requests, 1 to 64, each over a separate connection. An origin always
+    /// Number of concurrent requests, 1 to 64, each over a separate connection. Each origin always
     /// uses the same connection, so its events stay in order. Raise it for an endpoint with a long
-    /// round-trip time. Sink `prometheus_remote_write` supports only 1.
+    /// round-trip time. The `prometheus_remote_write` sink supports only 1.
     #[schemars(range(min = 1, max = 64))]
     pub concurrency: usize,
     /// Maximum number of requests per second over each connection, including retries; unlimited by

@@ -15,17 +15,17 @@ pub struct KafkaConfig {
     /// Bootstrap brokers, as `host:port`.
     #[schemars(length(min = 1))]
     pub brokers: Vec<String>,
-    /// Topic that records are sent to: a template.
+    /// Topic to send records to, as a template.
     pub topic: TopicTemplate,
-    /// Key of each record: a template; no key by default.
+    /// Key of each record, as a template; no key by default.
     #[serde(default)]
     pub key: Option<TextTemplate>,
     /// Additional headers of each record, by name; the values are templates.
     #[serde(default)]
     pub headers: BTreeMap<String, TextTemplate>,
-    /// Name of the header that carries the id of the event; a source `kafka` uses it to recognize
+    /// Name of the header that carries the id of the event; the `kafka` source uses it to recognize
     /// repeated records. `''` sends no header. The default is `millstream-id`, or no header if the
-    /// record has the id in `meta.id` or is a block of metrics.
+    /// record contains the id in `meta.id` or is a block of metrics.
     #[serde(default)]
     pub id_header: Option<String>,
     /// How the sink chooses a partition. The default is `murmur2` with a key, otherwise `origin`.
@@ -40,16 +40,16 @@ pub struct KafkaConfig {
     /// TLS settings of the connections.
     #[serde(default)]
     pub tls: Option<Tls>,
-    /// SASL authentication of the agent.
+    /// The agent's SASL authentication.
     #[serde(default)]
     pub sasl: Option<Sasl>,
-    /// Maximum number of distinct topics in one run of the agent; events for further topics are
+    /// Maximum number of distinct topics in one run of the agent; events for additional topics are
     /// refused. The limit protects the brokers from a template that renders too many names.
     #[serde(default = "default_topics_max")]
     #[schemars(range(min = 1))]
     pub topics_max: usize,
-    /// Number of librdkafka clients. Each client compresses on a thread per broker, for its share
-    /// of the files. Raise it if one of these threads saturates a core.
+    /// Number of librdkafka clients. Each client handles a share of the files, and compresses on
+    /// one thread per broker. Raise it if one of these threads saturates a core.
     #[serde(default = "default_connections")]
     #[schemars(range(min = 1, max = 64))]
     pub connections: usize,
@@ -91,11 +91,12 @@ fn default_connections() -> usize {
 pub enum Partitioner {
     /// Sends all events of a file to one partition.
     Origin,
-    /// Sends batches to the partitions round-robin: balanced load, but no order.
+    /// Sends batches to the partitions round-robin, which balances the load but does not keep the
+    /// order.
     RoundRobin,
     /// Hashes the key like Kafka's Java client.
     Murmur2,
-    /// Hashes the key like the default of librdkafka.
+    /// Hashes the key like librdkafka's default partitioner.
     Crc32,
     /// Hashes the key like Sarama, a Go client.
     Fnv1a,

@@ -22,7 +22,8 @@ pub enum DistributionKind {
     Native,
 }
 
-/// How the sink makes the names of metrics and labels valid for every version of Prometheus.
+/// How the sink escapes the names of metrics and labels so that every Prometheus version accepts
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EscapingKind {

@@ -29,7 +29,7 @@ pub struct PrometheusExporterConfig {
     /// other hosts.
     #[serde(default)]
     pub auth: Option<AuthOptions>,
-    /// Labels added to every series. A tag of the same name takes precedence.
+    /// Labels added to every series. A tag with the same name takes precedence.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Name of a label with the host name; no label by default, because Prometheus already adds
@@ -39,7 +39,7 @@ pub struct PrometheusExporterConfig {
     /// Whether to append `_total` to counter names that lack it, as OpenMetrics requires.
     #[serde(default = "yes")]
     pub counter_suffix: bool,
-    /// How the names of metrics and labels become valid.
+    /// How invalid names of metrics and labels are escaped.
     #[serde(default)]
     pub name_escaping: EscapingKind,
     /// Quantiles of a summary, each from 0 to 1.
@@ -52,7 +52,7 @@ pub struct PrometheusExporterConfig {
     #[serde(default = "default_expire")]
     pub expire: Expiry,
     /// Maximum number of series; events that would create more are refused. A series takes about
-    /// 150 bytes and its labels.
+    /// 150 bytes plus its labels.
     #[serde(default = "default_max_series")]
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,

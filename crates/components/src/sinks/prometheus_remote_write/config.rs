@@ -27,19 +27,19 @@ pub struct PrometheusRemoteWriteConfig {
     /// Address that requests are sent to, such as `http://127.0.0.1:9090/api/v1/write`.
     #[serde(default)]
     pub uri: Option<String>,
-    /// Several addresses of one backend, instead of `uri`; each request goes to one of them.
+    /// Several addresses of one backend, instead of `uri`; each request goes to one address.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub endpoints: Vec<String>,
-    /// Credentials of the agent.
+    /// The agent's credentials.
     #[serde(default)]
     pub auth: Option<AuthOptions>,
     /// TLS settings for connections to `https` addresses.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
     /// HTTP proxy for the connections to the endpoints, such as `http://proxy.example:3128`, or
-    /// `none`. By default the sink uses the variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
-    /// `NO_PROXY`.
+    /// `none`. By default, the sink uses the environment variables `HTTPS_PROXY`, `HTTP_PROXY`,
+    /// `ALL_PROXY` and `NO_PROXY`.
     #[serde(default)]
     pub proxy: Option<String>,
     /// Additional headers of each request, such as `X-Scope-OrgID`.
@@ -54,10 +54,10 @@ pub struct PrometheusRemoteWriteConfig {
     /// Timeouts and limits of requests.
     #[serde(default)]
     pub request: RequestOptions,
-    /// Time window after the end of a metric period in which this host sends its requests.
+    /// Time window, after the end of a metric period, in which this host sends its requests.
     #[serde(default)]
     pub spread: Jitter,
-    /// Labels added to every series. A tag of the same name takes precedence.
+    /// Labels added to every series. A tag with the same name takes precedence.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Name of the label with the host name; `''` adds no label.
@@ -66,7 +66,7 @@ pub struct PrometheusRemoteWriteConfig {
     /// Whether to append `_total` to counter names that lack it, as OpenMetrics requires.
     #[serde(default = "yes")]
     pub counter_suffix: bool,
-    /// How the names of metrics and labels become valid.
+    /// How invalid names of metrics and labels are escaped.
     #[serde(default)]
     pub name_escaping: EscapingKind,
     /// Format of exported distributions.
@@ -86,7 +86,7 @@ pub struct PrometheusRemoteWriteConfig {
     #[serde(default = "default_expire")]
     pub expire: Expiry,
     /// Maximum number of series; events that would create more are refused. A series takes about
-    /// 150 bytes and its labels.
+    /// 150 bytes plus its labels.
     #[serde(default = "default_max_series")]
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,

@@ -30,7 +30,7 @@ pub enum Protocol {
     /// Version 1.0, which every backend supports.
     #[serde(rename = "1")]
     One,
-    /// Version 2.0: smaller requests, with types and creation times.
+    /// Version 2.0, with smaller requests that include types and creation times.
     #[serde(rename = "2")]
     Two,
 }

@@ -48,8 +48,8 @@ pub struct TcpConfig {
     /// Limits on unsettled data in flight.
     #[serde(default)]
     pub window: Window,
-    /// Number of connections, 1 to 64; an origin always uses the same one, so its events stay in
-    /// order.
+    /// Number of connections, 1 to 64. Each origin always uses the same connection, so its events
+    /// stay in order.
     #[serde(default = "default_connections")]
     #[schemars(range(min = 1, max = 64))]
     pub connections: usize,
@@ -59,8 +59,8 @@ pub struct TcpConfig {
     /// Maximum time for connecting, including TLS.
     #[serde(default = "default_connect_timeout")]
     pub connect_timeout: Interval,
-    /// Maximum time without progress while data is in flight: the endpoint accepts no data and
-    /// acknowledges none. Then the sink reconnects.
+    /// Maximum time in which the endpoint neither accepts nor acknowledges data while data is in
+    /// flight. The sink then reconnects.
     #[serde(default = "default_timeout")]
     pub timeout: Interval,
 }

@@ -29,42 +29,42 @@ pub struct FileConfig {
     /// depth.
     #[schemars(length(min = 1))]
     pub include: Vec<Glob>,
-    /// Files to exclude: patterns as in `include`. A pattern without `/` is compared with the file
-    /// name.
+    /// Files to exclude: patterns as in `include`. A pattern without `/` is matched against the
+    /// file name.
     #[serde(default)]
     pub exclude: Vec<Glob>,
     /// Where to start reading files that exist when the source starts for the first time. Files
     /// that appear later are always read from the beginning.
     #[serde(default)]
     pub read_from: ReadFrom,
-    /// Age of files that are read from their end: at the first start, the source skips the contents
-    /// of files that were not written to for this long. Set it to avoid a flood of old events.
+    /// Minimum age of files that are read from their end: at the first start, the source skips the
+    /// contents of files that have not been written to for this long. Set it to avoid a flood of
+    /// old events.
     pub ignore_older: Option<Interval>,
-    /// Symlinks to files that are followed: links to files of the same owner, `never`, or links to
-    /// files below the folders of `allow`.
+    /// Which symlinks to files are followed: links to files of the same owner, no links (`never`),
+    /// or links to files below the folders in `allow`.
     #[serde(default)]
     pub symlinks: SymlinksConfig,
-    /// Maximum number of open files; by default as many as the system allows, minus 128. Beyond it,
-    /// the source closes the files that have been idle for the longest time, and opens them again
-    /// when they are written to.
+    /// Maximum number of open files. The default is the system's limit minus 128. Above the
+    /// maximum, the source closes the files that have been idle the longest, and reopens them when
+    /// they are written to.
     #[schemars(range(min = 1))]
     pub open_files_max: Option<usize>,
-    /// Maximum number of idle files that stay fully in memory, 4,096 by default. For the other idle
-    /// files, the source keeps only the path, size and modification time, about 400 bytes, and
-    /// opens a file again when it changes. Raise it if many files are written to rarely.
+    /// Maximum number of idle files that are tracked in full; 4,096 by default. For each additional
+    /// idle file, the source keeps only the path, size and modification time, about 400 bytes, and
+    /// reopens the file when it changes. Raise the maximum if many files are written to rarely.
     pub idle_files_max: Option<usize>,
-    /// Time after which a last line without a line end is delivered as it is. Text that is written
-    /// later becomes another event. Without it, the line waits until its file is gone.
+    /// Time after which a last line without a line end is delivered as is. Text that is written
+    /// later becomes another event. Without this option, the line waits until its file is gone.
     pub read_timeout: Option<Interval>,
     /// How the source holds files that are rotated away before they are delivered.
     #[serde(default)]
     pub held: HeldConfig,
-    /// Reads only events within a time range, from the beginning of every file; then the source
-    /// ends.
+    /// Time range of the events to read, from the beginning of every file; the source then ends.
     pub backfill: Option<BackfillConfig>,
-    /// Keeps only lines that match the filter.
+    /// Filter that a line must match to be kept.
     pub keep_lines: Option<LineFilterConfig>,
-    /// Drops lines that match the filter.
+    /// Filter for lines to drop.
     pub drop_lines: Option<LineFilterConfig>,
     /// Rules that join several lines into one event; by default each line is an event.
     pub multiline: Option<MultilineConfig>,
@@ -74,7 +74,7 @@ pub struct FileConfig {
     /// Container format that wraps each line: `cri`, `docker`, `auto` or `none`.
     #[serde(default)]
     pub format: ContainerFormat,
-    /// Maximum size of a line or event in bytes without its line end, 4B to 16MiB. Raise it if
+    /// Maximum size of a line or event in bytes, without the line end, 4B to 16MiB. Raise it if
     /// `on_long_line` affects valid lines.
     #[serde(default = "default_max_line")]
     pub max_line: Size,
@@ -87,18 +87,18 @@ pub struct FileConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeldConfig {
-    /// Whether the source keeps a hard link to such a file in `data_dir`, so that the data survives
-    /// deletion, a stop and a crash.
+    /// Whether the source keeps a hard link to an undelivered rotated file in `data_dir`, so that
+    /// the data survives deletion, a stop and a crash.
     pub link: bool,
-    /// Whether a stop copies the unsettled rest of a deleted file to `data_dir` if the file has no
-    /// such link.
+    /// Whether a stop copies the undelivered rest of a deleted file without a hard link to
+    /// `data_dir`.
     pub copy_at_stop: bool,
     /// Whether the undelivered rest of a deleted file moves to the disk buffers of the sinks that
-    /// are behind, which frees the space of the file. Enable it if deleted files fill the disk.
+    /// are behind, which frees the file's disk space. Enable it if deleted files fill the disk.
     pub spool: bool,
-    /// Maximum disk space of deleted files that are not delivered yet. Beyond it, the source drops
-    /// the files that were deleted first, and counts their undelivered data. By default the smaller
-    /// of 1 GiB and 5 % of the file system of `data_dir`.
+    /// Maximum disk space of deleted files that are not delivered yet. Above the maximum, the
+    /// source drops the files that were deleted first, and counts their undelivered data. The
+    /// default is the smaller of 1 GiB and 5 % of the file system of `data_dir`.
     pub max: Option<Size>,
 }
 
@@ -142,7 +142,8 @@ impl From<SymlinksConfig> for Symlinks {
     }
 }
 
-/// Time range of the events to read, after which the source ends. At least one end is required.
+/// Time range of the events to read, after which the source ends. At least one end of the range is
+/// required.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackfillConfig {
@@ -152,11 +153,11 @@ pub struct BackfillConfig {
     pub until: Option<String>,
     /// Format of the timestamp in a line, unless `multiline` or `format` of the source already
     /// parses it: `strptime` specifiers, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`,
-    /// `epoch_us`, `epoch_ns`; or a list of formats, of which the first match is used.
+    /// `epoch_us`, `epoch_ns`; or a list of formats, of which the first that matches is used.
     pub format: Option<TimeFormats>,
     /// Text directly before the timestamp. Without it, the timestamp starts the line.
     pub after: Option<String>,
-    /// Occurrence of `after` to use, counted from 1; by default the first.
+    /// Occurrence of `after` to use, counted from 1; the first by default.
     pub nth: Option<u32>,
     /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
     /// `local` for the zone of the host.
@@ -208,12 +209,12 @@ fn bound(key: &str, text: Option<&str>, default: i64) -> Result<i64, OptionError
     }
 }
 
-/// Filter of lines: a line matches if it contains one of the texts or matches one of the regular
+/// Line filter: a line matches if it contains one of the strings or matches one of the regular
 /// expressions.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineFilterConfig {
-    /// Texts to find in the line, compared byte by byte.
+    /// Strings to find in the line, compared byte by byte.
     #[serde(default)]
     pub contains: Vec<String>,
     /// Regular expressions, which run in linear time: no look-around, no backreferences.

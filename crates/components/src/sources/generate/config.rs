@@ -21,7 +21,7 @@ pub struct GenerateConfig {
     pub size: Size,
     /// Random seed. The same seed generates the same lines, except for their times.
     pub seed: u64,
-    /// Total number of lines, after which the source ends; endless by default.
+    /// Total number of lines, after which the source ends; unlimited by default.
     #[schemars(range(min = 1))]
     pub count: Option<u64>,
 }

@@ -10,8 +10,8 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InternalLogsConfig {
-    /// Least severe level that the source emits. The setting `log.level` limits the records that
-    /// exist.
+    /// Minimum severity of emitted records. The `log.level` setting limits which records are
+    /// created.
     pub level: EmittedLevel,
 }
 

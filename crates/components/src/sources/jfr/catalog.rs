@@ -24,9 +24,9 @@ pub enum Group {
     Socket,
     /// Reads, writes and syncs of files.
     File,
-    /// Collections and their pauses.
+    /// Garbage collections and their pauses.
     Gc,
-    /// Operations for which all threads stop.
+    /// Operations that stop all threads.
     Safepoint,
     /// Waits for monitors.
     Monitor,

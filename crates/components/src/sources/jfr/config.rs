@@ -25,30 +25,30 @@ pub struct JfrConfig {
     /// `/tmp/*_*/*.jfr`, while the JVM writes them.
     #[schemars(length(min = 1))]
     pub include: Vec<Glob>,
-    /// Recordings to exclude: patterns as in `include`. A pattern without `/` is compared with the
-    /// file name.
+    /// Recordings to exclude: patterns as in `include`. A pattern without `/` is matched against
+    /// the file name.
     #[serde(default)]
     pub exclude: Vec<Glob>,
-    /// Whether to read recordings that exist when the source starts for the first time, or only
-    /// what is added to them.
+    /// Whether to read the contents of recordings that exist when the source starts for the first
+    /// time, or only data that is added to them later.
     #[serde(default)]
     pub read_from: ReadFrom,
-    /// Groups of events to read; all but `exceptions` and `allocation` by default. The settings of
-    /// the JVM decide which events it records.
+    /// Event groups to read; all except `exceptions` and `allocation` by default. The JVM's
+    /// settings determine which events it records.
     #[serde(default = "default_events")]
     #[schemars(length(min = 1))]
     pub events: Vec<Group>,
     /// Aggregation period of metrics: whole seconds, 1s to 1d, aligned to the clock.
     #[serde(default = "default_period")]
     pub period: Interval,
-    /// Duration from which an event also becomes a log event, or `off`. Raise it if there are too
-    /// many log events.
+    /// Minimum duration of an event that also becomes a log event, or `off`. Raise it if there are
+    /// too many log events.
     #[serde(default)]
     pub log_threshold: LogThreshold,
-    /// Whether log events contain the stack of their thread, up to 32 frames.
+    /// Whether log events contain the stack of the thread, up to 32 frames.
     #[serde(default)]
     pub stack: bool,
-    /// Maximum number of tag sets per process and type of event, 1 to 10,000; further sets become
+    /// Maximum number of tag sets per process and event type, 1 to 10,000; additional sets become
     /// `other`. The limit bounds the number of metric series.
     #[serde(default = "default_max_tag_values")]
     #[schemars(range(min = 1, max = 10_000))]
@@ -66,7 +66,7 @@ pub enum ReadFrom {
     End,
 }
 
-/// Duration from which an event becomes a log event.
+/// Minimum duration of an event that becomes a log event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum LogThreshold {

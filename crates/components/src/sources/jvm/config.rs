@@ -41,9 +41,9 @@ pub struct JvmSourceConfig {
     pub mode: JvmMode,
     /// Name of the process, with `mode: process`. Components with the same name share one process.
     pub process: Option<String>,
-    /// Script in the configuration.
+    /// Inline script.
     pub script: Option<String>,
-    /// Path of a file with a script.
+    /// Path of a script file.
     pub script_file: Option<PathBuf>,
     /// Path of a jar, for language `class`.
     pub jar: Option<PathBuf>,
@@ -55,7 +55,7 @@ pub struct JvmSourceConfig {
     /// Time between the starts of two calls. Without it, the next call starts when the previous
     /// call ends.
     pub interval: Option<Interval>,
-    /// Maximum time of a call, after which its thread is interrupted. By default 30s with an
+    /// Maximum time of a call, after which the thread is interrupted. The default is 30s with an
     /// interval, and unlimited without one.
     pub timeout: Option<Interval>,
     /// Options that the collector receives, with any keys and values.
@@ -64,8 +64,8 @@ pub struct JvmSourceConfig {
     /// Additional classes that a script may use, or packages such as `java.util.zip.*`.
     #[serde(default)]
     pub allow: Vec<String>,
-    /// Methods whose calls are removed from a script where the result is not used. By default the
-    /// calls that print, log or walk the stack.
+    /// Methods whose calls are removed from a script where the result is not used. By default,
+    /// these are the calls that print, log or walk the stack.
     #[serde(default = "removed_calls")]
     pub removed_calls: Vec<String>,
 }

@@ -20,7 +20,7 @@ pub struct KafkaConfig {
     /// Topics to read. A name that begins with `^` is a regular expression.
     #[schemars(length(min = 1))]
     pub topics: Vec<String>,
-    /// Consumer group. Its members share the partitions, and Kafka stores its offsets.
+    /// Consumer group. The group's members share the partitions, and Kafka stores the offsets.
     #[schemars(length(min = 1))]
     pub group: String,
     /// Where to start in a partition for which neither the group nor this agent has an offset.
@@ -33,14 +33,14 @@ pub struct KafkaConfig {
     #[serde(default = "default_id_header")]
     #[schemars(length(min = 1))]
     pub id_header: String,
-    /// Additional fields of an event, by name, each with a part of the record: `topic`,
-    /// `partition`, `offset`, `timestamp`, `key`, or `header.NAME`.
+    /// Additional event fields, by name. Each contains a part of the record: `topic`, `partition`,
+    /// `offset`, `timestamp`, `key`, or `header.NAME`.
     #[serde(default)]
     pub fields: BTreeMap<String, RecordPart>,
     /// What happens to records without a value.
     #[serde(default)]
     pub tombstones: Tombstones,
-    /// Maximum size of data that is fetched ahead, 1MiB to 1GiB. Twice this size is reserved from
+    /// Maximum size of the data to fetch ahead, 1MiB to 1GiB. Twice this size is reserved from
     /// `limits.memory`. Raise it for brokers with a long round-trip time.
     #[serde(default = "default_fetch_queue")]
     pub fetch_queue: Size,
@@ -55,7 +55,7 @@ pub struct KafkaConfig {
     /// TLS settings of the connections.
     #[serde(default)]
     pub tls: Option<Tls>,
-    /// SASL authentication of the agent.
+    /// The agent's SASL authentication.
     #[serde(default)]
     pub sasl: Option<Sasl>,
     /// Settings of librdkafka, passed through unchanged.
@@ -88,9 +88,9 @@ pub enum ReadFrom {
     Beginning,
     /// After its last record.
     End,
-    /// At the first record with this time or a later one, such as `2026-11-22T10:00:00Z`.
+    /// At the first record at or after this time, such as `2026-11-22T10:00:00Z`.
     Time(String),
-    /// At this offset, or at the nearest one that exists.
+    /// At this offset, or at the nearest existing offset.
     Offset(u64),
 }
 
@@ -128,12 +128,12 @@ impl ReadFrom {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IdSource {
-    /// The header, otherwise the metadata of a JSON event of Millstream, otherwise the position.
+    /// The header, otherwise the metadata of a Millstream JSON event, otherwise the position.
     #[default]
     Auto,
     /// The header, otherwise the position.
     Header,
-    /// The metadata of a JSON event of Millstream, otherwise the position.
+    /// The metadata of a Millstream JSON event, otherwise the position.
     Field,
     /// The position: a hash of cluster, topic and partition, and the offset.
     Offset,
@@ -146,7 +146,7 @@ pub enum Tombstones {
     /// Drops and counts them.
     #[default]
     Drop,
-    /// Makes them events with an empty text.
+    /// Emits them as events with an empty message.
     Keep,
 }
 

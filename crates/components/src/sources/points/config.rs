@@ -50,12 +50,12 @@ pub struct PointOptions {
     /// Addresses to listen on, or names of presets. The default depends on the source.
     #[schemars(length(min = 1))]
     pub listen: Option<Vec<String>>,
-    /// Permissions of Unix sockets, in octal. The default lets all users send.
+    /// Permissions of Unix sockets, in octal. The default allows all users to send.
     pub mode: String,
     /// Aggregation period: whole seconds, 1s to 1d. Periods are aligned to the clock. The default
     /// depends on the source.
     pub period: Option<Interval>,
-    /// Size of the kernel's receive buffer to request for each UDP socket or connection. The log
+    /// Requested size of the kernel's receive buffer for each UDP socket or connection. The log
     /// shows the granted size. Raise it if the kernel drops datagrams.
     pub receive_buffer: Size,
     /// Number of threads that receive and parse, 1 to 64. Raise it if one thread saturates a core.
@@ -71,11 +71,11 @@ pub struct PointOptions {
     pub max_connections: usize,
     /// Tags that identify the sender of a point.
     pub origin_tags: Vec<OriginTag>,
-    /// Maximum number of series per receiver; points of further series are counted together. The
+    /// Maximum number of series per receiver; points of additional series are counted together. The
     /// limit bounds the memory of the source.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,
-    /// Maximum number of tags of a series, up to 1,024.
+    /// Maximum number of tags per series, up to 1,024.
     #[schemars(range(min = 1, max = 1024))]
     pub max_tags: usize,
     /// Maximum size of a name, up to 4KiB.

@@ -12,12 +12,12 @@ use std::io::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OriginTag {
-    /// Container id: from the field `c:` of the client, otherwise the container of the process that
-    /// sent the point over a Unix socket.
+    /// Container id, from the client's `c:` field, otherwise from the process that sent the point
+    /// over a Unix socket.
     ContainerId,
-    /// Container name, from the field `e:` of the client.
+    /// Container name, from the client's `e:` field.
     ContainerName,
-    /// Pod id, from the field `e:` of the client, otherwise from the tag `dd.internal.entity_id`.
+    /// Pod id, from the client's `e:` field, otherwise from the `dd.internal.entity_id` tag.
     PodUid,
     /// Id of the process that sent the point over a Unix socket, in the agent's PID namespace.
     Pid,

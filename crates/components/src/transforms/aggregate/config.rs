@@ -26,18 +26,18 @@ pub struct AggregateConfig {
     /// Aggregates by name: `count()`, or `count`, `sum`, `min`, `max` or `avg` of a field. Each
     /// aggregate of a group becomes one metric event per window.
     pub emit: IndexMap<String, Emit>,
-    /// Fields whose values form a group; without them, all events are one group.
+    /// Fields whose values form a group; without any fields, all events form one group.
     #[serde(default)]
     pub group_by: Vec<String>,
     /// Length of the windows: whole seconds, 1s to 24h. Windows are aligned to the clock.
     #[serde(default = "ten_seconds")]
     pub window: Interval,
-    /// Maximum number of groups in a window, up to a million. Events of further groups are counted
-    /// in one group with the tag `overflow`. The limit bounds the number of metric series.
+    /// Maximum number of groups in a window, up to a million. Events of additional groups are
+    /// counted in one group with the `overflow` tag. The limit bounds the number of metric series.
     #[serde(default = "groups_max")]
     pub groups_max: usize,
-    /// Maximum memory of all groups, a part of `limits.memory`. Beyond it, events of further groups
-    /// are counted in one group with the tag `overflow`.
+    /// Maximum memory of all groups, taken from `limits.memory`. Above the maximum, events of
+    /// additional groups are counted in one group with the `overflow` tag.
     #[serde(default = "memory")]
     pub memory: Size,
 }

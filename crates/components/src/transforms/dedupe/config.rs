@@ -12,13 +12,13 @@ use std::time::Duration;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DedupeConfig {
-    /// Template that identifies an event: events with the same text are duplicates. By default the
-    /// message.
+    /// Template that identifies an event: events with the same text are duplicates. The default is
+    /// the message.
     pub key: Option<TextTemplate>,
     /// Time for which an event is remembered after it was first seen. Duplicates do not extend it.
     #[serde(default = "minute")]
     pub window: Interval,
-    /// Maximum number of remembered events; beyond it, the oldest is evicted. An event takes about
+    /// Maximum number of remembered events, above which the oldest is evicted. An event takes about
     /// 100 bytes.
     #[serde(default = "keys_max")]
     pub keys_max: usize,

@@ -17,7 +17,7 @@ pub struct FieldsConfig {
     /// The steps, which run in order.
     #[schemars(length(min = 1))]
     pub steps: Vec<StepConfig>,
-    /// What happens to an event with a value that step `cast` cannot convert.
+    /// What happens to an event with a value that the `cast` step cannot convert.
     #[serde(default)]
     pub on_error: OnError,
 }
@@ -28,11 +28,11 @@ pub struct FieldsConfig {
 pub enum StepConfig {
     /// Renames fields.
     Rename(BTreeMap<String, String>),
-    /// Drops fields, possibly also `message`.
+    /// Drops fields, which can include `message`.
     Drop(Vec<String>),
     /// Drops all fields except these.
     Keep(Vec<String>),
-    /// Copies values to additional fields; each key is a field, its value the new name.
+    /// Copies values to additional fields; each key is a field, and its value is the new name.
     Copy(BTreeMap<String, String>),
     /// Sets fields to constants and templates.
     Set(BTreeMap<String, SetConfig>),
@@ -94,22 +94,22 @@ pub enum Constant {
 /// The type of a field, as in transform `parse`.
 pub type CastType = TypeConfig;
 
-/// Options of step `substring`.
+/// Options of the `substring` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubstringConfig {
-    /// The field to take a part of.
+    /// The field to extract from.
     pub field: String,
     /// First character of the part, counted from 0; a negative number counts from the end.
     #[serde(default)]
     pub from: i64,
     /// Maximum number of characters; the rest of the text by default.
     pub length: Option<u64>,
-    /// Field for the result; by default `field`.
+    /// Field for the result; `field` by default.
     pub to: Option<String>,
 }
 
-/// Options of step `split`.
+/// Options of the `split` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SplitConfig {
@@ -123,7 +123,7 @@ pub struct SplitConfig {
     pub into: Option<String>,
 }
 
-/// Options of step `join`.
+/// Options of the `join` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JoinConfig {
@@ -136,30 +136,30 @@ pub struct JoinConfig {
     pub to: String,
 }
 
-/// Options of step `lookup`.
+/// Options of the `lookup` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LookupConfig {
     /// The field to look up.
     pub field: String,
-    /// Field for the result; by default `field`.
+    /// Field for the result; `field` by default.
     pub to: Option<String>,
-    /// The values by key.
+    /// Values by key.
     #[serde(default)]
     pub table: BTreeMap<String, Constant>,
     /// CSV file of `key,value` lines. Keys in `table` take precedence.
     pub file: Option<PathBuf>,
-    /// Value for all other keys. Without it, other keys make no field.
+    /// Value for all other keys. Without it, other keys create no field.
     pub default: Option<Constant>,
 }
 
-/// Options of step `hash`.
+/// Options of the `hash` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HashConfig {
     /// The field to hash.
     pub field: String,
-    /// Field for the hash; by default `field`.
+    /// Field for the hash; `field` by default.
     pub to: Option<String>,
     /// The hash function.
     #[serde(default)]
@@ -180,7 +180,7 @@ pub enum Algorithm {
     Xxh3,
 }
 
-/// Options of step `url`.
+/// Options of the `url` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UrlConfig {
@@ -205,6 +205,6 @@ pub enum Query {
     /// As a field, unchanged.
     #[default]
     Text,
-    /// As a field per parameter, decoded.
+    /// As one field per parameter, decoded.
     Fields,
 }

@@ -38,9 +38,9 @@ pub enum OperatorLanguage {
 pub enum DeclaredType {
     /// Text.
     Text,
-    /// An integer of 64 bits.
+    /// A 64-bit integer.
     Int,
-    /// A floating-point number of 64 bits.
+    /// A 64-bit floating-point number.
     Float,
     /// `true` or `false`.
     Bool,
@@ -76,9 +76,9 @@ pub struct JvmConfig {
     pub mode: JvmMode,
     /// Name of the process, with `mode: process`. Components with the same name share one process.
     pub process: Option<String>,
-    /// Script in the configuration.
+    /// Inline script.
     pub script: Option<String>,
-    /// Path of a file with a script.
+    /// Path of a script file.
     pub script_file: Option<PathBuf>,
     /// Folder with scripts. Each script runs on each event, in the order of the file names.
     pub script_dir: Option<PathBuf>,
@@ -92,8 +92,8 @@ pub struct JvmConfig {
     /// Condition that an event must satisfy to reach the operator; other events pass unchanged.
     #[serde(rename = "where")]
     pub condition: Option<Condition>,
-    /// Types of fields, for language `groovy`. Scripts on declared fields are compiled statically,
-    /// which makes them faster.
+    /// Field types, for language `groovy`. Scripts that use declared fields are compiled
+    /// statically, which makes them faster.
     #[serde(default)]
     pub fields: BTreeMap<String, DeclaredType>,
     /// Field that receives the value of the expression, for language `aviator`.
@@ -104,13 +104,12 @@ pub struct JvmConfig {
     /// Additional classes that scripts may use, or packages such as `java.util.zip.*`.
     #[serde(default)]
     pub allow: Vec<String>,
-    /// Methods whose calls are removed from scripts where the result is not used. By default the
-    /// calls that print, log or walk the stack.
+    /// Methods whose calls are removed from scripts where the result is not used. By default, these
+    /// are the calls that print, log or walk the stack.
     #[serde(default = "removed_calls")]
     pub removed_calls: Vec<String>,
-    /// Maximum size of the output of a call, as a multiple of a read block (1 MiB). The agent
-    /// reserves this memory before it reads a block, so raise it only for operators that enlarge
-    /// events.
+    /// Maximum output size of a call, as a multiple of a read block (1 MiB). The agent reserves
+    /// this memory before it reads a block, so raise it only for operators that enlarge events.
     #[serde(default = "expansion")]
     pub expansion: u64,
     /// What happens to an event for which the operator fails.

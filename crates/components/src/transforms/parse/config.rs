@@ -17,13 +17,13 @@ macro_rules! options {
         #[serde(deny_unknown_fields)]
         pub struct ParseConfig {
             $($(#[$docs])* pub $key: $kind,)*
-            /// Formats that are tried in this order, each with separate options, instead of
-            /// `format`.
+            /// Formats to try in order, each with separate options, instead of `format`.
             pub formats: Option<Vec<FormatConfig>>,
             /// Field to parse; `message` is the line unless a field has this name.
             #[serde(default = "message")]
             pub field: String,
-            /// Whether the parsed field is kept. By default only in events that cannot be parsed.
+            /// Whether the parsed field is kept. By default, it is kept only in events that cannot
+            /// be parsed.
             pub keep: Option<Keep>,
             /// Position and format of the timestamp in a line. With `formats`, it applies to lines
             /// that are parsed by a format without `time`.
@@ -55,9 +55,9 @@ options! {
     /// Format of a line; `none` leaves it unchanged.
     #[serde(default)]
     format: Format,
-    /// For `nginx` and `apache`: log format from the configuration of the server.
+    /// For `nginx` and `apache`: log format from the server's configuration.
     log_format: Option<String>,
-    /// For `nginx`: how values are escaped, as in the parameter `escape=` of the server's
+    /// For `nginx`: how values are escaped, as in the `escape=` parameter of the server's
     /// `log_format`.
     escape: Option<EscapeName>,
     /// For `regex` and `grok`: the pattern. Named groups become fields.
@@ -83,8 +83,8 @@ options! {
     escapes: Option<bool>,
     /// For `delimited` and `key_value`: whether white space around keys and values is removed.
     trim: Option<bool>,
-    /// For `delimited` and `key_value`: values without quotes that yield no field, such as `-`. For
-    /// `cef` and `leef`: values that yield no field; the empty value is allowed in the list.
+    /// For `delimited` and `key_value`: unquoted values that yield no field, such as `-`. For `cef`
+    /// and `leef`: values that yield no field; the list may contain the empty value.
     #[serde(default)]
     null_values: Vec<String>,
     /// For `delimited`: whether a line with more or fewer fields than expected is an error.
@@ -95,7 +95,7 @@ options! {
     timezone: Option<String>,
     /// For `json`: whether members of nested objects become separate fields, such as `a.b`.
     flatten: Option<bool>,
-    /// Types of fields, by name; for formats whose fields have no types.
+    /// Field types, by name, for formats whose fields have no types.
     #[serde(default)]
     types: BTreeMap<String, TypeConfig>,
 }
@@ -104,7 +104,7 @@ options! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Header {
-    /// No line: `fields` has the names in order.
+    /// No line; `fields` lists the names in order.
     None,
     /// Lines that begin with `#Fields:`; other lines that begin with `#` are comments.
     FieldsLine,
@@ -122,7 +122,7 @@ pub enum Quotes {
     Characters(String),
 }
 
-/// A field, possibly with a type.
+/// A field, with an optional type.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FieldConfig {
@@ -208,11 +208,12 @@ pub struct TimeConfig {
     /// parsed, unless `keep` is set.
     pub field: Option<String>,
     /// Format of the timestamp: `strptime` specifiers, or `iso8601`, `rfc3339`, `epoch_s`,
-    /// `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of formats, of which the first match is used.
+    /// `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of formats, of which the first that matches is
+    /// used.
     pub format: TimeFormats,
     /// Text directly before the timestamp. Without it, the timestamp starts at the beginning.
     pub after: Option<String>,
-    /// Occurrence of `after` that precedes the timestamp, counted from 1; by default the first.
+    /// Occurrence of `after` that precedes the timestamp, counted from 1; the first by default.
     pub nth: Option<u32>,
     /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
     /// `local` for the zone of the host.

@@ -29,7 +29,7 @@ pub struct RedactConfig {
     /// if the expression has no group.
     #[serde(default)]
     pub patterns: BTreeMap<String, String>,
-    /// Fields to search; by default all fields and the message.
+    /// Fields to search; all fields and the message by default.
     pub fields: Option<Vec<String>>,
     /// Replacement of a redacted part.
     #[serde(default)]
@@ -55,7 +55,7 @@ pub enum DetectorName {
     Ip,
     /// JWTs, bearer tokens, and tokens of well-known services.
     Token,
-    /// PEM private keys, and values of names such as `password`.
+    /// PEM private keys, and values with names such as `password`.
     Key,
 }
 

@@ -19,12 +19,12 @@ const MEMORY_MIN: u64 = 1 << 20;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RulesConfig {
-    /// Tasks, and patterns of files with further tasks such as `tasks/*.yaml`.
+    /// Tasks, and patterns such as `tasks/*.yaml` for files with additional tasks.
     #[schemars(with = "Vec<TaskOrFiles>")]
     pub tasks: Vec<TaskConfig>,
-    /// Maximum memory of all groups, a part of `limits.memory`, which must be at least four times
-    /// as large. Beyond it, events of further groups are counted in one group with the tag
-    /// `overflow`.
+    /// Maximum memory of all groups, taken from `limits.memory`, which must be at least four times
+    /// as large. Above the maximum, events of additional groups are counted in one group with the
+    /// `overflow` tag.
     #[serde(default = "memory")]
     pub memory: Size,
 }

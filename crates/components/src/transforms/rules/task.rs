@@ -25,11 +25,12 @@ const SAMPLES_MAX: u16 = 100;
 /// Name of the field that holds the message.
 const MESSAGE: &str = "message";
 
-/// A task: which events it takes, how it groups them, and what it makes of each group.
+/// A task: which events it takes, how it groups them, and which values it computes per group.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskConfig {
-    /// Name of the task, the first part of the names of its metrics. Unique in the transform.
+    /// Name of the task, with which the names of its metrics begin. The name must be unique in the
+    /// transform.
     pub name: String,
     /// Fields that the task extracts from an event, by name. All other names refer to fields of the
     /// event.
@@ -38,7 +39,7 @@ pub struct TaskConfig {
     /// Condition that an event must satisfy; without it, the task counts all events.
     #[serde(default, rename = "where")]
     pub condition: Option<Condition>,
-    /// Fields whose values form a group; without them, all events are one group.
+    /// Fields whose values form a group; without any fields, all events form one group.
     #[serde(default)]
     pub group_by: Vec<String>,
     /// Functions of a group, by name: `count()`, `rate()`, `sum(field)` and others.
@@ -52,15 +53,15 @@ pub struct TaskConfig {
     /// Time that a window waits for late events after its end, with `time: log`; at most 24h.
     #[serde(default)]
     pub lateness: Option<Interval>,
-    /// Maximum number of groups in a window. Events of further groups are counted in one group with
-    /// the tag `overflow`. The limit bounds the number of metric series.
+    /// Maximum number of groups in a window. Events of additional groups are counted in one group
+    /// with the `overflow` tag. The limit bounds the number of metric series.
     #[serde(default = "groups_max")]
     pub groups_max: usize,
     /// Number of sample lines per group, up to 100, in the field `samples` of the results.
     #[serde(default)]
     pub samples: u16,
-    /// Maximum time between the end of a window and its results, which are then emitted even if the
-    /// window is incomplete; at most 24h.
+    /// Maximum time between the end of a window and its results, at most 24h. After this time, the
+    /// results are emitted even if the window is incomplete.
     #[serde(default)]
     pub due: Option<Interval>,
     /// Priority of the task when memory or time is short. Higher numbers come first.
@@ -84,10 +85,10 @@ pub enum Time {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FieldConfig {
-    /// The text between two other texts.
+    /// The text between two strings.
     #[serde(default)]
     pub between: Option<Between>,
-    /// A part of a text with delimiters.
+    /// A part of delimited text.
     #[serde(default)]
     pub delimited: Option<Delimited>,
     /// A group of a regular expression.
@@ -100,10 +101,10 @@ pub struct FieldConfig {
     /// A field of the event.
     #[serde(default)]
     pub field: Option<String>,
-    /// Field of the event that is searched; by default the message.
+    /// Field of the event to search; the message by default.
     #[serde(default)]
     pub from: Option<String>,
-    /// Type of the field. A text that does not have the type counts as missing.
+    /// Type of the field. Text that does not have this type counts as missing.
     #[serde(default, rename = "type")]
     pub kind: TypeConfig,
 }
@@ -121,7 +122,7 @@ pub enum TypeConfig {
     Float,
 }
 
-/// The text after the occurrence `index` of `left`, up to the next `right`.
+/// The text after occurrence `index` of `left`, up to the next `right`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Between {
@@ -136,7 +137,7 @@ pub struct Between {
     pub right: String,
 }
 
-/// A part of a text with delimiters.
+/// A part of delimited text.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Delimited {

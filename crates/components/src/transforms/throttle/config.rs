@@ -23,7 +23,7 @@ pub struct ThrottleConfig {
     /// What happens to events beyond the limit.
     #[serde(default)]
     pub on_excess: OnExcess,
-    /// Maximum number of tracked keys; further keys share one window.
+    /// Maximum number of tracked keys; additional keys share one window.
     #[serde(default = "keys_max")]
     pub keys_max: usize,
 }
@@ -35,7 +35,7 @@ pub enum OnExcess {
     /// The events are dropped and counted.
     #[default]
     Drop,
-    /// The events pass, and the source is slowed down, so that files lose nothing.
+    /// The events pass, and the source is slowed down, so that no file data is lost.
     Slow,
 }
 

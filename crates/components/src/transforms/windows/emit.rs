@@ -12,7 +12,7 @@ const TOP_MAX: u16 = 100;
 /// Counters of `top` per requested text. More counters make the error smaller.
 const COUNTERS_PER_TEXT: u16 = 10;
 
-/// A function of the events of a group.
+/// A function over the events of a group.
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
 #[schemars(inline, extend("format" = "aggregate"))]
 pub struct Emit(#[schemars(with = "String")] Function);
