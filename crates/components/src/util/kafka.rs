@@ -15,7 +15,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
-    /// PEM file with the trusted CA certificates; the system CAs by default.
+    /// PEM file with trusted CA certificates. The default is the system CAs.
     pub ca_file: Option<PathBuf>,
     /// PEM file with the agent's client certificate.
     pub cert_file: Option<PathBuf>,

@@ -22,7 +22,7 @@ const SECRET_BYTES_MAX: usize = 64 * 1024;
 pub enum AuthOptions {
     /// User and password.
     Basic {
-        /// User name.
+        /// User name for basic authentication.
         user: String,
         /// Password. Prefer `password_file`.
         #[serde(default)]
@@ -42,7 +42,7 @@ pub enum AuthOptions {
     },
     /// An Elasticsearch API key.
     ApiKey {
-        /// Secret key as Elasticsearch encodes it. Prefer `key_file`.
+        /// Secret API key, in the encoded form that Elasticsearch returns. Prefer `key_file`.
         #[serde(default)]
         key: Option<String>,
         /// File with the key, which is reread when it changes.
@@ -53,7 +53,7 @@ pub enum AuthOptions {
     Header {
         /// Name of the header.
         name: String,
-        /// Secret value of the header. Prefer `value_file`.
+        /// Secret header value. Prefer `value_file`.
         #[serde(default)]
         value: Option<String>,
         /// File with the value, which is reread when it changes.

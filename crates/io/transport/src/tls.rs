@@ -24,7 +24,8 @@ use verify::{Trusted, Verifier};
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsFiles {
-    /// PEM file with the trusted certificates of CAs or of servers; the system CAs by default.
+    /// PEM file with trusted certificates: CA certificates or the servers' own. The default is the
+    /// system CAs.
     pub ca_file: Option<PathBuf>,
     /// Fingerprints, one of which must match the endpoint: `sha256:HEX` of its certificate or of a
     /// CA that it presents, or `sha256//BASE64` of its public key. Without `ca_file`, a matching

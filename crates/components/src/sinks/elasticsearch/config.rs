@@ -107,7 +107,7 @@ pub struct DataStream {
     /// Type of the data, the first part of the name.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Dataset, the second part of the name, such as the program that produces the data.
+    /// Dataset, the second part of the name. It identifies what produces the data.
     pub dataset: String,
     /// Namespace, the third part of the name: any grouping, such as an environment.
     pub namespace: String,

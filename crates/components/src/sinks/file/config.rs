@@ -39,7 +39,8 @@ pub struct FileConfig {
     #[serde(default = "default_sync")]
     pub sync: Interval,
     /// Maximum number of open files, up to 10,000. Beyond it, the sink closes the least recently
-    /// used file. Raise it if `path` renders more names that receive events at the same time.
+    /// used file. Raise it if `path` expands to more files than this that receive events at the
+    /// same time.
     #[serde(default = "default_open_files_max")]
     #[schemars(range(min = 1, max = 10_000))]
     pub open_files_max: usize,

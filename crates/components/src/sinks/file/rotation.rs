@@ -18,7 +18,7 @@ const COMPRESSED: &[&str] = &["gz", "zst", "zstd", "bz2", "xz", "lz4"];
 pub struct Rotate {
     /// Size at which a file is rotated.
     pub size: Option<Size>,
-    /// Rotation interval, aligned to UTC: the first event of an interval rotates the file. `1h`
+    /// Rotation interval, aligned to UTC: the first event in a new interval rotates the file. `1h`
     /// rotates on the hour.
     pub every: Option<Interval>,
     /// Number of rotated files to keep per path; the oldest are deleted. All files are kept by

@@ -29,7 +29,7 @@ pub struct TcpConfig {
     /// Encoding of an event.
     #[serde(default)]
     pub encoding: Encoding,
-    /// Framing of the events.
+    /// How events are delimited in the stream.
     #[serde(default)]
     pub framing: Framing,
     /// Compression of batches; requires `framing: length`.
@@ -77,7 +77,7 @@ fn default_timeout() -> Interval {
     Interval(Duration::from_secs(30))
 }
 
-/// Framing of the events.
+/// How events are delimited in the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Framing {

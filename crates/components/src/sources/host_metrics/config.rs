@@ -87,8 +87,8 @@ pub struct HostMetricsConfig {
     /// Groups of metrics to collect; all groups by default.
     #[schemars(length(min = 1))]
     pub collect: Vec<Group>,
-    /// Whether to report the times of each processor, with the `cpu` tag, instead of their sums.
-    /// This creates a series per processor and metric.
+    /// Whether to report CPU times per processor, with the `cpu` tag, instead of their sums. This
+    /// creates one series per processor and metric.
     pub per_cpu: bool,
     /// Which disks to report.
     pub disks: DisksConfig,
@@ -151,8 +151,8 @@ pub struct InterfacesConfig {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessesConfig {
-    /// Patterns of process names, as shown by `ps -o comm`; none by default. Each match creates
-    /// metric series.
+    /// Patterns of process names, as shown by `ps -o comm`; none by default. Each match adds
+    /// several metric series.
     pub include: Vec<Glob>,
 }
 
@@ -162,7 +162,8 @@ pub struct ProcessesConfig {
 pub struct CgroupsConfig {
     /// Root of the control groups to report, such as `/system.slice`; the agent's group by default.
     pub root: Option<String>,
-    /// Number of levels below `root` to include, at most 16. Each group creates metric series.
+    /// Number of levels below `root` to include, at most 16. Each control group adds several metric
+    /// series.
     #[schemars(range(max = 16))]
     pub depth: u32,
 }
