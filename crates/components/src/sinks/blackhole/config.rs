@@ -1,4 +1,4 @@
-//! Configuration of sink `blackhole`.
+//! Configuration of the `blackhole` sink.
 
 use super::{Blackhole, Reporter};
 use crate::component::{Component, SinkComponent};
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Options of sink `blackhole`.
+/// Options of the `blackhole` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BlackholeConfig {

@@ -1,4 +1,4 @@
-//! Configuration of sink `console`.
+//! Configuration of the `console` sink.
 
 use super::Console;
 use crate::codec::Encoding;
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Options of sink `console`.
+/// Options of the `console` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConsoleConfig {

@@ -1,4 +1,4 @@
-//! Configuration of sink `elasticsearch`.
+//! Configuration of the `elasticsearch` sink.
 
 use super::ElasticsearchSink;
 use crate::codec::bulk::{Action, Id, Indexes, OpType};
@@ -28,7 +28,7 @@ const BULK: &str = "/_bulk?filter_path=errors,items.*.status,items.*.error,error
 /// Default level of gzip and zlib: twice as fast as the library's default of 6.
 const FAST_LEVEL: u32 = 1;
 
-/// Options of sink `elasticsearch`.
+/// Options of the `elasticsearch` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ElasticsearchConfig {

@@ -1,4 +1,4 @@
-//! Configuration of sink `file`.
+//! Configuration of the `file` sink.
 
 use super::FileSink;
 use super::files::MEMBERS_MAX;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Options of sink `file`.
+/// Options of the `file` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileConfig {

@@ -1,4 +1,4 @@
-//! Configuration of sink `http`.
+//! Configuration of the `http` sink.
 
 use super::HttpSink;
 use super::packer::{BodyFormat, Framing};
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Options of sink `http`.
+/// Options of the `http` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpConfig {

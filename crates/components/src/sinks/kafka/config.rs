@@ -1,4 +1,4 @@
-//! Configuration of sink `kafka`.
+//! Configuration of the `kafka` sink.
 
 use crate::codec::{Codec, Encoding, METADATA_KEY, Metadata};
 use crate::util::kafka::{OptionValue, Sasl, Tls};
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Options of sink `kafka`.
+/// Options of the `kafka` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KafkaConfig {

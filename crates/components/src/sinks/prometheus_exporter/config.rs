@@ -1,4 +1,4 @@
-//! Configuration of sink `prometheus_exporter`.
+//! Configuration of the `prometheus_exporter` sink.
 
 use super::PrometheusExporter;
 use crate::component::{Component, SinkComponent, tcp_claim};
@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Options of sink `prometheus_exporter`.
+/// Options of the `prometheus_exporter` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrometheusExporterConfig {

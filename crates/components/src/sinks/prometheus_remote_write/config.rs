@@ -1,4 +1,4 @@
-//! Configuration of sink `prometheus_remote_write`.
+//! Configuration of the `prometheus_remote_write` sink.
 
 use super::PrometheusRemoteWrite;
 use super::packer::{Limits, Protocol};
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Options of sink `prometheus_remote_write`.
+/// Options of the `prometheus_remote_write` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrometheusRemoteWriteConfig {

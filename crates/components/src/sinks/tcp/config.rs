@@ -1,4 +1,4 @@
-//! Configuration of sink `tcp`.
+//! Configuration of the `tcp` sink.
 
 use super::TcpSink;
 use crate::codec::{Codec, Encoding};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Options of sink `tcp`.
+/// Options of the `tcp` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TcpConfig {

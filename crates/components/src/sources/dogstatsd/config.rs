@@ -1,4 +1,4 @@
-//! Configuration of source `dogstatsd`.
+//! Configuration of the `dogstatsd` source.
 
 use crate::component::{Component, SourceComponent};
 use crate::sources::points::config::{Kind, PointOptions};
@@ -42,7 +42,7 @@ pub enum Aggregate {
     Median,
 }
 
-/// Options of source `dogstatsd`.
+/// Options of the `dogstatsd` source.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DogStatsdConfig {

@@ -1,4 +1,4 @@
-//! Configuration of source `file`.
+//! Configuration of the `file` source.
 
 use crate::component::Component;
 use crate::util::framing::{ContainerFormat, EncodingName, MultilineConfig, TimeFormats, rules};
@@ -21,7 +21,7 @@ const MAX_LINE_BYTES_MIN: u64 = 4;
 /// Largest configurable `max_line`, in bytes. It bounds the memory of one line.
 const MAX_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Options of source `file`.
+/// Options of the `file` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileConfig {

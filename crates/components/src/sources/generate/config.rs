@@ -1,4 +1,4 @@
-//! Configuration of source `generate`.
+//! Configuration of the `generate` source.
 
 use super::Generate;
 use super::weblog::LINE_BYTES_MIN;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// Longest line, in bytes.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Options of source `generate`.
+/// Options of the `generate` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GenerateConfig {

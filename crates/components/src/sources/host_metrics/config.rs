@@ -1,4 +1,4 @@
-//! Configuration of source `host_metrics`.
+//! Configuration of the `host_metrics` source.
 
 use super::HostMetrics;
 use crate::component::{Component, SourceComponent};
@@ -78,7 +78,7 @@ const MOUNTPOINTS_EXCLUDED: &[&str] = &[
 /// Interfaces excluded by default: interfaces of containers.
 const INTERFACES_EXCLUDED: &[&str] = &["cali*", "lxc*", "veth*"];
 
-/// Options of source `host_metrics`.
+/// Options of the `host_metrics` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostMetricsConfig {

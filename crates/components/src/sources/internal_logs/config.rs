@@ -1,4 +1,4 @@
-//! Configuration of source `internal_logs`.
+//! Configuration of the `internal_logs` source.
 
 use super::InternalLogsSource;
 use crate::component::{Component, SourceComponent};
@@ -6,7 +6,7 @@ use millstream_model::{BuildError, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Options of source `internal_logs`.
+/// Options of the `internal_logs` source.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InternalLogsConfig {

@@ -1,4 +1,4 @@
-//! Configuration of source `internal_metrics`.
+//! Configuration of the `internal_metrics` source.
 
 use super::InternalMetricsSource;
 use crate::component::{Component, SourceComponent};
@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// Options of source `internal_metrics`.
+/// Options of the `internal_metrics` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InternalMetricsConfig {

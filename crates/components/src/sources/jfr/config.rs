@@ -1,4 +1,4 @@
-//! Configuration of source `jfr`.
+//! Configuration of the `jfr` source.
 
 use super::JfrSource;
 use super::catalog::Group;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// the window that it reads.
 const HELD_BYTES: u64 = super::HELD_BYTES_MAX as u64 + (2 << 20);
 
-/// Options of source `jfr`.
+/// Options of the `jfr` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JfrConfig {

@@ -1,4 +1,4 @@
-//! Configuration of source `jvm`.
+//! Configuration of the `jvm` source.
 
 use super::JvmSource;
 use super::built::{Built, built};
@@ -30,7 +30,7 @@ pub enum CollectorLanguage {
     Class,
 }
 
-/// Options of source `jvm`.
+/// Options of the `jvm` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JvmSourceConfig {

@@ -1,4 +1,4 @@
-//! Configuration of source `kafka`.
+//! Configuration of the `kafka` source.
 
 use crate::util::formats::parse_rfc3339;
 use crate::util::kafka::{OptionValue, Sasl, Tls};
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Options of source `kafka`.
+/// Options of the `kafka` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KafkaConfig {

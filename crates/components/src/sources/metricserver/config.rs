@@ -1,4 +1,4 @@
-//! Configuration of source `metricserver`.
+//! Configuration of the `metricserver` source.
 
 use crate::component::{Component, SourceComponent};
 use crate::sources::points::config::{Kind, PointOptions};
@@ -23,7 +23,7 @@ const KIND: Kind = Kind {
     tcp: Framing::Length,
 };
 
-/// Options of source `metricserver`.
+/// Options of the `metricserver` source.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MetricServerConfig {

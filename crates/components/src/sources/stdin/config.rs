@@ -1,4 +1,4 @@
-//! Configuration of source `stdin`.
+//! Configuration of the `stdin` source.
 
 use super::Stdin;
 use crate::component::{Component, SourceComponent};
@@ -6,7 +6,7 @@ use millstream_model::{BuildError, LongLine, OptionError, Size, Source, SourceOp
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Options of source `stdin`.
+/// Options of the `stdin` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StdinConfig {

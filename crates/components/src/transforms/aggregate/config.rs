@@ -1,4 +1,4 @@
-//! Configuration of transform `aggregate`.
+//! Configuration of the `aggregate` transform.
 
 use crate::component::{BuildCx, Component, TransformComponent};
 use crate::transforms::windows::{Definition, Emit, TaskDefinition, Windows, check_names};
@@ -19,7 +19,7 @@ const WINDOW_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Largest configurable number of groups. Each group takes memory in addition to `limits.memory`.
 const GROUPS_MAX: usize = 1_000_000;
 
-/// Options of transform `aggregate`.
+/// Options of the `aggregate` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AggregateConfig {

@@ -1,4 +1,4 @@
-//! Configuration of transform `dedupe`.
+//! Configuration of the `dedupe` transform.
 
 use super::Dedupe;
 use crate::component::{BuildCx, Component, TransformComponent};
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// Options of transform `dedupe`.
+/// Options of the `dedupe` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DedupeConfig {

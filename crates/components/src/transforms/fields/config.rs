@@ -1,4 +1,4 @@
-//! Configuration of transform `fields`.
+//! Configuration of the `fields` transform.
 
 use crate::transforms::on_error::OnError;
 use crate::transforms::parse::TypeConfig;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Options of transform `fields`.
+/// Options of the `fields` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FieldsConfig {

@@ -1,4 +1,4 @@
-//! Configuration of transform `filter`.
+//! Configuration of the `filter` transform.
 
 use super::Filter;
 use crate::component::{BuildCx, Component, TransformComponent};
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Options of transform `filter`.
+/// Options of the `filter` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilterConfig {

@@ -1,4 +1,4 @@
-//! Configuration of transform `jvm`.
+//! Configuration of the `jvm` transform.
 
 use super::registered::registered;
 use super::{JvmOperator, Limits};
@@ -65,7 +65,7 @@ impl Default for Timeouts {
     }
 }
 
-/// Options of transform `jvm`.
+/// Options of the `jvm` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JvmConfig {

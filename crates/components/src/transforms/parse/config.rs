@@ -1,4 +1,4 @@
-//! Configuration of transform `parse`.
+//! Configuration of the `parse` transform.
 
 use super::Keep;
 use crate::transforms::on_error::OnError;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// whether the format is used alone or as one of several.
 macro_rules! options {
     ($($(#[$docs:meta])* $key:ident: $kind:ty,)*) => {
-        /// Options of transform `parse`.
+        /// Options of the `parse` transform.
         #[derive(Clone, Debug, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct ParseConfig {

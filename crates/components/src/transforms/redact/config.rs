@@ -1,4 +1,4 @@
-//! Configuration of transform `redact`.
+//! Configuration of the `redact` transform.
 
 use super::Redact;
 use super::hide::Hide;
@@ -18,7 +18,7 @@ const PATTERN_BYTES_MAX: usize = 4 << 20;
 /// Default of `text`.
 const STARS: &str = "***";
 
-/// Options of transform `redact`.
+/// Options of the `redact` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedactConfig {

@@ -1,4 +1,4 @@
-//! Configuration of transform `route`.
+//! Configuration of the `route` transform.
 
 use super::{Match, Route};
 use crate::component::{BuildCx, Component, TransformComponent};
@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Options of transform `route`.
+/// Options of the `route` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteConfig {

@@ -1,4 +1,4 @@
-//! Configuration of transform `rules`.
+//! Configuration of the `rules` transform.
 
 use super::task::TaskConfig;
 use crate::component::{BuildCx, Component, TransformComponent};
@@ -15,7 +15,7 @@ const TASKS_MAX: usize = 100_000;
 /// Smallest configurable memory of all groups.
 const MEMORY_MIN: u64 = 1 << 20;
 
-/// Options of transform `rules`.
+/// Options of the `rules` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RulesConfig {

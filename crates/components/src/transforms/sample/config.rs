@@ -1,4 +1,4 @@
-//! Configuration of transform `sample`.
+//! Configuration of the `sample` transform.
 
 use super::Sample;
 use crate::component::{BuildCx, Component, TransformComponent};
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Options of transform `sample`.
+/// Options of the `sample` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SampleConfig {

@@ -1,4 +1,4 @@
-//! Configuration of transform `throttle`.
+//! Configuration of the `throttle` transform.
 
 use super::Throttle;
 use crate::component::{BuildCx, Component, TransformComponent};
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// Options of transform `throttle`.
+/// Options of the `throttle` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThrottleConfig {
