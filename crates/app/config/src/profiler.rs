@@ -17,7 +17,7 @@ const KEEP_MAX: Interval = Interval(Duration::from_hours(1));
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProfilerSettings {
-    /// Whether the agent samples its threads all the time, 19 times per second of CPU time.
+    /// Whether the agent samples its threads continuously, 19 times per second of CPU time.
     pub continuous: bool,
     /// Time for which samples are kept, 1m to 1h, in at most 16MiB.
     pub keep: Interval,

@@ -53,7 +53,7 @@ pub struct KafkaConfig {
     #[serde(default = "default_connections")]
     #[schemars(range(min = 1, max = 64))]
     pub connections: usize,
-    /// Settings of librdkafka, passed through unchanged.
+    /// librdkafka settings, passed through unchanged.
     #[serde(default)]
     pub options: BTreeMap<String, OptionValue>,
 }

@@ -58,7 +58,7 @@ pub struct KafkaConfig {
     /// The agent's SASL authentication.
     #[serde(default)]
     pub sasl: Option<Sasl>,
-    /// Settings of librdkafka, passed through unchanged.
+    /// librdkafka settings, passed through unchanged.
     #[serde(default)]
     pub options: BTreeMap<String, OptionValue>,
 }
