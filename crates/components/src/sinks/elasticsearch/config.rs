@@ -47,9 +47,9 @@ pub struct ElasticsearchConfig {
     /// it. Data streams accept only `create`.
     #[serde(default)]
     pub op_type: OpType,
-    /// Document id, as a template. The default, also for events without the field, is the event id,
-    /// so that a repeated event becomes the same document. `''` lets the server choose ids;
-    /// repeated events then become duplicates.
+    /// Document id, as a template. The default, which also applies to events without the field, is
+    /// the event id, so that a repeated event becomes the same document. `''` lets the server
+    /// choose ids; repeated events then become duplicates.
     #[serde(default = "event_id")]
     pub id: TextTemplate,
     /// Routing value of a document, as a template. An event without the field gets no routing

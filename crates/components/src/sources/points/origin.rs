@@ -12,8 +12,8 @@ use std::io::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OriginTag {
-    /// Container id, from the client's `c:` field, otherwise from the process that sent the point
-    /// over a Unix socket.
+    /// Container id, from the client's `c:` field, otherwise the container of the process that sent
+    /// the point over a Unix socket.
     ContainerId,
     /// Container name, from the client's `e:` field.
     ContainerName,
