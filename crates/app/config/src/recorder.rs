@@ -92,7 +92,7 @@ fn events_schema(_: &mut SchemaGenerator) -> Schema {
     let property = |spec: &EventSpec| (spec.name.to_owned(), event_schema(spec));
     let properties: Map<String, Json> = EVENTS.iter().map(property).collect();
     let schema = json!({
-        "description": "Conditions for recording events, by type of event.",
+        "description": "Conditions for recording events, by event type.",
         "type": "object",
         "additionalProperties": false,
         "properties": properties,

@@ -394,9 +394,10 @@ mod tests {
             let options = schema.get("properties").and_then(Json::as_object);
             for (name, option) in options.into_iter().flatten() {
                 let described = option["description"].as_str().unwrap_or_default().to_lowercase();
-                let is_secret = ["password", "secret", "token", "better in a file", "credential"]
-                    .iter()
-                    .any(|word| described.contains(word));
+                let words = ["password", "secret", "token", "credential"];
+                // As in "API key. Prefer `key_file`."
+                let has_file = described.contains("prefer `") && described.contains("_file`");
+                let is_secret = has_file || words.iter().any(|word| described.contains(word));
                 if is_secret {
                     found.push(name.clone());
                 }
