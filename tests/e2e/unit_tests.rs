@@ -87,7 +87,7 @@ fn invalid_or_missing_tests_exit_with_status_two() {
         (
             &["name.yaml"],
             "no configuration: neither millstream.yaml nor /etc/millstream/millstream.yaml exists; \
-                          write one of them, or name yours with -c FILE\n",
+             create one of them, or pass another file with -c FILE\n",
         ),
     ] {
         assert_eq!(

@@ -71,7 +71,7 @@ pub fn answer(snapshot: &Snapshot, query: &str) -> Reply {
     let Ok(limit) = value_of("limit").map_or(Ok(FILES_SHOWN), str::parse) else {
         return error(
             StatusCode::BAD_REQUEST,
-            "limit is not a whole number; write for example limit=100",
+            "limit is not a whole number; use, for example, limit=100",
         );
     };
     let wanted = value_of("source");

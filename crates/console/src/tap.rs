@@ -148,7 +148,7 @@ fn flag(name: &str, value: &str) -> Result<bool, String> {
 fn limit(value: &str) -> Result<u64, String> {
     let number = value.parse().ok().filter(|limit| *limit > 0);
     number
-        .ok_or_else(|| "limit is not a whole number over 0; write for example limit=100".to_owned())
+        .ok_or_else(|| "limit is not a whole number over 0; use, for example, limit=100".to_owned())
 }
 
 /// Decodes a value of a query; `None` if it is invalid.

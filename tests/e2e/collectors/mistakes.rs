@@ -76,10 +76,10 @@ fn unknown_and_contradicting_options_are_told_with_what_to_write() {
     let dir = folder();
     for (options, told) in [
         ("language: groovy, script: x, intervall: 1s", "did you mean `interval`?"),
-        ("language: aviator, script: x", "write `groovy` or `class`"),
-        ("language: groovy", "write one of `script` and `script_file`"),
-        ("language: class, jar: a.jar", "write both `jar` and `class`"),
-        ("language: groovy, script: x, interval: 0s", "write for example 10s or 500ms"),
+        ("language: aviator, script: x", "use `groovy` or `class`"),
+        ("language: groovy", "set one of `script` and `script_file`"),
+        ("language: class, jar: a.jar", "set both `jar` and `class`"),
+        ("language: groovy, script: x, interval: 0s", "use, for example, 10s or 500ms"),
     ] {
         let text = refused(dir.path(), &config(options));
         assert!(text.contains(told), "{told} is not in {text}");

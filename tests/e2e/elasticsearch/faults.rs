@@ -139,7 +139,7 @@ fn a_compression_that_the_server_cannot_read_is_an_error_and_refuses_nothing() {
         config(&endpoint.server.uri("/"), &format!("index: a, compression: {compression}"))
     };
     let mut agent = Agent::start(dir.path(), &config("zstd"), &[]);
-    wait_until("advice", PATIENCE, || agent.log().contains("write `compression: gzip`"));
+    wait_until("advice", PATIENCE, || agent.log().contains("use `compression: gzip`"));
     assert_eq!(counted(&agent, "dropped_events", ""), 0);
     agent.kill();
     run(dir.path(), &config("gzip"));

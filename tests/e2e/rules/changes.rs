@@ -134,7 +134,7 @@ fn assert_refused(folder: &Path, log: &str) {
         format!(
             "{tasks}/faulty.yaml:2:{column}: `where`: line 1, column 1: this is an int or a double, not a condition; compare it with something"
         ),
-        format!("{tasks}/fresh.yaml:2:31: `n`: `counts` is not an aggregate; write count(), "),
+        format!("{tasks}/fresh.yaml:2:31: `n`: `counts` is not an aggregate; use count(), "),
         format!(
             "{tasks}/steady.yaml:2:13: `name`: there is already a task `steady`, at {tasks}/again.yaml:2:13; rename one of them"
         ),

@@ -59,39 +59,38 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "tasks:\n  - name: b\n    emit: { n: counts(), s: sum() }\n",
         &[
-            "bad.yaml:3:16: `n`: `counts` is not an aggregate; write count(), ",
-            "bad.yaml:3:29: `s`: `sum()` names no field; write count(), ",
+            "bad.yaml:3:16: `n`: `counts` is not an aggregate; use count(), ",
+            "bad.yaml:3:29: `s`: `sum()` names no field; use count(), ",
         ],
     ),
     (
         "tasks:\n  - name: b\n    emit: { p: 'quantile(size, 2)' }\n",
-        &["bad.yaml:3:16: `p`: `quantile(size, 2)` needs a number from 0 to 1; write count(), "],
+        &["bad.yaml:3:16: `p`: `quantile(size, 2)` needs a number from 0 to 1; use count(), "],
     ),
     (
         "tasks:\n  - { name: b, emit: { n: count() }, window: 1500ms }\n  - { name: c, emit: { n: count() }, window: 25h }\n",
         &[
-            "bad.yaml:2:46: `window`: must be whole seconds, from 1s to 24h; write for example 60s",
-            "bad.yaml:3:46: `window`: must be whole seconds, from 1s to 24h; write for example 60s",
+            "bad.yaml:2:46: `window`: must be whole seconds, from 1s to 24h; use, for example, 60s",
+            "bad.yaml:3:46: `window`: must be whole seconds, from 1s to 24h; use, for example, 60s",
         ],
     ),
     (
         "tasks:\n  - { name: b, emit: { n: count() }, window: 0s }\n",
-        &["bad.yaml:2:46: `window`: \"0s\" is not more than zero; write for example 10s or 500ms"],
+        &["bad.yaml:2:46: `window`: \"0s\" is not more than zero; use, for example, 10s or 500ms"],
     ),
     (
         "tasks:\n  - { name: b, emit: { n: count() }, lateness: 5s }\n",
-        &[
-            "bad.yaml:2:48: `lateness`: has no meaning with `time: arrival`; write `time: log`, or remove it",
-        ],
+        &["bad.yaml:2:48: `lateness`: has no meaning with `time: arrival`; use `time: log`, or \
+             remove it"],
     ),
     (
         "tasks:\n  - { name: b, emit: { n: count() }, fields: { x: { regex: { pattern: '(' } } } }\n",
         &[
-            r"bad.yaml:2:71: `pattern`: is not a regular expression: unclosed group at `(`; close it with `)`, or write `\(` for the character",
+            r"bad.yaml:2:71: `pattern`: is not a regular expression: unclosed group at `(`; close it with `)`, or use `\(` for the character",
         ],
     ),
     ("tasks: [ { name: b\n", &["bad.yaml:2:1: not YAML: "]),
-    ("- b\n", &["bad.yaml:1:1: expected a map, found a list; write for example { ... }"]),
+    ("- b\n", &["bad.yaml:1:1: expected a map, found a list; use, for example, { ... }"]),
 ];
 
 fn validate(config: &Path) -> (Option<i32>, String) {

@@ -185,7 +185,7 @@ pub fn read_token(path: &Path) -> io::Result<String> {
 
 /// Returns host and port of a URL.
 fn authority(url: &str) -> Result<String, String> {
-    let wrong = || format!("--url: {url:?} is not a URL; write for example http://127.0.0.1:7878");
+    let wrong = || format!("--url: {url:?} is not a URL; use, for example, http://127.0.0.1:7878");
     let uri: Uri = url.parse().map_err(|_| wrong())?;
     let has_path = !matches!(uri.path(), "" | "/") || uri.query().is_some();
     let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http") && !has_path);
@@ -451,7 +451,7 @@ mod tests {
             ["", "127.0.0.1:7878", "http://h", "https://h:1", "http://h:1/api", "http://h:1?a"]
         {
             let error = authority(url).unwrap_err();
-            assert!(error.ends_with("write for example http://127.0.0.1:7878"), "{error}");
+            assert!(error.ends_with("use, for example, http://127.0.0.1:7878"), "{error}");
         }
     }
 

@@ -80,7 +80,7 @@ fn check(options: &str) -> Result<(), String> {
             None if is_list => {}
             _ => {
                 return Err(format!(
-                    "unknown option {part:?} of the agent; write KEY=VALUE with one of {}",
+                    "unknown option {part:?} of the agent; use KEY=VALUE with one of {}",
                     OPTIONS.join(", ")
                 ));
             }

@@ -89,7 +89,7 @@ pub struct VerifyArgs {
 
 fn injected(text: &str) -> Result<u64, String> {
     let number = text.strip_prefix("lose=").and_then(|number| number.parse().ok());
-    number.ok_or_else(|| "write lose= and a number, such as lose=3".into())
+    number.ok_or_else(|| "use lose= and a number, such as lose=3".into())
 }
 
 /// Runs it; returns the exit status.

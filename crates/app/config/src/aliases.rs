@@ -142,8 +142,8 @@ const INSTEAD: &[(Kind, &[&str], &str)] = &[
     (
         Kind::Transform,
         &["reduce"],
-        "to join lines to one event, write `multiline` in the source that reads them; to drop repeated events, use \
-         `dedupe`",
+        "to join lines to one event, use `multiline` in the source that reads them; to drop \
+         repeated events, use `dedupe`",
     ),
     (
         Kind::Transform,
@@ -172,7 +172,7 @@ pub fn advice(kind: Kind, given: &str, types: &[&str]) -> Option<String> {
         *row_kind == kind && types.contains(name) && names.contains(&given)
     };
     let (_, name, _) = NAMES.iter().find(is_it)?;
-    Some(format!("write `{name}`, the closest match here"))
+    Some(format!("use `{name}`, the closest match here"))
 }
 
 /// Options of Millstream with their names in other agents; `held.max` is a nested key.
@@ -229,10 +229,8 @@ pub fn option<'a>(given: &str, keys: &[&'a str]) -> Option<(&'a str, String)> {
         Some((*key, inner))
     });
     let (key, inner) = found?;
-    let text = inner.map_or_else(
-        || format!("write `{key}`"),
-        |inner| format!("write `{key}: {{ {inner}: ... }}`"),
-    );
+    let text = inner
+        .map_or_else(|| format!("use `{key}`"), |inner| format!("use `{key}: {{ {inner}: ... }}`"));
     Some((key, text))
 }
 
@@ -266,15 +264,15 @@ mod tests {
         }
         assert_eq!(
             option("paths", &["type", "include"]),
-            Some(("include", "write `include`".into()))
+            Some(("include", "use `include`".into()))
         );
         assert_eq!(
             option("max_held", &["held"]),
-            Some(("held", "write `held: { max: ... }`".into()))
+            Some(("held", "use `held: { max: ... }`".into()))
         );
         assert_eq!(
             option("hosts", &["uri", "endpoints"]),
-            Some(("endpoints", "write `endpoints`".into()))
+            Some(("endpoints", "use `endpoints`".into()))
         );
         assert_eq!(option("paths", &["type"]), None);
         assert_eq!(advice(Kind::Source, "tail", &["stdin"]), None);
@@ -299,53 +297,53 @@ mod tests {
         let source = "sources: {s: {type: stdin}}";
         let sink = "sinks: {o: {type: blackhole, inputs: [s]}}";
         for (keys, given, advice) in [
-            ("type: file, paths: [/a]", "paths", "write `include`"),
-            ("type: file, path: [/a]", "path", "write `include`"),
-            ("type: file, include: [/a], exclude_files: [b]", "exclude_files", "write `exclude`"),
-            ("type: file, include: [/a], max_held: 1GiB", "max_held", "write `held: { max: ... }`"),
+            ("type: file, paths: [/a]", "paths", "use `include`"),
+            ("type: file, path: [/a]", "path", "use `include`"),
+            ("type: file, include: [/a], exclude_files: [b]", "exclude_files", "use `exclude`"),
+            ("type: file, include: [/a], max_held: 1GiB", "max_held", "use `held: { max: ... }`"),
             (
                 "type: file, include: [/a], start_at_beginning: true",
                 "start_at_beginning",
-                "write `read_from`",
+                "use `read_from`",
             ),
             (
                 "type: file, include: [/a], read_from_head: true",
                 "read_from_head",
-                "write `read_from`",
+                "use `read_from`",
             ),
             (
                 "type: file, include: [/a], harvester_limit: 9",
                 "harvester_limit",
-                "write `open_files_max`",
+                "use `open_files_max`",
             ),
-            ("type: dogstatsd, address: '127.0.0.1:0'", "address", "write `listen`"),
+            ("type: dogstatsd, address: '127.0.0.1:0'", "address", "use `listen`"),
         ] {
             let found = faults(&format!("sources: {{s: {{{keys}}}}}\n{sink}\n"));
             assert_eq!(found.len(), 1, "{found:?}");
             assert!(found[0].ends_with(&format!("unknown key `{given}`; {advice}")), "{found:?}");
         }
         for (section, keys, given, advice) in [
-            ("transforms", "type: filter, condition: 'true'", "condition", "write `where`"),
-            ("transforms", "type: throttle, threshold: 5", "threshold", "write `events`"),
-            ("transforms", "type: sample, rate: 5", "rate", "write `one_in`"),
+            ("transforms", "type: filter, condition: 'true'", "condition", "use `where`"),
+            ("transforms", "type: throttle, threshold: 5", "threshold", "use `events`"),
+            ("transforms", "type: sample, rate: 5", "rate", "use `one_in`"),
             (
                 "sinks",
                 "type: kafka, topic: t, bootstrap_servers: 'a:1'",
                 "bootstrap_servers",
-                "write `brokers`",
+                "use `brokers`",
             ),
-            ("sinks", "type: http, encoding: {codec: json}, url: 'http://a'", "url", "write `uri`"),
+            ("sinks", "type: http, encoding: {codec: json}, url: 'http://a'", "url", "use `uri`"),
             (
                 "sinks",
                 "type: http, encoding: {codec: json}, uri: 'https://a', tls: {ca_fingerprint: a}",
                 "ca_fingerprint",
-                "write `pin`",
+                "use `pin`",
             ),
             (
                 "sinks",
                 "type: http, encoding: {codec: json}, uri: 'https://a', proxy_url: 'http://b'",
                 "proxy_url",
-                "write `proxy`",
+                "use `proxy`",
             ),
         ] {
             let sink = if section == "transforms" { sink } else { "" };
@@ -381,18 +379,19 @@ mod tests {
         for (text, message) in [
             (
                 "sources: {s: {type: stdin}}\nsinks: {o: {type: file, inputs: [s], path: /a, compression: true}}\n",
-                "`compression`: expected text, found true; write `none`, `gzip` or `zstd`",
+                "`compression`: expected text, found true; use `none`, `gzip` or `zstd`",
             ),
             (
                 "sources: {s: {type: stdin}}\ntransforms: {t: {type: reduce, inputs: [s]}}\n\
                  sinks: {o: {type: blackhole, inputs: [t]}}\n",
-                "there is no transform type \"reduce\" yet; to join lines to one event, write `multiline` in the \
-                 source that reads them; to drop repeated events, use `dedupe`",
+                "there is no transform type \"reduce\" yet; to join lines to one event, use \
+                 `multiline` in the source that reads them; to drop repeated events, use `dedupe`",
             ),
             (
                 "sources: {s: {type: stdin}}\ntransforms: {t: {type: parse, inputs: [s], format: json, \
                  time: {field: t, format: '%F %T', timezone: CEST}}}\nsinks: {o: {type: blackhole, inputs: [t]}}\n",
-                "an abbreviation does not identify a location, write for example Europe/Berlin, +02:00, UTC or local",
+                "an abbreviation does not identify a location; use, for example, Europe/Berlin, \
+                 +02:00, UTC or local",
             ),
         ] {
             let found = faults(text);

@@ -41,12 +41,12 @@ pub fn check(entry: &Entry) -> Vec<Fault> {
         (None, _) => vec![Fault::new(
             &entry.place,
             "`buffer`: a buffer on disk has no default size",
-            "add for example max: 10GiB",
+            "add, for example, max: 10GiB",
         )],
         (Some(max), Some(..DISK_BYTES_MIN)) => vec![Fault::new(
             &max.node.place,
             "`max`: the buffer on disk is too small",
-            "write 16MiB or more",
+            "use 16MiB or more",
         )],
         _ => Vec::new(),
     }

@@ -129,7 +129,7 @@ fn type_name(
 
 fn not_a_name(node: &Node, types: &[&str]) -> Option<Fault> {
     let what = format!("`type`: expected text, found {}", found(node));
-    let advice = format!("write {}", suggest::listed(types, "or"));
+    let advice = format!("use {}", suggest::listed(types, "or"));
     (!node.has_hole()).then(|| Fault::new(&node.place, what, advice))
 }
 
@@ -139,7 +139,7 @@ fn not_a_map(kind: Kind, entry: &Entry, types: &[&str]) -> Option<Fault> {
     let first = types.first().copied().unwrap_or("...");
     let is_hole = matches!(entry.node.value, Value::Hole);
     (!is_hole)
-        .then(|| Fault::new(&entry.node.place, what, format!("write for example type: {first}")))
+        .then(|| Fault::new(&entry.node.place, what, format!("use, for example, type: {first}")))
 }
 
 fn unknown_type(kind: Kind, node: &Node, types: &[&str], catalog: &dyn Catalog) -> Fault {

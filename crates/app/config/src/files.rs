@@ -62,7 +62,7 @@ fn default_file(candidates: &[&str], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
         return vec![PathBuf::from(found)];
     }
     let what = format!("no configuration: neither {} exists", candidates.join(" nor "));
-    faults.push(Fault::anywhere(what, "write one of them, or name yours with -c FILE"));
+    faults.push(Fault::anywhere(what, "create one of them, or pass another file with -c FILE"));
     Vec::new()
 }
 
@@ -198,7 +198,7 @@ mod tests {
                     missing.display()
                 ),
                 "no configuration: neither /nonexistent/a.yaml nor /nonexistent/b.yaml exists; \
-             write one of them, or name yours with -c FILE"
+                 create one of them, or pass another file with -c FILE"
                     .into(),
             ]
         );

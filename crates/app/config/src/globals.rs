@@ -352,7 +352,7 @@ fn memory_warning(memory: Size, allowed: Option<u64>, node: &Node) -> Option<Fau
         Size(allowed)
     );
     let advice = match default_memory(Some(allowed)) {
-        half if half.0 < allowed => format!("write {half}, or allow the control group more"),
+        half if half.0 < allowed => format!("use {half}, or allow the control group more"),
         _ => format!("allow the control group {} or more", Size(2 * MEMORY_MIN.0)),
     };
     Some(Fault::new(&node.nearest("/limits/memory").place, what, advice))
@@ -364,7 +364,7 @@ fn memory_fault(globals: &Globals, node: &Node) -> Option<Fault> {
     }
     let memory = node.nearest("/limits/memory");
     let what = format!("`memory`: {} is too small", memory.quoted());
-    Some(Fault::new(&memory.place, what, format!("write at least {MEMORY_MIN}")))
+    Some(Fault::new(&memory.place, what, format!("use at least {MEMORY_MIN}")))
 }
 
 /// Reports an integer that is too small. The schema reports other invalid values.
@@ -374,7 +374,7 @@ fn cpu_fault(globals: &Globals, node: &Node) -> Option<Fault> {
     let shown =
         cpu.template.as_ref().map_or(cpu.shown().to_owned(), |template| format!("`{template}`"));
     let what = format!("`cpu`: {shown} is too small");
-    Some(Fault::new(&cpu.place, what, format!("write at least {CPU_MIN}")))
+    Some(Fault::new(&cpu.place, what, format!("use at least {CPU_MIN}")))
 }
 
 fn process_places(globals: &Globals, node: &Node) -> Vec<(String, Place)> {
@@ -389,14 +389,14 @@ fn jvm_faults(globals: &Globals, node: &Node) -> Vec<Fault> {
     if globals.jvm.as_ref().is_some_and(|jvm| jvm.heap < HEAP_MIN) {
         let heap = node.nearest("/jvm/heap");
         let what = format!("`heap`: {} is too small", heap.quoted());
-        faults.push(Fault::new(&heap.place, what, format!("write at least {HEAP_MIN}")));
+        faults.push(Fault::new(&heap.place, what, format!("use at least {HEAP_MIN}")));
     }
     for (name, process) in globals.jvm_processes(1).named {
         let at = format!("/jvm/processes/{name}");
         if process.jvm.heap_bytes < HEAP_MIN.0 {
             let heap = node.nearest(&format!("{at}/heap"));
             let what = format!("`heap`: {} is too small", heap.quoted());
-            faults.push(Fault::new(&heap.place, what, format!("write at least {HEAP_MIN}")));
+            faults.push(Fault::new(&heap.place, what, format!("use at least {HEAP_MIN}")));
         }
         if let Err(error) = process.jvm.check() {
             let place = &node.nearest(&format!("{at}/options")).place;
@@ -484,7 +484,7 @@ mod tests {
             told.starts_with("m.yaml:2:11: ") && told.contains("512MiB") && told.contains("256MiB"),
             "{told}"
         );
-        assert!(told.ends_with("write 128MiB, or allow the control group more"), "{told}");
+        assert!(told.ends_with("use 128MiB, or allow the control group more"), "{told}");
         let (_, small) = memory("", Some(20));
         assert!(small.ends_with("allow the control group 64MiB or more"), "{small}");
     }

@@ -301,7 +301,7 @@ fn unused_processes<'a>(
         Fault::new(
             place,
             what,
-            "write `mode: process` and this name as `process` of a component, or remove it",
+            "use `mode: process` and this name as `process` of a component, or remove it",
         )
     })
 }

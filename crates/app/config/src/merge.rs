@@ -48,7 +48,7 @@ impl Merger<'_> {
         let Value::Map(entries) = root.value else {
             // The intended section is unknown, so every kind counts as present.
             self.merged.written.extend(Kind::ALL);
-            self.faults.push(Fault::new(&root.place, what, "write for example sources:"));
+            self.faults.push(Fault::new(&root.place, what, "use, for example, sources:"));
             return;
         };
         for entry in entries {

@@ -275,7 +275,7 @@ impl MapBody {
         let Value::Scalar(scalar) = node.value else {
             return (
                 Key::Bad,
-                Some(Fault::new(&node.place, "a key is a list or a map", "write a string")),
+                Some(Fault::new(&node.place, "a key is a list or a map", "use a string")),
             );
         };
         if scalar.plain && scalar.text == "<<" {
@@ -331,7 +331,7 @@ pub fn twice(key: &str, place: &Place, first: &Place) -> Fault {
 }
 
 fn bad_merge(place: &Place) -> Fault {
-    Fault::new(place, "`<<` can merge only a map or a list of maps", "write for example <<: *name")
+    Fault::new(place, "`<<` can merge only a map or a list of maps", "use, for example, <<: *name")
 }
 
 #[cfg(test)]
@@ -417,11 +417,12 @@ mod tests {
                     "f.yaml:2:4: unknown tag `!y`; remove it",
                 ],
             ),
-            ("? [a]\n: 1\n", vec!["f.yaml:1:3: a key is a list or a map; write a string"]),
+            ("? [a]\n: 1\n", vec!["f.yaml:1:3: a key is a list or a map; use a string"]),
             (
                 "a: {<<: 1}",
                 vec![
-                    "f.yaml:1:9: `<<` can merge only a map or a list of maps; write for example <<: *name",
+                    "f.yaml:1:9: `<<` can merge only a map or a list of maps; use, for example, \
+                     <<: *name",
                 ],
             ),
             (

@@ -39,8 +39,8 @@ impl ProfilerSettings {
     /// Returns the error that the schema cannot express, if there is one.
     pub fn fault(&self, node: &Node) -> Option<Fault> {
         let (kind, advice) = match self.keep {
-            keep if keep.0 < KEEP_MIN.0 => ("short", format!("write at least {KEEP_MIN}")),
-            keep if keep.0 > KEEP_MAX.0 => ("long", format!("write at most {KEEP_MAX}")),
+            keep if keep.0 < KEEP_MIN.0 => ("short", format!("use at least {KEEP_MIN}")),
+            keep if keep.0 > KEEP_MAX.0 => ("long", format!("use at most {KEEP_MAX}")),
             _ => return None,
         };
         let keep = node.nearest("/profiler/keep");

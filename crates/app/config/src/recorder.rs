@@ -78,8 +78,8 @@ impl RecorderSettings {
     /// Returns the error that the schema cannot express, if there is one.
     pub fn fault(&self, node: &Node) -> Option<Fault> {
         let (kind, advice) = match self.size? {
-            size if size < SIZE_MIN => ("small", format!("write at least {SIZE_MIN}")),
-            size if size > SIZE_MAX => ("large", format!("write at most {SIZE_MAX}")),
+            size if size < SIZE_MIN => ("small", format!("use at least {SIZE_MIN}")),
+            size if size > SIZE_MAX => ("large", format!("use at most {SIZE_MAX}")),
             _ => return None,
         };
         let size = node.nearest("/recorder/size");

@@ -169,7 +169,7 @@ impl Piece<'_> {
                 let set = environment(name).filter(|value| default.is_none() || !value.is_empty());
                 set.or(default.map(String::from)).ok_or_else(|| {
                     let advice =
-                        format!("set it, or write ${{{name}:-default}}; a literal dollar is $$");
+                        format!("set it, or use ${{{name}:-default}}; a literal dollar is $$");
                     (format!("the variable `{name}` is not set"), advice)
                 })
             }
@@ -179,7 +179,7 @@ impl Piece<'_> {
             }),
             Piece::Bad(text) => {
                 let advice =
-                    "write ${NAME}, ${NAME:-default} or ${file:/path}; a literal dollar is $$";
+                    "use ${NAME}, ${NAME:-default} or ${file:/path}; a literal dollar is $$";
                 Err((format!("`{text}` is not a variable"), advice.into()))
             }
         }
@@ -251,10 +251,14 @@ mod tests {
         assert_eq!(
             faults,
             [
-                "f.yaml:1:4: the variable `NONE` is not set; set it, or write ${NONE:-default}; a literal dollar is $$",
-                "f.yaml:1:4: the variable `GONE` is not set; set it, or write ${GONE:-default}; a literal dollar is $$",
-                "f.yaml:2:5: `${1}` is not a variable; write ${NAME}, ${NAME:-default} or ${file:/path}; a literal dollar is $$",
-                "f.yaml:2:15: `${OPEN` is not a variable; write ${NAME}, ${NAME:-default} or ${file:/path}; a literal dollar is $$",
+                "f.yaml:1:4: the variable `NONE` is not set; set it, or use ${NONE:-default}; a \
+                 literal dollar is $$",
+                "f.yaml:1:4: the variable `GONE` is not set; set it, or use ${GONE:-default}; a \
+                 literal dollar is $$",
+                "f.yaml:2:5: `${1}` is not a variable; use ${NAME}, ${NAME:-default} or \
+                 ${file:/path}; a literal dollar is $$",
+                "f.yaml:2:15: `${OPEN` is not a variable; use ${NAME}, ${NAME:-default} or \
+                 ${file:/path}; a literal dollar is $$",
                 "f.yaml:3:4: cannot read `${file:/nonexistent/key}`: No such file or directory (os error 2); \
              name a readable text file of at most 1MiB by its absolute path",
                 "f.yaml:4:4: cannot read `${file:key}`: the path is relative; \

@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn errors_about_other_options_keep_their_words() {
         let uri = "https://logs.example.com/in";
-        let advice = "write for example http://proxy.example:3128";
+        let advice = "use, for example, http://proxy.example:3128";
         assert_eq!(other(advice, uri), advice);
         assert_eq!(other("cannot reach logs.example.com", uri), "cannot reach REDACTED");
         assert_eq!(other("after \"hunter2\"", "hunter2"), "after \"${V}\"");
@@ -161,13 +161,10 @@ mod tests {
     #[test]
     fn advice_keeps_its_words() {
         let advice = |text: &str, value: &str| masked_advice(text, &[&of(value)], &[]);
-        let example = "write for example http://host:8080/path";
+        let example = "use, for example, http://host:8080/path";
         assert_eq!(advice(example, "localhost:8080/in"), example);
-        assert_eq!(
-            advice("write `hunter2` before it", "(?<=hunter2)x"),
-            "write `REDACTED` before it"
-        );
-        assert_eq!(advice("write hunter2", "hunter2"), "write ${V}");
+        assert_eq!(advice("use `hunter2` before it", "(?<=hunter2)x"), "use `REDACTED` before it");
+        assert_eq!(advice("use hunter2", "hunter2"), "use ${V}");
     }
 
     /// Of two values at the same position, one is shown.

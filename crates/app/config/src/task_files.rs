@@ -186,7 +186,7 @@ fn with_tasks(entry: &Entry, tasks: Vec<Node>) -> Entry {
 /// folder and a file name with wildcards.
 fn matching(pattern: &Node) -> Result<Vec<PathBuf>, Fault> {
     let text = pattern.text().unwrap_or_default();
-    let advice = "write for example tasks/*.yaml; only the file name may have wildcards";
+    let advice = "use, for example, tasks/*.yaml; only the file name may have wildcards";
     let fault = |what: String| Fault::new(&pattern.place, format!("`{KEY}`: {what}"), advice);
     let path = Path::new(text);
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -241,7 +241,7 @@ fn read(
     let Some(root) = root.filter(|_| faults.is_empty()) else {
         if faults.is_empty() {
             let place = Place { file: source.name.clone(), line: 1, column: 1 };
-            faults.push(Fault::new(&place, "the file is empty", "write tasks: [] for no tasks"));
+            faults.push(Fault::new(&place, "the file is empty", "use tasks: [] for no tasks"));
         }
         return Err(faults);
     };

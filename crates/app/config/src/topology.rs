@@ -227,7 +227,7 @@ fn no_such_output(input: &Input, draft: &Draft, outputs: &[String]) -> Fault {
     let names: Vec<String> = output_names(draft).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let advice = match outputs {
-        [] => format!("write `{}`; it has no side outputs", draft.id),
+        [] => format!("use `{}`; it has no side outputs", draft.id),
         _ if input.secret => format!("name {}", suggest::listed(&names, "or")),
         _ => suggest::advice(&input.name, &names, "its side outputs are"),
     };

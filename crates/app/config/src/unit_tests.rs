@@ -193,7 +193,7 @@ fn input_fault(test: &UnitTest, at: &str, input: &TestInput) -> Option<Fault> {
         (None, None) => "the input has neither `lines` nor `events`",
         _ => return None,
     };
-    Some(Fault::new(test.place(at), what, "write one of them"))
+    Some(Fault::new(test.place(at), what, "set one of them"))
 }
 
 /// Reports an expectation that cannot fail, because it expects nothing of a component.

@@ -79,7 +79,7 @@ impl Algorithm {
         match self.levels() {
             Some((levels, _)) if levels.contains(&level) => Ok(()),
             Some((levels, _)) => {
-                Err(format!("out of range; write {} to {}", levels.start(), levels.end()))
+                Err(format!("out of range; use {} to {}", levels.start(), levels.end()))
             }
             None => Err("not supported by this algorithm; remove it, or choose gzip, zlib or zstd"
                 .to_owned()),
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn invalid_levels_are_rejected_with_advice() {
         assert_eq!(Algorithm::Zstd.check_level(19), Ok(()));
-        assert_eq!(Algorithm::Zlib.check_level(0), Err("out of range; write 1 to 9".to_owned()));
+        assert_eq!(Algorithm::Zlib.check_level(0), Err("out of range; use 1 to 9".to_owned()));
         assert!(Algorithm::Lz4.check_level(1).unwrap_err().contains("remove it"));
         for algorithm in Algorithm::ALL {
             let Some((levels, default)) = algorithm.levels() else { continue };

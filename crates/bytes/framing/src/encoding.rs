@@ -46,8 +46,8 @@ impl Name {
             )),
             Some(encoding) => Ok(Name::TextDecoder(TextDecoder { encoding })),
             None => Err(format!(
-                "{name:?} is not a known encoding; write for example utf-8, utf-16le, gbk, gb18030, big5, shift_jis, \
-                 euc-jp, euc-kr, windows-1252 or iso-8859-15"
+                "{name:?} is not a known encoding; use, for example, utf-8, utf-16le, gbk, \
+                 gb18030, big5, shift_jis, euc-jp, euc-kr, windows-1252 or iso-8859-15"
             )),
         }
     }

@@ -203,6 +203,6 @@ mod tests {
     #[test]
     fn errors_say_what_to_write() {
         let error = Pattern::new(r"^(?!\s)").err().unwrap();
-        assert_eq!(error, r"`(?!\s)` is look-ahead, which is not supported; write `(?:\S|$)`");
+        assert_eq!(error, r"`(?!\s)` is look-ahead, which is not supported; use `(?:\S|$)`");
     }
 }

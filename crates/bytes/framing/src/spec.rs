@@ -174,7 +174,7 @@ fn rule(multiline: &Multiline) -> Result<Rule, SpecError> {
     if multiline.lines_max == 0 {
         return Err((
             "/multiline/lines_max",
-            "an event has at least one line; write 1 or more".into(),
+            "an event has at least one line; use 1 or more".into(),
         ));
     }
     let pattern = |text: &Option<String>, key| {
@@ -195,7 +195,7 @@ fn rule(multiline: &Multiline) -> Result<Rule, SpecError> {
         (Some(FirstLine::Indentation), None, None) => Rule::Indentation,
         (Some(FirstLine::Indentation), ..) => {
             let message =
-                "indentation is a complete rule; leave out continue and end, or write start: regex";
+                "indentation is a complete rule; leave out continue and end, or use start: regex";
             return Err(("/multiline/start", message.into()));
         }
         (Some(FirstLine::Matcher(start)), Some(more), None) => Rule::StartContinue(start, more),
@@ -206,7 +206,7 @@ fn rule(multiline: &Multiline) -> Result<Rule, SpecError> {
         (None, None, None) => {
             return Err((
                 "/multiline",
-                "has no rule that joins lines; write preset:, start:, continue: or end:".into(),
+                "has no rule that joins lines; use preset:, start:, continue: or end:".into(),
             ));
         }
     })
@@ -231,11 +231,11 @@ enum FirstLine {
 fn start(multiline: &Multiline, pattern: Option<Pattern>) -> Result<Option<FirstLine>, SpecError> {
     if multiline.time.is_some() && multiline.start != Some(Start::Timestamp) {
         let message =
-            "locates a timestamp, which only start: timestamp reads; write that, or leave it out";
+            "locates a timestamp, which only start: timestamp reads; set that, or leave it out";
         return Err(("/multiline/format", message.into()));
     }
     if pattern.is_some() && multiline.start != Some(Start::Regex) {
-        let message = "is the expression of start: regex; write that as well, or leave it out";
+        let message = "is the expression of start: regex; set that as well, or leave it out";
         return Err(("/multiline/pattern", message.into()));
     }
     Ok(match multiline.start {
@@ -243,13 +243,13 @@ fn start(multiline: &Multiline, pattern: Option<Pattern>) -> Result<Option<First
         Some(Start::Indentation) => Some(FirstLine::Indentation),
         Some(Start::Regex) => {
             let missing =
-                || ("/multiline/pattern", "start: regex needs it; write for example '^\\['".into());
+                || ("/multiline/pattern", "start: regex needs it; use, for example, '^\\['".into());
             Some(FirstLine::Matcher(Matcher::Pattern(pattern.ok_or_else(missing)?)))
         }
         Some(Start::Timestamp)
             if multiline.time.as_ref().is_none_or(|time| time.formats.is_empty()) =>
         {
-            let message = "start: timestamp needs it; write for example iso8601";
+            let message = "start: timestamp needs it; use, for example, iso8601";
             return Err(("/multiline/format", message.into()));
         }
         Some(Start::Timestamp) => Some(FirstLine::Matcher(Matcher::Time)),

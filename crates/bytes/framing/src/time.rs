@@ -60,7 +60,7 @@ impl TimeSpec {
             })
         };
         let Some((first, others)) = self.formats.split_first() else {
-            return Err(("/format", "has no format; write for example iso8601".into()));
+            return Err(("/format", "has no format; use, for example, iso8601".into()));
         };
         Ok((compile(first)?, others.iter().map(compile).collect::<Result<_, _>>()?))
     }
@@ -68,15 +68,15 @@ impl TimeSpec {
     fn position_error(&self) -> Option<SpecError> {
         match (self.after.as_deref(), self.nth) {
             (Some(""), _) => {
-                Some(("/after", "must not be empty; write the text before the timestamp".into()))
+                Some(("/after", "must not be empty; use the text before the timestamp".into()))
             }
             (Some(text), _) if text.contains('\n') => Some((
                 "/after",
-                "must not contain a line end; write the text before the timestamp".into(),
+                "must not contain a line end; use the text before the timestamp".into(),
             )),
-            (_, Some(0)) => Some(("/nth", "counts from 1; write 1 for the first".into())),
+            (_, Some(0)) => Some(("/nth", "counts from 1; use 1 for the first".into())),
             (None, Some(_)) => {
-                Some(("/nth", "counts occurrences of `after`; write after as well".into()))
+                Some(("/nth", "counts occurrences of `after`; set `after` as well".into()))
             }
             _ => None,
         }
@@ -271,7 +271,7 @@ mod tests {
                 .errors()
         };
         assert!(
-            matches!(&errors(&[], None)[..], [("/format", message)] if message.contains("write"))
+            matches!(&errors(&[], None)[..], [("/format", message)] if message.contains("use"))
         );
         let wrong = errors(&["iso8601"], Some("Europe/Berln"));
         assert!(

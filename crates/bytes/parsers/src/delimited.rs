@@ -101,9 +101,9 @@ impl Delimited {
     /// The error says what is wrong, and what to write instead.
     pub fn new(config: DelimitedConfig) -> Result<Delimited, String> {
         let first = match config.delimiter.as_bytes() {
-            [] => return Err("delimiter is empty; write for example ','".into()),
+            [] => return Err("delimiter is empty; use, for example, ','".into()),
             [first, ..] if !first.is_ascii() => {
-                return Err("delimiter begins with a non-ASCII byte; write for example ','".into());
+                return Err("delimiter begins with a non-ASCII byte; use, for example, ','".into());
             }
             [first, ..] => *first,
         };
@@ -119,13 +119,14 @@ impl Delimited {
         let set = match config.quote {
             Some(quote) if quote == first || !quote.is_ascii() => {
                 return Err(
-                    "quote must be an ASCII character other than the first of the delimiter; write '\"'"
+                    "quote must be an ASCII character other than the first of the delimiter; use \
+                     '\"'"
                         .into(),
                 );
             }
             _ if config.escapes && (first == b'\\' || config.quote == Some(b'\\')) => {
                 return Err(
-                    "a backslash cannot escape and be a delimiter or quote; write escapes: false"
+                    "a backslash cannot escape and be a delimiter or quote; use escapes: false"
                         .into(),
                 );
             }

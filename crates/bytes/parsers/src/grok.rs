@@ -87,7 +87,10 @@ impl<'a> Resolved<'a> {
             self.literal(&rest[..start])?;
             let inside = &rest[start + 2..];
             let end = inside.find('}').ok_or_else(|| {
-                format!("`%{{` without `}}` in `{pattern}`; close it, or write `%\\{{` for these characters")
+                format!(
+                    "`%{{` without `}}` in `{pattern}`; close it, or use `%\\{{` for these \
+                         characters"
+                )
             })?;
             self.reference(&inside[..end])?;
             rest = &inside[end + 1..];
@@ -118,7 +121,7 @@ impl<'a> Resolved<'a> {
                 let field = field_name(field);
                 if field.is_empty() {
                     return Err(format!(
-                        "`%{{{reference}}}` has an empty field; write `%{{{name}:field}}`"
+                        "`%{{{reference}}}` has an empty field; use `%{{{name}:field}}`"
                     ));
                 }
                 self.literal(&format!("(?<{GROUP}{}>", self.fields.len()))?;
@@ -143,8 +146,8 @@ impl<'a> Resolved<'a> {
         own.or_else(|| patterns::find(name)).ok_or_else(|| {
             let other =
                 patterns::find(&name.to_ascii_uppercase()).map(|_| name.to_ascii_uppercase());
-            let advice = other
-                .map_or("define it under `patterns`".into(), |other| format!("write `{other}`"));
+            let advice =
+                other.map_or("define it under `patterns`".into(), |other| format!("use `{other}`"));
             format!("unknown pattern `{name}`; {advice}")
         })
     }
@@ -164,7 +167,7 @@ fn type_of(name: &str, reference: &str) -> Result<Type, String> {
         "bool" | "boolean" => Ok(Type::Bool),
         "string" => Ok(Type::Text),
         _ => Err(format!(
-            "`%{{{reference}}}`: unknown type `{name}`; write int, float, bool or string"
+            "`%{{{reference}}}`: unknown type `{name}`; use int, float, bool or string"
         )),
     }
 }

@@ -103,11 +103,11 @@ impl Json {
     pub fn new(config: &JsonConfig) -> Result<Json, String> {
         if !(1..=DEPTH_MAX).contains(&config.depth_max) {
             let given = config.depth_max;
-            return Err(format!("invalid depth {given}; write a number from 1 to {DEPTH_MAX}"));
+            return Err(format!("invalid depth {given}; use a number from 1 to {DEPTH_MAX}"));
         }
         if config.flatten && config.separator.is_empty() {
             return Err(
-                "the separator is empty, which makes names ambiguous; write for example `.`".into(),
+                "the separator is empty, which makes names ambiguous; use, for example, `.`".into(),
             );
         }
         if config.fields.iter().any(String::is_empty) {

@@ -132,21 +132,21 @@ impl KeyValue {
         let first = |name: &str, text: &str| match text.as_bytes() {
             [first, ..] if first.is_ascii() => Ok(*first),
             _ => Err(format!(
-                "{name} must begin with an ASCII character; write for example ' ' or '='"
+                "{name} must begin with an ASCII character; use, for example, ' ' or '='"
             )),
         };
         let field = first("field_delimiter", &config.field_delimiter)?;
         let pair = first("key_value_delimiter", &config.key_value_delimiter)?;
         if field == pair {
             return Err(
-                "field_delimiter and key_value_delimiter begin with the same byte; write different ones".into(),
+                "field_delimiter and key_value_delimiter begin with the same byte; use different \
+                 ones"
+                    .into(),
             );
         }
         let is_wrong = |quote: &u8| !quote.is_ascii() || [field, pair, b'\\'].contains(quote);
         if config.quotes.iter().any(is_wrong) {
-            return Err(
-                "a quote must be ASCII, but not a delimiter or backslash; write '\"'".into()
-            );
+            return Err("a quote must be ASCII, but not a delimiter or backslash; use '\"'".into());
         }
         let set = ByteSet::new(&[&[field, pair], &config.quotes[..]].concat());
         let trim = config.trim && config.field_delimiter != " ";

@@ -60,7 +60,7 @@ impl Leef {
     pub fn new(config: LeefConfig) -> Result<Leef, String> {
         let LeefConfig { delimiter, values } = config;
         if delimiter.as_ref().is_some_and(|delimiter| delimiter.is_empty() || delimiter == "=") {
-            return Err("delimiter must not be empty or \"=\"; write for example \"^\"".into());
+            return Err("delimiter must not be empty or \"=\"; use, for example, \"^\"".into());
         }
         Ok(Leef { delimiter, events: EventFields::new(values, &NAMES) })
     }

@@ -81,7 +81,7 @@ fn fault(pattern: &str, error: &BuildError) -> String {
         (None, Some(limit)) => format!(
             "the compiled expression exceeds {limit} bytes; use fewer or smaller counted repetitions"
         ),
-        (None, None) => format!("{error}; write a simpler expression"),
+        (None, None) => format!("{error}; use a simpler expression"),
     }
 }
 

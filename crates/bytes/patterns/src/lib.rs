@@ -82,15 +82,15 @@ fn shortened(text: &str) -> String {
 fn advice(pattern: &str, reason: &str, rest: &str, of: PatternUse) -> String {
     /// Advice by a part of the reason.
     const BY_REASON: &[(&str, &str)] = &[
-        ("unclosed group", r"close it with `)`, or write `\(` for the character"),
-        ("unopened group", r"open it with `(`, or write `\)` for the character"),
-        ("unclosed character class", r"close it with `]`, or write `\[` for the character"),
+        ("unclosed group", r"close it with `)`, or use `\(` for the character"),
+        ("unopened group", r"open it with `(`, or use `\)` for the character"),
+        ("unclosed character class", r"close it with `]`, or use `\[` for the character"),
         ("duplicate capture group name", "give each group another name"),
-        ("Unicode property not found", r"write for example `\p{L}` for letters"),
+        ("Unicode property not found", r"use, for example, `\p{L}` for letters"),
         ("backreferences", "repeat what the group contains"),
-        ("missing expression", r"write `.*` for any text, or a backslash before the character"),
-        ("repetition quantifier", r"write for example `{2}` or `{1,3}`, or `\{` for the character"),
-        ("incomplete escape", r"write `\\` for a backslash"),
+        ("missing expression", r"use `.*` for any text, or a backslash before the character"),
+        ("repetition quantifier", r"use, for example, `{2}` or `{1,3}`, or `\{` for the character"),
+        ("incomplete escape", r"use `\\` for a backslash"),
     ];
     let own = grok(pattern, of).or_else(|| group_name(pattern, reason));
     let own = own.or_else(|| atomic(reason, pattern)).or_else(|| escape(reason, rest));
@@ -104,9 +104,9 @@ fn grok(pattern: &str, of: PatternUse) -> Option<String> {
     let is_name = |rest: &str| rest.starts_with(|c: char| c.is_ascii_uppercase());
     pattern.match_indices("%{").find(|(at, opener)| is_name(&pattern[at + opener.len()..]))?;
     let advice = match of {
-        PatternUse::Groups => "`%{` belongs to grok: write `format: grok`",
+        PatternUse::Groups => "`%{` belongs to grok: use `format: grok`",
         PatternUse::Condition | PatternUse::Hidden => {
-            "`%{` belongs to grok, which only the transform `parse` has: write a regular expression"
+            "`%{` belongs to grok, which only the transform `parse` has: use a regular expression"
         }
     };
     Some(advice.to_owned())
@@ -123,7 +123,7 @@ fn group_name(pattern: &str, reason: &str) -> Option<String> {
     });
     let mut advice = "a name has letters, digits and underscores".to_owned();
     if let Some(name) = example {
-        advice += &format!(": write `(?<{}>`", valid_name(name));
+        advice += &format!(": use `(?<{}>`", valid_name(name));
     }
     Some(advice)
 }
@@ -138,31 +138,31 @@ fn valid_name(name: &str) -> String {
 
 fn atomic(reason: &str, pattern: &str) -> Option<String> {
     let is_atomic = reason.contains("unrecognized flag") && pattern.contains("(?>");
-    is_atomic.then(|| "atomic groups are not supported: write `(?:`".to_owned())
+    is_atomic.then(|| "atomic groups are not supported: use `(?:`".to_owned())
 }
 
 /// Returns advice for escapes of other kinds of regular expressions.
 fn escape(reason: &str, rest: &str) -> Option<String> {
     const ESCAPES: &[(&str, &str)] = &[
-        (r"\Z", r"write `$`, or `\z` in multi-line mode"),
-        (r"\h", r"write `[ \t]`"),
-        (r"\H", r"write `[^ \t]`"),
-        (r"\R", r"write `\r?\n`"),
-        (r"\N", "write `.`"),
-        (r"\e", r"write `\x1b`"),
+        (r"\Z", r"use `$`, or `\z` in multi-line mode"),
+        (r"\h", r"use `[ \t]`"),
+        (r"\H", r"use `[^ \t]`"),
+        (r"\R", r"use `\r?\n`"),
+        (r"\N", "use `.`"),
+        (r"\e", r"use `\x1b`"),
         (r"\G", "leave it out"),
         (r"\K", "leave it out, and put what you want in a group"),
-        (r"\X", "write `.` for a character"),
+        (r"\X", "use `.` for a character"),
         (r"\k", "backreferences are not supported: repeat what the group contains"),
         (r"\g", "backreferences are not supported: repeat what the group contains"),
-        (r"\Q", "write a backslash before each special character"),
-        (r"\E", "write a backslash before each special character"),
+        (r"\Q", "use a backslash before each special character"),
+        (r"\E", "use a backslash before each special character"),
     ];
     if !reason.contains("unrecognized escape sequence") {
         return None;
     }
     let known = ESCAPES.iter().find(|(escape, _)| rest.starts_with(escape));
-    let other = r"leave out the backslash, or write `\\` for the character";
+    let other = r"leave out the backslash, or use `\\` for the character";
     Some(known.map_or(other, |(_, advice)| advice).to_owned())
 }
 
@@ -181,15 +181,15 @@ mod tests {
         for (pattern, expected) in [
             (
                 r"(?<client-ip>\d+)",
-                r"invalid capture group character at `-ip>\d+)`; a name has letters, digits and underscores: write `(?<client_ip>`",
+                r"invalid capture group character at `-ip>\d+)`; a name has letters, digits and underscores: use `(?<client_ip>`",
             ),
             (
                 r"(?<a>\d+",
-                r"unclosed group at `(?<a>\d+`; close it with `)`, or write `\(` for the character",
+                r"unclosed group at `(?<a>\d+`; close it with `)`, or use `\(` for the character",
             ),
             (
                 r"(?<a>\d+)\Z",
-                r"unrecognized escape sequence at `\Z`; write `$`, or `\z` in multi-line mode",
+                r"unrecognized escape sequence at `\Z`; use `$`, or `\z` in multi-line mode",
             ),
             (
                 "(?<a>x)(?<a>y)",
@@ -197,11 +197,12 @@ mod tests {
             ),
             (
                 r"(?<a>\p{Foo})",
-                r"Unicode property not found at `\p{Foo})`; write for example `\p{L}` for letters",
+                r"Unicode property not found at `\p{Foo})`; use, for example, `\p{L}` for letters",
             ),
             (
                 "%{IP:x}",
-                "repetition quantifier expects a valid decimal at `IP:x}`; `%{` belongs to grok: write `format: grok`",
+                "repetition quantifier expects a valid decimal at `IP:x}`; `%{` belongs to grok: \
+                 use `format: grok`",
             ),
             (
                 r"(?<a>x)\1",
@@ -209,24 +210,25 @@ mod tests {
             ),
             (
                 "(?<a>(?>x))",
-                "unrecognized flag at `>x))`; atomic groups are not supported: write `(?:`",
+                "unrecognized flag at `>x))`; atomic groups are not supported: use `(?:`",
             ),
             (
                 "*.log",
-                "repetition operator missing expression at `*.log`; write `.*` for any text, or a backslash before the character",
+                "repetition operator missing expression at `*.log`; use `.*` for any text, or a \
+                 backslash before the character",
             ),
             (
                 r"[a-",
-                r"unclosed character class at `[a-`; close it with `]`, or write `\[` for the character",
+                r"unclosed character class at `[a-`; close it with `]`, or use `\[` for the character",
             ),
-            (r"é\h", r"unrecognized escape sequence at `\h`; write `[ \t]`"),
+            (r"é\h", r"unrecognized escape sequence at `\h`; use `[ \t]`"),
             (
                 "[z-a]",
                 "invalid character class range, the start must be <= the end at `z-a]`; see the syntax at https://docs.rs/regex/#syntax",
             ),
             (
                 "(?<a>\n\\y)",
-                r"unrecognized escape sequence; leave out the backslash, or write `\\` for the character",
+                r"unrecognized escape sequence; leave out the backslash, or use `\\` for the character",
             ),
             (
                 r"\w{1000}{1000}",
@@ -236,7 +238,7 @@ mod tests {
             assert_eq!(fault(pattern, PatternUse::Groups), expected, "{pattern}");
         }
         let hidden = fault("%{IP:x}", PatternUse::Hidden);
-        assert!(hidden.ends_with("write a regular expression"), "{hidden}");
+        assert!(hidden.ends_with("use a regular expression"), "{hidden}");
     }
 
     /// Any combination of parts gives a message, whatever the error.

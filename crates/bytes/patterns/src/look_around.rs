@@ -34,7 +34,7 @@ impl Look {
     fn instead(self, inner: &str, of: PatternUse) -> String {
         let rewrite = match (self.is_negative, negated(inner)) {
             // `\b` matches no character, so it changes nothing else.
-            (true, _) if WORDS.contains(&inner) => return r"write `\b`".to_owned(),
+            (true, _) if WORDS.contains(&inner) => return r"use `\b`".to_owned(),
             (true, None) => return without(of),
             (true, Some(other)) if self.is_behind => format!("(?:^|{other})"),
             (true, Some(other)) => format!("(?:{other}|$)"),
@@ -42,18 +42,19 @@ impl Look {
         };
         // The text that the rewrite matches is part of the match.
         match of {
-            PatternUse::Condition => format!("write `{rewrite}`"),
-            PatternUse::Groups if self.is_negative => format!("write `{rewrite}`"),
+            PatternUse::Condition => format!("use `{rewrite}`"),
+            PatternUse::Groups if self.is_negative => format!("use `{rewrite}`"),
             PatternUse::Groups => {
                 let place = self.place();
                 format!(
-                    "write `{rewrite}` {place} a group with a name, `(?<name>…)`, for what you want"
+                    "use `{rewrite}` {place} a group with a name, `(?<name>…)`, for what you want"
                 )
             }
             PatternUse::Hidden => {
                 let place = self.place();
                 format!(
-                    "write `{rewrite}` {place} a group, `(…)`, for what to hide: only the group is hidden"
+                    "use `{rewrite}` {place} a group, `(…)`, for what to hide: only the group is \
+                     hidden"
                 )
             }
         }
@@ -165,7 +166,7 @@ mod tests {
         let whole = look_around_fault("a(?!foo|bar)", PatternUse::Groups).unwrap();
         assert!(whole.contains("another condition"), "{whole}");
         let open = look_around_fault("a(?=b", PatternUse::Groups).unwrap();
-        assert!(open.contains("write `b`"), "{open}");
+        assert!(open.contains("use `b`"), "{open}");
     }
 
     /// A rewrite matches more text than look-around does, so a hidden value needs a group.
@@ -173,13 +174,14 @@ mod tests {
     fn what_is_hidden_needs_a_group() {
         let fault = |pattern: &str, of| look_around_fault(pattern, of).unwrap();
         let hidden = fault(r"(?<!x)\d{6}", PatternUse::Hidden);
-        let advice = "; write `(?:^|[^x])` before a group, `(…)`, for what to hide: only the group is hidden";
+        let advice = "; use `(?:^|[^x])` before a group, `(…)`, for what to hide: only the group \
+                      is hidden";
         assert!(hidden.ends_with(advice), "{hidden}");
         assert!(fault(r"(?<!\d)x", PatternUse::Hidden).contains(r"`(?:^|\D)` before a group"));
         assert!(fault("(?<=id=)x", PatternUse::Hidden).contains("`id=` before a group, `(…)`"));
-        assert!(fault(r"x(?!\w)", PatternUse::Hidden).ends_with(r"; write `\b`"));
-        assert!(fault(r"^(?!\s)", PatternUse::Condition).ends_with(r"; write `(?:\S|$)`"));
-        assert!(fault("a(?=b)", PatternUse::Condition).ends_with("; write `b`"));
+        assert!(fault(r"x(?!\w)", PatternUse::Hidden).ends_with(r"; use `\b`"));
+        assert!(fault(r"^(?!\s)", PatternUse::Condition).ends_with(r"; use `(?:\S|$)`"));
+        assert!(fault("a(?=b)", PatternUse::Condition).ends_with("; use `b`"));
     }
 
     #[test]

@@ -49,9 +49,7 @@ impl Format {
         }
         let is_meridiem = |step: &&Step| matches!(step, Step::Meridiem | Step::Hour12 { .. });
         if steps.iter().filter(is_meridiem).count() % 2 == 1 {
-            return Err(
-                "%I needs %p, and %p needs %I; write both, or %H for a 24-hour clock".into()
-            );
+            return Err("%I needs %p, and %p needs %I; set both, or %H for a 24-hour clock".into());
         }
         reject_duplicates(&steps)?;
         Ok(Format { steps: fuse(&steps), day, zone: zone.unwrap_or(Zone::fixed(0)) })
@@ -144,12 +142,12 @@ fn steps_of(abbreviation: &str) -> Vec<Step> {
 
 fn parse_specifiers(text: &str) -> Result<Vec<Step>, String> {
     if text.len() > FORMAT_BYTES_MAX {
-        return Err(format!("longer than {FORMAT_BYTES_MAX} bytes; write a shorter format"));
+        return Err(format!("longer than {FORMAT_BYTES_MAX} bytes; use a shorter format"));
     }
     if !text.contains('%') {
         return Err(
-            "not a time format; write for example \"%Y-%m-%d %H:%M:%S\", or one of iso8601, rfc3339, \
-                    epoch_s, epoch_ms, epoch_us, epoch_ns"
+            "not a time format; use, for example, \"%Y-%m-%d %H:%M:%S\", or one of iso8601, \
+             rfc3339, epoch_s, epoch_ms, epoch_us, epoch_ns"
                 .into(),
         );
     }
@@ -267,7 +265,7 @@ fn day(has: &dyn Fn(TimeField) -> bool) -> Result<Day, String> {
         [_, _, _, true] => {
             Err("%j is the day of the year; write it with %Y, and without month and day".into())
         }
-        _ => Err("gives no day; write %Y, %m (or %b) and %d (or %e)".into()),
+        _ => Err("gives no day; use %Y, %m (or %b) and %d (or %e)".into()),
     }
 }
 

@@ -180,13 +180,13 @@ fn invalid_dates_and_times_are_rejected() {
 fn invalid_formats_are_rejected_with_advice() {
     let fault = |text: &str| Format::new(text, None).unwrap_err();
     let all = [
-        ("", "not a time format; write"),
-        ("yyyy-MM-dd", "not a time format; write"),
+        ("", "not a time format; use"),
+        ("yyyy-MM-dd", "not a time format; use"),
         ("%F %T %q", "`%q` is not a time specifier; the specifiers are"),
         ("%F %T %", "`%` is not a time specifier; the specifiers are"),
         ("%F %T %-S", "`%-` is not a time specifier; the specifiers are"),
-        ("%H:%M", "gives no day; write"),
-        ("%Y-%m %H", "gives no day; write"),
+        ("%H:%M", "gives no day; use"),
+        ("%Y-%m %H", "gives no day; use"),
         ("%F", "gives no hour; add"),
         ("%j %H", "%j is the day of the year; write it with %Y"),
         ("%F %j %H", "%j is the day of the year; write it with %Y"),
@@ -201,9 +201,7 @@ fn invalid_formats_are_rejected_with_advice() {
     for (text, expected) in all {
         assert!(fault(text).starts_with(expected), "{text}: {}", fault(text));
     }
-    assert!(
-        fault(&format!("%F %T{}", "x".repeat(200))).starts_with("longer than 128 bytes; write")
-    );
+    assert!(fault(&format!("%F %T{}", "x".repeat(200))).starts_with("longer than 128 bytes; use"));
     for includes_zone in ["%F %T %z", "rfc3339", "epoch_ms", "%F %T %Z"] {
         assert!(
             Format::new(includes_zone, Some(Zone::fixed(0)))

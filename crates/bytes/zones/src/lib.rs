@@ -52,15 +52,18 @@ fn named(text: &str) -> Result<TimeZone, String> {
     found.filter(|found| !found.is_unknown()).ok_or_else(|| {
         if let Some(location) = near::location_of(text) {
             return format!(
-                "{text:?} is not a known time zone; an abbreviation does not identify a location, write for example \
-                 {location}, +02:00, UTC or local"
+                "{text:?} is not a known time zone; an abbreviation does not identify a location; \
+                 use, for example, {location}, +02:00, UTC or local"
             );
         }
-        let names: Vec<String> =
-            jiff::tz::db().available().chain(bundled.available()).map(|name| name.to_string()).collect();
+        let names: Vec<String> = jiff::tz::db()
+            .available()
+            .chain(bundled.available())
+            .map(|name| name.to_string())
+            .collect();
         let advice = match near::suggest(text, &names).as_slice() {
-            [] => "write for example Europe/Berlin,".to_owned(),
-            near => format!("did you mean {}? Or write", near.join(" or ")),
+            [] => "use, for example, Europe/Berlin,".to_owned(),
+            near => format!("did you mean {}? Or use", near.join(" or ")),
         };
         format!("{text:?} is not a known time zone; {advice} +02:00, UTC or local")
     })
@@ -69,10 +72,11 @@ fn named(text: &str) -> Result<TimeZone, String> {
 fn local() -> Result<TimeZone, String> {
     TimeZone::try_system().or_else(|_| match env::var("TZ") {
         Ok(value) => Err(format!(
-            "local uses the variable TZ, which has the invalid value {value:?}; set it to for example Europe/Berlin"
+            "local uses the variable TZ, which has the invalid value {value:?}; set it to, for \
+             example, Europe/Berlin"
         )),
         Err(_) if Path::new(LOCALTIME).exists() => {
-            Err(format!("{LOCALTIME} is not a known time zone; write for example Europe/Berlin"))
+            Err(format!("{LOCALTIME} is not a known time zone; use, for example, Europe/Berlin"))
         }
         // As in the C library, a host without a zone uses UTC.
         Err(_) => Ok(TimeZone::UTC),

@@ -156,15 +156,15 @@ fn a_missing_year_is_inferred_in_the_zone() {
 #[test]
 fn unknown_names_have_suggestions() {
     for (name, advice) in [
-        ("Europe/Berln", "did you mean Europe/Berlin? Or write"),
-        ("Berlin", "did you mean Europe/Berlin? Or write"),
-        ("CEST", "write for example Europe/Berlin, +02:00"),
-        ("pdt", "write for example America/Los_Angeles, +02:00"),
-        ("America/New York", "did you mean America/New_York? Or write"),
-        ("", "write for example Europe/Berlin, +02:00, UTC or local"),
+        ("Europe/Berln", "did you mean Europe/Berlin? Or use"),
+        ("Berlin", "did you mean Europe/Berlin? Or use"),
+        ("CEST", "use, for example, Europe/Berlin, +02:00"),
+        ("pdt", "use, for example, America/Los_Angeles, +02:00"),
+        ("America/New York", "did you mean America/New_York? Or use"),
+        ("", "use, for example, Europe/Berlin, +02:00, UTC or local"),
         ("Etc/Unknown", "+02:00"),
         ("+2", "+02:00"),
-        ("../../etc/passwd", "write for example"),
+        ("../../etc/passwd", "use for example"),
     ] {
         let message = zone(name).unwrap_err();
         assert!(

@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn errors_have_a_pointer_and_advice() {
         let cases = [
-            (json!({}), "/multiline", "write preset:"),
+            (json!({}), "/multiline", "use preset:"),
             (json!({ "preset": "go", "end": "x" }), "/multiline/preset", "leave it out"),
             (json!({ "start": "regex" }), "/multiline/pattern", "needs it"),
             (json!({ "pattern": "x" }), "/multiline/pattern", "start: regex"),

@@ -164,7 +164,7 @@ pub fn check_brokers(brokers: &[String]) -> Vec<OptionError> {
     };
     let bad = brokers.iter().enumerate().filter(|(_, broker)| !is_address(broker));
     bad.map(|(index, _)| {
-        let message = "is not an address; write host:port, one per entry";
+        let message = "is not an address; use host:port, one per entry";
         OptionError::new(format!("/brokers/{index}"), message)
     })
     .collect()
@@ -191,7 +191,7 @@ pub fn check_security(tls: Option<&Tls>, sasl: Option<&Sasl>) -> Vec<OptionError
         Mechanism::OAuthBearer => return errors,
         _ if !has_user => "needs `username` and `password`; set both",
         _ if sasl.token_file.is_some() => {
-            "`token_file` is for OAUTHBEARER; write `mechanism: OAUTHBEARER`, or remove it"
+            "`token_file` is for OAUTHBEARER; use `mechanism: OAUTHBEARER`, or remove it"
         }
         _ => return errors,
     };

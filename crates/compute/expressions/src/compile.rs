@@ -243,7 +243,7 @@ impl Compiler {
                 Err(Fault::new(
                     at,
                     format!("this never has a value: {why}"),
-                    "write a value that has one",
+                    "use a value that has one",
                 ))
             }
         }
@@ -259,7 +259,7 @@ impl Compiler {
         match (operand, name, list) {
             (None, "has", [path]) => return self.has(path),
             (None, "has", _) => {
-                return Err(Fault::new(at, "`has` takes one field", "write has(event.x)"));
+                return Err(Fault::new(at, "`has` takes one field", "use has(event.x)"));
             }
             (Some(text), "matches", [pattern]) | (None, "matches", [text, pattern]) => {
                 return self.matches(text, pattern);
@@ -288,7 +288,7 @@ impl Compiler {
         }
         match &expr.form {
             Form::Member(operand, name) => self.member(operand, name, Node::HasMember, Types::BOOL),
-            _ => Err(Fault::new(expr.at, "`has` takes a field", "write has(event.x)")),
+            _ => Err(Fault::new(expr.at, "`has` takes a field", "use has(event.x)")),
         }
     }
 
@@ -296,7 +296,7 @@ impl Compiler {
         let (node, types) = self.node(text)?;
         self.require(text.at, types, Types::TEXT, "`matches`")?;
         let Form::Text(pattern_text) = &pattern.form else {
-            let advice = "write the pattern in quotes; r\"...\" needs no double backslashes";
+            let advice = "put the pattern in quotes; r\"...\" needs no doubled backslashes";
             return Err(Fault::new(pattern.at, "`matches` takes a literal pattern", advice));
         };
         let regex = Regex::new(pattern_text).map_err(|error| {
@@ -316,7 +316,7 @@ impl Compiler {
     ) -> Result<Typed, Fault> {
         let usage = || {
             let message = format!("`{name}` takes a variable and an expression");
-            Fault::new(at, message, format!("write list.{name}(x, ...x...)"))
+            Fault::new(at, message, format!("use list.{name}(x, ...x...)"))
         };
         let kind = Macro::of(name).ok_or_else(usage)?;
         let (variable, condition, body) = match list {
@@ -357,7 +357,7 @@ fn constant_of(node: &Node) -> Option<Value<'static>> {
 fn unknown_function(at: usize, name: &str, is_method: bool) -> Fault {
     if Function::find(name, !is_method).is_some() || !is_method && OTHER_METHODS.contains(&name) {
         let advice =
-            if is_method { format!("write {name}(x)") } else { format!("write x.{name}(...)") };
+            if is_method { format!("use {name}(x)") } else { format!("use x.{name}(...)") };
         return Fault::new(at, format!("`{name}` is not called that way"), advice);
     }
     let of_kind = FUNCTIONS.iter().filter(|function| function.is_method == is_method);
@@ -393,7 +393,7 @@ fn result_types(operator: Operator, a: Types, b: Types) -> Types {
 
 fn advice_for(operator: Operator, types: Types) -> &'static str {
     match operator {
-        Operator::In => "write `x in [1, 2]`, or `text.contains(\"part\")`",
+        Operator::In => "use `x in [1, 2]`, or `text.contains(\"part\")`",
         Operator::Equal | Operator::Unequal => {
             "compare values of one type; convert with int(x) or string(x)"
         }

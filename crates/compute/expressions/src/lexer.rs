@@ -24,10 +24,10 @@ const SYMBOLS: &[&str] = &[
 
 /// Tokens of other languages, and what to write instead.
 const FOREIGN: &[(&str, &str)] = &[
-    ("=~", "write `text.matches(\"pattern\")`"),
-    ("=", "write `==` to compare"),
-    ("&", "write `&&`"),
-    ("|", "write `||`"),
+    ("=~", "use `text.matches(\"pattern\")`"),
+    ("=", "use `==` to compare"),
+    ("&", "use `&&`"),
+    ("|", "use `||`"),
     (";", "an expression is one value; join conditions with `&&`"),
 ];
 
@@ -207,7 +207,7 @@ impl<'t> Lexer<'t> {
     fn escape(&mut self) -> Result<char, Fault> {
         let (at, rest) = (self.at, &self.rest()[1..]);
         let fault = || {
-            let advice = "write \\\\ for a backslash, or r\"...\" for a string without escapes";
+            let advice = "use \\\\ for a backslash, or r\"...\" for a string without escapes";
             Fault::new(at, "unknown escape", advice)
         };
         let first = rest.chars().next().ok_or_else(fault)?;

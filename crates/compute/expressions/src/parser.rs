@@ -35,22 +35,22 @@ const RESERVED: &[&str] = &[
 
 /// Keywords of other languages, and what to write instead.
 const FOREIGN: &[(&str, &str)] = &[
-    ("and", "write `&&`"),
-    ("or", "write `||`"),
-    ("not", "write `!`"),
-    ("AND", "write `&&`"),
-    ("OR", "write `||`"),
-    ("NOT", "write `!`"),
-    ("contains", "write `text.contains(\"part\")`"),
-    ("matches", "write `text.matches(\"pattern\")`"),
-    ("startswith", "write `text.startsWith(\"prefix\")`"),
+    ("and", "use `&&`"),
+    ("or", "use `||`"),
+    ("not", "use `!`"),
+    ("AND", "use `&&`"),
+    ("OR", "use `||`"),
+    ("NOT", "use `!`"),
+    ("contains", "use `text.contains(\"part\")`"),
+    ("matches", "use `text.matches(\"pattern\")`"),
+    ("startswith", "use `text.startsWith(\"prefix\")`"),
 ];
 
 /// Parses an expression.
 pub fn parse(text: &str) -> Result<Expr, Fault> {
     if text.len() > TEXT_BYTES_MAX {
         let message = format!("an expression has at most {TEXT_BYTES_MAX} bytes");
-        return Err(Fault::new(TEXT_BYTES_MAX, message, "write fewer conditions"));
+        return Err(Fault::new(TEXT_BYTES_MAX, message, "use fewer conditions"));
     }
     let mut parser = Parser { tokens: tokens(text)?, next: 0, nesting: 0 };
     let expr = parser.conditional()?;
@@ -117,11 +117,9 @@ impl Parser {
     fn build(&self, at: usize, form: Form) -> Parsed {
         let expr = Expr::new(at, form);
         match expr.height > HEIGHT_MAX {
-            true => Err(Fault::new(
-                at,
-                format!("more than {HEIGHT_MAX} levels"),
-                "write shorter chains",
-            )),
+            true => {
+                Err(Fault::new(at, format!("more than {HEIGHT_MAX} levels"), "use shorter chains"))
+            }
             false => Ok(expr),
         }
     }
@@ -289,7 +287,7 @@ impl Parser {
             "null" => Form::Null,
             _ if self.take("(") => Form::Call(None, name, self.list(")")?),
             _ if RESERVED.contains(&name.as_str()) => {
-                let advice = format!("write `event.{name}` for a field of this name");
+                let advice = format!("use `event.{name}` for a field of this name");
                 return Err(Fault::new(at, format!("`{name}` is a reserved word"), advice));
             }
             _ => Form::Name(name),
@@ -329,7 +327,7 @@ fn too_large(at: usize) -> Fault {
     Fault::new(
         at,
         "this number is too large",
-        "integers have 64 bits; write 1e20 for a larger number",
+        "integers have 64 bits; use 1e20 for a larger number",
     )
 }
 

@@ -64,7 +64,7 @@ fn step(tokens: &[Placed], is_first: bool) -> Result<Option<(Step, &[Placed])>, 
 }
 
 fn element(index: u64, at: usize) -> Result<u32, Fault> {
-    let fault = |_| Fault::new(at, "this index is too large", "write a smaller one");
+    let fault = |_| Fault::new(at, "this index is too large", "use a smaller one");
     u32::try_from(index).map_err(fault)
 }
 
@@ -72,15 +72,15 @@ fn element(index: u64, at: usize) -> Result<u32, Fault> {
 fn not_a_step(tokens: &[Placed]) -> Fault {
     let (at, first) = tokens.first().map_or((0, &Token::End), |(at, token)| (*at, token));
     match first {
-        Token::End => Fault::new(at, "the path is empty", "write for example `request.status`"),
+        Token::End => Fault::new(at, "the path is empty", "use, for example, `request.status`"),
         Token::Double(_) => {
-            Fault::new(at, "a number is no name", "write `[0]` for an element of an array")
+            Fault::new(at, "a number is no name", "use `[0]` for an element of an array")
         }
         Token::Symbol(".") => {
-            Fault::new(at, "a name is missing after the dot", "write for example `a.b`")
+            Fault::new(at, "a name is missing after the dot", "use, for example, `a.b`")
         }
         Token::Symbol("[") => {
-            let advice = "write `[0]` for an element, [\"name\"] for a member";
+            let advice = "use `[0]` for an element, [\"name\"] for a member";
             Fault::new(at, "the brackets have no index or quoted name", advice)
         }
         _ => {

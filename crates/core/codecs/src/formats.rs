@@ -17,7 +17,7 @@ pub fn parse_rfc3339(text: &str) -> Result<i64, String> {
     let format = Format::new("rfc3339", None)?;
     match format.parse(text.as_bytes(), 0) {
         Ok(stamp) if stamp.len == text.len() => Ok(stamp.ns),
-        _ => Err(format!("{text:?} is not a time; write for example 2026-11-21T20:29:46Z")),
+        _ => Err(format!("{text:?} is not a time; use, for example, 2026-11-21T20:29:46Z")),
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
             "1970-02-30T00:00:00Z",
             "1970-01-01T00:00:00Z ",
         ] {
-            let message = format!("{text:?} is not a time; write for example 2026-11-21T20:29:46Z");
+            let message = format!("{text:?} is not a time; use, for example, 2026-11-21T20:29:46Z");
             assert_eq!(parse_rfc3339(text), Err(message));
         }
     }

@@ -190,7 +190,7 @@ impl Encoding {
     /// Returns the errors in the options like `check`, for a component that writes lines.
     pub fn check_lines(&self) -> Vec<OptionError> {
         let message =
-            "`msgpack` has no lines; write `json` or `text`, or use a sink that sends blocks";
+            "`msgpack` has no lines; use `json` or `text`, or use a sink that sends blocks";
         let error =
             (self.codec == Codec::Msgpack).then(|| OptionError::new("/encoding/codec", message));
         self.check().into_iter().chain(error).collect()

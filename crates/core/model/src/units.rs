@@ -46,7 +46,7 @@ pub struct ExpiryError(UnitError);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// A bare number.
-    #[error("{text:?} has no unit; write for example {example}")]
+    #[error("{text:?} has no unit; use, for example, {example}")]
     NoUnit {
         /// The text as given.
         text: String,
@@ -64,7 +64,7 @@ pub enum UnitError {
         units: &'static str,
     },
     /// Not a number.
-    #[error("{text:?} is not a {what}; write for example {example}")]
+    #[error("{text:?} is not a {what}; use, for example, {example}")]
     Malformed {
         /// The text as given.
         text: String,
@@ -74,7 +74,7 @@ pub enum UnitError {
         example: &'static str,
     },
     /// Zero or less.
-    #[error("{text:?} is not more than zero; write for example {example}")]
+    #[error("{text:?} is not more than zero; use, for example, {example}")]
     NotPositive {
         /// The text as given.
         text: String,
@@ -82,7 +82,7 @@ pub enum UnitError {
         example: &'static str,
     },
     /// Too large.
-    #[error("{text:?} is too large; write at most {most}")]
+    #[error("{text:?} is too large; use at most {most}")]
     TooLarge {
         /// The text as given.
         text: String,
@@ -427,19 +427,19 @@ mod tests {
     #[test]
     fn errors_of_sizes_give_advice() {
         for (text, message) in [
-            ("10", r#""10" has no unit; write for example 64MiB or 512KiB"#),
-            ("", r#""" is not a size; write for example 64MiB or 512KiB"#),
-            ("MiB", r#""MiB" is not a size; write for example 64MiB or 512KiB"#),
-            ("1.MiB", r#""1.MiB" is not a size; write for example 64MiB or 512KiB"#),
-            ("1.2.3MiB", r#""1.2.3MiB" is not a size; write for example 64MiB or 512KiB"#),
-            ("1GiB5MiB", r#""1GiB5MiB" is not a size; write for example 64MiB or 512KiB"#),
+            ("10", r#""10" has no unit; use, for example, 64MiB or 512KiB"#),
+            ("", r#""" is not a size; use, for example, 64MiB or 512KiB"#),
+            ("MiB", r#""MiB" is not a size; use, for example, 64MiB or 512KiB"#),
+            ("1.MiB", r#""1.MiB" is not a size; use, for example, 64MiB or 512KiB"#),
+            ("1.2.3MiB", r#""1.2.3MiB" is not a size; use, for example, 64MiB or 512KiB"#),
+            ("1GiB5MiB", r#""1GiB5MiB" is not a size; use, for example, 64MiB or 512KiB"#),
             (
                 "64mb",
                 r#""64mb" has the unknown unit "mb"; use B, KiB, MiB, GiB, TiB or KB, MB, GB, TB"#,
             ),
-            ("0MiB", r#""0MiB" is not more than zero; write for example 64MiB or 512KiB"#),
-            ("-1MiB", r#""-1MiB" is not more than zero; write for example 64MiB or 512KiB"#),
-            ("16777216TiB", r#""16777216TiB" is too large; write at most 16777215TiB"#),
+            ("0MiB", r#""0MiB" is not more than zero; use, for example, 64MiB or 512KiB"#),
+            ("-1MiB", r#""-1MiB" is not more than zero; use, for example, 64MiB or 512KiB"#),
+            ("16777216TiB", r#""16777216TiB" is too large; use at most 16777215TiB"#),
             ("1.5B", r#""1.5B" is not a whole number of bytes; use a smaller unit"#),
         ] {
             assert_eq!(size_error(text), message);
@@ -452,13 +452,13 @@ mod tests {
     #[test]
     fn errors_of_intervals_give_advice() {
         for (text, message) in [
-            ("10", r#""10" has no unit; write for example 10s or 500ms"#),
-            ("1m30", r#""1m30" has no unit; write for example 10s or 500ms"#),
-            ("soon", r#""soon" is not a duration; write for example 10s or 500ms"#),
+            ("10", r#""10" has no unit; use, for example, 10s or 500ms"#),
+            ("1m30", r#""1m30" has no unit; use, for example, 10s or 500ms"#),
+            ("soon", r#""soon" is not a duration; use, for example, 10s or 500ms"#),
             ("10sec", r#""10sec" has the unknown unit "sec"; use d, h, m, s, ms, us or ns"#),
-            ("30s1m", r#""30s1m" is not a duration; write for example 10s or 500ms"#),
-            ("0s", r#""0s" is not more than zero; write for example 10s or 500ms"#),
-            ("213504d", r#""213504d" is too large; write at most 213503d"#),
+            ("30s1m", r#""30s1m" is not a duration; use, for example, 10s or 500ms"#),
+            ("0s", r#""0s" is not more than zero; use, for example, 10s or 500ms"#),
+            ("213504d", r#""213504d" is too large; use at most 213503d"#),
         ] {
             assert_eq!(interval_error(text), message);
         }
@@ -478,10 +478,10 @@ mod tests {
         assert_eq!((after.to_string(), Expiry::Never.to_string()), ("90s".into(), "never".into()));
         assert_eq!(serde_json::to_value(Expiry::Never).unwrap(), "never");
         for (text, message) in [
-            ("soon", r#""soon" is not a duration; write for example 10s or 500ms, or never"#),
-            ("Never", r#""Never" is not a duration; write for example 10s or 500ms, or never"#),
-            ("10", r#""10" has no unit; write for example 10s or 500ms, or never"#),
-            ("0s", r#""0s" is not more than zero; write for example 10s or 500ms, or never"#),
+            ("soon", r#""soon" is not a duration; use, for example, 10s or 500ms, or never"#),
+            ("Never", r#""Never" is not a duration; use, for example, 10s or 500ms, or never"#),
+            ("10", r#""10" has no unit; use, for example, 10s or 500ms, or never"#),
+            ("0s", r#""0s" is not more than zero; use, for example, 10s or 500ms, or never"#),
         ] {
             assert_eq!(text.parse::<Expiry>().unwrap_err().to_string(), message);
         }

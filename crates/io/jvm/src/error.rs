@@ -16,7 +16,7 @@ pub enum StartError {
     /// No suitable Java is installed.
     #[error(
         "no Java was found that is {JAVA_VERSION_MIN} or later{}; install one, such as the package \
-         default-jre-headless, or write its folder as `home`",
+         default-jre-headless, or use its folder as `home`",
         list(.0)
     )]
     NotFound(Vec<Unsuitable>),
@@ -38,7 +38,7 @@ pub enum StartError {
     /// The process runs as root.
     #[error(
         "the agent runs as root, and so would the code of operators: run it as another user, or \
-         write `allow_root: true`"
+         use `allow_root: true`"
     )]
     Root,
     /// The library of the JVM cannot be loaded.

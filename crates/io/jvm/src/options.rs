@@ -99,11 +99,11 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 const CLASS_PATH: &str = "name the jar of an operator in its transform";
-const HEAP: &str = "write `heap` instead";
+const HEAP: &str = "use `heap` instead";
 const HEAP_INITIAL: &str = "the heap grows when it is needed; `heap` is its largest size";
 const ENDS_AGENT: &str = "an operator without memory would end the agent";
 const AGENT: &str = "a Java agent that cannot be loaded would end the process";
-const ONE_BY_ONE: &str = "write the options themselves";
+const ONE_BY_ONE: &str = "use the options themselves";
 
 impl JvmOptions {
     /// Checks the options without starting a JVM.

@@ -91,7 +91,7 @@ impl FromStr for Address {
     /// protocols do for `localhost`. Resolved names are cached for a few seconds.
     fn from_str(text: &str) -> Result<Address, String> {
         let Some((scheme, rest)) = text.split_once("://") else {
-            return Err(format!("'{text}' does not begin with a socket type; write {KINDS}"));
+            return Err(format!("'{text}' does not begin with a socket type; use {KINDS}"));
         };
         match scheme {
             "udp" => host_and_port(text, rest).map(Address::Udp),
@@ -99,7 +99,7 @@ impl FromStr for Address {
             "unixgram" => path(text, scheme, rest).map(Address::UnixDatagram),
             "unix" => path(text, scheme, rest).map(Address::UnixStream),
             "unixpacket" => path(text, scheme, rest).map(Address::UnixPacket),
-            _ => Err(format!("'{scheme}' is not a socket type; write {KINDS}")),
+            _ => Err(format!("'{scheme}' is not a socket type; use {KINDS}")),
         }
     }
 }
@@ -108,7 +108,7 @@ fn host_and_port(text: &str, rest: &str) -> Result<SocketAddr, String> {
     let (host, port) = rest.rsplit_once(':').unwrap_or((rest, ""));
     if host.is_empty() {
         return Err(format!(
-            "'{text}' has no host; write 127.0.0.1 for this host, 0.0.0.0 for any address"
+            "'{text}' has no host; use 127.0.0.1 for this host, 0.0.0.0 for any address"
         ));
     }
     if host.contains(':') && !host.starts_with('[') {
@@ -121,17 +121,15 @@ fn host_and_port(text: &str, rest: &str) -> Result<SocketAddr, String> {
     }
     let look_up = |rest: &str| Ok(rest.to_socket_addrs()?.collect());
     let found = DNS_CACHE.resolve(rest, look_up).map_err(|error| {
-        format!(
-            "'{text}': cannot resolve the host '{host}' ({error}); write its IP address instead"
-        )
+        format!("'{text}': cannot resolve the host '{host}' ({error}); use its IP address instead")
     })?;
-    found.ok_or_else(|| format!("'{text}': the host has no address; write an IP address instead"))
+    found.ok_or_else(|| format!("'{text}': the host has no address; use an IP address instead"))
 }
 
 fn path(text: &str, scheme: &str, rest: &str) -> Result<PathBuf, String> {
     match rest {
         _ if !rest.starts_with('/') => Err(format!(
-            "'{text}': the path is not absolute; write three slashes, as in {scheme}:///run/a.sock"
+            "'{text}': the path is not absolute; use three slashes, as in {scheme}:///run/a.sock"
         )),
         _ if rest.ends_with('/') => {
             Err(format!("'{text}' is a folder; append the name of the socket"))
@@ -172,7 +170,7 @@ mod tests {
     #[test]
     fn errors_say_what_to_write() {
         for (text, part) in [
-            ("127.0.0.1:8125", "write udp://HOST:PORT"),
+            ("127.0.0.1:8125", "use udp://HOST:PORT"),
             ("dgram:///a", "'dgram' is not a socket type"),
             ("udp://127.0.0.1", "no port"),
             ("udp://127.0.0.1:99999", "no port"),

@@ -97,7 +97,7 @@ impl AuthOptions {
             }
             (Some(text), None) if !is_header_value(text) => errors.push(OptionError::new(
                 format!("/{key}"),
-                "has bytes that are invalid in a header; write one line of visible characters",
+                "has bytes that are invalid in a header; use one line of visible characters",
             )),
             _ => {}
         }
@@ -149,9 +149,9 @@ impl AuthOptions {
 /// Returns why the name is invalid for a header that carries a secret.
 fn name_error(name: &str) -> Option<String> {
     if !is_header_name(name) {
-        return Some(format!("{name:?} is not a header name; write for example X-Api-Key"));
+        return Some(format!("{name:?} is not a header name; use, for example, X-Api-Key"));
     }
-    let text = || format!("{name} is set by the agent; write another name, such as X-Api-Key");
+    let text = || format!("{name} is set by the agent; use another name, such as X-Api-Key");
     is_reserved_header(name).then(text)
 }
 

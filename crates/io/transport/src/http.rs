@@ -36,7 +36,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 const READY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Advice on how to connect without TLS, for errors.
-const WITHOUT_TLS: &str = "write `http://`";
+const WITHOUT_TLS: &str = "use `http://`";
 
 /// Connection options and timeouts of a [`Client`].
 #[derive(Clone)]

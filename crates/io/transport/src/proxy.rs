@@ -35,7 +35,7 @@ impl fmt::Display for Proxy {
 }
 
 /// Advice about the syntax of a proxy address, for errors.
-const EXAMPLE: &str = "write for example http://proxy.example:3128";
+const EXAMPLE: &str = "use, for example, http://proxy.example:3128";
 
 impl Proxy {
     /// Parses the address of a proxy: an `http` or `https` URL, optionally with user and password.

@@ -35,15 +35,15 @@ impl Target {
         let error = |text: &str| Err(TargetError(text.to_owned()));
         // The error does not show the text, because it may contain a password.
         let Ok(uri) = text.parse::<Uri>() else {
-            return error("is not a URI; write for example http://host:8080/path");
+            return error("is not a URI; use, for example, http://host:8080/path");
         };
         let Some(authority) = uri.authority() else {
-            return error("has no host; write for example http://host:8080/path");
+            return error("has no host; use, for example, http://host:8080/path");
         };
         let (tls, default_port) = match uri.scheme_str() {
             Some("http") => (false, 80),
             Some("https") => (true, 443),
-            _ => return error("has an unknown scheme; write http:// or https://"),
+            _ => return error("has an unknown scheme; use http:// or https://"),
         };
         if authority.as_str().contains('@') {
             return error("contains a user name; put user and password into `auth`");
@@ -70,14 +70,14 @@ fn path(uri: &Uri) -> String {
 fn host_and_port(authority: &Authority, default_port: u16) -> Result<(String, u16), String> {
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
     if host.is_empty() {
-        return Err("has no host; write for example http://host:8080/path".to_owned());
+        return Err("has no host; use, for example, http://host:8080/path".to_owned());
     }
     let port = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
     match port.strip_prefix(':').map(str::parse::<u16>) {
         None => Ok((host, default_port)),
         Some(Ok(port)) if port > 0 => Ok((host, port)),
         Some(_) => {
-            Err("has no port from 1 to 65535; write for example http://host:8080/path".to_owned())
+            Err("has no port from 1 to 65535; use, for example, http://host:8080/path".to_owned())
         }
     }
 }

@@ -48,9 +48,8 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Address, String> {
-        let invalid = || {
-            format!("{text:?} is not an address; write host:port, such as logs.example.com:6514")
-        };
+        let invalid =
+            || format!("{text:?} is not an address; use host:port, such as logs.example.com:6514");
         let (host, port) = text.rsplit_once(':').ok_or_else(invalid)?;
         let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(invalid)?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));

@@ -75,7 +75,7 @@ impl TlsFiles {
             && ServerName::try_from(name.as_str()).is_err()
         {
             let text = format!(
-                "{name:?} is not a host name; write one without a port, such as logs.example.com"
+                "{name:?} is not a host name; use one without a port, such as logs.example.com"
             );
             errors.push(OptionError::new("/server_name", text));
         }
@@ -89,7 +89,7 @@ impl TlsFiles {
     fn pins(&self) -> Result<Vec<Pin>, OptionError> {
         let Some(option) = &self.pin else { return Ok(Vec::new()) };
         if option.texts().is_empty() {
-            let text = "names no fingerprint; write at least one, or remove `pin`";
+            let text = "names no fingerprint; use at least one, or remove `pin`";
             return Err(OptionError::new("/pin", text));
         }
         let parse =

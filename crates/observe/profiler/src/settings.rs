@@ -54,7 +54,7 @@ impl fmt::Display for Event {
 
 /// The error for a text that is not the name of an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown event `{0}`: write `cpu`, `wall` or `alloc`")]
+#[error("unknown event `{0}`: use `cpu`, `wall` or `alloc`")]
 pub struct UnknownEvent(String);
 
 impl FromStr for Event {
@@ -141,7 +141,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&event).unwrap(), format!("\"{event}\""));
         }
         let unknown = "lock".parse::<Event>().unwrap_err();
-        assert_eq!(unknown.to_string(), "unknown event `lock`: write `cpu`, `wall` or `alloc`");
+        assert_eq!(unknown.to_string(), "unknown event `lock`: use `cpu`, `wall` or `alloc`");
     }
 
     #[test]

@@ -122,12 +122,12 @@ impl<'c> Planner<'c, '_> {
         for (index, event) in events.iter().enumerate() {
             let pointer = |key: &str| format!("{at}/events/{index}/{key}");
             if event.get("message").is_some_and(|message| !message.is_string()) {
-                self.fault(&pointer("message"), "`message`: expected text", "write quotes");
+                self.fault(&pointer("message"), "`message`: expected text", "use quotes");
             }
             let is_time =
                 |time: &serde_json::Value| time.as_str().is_some_and(|t| parse_rfc3339(t).is_ok());
             if event.get("timestamp").is_some_and(|time| !is_time(time)) {
-                let advice = "write for example 2026-11-21T20:29:46Z";
+                let advice = "use, for example, 2026-11-21T20:29:46Z";
                 self.fault(&pointer("timestamp"), "`timestamp`: expected a time", advice);
             }
         }

@@ -160,8 +160,8 @@ fn unknown_names() {
             "t.yaml:4:20: `from`: `tmed` does not exist; did you mean `timed`?",
             "t.yaml:4:46: `from`: `timed.rejectd` does not exist; did you mean `timed.rejected`?",
             "t.yaml:4:81: `from`: `calm.x` does not exist; did you mean `calm`?",
-            "t.yaml:6:42: `message`: expected text; write quotes",
-            "t.yaml:6:60: `timestamp`: expected a time; write for example 2026-11-21T20:29:46Z",
+            "t.yaml:6:42: `message`: expected text; use quotes",
+            "t.yaml:6:60: `timestamp`: expected a time; use, for example, 2026-11-21T20:29:46Z",
             "t.yaml:7:20: `from`: no input of this test reaches `timed`; send the input to a component before it",
         ]
     );
@@ -174,7 +174,7 @@ fn an_invalid_time() {
         faults(
             "- { name: a, now: noon, input: { to: calm, lines: [] }, expect: [{ from: out, count: 0 }] }\n"
         ),
-        ["t.yaml:2:19: `now`: \"noon\" is not a time; write for example 2026-11-21T20:29:46Z"]
+        ["t.yaml:2:19: `now`: \"noon\" is not a time; use, for example, 2026-11-21T20:29:46Z"]
     );
 }
 

@@ -35,7 +35,7 @@ pub struct LogsArgs {
 /// Generates log lines; returns the exit status.
 pub fn logs(args: &LogsArgs) -> u8 {
     if !(120..=65_536).contains(&args.size.0) {
-        eprintln!("--size {} is out of range; write 120B to 64KiB", args.size);
+        eprintln!("--size {} is out of range; use 120B to 64KiB", args.size);
         return USAGE;
     }
     let result = match &args.output {

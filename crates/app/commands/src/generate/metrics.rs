@@ -123,13 +123,13 @@ pub fn metrics(args: &MetricsArgs) -> u8 {
 fn shape(args: &MetricsArgs) -> Result<Shape, String> {
     if !(64..=PACKET_BYTES_MAX).contains(&args.packet_size.0) {
         return Err(format!(
-            "--packet-size {} is out of range; write 64B to 65507B",
+            "--packet-size {} is out of range; use 64B to 65507B",
             args.packet_size
         ));
     }
     if args.protocol == Protocol::Metricserver && matches!(args.to, Some(Address::Tcp(_))) {
         return Err(
-            "--to: metricserver has no TCP; write udp://, unixgram://, unixpacket:// or unix://"
+            "--to: metricserver has no TCP; use udp://, unixgram://, unixpacket:// or unix://"
                 .into(),
         );
     }
@@ -158,7 +158,7 @@ fn mix(protocol: Protocol, text: &str) -> Result<Vec<(Type, u64)>, String> {
             format!("{name:?} is not a type; choose from {}", known.join(", "))
         })?;
         let share = share.parse::<u32>().map_err(|_| {
-            format!("{share:?} is not a share; write a whole number, for example {name}:70")
+            format!("{share:?} is not a share; use a whole number, for example {name}:70")
         })?;
         Ok((*of, u64::from(share)))
     };
@@ -287,7 +287,8 @@ fn socket_advice(error: &io::Error) -> &'static str {
             "; this user may not write there: look at the source's `mode`"
         }
         _ if error.raw_os_error() == Some(rustix::io::Errno::PROTOTYPE.raw_os_error()) => {
-            "; the socket is of another kind: write unixgram://, unixpacket:// or unix:// as in `listen`"
+            "; the socket is of another kind: use unixgram://, unixpacket:// or unix:// as in \
+             `listen`"
         }
         _ => "",
     }

@@ -54,13 +54,15 @@ impl Missing {
         }
         if self.without_space > 0 {
             lines.push(format!(
-                "{} events that there was no space for: many threads record; write a larger recorder.size",
+                "{} events that there was no space for: many threads record; use a larger \
+                 recorder.size",
                 self.without_space
             ));
         }
         if self.without_name > 0 {
             lines.push(format!(
-                "{} names of files, connections or components that there was no space for; write a larger recorder.size",
+                "{} names of files, connections or components that there was no space for; use a \
+                 larger recorder.size",
                 self.without_name
             ));
         }

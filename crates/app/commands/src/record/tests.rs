@@ -54,7 +54,7 @@ fn arguments_that_contradict_each_other_are_errors() {
         ("--settings -o a.txt", "-o needs -d or --dump"),
         ("--token x", "--url <URL>"),
         ("--enable FilRead", "did you mean `FileRead`?"),
-        ("--enable all --rate 5", "write for example 100/s"),
+        ("--enable all --rate 5", "use, for example, 100/s"),
         ("--enable all --threshold 5", "has no unit"),
         ("-d 0s", "is not more than zero"),
         ("--dump --format yaml", "possible values: jfr, jsonl, text"),

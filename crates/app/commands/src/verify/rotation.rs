@@ -53,6 +53,6 @@ impl FromStr for Rotation {
     fn from_str(text: &str) -> Result<Rotation, String> {
         let names = || Rotation::ALL.map(Rotation::name).join(", ");
         let found = Rotation::ALL.into_iter().find(|rotation| rotation.name() == text);
-        found.ok_or_else(|| format!("no such rotation; write some of {}", names()))
+        found.ok_or_else(|| format!("no such rotation; use some of {}", names()))
     }
 }

@@ -29,7 +29,7 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Target, String> {
-        let wrong = || "not a sink; write file:///PATH or kafka://HOST:PORT/TOPIC".to_owned();
+        let wrong = || "not a sink; use file:///PATH or kafka://HOST:PORT/TOPIC".to_owned();
         // Other characters would need escaping in the configuration.
         let is_plain =
             |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-:[]".contains(c));

@@ -40,7 +40,7 @@ impl<'a> Checker<'a> {
         match &node.template {
             // The message of the format quotes the value, which came from a variable.
             Some(template) => {
-                Some(format!("`{template}` is a bare number; write for example {}", sample(leaf)))
+                Some(format!("`{template}` is a bare number; use, for example, {}", sample(leaf)))
             }
             None => Some(message),
         }
@@ -78,7 +78,7 @@ impl<'a> Checker<'a> {
         let shown = node.shown();
         let listed = enumeration(leaves);
         if !listed.is_empty() && !listed.contains(&shown) {
-            return format!("write {}", suggest::listed(&listed, "or"));
+            return format!("use {}", suggest::listed(&listed, "or"));
         }
         let short = !shown.contains('\n') && shown.chars().count() <= REPEATED_MAX;
         let scalar = node.scalar().filter(|_| short);
@@ -87,7 +87,7 @@ impl<'a> Checker<'a> {
         }
         let tagged = leaves.iter().find(|leaf| tag(leaf).is_some_and(|(_, value)| value == shown));
         let meant = tagged.or(leaves.first());
-        meant.map(|leaf| format!("write for example {}", sample(leaf))).unwrap_or_default()
+        meant.map(|leaf| format!("use, for example, {}", sample(leaf))).unwrap_or_default()
     }
 
     /// Returns advice on how to write a scalar that is nearly valid.
@@ -95,15 +95,11 @@ impl<'a> Checker<'a> {
         let wants = |name: &str| leaves.iter().any(|leaf| types(leaf).contains(&name));
         let shown = node.shown();
         if wants("string") && !matches!(scalar.data, Data::Null | Data::Text) {
-            return Some(format!("write quotes: \"{shown}\""));
+            return Some(format!("use quotes: \"{shown}\""));
         }
         if self.fits_as_item(node, leaves) {
             let bare = scalar.plain && !shown.contains([',', '[', ']', '{', '}', ':', '#']);
-            return Some(if bare {
-                format!("write [{shown}]")
-            } else {
-                format!("write [{shown:?}]")
-            });
+            return Some(if bare { format!("use [{shown}]") } else { format!("use [{shown:?}]") });
         }
         let fits_unquoted = match resolve(&scalar.text) {
             Data::Int(_) => wants("integer") || wants("number"),
@@ -112,11 +108,9 @@ impl<'a> Checker<'a> {
             Data::Null | Data::Text => false,
         };
         match shown.to_ascii_lowercase().as_str() {
-            _ if fits_unquoted && !scalar.plain => {
-                Some(format!("write it without quotes: {shown}"))
-            }
-            "yes" | "on" if wants("boolean") => Some("write true".into()),
-            "no" | "off" if wants("boolean") => Some("write false".into()),
+            _ if fits_unquoted && !scalar.plain => Some(format!("remove the quotes: {shown}")),
+            "yes" | "on" if wants("boolean") => Some("use true".into()),
+            "no" | "off" if wants("boolean") => Some("use false".into()),
             _ => None,
         }
     }

@@ -43,7 +43,7 @@ fn limit<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<(), String> {
 }
 
 fn address(text: &str) -> Result<(), String> {
-    let bad = |_| format!("{text:?} is not an address and port; write for example 127.0.0.1:7878");
+    let bad = |_| format!("{text:?} is not an address and port; use, for example, 127.0.0.1:7878");
     text.parse::<std::net::SocketAddr>().map(drop).map_err(bad)
 }
 
@@ -52,7 +52,8 @@ fn log_target(text: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{text:?} is neither stderr nor a path; write stderr or for example /var/log/millstream.log"
+        "{text:?} is neither stderr nor a path; use stderr, or a path such as \
+         /var/log/millstream.log"
     ))
 }
 
@@ -122,7 +123,7 @@ impl<'a> Checker<'a> {
         let bound = |name| leaf.get(name).and_then(Json::as_u64).map(|bound| bound as usize);
         if let Some(least) = bound("minItems").filter(|least| items.len() < *least) {
             let what = if items.is_empty() { "the list is empty" } else { "the list is too short" };
-            let advice = format!("write {} or more", counted(least));
+            let advice = format!("use {} or more", counted(least));
             self.faults.push(Fault::new(&node.place, format!("{}{what}", spot.prefix()), advice));
         }
         if let Some(most) = bound("maxItems").filter(|most| items.len() > *most) {
@@ -130,7 +131,7 @@ impl<'a> Checker<'a> {
             self.faults.push(Fault::new(
                 &node.place,
                 what,
-                format!("write {} or fewer", counted(most)),
+                format!("use {} or fewer", counted(most)),
             ));
         }
         for (index, item) in items.iter().enumerate() {

@@ -120,6 +120,6 @@ pub(super) fn missing_key(key: &str, schema: Option<&Json>, spot: Spot<'_>) -> F
     Fault::new(
         spot.place,
         format!("{}missing key `{key}`", spot.prefix()),
-        format!("add for example {key}: {sample}"),
+        format!("add, for example, {key}: {sample}"),
     )
 }

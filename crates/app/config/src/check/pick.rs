@@ -83,7 +83,7 @@ impl<'a> Checker<'a> {
             [entry] => unknown_key(entry, keys),
             _ => {
                 let what = format!("{}no key is set", spot.prefix());
-                Fault::new(&node.place, what, format!("write {}", suggest::listed(keys, "or")))
+                Fault::new(&node.place, what, format!("use {}", suggest::listed(keys, "or")))
             }
         };
         self.faults.push(fault);

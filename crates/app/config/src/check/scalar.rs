@@ -30,8 +30,8 @@ impl<'a> Checker<'a> {
         let bound = |name| leaf.get(name).and_then(Json::as_u64);
         if let Some(least) = bound("minLength").filter(|least| length < *least) {
             let (state, advice) = match length {
-                0 => ("empty", "write something, or leave the key out".into()),
-                _ => ("too short", format!("write at least {least} characters")),
+                0 => ("empty", "set something, or leave the key out".into()),
+                _ => ("too short", format!("use at least {least} characters")),
             };
             return Some(Fault::new(
                 &node.place,
@@ -41,7 +41,7 @@ impl<'a> Checker<'a> {
         }
         if let Some(most) = bound("maxLength").filter(|most| length > *most) {
             let what = format!("{}the text is too long", spot.prefix());
-            return Some(Fault::new(&node.place, what, format!("write at most {most} characters")));
+            return Some(Fault::new(&node.place, what, format!("use at most {most} characters")));
         }
         let format = leaf.get("format").and_then(Json::as_str)?;
         let message = self.format_check(format)?(text).err()?;
@@ -59,7 +59,7 @@ pub(super) fn unknown_value(node: &Node, allowed: &[&Json], spot: Spot<'_>) -> F
     let near = if node.template.is_none() { suggest::nearest(node.shown(), &names) } else { None };
     let advice = match (near, names.as_slice()) {
         (Some(name), _) => format!("did you mean `{name}`?"),
-        (None, names) => format!("write {}", suggest::listed(names, "or")),
+        (None, names) => format!("use {}", suggest::listed(names, "or")),
     };
     Fault::new(&node.place, format!("{}unknown value {}", spot.prefix(), node.quoted()), advice)
 }
@@ -88,9 +88,9 @@ where
     N: PartialOrd + std::fmt::Display,
 {
     let (size, instead) = if value < *range.start() {
-        ("small", format!("write at least {}", range.start()))
+        ("small", format!("use at least {}", range.start()))
     } else if value > *range.end() {
-        ("large", format!("write at most {}", range.end()))
+        ("large", format!("use at most {}", range.end()))
     } else {
         return None;
     };

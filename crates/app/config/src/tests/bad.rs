@@ -53,10 +53,10 @@ fn unknown_keys() {
 /// A key of another agent leads to the key here, which is not also reported as missing.
 #[test]
 fn keys_of_other_agents() {
-    assert_eq!(source("    paths: [a]\n"), ["m.yaml:5:5: unknown key `paths`; write `include`"]);
+    assert_eq!(source("    paths: [a]\n"), ["m.yaml:5:5: unknown key `paths`; use `include`"]);
     assert_eq!(
         source("    include: [a]\n    max_line_bytes: 64KiB\n"),
-        ["m.yaml:6:5: unknown key `max_line_bytes`; write `max_line`"]
+        ["m.yaml:6:5: unknown key `max_line_bytes`; use `max_line`"]
     );
 }
 
@@ -66,11 +66,11 @@ fn buffers() {
     for (keys, message) in [
         (
             "{type: disk}",
-            "5: `buffer`: a buffer on disk has no default size; add for example max: 10GiB",
+            "5: `buffer`: a buffer on disk has no default size; add, for example, max: 10GiB",
         ),
         (
             "{type: disk, max: 15MiB}",
-            "31: `max`: the buffer on disk is too small; write 16MiB or more",
+            "31: `max`: the buffer on disk is too small; use 16MiB or more",
         ),
         (
             "{max: 1MiB, mode: always}",
@@ -80,14 +80,14 @@ fn buffers() {
             "{type: memory, replay_rate: 1MiB}",
             "28: `replay_rate`: applies only to a buffer on disk; add type: disk, or remove the key",
         ),
-        ("{type: disk, max_size: 1GiB, max: 1GiB}", "26: unknown key `max_size`; write `max`"),
+        ("{type: disk, max_size: 1GiB, max: 1GiB}", "26: unknown key `max_size`; use `max`"),
     ] {
         assert_eq!(sink(&format!("    buffer: {keys}\n")), [format!("m.yaml:6:{message}")]);
     }
     let both = sink("    buffer: {mode: always, replay_rate: 1MiB}\n");
     assert_eq!(both.len(), 2, "{both:?}");
     let unknown = sink("    buffer: {type: filesystem}\n");
-    assert!(unknown[0].ends_with("write `memory` or `disk`"), "{unknown:?}");
+    assert!(unknown[0].ends_with("use `memory` or `disk`"), "{unknown:?}");
 }
 
 /// A type of another agent leads to the type here.
@@ -101,15 +101,15 @@ fn types_of_other_agents() {
     assert_eq!(
         faults("tail", "stdout"),
         [
-            "m.yaml:1:22: unknown source type \"tail\"; write `file`, the closest match here",
-            "m.yaml:2:21: unknown sink type \"stdout\"; write `console`, the closest match here",
+            "m.yaml:1:22: unknown source type \"tail\"; use `file`, the closest match here",
+            "m.yaml:2:21: unknown sink type \"stdout\"; use `console`, the closest match here",
         ]
     );
     // Types without a similar type here.
     let beats = &faults("beats", "console")[0];
     assert!(beats.contains("there is no source type \"beats\" yet"), "{beats}");
     assert!(beats.ends_with("; the types are `file` and `stdin`"), "{beats}");
-    assert!(faults("log", "loki")[0].ends_with("; write `file`, the closest match here"));
+    assert!(faults("log", "loki")[0].ends_with("; use `file`, the closest match here"));
     assert!(faults("log", "loki")[1].contains("there is no sink type \"loki\" yet"));
 }
 
@@ -119,32 +119,30 @@ fn wrong_types() {
     for (keys, message) in [
         (
             "    include: /var/log/a.log\n",
-            "5:14: `include`: expected a list of texts, found text; write [/var/log/a.log]",
+            "5:14: `include`: expected a list of texts, found text; use [/var/log/a.log]",
         ),
         (
             "    include: '/var/{a,b}'\n",
-            "5:14: `include`: expected a list of texts, found text; write [\"/var/{a,b}\"]",
+            "5:14: `include`: expected a list of texts, found text; use [\"/var/{a,b}\"]",
         ),
         (
             "    include: ${PORT}x\n",
-            "5:14: `include`: expected a list of texts, found text in `${PORT}x`; write [\"${PORT}x\"]",
+            "5:14: `include`: expected a list of texts, found text in `${PORT}x`; use \
+             [\"${PORT}x\"]",
         ),
-        (
-            "    include: [5]\n",
-            "5:15: `include`: expected text, found a number; write quotes: \"5\"",
-        ),
+        ("    include: [5]\n", "5:15: `include`: expected text, found a number; use quotes: \"5\""),
         (
             "    include: {a: b}\n",
-            "5:14: `include`: expected a list of texts, found a map; write for example [...]",
+            "5:14: `include`: expected a list of texts, found a map; use, for example, [...]",
         ),
         (
             "    include:\n",
-            "5:12: `include`: expected a list of texts, found nothing; write for example [...]",
+            "5:12: `include`: expected a list of texts, found nothing; use, for example, [...]",
         ),
-        ("    include: []\n", "5:14: `include`: the list is empty; write one item or more"),
+        ("    include: []\n", "5:14: `include`: the list is empty; use one item or more"),
         (
             "    include: [a]\n    host: ''\n",
-            "6:11: `host`: the text is empty; write something, or leave the key out",
+            "6:11: `host`: the text is empty; set something, or leave the key out",
         ),
         (
             "    include: [a]\n    priority: hihg\n",
@@ -152,15 +150,15 @@ fn wrong_types() {
         ),
         (
             "    include: [a]\n    priority: true\n",
-            "6:15: `priority`: expected text, found true; write `high`, `normal` or `low`",
+            "6:15: `priority`: expected text, found true; use `high`, `normal` or `low`",
         ),
         (
             "    include: [a]\n    read_from: [end]\n",
-            "6:16: `read_from`: expected text, found a list; write `end` or `beginning`",
+            "6:16: `read_from`: expected text, found a list; use `end` or `beginning`",
         ),
         (
             "    include: [a]\n    rate_limit: 100\n",
-            "6:17: `rate_limit`: \"100\" has no unit; write for example",
+            "6:17: `rate_limit`: \"100\" has no unit; use for example",
         ),
         (
             "    include: [a]\n    attributes: {a: [b]}\n",
@@ -176,38 +174,39 @@ fn wrong_types() {
     for (keys, message) in [
         (
             "    password: 123\n",
-            "6:15: `password`: expected text, found a number; write quotes: \"123\"",
+            "6:15: `password`: expected text, found a number; use quotes: \"123\"",
         ),
         (
             "    retries: '5'\n",
-            "6:14: `retries`: expected a whole number, found text; write it without quotes: 5",
+            "6:14: `retries`: expected a whole number, found text; remove the quotes: 5",
         ),
         (
             "    retries: 1.5\n",
-            "6:14: `retries`: expected a whole number, found a number with a fraction; write for example 10",
+            "6:14: `retries`: expected a whole number, found a number with a fraction; use, for \
+             example, 10",
         ),
-        ("    retries: 70000\n", "6:14: `retries`: 70000 is too large; write at most 65535"),
-        ("    retries: -1\n", "6:14: `retries`: -1 is too small; write at least 0"),
+        ("    retries: 70000\n", "6:14: `retries`: 70000 is too large; use at most 65535"),
+        ("    retries: -1\n", "6:14: `retries`: -1 is too small; use at least 0"),
         (
             "    ratio: '1.5'\n",
-            "6:12: `ratio`: expected a number, found text; write it without quotes: 1.5",
+            "6:12: `ratio`: expected a number, found text; remove the quotes: 1.5",
         ),
-        ("    color: yes\n", "6:12: `color`: expected true or false, found text; write true"),
+        ("    color: yes\n", "6:12: `color`: expected true or false, found text; use true"),
         (
             "    labels: {a: b}\n",
-            "6:17: `a`: expected a whole number, found text; write for example 10",
+            "6:17: `a`: expected a whole number, found text; use, for example, 10",
         ),
         (
             "    encoding: json\n",
-            "6:15: `encoding`: expected a map, found text; write for example { codec: json }",
+            "6:15: `encoding`: expected a map, found text; use, for example, { codec: json }",
         ),
         (
             "    endpoint: 5\n",
-            "6:15: `endpoint`: expected text or a list of texts, found a number; write quotes: \"5\"",
+            "6:15: `endpoint`: expected text or a list of texts, found a number; use quotes: \"5\"",
         ),
         (
             "    endpoint: [5]\n",
-            "6:16: `endpoint`: expected text, found a number; write quotes: \"5\"",
+            "6:16: `endpoint`: expected text, found a number; use quotes: \"5\"",
         ),
     ] {
         assert_eq!(sink(keys), [format!("m.yaml:{message}")], "{keys}");
@@ -224,31 +223,31 @@ fn bad_values() {
         ),
         (
             "read_from: middle",
-            "6:16: `read_from`: unknown value \"middle\"; write `end` or `beginning`",
+            "6:16: `read_from`: unknown value \"middle\"; use `end` or `beginning`",
         ),
-        ("max_line: 10", "6:15: `max_line`: \"10\" has no unit; write for example 64MiB or 512KiB"),
+        ("max_line: 10", "6:15: `max_line`: \"10\" has no unit; use, for example, 64MiB or 512KiB"),
         (
             "max_line: 10mb",
             "6:15: `max_line`: \"10mb\" has the unknown unit \"mb\"; use B, KiB, MiB, GiB, TiB or KB, MB, GB, TB",
         ),
         (
             "ignore_older: 1.5",
-            "6:19: `ignore_older`: \"1.5\" has no unit; write for example 10s or 500ms",
+            "6:19: `ignore_older`: \"1.5\" has no unit; use, for example, 10s or 500ms",
         ),
         (
             "ignore_older: soon",
-            "6:19: `ignore_older`: \"soon\" is not a duration; write for example 10s or 500ms",
+            "6:19: `ignore_older`: \"soon\" is not a duration; use, for example, 10s or 500ms",
         ),
         (
             "expire: soon",
-            "6:13: `expire`: \"soon\" is not a duration; write for example 10s or 500ms, or never",
+            "6:13: `expire`: \"soon\" is not a duration; use, for example, 10s or 500ms, or never",
         ),
         (
             "expire: 10",
-            "6:13: `expire`: \"10\" has no unit; write for example 10s or 500ms, or never",
+            "6:13: `expire`: \"10\" has no unit; use, for example, 10s or 500ms, or never",
         ),
         ("keep_lines: {containz: [a]}", "6:18: unknown key `containz`; did you mean `contains`?"),
-        ("keep_lines: {}", "6:17: `keep_lines`: no key is set; write `contains` or `regex`"),
+        ("keep_lines: {}", "6:17: `keep_lines`: no key is set; use `contains` or `regex`"),
         (
             "keep_lines: {contains: [a], regex: b}",
             "6:33: unknown key `regex`; only `contains` is valid here",
@@ -287,11 +286,11 @@ fn alternatives() {
         [
             "m.yaml:4:48: unknown key `patern`; did you mean `pattern`?",
             "m.yaml:5:41: `format`: unknown value \"jso\"; did you mean `json`?",
-            "m.yaml:5:55: `time`: missing key `format`; add for example format: ...",
+            "m.yaml:5:55: `time`: missing key `format`; add, for example, format: ...",
             "m.yaml:6:96: `type`: unknown value \"flot\"; did you mean `float`?",
-            "m.yaml:6:103: `fields`: expected text or a map, found a number; write quotes: \"5\"",
+            "m.yaml:6:103: `fields`: expected text or a map, found a number; use quotes: \"5\"",
             "m.yaml:7:3: missing key `format`; add `format:` with `json`, `regex` or `delimited`",
-            "m.yaml:7:39: `time`: expected a map, found a number; write for example { ... }",
+            "m.yaml:7:39: `time`: expected a map, found a number; use, for example, { ... }",
         ]
     );
 }
@@ -306,13 +305,15 @@ fn components() {
         [
             "m.yaml:2:13: unknown source type \"fil\"; did you mean `file`?",
             "m.yaml:3:13: unknown source type \"console\"; it is a sink; move it to `sinks`",
-            "m.yaml:4:4: `c`: expected the keys of a source, found nothing; write for example type: file",
-            "m.yaml:5:13: `type`: expected text, found a number; write `file` or `stdin`",
+            "m.yaml:4:4: `c`: expected the keys of a source, found nothing; use, for example, \
+             type: file",
+            "m.yaml:5:13: `type`: expected text, found a number; use `file` or `stdin`",
             "m.yaml:6:3: the source `e` has no `type`; add `type:` with `file` or `stdin`",
             "m.yaml:7:3: invalid id `f.g`; use letters, digits, _ and -, beginning with a letter or _",
-            "m.yaml:8:6: `h`: expected the keys of a source, found a list; write for example type: file",
-            "m.yaml:10:3: missing key `inputs`; add for example inputs: [\"app\"]",
-            "m.yaml:11:34: `inputs`: expected a list of texts, found text; write [app]",
+            "m.yaml:8:6: `h`: expected the keys of a source, found a list; use, for example, type: \
+             file",
+            "m.yaml:10:3: missing key `inputs`; add, for example, inputs: [\"app\"]",
+            "m.yaml:11:34: `inputs`: expected a list of texts, found text; use [app]",
         ]
     );
 }
@@ -326,27 +327,29 @@ fn globals() {
         faults_of(&format!("{text}{REST}")),
         [
             "m.yaml:1:14: `level`: unknown value \"wran\"; did you mean `warn`?",
-            "m.yaml:1:24: `to`: \"x\" is neither stderr nor a path; write stderr or for example /var/log/millstream.log",
-            "m.yaml:2:19: `threads`: 0 is too small; write at least 1",
-            "m.yaml:3:15: `listen`: \"7878\" is not an address and port; write for example 127.0.0.1:7878",
-            "m.yaml:4:19: `shutdown_timeout`: \"20\" has no unit; write for example 10s or 500ms",
-            "m.yaml:5:11: `data_dir`: the text is empty; write something, or leave the key out",
+            "m.yaml:1:24: `to`: \"x\" is neither stderr nor a path; use stderr, or a path such as \
+             /var/log/millstream.log",
+            "m.yaml:2:19: `threads`: 0 is too small; use at least 1",
+            "m.yaml:3:15: `listen`: \"7878\" is not an address and port; use, for example, \
+             127.0.0.1:7878",
+            "m.yaml:4:19: `shutdown_timeout`: \"20\" has no unit; use, for example, 10s or 500ms",
+            "m.yaml:5:11: `data_dir`: the text is empty; set something, or leave the key out",
         ]
     );
     assert_eq!(
         faults_of(&format!("limits: {{memory: 1MiB}}\n{REST}")),
-        ["m.yaml:1:18: `memory`: \"1MiB\" is too small; write at least 32MiB"]
+        ["m.yaml:1:18: `memory`: \"1MiB\" is too small; use at least 32MiB"]
     );
     for (cpu, shown) in [("0", "0"), ("-1", "-1"), ("0.001", "0.001")] {
         let faults = faults_of(&format!("limits: {{cpu: {cpu}}}\n{REST}"));
         assert_eq!(
             faults,
-            [format!("m.yaml:1:15: `cpu`: {shown} is too small; write at least 0.01")]
+            [format!("m.yaml:1:15: `cpu`: {shown} is too small; use at least 0.01")]
         );
     }
     assert_eq!(
         faults_of(&format!("limits: {{cpu: 50%}}\n{REST}")),
-        ["m.yaml:1:15: `cpu`: expected a number, found text; write for example 0.5"]
+        ["m.yaml:1:15: `cpu`: expected a number, found text; use, for example, 0.5"]
     );
 }
 
@@ -362,7 +365,7 @@ fn inputs() {
                 "m.yaml:3:44: the input `nowhere` does not exist; the possible inputs are `app`, `p` and `p.rejected`",
                 "m.yaml:3:53: the input `p.rejectd` does not exist; did you mean `p.rejected`?",
                 "m.yaml:3:64: the input `p.x` does not exist; only `p.rejected` is valid here",
-                "m.yaml:3:69: the input `app.x` does not exist; write `app`; it has no side outputs",
+                "m.yaml:3:69: the input `app.x` does not exist; use `app`; it has no side outputs",
             ],
         ),
         (
@@ -428,7 +431,7 @@ fn nothing_to_do() {
         ),
         (
             "- a\n",
-            &["m.yaml:1:1: expected top-level keys, found a list; write for example sources:"],
+            &["m.yaml:1:1: expected top-level keys, found a list; use, for example, sources:"],
         ),
     ]);
 }
@@ -463,7 +466,7 @@ fn given_twice() {
 /// An unset variable is one error; the hole causes no others.
 #[test]
 fn unset_variables() {
-    let unset = "is not set; set it, or write ${";
+    let unset = "is not set; set it, or use ${";
     let faults = faults_of(
         "sources: {in: {type: '${TYPE}'}, f: {type: file, include: ['${DIR}/*']}}\n\
          sinks: {out: {type: console, inputs: ['${FROM}', in, f], encoding: {codec: '${CODEC}'}}}\n",
@@ -516,11 +519,12 @@ fn all_at_once() {
         load_files(&files).unwrap_err(),
         [
             "a.yaml:2:31: `include`: bad glob \"[x\": unclosed character class; close it with ]",
-            "a.yaml:2:48: `max_line`: \"1\" has no unit; write for example 64MiB or 512KiB",
-            "a.yaml:4:48: the variable `FORMAT` is not set; set it, or write ${FORMAT:-default}; a literal dollar is $$",
+            "a.yaml:2:48: `max_line`: \"1\" has no unit; use, for example, 64MiB or 512KiB",
+            "a.yaml:4:48: the variable `FORMAT` is not set; set it, or use ${FORMAT:-default}; a \
+             literal dollar is $$",
             "b.yaml:2:33: the input `parsd` does not exist; did you mean `parsed`?",
-            "b.yaml:2:50: `retries`: expected a whole number, found text; write for example 10",
-            "b.yaml:3:19: `shutdown_timeout`: \"5\" has no unit; write for example 10s or 500ms",
+            "b.yaml:2:50: `retries`: expected a whole number, found text; use, for example, 10",
+            "b.yaml:3:19: `shutdown_timeout`: \"5\" has no unit; use, for example, 10s or 500ms",
         ]
     );
 }
@@ -534,8 +538,9 @@ fn one_line_each() {
         [
             "m.yaml:3:1: unknown key `a\\nb`; the keys here are `data_dir`, `log`, `limits`, `jvm`, \
              `recorder`, `profiler`, `shutdown_timeout`, `api`, `watch`, `sources`, `transforms`, `sinks` and `tests`",
-            "m.yaml:5:3: `${open\\n` is not a variable; write ${NAME}, ${NAME:-default} or ${file:/path}; a literal \
-             dollar is $$",
+            "m.yaml:5:3: `${open\\n\
+             ` is not a variable; use ${NAME}, ${NAME:-default} or ${file:/path}; a literal dollar \
+             is $$",
         ]
     );
 }
@@ -547,7 +552,7 @@ fn alias_faults_once() {
                 y: {type: console, inputs: [a], encoding: *e}\n";
     assert_eq!(
         faults_of(text),
-        ["m.yaml:3:56: `codec`: unknown value \"xml\"; write `text` or `json`"]
+        ["m.yaml:3:56: `codec`: unknown value \"xml\"; use `text` or `json`"]
     );
 }
 
@@ -556,8 +561,8 @@ fn profiler() {
     let faults = |settings: &str| faults_of(&format!("{REST}profiler: {{{settings}}}\n"));
     for (settings, expected) in [
         ("continous: true", "3:12: unknown key `continous`; did you mean `continuous`?"),
-        ("keep: 10s", "3:18: `keep`: \"10s\" is too short; write at least 1m"),
-        ("keep: 2h", "3:18: `keep`: \"2h\" is too long; write at most 1h"),
+        ("keep: 10s", "3:18: `keep`: \"10s\" is too short; use at least 1m"),
+        ("keep: 2h", "3:18: `keep`: \"2h\" is too long; use at most 1h"),
     ] {
         assert_eq!(faults(settings), [format!("m.yaml:{expected}")], "{settings}");
     }
@@ -569,10 +574,10 @@ fn recorder() {
     let faults = |settings: &str| faults_of(&format!("{REST}recorder: {{{settings}}}\n"));
     for (settings, expected) in [
         ("sise: 1MiB", "3:12: unknown key `sise`; did you mean `size`?"),
-        ("size: 1MB", "3:18: `size`: \"1MB\" is too small; write at least 1MiB"),
-        ("size: 2GiB", "3:18: `size`: \"2GiB\" is too large; write at most 1GiB"),
-        ("size: 16", "3:18: `size`: \"16\" has no unit; write for example 64MiB or 512KiB"),
-        ("enabled: yes", "3:21: `enabled`: expected true or false, found text; write true"),
+        ("size: 1MB", "3:18: `size`: \"1MB\" is too small; use at least 1MiB"),
+        ("size: 2GiB", "3:18: `size`: \"2GiB\" is too large; use at most 1GiB"),
+        ("size: 16", "3:18: `size`: \"16\" has no unit; use, for example, 64MiB or 512KiB"),
+        ("enabled: yes", "3:21: `enabled`: expected true or false, found text; use true"),
         ("events: {FileRaed: {}}", "3:21: unknown key `FileRaed`; did you mean `FileRead`?"),
         (
             "events: {FileRead: {treshold: 1ms}}",
@@ -580,11 +585,12 @@ fn recorder() {
         ),
         (
             "events: {FileRead: {threshold: 1}}",
-            "3:43: `threshold`: \"1\" has no unit; write for example 10s or 500ms or none",
+            "3:43: `threshold`: \"1\" has no unit; use, for example, 10s or 500ms or none",
         ),
         (
             "events: {FileRead: {rate: 100}}",
-            "3:38: `rate`: \"100\" is not a number of events in a second; write for example 100/s or none",
+            "3:38: `rate`: \"100\" is not a number of events in a second; use, for example, 100/s \
+             or none",
         ),
         (
             "events: {Retry: {threshold: 1ms}}",

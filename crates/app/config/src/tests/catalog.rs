@@ -208,7 +208,8 @@ impl Component for TestComponent {
     fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if self.options.get("retries") == Some(&13.into()) {
-            let message = "the variable HTTPS_PROXY is not an address; write for example http://proxy.example:3128";
+            let message = "the variable HTTPS_PROXY is not an address; use, for example, \
+                           http://proxy.example:3128";
             errors.push(OptionError::new("", message));
         }
         match self.options.get("password").and_then(Json::as_str) {

@@ -14,16 +14,21 @@ fn never_in_messages() {
     assert_eq!(
         faults,
         [
-            "m.yaml:1:14: `level`: unknown value `${LEVEL}`; write `error`, `warn`, `info`, `debug` or `trace`",
-            "m.yaml:2:18: `memory` (from `${SIZE}`): \"${SIZE}\" has no unit; write for example 64MiB or 512KiB",
-            "m.yaml:2:38: `threads`: expected a whole number, found text in `${PASSWORD}`; write for example 2",
+            "m.yaml:1:14: `level`: unknown value `${LEVEL}`; use `error`, `warn`, `info`, `debug` \
+             or `trace`",
+            "m.yaml:2:18: `memory` (from `${SIZE}`): \"${SIZE}\" has no unit; use, for example, \
+             64MiB or 512KiB",
+            "m.yaml:2:38: `threads`: expected a whole number, found text in `${PASSWORD}`; use, \
+             for example, 2",
             "m.yaml:6:15: `include` (from `${GLOB}`): bad glob \"${GLOB}\": unclosed character class; close it with ]",
-            "m.yaml:7:15: `max_line`: `${SIZE}` is a bare number; write for example 64MiB",
-            "m.yaml:8:16: `read_from`: unknown value `${PASSWORD}`; write `end` or `beginning`",
+            "m.yaml:7:15: `max_line`: `${SIZE}` is a bare number; use, for example, 64MiB",
+            "m.yaml:8:16: `read_from`: unknown value `${PASSWORD}`; use `end` or `beginning`",
             "m.yaml:12:14: the input `${PASSWORD}` does not exist; name `f`",
-            "m.yaml:13:15: `password`: expected text, found a number in `${SIZE}`; write quotes: \"${SIZE}\"",
+            "m.yaml:13:15: `password`: expected text, found a number in `${SIZE}`; use quotes: \
+             \"${SIZE}\"",
             "m.yaml:14:13: unknown sink type `${PASSWORD}`; the types are `blackhole` and `console`",
-            "m.yaml:15:45: `encoding`: expected a map, found text in `${GLOB}`; write for example { codec: text }",
+            "m.yaml:15:45: `encoding`: expected a map, found text in `${GLOB}`; use, for example, \
+             { codec: text }",
         ]
     );
     let all = faults.join("\n");
@@ -63,7 +68,7 @@ fn errors_about_other_options_stay() {
         ))
     };
     let of_environment =
-        "the variable HTTPS_PROXY is not an address; write for example http://proxy.example:3128";
+        "the variable HTTPS_PROXY is not an address; use, for example, http://proxy.example:3128";
     assert_eq!(sink("long"), [format!("m.yaml:2:9: {of_environment}")]);
     assert_eq!(
         sink("${UNSET:-hunter3}"),

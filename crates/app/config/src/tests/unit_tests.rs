@@ -47,7 +47,8 @@ fn faults() {
     for (keys, expected) in [
         (
             "    expect: [{from: a, count: 1}]\n",
-            "4:5: missing key `input`; add for example input: {\"to\":\"ID\",\"lines\":[\"a line\"]}",
+            "4:5: missing key `input`; add, for example, input: {\"to\":\"ID\",\"lines\":[\"a \
+             line\"]}",
         ),
         (
             "    inputs: {}\n    expect: [{from: a, count: 1}]\n",
@@ -55,7 +56,7 @@ fn faults() {
         ),
         (
             "    input: {to: a, lines: [1]}\n    expect: [{from: a, count: 1}]\n",
-            "5:28: `lines`: expected text, found a number; write quotes: \"1\"",
+            "5:28: `lines`: expected text, found a number; use quotes: \"1\"",
         ),
         (
             "    input: {to: a, line: [x]}\n    expect: [{from: a, count: 1}]\n",
@@ -63,15 +64,15 @@ fn faults() {
         ),
         (
             "    input: {to: a}\n    expect: [{from: a, count: 1}]\n",
-            "5:12: the input has neither `lines` nor `events`; write one of them",
+            "5:12: the input has neither `lines` nor `events`; set one of them",
         ),
         (
             "    input: [{to: a, lines: [], events: []}]\n    expect: [{from: a, count: 1}]\n",
-            "5:13: the input has both `lines` and `events`; write one of them",
+            "5:13: the input has both `lines` and `events`; set one of them",
         ),
         (
             "    input: {to: a, lines: [], after: 3}\n    expect: [{from: a, count: 1}]\n",
-            "5:38: `after`: \"3\" has no unit; write for example 10s or 500ms",
+            "5:38: `after`: \"3\" has no unit; use, for example, 10s or 500ms",
         ),
         (
             "    input: {to: a, lines: []}\n    expect: [{from: a}]\n",
@@ -79,7 +80,7 @@ fn faults() {
         ),
         (
             "    input: {to: a, lines: []}\n    expect: []\n",
-            "6:13: `expect`: the list is empty; write one item or more",
+            "6:13: `expect`: the list is empty; use one item or more",
         ),
         (
             "    input: {to: a, lines: []}\n    expect: [{from: a, count: 1, exact: true}]\n",
@@ -87,7 +88,7 @@ fn faults() {
         ),
         (
             "    input: {to: a, lines: []}\n    expect: [{from: a, count: -1}]\n",
-            "6:31: `count`: -1 is too small; write at least 0",
+            "6:31: `count`: -1 is too small; use at least 0",
         ),
     ] {
         let text = test(keys);

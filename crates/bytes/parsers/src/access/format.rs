@@ -40,11 +40,11 @@ fn nginx_name(text: &str) -> Result<(&str, &str), String> {
     if let Some(text) = text.strip_prefix('{') {
         return text
             .split_once('}')
-            .ok_or_else(|| "${ without a closing brace; write ${name}".into());
+            .ok_or_else(|| "${ without a closing brace; use ${name}".into());
     }
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     match text.bytes().take_while(|byte| is_name(byte)).count() {
-        0 => Err("$ without a variable name; write $name, such as $status".into()),
+        0 => Err("$ without a variable name; use $name, such as $status".into()),
         len => Ok(text.split_at(len)),
     }
 }
@@ -93,13 +93,12 @@ fn directive<'a>(text: &'a str, pieces: &mut Pieces) -> Result<&'a str, String> 
     let (argument, text) = match text.strip_prefix('{') {
         Some(text) => match text.split_once('}') {
             Some((argument, rest)) => (Some(argument), rest),
-            None => return Err("%{ without a closing brace; write %{name}i".into()),
+            None => return Err("%{ without a closing brace; use %{name}i".into()),
         },
         None => (None, text),
     };
     let (letter, len) = letter_of(text)?;
-    let unknown =
-        || format!("unknown directive %{letter} of LogFormat; write %% for a percent sign");
+    let unknown = || format!("unknown directive %{letter} of LogFormat; use %% for a percent sign");
     let variable = apache(letter, argument).ok_or_else(unknown)?;
     let is_bracketed = matches!(variable.of, Of::Time { .. }) && argument.is_none();
     if is_bracketed {
@@ -118,6 +117,6 @@ fn letter_of(text: &str) -> Result<(char, usize), String> {
         Some('^') if text.starts_with("^ti") => Ok(('i', 3)),
         Some('^') if text.starts_with("^to") => Ok(('o', 3)),
         Some(letter) => Ok((letter, letter.len_utf8())),
-        None => Err("% without a letter; write %% for a percent sign".into()),
+        None => Err("% without a letter; use %% for a percent sign".into()),
     }
 }

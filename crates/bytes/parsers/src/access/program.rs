@@ -76,7 +76,7 @@ impl Program {
         }
         match program.steps.is_empty() {
             true => Err(
-                "no variable in the format; write for example $remote_addr (nginx) or %h (Apache)"
+                "no variable in the format; use, for example, $remote_addr (nginx) or %h (Apache)"
                     .into(),
             ),
             false => Ok(program),
@@ -143,5 +143,5 @@ impl Program {
 
 fn adjacent(variable: &Variable, next: &Variable) -> String {
     let (one, two) = (&variable.name, &next.name);
-    format!("no delimiter between {one} and {two}; write a character between them")
+    format!("no delimiter between {one} and {two}; put a character between them")
 }

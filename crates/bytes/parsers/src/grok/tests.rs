@@ -52,7 +52,7 @@ fn fields_have_names_and_types() {
 fn errors_name_the_pattern() {
     let fault = |pattern: &str, own: &[(&str, &str)]| parser(pattern, own).err().unwrap();
     assert_eq!(fault("%{NOPE:a}", &[]), "unknown pattern `NOPE`; define it under `patterns`");
-    assert_eq!(fault("%{ip:a}", &[]), "unknown pattern `ip`; write `IP`");
+    assert_eq!(fault("%{ip:a}", &[]), "unknown pattern `ip`; use `IP`");
     let own = [("A", "a%{B}"), ("B", "b%{A}")];
     assert_eq!(
         fault("%{A:a}", &own),
@@ -60,10 +60,10 @@ fn errors_name_the_pattern() {
     );
     assert!(fault("%{A:a}", &[("A", "%{A}")]).contains("`A` contains itself"));
     assert!(fault("%{INT}", &[]).contains("no field in the pattern"));
-    assert!(fault("%{INT:a:date}", &[]).contains("unknown type `date`; write int"));
-    assert!(fault("%{INT:}", &[]).contains("empty field; write `%{INT:field}`"));
+    assert!(fault("%{INT:a:date}", &[]).contains("unknown type `date`; use int"));
+    assert!(fault("%{INT:}", &[]).contains("empty field; use `%{INT:field}`"));
     assert!(fault("%{INT", &[]).contains("without `}`"));
-    assert!(fault("%{INT:a}(?<!x)", &[]).contains("write `(?:^|[^x])`"));
+    assert!(fault("%{INT:a}(?<!x)", &[]).contains("use `(?:^|[^x])`"));
     let names: Vec<String> = (0..20).map(|n| format!("P{n}")).collect();
     let texts: Vec<String> = (0..20).map(|n| format!("%{{P{0}}}%{{P{0}}}", n + 1)).collect();
     let mut grown: Vec<(&str, &str)> =

@@ -39,7 +39,7 @@ fn errors_give_advice() {
     };
     assert!(fault(r"(\d+)").contains("no named group"));
     assert!(fault("(?<a>x").contains("unclosed group"));
-    assert!(fault("(?=a)(?<a>x)").contains("`(?=a)` is look-ahead, which is not supported; write"));
+    assert!(fault("(?=a)(?<a>x)").contains("`(?=a)` is look-ahead, which is not supported; use"));
     assert!(fault(r"(?<a>x)\1").contains("backreferences are not supported"));
     assert!(!fault(r"(?<a>\d+)\Z").contains("backreferences"));
     assert!(fault("(?<b>x)").contains("`a`, which is not a group; the groups are b"));

@@ -184,7 +184,7 @@ impl ElasticsearchConfig {
     fn targets(&self) -> (Vec<Arc<Target>>, Vec<OptionError>) {
         let (mut targets, mut errors) = (Vec::new(), Vec::new());
         if self.endpoints.is_empty() {
-            let text = "has no address; write for example [\"http://127.0.0.1:9200\"]";
+            let text = "has no address; use, for example, [\"http://127.0.0.1:9200\"]";
             errors.push(OptionError::new("/endpoints", text));
         }
         for (at, uri) in self.endpoints.iter().enumerate() {
@@ -215,7 +215,7 @@ impl ElasticsearchConfig {
             }
             (None, None) => Err(OptionError::new(
                 "",
-                "`index` is missing; write for example index: logs-%Y.%m.%d, or data_stream: {}",
+                "`index` is missing; use, for example, index: logs-%Y.%m.%d, or data_stream: {}",
             )),
         }
     }
@@ -223,30 +223,30 @@ impl ElasticsearchConfig {
     fn check_documents(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if self.data_stream.is_some() && self.op_type == OpType::Index {
-            let text = "does not work with a data stream, which only takes new documents; \
-                        write create";
+            let text = "does not work with a data stream, which only takes new documents; use \
+                        create";
             errors.push(OptionError::new("/op_type", text));
         }
         if !self.encoding.codec.is_json() {
-            let text = "is not a codec of documents; write json or raw_json";
+            let text = "is not a codec of documents; use json or raw_json";
             errors.push(OptionError::new("/encoding/codec", text));
         }
         if self.encoding.timestamp == TimestampFormat::Unix {
-            let text = "is read as milliseconds by Elasticsearch; write unix_ms or rfc3339";
+            let text = "is read as milliseconds by Elasticsearch; use unix_ms or rfc3339";
             errors.push(OptionError::new("/encoding/timestamp", text));
         }
         if matches!(self.compression, Algorithm::Snappy | Algorithm::Lz4) {
-            let text = "is not supported by Elasticsearch; write gzip, zlib, zstd or none";
+            let text = "is not supported by Elasticsearch; use gzip, zlib, zstd or none";
             errors.push(OptionError::new("/compression", text));
         }
         if self.timestamp_key.is_empty() || self.timestamp_key == "message" {
             errors.push(OptionError::new(
                 "/timestamp_key",
-                "is not a key; write for example @timestamp",
+                "is not a key; use, for example, @timestamp",
             ));
         }
         if self.indexes_max == 0 {
-            errors.push(OptionError::new("/indexes_max", "allows no index; write at least 1"));
+            errors.push(OptionError::new("/indexes_max", "allows no index; use at least 1"));
         }
         errors
     }

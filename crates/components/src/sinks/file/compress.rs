@@ -84,7 +84,7 @@ impl Compression {
                 Err("has no effect without compression; add compression: gzip or zstd".to_owned())
             }
             _ if levels.contains(&level) => Ok(()),
-            _ => Err(format!("is out of range; write {} to {}", levels.start(), levels.end())),
+            _ => Err(format!("is out of range; use {} to {}", levels.start(), levels.end())),
         }
     }
 

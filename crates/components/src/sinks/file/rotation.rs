@@ -32,7 +32,7 @@ impl Rotate {
     /// sink whose path is this template.
     pub fn check(&self, path: &str) -> Option<(&'static str, &'static str)> {
         if self.size.is_none() && self.every.is_none() {
-            return Some(("", "has no trigger; write size: 100MiB or every: 1h"));
+            return Some(("", "has no trigger; use size: 100MiB or every: 1h"));
         }
         let name = path.rsplit('/').next().filter(|_| self.keep.is_some())?;
         // A field value could look like another path's rotated file.
@@ -41,9 +41,9 @@ impl Rotate {
                           field into the folder: /var/log/millstream/{{ host }}/app.log";
             return Some(("/keep", advice));
         }
-        let advice = "counts the rotated files of one name, and a time in the file name changes it each time; \
-                      write app.log with `every: 1d` (rotated files have the time in their name), move the \
-                      time into the folder, or remove `keep`";
+        let advice = "counts the rotated files of one name, and a time in the file name changes it \
+                      each time; use app.log with `every: 1d` (rotated files have the time in \
+                      their name), move the time into the folder, or remove `keep`";
         name.replace("%%", "").contains('%').then_some(("/keep", advice))
     }
 

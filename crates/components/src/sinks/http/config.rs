@@ -105,9 +105,9 @@ impl HttpConfig {
 
     fn check_framing(&self) -> Option<&'static str> {
         match (self.framing(), self.encoding.codec) {
-            (Framing::JsonArray, Codec::Text) => Some("json_array needs codec json; write newline"),
+            (Framing::JsonArray, Codec::Text) => Some("json_array needs codec json; use newline"),
             (Framing::JsonArray | Framing::Newline, Codec::Msgpack) => {
-                Some("does not work with msgpack blocks; write length or none")
+                Some("does not work with msgpack blocks; use length or none")
             }
             _ => None,
         }
@@ -175,7 +175,7 @@ impl SinkComponent for HttpConfig {
         let settings = Arc::new(self.settings());
         if settings.targets.is_empty() {
             return Err(BuildError::Options(
-                "`uri` is missing; write for example http://host:8080/path".to_owned(),
+                "`uri` is missing; use, for example, http://host:8080/path".to_owned(),
             ));
         }
         let format = BodyFormat {

@@ -50,13 +50,13 @@ impl BatchOptions {
         if self.bytes.0 > BATCH_BYTES_MAX {
             errors.push(OptionError::new(
                 "/batch/bytes",
-                "exceeds the largest possible batch; write at most 16MiB",
+                "exceeds the largest possible batch; use at most 16MiB",
             ));
         }
         if self.events == 0 {
             errors.push(OptionError::new(
                 "/batch/events",
-                "allows no events in a request; write at least 1",
+                "allows no events in a request; use at least 1",
             ));
         }
         errors
@@ -99,12 +99,12 @@ impl RequestOptions {
     pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if !(1..=64).contains(&self.concurrency) {
-            errors.push(OptionError::new("/request/concurrency", "is out of range; write 1 to 64"));
+            errors.push(OptionError::new("/request/concurrency", "is out of range; use 1 to 64"));
         }
         if self.rate_max.is_some_and(|rate| !rate.is_finite() || rate < 0.001) {
             errors.push(OptionError::new(
                 "/request/rate_max",
-                "is not a rate; write requests per second, such as 5",
+                "is not a rate; use requests per second, such as 5",
             ));
         }
         errors
@@ -124,7 +124,7 @@ pub fn targets(uri: Option<&str>, endpoints: &[String]) -> (Vec<Arc<Target>>, Ve
         }
         (None, []) => errors.push(OptionError::new(
             String::new(),
-            "`uri` is missing; write for example http://host:8080/path",
+            "`uri` is missing; use, for example, http://host:8080/path",
         )),
         _ => {}
     }
@@ -268,14 +268,12 @@ pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<OptionError> {
         let lower = name.to_ascii_lowercase();
         let text = match lower.as_str() {
             _ if HeaderName::try_from(name).is_err() => {
-                "is not a valid header name; write for example X-Tenant"
+                "is not a valid header name; use, for example, X-Tenant"
             }
             own if is_reserved_header(own) => "is set by the agent; remove it",
             "authorization" => "would expose the credentials; use `auth`",
             // The message leaves out the value, which may be a secret.
-            _ if HeaderValue::from_str(value).is_err() => {
-                "has an invalid value; write a single line"
-            }
+            _ if HeaderValue::from_str(value).is_err() => "has an invalid value; use a single line",
             _ => return None,
         };
         Some(OptionError::new(pointer, text))

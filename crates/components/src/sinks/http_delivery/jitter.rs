@@ -38,7 +38,7 @@ impl TryFrom<Cow<'_, str>> for Jitter {
             "0s" => Ok(Jitter::Over(Duration::ZERO)),
             other => match other.parse::<Interval>() {
                 Ok(over) => Ok(Jitter::Over(over.0)),
-                Err(error) => Err(format!("{error}; or write auto or 0s")),
+                Err(error) => Err(format!("{error}; or use auto or 0s")),
             },
         }
     }

@@ -41,14 +41,13 @@ impl Component for KafkaConfig {
         errors.extend(check_brokers(&self.brokers));
         let by_key = self.partitioner.is_some_and(|partitioner| partitioner.key_hash().is_some());
         if by_key && self.key.is_none() {
-            errors
-                .push(OptionError::new("/partitioner", "needs a `key`; add one, or write origin"));
+            errors.push(OptionError::new("/partitioner", "needs a `key`; add one, or use origin"));
         }
         if let Some(name) = self.headers.keys().find(|name| name.is_empty() || name.contains('\0'))
         {
             errors.push(OptionError::new(
                 "/headers",
-                format!("{name:?} is not a header name; write a text"),
+                format!("{name:?} is not a header name; use a text"),
             ));
         }
         errors.extend(check_id_header(self));
@@ -87,7 +86,7 @@ fn check_id_header(config: &KafkaConfig) -> Option<OptionError> {
     let name = config.id_header.as_deref().filter(|name| !name.is_empty())?;
     let text = match config.encoding.codec {
         Codec::Msgpack => "does not work with blocks of many events; remove it",
-        _ if name.contains('\0') => "is not a header name; write a text",
+        _ if name.contains('\0') => "is not a header name; use a text",
         _ if config.headers.contains_key(name) => "is also in `headers`; remove it from there",
         _ => return None,
     };

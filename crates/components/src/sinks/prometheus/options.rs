@@ -84,14 +84,14 @@ impl SeriesOptions<'_> {
         }
         for (index, quantile) in self.quantiles.iter().enumerate() {
             let text = match () {
-                () if !(0.0..=1.0).contains(quantile) => "is not a quantile; write 0 to 1",
+                () if !(0.0..=1.0).contains(quantile) => "is not a quantile; use 0 to 1",
                 () if self.quantiles[..index].contains(quantile) => "is a duplicate; remove it",
                 () => continue,
             };
             errors.push(OptionError::new(format!("/quantiles/{index}"), text.to_owned()));
         }
         if self.expire_seconds().is_none_or(|seconds| seconds == 0) {
-            let text = "is out of range; write at least 1s, such as 10m, or never";
+            let text = "is out of range; use at least 1s, such as 10m, or never";
             errors.push(OptionError::new("/expire", text));
         }
         errors
@@ -143,8 +143,8 @@ impl SeriesOptions<'_> {
 /// Explains why a name is not a valid label name.
 fn not_a_label(name: &str) -> String {
     let text = match name {
-        "quantile" => "is reserved for the quantiles of summaries; write another name",
-        _ => "is not a label name; write letters, digits and `_`, not starting with `__`",
+        "quantile" => "is reserved for the quantiles of summaries; use another name",
+        _ => "is not a label name; use letters, digits and `_`, not starting with `__`",
     };
     text.to_owned()
 }

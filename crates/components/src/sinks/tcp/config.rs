@@ -143,8 +143,9 @@ impl TcpConfig {
 
     fn check_addresses(&self, errors: &mut Vec<OptionError>) {
         match (&self.address, &self.addresses) {
-            (None, None) => errors
-                .push(OptionError::new("", "`address` is missing; write `address: host:port`")),
+            (None, None) => {
+                errors.push(OptionError::new("", "`address` is missing; use `address: host:port`"))
+            }
             (Some(_), Some(_)) => {
                 errors.push(OptionError::new(
                     "/address",
@@ -168,17 +169,16 @@ impl TcpConfig {
         if self.acknowledgements && !is_length {
             errors.push(OptionError::new(
                 "/acknowledgements",
-                "requires frames; write `framing: length`",
+                "requires frames; use `framing: length`",
             ));
         }
         if self.compression != Algorithm::None && !is_length {
-            errors
-                .push(OptionError::new("/compression", "requires frames; write `framing: length`"));
+            errors.push(OptionError::new("/compression", "requires frames; use `framing: length`"));
         }
         if self.encoding.codec == Codec::Msgpack && self.framing == Framing::Newline {
             errors.push(OptionError::new(
                 "/framing",
-                "does not work with `msgpack`; write `framing: length`",
+                "does not work with `msgpack`; use `framing: length`",
             ));
         }
         if let Some(Err(what)) =
@@ -203,7 +203,7 @@ impl Component for TcpConfig {
         self.check_addresses(&mut errors);
         self.check_batches(&mut errors);
         if !(1..=64).contains(&self.connections) {
-            errors.push(OptionError::new("/connections", "is out of range; write 1 to 64"));
+            errors.push(OptionError::new("/connections", "is out of range; use 1 to 64"));
         }
         let batch_bytes = self.batch.unwrap_or_default().bytes.0;
         if self.has_batches() && self.window.bytes.0 < batch_bytes {
@@ -215,10 +215,8 @@ impl Component for TcpConfig {
             ));
         }
         if self.window.frames == 0 {
-            errors.push(OptionError::new(
-                "/window/frames",
-                "would block all output; write at least 1",
-            ));
+            errors
+                .push(OptionError::new("/window/frames", "would block all output; use at least 1"));
         }
         errors.extend(self.tls.iter().flat_map(|tls| under("tls", tls.check())));
         errors

@@ -96,7 +96,7 @@ impl DogStatsdConfig {
     /// value that it holds, so several receivers would compute wrong values.
     fn check_deltas(&self) -> Option<OptionError> {
         let text =
-            "needs a single receiver, as several apply changes out of order; write `receivers: 1`";
+            "needs a single receiver, as several apply changes out of order; use `receivers: 1`";
         (self.gauge_deltas && self.points.receivers > 1)
             .then(|| OptionError::new("/gauge_deltas", text.to_owned()))
     }
@@ -114,7 +114,8 @@ impl DogStatsdConfig {
             }
         }
         if aggregates.is_empty() && self.percentiles.as_ref().is_some_and(Vec::is_empty) {
-            let text = "leaves no output for timings and histograms; write at least one aggregate or percentile";
+            let text = "leaves no output for timings and histograms; use at least one aggregate or \
+                        percentile";
             errors.push(OptionError::new("/aggregates", text.to_owned()));
         }
         errors
@@ -162,7 +163,7 @@ mod tests {
             (
                 r#"{"aggregates":[],"percentiles":[]}"#,
                 "/aggregates",
-                "write at least one aggregate or percentile",
+                "use at least one aggregate or percentile",
             ),
             (
                 r#"{"aggregates":["max"],"distributions":"sketch"}"#,
@@ -177,7 +178,7 @@ mod tests {
             (
                 r#"{"distribution_percentiles":[0.5,2]}"#,
                 "/distribution_percentiles/1",
-                "write 0.02 for 2 %",
+                "use 0.02 for 2 %",
             ),
         ] {
             let config: DogStatsdConfig = serde_json::from_str(options).unwrap();

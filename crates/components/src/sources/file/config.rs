@@ -174,10 +174,10 @@ impl BackfillConfig {
         let from_ns = bound("/from", self.from.as_deref(), i64::MIN)?;
         let until_ns = bound("/until", self.until.as_deref(), i64::MAX)?;
         if self.from.is_none() && self.until.is_none() {
-            return Err(OptionError::new("", "sets no range; write from: or until:, or both"));
+            return Err(OptionError::new("", "sets no range; use from: or until:, or both"));
         }
         if from_ns >= until_ns {
-            return Err(OptionError::new("/until", "is not later than from:; write a later time"));
+            return Err(OptionError::new("/until", "is not later than from:; use a later time"));
         }
         let BackfillConfig { after, nth, timezone, .. } = self.clone();
         let spec = |format: &TimeFormats| TimeSpec {
@@ -190,7 +190,7 @@ impl BackfillConfig {
         let reader = reader.map_err(|(pointer, message)| OptionError::new(pointer, message))?;
         if reader.is_none() && !finds_times {
             let message =
-                "is required, as the source parses no times; write for example format: iso8601";
+                "is required, as the source parses no times; use, for example, format: iso8601";
             return Err(OptionError::new("/format", message));
         }
         Ok(Range::new(from_ns..until_ns, reader))
@@ -204,7 +204,7 @@ fn bound(key: &str, text: Option<&str>, default: i64) -> Result<i64, OptionError
         Ok(parsed) if parsed.len == text.len() => Ok(parsed.ns),
         _ => Err(OptionError::new(
             key,
-            format!("{text:?} is not a time; write for example 2026-11-22T10:00:00Z"),
+            format!("{text:?} is not a time; use, for example, 2026-11-22T10:00:00Z"),
         )),
     }
 }
@@ -232,13 +232,13 @@ impl LineFilterConfig {
         if self.contains.iter().any(|text| text.contains('\n')) {
             errors.push(OptionError::new(
                 "/contains",
-                "a text with a line end matches no line; write one text per line",
+                "a text with a line end matches no line; use one text per line",
             ));
         }
         if self.contains.iter().any(String::is_empty) {
             errors.push(OptionError::new(
                 "/contains",
-                "an empty text matches every line; write a longer one",
+                "an empty text matches every line; use a longer one",
             ));
         }
         errors
@@ -329,7 +329,7 @@ impl Component for FileConfig {
             }
         }
         if !(MAX_LINE_BYTES_MIN..=MAX_LINE_BYTES_MAX).contains(&self.max_line.0) {
-            errors.push(OptionError::new("/max_line", "out of range; write 4B to 16MiB"));
+            errors.push(OptionError::new("/max_line", "out of range; use 4B to 16MiB"));
         }
         let filters = [("keep_lines", &self.keep_lines), ("drop_lines", &self.drop_lines)];
         for (key, filter) in

@@ -36,7 +36,7 @@ impl Component for GenerateConfig {
     fn check(&self) -> Vec<OptionError> {
         match (LINE_BYTES_MIN as u64..=LINE_BYTES_MAX).contains(&self.size.0) {
             true => Vec::new(),
-            false => vec![OptionError::new("/size", "out of range; write 120B to 64KiB")],
+            false => vec![OptionError::new("/size", "out of range; use 120B to 64KiB")],
         }
     }
 }

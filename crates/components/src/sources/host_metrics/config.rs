@@ -277,10 +277,10 @@ impl Component for HostMetricsConfig {
         let mut error = |key: &str, text: &str| errors.push(OptionError::new(key, text));
         let timeout = self.filesystems.timeout.0;
         if !(Duration::from_millis(100)..=Duration::from_secs(60)).contains(&timeout) {
-            error("/filesystems/timeout", "out of range; write 100ms to 1m");
+            error("/filesystems/timeout", "out of range; use 100ms to 1m");
         }
         if self.cgroups.depth > DEPTH_MAX {
-            error("/cgroups/depth", "too many levels; write 0 to 16");
+            error("/cgroups/depth", "too many levels; use 0 to 16");
         }
         if self.cgroups.root.iter().any(|root| root.split('/').any(|part| part == "..")) {
             error("/cgroups/root", "is outside of the control groups; remove `..`");

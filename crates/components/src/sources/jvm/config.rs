@@ -87,18 +87,20 @@ impl JvmSourceConfig {
             (CollectorLanguage::Groovy, 1, 0) | (CollectorLanguage::Class, 0, 2) => None,
             (CollectorLanguage::Groovy, ..) => Some(OptionError::new(
                 "/language",
-                "needs one script; write one of `script` and `script_file`, and neither `jar` nor `class`",
+                "needs one script; set one of `script` and `script_file`, and neither `jar` nor \
+                 `class`",
             )),
             (CollectorLanguage::Class, ..) => Some(OptionError::new(
                 "/language",
-                "`class` needs a jar and the name of a class in it; write both `jar` and `class`, and no script",
+                "`class` needs a jar and the name of a class in it; set both `jar` and `class`, \
+                 and no script",
             )),
         }
     }
 
     fn check_script(&self) -> Option<OptionError> {
         let is_empty = self.script.as_deref().is_some_and(is_blank);
-        is_empty.then(|| OptionError::new("/script", "is empty; write at least one statement"))
+        is_empty.then(|| OptionError::new("/script", "is empty; use at least one statement"))
     }
 
     fn check_allow(&self) -> Option<OptionError> {
@@ -111,7 +113,7 @@ impl JvmSourceConfig {
         let times = [("/interval", self.interval), ("/timeout", self.timeout)];
         let is_short = |time: Option<Interval>| time.is_some_and(|time| time.0 < SHORTEST);
         let short = times.into_iter().filter(|(_, time)| is_short(*time));
-        short.map(|(at, _)| OptionError::new(at, "is too short; write 1ms or more")).collect()
+        short.map(|(at, _)| OptionError::new(at, "is too short; use 1ms or more")).collect()
     }
 
     fn place(&self) -> Option<ScriptPlace<'_>> {

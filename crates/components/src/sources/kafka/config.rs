@@ -183,8 +183,8 @@ impl TryFrom<String> for RecordPart {
                 Some(name) if !name.is_empty() => RecordPart::Header(name.to_owned()),
                 _ => {
                     return Err(format!(
-                        "{other:?} is not a part of a record; write topic, partition, offset, timestamp, key or \
-                         header.NAME"
+                        "{other:?} is not a part of a record; use topic, partition, offset, \
+                         timestamp, key or header.NAME"
                     ));
                 }
             },
@@ -210,11 +210,9 @@ impl KafkaConfig {
                 None if !topic.is_empty() && topic.len() <= 249 && topic.chars().all(is_name) => {
                     return None;
                 }
-                None => {
-                    "is not the name of a topic; write letters, digits, `.`, `_` and `-`, or a \
-                         regular expression that begins with ^"
-                        .to_owned()
-                }
+                None => "is not the name of a topic; use letters, digits, `.`, `_` and `-`, or a \
+                     regular expression that begins with ^"
+                    .to_owned(),
             };
             Some(OptionError::new(format!("/topics/{index}"), message))
         };

@@ -59,7 +59,7 @@ impl Component for KafkaConfig {
             OptionError::new("/fields", message)
         }));
         if !((1 << 20)..=(1 << 30)).contains(&self.fetch_queue.0) {
-            errors.push(OptionError::new("/fetch_queue", "out of range; write 1MiB to 1GiB"));
+            errors.push(OptionError::new("/fetch_queue", "out of range; use 1MiB to 1GiB"));
         }
         errors.extend(check_security(self.tls.as_ref(), self.sasl.as_ref()));
         errors.extend(settings::check_options(&self.options));

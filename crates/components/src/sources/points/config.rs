@@ -137,7 +137,7 @@ impl Kind {
         if !address.contains("://") {
             let names = names.join(", ");
             return Err(format!(
-                "'{text}' is neither an address nor a preset ({names}); write for example {}",
+                "'{text}' is neither an address nor a preset ({names}); use, for example, {}",
                 self.listen
             ));
         }
@@ -145,13 +145,13 @@ impl Kind {
         if !self.schemes.contains(&scheme) {
             let schemes = self.schemes.join("://, ");
             return Err(format!(
-                "'{scheme}' is not a scheme that this source supports; write {schemes}://"
+                "'{scheme}' is not a scheme that this source supports; use {schemes}://"
             ));
         }
         let parsed: Address = address.parse()?;
         match parsed.path().map_or(0, |path| path.as_os_str().len()) > PATH_BYTES_MAX {
             true => Err(format!(
-                "'{text}': the path is longer than {PATH_BYTES_MAX} bytes; write a shorter one"
+                "'{text}': the path is longer than {PATH_BYTES_MAX} bytes; use a shorter one"
             )),
             false => Ok(()),
         }
@@ -180,7 +180,7 @@ impl PointOptions {
     fn mode(&self) -> Result<u32, String> {
         let mode = u32::from_str_radix(&self.mode, 8).ok().filter(|mode| *mode <= 0o777);
         mode.ok_or_else(|| {
-            format!("'{}' is not a mode; write three octal digits, such as 0722", self.mode)
+            format!("'{}' is not a mode; use three octal digits, such as 0722", self.mode)
         })
     }
 
@@ -214,7 +214,7 @@ impl PointOptions {
         ];
         for (key, size, least, most, range) in sizes {
             if !(least..=most).contains(&size.0) {
-                error(key, format!("out of range; write {range}"));
+                error(key, format!("out of range; use {range}"));
             }
         }
         errors
@@ -344,7 +344,7 @@ impl PointOptions {
 pub fn check_period(period: Duration) -> Option<OptionError> {
     let is_good = period.subsec_nanos() == 0 && period <= PERIOD_MAX;
     (!is_good).then(|| {
-        let message = "must be a whole number of seconds up to 1d; write for example 10s";
+        let message = "must be a whole number of seconds up to 1d; use, for example, 10s";
         OptionError::new("/period", message)
     })
 }

@@ -12,21 +12,19 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<OptionErr
     let Some(parts) = parts else { return Vec::new() };
     let mut errors: Vec<_> = unused(key, is_unused).into_iter().collect();
     if parts.len() > PERCENTILES_MAX {
-        let text = format!("has {} percentiles; write {PERCENTILES_MAX} at most", parts.len());
+        let text = format!("has {} percentiles; use {PERCENTILES_MAX} at most", parts.len());
         errors.push(OptionError::new(key, text));
     }
     for (index, part) in parts.iter().enumerate() {
         let text = match () {
             // A smaller value is more likely out of range than meant as a percentage.
             () if *part >= 1.5 && *part <= 100.0 => {
-                format!("is out of range; write {} for {part} %", part / 100.0)
+                format!("is out of range; use {} for {part} %", part / 100.0)
             }
-            () if !(0.0..=1.0).contains(part) => {
-                "is out of range; write 0 to 1, such as 0.95".into()
-            }
+            () if !(0.0..=1.0).contains(part) => "is out of range; use 0 to 1, such as 0.95".into(),
             () if parts[..index].contains(part) => "is a duplicate; remove it".into(),
             () if !has_suffix(*part) => {
-                format!("is too precise for a name; write at most {PART_DIGITS_MAX} decimals")
+                format!("is too precise for a name; use at most {PART_DIGITS_MAX} decimals")
             }
             () => continue,
         };
@@ -57,12 +55,12 @@ mod tests {
     #[test]
     fn an_error_names_the_element_and_says_what_to_write() {
         for (parts, pointer, advice) in [
-            (&[0.5, 99.0][..], "/percentiles/1", "write 0.99 for 99 %"),
-            (&[-0.5], "/percentiles/0", "write 0 to 1"),
-            (&[f64::NAN], "/percentiles/0", "write 0 to 1"),
+            (&[0.5, 99.0][..], "/percentiles/1", "use 0.99 for 99 %"),
+            (&[-0.5], "/percentiles/0", "use 0 to 1"),
+            (&[f64::NAN], "/percentiles/0", "use 0 to 1"),
             (&[0.5, 0.9, 0.5], "/percentiles/2", "is a duplicate"),
             (&[0.12345678], "/percentiles/0", "6 decimals"),
-            (&[0.5; 33], "/percentiles", "write 32 at most"),
+            (&[0.5; 33], "/percentiles", "use 32 at most"),
         ] {
             let errors = check("/percentiles", Some(parts), false);
             assert!(

@@ -30,7 +30,7 @@ impl Component for StdinConfig {
     fn check(&self) -> Vec<OptionError> {
         match (4..=16 * 1024 * 1024).contains(&self.max_line.0) {
             true => Vec::new(),
-            false => vec![OptionError::new("/max_line", "out of range; write 4B to 16MiB")],
+            false => vec![OptionError::new("/max_line", "out of range; use 4B to 16MiB")],
         }
     }
 }

@@ -87,10 +87,10 @@ impl Component for AggregateConfig {
         let mut error = |key: String, message: &str| errors.push(OptionError::new(key, message));
         let window = self.window.0;
         if window.subsec_nanos() > 0 || window < WINDOW_MIN || window > WINDOW_MAX {
-            error("/window".into(), "must be whole seconds, from 1s to 24h; write for example 10s");
+            error("/window".into(), "must be whole seconds, from 1s to 24h; use, for example, 10s");
         }
         if !(1..=GROUPS_MAX).contains(&self.groups_max) {
-            error("/groups_max".into(), "must be from 1 to 1000000; write for example 10000");
+            error("/groups_max".into(), "must be from 1 to 1000000; use, for example, 10000");
         }
         errors
     }

@@ -310,6 +310,6 @@ fn an_aggregate_is_a_function_of_a_field() {
         ("median(x)", "`median` is not an aggregate"),
     ] {
         let error = text.parse::<Emit>().unwrap_err();
-        assert!(error.starts_with(what) && error.contains("; write count()"), "{error}");
+        assert!(error.starts_with(what) && error.contains("; use count()"), "{error}");
     }
 }

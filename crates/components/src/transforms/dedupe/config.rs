@@ -38,7 +38,7 @@ impl Component for DedupeConfig {
         if self.keys_max == 0 {
             errors.push(OptionError::new(
                 "/keys_max",
-                "would remember nothing; write for example 100000",
+                "would remember nothing; use, for example, 100000",
             ));
         }
         errors

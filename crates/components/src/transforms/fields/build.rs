@@ -137,7 +137,7 @@ fn replace_dots(with: &str) -> Result<Box<dyn Step>, OptionError> {
     let is_usable = |c: char| c.is_alphanumeric() || "_-:/@".contains(c);
     match !with.is_empty() && with.chars().all(is_usable) {
         true => Ok(Box::new(ReplaceDots(with.to_owned()))),
-        false => Err(error("/replace_dots", "cannot replace a dot in a name; write for example _")),
+        false => Err(error("/replace_dots", "cannot replace a dot in a name; use, for example, _")),
     }
 }
 
@@ -157,7 +157,7 @@ impl SplitConfig {
     fn step(&self) -> Result<Box<dyn Step>, OptionError> {
         let (field, delimiter) = (self.field.clone(), self.delimiter.clone());
         if delimiter.is_empty() {
-            return Err(error("/split/delimiter", "is empty; write for example \"/\""));
+            return Err(error("/split/delimiter", "is empty; use, for example, \"/\""));
         }
         match (&self.to, &self.into) {
             (Some(to), None) if !to.is_empty() => {
@@ -167,7 +167,7 @@ impl SplitConfig {
             (None, Some(into)) => {
                 Ok(Box::new(SplitInto { field, delimiter, into: into.as_str().into() }))
             }
-            _ => Err(error("/split", "needs one of `to` and `into`; write for example to: [a, b]")),
+            _ => Err(error("/split", "needs one of `to` and `into`; use, for example, to: [a, b]")),
         }
     }
 }
@@ -179,7 +179,7 @@ impl LookupConfig {
             table.read(path).map_err(|message| error("/lookup/file", message))?;
         }
         if self.table.is_empty() && self.file.is_none() {
-            return Err(error("/lookup", "has no table; write a `table` or a `file`"));
+            return Err(error("/lookup", "has no table; set `table` or `file`"));
         }
         self.table.iter().for_each(|(key, value)| table.add(key.as_bytes(), value));
         let default = self.default.as_ref().map(|value| table.value(value));
@@ -191,13 +191,10 @@ impl LookupConfig {
 impl HashConfig {
     fn step(&self) -> Result<Box<dyn Step>, OptionError> {
         if self.key.is_some() && self.algorithm == Algorithm::Xxh3 {
-            return Err(error(
-                "/hash/key",
-                "xxh3 cannot protect a secret; write algorithm: sha256",
-            ));
+            return Err(error("/hash/key", "xxh3 cannot protect a secret; use algorithm: sha256"));
         }
         if self.key.as_ref().is_some_and(String::is_empty) {
-            return Err(error("/hash/key", "is empty; write for example key: ${HASH_KEY}"));
+            return Err(error("/hash/key", "is empty; use, for example, key: ${HASH_KEY}"));
         }
         let to = target(self.to.as_ref(), &self.field);
         let key = self.key.as_ref().map(|key| key.as_bytes().to_vec());
@@ -210,7 +207,7 @@ impl FieldsConfig {
         let (mut steps, mut errors) = (Vec::new(), Vec::new());
         for (index, step) in self.steps.iter().enumerate() {
             if step.names().iter().any(|name| name.is_empty()) {
-                let message = "has a field with an empty name; write its name";
+                let message = "has a field with an empty name; enter the name";
                 errors.push(OptionError::new(format!("/steps/{index}"), message));
             }
             if step.changed().iter().any(|name| *name == LINE) {

@@ -58,7 +58,7 @@ impl Table {
             }
             let number = number + 1;
             let pair = parse_pair(line)
-                .ok_or_else(|| format!("{shown}, line {number}: is not `key,value`; write both"))?;
+                .ok_or_else(|| format!("{shown}, line {number}: is not `key,value`; set both"))?;
             self.values.push((CellKind::Text, pair.1));
             self.keys.insert(pair.0, self.values.len() - 1);
         }

@@ -165,18 +165,20 @@ impl JvmConfig {
             (true, ["jar", "class"]) | (false, ["script" | "script_file" | "script_dir"]) => None,
             (true, _) => Some(OptionError::new(
                 "/language",
-                "`class` needs a jar and the name of a class in it; write both `jar` and `class`, and no script",
+                "`class` needs a jar and the name of a class in it; set both `jar` and `class`, \
+                 and no script",
             )),
             (false, _) => Some(OptionError::new(
                 "/language",
-                "needs one script; write one of `script`, `script_file` and `script_dir`, and neither `jar` nor `class`",
+                "needs one script; set one of `script`, `script_file` and `script_dir`, and \
+                 neither `jar` nor `class`",
             )),
         }
     }
 
     fn check_script(&self) -> Option<OptionError> {
         let is_empty = self.script.as_deref().is_some_and(is_blank);
-        is_empty.then(|| OptionError::new("/script", "is empty; write at least one statement"))
+        is_empty.then(|| OptionError::new("/script", "is empty; use at least one statement"))
     }
 
     /// Returns the errors in options that do not apply to the language.
@@ -198,14 +200,14 @@ impl JvmConfig {
         let mut errors = Vec::new();
         let Timeouts { event, batch } = self.timeouts;
         if event.0 < Duration::from_millis(1) {
-            errors.push(OptionError::new("/timeouts/event", "is too short; write 1ms or more"));
+            errors.push(OptionError::new("/timeouts/event", "is too short; use 1ms or more"));
         }
         if batch.0 < event.0 {
-            let message = "is shorter than the timeout of one event; write a longer time";
+            let message = "is shorter than the timeout of one event; use a longer time";
             errors.push(OptionError::new("/timeouts/batch", message));
         }
         if !(1..=EXPANSION_MAX).contains(&self.expansion) {
-            errors.push(OptionError::new("/expansion", "is out of range; write 1 to 256"));
+            errors.push(OptionError::new("/expansion", "is out of range; use 1 to 256"));
         }
         errors
     }

@@ -307,7 +307,7 @@ fn scripts_without_a_statement_are_errors() {
     let of =
         |language: &str, script: &str| faults(json!({ "language": language, "script": script }));
     for script in ["", " \n// a\n/* b\n */ //c", "/* a"] {
-        assert_eq!(of("groovy", script), ["/script is empty; write at least one statement"]);
+        assert_eq!(of("groovy", script), ["/script is empty; use at least one statement"]);
     }
     assert_eq!(of("aviator", "## a\n \n##").len(), 1);
     for script in ["// a\nrow.x = 1", "/* a */ row.x = 1", "/x/.length()", "'// a'", "1 // a"] {
@@ -332,7 +332,7 @@ fn the_scripts_of_a_folder_run_in_the_order_of_their_names() {
     assert!(empty.contains("no file that ends with `.av`"), "{empty}");
     fs::write(dir.path().join("30-c.groovy"), "// later\n").unwrap();
     let blank = of("groovy").place().unwrap().read().unwrap_err().to_string();
-    assert_eq!(blank, "30-c.groovy is empty; write at least one statement");
+    assert_eq!(blank, "30-c.groovy is empty; use at least one statement");
     let missing = config(json!({ "language": "groovy", "script_file": "/none/a.groovy" }));
     assert!(missing.place().unwrap().read().unwrap_err().to_string().contains("/none/a.groovy"));
 }

@@ -69,7 +69,7 @@ impl Builder<'_> {
     fn pattern(&self, example: &str) -> Result<String, OptionError> {
         let pattern = self.0.pattern.clone();
         pattern.ok_or_else(|| {
-            error("", format!("has no pattern; write for example pattern: '{example}'"))
+            error("", format!("has no pattern; use, for example, pattern: '{example}'"))
         })
     }
 
@@ -124,7 +124,7 @@ impl Builder<'_> {
         if fields.is_empty() {
             return Err(error(
                 "",
-                "has no fields; write for example fields: [host, { name: cost, type: float }], or \
+                "has no fields; use, for example, fields: [host, { name: cost, type: float }], or \
                  header: first_line",
             ));
         }
@@ -207,7 +207,7 @@ impl Builder<'_> {
                 Ok(text.clone().into_bytes())
             }
             Some(Quotes::Characters(_)) => {
-                Err(error("/quotes", "needs ASCII characters, such as \"'\"; or write false"))
+                Err(error("/quotes", "needs ASCII characters, such as \"'\"; or use false"))
             }
         }
     }
@@ -217,7 +217,7 @@ impl Builder<'_> {
         match &self.quotes(default)?[..] {
             [] => Ok(None),
             [quote] => Ok(Some(*quote)),
-            _ => Err(error("/quotes", "has several characters; write one, such as \"'\"")),
+            _ => Err(error("/quotes", "has several characters; use one, such as \"'\"")),
         }
     }
 
@@ -262,7 +262,7 @@ impl Builder<'_> {
     fn check_types(&self) -> Result<(), OptionError> {
         let message = match self.0.format {
             _ if self.0.types.is_empty() => return Ok(()),
-            Format::None => "needs a format; write for example format: json",
+            Format::None => "needs a format; use, for example, format: json",
             Format::Nginx | Format::Apache | Format::Syslog | Format::Cri | Format::Docker => {
                 "is fixed by this format; remove it, and cast with transform fields"
             }
@@ -490,7 +490,7 @@ impl ParseConfig {
     /// Returns the errors of options that require `format` if it is missing.
     fn without_format(&self) -> Vec<OptionError> {
         let keys = [("/keep", self.keep.is_some()), ("/field", self.field != "message")];
-        let message = "needs a format; remove it, or write for example format: json";
+        let message = "needs a format; remove it, or use, for example, format: json";
         keys.into_iter()
             .filter(|(_, given)| *given)
             .map(|(key, _)| OptionError::new(key, message))
@@ -510,13 +510,13 @@ impl Component for ParseConfig {
             errors.push(OptionError::new("/formats", "conflicts with format; keep one of them"));
         }
         if self.field.is_empty() {
-            errors.push(OptionError::new("/field", "is empty; write the name of the field"));
+            errors.push(OptionError::new("/field", "is empty; use the name of the field"));
         }
         errors.extend(self.header_of_field());
         if self.formats.as_ref().is_some_and(Vec::is_empty) {
             errors.push(OptionError::new(
                 "/formats",
-                "is empty; write for example [{ format: json }]",
+                "is empty; use, for example, [{ format: json }]",
             ));
         }
         if errors.is_empty() && parsers.is_empty() {
@@ -524,7 +524,7 @@ impl Component for ParseConfig {
         }
         if errors.is_empty() && parsers.is_empty() && self.time.is_none() {
             let message =
-                "has no effect; write for example format: json, or time: { format: iso8601 }";
+                "has no effect; use, for example, format: json, or time: { format: iso8601 }";
             errors.push(OptionError::new("", message));
         }
         errors

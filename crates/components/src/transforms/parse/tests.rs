@@ -141,7 +141,7 @@ fn errors_say_what_to_write_instead() {
         config.check()
     };
     let all = [
-        (json!({}), "", "has no effect; write for example format: json"),
+        (json!({}), "", "has no effect; use, for example, format: json"),
         (
             json!({ "format": "nginx", "types": { "status": "text" } }),
             "/types",
@@ -170,15 +170,15 @@ fn errors_say_what_to_write_instead() {
         (
             json!({ "format": "leef", "delimiter": "" }),
             "/delimiter",
-            "delimiter must not be empty or \"=\"; write",
+            "delimiter must not be empty or \"=\"; use",
         ),
         (json!({ "time": { "format": "iso8601" }, "keep": "never" }), "/keep", "needs a format"),
-        (json!({ "time": { "format": "yyyy" } }), "/time/format", "not a time format; write"),
-        (json!({ "time": { "format": [] } }), "/time/format", "has no format; write"),
+        (json!({ "time": { "format": "yyyy" } }), "/time/format", "not a time format; use"),
+        (json!({ "time": { "format": [] } }), "/time/format", "has no format; use"),
         (
             json!({ "time": { "format": ["iso8601", "yyyy"] } }),
             "/time/format",
-            "\"yyyy\": not a time format; write",
+            "\"yyyy\": not a time format; use",
         ),
         (
             json!({ "time": { "format": "iso8601", "timezone": "Berlin" } }),

@@ -100,9 +100,7 @@ impl RedactConfig {
             let at = |message: String| OptionError::new(format!("/patterns/{name}"), message);
             let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
             if name.is_empty() || !name.chars().all(is_plain) {
-                return Err(
-                    at("appears in events; write letters, digits, `_`, `-` and `.`".into()),
-                );
+                return Err(at("appears in events; use letters, digits, `_`, `-` and `.`".into()));
             }
             let regex = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build();
             let regex = regex.map_err(|error| {
@@ -111,7 +109,7 @@ impl RedactConfig {
             })?;
             match regex.is_match(b"") {
                 true => Err(at(
-                    "matches the empty text; write a pattern of at least one character".into(),
+                    "matches the empty text; use a pattern of at least one character".into()
                 )),
                 false => Ok(regex),
             }
@@ -122,10 +120,7 @@ impl RedactConfig {
     fn hide(&self) -> Result<Hide, OptionError> {
         let text = self.text.as_deref().unwrap_or(STARS);
         if self.text.is_some() && self.replace != Replace::Text {
-            return Err(error(
-                "/text",
-                "requires replace: text; remove it, or write replace: text",
-            ));
+            return Err(error("/text", "requires replace: text; remove it, or use replace: text"));
         }
         if text.chars().any(|c| c.is_control() || c == '"' || c == '\\') {
             let message =
@@ -135,14 +130,15 @@ impl RedactConfig {
         match (self.replace, &self.key) {
             (Replace::Hash, None) => Err(error(
                 "/key",
-                "is missing: a hash without a key can be guessed; write for example key: ${REDACT_KEY}",
+                "is missing: a hash without a key can be guessed; use, for example, key: \
+                 ${REDACT_KEY}",
             )),
             (Replace::Hash, Some(key)) if key.len() < 8 => {
-                Err(error("/key", "is too short for a secret; write at least 8 characters"))
+                Err(error("/key", "is too short for a secret; use at least 8 characters"))
             }
             (Replace::Hash, Some(key)) => Ok(Hide::Hash(key.as_bytes().into())),
             (_, Some(_)) => {
-                Err(error("/key", "requires replace: hash; remove it, or write replace: hash"))
+                Err(error("/key", "requires replace: hash; remove it, or use replace: hash"))
             }
             (Replace::Mask, None) => Ok(Hide::Mask),
             (Replace::Text, None) => Ok(Hide::Text(text.as_bytes().into())),
@@ -151,10 +147,10 @@ impl RedactConfig {
 
     fn make(&self) -> Result<Redact, OptionError> {
         if self.detect.is_empty() && self.patterns.is_empty() {
-            return Err(error("", "has no detector; write for example detect: [email]"));
+            return Err(error("", "has no detector; use, for example, detect: [email]"));
         }
         if self.fields.as_ref().is_some_and(Vec::is_empty) {
-            return Err(error("/fields", "is empty; write for example [message], or remove it"));
+            return Err(error("/fields", "is empty; use, for example, [message], or remove it"));
         }
         let found: Vec<Detector> = self.detect.iter().map(|name| name.detector()).collect();
         let mut names: Vec<Arc<str>> =

@@ -287,8 +287,8 @@ fn errors_do_not_contain_the_key() {
         (
             json!({ "patterns": { "a": r"(?<!x)\d{6}" } }),
             "/patterns/a",
-            "invalid regular expression: `(?<!x)` is look-behind, which is not supported; write `(?:^|[^x])` before a \
-             group, `(…)`, for what to hide",
+            "invalid regular expression: `(?<!x)` is look-behind, which is not supported; use \
+             `(?:^|[^x])` before a group, `(…)`, for what to hide",
         ),
         (json!({ "patterns": { "a": "x*" } }), "/patterns/a", "matches the empty text"),
         (json!({ "replace": "hash" }), "/key", "is missing: a hash without a key"),

@@ -23,13 +23,13 @@ pub struct RouteConfig {
 impl Component for RouteConfig {
     fn check(&self) -> Vec<OptionError> {
         if self.routes.is_empty() {
-            let message = "is empty; write for example { errors: 'status >= 500' }";
+            let message = "is empty; use, for example, { errors: 'status >= 500' }";
             return vec![OptionError::new("/routes", message)];
         }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let bad = |name: &&String| name.is_empty() || !name.chars().all(is_plain);
         let error = |name: &String| {
-            let message = "is not a valid output name; write letters, digits, `_` and `-`";
+            let message = "is not a valid output name; use letters, digits, `_` and `-`";
             let name = name.replace('~', "~0").replace('/', "~1");
             OptionError::new(format!("/routes/{name}"), message)
         };

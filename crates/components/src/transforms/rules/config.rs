@@ -48,7 +48,7 @@ impl Component for RulesConfig {
     fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if self.memory.0 < MEMORY_MIN {
-            errors.push(OptionError::new("/memory", "is too small; write 1MiB or more"));
+            errors.push(OptionError::new("/memory", "is too small; use 1MiB or more"));
         }
         if self.tasks.len() > TASKS_MAX {
             errors.push(OptionError::new("/tasks", "are more than 100000; use several transforms"));

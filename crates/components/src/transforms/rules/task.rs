@@ -181,25 +181,25 @@ impl TaskConfig {
         let mut error = |key: &str, message: &str| errors.push(OptionError::new(key, message));
         let window = self.window.0;
         if window.subsec_nanos() > 0 || window < Duration::from_secs(1) || window > WINDOW_MAX {
-            error("/window", "must be whole seconds, from 1s to 24h; write for example 60s");
+            error("/window", "must be whole seconds, from 1s to 24h; use, for example, 60s");
         }
         if self.time == Time::Arrival && self.lateness.is_some() {
             error(
                 "/lateness",
-                "has no meaning with `time: arrival`; write `time: log`, or remove it",
+                "has no meaning with `time: arrival`; use `time: log`, or remove it",
             );
         }
         if self.lateness.is_some_and(|lateness| lateness.0 > WINDOW_MAX) {
-            error("/lateness", "is too long; write 24h or less");
+            error("/lateness", "is too long; use 24h or less");
         }
         if self.due.is_some_and(|due| due.0 > WINDOW_MAX) {
-            error("/due", "is too long; write 24h or less");
+            error("/due", "is too long; use 24h or less");
         }
         if !(1..=GROUPS_MAX).contains(&self.groups_max) {
-            error("/groups_max", "must be from 1 to 20000000; write for example 10000");
+            error("/groups_max", "must be from 1 to 20000000; use, for example, 10000");
         }
         if self.samples > SAMPLES_MAX {
-            error("/samples", "are too many; write 100 or less");
+            error("/samples", "are too many; use 100 or less");
         }
         errors
     }
@@ -208,11 +208,11 @@ impl TaskConfig {
         let mut errors = check_names(&self.emit, &self.group_by);
         let mut error = |key: String, message: &str| errors.push(OptionError::new(key, message));
         if !is_name(&self.name) {
-            error("/name".into(), "is not a name; write letters, digits, `_` and `-`");
+            error("/name".into(), "is not a name; use letters, digits, `_` and `-`");
         }
         for name in self.fields.keys().filter(|name| !is_field(name) || name.contains('.')) {
             let key = format!("/fields/{}", escaped(name));
-            error(key, "is not a name; write letters, digits and `_`");
+            error(key, "is not a name; use letters, digits and `_`");
         }
         errors
     }
@@ -263,7 +263,7 @@ impl FieldConfig {
             return error("", message);
         }
         if let Some(name) = self.field.as_ref().filter(|name| !is_field(name)) {
-            return error("/field", &format!("`{name}` is not a field; write its name alone"));
+            return error("/field", &format!("`{name}` is not a field; use its name alone"));
         }
         if self.field.is_some() && self.from.is_some() {
             return error("/from", "has no meaning with `field`; remove it");
@@ -272,10 +272,10 @@ impl FieldConfig {
             && left.is_empty()
             && *index > 0
         {
-            return error("/between/index", "needs a `left`; write one, or remove the index");
+            return error("/between/index", "needs a `left`; set one, or remove the index");
         }
         if self.delimited.as_ref().is_some_and(|of| of.delimiter.is_empty()) {
-            return error("/delimited/delimiter", "is empty; write for example ','");
+            return error("/delimited/delimiter", "is empty; use, for example, ','");
         }
         if let Some(Err(fault)) = self.json.as_deref().map(json_path) {
             return error("/json", &format!("is not a path: {fault}"));
@@ -321,8 +321,7 @@ impl Group {
         let has_name = regex.capture_names().flatten().any(|name| name == self.group);
         let has_number =
             self.group.parse::<usize>().is_ok_and(|number| number < regex.captures_len());
-        let message =
-            format!("the pattern has no group `{}`; write its name or number", self.group);
+        let message = format!("the pattern has no group `{}`; use its name or number", self.group);
         (!has_name && !has_number).then(|| OptionError::new("/regex/group", message))
     }
 }

@@ -57,12 +57,12 @@ impl Component for ThrottleConfig {
             error("/events", "would pass nothing; write how many events may pass per window");
         }
         if self.keys_max == 0 {
-            error("/keys_max", "would track no key; write for example 10000");
+            error("/keys_max", "would track no key; use, for example, 10000");
         }
         if self.on_excess == OnExcess::Slow && self.key.is_some() {
             error(
                 "/on_excess",
-                "cannot slow down the events of one key; write on_excess: drop, or remove key",
+                "cannot slow down the events of one key; use on_excess: drop, or remove key",
             );
         }
         errors

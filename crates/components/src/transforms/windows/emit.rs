@@ -41,8 +41,9 @@ pub enum Function {
 use Function::*;
 
 /// Advice about the syntax of functions, for errors.
-const ADVICE: &str = "write count(), rate(), one of count, rate, sum, min, max, avg, last and \
-                      distinct with a field, as in sum(bytes), quantile(bytes, 0.99) or top(path, 10)";
+const ADVICE: &str = "use count(), rate(), one of count, rate, sum, min, max, avg, last and \
+                      distinct with a field, as in sum(bytes), quantile(bytes, 0.99) or top(path, \
+                      10)";
 
 impl Emit {
     /// Returns the function.

@@ -12,19 +12,19 @@ pub fn check_names(emit: &IndexMap<String, Emit>, group_by: &[String]) -> Vec<Op
     let mut errors = Vec::new();
     let mut error = |key: String, message: &str| errors.push(OptionError::new(key, message));
     if emit.is_empty() {
-        error("/emit".into(), "is empty; write for example { requests: count() }");
+        error("/emit".into(), "is empty; use, for example, { requests: count() }");
     }
     for name in emit.keys().filter(|name| !is_name(name)) {
         let key = format!("/emit/{}", escaped(name));
-        error(key, "is not a name; write letters, digits, `_` and `-`");
+        error(key, "is not a name; use letters, digits, `_` and `-`");
     }
     if group_by.len() > KEYS_MAX {
-        error("/group_by".into(), "has too many fields; write 16 or less");
+        error("/group_by".into(), "has too many fields; use 16 or less");
     }
     for (index, name) in group_by.iter().enumerate() {
         let key = format!("/group_by/{index}");
         if !is_field(name) {
-            error(key, "is not a field; write its name alone");
+            error(key, "is not a field; use its name alone");
         } else if name == "overflow" {
             error(key, "is the tag of the events beyond `groups_max`; rename the field");
         } else if group_by[..index].contains(name) {

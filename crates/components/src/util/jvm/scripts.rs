@@ -31,7 +31,7 @@ pub enum RuleFault {
         extension: &'static str,
     },
     /// A script contains no statement.
-    #[error("{name} is empty; write at least one statement")]
+    #[error("{name} is empty; use at least one statement")]
     Blank {
         /// Name of the script.
         name: String,

@@ -122,13 +122,13 @@ fn errors_have_a_position_and_advice() {
     let cases = [
         (
             "status = 500",
-            "line 1, column 8: `=` is not a token of the language; write `==` to compare",
+            "line 1, column 8: `=` is not a token of the language; use `==` to compare",
         ),
         (
             "a == 1\n and b",
-            "line 2, column 2: expected an operator or the end, found `and`; write `&&`",
+            "line 2, column 2: expected an operator or the end, found `and`; use `&&`",
         ),
-        ("a & b", "line 1, column 3: `&` is not a token of the language; write `&&`"),
+        ("a & b", "line 1, column 3: `&` is not a token of the language; use `&&`"),
         (
             "\"a\" + 1",
             "line 1, column 5: `+` is not defined for a string and an int; string(x) converts a number to a string",
@@ -143,7 +143,7 @@ fn errors_have_a_position_and_advice() {
         ),
         (
             "startsWith(path, \"/\")",
-            "line 1, column 1: `startsWith` is not called that way; write x.startsWith(...)",
+            "line 1, column 1: `startsWith` is not called that way; use x.startsWith(...)",
         ),
         ("status && true", ""),
         (
@@ -160,15 +160,17 @@ fn errors_have_a_position_and_advice() {
         ),
         (
             "path.matches(\"(\")",
-            r"line 1, column 14: invalid pattern: unclosed group at `(`; close it with `)`, or write `\(` for the character",
+            r"line 1, column 14: invalid pattern: unclosed group at `(`; close it with `)`, or use `\(` for the character",
         ),
         (
             "package == 1",
-            "line 1, column 1: `package` is a reserved word; write `event.package` for a field of this name",
+            "line 1, column 1: `package` is a reserved word; use `event.package` for a field of \
+             this name",
         ),
         (
             "1 / 0",
-            "line 1, column 3: this never has a value: a number is out of range, or divided by zero; write a value that has one",
+            "line 1, column 3: this never has a value: a number is out of range, or divided by \
+             zero; use a value that has one",
         ),
         ("\"open", "line 1, column 1: unterminated string; end it with \""),
         (
@@ -177,7 +179,8 @@ fn errors_have_a_position_and_advice() {
         ),
         (
             "9223372036854775808",
-            "line 1, column 1: this number is too large; integers have 64 bits; write 1e20 for a larger number",
+            "line 1, column 1: this number is too large; integers have 64 bits; use 1e20 for a \
+             larger number",
         ),
         (
             "n < 1e309",
@@ -185,7 +188,8 @@ fn errors_have_a_position_and_advice() {
         ),
         (
             "\"\\d\"",
-            "line 1, column 2: unknown escape; write \\\\ for a backslash, or r\"...\" for a string without escapes",
+            "line 1, column 2: unknown escape; use \\\\ for a backslash, or r\"...\" for a string \
+             without escapes",
         ),
     ];
     for (text, expected) in cases {

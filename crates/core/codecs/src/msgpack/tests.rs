@@ -278,6 +278,6 @@ fn line_based_sinks_reject_it() {
     let errors = encoding.check_lines();
     assert_eq!(errors.len(), 1);
     assert_eq!(errors[0].pointer, "/encoding/codec");
-    assert!(errors[0].to_string().contains("; write `json` or `text`"));
+    assert!(errors[0].to_string().contains("; use `json` or `text`"));
     assert_eq!(Encoding::default().check_lines(), []);
 }

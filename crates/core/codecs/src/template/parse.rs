@@ -33,15 +33,15 @@ fn literal(parts: &mut Vec<Part>, text: &str) {
 /// Parses a field after its opening braces; returns the rest of the text.
 fn field<'t>(parts: &mut Vec<Part>, inside: &'t str) -> Result<&'t str, String> {
     let closed = inside.split_once("}}").filter(|(name, _)| !name.contains("{{"));
-    let (name, rest) = closed.ok_or("`{{` is not closed; write for example {{ host }}")?;
+    let (name, rest) = closed.ok_or("`{{` is not closed; use, for example, {{ host }}")?;
     let name = name.trim();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         || !name.chars().all(is_plain)
     {
         return Err(format!(
-            "`{{{{ {name} }}}}` is not a field name; write for example {{{{ host }}}} or the name of an \
-             attribute, in letters, digits, `_`, `-` and `.`"
+            "`{{{{ {name} }}}}` is not a field name; use, for example, {{{{ host }}}} or the name \
+             of an attribute, in letters, digits, `_`, `-` and `.`"
         ));
     }
     parts.push(Part::Field(Field::named(name), usize::MAX));
@@ -57,8 +57,8 @@ fn time<'t>(parts: &mut Vec<Part>, rest: &'t str) -> Result<&'t str, String> {
         _ => {
             let found = letter.map_or("%".to_owned(), |c| format!("%{c}"));
             return Err(format!(
-                "`{found}` is not a time specifier; write %Y, %m, %d, %H, %M, %S, %j, %y, %F or %s, or %% \
-                 for a percent sign"
+                "`{found}` is not a time specifier; use %Y, %m, %d, %H, %M, %S, %j, %y, %F or %s, \
+                 or %% for a percent sign"
             ));
         }
     }
@@ -84,13 +84,13 @@ fn is_field(part: &Part) -> bool {
 fn path(parts: &mut [Part]) -> Result<(), String> {
     let text = outline(parts);
     if text.is_empty() || text.ends_with('/') || text.contains('\0') {
-        return Err("is not a file path; write a folder and a file name".to_owned());
+        return Err("is not a file path; use a folder and a file name".to_owned());
     }
     let Some(first) = parts.iter().position(is_field) else { return Ok(()) };
     let before = outline(&parts[..first]);
     if !before.rsplit_once('/').is_some_and(|(folder, _)| folder.contains(|c| c != '/')) {
-        return Err("a field needs a folder before it, which its value cannot escape; \
-                    write for example /var/log/millstream/{{ host }}.log"
+        return Err("a field needs a folder before it, which its value cannot escape; use, for \
+                    example, /var/log/millstream/{{ host }}.log"
             .to_owned());
     }
     if outline(&parts[first..]).split('/').skip(1).any(|name| matches!(name, "" | "." | "..")) {
@@ -127,7 +127,8 @@ fn share(parts: &mut [Part], count: usize, bytes_max: usize) -> Result<(), Strin
     let each = bytes_max.saturating_sub(used) / fields.max(1);
     if fields > 0 && each < FIELD_BYTES_MIN {
         return Err(format!(
-            "a name of {bytes_max} bytes has no space for the values; write less text or fewer fields"
+            "a name of {bytes_max} bytes has no space for the values; use less text or fewer \
+             fields"
         ));
     }
     for part in &mut parts[..count] {
@@ -149,20 +150,18 @@ fn topic(parts: &mut [Part]) -> Result<(), String> {
         || literals.clone().any(|text| text.contains('*'))
         || !text.chars().all(is_legal)
     {
-        return Err("is not a topic name; write letters, digits, `.`, `_` and `-`".to_owned());
+        return Err("is not a topic name; use letters, digits, `.`, `_` and `-`".to_owned());
     }
     let first = parts.iter().position(is_field);
     let before = outline(&parts[..first.unwrap_or(parts.len())]);
     if !before.contains(|c: char| c != '.') {
         return Err(match first {
-            Some(_) => "a field needs text before it; write for example logs-{{ app }}".to_owned(),
+            Some(_) => "a field needs text before it; use, for example, logs-{{ app }}".to_owned(),
             None => "is not a topic name; include a letter or digit".to_owned(),
         });
     }
     if first.is_none() && text.len() > TOPIC_BYTES_MAX {
-        return Err(format!(
-            "exceeds the {TOPIC_BYTES_MAX} bytes of a topic; write a shorter name"
-        ));
+        return Err(format!("exceeds the {TOPIC_BYTES_MAX} bytes of a topic; use a shorter name"));
     }
     share(parts, parts.len(), TOPIC_BYTES_MAX)
 }
@@ -174,7 +173,7 @@ fn index(parts: &mut [Part]) -> Result<(), String> {
         parts.iter().any(|part| matches!(part, Part::Literal(text) if text.contains('*')));
     if text.is_empty() || has_star || !text.chars().all(is_legal) {
         return Err(
-            "is not the name of an index; write small letters, digits, `.`, `_` and `-`".to_owned()
+            "is not the name of an index; use small letters, digits, `.`, `_` and `-`".to_owned()
         );
     }
     if text.starts_with(['-', '_']) {
@@ -184,12 +183,12 @@ fn index(parts: &mut [Part]) -> Result<(), String> {
     let before = outline(&parts[..first.unwrap_or(parts.len())]);
     if !before.contains(|c: char| c.is_ascii_alphanumeric()) {
         return Err(match first {
-            Some(_) => "a field needs text before it; write for example logs-{{ app }}".to_owned(),
+            Some(_) => "a field needs text before it; use, for example, logs-{{ app }}".to_owned(),
             None => "is not the name of an index; include a letter or digit".to_owned(),
         });
     }
     if first.is_none() && text.len() > INDEX_BYTES_MAX {
-        return Err(format!("exceeds the {INDEX_BYTES_MAX} bytes of a name; write a shorter one"));
+        return Err(format!("exceeds the {INDEX_BYTES_MAX} bytes of a name; use a shorter one"));
     }
     share(parts, parts.len(), INDEX_BYTES_MAX)
 }

@@ -132,7 +132,7 @@ async fn an_endpoint_without_tls_is_recognized() {
     let lax = TlsFiles { verify: false, ..TlsFiles::default() };
     client.options.tls = Arc::new(Tls::new(lax));
     let error = client.send(&outgoing(&[b"a"])).await.unwrap_err();
-    let message = "127.0.0.1 does not speak TLS; check the port, or write `http://`";
+    let message = "127.0.0.1 does not speak TLS; check the port, or use `http://`";
     assert_eq!(error.message, message);
 }
 

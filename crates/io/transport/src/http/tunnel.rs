@@ -104,7 +104,7 @@ fn refused(proxy: &Proxy, target: &Target, status: StatusCode) -> SendError {
 pub fn login_required(proxy: &Proxy) -> SendError {
     let advice = match proxy.login {
         Some(_) => "check the user and the password",
-        None => "write a user and a password",
+        None => "use a user and a password",
     };
     let message =
         format!("the proxy {proxy} requires a login (407); {advice} in {}", proxy.named_by);

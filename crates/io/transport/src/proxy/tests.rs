@@ -85,7 +85,7 @@ fn unusable_settings_are_errors_without_secrets() {
     let choice = |text: &str| ProxyChoice::parse(Some(text)).map(|_| ()).unwrap_err();
     for text in ["socks5://u:secret@h:1", "u:secret@h:1", "http://u:secret@h/p", "http://", "off"] {
         let error = choice(text);
-        assert!(error.contains("write for example http://") && !error.contains("sec"), "{error}");
+        assert!(error.contains("use, for example, http://") && !error.contains("sec"), "{error}");
     }
     assert!(matches!(ProxyChoice::parse(Some("none")), Ok(ProxyChoice::Direct)));
     let socks = [("ALL_PROXY", "socks5://u:secret@h:1")];

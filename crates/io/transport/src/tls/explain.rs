@@ -89,7 +89,7 @@ fn not_trusted(untrusted: &Untrusted, host: &str, files: &TlsFiles) -> String {
     )
 }
 
-const NAME_ADVICE: &str = "write one of them in the address or set `server_name`";
+const NAME_ADVICE: &str = "use one of them in the address or set `server_name`";
 
 /// Extracts the bare names from rustls's `DnsName("a.example")` and `IpAddress(10.0.0.1)`.
 fn names(presented: &[String]) -> String {

@@ -40,9 +40,9 @@ pub enum Pin {
 }
 
 /// Advice about the syntax of a fingerprint, for errors.
-const FORMS: &str = "write sha256: and 64 hex digits for a certificate, as \
-    `openssl x509 -noout -fingerprint -sha256` prints them, or sha256// and 44 characters of Base64 \
-    for a public key, as `curl --pinnedpubkey` takes them";
+const FORMS: &str = "use sha256: and 64 hex digits for a certificate, as `openssl x509 -noout \
+                     -fingerprint -sha256` prints them, or sha256// and 44 characters of Base64 \
+                     for a public key, as `curl --pinnedpubkey` takes them";
 
 impl Pin {
     /// Parses a fingerprint. A certificate fingerprint may contain colons, and may begin with

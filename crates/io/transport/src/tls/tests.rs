@@ -56,7 +56,7 @@ async fn rejected_certificates_are_explained() {
         (other.issue(&[HOST], Validity::Good), "is not signed by a CA in `ca_file` "),
         (
             fix.authority.issue(&["a.example", "10.0.0.1"], Validity::Good),
-            "is for other names: a.example, 10.0.0.1; write",
+            "is for other names: a.example, 10.0.0.1; use",
         ),
     ];
     for (certificate, says) in &cases {

@@ -79,6 +79,6 @@ fn a_rate_is_read_as_it_is_written() {
     }
     for text in ["", "100", "0/s", "-1/s", "+1/s", "1.5/s", "4294967296/s", "1/m", "none"] {
         let error = text.parse::<PerSecond>().unwrap_err().to_string();
-        assert!(error.ends_with("write for example 100/s"), "{error}");
+        assert!(error.ends_with("use, for example, 100/s"), "{error}");
     }
 }

@@ -163,7 +163,7 @@ fn shares_are_checked_with_advice() {
         wrong("store:1"),
         "\"store\" is not a type; choose from counter, gauge, timer, histogram, distribution, set"
     );
-    assert_eq!(wrong("set:x"), "\"x\" is not a share; write a whole number, for example set:70");
+    assert_eq!(wrong("set:x"), "\"x\" is not a share; use a whole number, for example set:70");
     assert_eq!(wrong("set:0,gauge:0"), "all shares are 0; at least one must be positive");
 }
 

@@ -9,29 +9,25 @@ fn check(options: serde_json::Value) -> Vec<OptionError> {
 #[test]
 fn errors_have_a_pointer_and_advice() {
     let cases = [
-        (json!({}), "", "write `address: host:port`"),
+        (json!({}), "", "use `address: host:port`"),
         (json!({"address": "a:1", "addresses": ["b:1"]}), "/address", "conflicts with `addresses`"),
-        (json!({"address": "a"}), "/address", "write host:port"),
-        (json!({"addresses": ["a:1", "tcp://b:1"]}), "/addresses/1", "write host:port"),
+        (json!({"address": "a"}), "/address", "use host:port"),
+        (json!({"addresses": ["a:1", "tcp://b:1"]}), "/addresses/1", "use host:port"),
         (
             json!({"address": "a:1", "encoding": {"codec": "msgpack"}}),
             "/framing",
-            "write `framing: length`",
+            "use `framing: length`",
         ),
         (
             json!({"address": "a:1", "acknowledgements": true}),
             "/acknowledgements",
-            "write `framing: length`",
+            "use `framing: length`",
         ),
-        (
-            json!({"address": "a:1", "compression": "zstd"}),
-            "/compression",
-            "write `framing: length`",
-        ),
+        (json!({"address": "a:1", "compression": "zstd"}), "/compression", "use `framing: length`"),
         (
             json!({"address": "a:1", "framing": "length", "compression": "zstd", "compression_level": 99}),
             "/compression_level",
-            "write 1 to 19",
+            "use 1 to 19",
         ),
         (json!({"address": "a:1", "compression_level": 1}), "/compression_level", "remove it"),
         (json!({"address": "a:1", "batch": {}}), "/batch", "remove it"),
