@@ -48,9 +48,11 @@ enum Command {
         with_parent: bool,
     },
     /// Check a configuration without connecting to anything
-    #[command(after_help = "Example:\n  millstream validate -c /etc/millstream/conf.d\n\n\
-        Every error is printed as file:line:column: what is wrong; what to write instead.\n\
-        Exit status: 0 valid; 2 errors.")]
+    #[command(after_help = "Example:\n\
+                            \x20 millstream validate -c /etc/millstream/conf.d\n\
+                            \n\
+                            Errors have the form file:line:column: problem; advice.\n\
+                            Exit status: 0 valid; 2 errors.")]
     Validate {
         #[command(flatten)]
         files: ConfigFiles,

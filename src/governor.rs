@@ -31,7 +31,10 @@ static OWN: LazyLock<io::Result<ResidentMemory>> = LazyLock::new(ResidentMemory:
 pub fn memory_host() -> MemoryHost {
     let trims = Mutex::new(Trims::default());
     if let Err(error) = &*OWN {
-        log::error!("memory: limits.memory is not watched: /proc/self/statm: {error}");
+        log::error!(
+            "memory: cannot compare memory use with limits.memory: cannot read \
+                     /proc/self/statm: {error}"
+        );
     }
     MemoryHost {
         resident_bytes: Arc::new(resident),

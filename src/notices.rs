@@ -15,7 +15,8 @@ pub fn report_refused(config: &Config) {
     if !config.refused.is_empty() {
         log::error!(
             target: TARGET,
-            "invalid task files are refused; where there is a previous version it stays in use, and all other tasks run"
+            "invalid task files are rejected; a file's previous version stays in use if there is \
+             one, and all other tasks run"
         );
     }
 }
@@ -27,8 +28,9 @@ pub fn warn_of_unowned(config: &Config) {
         let folder = config.globals.data_dir.join("held").join(&id);
         log::warn!(
             target: TARGET,
-            "{}: {files} files of {bytes} bytes are held for source {id}, which is not configured: they are not \
-             delivered; configure a source with this id, or remove them",
+            "{}: {files} held files ({bytes} bytes) belong to source {id}, which is not \
+             configured, so they are not delivered; configure a source with this id, or remove the \
+             files",
             folder.display()
         );
     }

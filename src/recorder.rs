@@ -55,7 +55,10 @@ fn start_enabled(
         Err(error) => error,
     };
     let folder = folder.display();
-    log::warn!("recorder: {folder}: {error}; what this run records does not survive a crash");
+    log::warn!(
+        "recorder: {folder}: {error}; the recording of this run is lost if the agent \
+                crashes"
+    );
     let (bytes, events) = (size.0, settings.all_events());
     // If only the final name of the file could not be set, the recording has already started.
     if recorder::settings().is_none()

@@ -127,7 +127,10 @@ impl Reloader {
             1 => "1 error".to_owned(),
             count => format!("{count} errors"),
         };
-        log::error!("the configuration was rejected with {count}; the previous one stays in use");
+        log::error!(
+            "the configuration was rejected with {count}; the previous configuration stays \
+                     in use"
+        );
         self.services.state.refuse();
     }
 
@@ -158,7 +161,7 @@ impl Reloader {
             millstream_console::keep_profiles(next.globals.profiler.kept());
         }
         for key in restart {
-            log::warn!("`{key}` changed; it takes effect at the next start");
+            log::warn!("`{key}` changed; restart the agent to apply the change");
         }
         log::info!(
             "{}",

@@ -73,7 +73,7 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
     log.flush();
     if log.dropped_lines() > 0 {
         eprintln!(
-            "{} log lines were dropped: the destination of the log is too slow",
+            "{} log lines were dropped because the log destination is too slow",
             log.dropped_lines()
         );
     }
@@ -85,7 +85,7 @@ fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
-        log::warn!("cannot raise the limit of open files: {error}");
+        log::warn!("cannot raise the open-file limit: {error}");
     }
 }
 
@@ -228,8 +228,8 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
     if let Some(error) = &stopped.uncommitted {
         let seconds = stopped.snapshot.checkpoints.committed_seconds.ceil();
         return Some(format!(
-            "cannot commit the last checkpoints to data_dir: {error}; events delivered in the \
-             last {seconds:.0} s are delivered again after the next start, with the same ids"
+            "cannot commit the last checkpoints to data_dir: {error}; the agent resends the events \
+             of the last {seconds:.0} s after the next start, with the same ids"
         ));
     }
     if !stopped.drained {
@@ -243,9 +243,8 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
         return Some(format!("not everything was delivered{}", late(stopped)));
     }
     let unread = stopped.snapshot.unread();
-    (until_eof && unread > 0).then(|| {
-        format!("some files could not be read ({unread} errors, logged when they occurred)")
-    })
+    (until_eof && unread > 0)
+        .then(|| format!("some files could not be read; see the {unread} errors in the log"))
 }
 
 /// Returns whether data waits on disk for the next start.
@@ -259,7 +258,7 @@ fn waits(stopped: &Stopped) -> bool {
 fn late(stopped: &Stopped) -> String {
     let sinks = stopped.snapshot.undelivered_list();
     let sinks = (!sinks.is_empty()).then(|| format!("sink {sinks}"));
-    let holders = stopped.holders.iter().map(|holder| format!("events wait at {holder}"));
+    let holders = stopped.holders.iter().map(|holder| format!("events are waiting at {holder}"));
     let late: Vec<String> = holders.chain(sinks).collect();
     if late.is_empty() { String::new() } else { format!(" ({})", late.join("; ")) }
 }
@@ -269,7 +268,7 @@ fn summary(stopped: &Stopped) -> String {
     let snapshot = &stopped.snapshot;
     let of_sources = stopped.left.waiting;
     let of_sources = match of_sources.files {
-        0 if of_sources.events > 0 => Some(format!("{} records of partitions", of_sources.events)),
+        0 if of_sources.events > 0 => Some(format!("{} Kafka records", of_sources.events)),
         0 => None,
         1 => Some(format!("{} bytes in 1 file", of_sources.bytes)),
         files => Some(format!("{} bytes in {files} files", of_sources.bytes)),
@@ -301,11 +300,10 @@ fn lost(stopped: &Stopped) -> String {
         parts.push(format!("{events} events ({})", stopped.snapshot.dropped_list()));
     }
     if bytes > 0 {
-        parts.push(format!("{bytes} bytes of files"));
+        parts.push(format!("{bytes} bytes from files"));
     }
     if !stopped.unsettled.is_empty() {
-        parts
-            .push(format!("{} of sources that cannot be read again", unsettled(stopped.unsettled)));
+        parts.push(format!("{} from sources that cannot be reread", unsettled(stopped.unsettled)));
     }
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }

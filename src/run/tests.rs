@@ -73,8 +73,8 @@ fn a_stop_reports_delivered_waiting_and_lost_events() {
     stopped.unsettled = Unsettled { bytes: 12, records: 7 };
     assert_eq!(
         summary(&stopped),
-        "delivered: 0 events; waiting on disk for the next start: 128 bytes in 2 files; lost: 7 events \
-         and 12 bytes of sources that cannot be read again"
+        "delivered: 0 events; waiting on disk for the next start: 128 bytes in 2 files; lost: 7 \
+         events and 12 bytes from sources that cannot be reread"
     );
     assert_eq!(ending(&stopped, false, timeout()), FAILED);
 }

@@ -234,8 +234,8 @@ fn data_lost_at_a_stop_is_counted_to_the_byte() {
     let (kept, deleted) = (writer.bytes_on_disk(), (ROTATIONS - 1 - KEPT) * LINES_PER_FILE);
     assert_eq!(agent.stop().code(), Some(1), "{}", agent.log());
     let lost = format!(
-        "waiting on disk for the next start: {kept} bytes in {} files; lost: {deleted} events ({deleted} \
-         deleted_undelivered (source app)), {} bytes of files",
+        "waiting on disk for the next start: {kept} bytes in {} files; lost: {deleted} events \
+         ({deleted} deleted_undelivered (source app)), {} bytes from files",
         KEPT + 1,
         all - kept
     );

@@ -139,7 +139,7 @@ sinks: {{ out: {{ inputs: [in], {sink} }} }}
         let read = input.stream_position().unwrap() as usize;
         let log = agent.log();
         if sink.contains("http") {
-            let lost = format!("lost: {read} bytes of sources that cannot be read again");
+            let lost = format!("lost: {read} bytes from sources that cannot be reread");
             assert!(log.contains(&lost), "{read}, {log}");
         } else {
             let out = fs::read_to_string(dir.path().join("out")).unwrap();

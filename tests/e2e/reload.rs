@@ -168,7 +168,10 @@ fn an_invalid_configuration_is_reported_and_the_old_one_keeps_running() {
     wait_until("the log says so", PATIENCE, || agent.log().contains("rejected with 1 error;"));
     let log = agent.log();
     assert!(log.contains("millstream.yaml:8:32: the input `ap` does not exist"), "{log}");
-    assert!(log.contains("rejected with 1 error; the previous one stays in use"), "{log}");
+    assert!(
+        log.contains("rejected with 1 error; the previous configuration stays in use"),
+        "{log}"
+    );
     let many: String =
         (0..30).map(|n| format!("\n  s{n}: {{ type: blackhole, inputs: [no{n}] }}")).collect();
     agent.reload(&ALONE.replace("sinks:", &format!("sinks:{many}")));
@@ -270,7 +273,7 @@ fn a_reload_without_change_or_that_needs_a_restart_is_logged() {
         &agent,
         &format!("{ALONE}limits: {{ threads: 1, cpu: 1.5 }}\nlog: {{ level: debug }}\n"),
     );
-    let restart = "`limits.threads` changed; it takes effect at the next start";
+    let restart = "`limits.threads` changed; restart the agent to apply the change";
     wait_until("it says what waits", PATIENCE, || agent.log().contains(restart));
     let log = agent.log();
     assert!(!log.contains("`limits.cpu`"), "{log}");
@@ -360,6 +363,6 @@ sinks:
     write.write_all(&[b'x'; 3000]).unwrap();
     wait_until("the input is read", PATIENCE, || rustix::io::ioctl_fionread(&write).unwrap() == 0);
     assert_eq!(agent.stop().code(), Some(1), "{}", agent.log());
-    let said = "lost: 3000 bytes of sources that cannot be read again";
+    let said = "lost: 3000 bytes from sources that cannot be reread";
     assert!(agent.log().contains(said), "{}", agent.log());
 }

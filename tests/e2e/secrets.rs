@@ -139,7 +139,9 @@ fn what_endpoints_echo_has_no_secret_in_whatever_leaves_the_agent() {
 
     // The log quotes an invalid configuration.
     agent.reload(&changed.replace("uri: \"http://", "uri: \"http://me:url-S3CRET@"));
-    wait_until("the refusal", LIMIT, || agent.log().contains("the previous one stays in use"));
+    wait_until("the refusal", LIMIT, || {
+        agent.log().contains("the previous configuration stays in use")
+    });
     assert_masked(shown(&agent));
     agent.kill();
 }

@@ -73,7 +73,7 @@ fn a_stop_ends_in_time_and_names_a_hung_transform() {
     assert!(begun.elapsed() >= Duration::from_secs(1), "it waits for events in flight");
     assert_eq!(status.code(), Some(1), "{}", agent.log());
     let log = agent.log();
-    assert!(log.contains("within 2s (events wait at transform slow"), "{log}");
+    assert!(log.contains("within 2s (events are waiting at transform slow"), "{log}");
     fs::remove_file(folder.path().join("hang")).unwrap();
     let mut agent = Agent::start(folder.path(), BRANCHES, &["--until-eof"]);
     assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
@@ -91,7 +91,8 @@ fn a_reload_that_a_hung_transform_prevents_changes_nothing() {
     agent.reload(&BRANCHES.replace("shutdown_timeout: 2s", "shutdown_timeout: 20s"));
     let changed = BRANCHES.replace("sync: 100ms", "sync: 200ms");
     agent.reload(&changed);
-    let is_rejected = |agent: &Agent| agent.log().contains("the previous one stays in use");
+    let is_rejected =
+        |agent: &Agent| agent.log().contains("the previous configuration stays in use");
     wait_until("the reload is rejected", PATIENCE, || is_rejected(&agent));
     wait_until("the log says why", PATIENCE, || agent.log().contains("5s at transform slow"));
     fs::write(folder.path().join("in/more.log"), "one more\n").unwrap();
@@ -113,7 +114,7 @@ fn a_run_until_the_end_gives_up_a_hung_transform_and_names_it() {
     let written = prepare(folder.path());
     let mut agent = Agent::start(folder.path(), BRANCHES, &["--until-eof"]);
     assert_eq!(agent.wait(PATIENCE).code(), Some(1), "{}", agent.log());
-    assert!(agent.log().contains("events wait at transform slow"), "{}", agent.log());
+    assert!(agent.log().contains("events are waiting at transform slow"), "{}", agent.log());
     assert!(lines(&folder.path().join("free.out")) == written);
     fs::remove_file(folder.path().join("hang")).unwrap();
     let mut agent = Agent::start(folder.path(), BRANCHES, &["--until-eof"]);
@@ -346,7 +347,7 @@ fn a_stop_waits_for_a_dead_endpoint_if_data_would_be_lost() {
     assert_eq!(agent.stop().code(), Some(1), "{}", agent.log());
     assert!(begun.elapsed() >= Duration::from_secs(4), "{:?}", begun.elapsed());
     let log = agent.log();
-    assert!(log.contains(" bytes of sources that cannot be read again"), "{log}");
+    assert!(log.contains(" bytes from sources that cannot be reread"), "{log}");
 }
 
 /// After a response 403 the next attempt is 5 to 10 s later, which is longer than the stop may

@@ -64,7 +64,7 @@ fn a_reload_tells_mistakes_and_changes_nothing() {
         assert!(agent.log().contains("source other: "), "{}", agent.log());
     }
     wait_until("it is refused", PATIENCE, || {
-        agent.log().matches("the previous one stays in use").count() == 4
+        agent.log().matches("the previous configuration stays in use").count() == 4
     });
     let before = lines(&out).len();
     wait_for_lines(&out, before + 2);

@@ -139,7 +139,7 @@ fn scripts_of_a_folder_run_in_order_and_follow_its_files() {
         scripts.reload(&agent, "changed: op");
         assert_eq!(scripts.steps("two"), "first added second third");
         scripts.write("25-bad.groovy", "row.steps += ' bad'\nrow.steps = (");
-        scripts.reload(&agent, "the previous one stays in use");
+        scripts.reload(&agent, "the previous configuration stays in use");
         assert!(agent.log().contains("25-bad.groovy:2:"), "{}", agent.log());
         assert_eq!(scripts.steps("three"), "first added second third");
         fs::remove_file(dir.path().join("rules/25-bad.groovy")).unwrap();

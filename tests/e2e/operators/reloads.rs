@@ -154,7 +154,7 @@ fn a_script_that_does_not_compile_is_refused_with_its_place() {
         wait_until("the first event", PATIENCE, || documents(&out).len() == 1);
         agent.reload(&config(home, 2).replace("row.version = 2", "row.version = ("));
         wait_until("the reload is rejected", PATIENCE, || {
-            agent.log().contains("the previous one stays in use")
+            agent.log().contains("the previous configuration stays in use")
         });
         assert!(agent.log().contains("script:1"), "{}", agent.log());
         File::options()

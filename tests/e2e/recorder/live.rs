@@ -80,7 +80,7 @@ fn changed_settings_take_effect_at_once() {
     });
     let events = "recorder: { size: 2MiB, events: { FileWrite: { enabled: false } } }\n";
     agent.reload(&format!("{CONFIG}{events}"));
-    let restart = "`recorder.size` changed; it takes effect at the next start";
+    let restart = "`recorder.size` changed; restart the agent to apply the change";
     wait_until("it reloads", LIMIT, || agent.log().contains(restart));
     let table = stdout(&record(dir.path(), &["--settings"]));
     assert!(

@@ -28,13 +28,13 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "tasks:\n  - name: good\n    emit: { n: count() }\n",
         &[
-            "bad.yaml:2:11: `name`: there is already a task `good`, at DIR/tasks/a.yaml:2:11; rename one of them",
+            "bad.yaml:2:11: `name`: another task is already named `good`, at DIR/tasks/a.yaml:2:11; rename one of them",
         ],
     ),
     (
         "tasks:\n  - name: inline\n    emit: { n: count() }\n",
         &[
-            "bad.yaml:2:11: `name`: there is already a task `inline`, at DIR/millstream.yaml:11:17; rename one of them",
+            "bad.yaml:2:11: `name`: another task is already named `inline`, at DIR/millstream.yaml:11:17; rename one of them",
         ],
     ),
     (

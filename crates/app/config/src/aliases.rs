@@ -142,14 +142,14 @@ const INSTEAD: &[(Kind, &[&str], &str)] = &[
     (
         Kind::Transform,
         &["reduce"],
-        "to join lines to one event, use `multiline` in the source that reads them; to drop \
+        "to join lines into one event, use `multiline` in the source that reads them; to drop \
          repeated events, use `dedupe`",
     ),
     (
         Kind::Transform,
         &["lua", "script", "wasm"],
-        "use `fields`, whose step `compute` takes expressions, and `filter` or `route` for conditions, or transform \
-         `jvm` for scripts in Groovy",
+        "use the `compute` step of `fields` for expressions, `filter` or `route` for conditions, \
+         or the `jvm` transform for Groovy scripts",
     ),
 ];
 
@@ -384,7 +384,7 @@ mod tests {
             (
                 "sources: {s: {type: stdin}}\ntransforms: {t: {type: reduce, inputs: [s]}}\n\
                  sinks: {o: {type: blackhole, inputs: [t]}}\n",
-                "there is no transform type \"reduce\" yet; to join lines to one event, use \
+                "there is no transform type \"reduce\" yet; to join lines into one event, use \
                  `multiline` in the source that reads them; to drop repeated events, use `dedupe`",
             ),
             (

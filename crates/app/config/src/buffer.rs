@@ -40,12 +40,12 @@ pub fn check(entry: &Entry) -> Vec<Fault> {
     match (node.entry("max"), size(node, "max")) {
         (None, _) => vec![Fault::new(
             &entry.place,
-            "`buffer`: a buffer on disk has no default size",
+            "`buffer`: a disk buffer has no default size",
             "add, for example, max: 10GiB",
         )],
         (Some(max), Some(..DISK_BYTES_MIN)) => vec![Fault::new(
             &max.node.place,
-            "`max`: the buffer on disk is too small",
+            "`max`: the disk buffer is too small",
             "use 16MiB or more",
         )],
         _ => Vec::new(),
@@ -53,7 +53,7 @@ pub fn check(entry: &Entry) -> Vec<Fault> {
 }
 
 fn needs_disk(entry: &Entry) -> Fault {
-    let what = format!("`{}`: applies only to a buffer on disk", entry.key);
+    let what = format!("`{}`: applies only to a disk buffer", entry.key);
     Fault::new(&entry.place, what, "add type: disk, or remove the key")
 }
 

@@ -134,8 +134,11 @@ fn not_a_name(node: &Node, types: &[&str]) -> Option<Fault> {
 }
 
 fn not_a_map(kind: Kind, entry: &Entry, types: &[&str]) -> Option<Fault> {
-    let what =
-        format!("`{}`: expected the keys of a {kind}, found {}", entry.key, found(&entry.node));
+    let what = format!(
+        "`{}`: expected a map with the options of a {kind}, found {}",
+        entry.key,
+        found(&entry.node)
+    );
     let first = types.first().copied().unwrap_or("...");
     let is_hole = matches!(entry.node.value, Value::Hole);
     (!is_hole)
@@ -231,7 +234,7 @@ fn buffer_entry(kind: Kind, node: &Node) -> Option<&Entry> {
 fn undecodable(entry: &Entry, message: &str) -> Fault {
     // The message may be about any of the options.
     let message = masked(message, &entry.node.all_substituted(), &[]);
-    Fault::new(&entry.place, message, "compare with the sample of this component")
+    Fault::new(&entry.place, message, "compare the option with the component's documentation")
 }
 
 /// Returns the attributes with the text of every value as written: `version: 1.10` stays `1.10`.
@@ -269,8 +272,8 @@ fn missing_files(component: &Component, node: &Node) -> Vec<Fault> {
     let warning = |(pointer, path): (String, PathBuf)| {
         let (why, key) = (unreadable(&path)?, pointer_key(&pointer).unwrap_or_default());
         // The message omits the path, which may come from a variable with a secret.
-        let what = format!("`{key}`: {why}, and `{id}` waits for it");
-        let advice = "create the file, let the agent read it, or name another one";
+        let what = format!("`{key}`: {why}; `{id}` waits for the file");
+        let advice = "create the file, make it readable for the agent, or set another path";
         Some(Fault::new(&node.nearest(&pointer).place, what, advice))
     };
     files.filter_map(warning).collect()

@@ -92,7 +92,7 @@ fn list_folder(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
     let unreadable = |error: io::Error| {
         Fault::anywhere(
             format!("cannot read the folder {}: {error}", folder.display()),
-            "check its path and mode",
+            "check the path and its permissions",
         )
     };
     let mut files = Vec::new();
@@ -107,11 +107,8 @@ fn list_folder(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
     }
     files.sort();
     if files.is_empty() {
-        let what = format!("the folder {} holds no *.yaml or *.yml", folder.display());
-        return Err(Fault::anywhere(
-            what,
-            "put a configuration file there, or name another folder",
-        ));
+        let what = format!("the folder {} contains no *.yaml or *.yml file", folder.display());
+        return Err(Fault::anywhere(what, "add a configuration file, or pass another folder"));
     }
     Ok(files)
 }
@@ -125,7 +122,7 @@ pub fn read(path: &Path) -> Result<Source, Fault> {
     if let Err(error) = content {
         return Err(Fault::anywhere(
             format!("cannot read {name}: {error}"),
-            "check its path and mode",
+            "check the path and its permissions",
         ));
     }
     if bytes.len() as u64 > FILE_BYTES_MAX {
@@ -189,12 +186,14 @@ mod tests {
             faults.iter().map(Fault::to_string).collect::<Vec<_>>(),
             [
                 format!(
-                    "the folder {} holds no *.yaml or *.yml; put a configuration file there, or name another folder",
+                    "the folder {} contains no *.yaml or *.yml file; add a configuration file, or \
+                     pass another folder",
                     empty.display()
                 ),
                 format!("{}:2:4: not UTF-8; save the file as UTF-8", latin.display()),
                 format!(
-                    "cannot read {}: No such file or directory (os error 2); check its path and mode",
+                    "cannot read {}: No such file or directory (os error 2); check the path and \
+                     its permissions",
                     missing.display()
                 ),
                 "no configuration: neither /nonexistent/a.yaml nor /nonexistent/b.yaml exists; \

@@ -317,8 +317,8 @@ pub fn read(
         // The message itself could contain a secret.
         faults.push(Fault::new(
             start,
-            "the global settings cannot be read",
-            "compare them with the manual",
+            "the global settings are invalid",
+            "compare them with docs/configuration.md",
         ));
         Globals::default()
     });
@@ -352,8 +352,14 @@ fn memory_warning(memory: Size, allowed: Option<u64>, node: &Node) -> Option<Fau
         Size(allowed)
     );
     let advice = match default_memory(Some(allowed)) {
-        half if half.0 < allowed => format!("use {half}, or allow the control group more"),
-        _ => format!("allow the control group {} or more", Size(2 * MEMORY_MIN.0)),
+        half if half.0 < allowed => format!(
+            "use {half}, or raise the memory limit of the control \
+                                             group"
+        ),
+        _ => format!(
+            "raise the memory limit of the control group to {} or more",
+            Size(2 * MEMORY_MIN.0)
+        ),
     };
     Some(Fault::new(&node.nearest("/limits/memory").place, what, advice))
 }
@@ -484,8 +490,14 @@ mod tests {
             told.starts_with("m.yaml:2:11: ") && told.contains("512MiB") && told.contains("256MiB"),
             "{told}"
         );
-        assert!(told.ends_with("use 128MiB, or allow the control group more"), "{told}");
+        assert!(
+            told.ends_with("use 128MiB, or raise the memory limit of the control group"),
+            "{told}"
+        );
         let (_, small) = memory("", Some(20));
-        assert!(small.ends_with("allow the control group 64MiB or more"), "{small}");
+        assert!(
+            small.ends_with("raise the memory limit of the control group to 64MiB or more"),
+            "{small}"
+        );
     }
 }

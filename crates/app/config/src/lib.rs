@@ -301,7 +301,7 @@ fn unused_processes<'a>(
         Fault::new(
             place,
             what,
-            "use `mode: process` and this name as `process` of a component, or remove it",
+            "set `mode: process` and this name as `process` in a component, or remove the process",
         )
     })
 }

@@ -127,7 +127,7 @@ impl Builder {
     fn document(&mut self, place: &Place) -> Result<(), Fault> {
         self.documents += 1;
         if self.documents > 1 {
-            let advice = "keep one document in a file and move the other into a separate file";
+            let advice = "keep one document per file; move the second one into a separate file";
             return Err(Fault::new(place, "a second YAML document begins here", advice));
         }
         Ok(())
@@ -185,7 +185,7 @@ impl Builder {
         if self.nodes <= NODES_MAX {
             return Ok(());
         }
-        let what = format!("more than {NODES_MAX} values with aliases expanded");
+        let what = format!("more than {NODES_MAX} values after the expansion of aliases");
         Err(Fault::new(place, what, "split the file, or use fewer aliases"))
     }
 
@@ -193,7 +193,11 @@ impl Builder {
         if self.open.len() + more <= DEPTH_MAX {
             return Ok(());
         }
-        Err(Fault::new(place, format!("nested more than {DEPTH_MAX} deep"), "remove some levels"))
+        Err(Fault::new(
+            place,
+            format!("nested more than {DEPTH_MAX} levels deep"),
+            "remove some levels",
+        ))
     }
 
     fn scalar(&mut self, text: &str, style: ScalarStyle, tag: Option<&Tag>, place: Place) -> Node {
@@ -428,8 +432,8 @@ mod tests {
             (
                 "a: 1\n---\nb: 1\n",
                 vec![
-                    "f.yaml:2:1: a second YAML document begins here; keep one document in a file and move the other \
-                 into a separate file",
+                    "f.yaml:2:1: a second YAML document begins here; keep one document per file; \
+                     move the second one into a separate file",
                 ],
             ),
             (
@@ -450,8 +454,11 @@ mod tests {
             bomb += &format!("a{level}: &a{level} [{aliases}]\n");
         }
         assert_eq!(bad(&bomb).len(), 1);
-        assert!(bad(&bomb)[0].contains("more than 200000 values with aliases expanded"));
-        assert!(bad(&"- ".repeat(100_000))[0].contains("f.yaml:1:129: nested more than 64 deep"));
+        assert!(bad(&bomb)[0].contains("more than 200000 values after the expansion of aliases"));
+        assert!(bad(&"- ".repeat(100_000))[0].contains(
+            "f.yaml:1:129: nested more than 64 levels \
+                                                        deep"
+        ));
         assert!(
             bad(&"[".repeat(100_000))[0]
                 .ends_with("recursion limit exceeded; remove some levels of brackets")
@@ -460,7 +467,7 @@ mod tests {
         for level in 1..70 {
             tower += &format!("a{level}: &a{level} [*a{}]\n", level - 1);
         }
-        assert!(bad(&tower)[0].contains("nested more than 64 deep"));
+        assert!(bad(&tower)[0].contains("nested more than 64 levels deep"));
         assert!(good(&("[".repeat(64) + &"]".repeat(64))).starts_with("[["));
     }
 }

@@ -84,7 +84,7 @@ pub fn redacted(
             // The message may quote the file, so only the line is shown.
             Err(fault) => {
                 let line = fault.place.map_or(0, |place| place.line);
-                Err(format!("it is left out: the YAML is wrong in line {line}"))
+                Err(format!("omitted because line {line} is not valid YAML"))
             }
         };
         redacted.files.push((source.name.to_string(), content));
@@ -429,7 +429,7 @@ mod tests {
             of("transforms: { r: { type: route, inputs: [a], routes: { e: 'x > 1' } } }");
         assert!(shown.contains("x > 1"), "{shown}");
         let (shown, secrets) = of("a: [hunter2, ${PASS}\n");
-        assert!(shown.contains("left out") && !shown.contains("hunter2"), "{shown}");
+        assert!(shown.contains("omitted") && !shown.contains("hunter2"), "{shown}");
         assert!(secrets.contains("from-a-variable"), "{secrets:?}");
     }
 

@@ -174,7 +174,7 @@ impl Piece<'_> {
                 })
             }
             Piece::File(path) => read_value(Path::new(path)).map_err(|error| {
-                let advice = "name a readable text file of at most 1MiB by its absolute path";
+                let advice = "use the absolute path of a readable text file of at most 1MiB";
                 (format!("cannot read `${{file:{path}}}`: {error}"), advice.into())
             }),
             Piece::Bad(text) => {
@@ -259,10 +259,10 @@ mod tests {
                  ${file:/path}; a literal dollar is $$",
                 "f.yaml:2:15: `${OPEN` is not a variable; use ${NAME}, ${NAME:-default} or \
                  ${file:/path}; a literal dollar is $$",
-                "f.yaml:3:4: cannot read `${file:/nonexistent/key}`: No such file or directory (os error 2); \
-             name a readable text file of at most 1MiB by its absolute path",
-                "f.yaml:4:4: cannot read `${file:key}`: the path is relative; \
-             name a readable text file of at most 1MiB by its absolute path",
+                "f.yaml:3:4: cannot read `${file:/nonexistent/key}`: No such file or directory (os \
+                 error 2); use the absolute path of a readable text file of at most 1MiB",
+                "f.yaml:4:4: cannot read `${file:key}`: the path is relative; use the absolute \
+                 path of a readable text file of at most 1MiB",
             ]
         );
     }

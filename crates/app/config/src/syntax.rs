@@ -15,7 +15,7 @@ pub fn syntax_fault(file: &Arc<str>, text: &str, error: &ScanError) -> Fault {
     }
     let place = Place { file: file.clone(), line: marker.line(), column: marker.col() + 1 };
     if is_variable(text, marker) {
-        let advice = "put quotes around it, also for a number";
+        let advice = "put quotes around it, even if it is a number";
         return Fault::new(&place, "an unquoted variable inside { } or [ ]", advice);
     }
     let info = error.info();
@@ -56,11 +56,11 @@ fn syntax_advice(info: &str) -> &'static str {
         ("escape", "use single quotes, in which a backslash is a normal character"),
         ("trailing content", "put the whole text inside the quotes"),
         ("flow", "close the brackets [ ] or { }"),
-        ("block", "give keys of one level the same indentation"),
+        ("block", "indent all keys of a level equally"),
     ];
     let found = ADVICE.iter().find(|(part, _)| info.contains(part));
     found.map_or(
-        "check quotes, brackets and indentation here and on the line before",
+        "check quotes, brackets and indentation on this line and the previous line",
         |(_, advice)| *advice,
     )
 }
@@ -86,13 +86,13 @@ mod tests {
             ),
             (
                 "a: {b: ${B}}\n",
-                "f.yaml:1:9: an unquoted variable inside { } or [ ]; put quotes around it, also \
-                 for a number",
+                "f.yaml:1:9: an unquoted variable inside { } or [ ]; put quotes around it, even if \
+                 it is a number",
             ),
             (
                 "a: [${B}]\n",
-                "f.yaml:1:6: an unquoted variable inside { } or [ ]; put quotes around it, also \
-                 for a number",
+                "f.yaml:1:6: an unquoted variable inside { } or [ ]; put quotes around it, even if \
+                 it is a number",
             ),
             (
                 "a: %d\n",
@@ -101,8 +101,8 @@ mod tests {
             ),
             (
                 "a:\n  b: 1\n c: 2\n",
-                "f.yaml:3:2: not YAML: while parsing a block mapping, did not find expected key; give keys of one \
-                 level the same indentation",
+                "f.yaml:3:2: not YAML: while parsing a block mapping, did not find expected key; \
+                 indent all keys of a level equally",
             ),
         ] {
             assert_eq!(message(text), fault, "{text}");

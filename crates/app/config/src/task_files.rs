@@ -186,7 +186,7 @@ fn with_tasks(entry: &Entry, tasks: Vec<Node>) -> Entry {
 /// folder and a file name with wildcards.
 fn matching(pattern: &Node) -> Result<Vec<PathBuf>, Fault> {
     let text = pattern.text().unwrap_or_default();
-    let advice = "use, for example, tasks/*.yaml; only the file name may have wildcards";
+    let advice = "use, for example, tasks/*.yaml; only the file name may contain wildcards";
     let fault = |what: String| Fault::new(&pattern.place, format!("`{KEY}`: {what}"), advice);
     let path = Path::new(text);
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -260,7 +260,7 @@ fn read(
     let tasks = root.get(KEY).map(|tasks| tasks.items().to_vec()).unwrap_or_default();
     for (name, place) in tasks.iter().filter_map(name_of) {
         if let Some(other) = names.get(&name) {
-            let what = format!("`name`: there is already a task `{name}`, at {other}");
+            let what = format!("`name`: another task is already named `{name}`, at {other}");
             faults.push(Fault::new(&place, what, "rename one of them"));
         }
     }

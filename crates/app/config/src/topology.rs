@@ -67,7 +67,7 @@ impl<'a> Wiring<'a> {
                     faults.push(Fault::new(
                         &input.place,
                         what,
-                        "name the component it should read from",
+                        "use the id of the component that it should read from",
                     ));
                 }
                 Ok(from) => {
@@ -189,7 +189,7 @@ impl<'a> Wiring<'a> {
         for draft in self.drafts {
             if draft.kind != Kind::Sink && !self.read.contains(draft.id.as_str()) {
                 let what = format!("no component reads the {} `{}`", draft.kind, draft.id);
-                let advice = "name it in the `inputs` of a transform or sink, or remove it";
+                let advice = "add it to the `inputs` of a transform or sink, or remove it";
                 warnings.push(Fault::new(&draft.place, what, advice));
                 continue;
             }
@@ -198,7 +198,7 @@ impl<'a> Wiring<'a> {
             for name in names.filter(|name| !self.read.contains(name.as_str())) {
                 let what =
                     format!("no component reads `{name}`, so its events are dropped and counted");
-                warnings.push(Fault::new(&draft.place, what, "name it in `inputs` to keep them"));
+                warnings.push(Fault::new(&draft.place, what, "add it to `inputs` to keep them"));
             }
         }
         warnings
@@ -213,8 +213,10 @@ fn output_names(draft: &Draft) -> impl Iterator<Item = String> {
 fn sink_as_input(input: &Input, draft: &Draft) -> Fault {
     let outputs: Vec<String> = output_names(draft).collect();
     let advice = match outputs.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] => "name a source or a transform".into(),
-        names => format!("name a source, a transform or {}", suggest::listed(names, "or")),
+        [] => "use the id of a source or a transform".into(),
+        names => {
+            format!("use the id of a source, of a transform, or {}", suggest::listed(names, "or"))
+        }
     };
     Fault::new(
         &input.place,

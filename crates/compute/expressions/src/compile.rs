@@ -328,8 +328,10 @@ impl Compiler {
         let (over_node, types) = self.node(over)?;
         self.require(over.at, types, Types::LIST.or(Types::MAP), &format!("`{name}`"))?;
         if self.variables.len() == MACRO_DEPTH_MAX {
-            let message =
-                format!("all, exists, filter and map are nested more than {MACRO_DEPTH_MAX} deep");
+            let message = format!(
+                "all, exists, filter and map are nested more than {MACRO_DEPTH_MAX} levels \
+                         deep"
+            );
             return Err(Fault::new(at, message, "leave one out"));
         }
         self.variables.push(variable.clone());

@@ -245,8 +245,9 @@ mod tests {
 
     #[test]
     fn losses_counted_at_a_stop_are_parsed_by_source() {
-        let log = "WARN stopped; delivered: 9 events; lost: 7 events (3 deleted_undelivered (source copied), \
-                   4 held_max (source counted), 2 deleted_undelivered (source counted)), 70 bytes of files\n\
+        let log = "WARN stopped; delivered: 9 events; lost: 7 events (3 deleted_undelivered \
+                   (source copied), 4 held_max (source counted), 2 deleted_undelivered (source \
+                   counted)), 70 bytes from files\n\
                    WARN source counted: 50 deleted_undelivered (source counted)\n\
                    INFO stopped; delivered: 1 events; lost: nothing\n\
                    WARN stopped; lost: 5 events (5 deleted_undelivered (source counted))\n";

@@ -107,9 +107,9 @@ impl<'a> Views<'a> {
 /// Returns the error of a key that is not in `keys`.
 pub(super) fn unknown_key(entry: &Entry, keys: &[&str]) -> Fault {
     let advice = match (keys, aliases::option(&entry.key, keys)) {
-        ([], _) => "remove it; no keys belong here".into(),
+        ([], _) => "remove it; no keys are allowed here".into(),
         (_, Some((_, advice))) => advice,
-        _ => suggest::advice(&entry.key, keys, "the keys here are"),
+        _ => suggest::advice(&entry.key, keys, "the valid keys are"),
     };
     Fault::new(&entry.place, format!("unknown key `{}`", entry.key), advice)
 }

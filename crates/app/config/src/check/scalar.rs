@@ -30,7 +30,7 @@ impl<'a> Checker<'a> {
         let bound = |name| leaf.get(name).and_then(Json::as_u64);
         if let Some(least) = bound("minLength").filter(|least| length < *least) {
             let (state, advice) = match length {
-                0 => ("empty", "set something, or leave the key out".into()),
+                0 => ("empty", "enter a value, or remove the key".into()),
                 _ => ("too short", format!("use at least {least} characters")),
             };
             return Some(Fault::new(

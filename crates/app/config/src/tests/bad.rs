@@ -32,10 +32,9 @@ fn unknown_keys() {
     );
     assert_eq!(
         source("    include: [a]\n    colour: 1\n"),
-        [
-            "m.yaml:6:5: unknown key `colour`; the keys here are `type`, `attributes`, `host`, `priority`, `rate_limit`, \
-         `include`, `exclude`, `read_from`, `ignore_older`, `expire`, `max_line` and `keep_lines`"
-        ]
+        ["m.yaml:6:5: unknown key `colour`; the valid keys are `type`, `attributes`, `host`, \
+             `priority`, `rate_limit`, `include`, `exclude`, `read_from`, `ignore_older`, \
+             `expire`, `max_line` and `keep_lines`"]
     );
     assert_eq!(
         sink("    encoding: {codec: text, metadata_key: x}\n"),
@@ -66,19 +65,16 @@ fn buffers() {
     for (keys, message) in [
         (
             "{type: disk}",
-            "5: `buffer`: a buffer on disk has no default size; add, for example, max: 10GiB",
+            "5: `buffer`: a disk buffer has no default size; add, for example, max: 10GiB",
         ),
-        (
-            "{type: disk, max: 15MiB}",
-            "31: `max`: the buffer on disk is too small; use 16MiB or more",
-        ),
+        ("{type: disk, max: 15MiB}", "31: `max`: the disk buffer is too small; use 16MiB or more"),
         (
             "{max: 1MiB, mode: always}",
-            "25: `mode`: applies only to a buffer on disk; add type: disk, or remove the key",
+            "25: `mode`: applies only to a disk buffer; add type: disk, or remove the key",
         ),
         (
             "{type: memory, replay_rate: 1MiB}",
-            "28: `replay_rate`: applies only to a buffer on disk; add type: disk, or remove the key",
+            "28: `replay_rate`: applies only to a disk buffer; add type: disk, or remove the key",
         ),
         ("{type: disk, max_size: 1GiB, max: 1GiB}", "26: unknown key `max_size`; use `max`"),
     ] {
@@ -142,7 +138,7 @@ fn wrong_types() {
         ("    include: []\n", "5:14: `include`: the list is empty; use one item or more"),
         (
             "    include: [a]\n    host: ''\n",
-            "6:11: `host`: the text is empty; set something, or leave the key out",
+            "6:11: `host`: the text is empty; enter a value, or remove the key",
         ),
         (
             "    include: [a]\n    priority: hihg\n",
@@ -305,13 +301,13 @@ fn components() {
         [
             "m.yaml:2:13: unknown source type \"fil\"; did you mean `file`?",
             "m.yaml:3:13: unknown source type \"console\"; it is a sink; move it to `sinks`",
-            "m.yaml:4:4: `c`: expected the keys of a source, found nothing; use, for example, \
-             type: file",
+            "m.yaml:4:4: `c`: expected a map with the options of a source, found nothing; use, for \
+             example, type: file",
             "m.yaml:5:13: `type`: expected text, found a number; use `file` or `stdin`",
             "m.yaml:6:3: the source `e` has no `type`; add `type:` with `file` or `stdin`",
             "m.yaml:7:3: invalid id `f.g`; use letters, digits, _ and -, beginning with a letter or _",
-            "m.yaml:8:6: `h`: expected the keys of a source, found a list; use, for example, type: \
-             file",
+            "m.yaml:8:6: `h`: expected a map with the options of a source, found a list; use, for \
+             example, type: file",
             "m.yaml:10:3: missing key `inputs`; add, for example, inputs: [\"app\"]",
             "m.yaml:11:34: `inputs`: expected a list of texts, found text; use [app]",
         ]
@@ -333,7 +329,7 @@ fn globals() {
             "m.yaml:3:15: `listen`: \"7878\" is not an address and port; use, for example, \
              127.0.0.1:7878",
             "m.yaml:4:19: `shutdown_timeout`: \"20\" has no unit; use, for example, 10s or 500ms",
-            "m.yaml:5:11: `data_dir`: the text is empty; set something, or leave the key out",
+            "m.yaml:5:11: `data_dir`: the text is empty; enter a value, or remove the key",
         ]
     );
     assert_eq!(
@@ -372,16 +368,22 @@ fn inputs() {
             "sources: {a: {type: stdin}}\nsinks:\n  x: {type: blackhole, inputs: [a, y, z, x, a]}\n  \
              y: {type: console, inputs: [a]}\n  z: {type: blackhole, inputs: [y.rejected]}\n",
             &[
-                "m.yaml:3:36: the input `y` is a sink, which has no output; name a source, a transform or `y.rejected`",
-                "m.yaml:3:39: the input `z` is a sink, which has no output; name a source or a transform",
-                "m.yaml:3:42: the input `x` is a sink, which has no output; name a source or a transform",
+                "m.yaml:3:36: the input `y` is a sink, which has no output; use the id of a \
+                 source, of a transform, or `y.rejected`",
+                "m.yaml:3:39: the input `z` is a sink, which has no output; use the id of a source \
+                 or a transform",
+                "m.yaml:3:42: the input `x` is a sink, which has no output; use the id of a source \
+                 or a transform",
                 "m.yaml:3:45: duplicate input `a`; remove one of them",
             ],
         ),
         (
             "sources: {a: {type: stdin}}\ntransforms: {t: {type: filter, inputs: [t]}}\n\
              sinks: {o: {type: blackhole, inputs: [a, t]}}\n",
-            &["m.yaml:2:41: `t` is its own input; name the component it should read from"],
+            &[
+                "m.yaml:2:41: `t` is its own input; use the id of the component that it should read \
+               from",
+            ],
         ),
     ]);
 }
@@ -536,8 +538,9 @@ fn one_line_each() {
     assert_eq!(
         faults_of(&text),
         [
-            "m.yaml:3:1: unknown key `a\\nb`; the keys here are `data_dir`, `log`, `limits`, `jvm`, \
-             `recorder`, `profiler`, `shutdown_timeout`, `api`, `watch`, `sources`, `transforms`, `sinks` and `tests`",
+            "m.yaml:3:1: unknown key `a\\n\
+             b`; the valid keys are `data_dir`, `log`, `limits`, `jvm`, `recorder`, `profiler`, \
+             `shutdown_timeout`, `api`, `watch`, `sources`, `transforms`, `sinks` and `tests`",
             "m.yaml:5:3: `${open\\n\
              ` is not a variable; use ${NAME}, ${NAME:-default} or ${file:/path}; a literal dollar \
              is $$",
@@ -594,7 +597,7 @@ fn recorder() {
         ),
         (
             "events: {Retry: {threshold: 1ms}}",
-            "3:29: unknown key `threshold`; the keys here are `enabled` and `rate`",
+            "3:29: unknown key `threshold`; the valid keys are `enabled` and `rate`",
         ),
     ] {
         assert_eq!(faults(settings), [format!("m.yaml:{expected}")], "{settings}");

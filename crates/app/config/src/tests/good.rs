@@ -212,9 +212,12 @@ fn warnings() {
     assert_eq!(
         warnings,
         [
-            "no component reads the source `b`; name it in the `inputs` of a transform or sink, or remove it",
-            "no component reads `p.rejected`, so its events are dropped and counted; name it in `inputs` to keep them",
-            "no component reads the transform `f`; name it in the `inputs` of a transform or sink, or remove it",
+            "no component reads the source `b`; add it to the `inputs` of a transform or sink, or \
+             remove it",
+            "no component reads `p.rejected`, so its events are dropped and counted; add it to \
+             `inputs` to keep them",
+            "no component reads the transform `f`; add it to the `inputs` of a transform or sink, \
+             or remove it",
         ]
     );
 }
@@ -248,8 +251,8 @@ fn files_that_cannot_be_read_yet() {
     };
     assert_eq!(warnings(&there), [""; 0]);
     let said = |what: &str| {
-        let advice = "create the file, let the agent read it, or name another one";
-        vec![format!("m.yaml:2:59: `password_file`: {what}, and `out` waits for it; {advice}")]
+        let advice = "create the file, make it readable for the agent, or set another path";
+        vec![format!("m.yaml:2:59: `password_file`: {what}; `out` waits for the file; {advice}")]
     };
     let missing = "the file cannot be read (No such file or directory (os error 2))";
     assert_eq!(warnings(&folder.path().join("missing")), said(missing));
