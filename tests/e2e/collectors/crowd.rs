@@ -50,8 +50,10 @@ fn a_thousand_collectors_that_never_end_are_named_and_leave_other_pipelines_alon
         let states = states(&agent);
         count(&states, "hangs") == THREADS && count(&states, "queued") == COLLECTORS - THREADS
     });
-    wait_until("the log names who waits", PATIENCE, || agent.log().contains("wait for a thread: "));
-    let hang = "collectors hang, and keep their threads";
+    wait_until("the log names who waits", PATIENCE, || {
+        agent.log().contains("are waiting for a thread: ")
+    });
+    let hang = "collectors hang and occupy their threads";
     wait_until("the log names who hangs", PATIENCE, || agent.log().contains(hang));
     fs::write(dir.path().join("app.log"), "one line\n").unwrap();
     wait_for_lines(&dir.path().join("out.txt"), 1);
@@ -60,7 +62,8 @@ fn a_thousand_collectors_that_never_end_are_named_and_leave_other_pipelines_alon
     assert!(resident < MEMORY_BYTES, "{resident}");
     let log = agent.log();
     assert!(
-        log.contains(" more; all 16 threads are taken: deaf") && log.contains("; raise jvm.coll"),
+        log.contains(" more; all 16 threads are occupied: deaf")
+            && log.contains("; raise jvm.coll"),
         "{log}"
     );
     assert!(log.lines().count() < LOG_LINES_MAX, "{log}");

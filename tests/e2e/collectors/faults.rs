@@ -81,12 +81,12 @@ fn each_fault_of_a_collector_harms_its_call_alone() {
         assert!(!has("never"));
         let failed = ": the collector failed: java.lang.";
         wait_until("the log tells the failure", PATIENCE, || agent.log().contains(failed));
-        wait_until("the log", PATIENCE, || agent.log().contains("they are interrupted: deaf\n"));
+        wait_until("the log", PATIENCE, || agent.log().contains("ignore interruption: deaf\n"));
 
         agent.reload(&config.replace("fault: deaf", "fault: none"));
         wait_for_reloads(&agent, 1);
         wait_until("its successor collects", PATIENCE, || is_in(&agent, "deaf", "waiting"));
-        let replaced = "source deaf: the collector that was replaced does not end";
+        let replaced = "source deaf: the replaced collector does not stop";
         wait_until("the log tells of it", PATIENCE, || agent.log().contains(replaced));
         assert!(agent.stop().success(), "{}", agent.log());
     });

@@ -83,7 +83,7 @@ fn an_answer_without_an_end_takes_no_memory_and_loses_nothing() {
     let hostile_peak = peak(
         &uris,
         &healthy,
-        "the answer up to the end of its next item has more than the maximum of 16384 KiB",
+        "the response up to the end of its next item exceeds the maximum of 16384 KiB",
     );
     let sent = sent.load(Ordering::Relaxed);
     eprintln!("peaks: {usual_peak} and {hostile_peak} bytes, {sent} bytes sent");

@@ -92,7 +92,7 @@ fn a_sink_that_stalls_makes_its_partitions_wait_and_the_agent_stays_in_the_group
     assert_eq!(assert_all(kafka, "stalled", &events(&dir.path().join("out.json"))), 0);
     // The sink may repeat a request that timed out.
     assert_all(kafka, "stalled", &endpoint.events());
-    assert!(!agent.log().contains("took partitions away"), "{}", agent.log());
+    assert!(!agent.log().contains("revoked partitions"), "{}", agent.log());
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn a_topic_that_is_created_again_is_read_from_its_beginning() {
     let distinct = || texts(dir.path()).into_iter().collect::<std::collections::BTreeSet<_>>();
     wait_until("the second topic", PATIENCE, || distinct().len() == 400);
     assert!(agent.stop().success(), "{}", agent.log());
-    assert!(agent.log().contains("was deleted and created again"), "{}", agent.log());
+    assert!(agent.log().contains("was deleted and recreated"), "{}", agent.log());
     assert_eq!(kafka.committed("again", "again")[&0], 300);
 }
 

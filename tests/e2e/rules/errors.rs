@@ -39,7 +39,7 @@ const CASES: &[(&str, &[&str])] = &[
     ),
     (
         "tasks:\n  - { name: b, emit: { n: count() } }\n  - { name: b, emit: { n: count() } }\n",
-        &["bad.yaml:3:13: `name`: there is another task `b`; rename one of them"],
+        &["bad.yaml:3:13: `name`: another task is already named `b`; rename one of them"],
     ),
     (
         "tasks:\n  - name: b\n    emt: { n: count() }\n",

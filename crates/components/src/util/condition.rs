@@ -95,13 +95,17 @@ impl Formula {
 /// name would drop events silently.
 fn unanswered(expression: &Expression, counts: Counts, batch: &Batch) -> Option<String> {
     let all = [
-        (counts.missing_field, "missing_field: no such field; test for it with has(event.NAME)"),
-        (counts.type_error, "type_error: a value has another type"),
+        (
+            counts.missing_field,
+            "missing_field: the event has no such field; test for the field \
+                                with has(event.NAME)",
+        ),
+        (counts.type_error, "type_error: a value has the wrong type"),
         (counts.arithmetic_error, "arithmetic_error: a number is out of range"),
         (counts.step_limit, "step_limit: its macros exceed the step limit for one event"),
     ];
     let (count, why) = all.into_iter().find(|(count, _)| *count > 0)?;
-    Some(format!("{count} of {} events have no result for `{expression}`: {why}", batch.events()))
+    Some(format!("{count} of {} events: `{expression}` has no result: {why}", batch.events()))
 }
 
 fn count(counts: Counts, counters: &Counters) {

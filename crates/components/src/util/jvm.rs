@@ -78,7 +78,7 @@ pub fn advised(text: String) -> String {
     }
     let reason = text.split_once("does not work: ").map_or("", |(_, reason)| reason);
     if UNLINKED.iter().any(|class| reason.contains(class)) {
-        return format!("{text}; if jvm.options limit the metaspace, raise -XX:MaxMetaspaceSize");
+        return format!("{text}; if jvm.options limits the metaspace, raise -XX:MaxMetaspaceSize");
     }
     text
 }

@@ -183,7 +183,7 @@ pub fn check_security(tls: Option<&Tls>, sasl: Option<&Sasl>) -> Vec<OptionError
     let has_user = sasl.username.is_some() && sasl.password.is_some();
     let message = match sasl.mechanism {
         Mechanism::OAuthBearer if sasl.token_file.is_none() => {
-            "OAUTHBEARER needs a `token_file`; write the path of a file with the token"
+            "OAUTHBEARER needs a `token_file`; set the path of a file that contains the token"
         }
         Mechanism::OAuthBearer if sasl.username.is_some() || sasl.password.is_some() => {
             "OAUTHBEARER logs in with the token; remove `username` and `password`"

@@ -17,8 +17,8 @@ pub fn note_message_field(batch: &Batch, reader: &'static str) {
     if !noted.contains(&reader) {
         noted.push(reader);
         log::warn!(
-            "`message` in {reader} is the field of that name, which events of source {} have; \
-             earlier releases read the line there: use `{LINE}` for the line",
+            "`message` in {reader} is the `message` field, which events of source {} contain; \
+             earlier releases read the log line there; use `{LINE}` for the line",
             batch.source.id
         );
     }

@@ -64,7 +64,7 @@ impl Lane for ConsoleLane {
 fn failed(error: &io::Error) -> DeliverError {
     match error.kind() {
         io::ErrorKind::BrokenPipe => {
-            DeliverError::reject("broken_pipe", "the reader of the output is gone")
+            DeliverError::reject("broken_pipe", "the reader closed the output")
         }
         _ => DeliverError::retry("write", error.to_string()),
     }

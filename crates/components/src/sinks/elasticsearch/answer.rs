@@ -176,17 +176,17 @@ impl Splitter {
     fn check_size(&self) -> Result<(), UnusableAnswer> {
         let too_long = |part: &str, bytes: usize| {
             let bound = bytes >> 10;
-            let text = format!("{part} has more than the maximum of {bound} KiB");
+            let text = format!("{part} exceeds the maximum of {bound} KiB");
             Err(UnusableAnswer { is_too_long: true, text })
         };
         if self.read > READ_BYTES_MAX {
-            return too_long("the answer up to the end of its next item", READ_BYTES_MAX);
+            return too_long("the response up to the end of its next item", READ_BYTES_MAX);
         }
         if self.item.len() > ITEM_BYTES_MAX {
-            return too_long("an item of the answer, with its strings cut,", ITEM_BYTES_MAX);
+            return too_long("an item of the response, with its strings cut,", ITEM_BYTES_MAX);
         }
         if self.outside.len() > self.outside_max {
-            return too_long("the answer outside of its items", self.outside_max);
+            return too_long("the response outside its items", self.outside_max);
         }
         Ok(())
     }
@@ -237,7 +237,10 @@ impl BodyReader for BulkAnswer {
         let BulkAnswer { expected, items, failures, splitter, error } = self;
         let result = splitter.take(bytes, |item| {
             if items == expected {
-                return Err(format!("the answer has more items than the request: {expected}"));
+                return Err(format!(
+                    "the response contains more items than the request, which \
+                                    contains {expected}"
+                ));
             }
             failures.extend(judge(item, *items)?);
             *items += 1;
@@ -256,14 +259,15 @@ impl Answer for BulkAnswer {
         if !is_complete {
             return Err(UnusableAnswer::ended_early());
         }
-        let outside: Outside = object(&self.splitter.outside).map_err(|error| {
-            format!("the response is not the answer to a bulk request: {error}")
-        })?;
+        let outside: Outside = object(&self.splitter.outside)
+            .map_err(|error| format!("the response is not a bulk response: {error}"))?;
         let items = outside.items.len();
         if items != self.items as usize || self.items != self.expected {
-            return Err(
-                format!("the answer has {items} items, the request {}", self.expected).into()
-            );
+            return Err(format!(
+                "the response contains {items} items, but the request contains {}",
+                self.expected
+            )
+            .into());
         }
         Ok(self.failures)
     }
@@ -280,10 +284,10 @@ fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
 /// Judges an item. Returns `None` if the endpoint has the event.
 fn judge(item: &[u8], position: u32) -> Result<Option<Failure>, String> {
     let Item { create, index } =
-        object(item).map_err(|error| format!("an item of the answer: {error}"))?;
+        object(item).map_err(|error| format!("an item of the response is invalid: {error}"))?;
     let is_create = create.is_some();
     let Object(Operation { status, error }) =
-        create.or(index).ok_or("an item of the answer has another operation")?;
+        create.or(index).ok_or("an item of the response is for another operation")?;
     if (200..300).contains(&status) || status == 409 && is_create {
         return Ok(None);
     }

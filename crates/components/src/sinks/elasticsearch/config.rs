@@ -189,7 +189,7 @@ impl ElasticsearchConfig {
         }
         for (at, uri) in self.endpoints.iter().enumerate() {
             let target = match uri.contains('?') {
-                true => Err("has a query; remove it".to_owned()),
+                true => Err("contains a query; remove it".to_owned()),
                 false => Target::parse(uri).map_err(|error| error.to_string()),
             };
             match target {
@@ -223,16 +223,17 @@ impl ElasticsearchConfig {
     fn check_documents(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if self.data_stream.is_some() && self.op_type == OpType::Index {
-            let text = "does not work with a data stream, which only takes new documents; use \
+            let text = "cannot be used with a data stream, which accepts only new documents; use \
                         create";
             errors.push(OptionError::new("/op_type", text));
         }
         if !self.encoding.codec.is_json() {
-            let text = "is not a codec of documents; use json or raw_json";
+            let text = "does not produce JSON documents; use json or raw_json";
             errors.push(OptionError::new("/encoding/codec", text));
         }
         if self.encoding.timestamp == TimestampFormat::Unix {
-            let text = "is read as milliseconds by Elasticsearch; use unix_ms or rfc3339";
+            let text = "is wrong because Elasticsearch reads a number as milliseconds; use unix_ms \
+                        or rfc3339";
             errors.push(OptionError::new("/encoding/timestamp", text));
         }
         if matches!(self.compression, Algorithm::Snappy | Algorithm::Lz4) {

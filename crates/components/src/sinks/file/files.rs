@@ -88,7 +88,7 @@ impl Files {
         files.torn.retain(|path, synced| match synced.truncate_unsynced(Path::new(&**path)) {
             Ok(done) => !done,
             Err(error) => {
-                log::warn!("{path}: {error}; retrying with the first event");
+                log::warn!("{path}: {error}; retrying when the first event arrives");
                 true
             }
         });

@@ -140,7 +140,7 @@ impl Lane for FileLane {
             let Some(routes) = payload.routing_as::<Routes>().cloned() else {
                 return Err(DeliverError::reject(
                     "panic",
-                    "received a payload of another sink; this is a bug",
+                    "received another sink's payload; this is a bug",
                 ));
             };
             let parts = payload.parts.clone();

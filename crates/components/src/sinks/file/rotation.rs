@@ -37,13 +37,14 @@ impl Rotate {
         let name = path.rsplit('/').next().filter(|_| self.keep.is_some())?;
         // A field value could look like another path's rotated file.
         if name.contains("{{") {
-            let advice = "counts files by name, and a field in the file name makes that ambiguous; move the \
-                          field into the folder: /var/log/millstream/{{ host }}/app.log";
+            let advice = "counts files by name, which is ambiguous with a field in the file name; \
+                          move the field into the folder, as in /var/log/millstream/{{ host \
+                          }}/app.log";
             return Some(("/keep", advice));
         }
-        let advice = "counts the rotated files of one name, and a time in the file name changes it \
-                      each time; use app.log with `every: 1d` (rotated files have the time in \
-                      their name), move the time into the folder, or remove `keep`";
+        let advice = "counts the rotated files of one name, but a time in the file name changes \
+                      the name; use app.log with `every: 1d` (rotated files have the time in their \
+                      name), move the time into the folder, or remove `keep`";
         name.replace("%%", "").contains('%').then_some(("/keep", advice))
     }
 

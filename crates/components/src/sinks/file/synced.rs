@@ -144,7 +144,7 @@ fn set_aside(path: &Path) -> io::Result<()> {
         n => format!("{name}.{seconds}-{n}"),
     })?;
     log::warn!(
-        "{} does not end like a file written by the agent; renamed to {}, starting a new file",
+        "the end of {} was not written by the agent; renamed the file to {} and started a new one",
         path.display(),
         aside.display()
     );

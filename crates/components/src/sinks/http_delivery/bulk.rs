@@ -279,7 +279,7 @@ impl<P: BulkPacker> BulkLane<P> {
         for (judgement, kind) in again {
             if let Some(first) = of(judgement).next() {
                 let count = of(judgement).count();
-                let text = format!("{count} of {events} events are sent again: {}", first.reason);
+                let text = format!("{count} of {events} events are resent: {}", first.reason);
                 return Err(self.error(sent, kind, &text));
             }
         }

@@ -56,7 +56,7 @@ impl BatchOptions {
         if self.events == 0 {
             errors.push(OptionError::new(
                 "/batch/events",
-                "allows no events in a request; use at least 1",
+                "must allow at least one event per request; use at least 1",
             ));
         }
         errors
@@ -234,8 +234,10 @@ pub fn check_access(
         auth.into_iter().flat_map(|auth| under("auth", auth.check())).collect();
     errors.extend(tls.into_iter().flat_map(|tls| under("tls", tls.check())));
     if tls.is_some() && !targets.is_empty() && targets.iter().all(|target| !target.tls) {
-        errors
-            .push(OptionError::new("/tls", "has no effect on http://; use https:// or remove it"));
+        errors.push(OptionError::new(
+            "/tls",
+            "has no effect with http://; use https:// or remove it",
+        ));
     }
     errors
 }

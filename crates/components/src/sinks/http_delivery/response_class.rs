@@ -93,8 +93,8 @@ pub fn refusal(events: u64, is_read: bool) -> String {
         0 => "the endpoint refused a request without events".to_owned(),
         1 => format!("the endpoint refused an event; it is {end}"),
         _ => format!(
-            "the endpoint refused a request with {events} events; it is split and resent, and an event that \
-            is refused on its own is {end}"
+            "the endpoint refused a request with {events} events; the sink splits the request and \
+             resends the parts; an event that is refused alone is {end}"
         ),
     }
 }
@@ -108,7 +108,7 @@ fn advice(response: &Response) -> Option<String> {
         }
         401 => "(not authenticated; check `auth`)".to_owned(),
         403 => "(not authorized; check `auth` and its permissions)".to_owned(),
-        404 | 410 => "(no such path; check the address)".to_owned(),
+        404 | 410 => "(path not found; check the address)".to_owned(),
         405 | 501 => "(method not supported; check `method` and the address)".to_owned(),
         407 => "(a proxy requires authentication)".to_owned(),
         415 => "(request format not supported; check encoding and compression)".to_owned(),
@@ -183,7 +183,7 @@ mod tests {
     fn a_refused_single_event_is_not_reported_as_split() {
         let of = |events| refusal(events, false);
         assert!(of(1).contains("it is dropped") && !of(1).contains("split"));
-        assert!(of(7).contains("7 events") && of(7).contains("is split"));
+        assert!(of(7).contains("7 events") && of(7).contains("splits the request"));
         assert!(refusal(7, true).contains("rejected") && !refusal(7, true).contains("dropped"));
     }
 

@@ -220,8 +220,8 @@ impl KafkaLane {
                 false => format!("counted as {reason}"),
             };
             log::warn!(
-                "topic {}: the broker refused a record of {} bytes ({}); {end}, further refusals are not logged for \
-                 {} s",
+                "topic {}: the broker refused a record of {} bytes ({}); the record is {end}; \
+                 further refusals are not logged for {} s",
                 run.topic,
                 sent.shipment.payload(failure.record).len(),
                 failure.code,
@@ -342,7 +342,8 @@ impl KafkaLane {
         if errors::is_about_record(cause.code) {
             let (topic, bytes) = (&cause.topic, self.batching.batch_bytes);
             log::info!(
-                "topic {topic}: the broker refused a batch of up to {bytes} bytes ({}); sending smaller ones",
+                "topic {topic}: the broker refused a batch of up to {bytes} bytes ({}); sending \
+                 smaller batches",
                 cause.code
             );
             self.set_batching(self.batching.smaller());
@@ -565,7 +566,7 @@ impl Lane for KafkaLane {
             let Some(encoded) = payload.routing_as::<EncodedShipment>() else {
                 return Err(DeliverError::reject(
                     "panic",
-                    "received a payload of another sink; this is a bug",
+                    "received another sink's payload; this is a bug",
                 ));
             };
             loop {

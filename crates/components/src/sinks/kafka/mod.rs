@@ -47,7 +47,7 @@ impl Component for KafkaConfig {
         {
             errors.push(OptionError::new(
                 "/headers",
-                format!("{name:?} is not a header name; use a text"),
+                format!("{name:?} is not a header name; use a non-empty name"),
             ));
         }
         errors.extend(check_id_header(self));
@@ -85,9 +85,9 @@ impl SinkComponent for KafkaConfig {
 fn check_id_header(config: &KafkaConfig) -> Option<OptionError> {
     let name = config.id_header.as_deref().filter(|name| !name.is_empty())?;
     let text = match config.encoding.codec {
-        Codec::Msgpack => "does not work with blocks of many events; remove it",
+        Codec::Msgpack => "cannot be used with blocks of many events; remove it",
         _ if name.contains('\0') => "is not a header name; use a text",
-        _ if config.headers.contains_key(name) => "is also in `headers`; remove it from there",
+        _ if config.headers.contains_key(name) => "is also listed in `headers`; remove it there",
         _ => return None,
     };
     Some(OptionError::new("/id_header", text))

@@ -7,13 +7,15 @@ pub fn log_conflicts(sink: &str, conflicts: Vec<NameConflict>) {
     for NameConflict { exposed, kept, refused } in conflicts {
         if kept == refused {
             log::warn!(
-                "sink {sink}: different tags of metric {refused:?} become the same labels of {exposed}; the first series \
-                 keeps them, the others are refused as name_conflict; rename the tags, or set `name_escaping: values`"
+                "sink {sink}: different tags of metric {refused:?} become the same labels of \
+                 {exposed}; the first series keeps the labels, and the sink refuses the others as \
+                 name_conflict; rename the tags, or set `name_escaping: values`"
             );
         } else {
             log::warn!(
-                "sink {sink}: metrics {kept:?} and {refused:?} both become {exposed}; the first keeps the name, the other \
-                 is refused as name_conflict; rename one of them, or set `name_escaping: values`"
+                "sink {sink}: metrics {kept:?} and {refused:?} both become {exposed}; the first \
+                 metric keeps the name, and the sink refuses the other as name_conflict; rename \
+                 one of them, or set `name_escaping: values`"
             );
         }
     }

@@ -65,7 +65,7 @@ impl Lane for ExporterLane {
             }
             let listener = TcpListener::bind(self.listen).await.map_err(|error| {
                 let text = format!(
-                    "cannot listen on {}: {error}; free that address, or change `listen`",
+                    "cannot listen on {}: {error}; free the address, or change `listen`",
                     self.listen
                 );
                 DeliverError::retry("listen", text)
@@ -89,7 +89,7 @@ impl Lane for ExporterLane {
             else {
                 return Err(DeliverError::reject(
                     "panic",
-                    "received a payload of another sink; this is a bug",
+                    "received another sink's payload; this is a bug",
                 ));
             };
             let (series, routing, text) = (self.series.clone(), routing.clone(), text.clone());

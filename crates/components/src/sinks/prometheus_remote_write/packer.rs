@@ -292,7 +292,10 @@ impl RemotePacker {
     fn compressed(&mut self, body: &Body) -> Option<Bytes> {
         let compressed = self.compressor.compress(&body.parts());
         let failed = |error| {
-            log::error!("cannot compress a request: {error}; refusing its {} events", body.events())
+            log::error!(
+                "cannot compress a request: {error}; dropping its {} events as refused",
+                body.events()
+            )
         };
         Some(compressed.map_err(failed).ok()?.into())
     }
@@ -378,8 +381,9 @@ impl RemotePacker {
         self.refused_series.note_alone(sample, reason, packed_ms);
         if self.refused_series.is_full() && !was_full {
             log::warn!(
-                "sink {}: the endpoint refuses more than {SERIES_MAX} series; requests with others of \
-                 them are split again and again, and healthy samples in them are rejected",
+                "sink {}: the endpoint refuses more than {SERIES_MAX} series, which is the number \
+                 that the sink can track; requests that contain other refused series are split \
+                 repeatedly, and valid samples in them are rejected",
                 self.sink
             );
         }

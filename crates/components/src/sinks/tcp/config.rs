@@ -178,7 +178,7 @@ impl TcpConfig {
         if self.encoding.codec == Codec::Msgpack && self.framing == Framing::Newline {
             errors.push(OptionError::new(
                 "/framing",
-                "does not work with `msgpack`; use `framing: length`",
+                "cannot be used with `msgpack`; use `framing: length`",
             ));
         }
         if let Some(Err(what)) =
@@ -190,7 +190,8 @@ impl TcpConfig {
             Some(batch) if self.has_batches() => errors.extend(batch.check()),
             Some(_) => errors.push(OptionError::new(
                 "/batch",
-                "has no effect: events are sent at once without compression and acknowledgements; remove it",
+                "has no effect, because events are sent immediately without compression and \
+                 acknowledgements; remove it",
             )),
             None => {}
         }
@@ -215,8 +216,11 @@ impl Component for TcpConfig {
             ));
         }
         if self.window.frames == 0 {
-            errors
-                .push(OptionError::new("/window/frames", "would block all output; use at least 1"));
+            errors.push(OptionError::new(
+                "/window/frames",
+                "must allow at least one frame; use at \
+                                                          least 1",
+            ));
         }
         errors.extend(self.tls.iter().flat_map(|tls| under("tls", tls.check())));
         errors

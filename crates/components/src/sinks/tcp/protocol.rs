@@ -84,7 +84,7 @@ impl ResponseParser {
         let length = u32::from_be_bytes(*length) as usize;
         if !(HEAD_BYTES..=RESPONSE_BYTES_MAX).contains(&length) {
             return Err(format!(
-                "a response of {length} bytes; the limit is 9 to {RESPONSE_BYTES_MAX}"
+                "a response of {length} bytes, which is not from 9 to {RESPONSE_BYTES_MAX}"
             ));
         }
         let Some(body) = rest.get(..length) else { return Ok(None) };

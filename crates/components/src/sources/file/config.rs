@@ -189,8 +189,8 @@ impl BackfillConfig {
         let reader = self.format.as_ref().map(|format| spec(format).reader()).transpose();
         let reader = reader.map_err(|(pointer, message)| OptionError::new(pointer, message))?;
         if reader.is_none() && !finds_times {
-            let message =
-                "is required, as the source parses no times; use, for example, format: iso8601";
+            let message = "is required, because the source does not parse times; use, for example, format: \
+                 iso8601";
             return Err(OptionError::new("/format", message));
         }
         Ok(Range::new(from_ns..until_ns, reader))
@@ -232,13 +232,13 @@ impl LineFilterConfig {
         if self.contains.iter().any(|text| text.contains('\n')) {
             errors.push(OptionError::new(
                 "/contains",
-                "a text with a line end matches no line; use one text per line",
+                "a string with a line end matches no line; use one string per line",
             ));
         }
         if self.contains.iter().any(String::is_empty) {
             errors.push(OptionError::new(
                 "/contains",
-                "an empty text matches every line; use a longer one",
+                "an empty string matches every line; use a longer string",
             ));
         }
         errors

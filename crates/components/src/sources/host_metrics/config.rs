@@ -283,7 +283,7 @@ impl Component for HostMetricsConfig {
             error("/cgroups/depth", "too many levels; use 0 to 16");
         }
         if self.cgroups.root.iter().any(|root| root.split('/').any(|part| part == "..")) {
-            error("/cgroups/root", "is outside of the control groups; remove `..`");
+            error("/cgroups/root", "is outside the control groups; remove `..`");
         }
         for (key, path) in [("/proc", &self.proc), ("/sys", &self.sys), ("/root", &self.root)] {
             if !path.is_absolute() {

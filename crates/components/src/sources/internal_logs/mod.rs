@@ -74,7 +74,8 @@ impl InternalLogsSource {
             self.rows = LogEventRows::default();
             self.counters.dropped("abandoned", lost);
             log::warn!(
-                "source {}: {lost} log records are lost: they could not be emitted before the source ended",
+                "source {}: {lost} log records are lost because they could not be emitted before \
+                 the source stopped",
                 self.id
             );
         }

@@ -287,7 +287,7 @@ impl ChunkTail {
         cx.counters.error(if is_final { "corrupt" } else { "read" });
         let rest = if is_final { "; the rest of its chunk is skipped" } else { "; trying again" };
         log::error!(
-            "source {}: cannot read {} from byte {} on: {error}{rest}",
+            "source {}: cannot read {} at byte {} and later: {error}{rest}",
             cx.info.id,
             self.path.display(),
             self.base.saturating_add(at)
@@ -425,7 +425,8 @@ impl ChunkTail {
         if cursor.attempt > ATTEMPTS_MAX {
             cx.counters.error("abandoned");
             log::error!(
-                "source {}: a sink abandoned bytes {} to {to} of a chunk of {} repeatedly: they are lost",
+                "source {}: a sink repeatedly abandoned bytes {} to {to} of a chunk of {}, which \
+                 are lost",
                 cx.info.id,
                 cursor.position,
                 self.path.display()

@@ -162,7 +162,10 @@ impl JfrSource {
         let saved: Vec<(OriginId, Vec<u8>)> = candidates.iter().filter_map(saved).collect();
         if let Err(error) = self.open.store.keep(&saved) {
             cx.counters.error("store");
-            log::error!("source {}: cannot save new recordings: {error}; trying again", cx.info.id);
+            log::error!(
+                "source {}: cannot save the ids of new recordings: {error}; retrying",
+                cx.info.id
+            );
             candidates.iter().for_each(|candidate| self.release(candidate));
             return;
         }
@@ -361,7 +364,7 @@ impl JfrSource {
                 if self.recordings.note_invalid(&path, &error) {
                     cx.counters.error("not_a_recording");
                     log::error!(
-                        "source {}: cannot read {} from byte {next_at} on: {error}",
+                        "source {}: cannot read {} at byte {next_at} and later: {error}",
                         cx.info.id,
                         path.display()
                     );
@@ -387,7 +390,10 @@ impl JfrSource {
             Ok(()) => forgotten.iter().for_each(|id| drop(self.known.remove(id))),
             Err(error) => {
                 cx.counters.error("store");
-                log::error!("source {}: cannot forget recordings: {error}", cx.info.id);
+                log::error!(
+                    "source {}: cannot remove the ids of deleted recordings: {error}",
+                    cx.info.id
+                );
             }
         }
     }

@@ -35,7 +35,8 @@ impl JfrSource {
                 self.known.extend(records.into_iter().map(SavedChunk::of));
             }
             Err(error) => log::error!(
-                "source {}: cannot read checkpoints: {error}; new sinks start where reading of each recording began",
+                "source {}: cannot read checkpoints: {error}; new sinks start where the source \
+                 began to read each recording",
                 self.open.info.id
             ),
         }

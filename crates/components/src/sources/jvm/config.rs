@@ -92,8 +92,7 @@ impl JvmSourceConfig {
             )),
             (CollectorLanguage::Class, ..) => Some(OptionError::new(
                 "/language",
-                "`class` needs a jar and the name of a class in it; set both `jar` and `class`, \
-                 and no script",
+                "a class needs a jar that contains it; set both `jar` and `class`, and no script",
             )),
         }
     }

@@ -77,7 +77,8 @@ impl JvmSource {
                 return false;
             }
             log::warn!(
-                "source {}: the collector that was replaced does not end, and keeps its thread; the new one begins",
+                "source {}: the replaced collector does not stop and occupies its thread; the new \
+                 collector starts",
                 self.id
             );
         }

@@ -34,7 +34,8 @@ impl Reading {
             cx.counters.error("abandoned");
             cx.counters.dropped("abandoned", events);
             log::error!(
-                "source {}: a sink abandoned {events} events, which are lost: they cannot be collected again",
+                "source {}: a sink abandoned {events} events, which are lost because they cannot \
+                 be collected again",
                 cx.info.id
             );
             let (sink, now) = (SinkSet::one(lost.sink), cx.now.since_start);

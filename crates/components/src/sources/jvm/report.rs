@@ -29,12 +29,13 @@ impl Report {
     pub fn log(&self, process: Option<&str>, threads_max: u64) {
         if !self.hanging.is_empty() {
             log::warn!(
-                "collectors hang, and keep their threads: their calls do not end when they are interrupted: {}",
+                "collectors hang and occupy their threads, because their calls ignore \
+                 interruption: {}",
                 names(&self.hanging)
             );
         }
         if !self.returned.is_empty() {
-            log::info!("calls of collectors that hung have ended: {}", names(&self.returned));
+            log::info!("collectors that hung have returned: {}", names(&self.returned));
         }
         let (mut crowded, process) = (CROWDED.lock(), process.map(str::to_owned));
         match (crowded.contains(&process), self.is_crowded) {
@@ -43,7 +44,7 @@ impl Report {
                 crowded.insert(process);
             }
             (true, false) => {
-                log::info!("no collector waits for a thread any more");
+                log::info!("no collector is waiting for a thread anymore");
                 crowded.remove(&process);
             }
             _ => {}
@@ -52,8 +53,8 @@ impl Report {
 
     fn crowd(&self, threads_max: u64) -> String {
         format!(
-            "collectors wait for a thread: {}; all {threads_max} threads are taken: {}; \
-             raise jvm.collectors, or give collectors that wait an `interval` and a `timeout`",
+            "collectors are waiting for a thread: {}; all {threads_max} threads are occupied: {}; \
+             raise jvm.collectors, or set an `interval` and a `timeout` for collectors that wait",
             names(&self.queued),
             names(&self.busy)
         )
@@ -81,7 +82,7 @@ mod tests {
         let report = Report { busy: busy.to_vec(), queued: queued.to_vec(), ..Report::default() };
         let text = report.crowd(2);
         assert!(text.contains("id2, id3, ") && text.contains(" id21 and 978 more;"), "{text}");
-        assert!(text.contains("all 2 threads are taken: id0, id1;"), "{text}");
+        assert!(text.contains("all 2 threads are occupied: id0, id1;"), "{text}");
         assert!(!text.contains("id22,"), "{text}");
     }
 }

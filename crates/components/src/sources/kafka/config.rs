@@ -183,7 +183,7 @@ impl TryFrom<String> for RecordPart {
                 Some(name) if !name.is_empty() => RecordPart::Header(name.to_owned()),
                 _ => {
                     return Err(format!(
-                        "{other:?} is not a part of a record; use topic, partition, offset, \
+                        "{other:?} is not part of a record; use topic, partition, offset, \
                          timestamp, key or header.NAME"
                     ));
                 }

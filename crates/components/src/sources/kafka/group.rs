@@ -200,8 +200,9 @@ impl Member {
         if self.waits_at.is_some_and(|at| now >= at) {
             self.waits_at = None;
             log::info!(
-                "source {}: waiting until group {} assigns partitions; after a member was killed, the group waits for \
-                 `session.timeout.ms` (45 s by default) unless `group.instance.id` is set",
+                "source {}: waiting for group {} to assign partitions; if a member was killed, the \
+                 group waits for `session.timeout.ms` (45 s by default) unless `group.instance.id` \
+                 is set",
                 self.shared.open.info.id,
                 self.shared.config.group
             );

@@ -55,7 +55,7 @@ impl Component for KafkaConfig {
         errors.extend(self.read_from.start().err());
         let own = |name: &&String| matches!(name.as_str(), "message" | "timestamp" | "");
         errors.extend(self.fields.keys().filter(own).map(|name| {
-            let message = format!("{name:?} is reserved; give the field another name");
+            let message = format!("{name:?} is reserved; use another name for the field");
             OptionError::new("/fields", message)
         }));
         if !((1 << 20)..=(1 << 30)).contains(&self.fetch_queue.0) {

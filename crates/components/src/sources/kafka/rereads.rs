@@ -49,7 +49,7 @@ impl Rereader {
         let run = move || run(&of_thread, &receiver);
         let started = std::thread::Builder::new().name("kafka-reread".into()).spawn(run);
         if let Err(error) = started {
-            log::error!("source {}: cannot read again: {error}", shared.open.info.id);
+            log::error!("source {}: cannot reread records: {error}", shared.open.info.id);
             return false;
         }
         let is_sent = requests.send(request).is_ok();
@@ -65,7 +65,11 @@ fn run(shared: &Shared, requests: &Receiver<Request>) {
     let consumer = match Consumer::open(&settings, token_file) {
         Ok(consumer) => consumer,
         Err(error) => {
-            return log::error!("source {}: cannot read again: {}", shared.open.info.id, error.0);
+            return log::error!(
+                "source {}: cannot reread records: {}",
+                shared.open.info.id,
+                error.0
+            );
         }
     };
     let mut idle = Duration::ZERO;
@@ -105,7 +109,7 @@ impl<'a> Reading<'a> {
         while self.next < self.end && self.is_wanted() {
             for event in self.consumer.serve(Duration::ZERO) {
                 if let millstream_kafka::Event::Error(error) = event {
-                    log::debug!("reading again: {}", error.message);
+                    log::debug!("rereading records: {}", error.message);
                 }
             }
             if self.shared.rereads.wait_for_room(PAUSE) {
@@ -119,7 +123,7 @@ impl<'a> Reading<'a> {
             }
         }
         let none = self.consumer.unassign(&[]);
-        none.unwrap_or_else(|error| log::debug!("reading again: {}", error.message));
+        none.unwrap_or_else(|error| log::debug!("rereading records: {}", error.message));
     }
 
     /// Returns whether this agent must still read the range.
@@ -151,7 +155,7 @@ impl<'a> Reading<'a> {
                 ErrorCode::AutoOffsetReset | ErrorCode::OffsetOutOfRange if is_ours => {
                     self.skip_lost(&mut parts);
                 }
-                code => log::debug!("reading again: {code}"),
+                code => log::debug!("rereading records: {code}"),
             }
         }
         self.records(&mut parts, first..fetched.len());

@@ -150,10 +150,10 @@ fn group_or_topic(shared: &Shared, code: ErrorCode) -> String {
 
 fn advice(code: ErrorCode) -> &'static str {
     match error_type::of(code) {
-        "unknown_topic" => "create the topic, or correct `topics`; it is looked for again",
-        "authentication" => "check `sasl`; trying again",
-        "authorization" => "allow the user to read the topics and the group; trying again",
-        "tls" => "check `tls` and the listener of the broker; trying again",
+        "unknown_topic" => "create the topic, or correct `topics`; retrying",
+        "authentication" => "check `sasl`; retrying",
+        "authorization" => "allow the user to read the topics and the group; retrying",
+        "tls" => "check `tls` and the broker's listener; retrying",
         _ => "trying again",
     }
 }

@@ -144,9 +144,7 @@ impl Kind {
         let scheme = address.split("://").next().unwrap_or_default();
         if !self.schemes.contains(&scheme) {
             let schemes = self.schemes.join("://, ");
-            return Err(format!(
-                "'{scheme}' is not a scheme that this source supports; use {schemes}://"
-            ));
+            return Err(format!("'{scheme}' is not a supported scheme; use {schemes}://"));
         }
         let parsed: Address = address.parse()?;
         match parsed.path().map_or(0, |path| path.as_os_str().len()) > PATH_BYTES_MAX {
@@ -252,7 +250,8 @@ impl PointOptions {
             |at: &Listen| !matches!(at.address, Address::Udp(_) | Address::UnixDatagram(_));
         if capacity < self.max_connections && listen.iter().any(has_connections) {
             log::warn!(
-                "at most {capacity} connections instead of {}: half of the open-file limit; raise the limit",
+                "accepting at most {capacity} connections instead of {}, which is half of the \
+                 open-file limit; raise the limit",
                 self.max_connections
             );
         }

@@ -228,7 +228,8 @@ impl Flusher {
         if missing > 0 {
             cx.counters.error("receiver_ended");
             log::error!(
-                "source {}: {missing} receiver threads have ended; their points are lost; restart the agent",
+                "source {}: {missing} receiver threads failed, and their points are lost; restart \
+                 the agent",
                 cx.info.id
             );
         }
@@ -262,8 +263,8 @@ impl Flusher {
         self.is_late = true;
         cx.counters.error("flush_late");
         log::warn!(
-            "source {}: a period ended before the previous one was emitted, and continues into the next; speed up \
-             the sinks",
+            "source {}: a period ended before the previous period was emitted, so it continues \
+             into the next one; speed up the sinks",
             cx.info.id
         );
     }
@@ -292,7 +293,8 @@ impl Flusher {
         let framing = now.framing_errors - before.framing_errors;
         if framing > 0 {
             log::warn!(
-                "source {}: {framing} stream messages were longer than max_message or incomplete; check the clients",
+                "source {}: {framing} stream messages were incomplete or longer than max_message; \
+                 check the clients",
                 cx.info.id
             );
         }
@@ -406,7 +408,7 @@ impl Drop for Flusher {
         // A source that was never polled has received nothing.
         if self.periods.is_some() && (self.ending != Ending::Done || self.has_log_events()) {
             log::error!(
-                "source {}: closed before all metrics were sent; the rest is lost",
+                "source {}: closed before all metrics were emitted; the remaining metrics are lost",
                 self.id
             );
         }

@@ -48,7 +48,8 @@ impl MetricEmitter {
             cx.counters.error("abandoned");
             cx.counters.dropped("abandoned", 1);
             log::error!(
-                "source {}: a sink abandoned {bytes} bytes, which are lost: they cannot be read again",
+                "source {}: a sink abandoned {bytes} bytes, which are lost because they cannot be \
+                 reread",
                 cx.info.id
             );
         }

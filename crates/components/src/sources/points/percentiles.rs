@@ -24,7 +24,10 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<OptionErr
             () if !(0.0..=1.0).contains(part) => "is out of range; use 0 to 1, such as 0.95".into(),
             () if parts[..index].contains(part) => "is a duplicate; remove it".into(),
             () if !has_suffix(*part) => {
-                format!("is too precise for a name; use at most {PART_DIGITS_MAX} decimals")
+                format!(
+                    "has too many decimals for a metric name; use at most {PART_DIGITS_MAX} \
+                         decimals"
+                )
             }
             () => continue,
         };
@@ -35,8 +38,8 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<OptionErr
 
 /// Returns the error of an option that selects aggregates while distributions are sketches.
 pub fn unused(key: &str, is_unused: bool) -> Option<OptionError> {
-    let text =
-        "has no effect with distributions: sketch, which keeps all values; remove one of them";
+    let text = "has no effect with `distributions: sketch`, which keeps all values; remove one of the two \
+         options";
     is_unused.then(|| OptionError::new(key, text))
 }
 
@@ -71,7 +74,7 @@ mod tests {
         let errors = check("/percentiles", Some(&[0.5]), true);
         assert!(
             errors[0].pointer == "/percentiles"
-                && errors[0].to_string().contains("remove one of them"),
+                && errors[0].to_string().contains("remove one of the two options"),
             "{errors:?}"
         );
     }

@@ -11,8 +11,9 @@ pub fn report(source: &str, socket: &Bound) {
     match address {
         // The kernel rounds the size.
         Address::Udp(_) if granted + 1 < *requested => log::warn!(
-            "source {source}: listening on {address} with a receive buffer of {granted} bytes instead of {requested}; \
-             bursts may be lost; raise it with: sysctl -w net.core.rmem_max={requested}"
+            "source {source}: listening on {address} with a receive buffer of {granted} bytes \
+             instead of {requested}; bursts may be lost; to raise the limit, run: sysctl -w \
+             net.core.rmem_max={requested}"
         ),
         Address::Udp(_) => {
             log::info!(

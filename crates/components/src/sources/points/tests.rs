@@ -254,7 +254,8 @@ fn errors_logged_on_drop(bench: Bench) -> Vec<String> {
 
 #[test]
 fn a_source_dropped_with_unsent_data_logs_an_error() {
-    let lost = ["source app: closed before all metrics were sent; the rest is lost"];
+    let lost = ["source app: closed before all metrics were emitted; the remaining metrics are \
+                 lost"];
     // Dropped within a period.
     let bench = Bench::new("");
     bench.send(&["a:1|c"], 1);

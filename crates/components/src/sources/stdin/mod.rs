@@ -71,7 +71,7 @@ impl Stdin {
             Err(error) => {
                 cx.counters.error("read");
                 return log::error!(
-                    "source {}: cannot start reading standard input: {error}; trying again",
+                    "source {}: cannot start reading standard input: {error}; retrying",
                     cx.info.id
                 );
             }
@@ -95,7 +95,8 @@ impl Stdin {
             cx.counters.error("abandoned");
             let bytes = lost.range.end - lost.range.start;
             log::error!(
-                "source {}: a sink abandoned {bytes} bytes, which are lost: standard input cannot be read again",
+                "source {}: a sink abandoned {bytes} bytes, which are lost because standard input \
+                 cannot be reread",
                 cx.info.id
             );
             let sink = SinkSet::one(lost.sink);

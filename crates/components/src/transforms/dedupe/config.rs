@@ -38,7 +38,7 @@ impl Component for DedupeConfig {
         if self.keys_max == 0 {
             errors.push(OptionError::new(
                 "/keys_max",
-                "would remember nothing; use, for example, 100000",
+                "must be at least 1; use, for example, 100000",
             ));
         }
         errors

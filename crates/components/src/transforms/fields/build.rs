@@ -211,7 +211,8 @@ impl FieldsConfig {
                 errors.push(OptionError::new(format!("/steps/{index}"), message));
             }
             if step.changed().iter().any(|name| *name == LINE) {
-                let message = "`meta.line` is the line, which no step changes; copy it to a field";
+                let message = "`meta.line` is the log line, which a step cannot change; copy the \
+                               line to a field first";
                 errors.push(OptionError::new(format!("/steps/{index}"), message));
             }
             match step.step() {

@@ -49,7 +49,7 @@ impl Table {
         let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text);
         read.map_err(|error| format!("cannot read {shown}: {error}"))?;
         if text.len() as u64 > FILE_BYTES_MAX {
-            return Err(format!("{shown} exceeds 32 MiB; shorten it"));
+            return Err(format!("{shown} is larger than 32 MiB; remove entries"));
         }
         for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let line = line.strip_suffix(b"\r").unwrap_or(line);

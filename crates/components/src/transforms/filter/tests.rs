@@ -66,7 +66,7 @@ fn rows_without_a_result_are_dropped_and_counted_by_reason() {
     let Transform::Map(make) = config.build(&BuildCx::default()).unwrap() else { panic!("no map") };
     let mut out = Outputs::default();
     make().apply(of("1\n2\n", "3\n"), &mut out).unwrap();
-    let expected = "3 of 3 events have no result for `stauts >= 500`: missing_field";
+    let expected = "3 of 3 events: `stauts >= 500` has no result: missing_field";
     assert!(
         out.warning.as_deref().is_some_and(|warning| warning.starts_with(expected)),
         "{:?}",

@@ -165,8 +165,7 @@ impl JvmConfig {
             (true, ["jar", "class"]) | (false, ["script" | "script_file" | "script_dir"]) => None,
             (true, _) => Some(OptionError::new(
                 "/language",
-                "`class` needs a jar and the name of a class in it; set both `jar` and `class`, \
-                 and no script",
+                "a class needs a jar that contains it; set both `jar` and `class`, and no script",
             )),
             (false, _) => Some(OptionError::new(
                 "/language",
@@ -203,7 +202,7 @@ impl JvmConfig {
             errors.push(OptionError::new("/timeouts/event", "is too short; use 1ms or more"));
         }
         if batch.0 < event.0 {
-            let message = "is shorter than the timeout of one event; use a longer time";
+            let message = "is shorter than the timeout of a single event; use a longer timeout";
             errors.push(OptionError::new("/timeouts/batch", message));
         }
         if !(1..=EXPANSION_MAX).contains(&self.expansion) {

@@ -105,7 +105,8 @@ fn report(spec: &OperatorSpec, operator: &Operator) -> bool {
     if registered.dynamic_calls > 0 {
         let count = registered.dynamic_calls;
         log::info!(
-            "transform {id}: {count} calls are resolved for each event; types declared in `fields` avoid that"
+            "transform {id}: {count} calls are resolved again for each event; declare types in \
+             `fields` to avoid the cost"
         );
     }
     has_log()

@@ -258,7 +258,7 @@ fn options_that_contradict_each_other_are_errors() {
         (json!({ "language": "groovy" }), "needs one script"),
         (json!({ "language": "groovy", "script": "x", "script_file": "a" }), "needs one script"),
         (json!({ "language": "aviator", "script": "x", "jar": "a" }), "needs one script"),
-        (json!({ "language": "class", "jar": "a" }), "the name of a class"),
+        (json!({ "language": "class", "jar": "a" }), "a class needs a jar"),
         (
             json!({ "language": "groovy", "script": "x", "options": { "a": 1 } }),
             "language `class` only",

@@ -264,7 +264,7 @@ impl Builder<'_> {
             _ if self.0.types.is_empty() => return Ok(()),
             Format::None => "needs a format; use, for example, format: json",
             Format::Nginx | Format::Apache | Format::Syslog | Format::Cri | Format::Docker => {
-                "is fixed by this format; remove it, and cast with transform fields"
+                "is fixed by this format; remove it, and cast with the `fields` transform"
             }
             _ => return Ok(()),
         };
@@ -483,7 +483,7 @@ impl ParseConfig {
             |config: &FormatConfig| config.header.is_some_and(|header| header != Header::None);
         let (pointer, _) = configs.iter().find(|(_, config)| !is_line && has_header(config))?;
         let message =
-            "names the columns of lines, not of a field; remove `field`, or list `fields`";
+            "reads column names from lines, not from a field; remove `field`, or list `fields`";
         Some(OptionError::new(format!("{pointer}/header"), message))
     }
 

@@ -100,7 +100,11 @@ impl RedactConfig {
             let at = |message: String| OptionError::new(format!("/patterns/{name}"), message);
             let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
             if name.is_empty() || !name.chars().all(is_plain) {
-                return Err(at("appears in events; use letters, digits, `_`, `-` and `.`".into()));
+                return Err(at(
+                    "is not a valid name, which appears in events; use letters, digits, \
+                               `_`, `-` and `.`"
+                        .into(),
+                ));
             }
             let regex = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build();
             let regex = regex.map_err(|error| {
@@ -109,7 +113,8 @@ impl RedactConfig {
             })?;
             match regex.is_match(b"") {
                 true => Err(at(
-                    "matches the empty text; use a pattern of at least one character".into()
+                    "matches the empty string; use a pattern that matches at least one character"
+                        .into(),
                 )),
                 false => Ok(regex),
             }
@@ -123,15 +128,15 @@ impl RedactConfig {
             return Err(error("/text", "requires replace: text; remove it, or use replace: text"));
         }
         if text.chars().any(|c| c.is_control() || c == '"' || c == '\\') {
-            let message =
-                "may appear within JSON; remove quotes, backslashes and control characters";
+            let message = "must be valid inside a JSON string; remove quotes, backslashes and control \
+                 characters";
             return Err(error("/text", message));
         }
         match (self.replace, &self.key) {
             (Replace::Hash, None) => Err(error(
                 "/key",
-                "is missing: a hash without a key can be guessed; use, for example, key: \
-                 ${REDACT_KEY}",
+                "is missing, and the input of a hash without a key can be guessed; use, for \
+                 example, key: ${REDACT_KEY}",
             )),
             (Replace::Hash, Some(key)) if key.len() < 8 => {
                 Err(error("/key", "is too short for a secret; use at least 8 characters"))

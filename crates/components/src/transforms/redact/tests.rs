@@ -290,12 +290,16 @@ fn errors_do_not_contain_the_key() {
             "invalid regular expression: `(?<!x)` is look-behind, which is not supported; use \
              `(?:^|[^x])` before a group, `(…)`, for what to hide",
         ),
-        (json!({ "patterns": { "a": "x*" } }), "/patterns/a", "matches the empty text"),
-        (json!({ "replace": "hash" }), "/key", "is missing: a hash without a key"),
+        (json!({ "patterns": { "a": "x*" } }), "/patterns/a", "matches the empty string"),
+        (json!({ "replace": "hash" }), "/key", "is missing, and the input of a hash without a key"),
         (json!({ "replace": "hash", "key": "s3cr" }), "/key", "is too short"),
         (json!({ "key": "s3cr3t-s3cr3t" }), "/key", "requires replace: hash"),
         (json!({ "text": "x" }), "/text", "requires replace: text"),
-        (json!({ "replace": "text", "text": "a\"b" }), "/text", "may appear within JSON"),
+        (
+            json!({ "replace": "text", "text": "a\"b" }),
+            "/text",
+            "must be valid inside a JSON string",
+        ),
         (json!({ "fields": [] }), "/fields", "is empty"),
     ];
     for (options, pointer, message) in all {

@@ -57,7 +57,8 @@ impl Component for RulesConfig {
         for (index, task) in self.tasks.iter().enumerate() {
             let at = format!("/tasks/{index}");
             if !names.insert(&task.name) {
-                let message = format!("there is another task `{}`; rename one of them", task.name);
+                let message =
+                    format!("another task is already named `{}`; rename one of them", task.name);
                 errors.push(OptionError::new(format!("{at}/name"), message));
             }
             errors.extend(task.check().into_iter().map(|error| error.below(&at)));

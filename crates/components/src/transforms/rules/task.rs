@@ -190,16 +190,16 @@ impl TaskConfig {
             );
         }
         if self.lateness.is_some_and(|lateness| lateness.0 > WINDOW_MAX) {
-            error("/lateness", "is too long; use 24h or less");
+            error("/lateness", "is too long; use at most 24h");
         }
         if self.due.is_some_and(|due| due.0 > WINDOW_MAX) {
-            error("/due", "is too long; use 24h or less");
+            error("/due", "is too long; use at most 24h");
         }
         if !(1..=GROUPS_MAX).contains(&self.groups_max) {
             error("/groups_max", "must be from 1 to 20000000; use, for example, 10000");
         }
         if self.samples > SAMPLES_MAX {
-            error("/samples", "are too many; use 100 or less");
+            error("/samples", "is too large; use at most 100");
         }
         errors
     }

@@ -25,7 +25,7 @@ impl Component for SampleConfig {
             0 => {
                 vec![OptionError::new(
                     "/one_in",
-                    "would keep nothing; use 1 for all, 10 for one in ten",
+                    "must be at least 1; use 1 for all events, 10 for one in ten",
                 )]
             }
             _ => Vec::new(),

@@ -54,15 +54,19 @@ impl Component for ThrottleConfig {
             errors.push(OptionError::new(key.to_owned(), message.to_owned()))
         };
         if self.events == 0 {
-            error("/events", "would pass nothing; write how many events may pass per window");
+            error(
+                "/events",
+                "must be at least 1; use the number of events that may pass per \
+                              window",
+            );
         }
         if self.keys_max == 0 {
-            error("/keys_max", "would track no key; use, for example, 10000");
+            error("/keys_max", "must be at least 1; use, for example, 10000");
         }
         if self.on_excess == OnExcess::Slow && self.key.is_some() {
             error(
                 "/on_excess",
-                "cannot slow down the events of one key; use on_excess: drop, or remove key",
+                "cannot slow down the events of a single key; use on_excess: drop, or remove key",
             );
         }
         errors

@@ -244,7 +244,8 @@ fn open_segments(cx: &LaneCx) -> (Option<Segments>, Saved) {
     if let Err(error) = read {
         cx.counters.error("snapshot");
         log::error!(
-            "transform {}: its snapshot is lost: {error}; open windows and waiting results are gone",
+            "transform {}: its snapshot cannot be read: {error}; the open windows and waiting \
+             results in it are lost",
             cx.sink
         );
         saved = Saved { first: segments.next(), ..Saved::default() };

@@ -19,14 +19,14 @@ pub fn check_names(emit: &IndexMap<String, Emit>, group_by: &[String]) -> Vec<Op
         error(key, "is not a name; use letters, digits, `_` and `-`");
     }
     if group_by.len() > KEYS_MAX {
-        error("/group_by".into(), "has too many fields; use 16 or less");
+        error("/group_by".into(), "has too many fields; use at most 16");
     }
     for (index, name) in group_by.iter().enumerate() {
         let key = format!("/group_by/{index}");
         if !is_field(name) {
             error(key, "is not a field; use its name alone");
         } else if name == "overflow" {
-            error(key, "is the tag of the events beyond `groups_max`; rename the field");
+            error(key, "is reserved for the tag of events beyond `groups_max`; rename the field");
         } else if group_by[..index].contains(name) {
             error(key, "is a duplicate; remove it");
         }

@@ -83,7 +83,7 @@ pub fn watch(java: &Java, look: Look) {
     let name = process.as_deref().map_or(String::new(), |name| format!("-{name}"));
     let thread = std::thread::Builder::new().name(format!("jvm-figures{name}"));
     if let Err(error) = thread.spawn(move || look_while_used(process, inside)) {
-        log::warn!("cannot start reading the statistics of the JVM: {error}");
+        log::warn!("cannot start reading JVM statistics: {error}");
     }
 }
 

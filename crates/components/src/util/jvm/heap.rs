@@ -81,7 +81,7 @@ pub fn follow_pressure(
         Ok(handle) => {
             followers.entry(process).or_default().thread = Some(handle.thread().clone());
         }
-        Err(error) => log::warn!("a JVM does not follow the memory pressure: {error}"),
+        Err(error) => log::warn!("a JVM does not react to memory pressure: {error}"),
     }
 }
 
@@ -105,10 +105,10 @@ fn follow(
         match heap.follow(&java, PRESSURE.level(), Instant::now()) {
             Ok(collected) => collected.into_iter().for_each(|stats| note(process, stats)),
             Err(error) if process.is_none() => {
-                log::warn!("the JVM cannot follow the memory pressure: {error}");
+                log::warn!("the JVM cannot react to memory pressure: {error}");
             }
             // A process that is restarting has little to collect.
-            Err(error) => log::debug!("a JVM cannot follow the memory pressure: {error}"),
+            Err(error) => log::debug!("a JVM cannot react to memory pressure: {error}"),
         }
         if let Some(follower) = FOLLOWERS.lock().get_mut(process) {
             follower.collections = heap.collections;
@@ -193,9 +193,9 @@ impl Heap {
 fn warn_of_ignored(heap: JvmStats) {
     let (used, committed) = (heap.heap_used >> 20, heap.heap_committed >> 20);
     log::warn!(
-        "a JVM uses {used} MiB of its heap and keeps {committed} MiB, though memory is short and \
-         it was asked to return some: remove -XX:+DisableExplicitGC and -XX:+UseParallelGC from \
-         jvm.options, or lower jvm.heap"
+        "a JVM uses {used} MiB of its heap and keeps {committed} MiB, although memory is short and \
+         the agent requested a collection to return some; remove -XX:+DisableExplicitGC and \
+         -XX:+UseParallelGC from jvm.options, or lower jvm.heap"
     );
 }
 

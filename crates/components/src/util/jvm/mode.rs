@@ -29,7 +29,7 @@ impl JvmMode {
         if self != JvmMode::Process {
             return Some(OptionError::new(
                 "/process",
-                "needs `mode: process`; set that, or remove it",
+                "needs `mode: process`; set the mode, or remove this option",
             ));
         }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

@@ -23,7 +23,7 @@ pub enum RuleFault {
         error: io::Error,
     },
     /// A folder has no script.
-    #[error("{} has no file that ends with `.{extension}`", path.display())]
+    #[error("{} contains no file that ends with `.{extension}`; add a script", path.display())]
     Empty {
         /// The folder.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum RuleFault {
         name: String,
     },
     /// A folder has too many scripts.
-    #[error("{} has more than {RULES_MAX} scripts; use several transforms", path.display())]
+    #[error("{} contains more than {RULES_MAX} scripts; use several transforms", path.display())]
     TooMany {
         /// The folder.
         path: PathBuf,

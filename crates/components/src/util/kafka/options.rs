@@ -38,14 +38,14 @@ pub fn check_options(
 ) -> Vec<OptionError> {
     let error = |key: &str, value: &OptionValue| {
         if let Some((_, own)) = OF_CONNECTION.iter().chain(own).find(|(name, _)| *name == key) {
-            return Some(format!("is set by another option; write it as `{own}`"));
+            return Some(format!("has an option of this component; use `{own}`"));
         }
         if is_refused(key, value) || REFUSED_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) {
             return Some("would break a guarantee of this component; remove it".into());
         }
         // The message omits the value, which may be a secret.
         let refused = millstream_kafka::check(key, &value.to_string()).err()?;
-        Some(format!("librdkafka rejects it ({refused}); see its list of settings"))
+        Some(format!("is rejected by librdkafka ({refused}); see the list of librdkafka settings"))
     };
     options
         .iter()

@@ -114,5 +114,5 @@ fn is_begun(current: &[u8]) -> bool {
 }
 
 fn invalid() -> String {
-    "a string of the answer has an invalid character".to_owned()
+    "a string in the response contains an invalid character".to_owned()
 }

@@ -143,7 +143,7 @@ impl Member {
         open.counters.error("commit");
         if !self.offsets.has_failed {
             log::warn!(
-                "source {}: cannot commit offsets of group {}: {}; trying again",
+                "source {}: cannot commit offsets of group {}: {}; retrying",
                 open.info.id,
                 self.shared.config.group,
                 error.message

@@ -74,7 +74,8 @@ impl Member {
         let of: Vec<TopicPartition> = self.owned.keys().filter(is_of).cloned().collect();
         self.shared.open.counters.error("topic_recreated");
         log::warn!(
-            "source {}: topic {topic} was deleted and created again; its records are read from `read_from` on",
+            "source {}: topic {topic} was deleted and recreated; reading of its records starts at \
+             `read_from`",
             self.shared.open.info.id
         );
         let gone: Vec<_> =

@@ -34,7 +34,7 @@ impl Member {
         if is_lost {
             self.shared.open.counters.error("lost_assignment");
             log::warn!(
-                "source {}: group {} took partitions away because this member did not answer in time",
+                "source {}: group {} revoked partitions because this member did not poll in time",
                 self.shared.open.info.id,
                 self.shared.config.group
             );
