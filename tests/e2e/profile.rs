@@ -184,7 +184,11 @@ fn one_profile_runs_at_a_time_and_a_signal_ends_it_early() {
     });
     let second = profile(dir.path(), &["-d", "1s", "-o", "second.collapsed"]);
     assert_eq!(second.status.code(), Some(1));
-    assert!(errors(&second).contains("another profile runs for"), "{}", errors(&second));
+    assert!(
+        errors(&second).contains("another profile has been running for"),
+        "{}",
+        errors(&second)
+    );
     // On a busy host the agent may get no CPU time for long, and the start of a profile takes some
     // of it.
     let cpu_seconds = || agent.single("millstream_process_cpu_seconds_total");

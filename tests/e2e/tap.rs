@@ -394,7 +394,7 @@ fn a_stop_ends_taps_within_a_second() {
     assert_eq!(ends_within(&mut first, LIMIT), 1);
     let mut said = String::new();
     BufReader::new(first.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    assert_eq!(said, "the tap ended: the agent stops\n");
+    assert_eq!(said, "the tap ended: the agent is stopping\n");
     stuck.kill().unwrap();
     stuck.wait().unwrap();
 }

@@ -50,7 +50,8 @@ impl Refusal {
                 error(StatusCode::FORBIDDEN, "the Origin header differs from the Host header")
             }
             Refusal::Token => {
-                let text = "the header Authorization: Bearer TOKEN is missing or wrong; the token is in DATA_DIR/token";
+                let text = "the header `Authorization: Bearer TOKEN` is missing or wrong; the \
+                            token is in DATA_DIR/token";
                 let mut reply = error(StatusCode::UNAUTHORIZED, text);
                 reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 reply

@@ -10,12 +10,12 @@ const COUNTERS: [Of; 4] = [
     ("millstream_collector_calls_total", "Calls of the collector.", |collector| collector.calls),
     (
         "millstream_collector_failures_total",
-        "Calls of the collector that threw an exception or exceeded their time.",
+        "Calls of the collector that threw an exception or exceeded their timeout.",
         |collector| collector.failures,
     ),
     (
         "millstream_collector_missed_total",
-        "Intervals without a call, because the one before took too long.",
+        "Intervals without a call because the previous call took too long.",
         |collector| collector.missed,
     ),
     ("millstream_collector_events_total", "Events of the collector.", |collector| collector.events),

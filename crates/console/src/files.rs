@@ -102,12 +102,12 @@ type Total = (&'static str, &'static str, fn(&OriginTotals) -> u64);
 const TOTALS: [Total; 4] = [
     (
         "millstream_source_disorder_events_total",
-        "Events more than a second older than the newest before them in their file.",
+        "Events more than a second older than the newest event before them in their file.",
         |totals| totals.disorder,
     ),
     (
         "millstream_source_slice_errors_total",
-        "Events whose first line cannot begin an event.",
+        "Events whose first line does not match the start of an event.",
         |totals| totals.misfits,
     ),
     ("millstream_source_rotations_total", "Files that were renamed.", |totals| totals.rotations),

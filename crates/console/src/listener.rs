@@ -84,7 +84,7 @@ impl Listener {
                         start_connection(&mut connections, stream, &service, &stopped);
                     }
                     Err(error) => {
-                        log::warn!("{}: connection not accepted: {error}", self.name());
+                        log::warn!("{}: cannot accept a connection: {error}", self.name());
                         sleep(ACCEPT_PAUSE).await;
                     }
                 },
@@ -155,7 +155,7 @@ async fn serve(
         .serve_connection(TokioIo::new(Watched::new(stream, progress.clone())), answer);
     tokio::select! {
         served = connection => {
-            served.unwrap_or_else(|error| log::debug!("connection of a client: {error}"));
+            served.unwrap_or_else(|error| log::debug!("client connection: {error}"));
         }
         why = overdue(&progress, stopped) => log::debug!("client connection closed: {why}"),
     }
@@ -176,8 +176,8 @@ async fn overdue(progress: &Progress, mut stopped: watch::Receiver<()>) -> &'sta
         }
     };
     tokio::select! {
-        () = ending => "the agent stops",
-        () = waiting => "its lifetime has ended, or its client does not read",
+        () = ending => "the agent is stopping",
+        () = waiting => "the maximum lifetime is over, or the client does not read",
     }
 }
 

@@ -182,7 +182,8 @@ fn reserve(duration: Duration) -> Result<u64, String> {
     if let Some(running) = job.as_ref().filter(|job| job.is_running()) {
         let seconds = running.remaining_seconds().ceil();
         return Err(format!(
-            "another profile runs for {seconds} s; only one can run at a time; DELETE /api/profile?id={} ends it",
+            "another profile has been running for {seconds} s, and only one can run at a time; \
+             DELETE /api/profile?id={} ends it",
             running.id
         ));
     }
@@ -243,7 +244,11 @@ fn take_session(id: u64) -> Option<Session> {
 pub async fn end(query: &str) -> Reply {
     let id = query.strip_prefix("id=").and_then(|id| id.parse().ok());
     let Some(id) = id else {
-        return error(StatusCode::BAD_REQUEST, "add ?id= with the number that the start returned");
+        return error(
+            StatusCode::BAD_REQUEST,
+            "add ?id= with the id that the start of the profile \
+                                               returned",
+        );
     };
     // Run as a task, because the profile must also end if the client disconnects meanwhile.
     let _ = tokio::spawn(finish(id)).await;

@@ -97,7 +97,7 @@ fn write(
 /// Appends the causes of each source; `healthy` or `starting` for a source without causes.
 fn diagnoses(text: &mut Text<'_>, diagnosis: &Diagnosis) {
     let name = "millstream_diagnosis";
-    text.family(name, "gauge", "1 for each cause that is named for a source.");
+    text.family(name, "gauge", "1 for each cause that the diagnosis reports for a source.");
     for source in &diagnosis.sources {
         // A cause of several components is one series.
         let mut shown = BTreeSet::new();
@@ -143,7 +143,8 @@ fn flow(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
 /// Appends the waits of sources, and the number of rebalances of their groups.
 fn capacity_waits(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let name = "millstream_source_capacity_wait_seconds_total";
-    let help = "Time that a source waited for capacity, or continued without, by component.";
+    let help = "Time that a source waited for capacity of a component, or continued without it, by \
+                component.";
     text.family(name, "counter", help);
     for component in components {
         for (waited_for, seconds) in &component.capacity_wait_seconds {
@@ -193,11 +194,13 @@ fn by_label<T: Number + Copy>(
 fn progress(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let help = "Bytes (or records) that the sink has not settled, read or not.";
     per_sink(text, components, "millstream_source_lag_bytes", help, |sink| sink.lag.to_string());
-    let help = "Age in seconds of the oldest event that the sink has not settled; 0 if all are.";
+    let help = "Age in seconds of the oldest event that the sink has not settled; 0 if all events \
+                are settled.";
     let name = "millstream_oldest_unsettled_seconds";
     per_sink(text, components, name, help, |sink| Float(sink.oldest_seconds).to_string());
-    let help = "How far the sink is behind in log time, in seconds: 0 if all is settled, else the log delay of \
-                what is not, or the age of the oldest of it if that is more.";
+    let help = "Delay of the sink in log time, in seconds: 0 if all events are settled, otherwise \
+                the log delay of the unsettled events, or the age of the oldest of them if that is \
+                more.";
     let name = "millstream_source_lag_seconds";
     per_sink(text, components, name, help, |sink| Float(sink.lag_seconds).to_string());
     let name = "millstream_buffer_bytes";
@@ -214,30 +217,34 @@ fn disk_buffers(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     type Of = fn(&DiskBufferSnapshot) -> Option<f64>;
     let gauges: [(&str, &str, &str, Of); 7] = [
         ("bytes", "gauge", "Bytes of the sink's disk buffer.", |buffer| Some(buffer.bytes as f64)),
-        ("bytes_max", "gauge", "Most bytes that it may have.", |buffer| {
+        ("bytes_max", "gauge", "Maximum bytes of the sink's disk buffer.", |buffer| {
             Some(buffer.bytes_max as f64)
         }),
-        ("entries", "gauge", "Payloads in it that were not sent yet.", |buffer| {
+        ("entries", "gauge", "Payloads in the disk buffer that have not been sent.", |buffer| {
             Some(buffer.entries as f64)
         }),
-        ("events", "gauge", "Events in it that were not sent yet.", |buffer| {
+        ("events", "gauge", "Events in the disk buffer that have not been sent.", |buffer| {
             Some(buffer.events as f64)
         }),
         (
             "oldest_seconds",
             "gauge",
-            "Age of the oldest of them in seconds; 0 without any.",
+            "Age of the oldest unsent event in the disk buffer, in seconds; 0 if there is none.",
             |buffer| Some(buffer.oldest_seconds),
         ),
         (
             "full_in_seconds",
             "gauge",
-            "Seconds until it is full at the rate of the last minute; missing while it does not grow.",
+            "Seconds until the disk buffer is full at the rate of the last minute; missing while \
+             the buffer does not grow.",
             |buffer| buffer.full_in_seconds,
         ),
-        ("damaged_entries_total", "counter", "Payloads in it that could not be read.", |buffer| {
-            Some(buffer.damaged_entries as f64)
-        }),
+        (
+            "damaged_entries_total",
+            "counter",
+            "Payloads in the disk buffer that could not be read.",
+            |buffer| Some(buffer.damaged_entries as f64),
+        ),
     ];
     for (name, kind, help, figure_of) in gauges {
         let name = format!("millstream_disk_buffer_{name}");
@@ -299,22 +306,24 @@ fn jvm(text: &mut Text<'_>, sections: &Sections) {
     };
     gauge("heap_used_bytes", "Bytes of Java objects.", &|jvm| jvm.heap_used_bytes);
     gauge("heap_committed_bytes", "Bytes of the Java heap.", &|jvm| jvm.heap_committed_bytes);
-    gauge("heap_max_bytes", "Largest Java heap in bytes.", &|jvm| jvm.heap_bytes_max);
+    gauge("heap_max_bytes", "Maximum Java heap in bytes.", &|jvm| jvm.heap_bytes_max);
     let help = "Bytes of Java classes and compiled code.";
     gauge("non_heap_used_bytes", help, &|jvm| jvm.non_heap_used_bytes);
     gauge("metaspace_used_bytes", "Bytes of Java classes.", &|jvm| jvm.metaspace_used_bytes);
     gauge("threads", "Threads of the JVM.", &|jvm| jvm.threads);
     gauge("classes", "Loaded Java classes.", &|jvm| jvm.classes);
-    let (name, help) = ("millstream_jvm_collections_total", "Collections of the Java heap.");
+    let (name, help) =
+        ("millstream_jvm_collections_total", "Garbage collections of the Java heap.");
     figure(name, "counter", help, &|jvm| jvm.collections as f64);
     let name = "millstream_jvm_requested_collections_total";
-    let help = "Collections that the agent has asked for because memory was short.";
+    let help = "Garbage collections that the agent requested because memory was short.";
     figure(name, "counter", help, &|jvm| jvm.requested_collections as f64);
     let name = "millstream_jvm_ignored_collections_total";
-    let help = "Collections that were asked for and returned no memory, though there was some.";
+    let help = "Requested garbage collections that returned no memory although memory could be \
+                returned.";
     figure(name, "counter", help, &|jvm| jvm.ignored_collections as f64);
     let name = "millstream_jvm_collection_seconds_total";
-    let help = "Time of the collections of the Java heap, in seconds.";
+    let help = "Time of garbage collections of the Java heap, in seconds.";
     figure(name, "counter", help, &|jvm| jvm.collection_seconds);
 }
 
@@ -324,12 +333,12 @@ fn jvm_processes(text: &mut Text<'_>, processes: &[JvmProcessSnapshot]) {
         return;
     }
     let name = "millstream_jvm_process_up";
-    text.family(name, "gauge", "1 if the process of operators runs, 0 if it is being started.");
+    text.family(name, "gauge", "1 if the operator process runs, 0 if it is starting.");
     for process in processes {
         text.sample(name, &[("process", &process.name)], u8::from(process.pid.is_some()));
     }
     let name = "millstream_jvm_process_restarts_total";
-    text.family(name, "counter", "How many times the process of operators was started again.");
+    text.family(name, "counter", "Restarts of the operator process.");
     for process in processes {
         text.sample(name, &[("process", &process.name)], process.restarts);
     }
@@ -351,7 +360,7 @@ fn memory(text: &mut Text<'_>, memory: &MemorySnapshot) {
         ),
         (
             "millstream_memory_grant_limit_bytes",
-            "Bytes of the memory grant that may be used now.",
+            "Bytes of the memory grant that can be used now.",
             memory.grant_limit_bytes,
         ),
     ];
@@ -364,7 +373,7 @@ fn memory(text: &mut Text<'_>, memory: &MemorySnapshot) {
         let value = u8::from(level == memory.pressure);
         text.sample("millstream_memory_pressure", &[("level", level)], value);
     }
-    let help = "Times that the memory pressure became high.";
+    let help = "Number of times that the memory pressure became high.";
     text.single("millstream_memory_high_total", "counter", help, memory.times_high);
     let (name, help) =
         ("millstream_memory_high_seconds_total", "Time with high memory pressure, in seconds.");
@@ -404,7 +413,7 @@ fn process_figures(text: &mut Text<'_>, process: &ProcessStats) {
             process.resident_memory_bytes,
         ),
         ("open_fds", "Open file descriptors.", process.open_fds),
-        ("max_fds", "File descriptors the process may open.", process.max_fds),
+        ("max_fds", "Maximum number of open file descriptors of the process.", process.max_fds),
         ("threads", "Threads of the process.", process.threads),
     ];
     for (name, help, count) in counts {

@@ -148,7 +148,7 @@ impl EventChange {
     pub fn fault(&self, spec: &EventSpec) -> Option<String> {
         let has_threshold = self.threshold.is_some_and(|threshold| threshold.0.is_some());
         (has_threshold && !spec.has_duration).then(|| {
-            format!("threshold: {} events have no duration; leave the threshold out", spec.name)
+            format!("threshold: {} events have no duration; remove the threshold", spec.name)
         })
     }
 
@@ -279,7 +279,8 @@ impl AsRef<[u8]> for Sent {
 /// being sent.
 pub async fn rings(body: &[u8]) -> Reply {
     let Some(known) = known(body) else {
-        let text = "the body is not a list of pairs of 32-bit numbers: a sequence, and its slots";
+        let text = "the body is not a list of pairs of 32-bit numbers, each a sequence and its \
+                    slots";
         return error(StatusCode::BAD_REQUEST, text);
     };
     let Ok(permit) = COPIES.acquire().await else {

@@ -81,7 +81,7 @@ impl TapService {
             Err(text) => return error(StatusCode::BAD_REQUEST, &text),
         };
         let Ok(permit) = self.places.clone().try_acquire_owned() else {
-            let text = format!("{TAPS_MAX} taps are open, which is the maximum; end one of them");
+            let text = format!("{TAPS_MAX} taps are open, which is the maximum; close one of them");
             return error(StatusCode::TOO_MANY_REQUESTS, &text);
         };
         let (open, format) = (self.open.clone(), request.format);
@@ -129,7 +129,8 @@ impl FromStr for TapRequest {
                 ("follow", _) => request.follow = flag(name, &value)?,
                 _ => {
                     return Err(format!(
-                        "there is no parameter `{name}`; the parameters are id, limit, where, format, raw and follow"
+                        "unknown parameter `{name}`; the parameters are id, limit, where, format, \
+                         raw and follow"
                     ));
                 }
             }
@@ -147,8 +148,9 @@ fn flag(name: &str, value: &str) -> Result<bool, String> {
 
 fn limit(value: &str) -> Result<u64, String> {
     let number = value.parse().ok().filter(|limit| *limit > 0);
-    number
-        .ok_or_else(|| "limit is not a whole number over 0; use, for example, limit=100".to_owned())
+    number.ok_or_else(|| {
+        "limit is not a whole number greater than 0; use, for example, limit=100".to_owned()
+    })
 }
 
 /// Decodes a value of a query; `None` if it is invalid.

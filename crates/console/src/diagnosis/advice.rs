@@ -9,9 +9,9 @@ type ByStatus = (Cause, i64, &'static str);
 /// Advice on responses with these statuses. `{}` is the component.
 #[rustfmt::skip]
 const BY_STATUS: &[ByStatus] = &[
-    (Cause::LoginOrCertificate, 401, "the endpoint of {} does not accept its login: check `auth`"),
-    (Cause::LoginOrCertificate, 403, "the account of {} lacks the permission to write there: check `auth`, and the account at the endpoint"),
-    (Cause::LoginOrCertificate, 407, "a proxy between {} and its endpoint requires a login: configure it, or bypass the proxy"),
+    (Cause::LoginOrCertificate, 401, "the endpoint of {} rejects the credentials: check `auth`"),
+    (Cause::LoginOrCertificate, 403, "the account of {} has no permission to write: check `auth`, and the account's permissions at the endpoint"),
+    (Cause::LoginOrCertificate, 407, "a proxy between {} and its endpoint requires credentials: configure them, or bypass the proxy"),
     (Cause::EndpointRefuses, 405, "the endpoint does not accept the method: check `method` and the path of {}"),
     (Cause::EndpointRefuses, 415, "the endpoint does not support the format: check `encoding` and `compression` of {}"),
     (Cause::EndpointRefuses, 501, "the endpoint does not accept the method: check `method` and the path of {}"),
@@ -20,15 +20,16 @@ const BY_STATUS: &[ByStatus] = &[
 /// Advice on errors of these types.
 #[rustfmt::skip]
 const BY_KIND: &[(Cause, &str, &str)] = &[
-    (Cause::LoginOrCertificate, "proxy_authentication", "the proxy between {} and its endpoint requires a login: write it into the address of the proxy, or bypass it by `proxy: none` or NO_PROXY"),
-    (Cause::LoginOrCertificate, "tls", "check the port and `tls` of {}: `ca_file` must have signed the endpoint's certificate, whose name and dates must be valid, or `pin` must name its fingerprint"),
-    (Cause::EndpointRefuses, "server", "read the log of the endpoint of {}, which fails; the events are kept and sent again"),
-    (Cause::EndpointRefuses, "redirect", "the endpoint of {} answers with another address, which is not followed: configure that one"),
+    (Cause::LoginOrCertificate, "proxy_authentication", "the proxy between {} and its endpoint requires credentials: add them to the proxy address, or bypass the proxy with `proxy: none` or NO_PROXY"),
+    (Cause::LoginOrCertificate, "tls", "check the port and `tls` of {}: the endpoint's certificate must be signed by a CA in `ca_file` and have a valid name and valid dates, or `pin` must contain its fingerprint"),
+    (Cause::EndpointRefuses, "server", "the endpoint of {} fails: read the endpoint's log; the agent keeps the events and resends them"),
+    (Cause::EndpointRefuses, "redirect", "the endpoint of {} redirects to another address, which the sink does not follow: configure that address"),
 ];
 
 /// Advice on a sink whose endpoint refuses all events for their content.
-const ALL_REFUSED: &str = "the endpoint refuses all that {} sends, and its answer is in the \
-    agent's log: compare `encoding`, `headers` and the address with what it expects";
+const ALL_REFUSED: &str = "the endpoint refuses everything that {} sends: read its response in the \
+                           agent's log, and compare `encoding`, `headers` and the address with the \
+                           endpoint's requirements";
 
 /// Returns the advice on a cause. `component` has the cause; `None` if it no longer exists.
 pub fn advice(cause: Cause, id: &str, component: Option<&ComponentSnapshot>) -> String {
@@ -61,13 +62,14 @@ fn by_type(cause: Cause, component: &ComponentSnapshot) -> Option<&'static str> 
             "create the topic that {} reads, or correct its `topics`"
         }
         (Cause::TopicOrIndexMissing, _) if !is_kafka => {
-            "correct the path in `uri` or `endpoints` of {}: the endpoint does not know it"
+            "correct the path in `uri` or `endpoints` of {}: the endpoint does not have it"
         }
         (Cause::BrokerThrottles, _) if !is_kafka => {
-            "the endpoint of {} limits the rate: raise its limit, or send fewer requests by a larger `batch` or a lower `request.concurrency`"
+            "the endpoint of {} limits the rate: raise its limit, or send fewer requests with a \
+             larger `batch` or a lower `request.concurrency`"
         }
         (Cause::WrongEncoding, _) if component.kind == "sink" => {
-            "set `encoding` on the source before {} whose lines use another one"
+            "set `encoding` on the source before {} whose lines use another encoding"
         }
         (Cause::RateLimit, "throttle") => "raise `events` of {}, or shorten its `window`",
         _ => return None,
@@ -100,7 +102,7 @@ mod tests {
             (LoginOrCertificate, "http", "authentication", 401, "check `auth`"),
             (LoginOrCertificate, "kafka", "authentication", 0, "`sasl`"),
             (EndpointRefuses, "http", "refused", 415, "`compression`"),
-            (EndpointRefuses, "http", "server", 503, "sent again"),
+            (EndpointRefuses, "http", "server", 503, "resends"),
             (EndpointRefuses, "http", "server", 501, "`method`"),
             (EndpointRefuses, "http", "redirect", 301, "another address"),
             (RateLimit, "throttle", "", 0, "`events` of out"),
@@ -112,6 +114,6 @@ mod tests {
         }
         let gone = advice(RateLimit, "out", None);
         assert!(gone.contains("out"), "a reload has removed it: {gone}");
-        assert!(all_refused("out").contains("refuses all that out sends"));
+        assert!(all_refused("out").contains("refuses everything that out sends"));
     }
 }

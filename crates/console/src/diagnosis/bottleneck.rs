@@ -52,7 +52,7 @@ impl Bottleneck {
                 let kind = self.kind.as_deref().unwrap_or("component");
                 format!("bottleneck: {kind} {id} ({}, {percent} %); {}", self.reason, self.advice)
             }
-            None => "bottleneck: none, the input is delivered as it comes".to_owned(),
+            None => "bottleneck: none, the input is delivered as it arrives".to_owned(),
         }
     }
 }
@@ -167,7 +167,7 @@ fn waited_for<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
         ("sink", None) => {
             ("endpoint", "a faster endpoint, larger batches, or more requests in flight")
         }
-        _ => ("transform", "`millstream profile` shows what in it is expensive"),
+        _ => ("transform", "`millstream profile` shows its expensive parts"),
     };
     let numbers = numbers(json!({
         "source": source.now.id,
@@ -221,9 +221,9 @@ fn busiest<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
         _ => ("transform", workers_busy * share_of_busy),
     };
     let advice = match is_serial && workers_busy < BUSY {
-        true => "one thread reads a source: divide its files among several sources",
+        true => "one thread reads a source, so divide its files among several sources",
         false => {
-            "`millstream profile` shows what in it is expensive; `limits.threads` gives it more cores"
+            "`millstream profile` shows its expensive parts; `limits.threads` gives it more cores"
         }
     };
     Some(Candidate { component: most.now, share, reason, numbers, advice: advice.to_owned() })

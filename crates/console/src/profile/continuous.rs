@@ -167,7 +167,7 @@ impl Continuous {
         };
         if let Some(failed) = failed.as_ref().filter(|failed| self.failed.as_ref() != Some(failed))
         {
-            log::warn!("continuous profiling cannot start: {failed}; trying again");
+            log::warn!("cannot start continuous profiling: {failed}; retrying");
         }
         self.failed = failed;
     }

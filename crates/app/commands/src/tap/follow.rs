@@ -135,7 +135,7 @@ impl Follower {
             () = self.client.closed() => Err(None),
             changed = self.topology.changed() => match changed {
                 Ok(()) => self.replan().await,
-                Err(_) => Err(Some("the agent stops".to_owned())),
+                Err(_) => Err(Some("the agent is stopping".to_owned())),
             },
             () = sleep_until(self.next_look), if !self.open.is_empty() => self.look().await,
             Some(trace) = self.traces.recv() => {
@@ -159,7 +159,7 @@ impl Follower {
         let config = match state {
             Topology::Running(config) => config,
             Topology::Starting | Topology::Changing => return Ok(()),
-            Topology::Ended => return Err(Some("the agent stops".to_owned())),
+            Topology::Ended => return Err(Some("the agent is stopping".to_owned())),
         };
         let request = self.request.clone();
         let planned = tokio::task::spawn_blocking(move || Plan::new(&config, &request)).await;

@@ -175,7 +175,7 @@ impl Session {
                 () = self.client.closed() => Err(None),
                 changed = self.topology.changed() => match changed {
                     Ok(()) => self.replan().await,
-                    Err(_) => Err(Some("the agent stops".to_owned())),
+                    Err(_) => Err(Some("the agent is stopping".to_owned())),
                 },
                 _ = self.samples.recv_many(&mut samples, SAMPLES_AT_ONCE) => {
                     self.show(std::mem::take(&mut samples)).await
@@ -203,7 +203,7 @@ impl Session {
                 self.is_paused = true;
                 return Ok(());
             }
-            Topology::Ended => return Err(Some("the agent stops".to_owned())),
+            Topology::Ended => return Err(Some("the agent is stopping".to_owned())),
         };
         let request = self.request.clone();
         let planned = tokio::task::spawn_blocking(move || plan(&config, &request)).await;

@@ -27,7 +27,7 @@ impl Topology {
             Topology::Running(config) => return Ok(config.clone()),
             Topology::Starting => "the agent is starting; try again",
             Topology::Changing => "the configuration is being reloaded; try again",
-            Topology::Ended => "the agent stops",
+            Topology::Ended => "the agent is stopping",
         };
         Err(TapRefusal::Unavailable(why.to_owned()))
     }
