@@ -42,7 +42,7 @@ fn a_jvm_without_enough_memory_is_refused_before_it_starts() {
     let of = |memory: &str| refused(&load(&with_operator(memory))).unwrap();
     assert!(of("2GiB").contains("/no/java"), "{}", of("2GiB"));
     let told = of("64MiB");
-    assert!(told.contains("and limits.memory is 64MiB; raise limits.memory"), "{told}");
+    assert!(told.contains("but limits.memory is 64MiB; raise limits.memory"), "{told}");
     let other = "transforms: { other: { type: jvm, inputs: [clean], language: groovy, mode: process, process: team, script: 'drop()' }, ";
     let config = with_operator("64MiB").replace("transforms: { ", other);
     let told = refused(&load(&config)).unwrap();
@@ -60,7 +60,7 @@ fn a_reload_that_needs_the_first_jvm_is_refused_before_it_starts() {
         let faults = LOADER.check(&[file.path().into()], &Default::default(), reserved_bytes);
         faults.map(drop).unwrap_err()[0].to_string()
     };
-    assert!(check(0).contains("no memory was reserved at the start"), "{}", check(0));
-    assert!(check(1).contains("0MiB were reserved at the start"), "{}", check(1));
+    assert!(check(0).contains("reserved no memory for a JVM at the start"), "{}", check(0));
+    assert!(check(1).contains("the agent reserved 0MiB at the start"), "{}", check(1));
     assert!(check(1 << 40).contains("/no/java"), "{}", check(1 << 40));
 }

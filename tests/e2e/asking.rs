@@ -122,7 +122,7 @@ fn diagnose_waits_for_the_first_diagnosis() {
     let url = serve(|_, stream| reply(stream, "200 OK", NOTHING));
     let (begun, output) = (Instant::now(), run("diagnose", &url, &["in"]));
     assert!(begun.elapsed() >= Duration::from_secs(4));
-    let expected = "the agent is starting: it has no diagnosis yet\n";
+    let expected = "the agent is starting and has no diagnosis yet\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), expected));
 }
 
@@ -292,8 +292,8 @@ fn a_connection_that_ends_is_explained() {
         write!(stream, "3\r\n{{}}\n\r\n").unwrap();
     });
     let output = run("tap", &url, &["in"]);
-    let expected =
-        "the agent ended the connection: it stopped, or this command read nothing for 30 s\n";
+    let expected = "the agent closed the connection, because it stopped or this command read nothing for 30 \
+         s\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), expected));
     assert_eq!(text(&output.stdout), "{}\n");
 }

@@ -373,7 +373,7 @@ fn a_tap_of_an_agent_that_hangs_ends() {
     assert_eq!(ends_within(&mut open, LIMIT), 1);
     let mut said = String::new();
     BufReader::new(open.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    assert_eq!(said, "/api/tap: nothing from the agent for 30s\n");
+    assert_eq!(said, "/api/tap: no data from the agent for 30s\n");
     agent.send(Signal::CONT);
 }
 

@@ -74,7 +74,7 @@ fn invalid_or_missing_tests_exit_with_status_two() {
     for (args, expected) in [
         (
             &["-c", "m.yaml"][..],
-            "no tests found; add a list `tests`, or name a file that has one\n",
+            "no tests found; add a list `tests`, or pass a file that contains one\n",
         ),
         (
             &["-c", "m.yaml", "name.yaml"],

@@ -164,7 +164,7 @@ fn an_agent_is_reached_over_tcp_with_its_token() {
     assert!(story.starts_with("Millstream ") && story.contains(", runs\n"), "{story}");
     let wrong = over_tcp(&["--dump", "--token", "wrong"]);
     assert_eq!(wrong.status.code(), Some(1));
-    assert!(stderr(&wrong).starts_with("the agent answers 401: "), "{}", stderr(&wrong));
+    assert!(stderr(&wrong).starts_with("the agent responds 401: "), "{}", stderr(&wrong));
     let without = over_tcp(&["--dump"]);
     assert_eq!(without.status.code(), Some(2));
     assert!(stderr(&without).contains("add --token-file DATA_DIR/token"), "{}", stderr(&without));

@@ -23,7 +23,7 @@ pub fn faults(config: &Config) -> Vec<Fault> {
                 faults.push(Fault::new(
                     &component.place,
                     what,
-                    "keep one of them, and list it in several `inputs`",
+                    "keep one of them, and connect it to several components",
                 ));
             }
             claimed.push((claim, component));
@@ -78,9 +78,13 @@ fn shared_file(
 ) -> Option<Fault> {
     let pairs = || files.iter().flat_map(|file| others.iter().map(move |other| (file, other)));
     let (what, advice) = if pairs().any(|(file, other)| file == other) {
-        ("both use the same file", "keep one of them, and list it in several `inputs`")
+        (
+            "both use the same file",
+            "keep one component, and list it in the `inputs` of several \
+                                    components",
+        )
     } else if pairs().any(|(file, other)| paths_may_match(file, other)) {
-        ("may write the same file, for some values of fields", "write into different folders")
+        ("may write the same file for some field values", "use different folders")
     } else {
         return None;
     };
@@ -120,14 +124,12 @@ fn in_data_dir(config: &Config, sink: &Component, file: &Path) -> Option<Fault> 
     let is_folder = Path::new(OsStr::from_bytes(&bytes[..folder_end])) == data_dir;
     let may_be_folder = || file.parent().is_some_and(|folder| paths_may_match(folder, &data_dir));
     (is_folder || may_be_folder()).then(|| {
-        let what = format!(
-            "`{}` writes to `data_dir`, which is reserved for the files of this agent",
-            sink.id
-        );
+        let what =
+            format!("`{}` writes to `data_dir`, which is reserved for this agent's files", sink.id);
         Fault::new(
             &sink.place,
             what,
-            "write elsewhere, for example to /var/log/millstream-out/app.json",
+            "write to another folder, such as /var/log/millstream-out/app.json",
         )
     })
 }
@@ -150,21 +152,20 @@ fn canonical(path: &Path) -> PathBuf {
 fn loops(config: &Config, source: &Component) -> Vec<Fault> {
     let log = match &config.globals.log.to {
         LogTarget::File(path) => {
-            std::path::absolute(path).ok().map(|path| ("the log of this agent".into(), path))
+            std::path::absolute(path).ok().map(|path| ("this agent's log".into(), path))
         }
         LogTarget::Stderr => None,
     };
-    let written = config
-        .components
-        .iter()
-        .flat_map(|c| writes(c).into_iter().map(|path| (format!("what `{}` writes", c.id), path)));
+    let written = config.components.iter().flat_map(|c| {
+        writes(c).into_iter().map(|path| (format!("the output of `{}`", c.id), path))
+    });
     let read = written.chain(log).filter(|(_, path)| source.decoded.reads(path));
     // The message omits the path: it may come from a variable with a secret.
     let fault = |(what, _): (String, PathBuf)| {
         Fault::new(
             &source.place,
             format!("`{}` reads {what}", source.id),
-            "exclude that file, or write elsewhere",
+            "exclude the file, or write to another folder",
         )
     };
     read.map(fault).collect()
@@ -174,10 +175,10 @@ fn hidden_attributes(component: &Component) -> Vec<Fault> {
     let own = |name: &&String| matches!(name.as_str(), "message" | "timestamp");
     let fault = |name: &String| {
         let what = format!(
-            "the attribute `{name}` of `{}` is reserved: every event has this key",
+            "the attribute `{name}` of `{}` is reserved, because every event contains this key",
             component.id
         );
-        Fault::new(&component.place, what, "give it another name")
+        Fault::new(&component.place, what, "rename the attribute")
     };
     component.attributes.keys().filter(own).map(fault).collect()
 }

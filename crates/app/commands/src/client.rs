@@ -41,7 +41,7 @@ const TOKEN_BYTES_MAX: u64 = 4 << 10;
 /// Reason for the early end of a lasting response. The time is the one after which an agent closes
 /// a connection that takes no data.
 pub const ENDED: &str =
-    "the agent ended the connection: it stopped, or this command read nothing for 30 s";
+    "the agent closed the connection, because it stopped or this command read nothing for 30 s";
 
 /// The agent to use: the agent of a configuration, or one at a place.
 #[derive(clap::Args)]
@@ -107,7 +107,7 @@ impl std::fmt::Display for ClientError {
                 format!("no agent runs with data_dir {}", data_dir.display())
             }
             ClientError::Refused(status, message) => {
-                format!("the agent answers {}: {message}", status.as_u16())
+                format!("the agent responds {}: {message}", status.as_u16())
             }
             ClientError::Failed(message) => message.clone(),
         };
@@ -178,7 +178,9 @@ pub fn read_token(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(TOKEN_BYTES_MAX + 1).read_to_string(&mut text)?;
     match text.len() as u64 > TOKEN_BYTES_MAX {
-        true => Err(io::Error::other(format!("a token has at most {TOKEN_BYTES_MAX} bytes"))),
+        true => {
+            Err(io::Error::other(format!("a token can be at most {TOKEN_BYTES_MAX} bytes long")))
+        }
         false => Ok(text),
     }
 }
@@ -266,9 +268,9 @@ impl Client {
         path: &str,
         mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ClientError> {
-        let slow = |_| failure(path, format_args!("no answer for {REQUEST_TIMEOUT:?}"));
+        let slow = |_| failure(path, format_args!("no response for {REQUEST_TIMEOUT:?}"));
         let silent =
-            |_| failure(path, format_args!("nothing from the agent for {REQUEST_TIMEOUT:?}"));
+            |_| failure(path, format_args!("no data from the agent for {REQUEST_TIMEOUT:?}"));
         let opened = self.open(Request::builder().method(Method::GET).uri(path));
         let (stream, request) = timeout(REQUEST_TIMEOUT, opened).await.map_err(slow)??;
         let failed = |error: hyper::Error| failure(path, error);
@@ -305,7 +307,7 @@ impl Client {
         body: Vec<u8>,
         bytes_max: usize,
     ) -> Result<Bytes, ClientError> {
-        let slow = |_| failure(path, format_args!("no answer for {REQUEST_TIMEOUT:?}"));
+        let slow = |_| failure(path, format_args!("no response for {REQUEST_TIMEOUT:?}"));
         let exchange = async {
             let (stream, request) = self.open(Request::builder().method(method).uri(path)).await?;
             send(stream, whole(request, path, body)?, path, bytes_max).await
@@ -329,8 +331,10 @@ impl Client {
                 let stream = TcpStream::connect(authority).await.map_err(failed)?;
                 // The agent accepts only its addresses as host.
                 let host = stream.peer_addr().map_err(failed)?.to_string();
-                let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
-                    .map_err(|_| ClientError::Failed("the token has invalid characters".into()))?;
+                let mut bearer =
+                    HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
+                        ClientError::Failed("the token contains invalid characters".into())
+                    })?;
                 bearer.set_sensitive(true);
                 Ok((Box::new(stream), builder.header(HOST, host).header(AUTHORIZATION, bearer)))
             }
@@ -414,7 +418,7 @@ where
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
             let bound = bytes_max >> 10;
-            Err(failure(path, format_args!("the answer has more than {bound} KiB")))
+            Err(failure(path, format_args!("the response is larger than {bound} KiB")))
         }
         Err(error) => Err(failure(path, error)),
     }
@@ -525,8 +529,8 @@ mod tests {
     #[test]
     fn the_message_of_a_refusal_is_that_of_the_agent() {
         let text = |body: &str| refusal(StatusCode::CONFLICT, body.as_bytes()).to_string();
-        assert_eq!(text(r#"{"error": "it is off"}"#), "the agent answers 409: it is off");
-        assert_eq!(text("<html>"), "the agent answers 409: <html>");
-        assert_eq!(text("a\u{1b}[2J\nb"), "the agent answers 409: a\\u{1b}[2J\\nb");
+        assert_eq!(text(r#"{"error": "it is off"}"#), "the agent responds 409: it is off");
+        assert_eq!(text("<html>"), "the agent responds 409: <html>");
+        assert_eq!(text("a\u{1b}[2J\nb"), "the agent responds 409: a\\u{1b}[2J\\nb");
     }
 }

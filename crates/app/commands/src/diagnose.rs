@@ -14,14 +14,21 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 /// The help of `diagnose`.
-pub const HELP: &str = "Example:\n  millstream diagnose\n  \
-    millstream diagnose web archive -c millstream.yaml\n  \
-    millstream diagnose --json --data-dir /var/lib/millstream\n\n\
-    For each source: healthy, idle, starting (too early to tell), degraded (events arrive, some are lost\n\
-    or wrong) or late, with the cause, the component that has it, since when, what was measured, and what to do. A cause is named\n\
-    once it has held for some seconds, at most 30 s after it began.\n\n\
-    Exit status: 0 all sources are healthy, idle or starting; 1 a source is late or degraded, no agent runs, or it has no diagnosis yet;\n\
-    2 invalid usage.";
+pub const HELP: &str = "Example:\n\
+                        \x20 millstream diagnose\n\
+                        \x20 millstream diagnose web archive -c millstream.yaml\n\
+                        \x20 millstream diagnose --json --data-dir /var/lib/millstream\n\
+                        \n\
+                        For each source: healthy, idle, starting (too early to tell), degraded \
+                        (events arrive, some are lost\n\
+                        or wrong) or late. A finding contains the cause, the component, the start, \
+                        the measured values and\n\
+                        advice. A cause is reported after a few seconds, at most 30 s after it \
+                        began.\n\
+                        \n\
+                        Exit status: 0 all sources are healthy, idle or starting; 1 a source is \
+                        late or degraded, no agent\n\
+                        runs, or the agent has no diagnosis yet; 2 invalid usage.";
 
 /// Maximum bytes of a text in the output.
 const TEXT_BYTES_MAX: usize = 400;
@@ -36,7 +43,7 @@ const FIRST_DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(5);
 const FIRST_DIAGNOSIS_LOOK: Duration = Duration::from_millis(100);
 
 /// Message while the agent has no diagnosis.
-const STARTING: &str = "the agent is starting: it has no diagnosis yet";
+const STARTING: &str = "the agent is starting and has no diagnosis yet";
 
 /// The arguments of `diagnose`.
 #[derive(clap::Args)]
@@ -213,8 +220,11 @@ fn as_text(diagnosis: &Value, bottleneck: &Bottleneck) -> String {
     let _ = writeln!(out, "{}", escaped(bottleneck.line(), TEXT_BYTES_MAX));
     let observed = diagnosis["observed_seconds"].as_f64().unwrap_or_default();
     if observed < COMPLETE_SECONDS {
-        let _ =
-            writeln!(out, "the agent is observed for {observed:.0} s; a verdict takes up to 30 s");
+        let _ = writeln!(
+            out,
+            "the agent has been observed for {observed:.0} s; a diagnosis takes up \
+                           to 30 s"
+        );
     }
     out
 }

@@ -32,8 +32,14 @@ pub fn conflicts(config: &Config) -> Vec<Fault> {
 
 /// Returns the error of a component that expects header lines but has no source that finds them.
 fn without_files(component: &Component) -> Fault {
-    let what = format!("`{}` expects header lines, which only source `file` finds", component.id);
-    Fault::new(&component.place, what, "read a source `file`, or list `fields` without `header`")
+    let what =
+        format!("`{}` expects header lines, which only the `file` source finds", component.id);
+    Fault::new(
+        &component.place,
+        what,
+        "read from a `file` source, or list `fields` without \
+                                        `header`",
+    )
 }
 
 fn conflicts_of(config: &Config, source: &Component) -> Vec<Fault> {
@@ -48,8 +54,8 @@ fn conflicts_of(config: &Config, source: &Component) -> Vec<Fault> {
                         "`{}` and `{}` expect different header lines from `{}`",
                         other.id, reader.id, source.id
                     );
-                    let advice = "give both the same `header` and delimiter, or read the files with \
-                                  two sources";
+                    let advice = "set the same `header` and delimiter in both, or read the files \
+                                  with two sources";
                     faults.push(Fault::new(&reader.place, what, advice));
                 }
                 Some(_) => {}

@@ -7,15 +7,27 @@ use attach::{AttachError, Target};
 use std::path::{Path, PathBuf};
 
 /// The help of `java attach`.
-pub const ATTACH_HELP: &str = "Example:\n  millstream java attach 1234\n  \
-    millstream java attach 1234 --options service=shop,threshold=10ms,stack=true\n\n\
-    The agent sends metrics and slow calls to source metricserver, by default to its socket\n\
-    /run/millstream/metric.stream.sock. It stays until the JVM ends. Run the command as the user of\n\
-    the JVM, or as root.\n\n\
-    Options: socket=PATH or udp=HOST:PORT; service=NAME; threshold=20ms, from which socket, file and\n\
-    monitor events are recorded; log_threshold=100ms or off, from which they are log events;\n\
-    stack=true; max_tag_values=100; events=socket,file,gc,safepoint,monitor,exceptions,allocation,cpu.\n\n\
-    Exit status: 0 loaded; 1 the JVM refused, has the agent already, or is none; 2 invalid usage.";
+pub const ATTACH_HELP: &str = "Example:\n\
+                               \x20 millstream java attach 1234\n\
+                               \x20 millstream java attach 1234 --options \
+                               service=shop,threshold=10ms,stack=true\n\
+                               \n\
+                               The Java agent sends metrics and slow calls to the metricserver \
+                               source, by default to the socket\n\
+                               /run/millstream/metric.stream.sock. It stays until the JVM exits. \
+                               Run the command as the user of\n\
+                               the JVM, or as root.\n\
+                               \n\
+                               Options: socket=PATH or udp=HOST:PORT; service=NAME; \
+                               threshold=20ms, from which socket, file and\n\
+                               monitor events are recorded; log_threshold=100ms or off, from which \
+                               they are log events;\n\
+                               stack=true; max_tag_values=100; \
+                               events=socket,file,gc,safepoint,monitor,exceptions,allocation,cpu.\n\
+                               \n\
+                               Exit status: 0 loaded; 1 the JVM refused or already has the agent, \
+                               or the process is not a JVM;\n\
+                               2 invalid usage.";
 
 /// The arguments of `java attach`.
 #[derive(clap::Args)]
@@ -51,7 +63,7 @@ pub fn attach(args: &AttachArgs) -> u8 {
     });
     match attached {
         Ok(target) => {
-            println!("the agent runs in process {}", args.pid);
+            println!("the Java agent runs in process {}", args.pid);
             note_socket(&target, &args.options);
             DONE
         }
@@ -80,7 +92,8 @@ fn check(options: &str) -> Result<(), String> {
             None if is_list => {}
             _ => {
                 return Err(format!(
-                    "unknown option {part:?} of the agent; use KEY=VALUE with one of {}",
+                    "unknown option {part:?} of the Java agent; use KEY=VALUE with one of these \
+                     keys: {}",
                     OPTIONS.join(", ")
                 ));
             }
@@ -98,7 +111,8 @@ fn note_socket(target: &Target, options: &str) {
     let socket = value("socket").unwrap_or_else(|| SOCKET.to_owned());
     if value("udp").is_none() && !target.sees(Path::new(&socket)) {
         println!(
-            "note: there is no {socket} yet; the agent sends once a source metricserver listens on unix://{socket}"
+            "note: there is no {socket} yet; the Java agent sends data when a metricserver source \
+             listens on unix://{socket}"
         );
     }
 }
@@ -115,7 +129,8 @@ fn jar(given: Option<&Path>) -> Result<PathBuf, String> {
     millstream_jvm::find_agent_jar(&program).map_err(|places| {
         let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         format!(
-            "the agent's jar is in none of {}; copy it there from target/release, where `make build` puts it, or give it with --jar",
+            "the Java agent's jar is in none of {}; copy it there from target/release, where `make \
+             build` puts it, or pass it with --jar",
             places.join(", ")
         )
     })

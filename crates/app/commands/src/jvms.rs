@@ -57,8 +57,8 @@ impl Jvms {
         let parts: Vec<String> =
             self.0.iter().map(|(name, bytes)| format!("{name} {}MiB", mib(*bytes))).collect();
         match parts.len() {
-            0 | 1 => format!("the JVM may take {}MiB", mib(self.bytes())),
-            _ => format!("the JVMs may take {}MiB ({})", mib(self.bytes()), parts.join(", ")),
+            0 | 1 => format!("the JVM may use {}MiB", mib(self.bytes())),
+            _ => format!("the JVMs may use {}MiB ({})", mib(self.bytes()), parts.join(", ")),
         }
     }
 }
@@ -94,12 +94,13 @@ pub fn unreserved(config: &Config, reserved_bytes: u64) -> Option<Fault> {
     let needed = needed_jvms(config);
     let (what, advice) = match reserved_bytes {
         0 => (
-            "a component needs a JVM, for which no memory was reserved at the start".to_owned(),
-            "restart the agent; with `jvm: {}` it reserves memory in any case",
+            "a component needs a JVM, but the agent reserved no memory for a JVM at the start"
+                .to_owned(),
+            "restart the agent; with `jvm: {}` it always reserves memory",
         ),
         _ => (
             format!(
-                "{}, and {}MiB were reserved at the start",
+                "{}, but the agent reserved {}MiB at the start",
                 needed.describe(),
                 reserved_bytes >> 20
             ),
@@ -114,8 +115,8 @@ pub fn oversized_jvm(config: &Config) -> Option<String> {
     let limit = config.globals.limits.memory.0;
     (jvm_bytes(config) >= limit).then(|| {
         format!(
-            "{}, and limits.memory is {}MiB; raise limits.memory, or lower jvm.heap or the heap of a \
-             process in jvm.processes",
+            "{}, but limits.memory is {}MiB; raise limits.memory, or lower jvm.heap or the heap of \
+             a process in jvm.processes",
             reserved_jvms(config).describe(),
             limit >> 20
         )

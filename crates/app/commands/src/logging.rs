@@ -357,7 +357,8 @@ impl State {
         let unreported = self.dropped - self.dropped_reported;
         if unreported > 0 && !self.failing && self.lines.len() < QUEUE_LINES_MAX {
             let message = format!(
-                "{unreported} log lines were dropped: the destination of the log failed or is too slow"
+                "{unreported} log lines were dropped because the log destination failed or is too \
+                 slow"
             );
             self.push_own(Level::Warn, TARGET, &message);
             self.dropped_reported += unreported;

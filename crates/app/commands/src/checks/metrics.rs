@@ -9,8 +9,9 @@ pub fn missing(config: &Config) -> Vec<Fault> {
     let (with_metrics, mut faults) = (with_metrics(config), Vec::new());
     for sink in config.components.iter().filter(|sink| accepts_only_metrics(sink)) {
         for input in sink.inputs.iter().filter(|input| !with_metrics.contains(id(input))) {
-            let what = format!("`{}` accepts only metrics, and `{input}` emits none", sink.id);
-            let advice = "read a source of metrics, or create metrics with `parse` or `fields`";
+            let what =
+                format!("`{}` accepts only metrics, but `{input}` does not emit metrics", sink.id);
+            let advice = "read from a metric source, or create metrics with `parse` or `fields`";
             faults.push(Fault::new(&sink.place, what, advice));
         }
     }

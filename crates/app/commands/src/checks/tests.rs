@@ -33,10 +33,7 @@ fn sinks_whose_templates_can_collide_are_rejected() {
         ("/o/%F/{{ x }}", "/o/%Y-%m-%d/a"),
     ] {
         let found = messages(&[one, other]);
-        assert!(
-            found.len() == 1 && found[0].contains("; write into different folders"),
-            "{found:?}"
-        );
+        assert!(found.len() == 1 && found[0].contains("; use different folders"), "{found:?}");
     }
     assert!(messages(&["/o/{{ x }}.log", "/o/{{ y }}.log"])[0].contains("both use the same file"));
     for (one, other) in [
@@ -55,7 +52,10 @@ fn sinks_cannot_write_into_data_dir() {
     for path in ["DIR/data/token", "DIR/data/{{ x }}", "DIR/data/a-{{ x }}/b", "DIR/{{ x }}/token"]
     {
         let found = messages(&[path]);
-        assert!(found.len() == 1 && found[0].contains("write elsewhere"), "{path}: {found:?}");
+        assert!(
+            found.len() == 1 && found[0].contains("write to another folder"),
+            "{path}: {found:?}"
+        );
     }
     for path in ["DIR/data/out/{{ x }}", "DIR/out/{{ x }}", "DIR/{{ x }}", "DIR/database"] {
         assert_eq!(messages(&[path]), [""; 0], "{path}");
@@ -80,7 +80,7 @@ fn a_metrics_sink_requires_an_input_with_metrics() {
     let filter = through("type: filter, where: 'true'");
     for sink in [exporter, remote, blocks] {
         for source in ["stdin", "generate", "file, include: [/x]"] {
-            let said = "`out` accepts only metrics, and `last` emits none";
+            let said = "`out` accepts only metrics, but `last` does not emit metrics";
             assert_eq!(of_sink(source, &filter, sink), [said], "{source} {sink}");
             assert_eq!(of_sink(source, &through("type: parse, format: json"), sink), [""; 0]);
         }
@@ -89,8 +89,12 @@ fn a_metrics_sink_requires_an_input_with_metrics() {
     assert_eq!(of_sink("stdin", &filter, "type: tcp, address: 'h:1', inputs: [last]"), [""; 0]);
     let both = "type: prometheus_exporter, inputs: [in, a.x, b]";
     let network = "a: { type: route, inputs: [in], routes: { x: 'true' } }, b: { type: fields, inputs: [a], steps: [{ drop: [c] }] }";
-    let said =
-        ["in", "a.x"].map(|input| format!("`out` accepts only metrics, and `{input}` emits none"));
+    let said = ["in", "a.x"].map(|input| {
+        format!(
+            "`out` accepts only metrics, but `{input}` does not emit \
+                                           metrics"
+        )
+    });
     assert_eq!(of_sink("stdin", network, both), said);
 }
 
@@ -248,5 +252,5 @@ fn header_lines_are_those_of_one_file_source() {
     let (_, messages) = found(file, first, fields);
     assert!(messages.len() == 1 && messages[0].contains("different header lines"), "{messages:?}");
     let (_, messages) = found("{ type: stdin }", json, first);
-    assert!(messages.len() == 1 && messages[0].contains("only source `file`"), "{messages:?}");
+    assert!(messages.len() == 1 && messages[0].contains("only the `file` source"), "{messages:?}");
 }

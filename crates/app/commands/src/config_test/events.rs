@@ -82,7 +82,7 @@ impl Maker {
         let encoding = Encoding { metadata: Vec::new(), ..Encoding::default() };
         let (mut encoder, mut payload) = (encoding.encoder(), Payload::new(0));
         for batch in batches {
-            let mut permit = self.grant.try_take(0).ok_or("no memory is left")?;
+            let mut permit = self.grant.try_take(0).ok_or("out of memory")?;
             let counters = Counters::default();
             let mut cx = EncodeCx {
                 pool: &self.pool,

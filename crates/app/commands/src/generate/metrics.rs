@@ -20,16 +20,25 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use target::{Batch, Target};
 
 /// The end of the help.
-pub const HELP: &str = "Example:\n  \
-    millstream generate metrics --to udp://127.0.0.1:8125 --rate 10000 --series 500\n  \
-    millstream generate metrics --protocol metricserver --to unixgram:///run/metric.sock --count 1000000\n\n\
-    Every packet ends with two points that number it: the counter `millstream.generated` counts its\n\
-    points, the gauge `millstream.generated.last` has the number of the last one. The last line is:\n\
-    sent N points in N packets, sum of counters N, N series; N points with the numbering ones\n\
-    The last N is how many points the agent counts in all. The sum includes only the type `counter`.\n\
-    Types of dogstatsd: counter, gauge, timer, histogram, distribution, set; of metricserver: counter,\n\
-    rate_counter, meter, delta_counter, store, ts_store, timer, histogram.\n\
-    Waits for a full Unix socket; over UDP, packets without a receiver are lost.";
+pub const HELP: &str = "Example:\n\
+                        \x20 millstream generate metrics --to udp://127.0.0.1:8125 --rate 10000 \
+                        --series 500\n\
+                        \x20 millstream generate metrics --protocol metricserver --to \
+                        unixgram:///run/metric.sock --count 1000000\n\
+                        \n\
+                        Every packet ends with two numbering points: the counter \
+                        `millstream.generated` counts the points,\n\
+                        and the gauge `millstream.generated.last` is the number of the last point. \
+                        The last line is:\n\
+                        sent N points in N packets, sum of counters N, N series; N points with the \
+                        numbering ones\n\
+                        The last N is the number of points that the agent counts. The sum includes \
+                        only the type `counter`.\n\
+                        Types of dogstatsd: counter, gauge, timer, histogram, distribution, set; \
+                        of metricserver: counter,\n\
+                        rate_counter, meter, delta_counter, store, ts_store, timer, histogram.\n\
+                        The command waits while a Unix socket is full. Over UDP, packets without a \
+                        receiver are lost.";
 
 /// Packets per call.
 const BATCH_PACKETS: usize = 64;
@@ -200,7 +209,7 @@ impl Sent {
         };
         let refused = match self.refused {
             0 => String::new(),
-            times => format!("; no receiver listened, at least {times} times"),
+            times => format!("; at least {times} times, no receiver listened"),
         };
         format!(
             "sent {points} points in {packets} packets, sum of counters {counters}, {series} series{all}{refused}"
@@ -269,7 +278,7 @@ fn target_name(args: &MetricsArgs) -> String {
 fn file_advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => {
-            "; missing files are created, but folders are not: create it first"
+            "; the command creates missing files, but not folders; create the folder first"
         }
         io::ErrorKind::PermissionDenied => "; this user may not write there",
         _ => "",
@@ -280,14 +289,17 @@ fn file_advice(error: &io::Error) -> &'static str {
 fn socket_advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => {
-            "; there is no such file: is the agent running, with this path in `listen`?"
+            "; there is no such file; check that the agent is running with this path in `listen`"
         }
-        io::ErrorKind::ConnectionRefused => "; no receiver listens there: is the agent running?",
+        io::ErrorKind::ConnectionRefused => {
+            "; no receiver listens there; check that the agent is \
+                                             running"
+        }
         io::ErrorKind::PermissionDenied => {
-            "; this user may not write there: look at the source's `mode`"
+            "; this user may not write there; check the `mode` of the source"
         }
         _ if error.raw_os_error() == Some(rustix::io::Errno::PROTOTYPE.raw_os_error()) => {
-            "; the socket is of another kind: use unixgram://, unixpacket:// or unix:// as in \
+            "; the socket is of another kind; use unixgram://, unixpacket:// or unix:// as in \
              `listen`"
         }
         _ => "",

@@ -69,27 +69,28 @@ impl fmt::Display for AttachError {
                 path.display()
             ),
             AttachError::Loaded => {
-                f.write_str("it has the agent already, whose options stay until the JVM ends")
+                f.write_str("it already has the Java agent, whose options stay until the JVM exits")
             }
             AttachError::NoJar(jar) => write!(
                 f,
-                "it does not see {}; copy the jar into its container, and give its path there with --jar",
+                "the JVM cannot see {}; copy the jar into its container, and pass the path in the \
+                 container with --jar",
                 jar.display()
             ),
             AttachError::Usage(message) => f.write_str(message),
             AttachError::Refused => write!(
                 f,
-                "the JVM does not listen after {} s: it is stopped, or runs with -XX:+DisableAttachMechanism; \
-                 start it with -javaagent instead",
+                "the JVM does not listen after {} s, because it is stopped or runs with \
+                 -XX:+DisableAttachMechanism; start it with -javaagent instead",
                 TIMEOUT.as_secs()
             ),
             AttachError::Silent => write!(
                 f,
-                "the JVM does not answer within {} s: it is stopped, or hangs",
+                "the JVM does not respond within {} s, because it is stopped or hangs",
                 TIMEOUT.as_secs()
             ),
-            AttachError::Ended => f.write_str("the process has ended"),
-            AttachError::Answer(answer) => write!(f, "the JVM answers: {answer}"),
+            AttachError::Ended => f.write_str("the process has exited"),
+            AttachError::Answer(answer) => write!(f, "the JVM responds: {answer}"),
             AttachError::Io(error) => error.fmt(f),
         }
     }
@@ -135,11 +136,14 @@ impl Target {
         let maps = proc.join("maps");
         let maps = fs::read(&maps).map_err(|error| of_file(&maps, error))?;
         if !String::from_utf8_lossy(&maps).contains("/libjvm.so") {
-            return Err(AttachError::NotAJvm("it is not a JVM: it has not loaded libjvm.so"));
+            return Err(AttachError::NotAJvm(
+                "it is not a JVM, because it has not loaded libjvm.so",
+            ));
         }
         if !catches_quit(&status) {
             return Err(AttachError::NotAJvm(
-                "the JVM does not handle SIGQUIT: it is starting, so try again, or runs with -Xrs",
+                "the JVM does not handle SIGQUIT; try again if it is starting; attaching is \
+                 impossible with -Xrs",
             ));
         }
         let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
@@ -159,7 +163,8 @@ impl Target {
         let agent = if options.is_empty() { path.to_owned() } else { format!("{path}={options}") };
         if agent.len() >= ARGUMENT_BYTES_MAX || agent.contains('\0') || path.contains('=') {
             let message = format!(
-                "the path of the jar and the options must have less than {ARGUMENT_BYTES_MAX} bytes, and the path no `=`"
+                "the path of the jar and the options must be shorter than {ARGUMENT_BYTES_MAX} \
+                 bytes together, and the path must not contain `=`"
             );
             return Err(AttachError::Usage(message));
         }
@@ -276,7 +281,7 @@ fn judge(answer: &str) -> Result<(), AttachError> {
     match (status, code) {
         ("0", None | Some("0")) => Ok(()),
         ("0", Some(code)) => Err(AttachError::Answer(meaning(code))),
-        ("", _) => Err(AttachError::Answer("nothing; it ended".to_owned())),
+        ("", _) => Err(AttachError::Answer("nothing, because it exited".to_owned())),
         (status, _) if rest.is_empty() => {
             Err(AttachError::Answer(format!("error {status} without a reason")))
         }
@@ -289,9 +294,8 @@ fn meaning(code: &str) -> String {
     match code {
         "100" => "the jar cannot be read, or is not an agent jar".to_owned(),
         "101" => "the jar cannot be added to the class path".to_owned(),
-        "102" => {
-            "the agent did not start; its reason is on the standard error of the JVM".to_owned()
-        }
+        "102" => "the Java agent did not start; the reason is in the standard error of the JVM"
+            .to_owned(),
         code => format!("error {code} of the library `instrument`"),
     }
 }

@@ -136,7 +136,7 @@ impl View {
 
     fn json(&mut self, batch: Batch, cut: &[u64]) -> Result<Vec<u8>, String> {
         let batch = with_cuts(batch, cut);
-        let mut permit = self.grant.try_take(0).ok_or("no memory is left")?;
+        let mut permit = self.grant.try_take(0).ok_or("out of memory")?;
         let mut payload = Payload::new(0);
         let mut cx = EncodeCx {
             pool: &self.pool,

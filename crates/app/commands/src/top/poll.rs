@@ -133,5 +133,5 @@ async fn get(
 ) -> Result<Result<hyper::body::Bytes, ClientError>, String> {
     let limit = interval.max(ANSWER_TIMEOUT);
     let asked = client.request(Method::GET, path, Vec::new());
-    timeout(limit, asked).await.map_err(|_| format!("{path}: no answer for {limit:?}"))
+    timeout(limit, asked).await.map_err(|_| format!("{path}: no response for {limit:?}"))
 }
