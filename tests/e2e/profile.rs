@@ -242,7 +242,7 @@ fn wrong_uses_say_what_to_write() {
     std::fs::write(dir.path().join("millstream.yaml"), CONFIG.replace("DIR", ".")).unwrap();
     let name = profile(dir.path(), &["-o", "a.gz"]);
     assert_eq!(name.status.code(), Some(2));
-    assert!(errors(&name).contains("name it *.html"), "{}", errors(&name));
+    assert!(errors(&name).contains("use the suffix .html"), "{}", errors(&name));
     let (_agent, _writer) = busy(dir.path());
     let fast = profile(dir.path(), &["-i", "1us", "-o", "a.svg"]);
     assert_eq!(fast.status.code(), Some(2));
@@ -312,7 +312,7 @@ fn profiles_of_different_events_are_not_compared() {
     let diff = Command::new(millstream()).args(diff).current_dir(dir.path()).output().unwrap();
     assert_eq!(diff.status.code(), Some(1));
     assert!(
-        errors(&diff).contains("a profile of cpu, the second one of wall"),
+        errors(&diff).contains("a profile of cpu, but the second is a profile of wall"),
         "{}",
         errors(&diff)
     );

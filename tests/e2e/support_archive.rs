@@ -266,7 +266,12 @@ fn configuration_and_variables_are_those_of_the_running_agent() {
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), before);
     let output = in_shell(&["--data-dir", "nothing", "-o", "n.tar.gz"]);
     let listing = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(listing.contains("missing  config: no agent here reports its files"), "{listing}");
+    assert!(
+        listing.contains(
+            "missing  config: found no running agent that reports its configuration files"
+        ),
+        "{listing}"
+    );
 }
 
 #[test]

@@ -431,7 +431,7 @@ fn without_a_screen_the_table_is_plain_text() {
     let terminal = Terminal::open(dir.path(), 120, 24);
     terminal.top("TERM=dumb", dir.path(), "--interval 100ms");
     let screen = terminal.wait("the end", |screen| screen.contains("ended 0"));
-    assert!(screen.contains("as --once") && row(&screen, "out").is_some(), "{screen}");
+    assert!(screen.contains("as with --once") && row(&screen, "out").is_some(), "{screen}");
 
     drop(agent);
     let output = top(&["--once"]);

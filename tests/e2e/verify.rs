@@ -159,7 +159,8 @@ fn a_topic_is_verified_and_repeats_have_the_same_ids() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         text.contains(
-            " with the same id, 0 with another\nout of order: 0; with the id of another line: 0\n"
+            " with the same id, 0 with another id\nout of order: 0; with the id of another line: \
+             0\n"
         ),
         "{text}"
     );

@@ -23,7 +23,7 @@ fn a_killed_agent_leaves_what_it_did() {
     assert_eq!(fs::metadata(&first[0]).unwrap().permissions().mode() & 0o777, 0o600);
     agent.kill();
     let story = stdout(&from_crash(dir.path(), &[]));
-    let head = format!("process {}, died: it did not end in order", agent.pid().as_raw_nonzero());
+    let head = format!("process {}, died: it did not exit normally", agent.pid().as_raw_nonzero());
     assert!(story.lines().next().unwrap().ends_with(&head), "{story}");
     for part in ["The last 10 seconds", "in/a.log", "/out", "  out ", "\nThe last 20 events\n"] {
         assert!(story.contains(part), "{part}: {story}");
@@ -78,15 +78,19 @@ fn a_run_that_ended_in_order_is_shown_if_none_died() {
     let mut agent = Agent::start(dir.path(), CONFIG, &["--until-eof"]);
     assert_eq!(agent.wait(LIMIT).code(), Some(0));
     let shown = from_crash(dir.path(), &[]);
-    assert!(stdout(&shown).contains(", ended in order\n"), "{}", stdout(&shown));
-    let note = "data: no run died; this is the newest that has ended in order";
+    assert!(stdout(&shown).contains(", exited normally\n"), "{}", stdout(&shown));
+    let note = "data: no run died; this is the newest run that exited normally";
     assert!(stderr(&shown).starts_with(note), "{}", stderr(&shown));
     let file = files(dir.path()).remove(0);
     let of_file = super::command(dir.path(), &["--from-crash"]).arg(file).output().unwrap();
     assert_eq!(stdout(&of_file), stdout(&shown));
     let nowhere = super::command(dir.path(), &["--from-crash", "in"]).output().unwrap();
     assert_eq!(nowhere.status.code(), Some(1));
-    assert!(stderr(&nowhere).contains("is this the data_dir of an agent?"), "{}", stderr(&nowhere));
+    assert!(
+        stderr(&nowhere).contains("check that this is the data_dir of an agent"),
+        "{}",
+        stderr(&nowhere)
+    );
 }
 
 #[test]
@@ -101,7 +105,7 @@ fn without_space_on_the_disk_the_agent_runs_and_says_what_is_lost() {
     settled(dir.path(), &agent);
     assert!(dump(dir.path()).iter().any(|event| event["event"] == "FileWrite"));
     agent.kill();
-    assert!(stdout(&from_crash(dir.path(), &[])).contains("died: it did not end in order"));
+    assert!(stdout(&from_crash(dir.path(), &[])).contains("died: it did not exit normally"));
 }
 
 #[test]
@@ -139,7 +143,7 @@ fn a_recording_in_memory_moves_to_the_disk_at_the_end_or_at_the_next_start() {
     assert_eq!(agent.stop().code(), Some(0));
     assert!(target(&ended).is_none() && !in_memory.exists());
     let shown = super::command(dir.path(), &["--from-crash"]).arg(&ended).output().unwrap();
-    assert!(stdout(&shown).contains(", ended in order\n"), "{}", stdout(&shown));
+    assert!(stdout(&shown).contains(", exited normally\n"), "{}", stdout(&shown));
 }
 
 #[test]

@@ -136,7 +136,8 @@ fn assert_refused(folder: &Path, log: &str) {
         ),
         format!("{tasks}/fresh.yaml:2:31: `n`: `counts` is not an aggregate; use count(), "),
         format!(
-            "{tasks}/steady.yaml:2:13: `name`: another task is already named `steady`, at {tasks}/again.yaml:2:13; rename one of them"
+            "{tasks}/steady.yaml:2:13: `name`: another task is already named `steady`, at \
+             {tasks}/again.yaml:2:13; rename one of them"
         ),
     ];
     for fault in faults {

@@ -27,15 +27,13 @@ const GOOD: &str = "tasks:\n  - name: good\n    emit: { n: count() }\n";
 const CASES: &[(&str, &[&str])] = &[
     (
         "tasks:\n  - name: good\n    emit: { n: count() }\n",
-        &[
-            "bad.yaml:2:11: `name`: another task is already named `good`, at DIR/tasks/a.yaml:2:11; rename one of them",
-        ],
+        &["bad.yaml:2:11: `name`: another task is already named `good`, at \
+             DIR/tasks/a.yaml:2:11; rename one of them"],
     ),
     (
         "tasks:\n  - name: inline\n    emit: { n: count() }\n",
-        &[
-            "bad.yaml:2:11: `name`: another task is already named `inline`, at DIR/millstream.yaml:11:17; rename one of them",
-        ],
+        &["bad.yaml:2:11: `name`: another task is already named `inline`, at \
+             DIR/millstream.yaml:11:17; rename one of them"],
     ),
     (
         "tasks:\n  - { name: b, emit: { n: count() } }\n  - { name: b, emit: { n: count() } }\n",

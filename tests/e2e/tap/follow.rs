@@ -128,7 +128,7 @@ fn an_event_that_takes_long_is_shown_as_far_as_it_has_come() {
     }
     let closed = step("closed");
     let note = closed["note"].as_str().unwrap();
-    assert!(note.contains(" failed attempts; the last error: http://"), "{note}");
+    assert!(note.contains(" failed attempts; last error: http://"), "{note}");
 }
 
 /// A traced batch that stays in the queue of a stalled sink must not take the place of another

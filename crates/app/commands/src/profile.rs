@@ -21,20 +21,30 @@ use symbols::Symbols;
 use target::{ProfileFormat, Target};
 
 /// The help of `profile`.
-pub const HELP: &str = "Example:\n  millstream profile -c millstream.yaml -d 15s -o flame.html\n  \
-    millstream profile -e wall -i 20ms -o wall.svg\n  \
-    millstream profile --last 5m -o late.html\n  \
-    millstream profile -d 1m -o before.pb.gz\n  \
-    millstream profile --diff before.pb.gz after.pb.gz -o diff.html\n\n\
-    Files *.html are flame graphs to search and zoom in, *.svg are pictures, *.collapsed and *.folded\n\
-    have a stack in each line, *.pb.gz is for go tool pprof, *.jfr for JDK Mission\n\
-    Control. Without -o it is millstream-TIME.html.\n\n\
-    Each thread is sampled once per interval of CPU time (-e cpu) or of time (-e wall), or once per\n\
-    512 KiB of objects that it allocates in the JVM (-e alloc, without -i). The roots are the ids of\n\
-    the components; what works for no component is below the name of its thread. SIGINT ends the\n\
-    profile early. --last gets the samples that an agent with profiler.continuous has taken before.\n\n\
-    Exit status: 0 done; 1 no agent runs, another profile runs, or the output cannot be written;\n\
-    2 invalid configuration or usage.";
+pub const HELP: &str = "Example:\n\
+                        \x20 millstream profile -c millstream.yaml -d 15s -o flame.html\n\
+                        \x20 millstream profile -e wall -i 20ms -o wall.svg\n\
+                        \x20 millstream profile --last 5m -o late.html\n\
+                        \x20 millstream profile -d 1m -o before.pb.gz\n\
+                        \x20 millstream profile --diff before.pb.gz after.pb.gz -o diff.html\n\
+                        \n\
+                        *.html is a flame graph with search and zoom, *.svg is a picture, \
+                        *.collapsed and *.folded contain\n\
+                        a stack per line, *.pb.gz is for go tool pprof, and *.jfr is for JDK \
+                        Mission Control. Without -o\n\
+                        the file is millstream-TIME.html.\n\
+                        \n\
+                        Each thread is sampled once per interval of CPU time (-e cpu) or of time \
+                        (-e wall), or once per\n\
+                        512 KiB of objects that it allocates in the JVM (-e alloc, without -i). \
+                        The roots are component\n\
+                        ids; work for no component is below the name of the thread. SIGINT ends \
+                        the profile early.\n\
+                        --last gets the earlier samples of an agent with profiler.continuous.\n\
+                        \n\
+                        Exit status: 0 done; 1 no agent runs, another profile runs, or the output \
+                        cannot be written;\n\
+                        2 invalid configuration or usage.";
 
 /// Maximum bytes of a profile for a comparison.
 const PPROF_BYTES_MAX: u64 = 64 << 20;
@@ -105,7 +115,9 @@ fn run(args: &ProfileArgs) -> Result<(), Failure> {
     let target = Target::new(args.output.as_deref(), args.format)
         .map_err(|message| Failure(USAGE, Some(message)))?;
     if args.event == Event::Alloc && args.interval.is_some() {
-        let message = "-i is not for -e alloc, which samples each 512 KiB of objects".to_owned();
+        let message = "-i cannot be used with -e alloc, which takes a sample per 512 KiB of \
+                       objects"
+            .to_owned();
         return Err(Failure(USAGE, Some(message)));
     }
     match args.diff.as_deref() {
@@ -114,8 +126,12 @@ fn run(args: &ProfileArgs) -> Result<(), Failure> {
             let client = args.agent.client().map_err(|status| Failure(status, None))?;
             let runtime =
                 tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-            let runtime =
-                runtime.map_err(|error| Failure::failed(format!("the async runtime: {error}")))?;
+            let runtime = runtime.map_err(|error| {
+                Failure::failed(format!(
+                    "cannot start the async runtime: \
+                                                                 {error}"
+                ))
+            })?;
             let now = SystemTime::now();
             let (raw, started) = match args.last {
                 Some(last) => (runtime.block_on(sampled(last, &client))?, now.checked_sub(last.0)),
@@ -130,7 +146,10 @@ fn run(args: &ProfileArgs) -> Result<(), Failure> {
 fn write_difference(before: &Profile, after: &Profile, target: &Target) -> Result<(), Failure> {
     let (event, other) = (&before.about().event, &after.about().event);
     if event != other {
-        let message = format!("the first is a profile of {event}, the second one of {other}");
+        let message = format!(
+            "the first file is a profile of {event}, but the second is a profile \
+                               of {other}"
+        );
         return Err(Failure::failed(message));
     }
     target.write_difference(before, after)
@@ -160,7 +179,7 @@ async fn sampled(last: Interval, client: &Client) -> Result<RawProfile, Failure>
 }
 
 fn unreadable(error: &serde_json::Error) -> Failure {
-    Failure::failed(format!("{PATH}: {error}; is the agent another release?"))
+    Failure::failed(format!("{PATH}: {error}; use the same release for the agent and this command"))
 }
 
 /// Lets the agent sample its threads for the requested time, or until a signal.
@@ -184,9 +203,7 @@ async fn sample(args: &ProfileArgs, client: &Client) -> Result<RawProfile, Failu
     let path = format!("{PATH}?id={}", started.id);
     let raw =
         client.download(Method::DELETE, &path, Vec::new()).await.map_err(|error| match error {
-            ClientError::NotRunning(_) => {
-                Failure::failed("the agent stopped while it was profiled")
-            }
+            ClientError::NotRunning(_) => Failure::failed("the agent stopped during the profile"),
             error => error.into(),
         })?;
     serde_json::from_slice(&raw).map_err(|error| unreadable(&error))

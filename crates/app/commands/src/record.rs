@@ -26,18 +26,26 @@ use std::path::{Path, PathBuf};
 const SECONDS_DEFAULT: u64 = 30;
 
 /// The help of `record`.
-pub const HELP: &str = "Example:\n  millstream record -c millstream.yaml -d 1m -o slow.jfr\n  \
-    millstream record --dump --last 5m -o incident.jsonl\n  \
-    millstream record --from-crash /var/lib/millstream\n  \
-    millstream record --from-crash /var/lib/millstream --list\n  \
-    millstream record --enable SocketWrite --threshold 1ms --rate 100/s\n  \
-    millstream record --enable all -d 30s\n\n\
-    Files *.jfr are for JDK Mission Control and the jfr tool of a JDK, *.jsonl and *.json have an\n\
-    event in each line, *.txt tells what happened. Without -o, --dump and --from-crash write the\n\
-    latter to standard output, and -d writes millstream-TIME.jfr.\n\n\
-    Changed settings are in effect until the agent ends, or a reload changes recorder.events.\n\n\
-    Exit status: 0 done; 1 no agent runs, it ended meanwhile, there is no recording, or the output\n\
-    cannot be written; 2 invalid configuration or usage.";
+pub const HELP: &str = "Example:\n\
+                        \x20 millstream record -c millstream.yaml -d 1m -o slow.jfr\n\
+                        \x20 millstream record --dump --last 5m -o incident.jsonl\n\
+                        \x20 millstream record --from-crash /var/lib/millstream\n\
+                        \x20 millstream record --from-crash /var/lib/millstream --list\n\
+                        \x20 millstream record --enable SocketWrite --threshold 1ms --rate 100/s\n\
+                        \x20 millstream record --enable all -d 30s\n\
+                        \n\
+                        *.jfr is for JDK Mission Control and the jfr tool of a JDK, *.jsonl and \
+                        *.json contain an event per\n\
+                        line, and *.txt is a report. Without -o, --dump and --from-crash write the \
+                        report to standard\n\
+                        output, and -d writes millstream-TIME.jfr.\n\
+                        \n\
+                        Changed settings are in effect until the agent exits or a reload changes \
+                        recorder.events.\n\
+                        \n\
+                        Exit status: 0 done; 1 no agent runs, the agent exited early, there is no \
+                        recording, or the output\n\
+                        cannot be written; 2 invalid configuration or usage.";
 
 /// The arguments of `record`.
 #[derive(clap::Args)]
@@ -123,7 +131,7 @@ impl RecordArgs {
         }
         let has_output = self.output.is_some() || self.format.is_some();
         if has_output && matches!(task, Task::Settings) {
-            return Err("-o needs -d or --dump beside changes of settings".to_owned());
+            return Err("-o needs -d or --dump if settings are changed".to_owned());
         }
         Ok(task)
     }
@@ -153,7 +161,10 @@ impl From<ClientError> for Failure {
         let advice = match &error {
             ClientError::NotRunning(data_dir) => {
                 let data_dir = data_dir.display();
-                format!(": start it, or use --from-crash {data_dir} to see what a run has recorded")
+                format!(
+                    "; start the agent, or use --from-crash {data_dir} to read the recording \
+                         of an earlier run"
+                )
             }
             _ => String::new(),
         };
@@ -210,8 +221,8 @@ fn run(args: &RecordArgs) -> Result<(), Failure> {
     // The thread of the runtime receives signals while this one writes.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime =
-        runtime.map_err(|error| Failure::failed(format!("the async runtime: {error}")))?;
+    let runtime = runtime
+        .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
     runtime.block_on(with_agent(args, &task, &client, &target))
 }
 

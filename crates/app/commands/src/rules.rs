@@ -77,11 +77,15 @@ fn print(planned: &Planned, cost: Option<&Cost>) -> io::Result<()> {
     let others: Vec<&str> =
         planned.names.iter().map(String::as_str).filter(|name| *name != "message").collect();
     if !others.is_empty() {
-        writeln!(out, "\nthe lines are not parsed: without a value are {}", others.join(", "))?;
+        writeln!(
+            out,
+            "\nthe lines are not parsed, so these fields have no value: {}",
+            others.join(", ")
+        )?;
     }
     writeln!(
         out,
-        "\n{} lines in {:.0} ns each: {:.0} ns find candidates, {:.0} ns are in the tasks",
+        "\n{} lines, {:.0} ns per line: {:.0} ns to find candidates, {:.0} ns in the tasks",
         cost.lines,
         per_line(cost.ns),
         per_line(cost.ns.saturating_sub(of_tasks)),

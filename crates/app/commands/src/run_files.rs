@@ -150,14 +150,18 @@ pub fn remove(paths: &[PathBuf]) {
         if let Err(error) = removed
             && error.kind() != ErrorKind::NotFound
         {
-            log::warn!(target: TARGET, "recorder: {} cannot be removed: {error}", path.display());
+            log::warn!(target: TARGET, "recorder: cannot remove {}: {error}", path.display());
         }
     }
 }
 
 fn leave_memory(path: &Path) {
     if let Err(error) = to_disk(path) {
-        log::warn!(target: TARGET, "recorder: {} stays in memory: {error}", path.display());
+        log::warn!(
+            target: TARGET,
+            "recorder: cannot move {} from memory to disk: {error}",
+            path.display()
+        );
     }
 }
 

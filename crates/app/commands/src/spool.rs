@@ -13,19 +13,30 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const FOLDER: &str = "spool";
 
 /// The help of `spool ls`.
-pub const LS_HELP: &str = "Example:\n  millstream spool ls -c /etc/millstream/conf.d\n  \
-    millstream spool ls --data-dir /var/lib/millstream --json\n\n\
-    Reads every entry, takes no lock and works beside a running agent. Entries that are delivered\n\
-    already are listed until their file is removed.\n\n\
-    Exit status: 0 done; 1 a disk buffer cannot be read; 2 invalid configuration or usage.";
+pub const LS_HELP: &str = "Example:\n\
+                           \x20 millstream spool ls -c /etc/millstream/conf.d\n\
+                           \x20 millstream spool ls --data-dir /var/lib/millstream --json\n\
+                           \n\
+                           The command reads every entry, takes no lock and works while the agent \
+                           runs. Delivered entries\n\
+                           are listed until their file is removed.\n\
+                           \n\
+                           Exit status: 0 done; 1 a disk buffer cannot be read; 2 invalid \
+                           configuration or usage.";
 
 /// The help of `spool cat`.
-pub const CAT_HELP: &str = "Example:\n  millstream spool cat out --limit 10\n  \
-    millstream spool cat out --meta --from 1200\n\n\
-    Payloads are written as they were encoded for the endpoint, without anything in between. Takes no\n\
-    lock and works beside a running agent. Entries that are delivered already are written, too, until\n\
-    their file is removed; damaged ones are left out.\n\n\
-    Exit status: 0 done; 1 the disk buffer cannot be read; 2 invalid configuration or usage.";
+pub const CAT_HELP: &str = "Example:\n\
+                            \x20 millstream spool cat out --limit 10\n\
+                            \x20 millstream spool cat out --meta --from 1200\n\
+                            \n\
+                            Payloads are written as they were encoded for the endpoint, without \
+                            separators. The command takes\n\
+                            no lock and works while the agent runs. Delivered entries are also \
+                            written until their file is\n\
+                            removed; damaged entries are skipped.\n\
+                            \n\
+                            Exit status: 0 done; 1 the disk buffer cannot be read; 2 invalid \
+                            configuration or usage.";
 
 /// The location of the disk buffers.
 #[derive(clap::Args)]
@@ -112,7 +123,10 @@ pub fn cat(args: &CatArgs, loader: &Loader) -> u8 {
     if !sinks.contains(&args.sink) {
         let others = if sinks.is_empty() { "none".to_owned() } else { sinks.join(", ") };
         let folder = folder.display();
-        eprintln!("sink `{}` has no disk buffer in {folder}; there are: {others}", args.sink);
+        eprintln!(
+            "sink `{}` has no disk buffer in {folder}; these sinks have one: {others}",
+            args.sink
+        );
         return USAGE;
     }
     finished(write_entries(args, &folder.join(&args.sink)), DONE)
@@ -213,7 +227,7 @@ impl Buffer {
         match (self.damage().next(), lost) {
             (None, _) => "-".to_owned(),
             (Some(_), Some(entries)) => format!("{bytes} bytes, {entries} entries"),
-            (Some(_), None) => format!("{bytes} bytes, unknown entries"),
+            (Some(_), None) => format!("{bytes} bytes, number of entries unknown"),
         }
     }
 

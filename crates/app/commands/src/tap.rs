@@ -23,18 +23,29 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The help of `tap`.
-pub const HELP: &str = "Example:\n  millstream tap web -c millstream.yaml\n  \
-    millstream tap parsed --where 'status >= 500' --limit 20 --format text\n  \
-    millstream tap parsed.rejected | jq .message\n  \
-    millstream tap web --follow --limit 1 --format text\n\n\
-    ID is a source or transform for what it sends, ID.OUTPUT for a named output, or a sink for what\n\
-    it gets. At most 1,000 events per second are looked at; --where selects among\n\
-    these. The events are shown as the sinks behind the output get them: every transform redact on\n\
-    the way is applied, unless there is --raw. The agent loses and delays nothing for it.\n\
-    With --follow each line is an event that passed ID, with its way from its source to its sinks.\n\
-    Events go to standard output, messages to standard error. Without --limit it runs until Ctrl-C.\n\n\
-    Exit status: 0 done; 1 no agent runs, it stops, too many taps are open, or the output no longer\n\
-    exists after a reload; 2 unknown id, invalid expression or usage.";
+pub const HELP: &str = "Example:\n\
+                        \x20 millstream tap web -c millstream.yaml\n\
+                        \x20 millstream tap parsed --where 'status >= 500' --limit 20 --format \
+                        text\n\
+                        \x20 millstream tap parsed.rejected | jq .message\n\
+                        \x20 millstream tap web --follow --limit 1 --format text\n\
+                        \n\
+                        ID is a source or transform to see its output, ID.OUTPUT for a named \
+                        output, or a sink to see its\n\
+                        input. The tap examines at most 1,000 events per second, and --where \
+                        selects among these. Events\n\
+                        are shown as the downstream sinks receive them: every `redact` transform \
+                        on the path is applied,\n\
+                        unless --raw is set. A tap neither delays nor drops events of the agent. \
+                        With --follow each line is\n\
+                        an event that passed ID, with its path from the source to the sinks. \
+                        Events go to standard output\n\
+                        and messages to standard error. Without --limit the command runs until \
+                        Ctrl-C.\n\
+                        \n\
+                        Exit status: 0 done; 1 no agent runs, the agent stops, too many taps are \
+                        open, or the output no\n\
+                        longer exists after a reload; 2 unknown id, invalid expression or usage.";
 
 /// Maximum bytes of a request's path and parameters. The agent takes 16 KiB with all headers.
 const PATH_BYTES_MAX: usize = 15 << 10;
@@ -244,9 +255,16 @@ fn hint(note: &Value) -> Option<String> {
     let is_pending = note["pending"].as_u64().is_some_and(|pending| pending > 0);
     let is_running = note["ended"].is_null() && note["shown"] == 0 && !is_pending;
     match note["passed"].as_u64().filter(|_| is_running)? {
-        0 => Some("no event has passed here yet; `millstream diagnose` says if one is late".into()),
-        1 => Some("1 event has passed; it is not selected, or was not examined".into()),
-        passed => Some(format!("{passed} events have passed; no examined event is selected")),
+        0 => Some(
+            "no event has passed here yet; `millstream diagnose` shows whether events are \
+                   late"
+                .into(),
+        ),
+        1 => Some("1 event has passed, but it was not selected or not examined".into()),
+        passed => Some(format!(
+            "{passed} events have passed, but none of the examined events was \
+                                selected"
+        )),
     }
 }
 

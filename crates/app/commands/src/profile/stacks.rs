@@ -17,14 +17,14 @@ pub fn notes(raw: &RawProfile, missing: &[&str]) -> Vec<String> {
         notes.push(format!("each sample is {kib} KiB of objects allocated in the JVM"));
     }
     if raw.lost > 0 {
-        notes.push(format!("{} samples were lost for lack of space", raw.lost));
+        notes.push(format!("{} samples were lost because the buffer was full", raw.lost));
     }
     let threads = [
         (raw.threads_without_timer, "threads could not be sampled"),
-        (raw.threads_with_blocked_signal, "threads block signals, and could not be sampled"),
+        (raw.threads_with_blocked_signal, "threads block signals and could not be sampled"),
         (
             raw.threads_sampled_at_ticks,
-            "threads were sampled at ticks of the kernel's clock, not exactly",
+            "threads were sampled at kernel clock ticks, which is less exact",
         ),
     ];
     let threads = threads.into_iter().filter(|(number, _)| *number > 0);
@@ -32,10 +32,10 @@ pub fn notes(raw: &RawProfile, missing: &[&str]) -> Vec<String> {
     if raw.stacks.is_empty() {
         notes.push(match raw.event {
             Event::Alloc => "no objects were sampled".to_owned(),
-            Event::Cpu | Event::Wall => "no thread used the CPU for one interval".to_owned(),
+            Event::Cpu | Event::Wall => "no thread used the CPU for a whole interval".to_owned(),
         });
     }
-    notes.extend(missing.iter().map(|path| format!("{path}: its symbols cannot be read")));
+    notes.extend(missing.iter().map(|path| format!("{path}: cannot read its symbols")));
     notes
 }
 

@@ -62,8 +62,9 @@ impl Target {
         };
         let format = format.or(of_name).ok_or_else(|| {
             let path = path.display();
-            let advice = "name it *.html, *.svg, *.collapsed, *.folded, *.pb.gz, *.pprof or *.jfr, or add --format";
-            format!("-o {path}: the name does not say the format; {advice}")
+            let advice = "use the suffix .html, .svg, .collapsed, .folded, .pb.gz, .pprof or .jfr, \
+                          or add --format";
+            format!("-o {path}: the file name does not determine the format; {advice}")
         })?;
         let is_binary = matches!(format, ProfileFormat::Pprof | ProfileFormat::Jfr);
         if is_stdout && is_binary && io::stdout().is_terminal() {
@@ -111,7 +112,7 @@ impl Target {
                 self.with_output(|output| formats::write_diff_svg(before, after, output))
             }
             ProfileFormat::Collapsed | ProfileFormat::Pprof | ProfileFormat::Jfr => {
-                let message = "--diff writes *.html or *.svg".to_owned();
+                let message = "--diff writes only *.html or *.svg".to_owned();
                 Err(Failure(USAGE, Some(message)))
             }
         }

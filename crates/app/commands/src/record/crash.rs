@@ -40,7 +40,7 @@ fn runs(path: &Path) -> Result<Vec<RunFile>, Failure> {
     let failed = |error| Failure::failed(format!("{}: {error}", folder.display()));
     let paths = run_files::list(&folder).map_err(failed)?;
     if paths.is_empty() {
-        let text = "no run has a recording here; is this the data_dir of an agent?";
+        let text = "found no recording; check that this is the data_dir of an agent";
         return Err(Failure::failed(format!("{}: {text}", path.display())));
     }
     let mut runs = Vec::new();
@@ -49,7 +49,7 @@ fn runs(path: &Path) -> Result<Vec<RunFile>, Failure> {
             Ok(run) => runs.push(run),
             Err(_) if path.is_symlink() && !path.exists() => {
                 let path = plain(&path.display().to_string());
-                eprintln!("{path}: its memory is gone, as after a reboot");
+                eprintln!("{path}: the recording was in memory, which a reboot cleared");
             }
             Err(error) => eprintln!("{}: {error}", plain(&path.display().to_string())),
         }
@@ -66,17 +66,20 @@ fn choose(path: &Path) -> Result<RunFile, Failure> {
     if let Some(died) = newest(&runs, End::Died) {
         let others = runs.iter().filter(|run| run.end == End::Died).count() - 1;
         if others > 0 {
-            eprintln!("{}: {others} more runs died; --list shows all", path.display());
+            eprintln!("{}: {others} more runs died; --list shows all runs", path.display());
         }
         return Ok(runs.swap_remove(died));
     }
     let path = path.display();
     match newest(&runs, End::Ended) {
         Some(ended) => {
-            eprintln!("{path}: no run died; this is the newest that has ended in order");
+            eprintln!("{path}: no run died; this is the newest run that exited normally");
             Ok(runs.swap_remove(ended))
         }
-        None if runs.is_empty() => Err(Failure::failed(format!("{path}: no recording is left"))),
+        None if runs.is_empty() => Err(Failure::failed(format!(
+            "{path}: found no readable \
+                                                                recording"
+        ))),
         None => Err(Failure::failed(format!(
             "{path}: the only run belongs to the running agent; use --dump --data-dir {path}"
         ))),

@@ -73,13 +73,18 @@ pub async fn record(client: &Client, duration: Interval, target: &Target) -> Res
 fn ended(client: &Client, why: &str) -> Failure {
     let advice = client.data_dir().map_or(String::new(), |data_dir| {
         let data_dir = data_dir.display();
-        format!("; its last second is in its own file: millstream record --from-crash {data_dir}")
+        format!("; to read the agent's last second, run millstream record --from-crash {data_dir}")
     });
-    Failure::failed(format!("the recording ends early, with the agent: {why}{advice}"))
+    Failure::failed(format!("the recording ends early because the agent is gone: {why}{advice}"))
 }
 
 fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
-    let failed = |error| Failure::failed(format!("{error}; is the agent another release?"));
+    let failed = |error| {
+        Failure::failed(format!(
+            "{error}; use the same release for the agent and \
+                                                  this command"
+        ))
+    };
     Snapshot::parse(bytes).map_err(failed)
 }
 
@@ -119,7 +124,7 @@ impl Live {
         let bytes = bytes.map_err(|error| gone(error.to_string()))?;
         let snapshot = Snapshot::parse(&bytes).map_err(|error| gone(error.to_string()))?;
         if !self.is_same_run(&snapshot) {
-            return Err(gone("another one runs in its place".to_owned()));
+            return Err(gone("another agent runs in its place".to_owned()));
         }
         let (writer, end_ticks) = (&mut self.writer, &mut self.end_ticks);
         let mut written = Ok(());

@@ -54,23 +54,26 @@ impl Missing {
         }
         if self.without_space > 0 {
             lines.push(format!(
-                "{} events that there was no space for: many threads record; use a larger \
+                "{} events were not recorded because many threads record at a time; use a larger \
                  recorder.size",
                 self.without_space
             ));
         }
         if self.without_name > 0 {
             lines.push(format!(
-                "{} names of files, connections or components that there was no space for; use a \
-                 larger recorder.size",
+                "{} names of files, connections or components were not recorded for lack of space; \
+                 use a larger recorder.size",
                 self.without_name
             ));
         }
         if self.cut_bytes > 0 {
-            lines.push(format!("the file is cut: its last {} bytes are not there", self.cut_bytes));
+            lines.push(format!(
+                "the file is truncated: its last {} bytes are missing",
+                self.cut_bytes
+            ));
         }
         let over = self.over_rate.iter().map(|(kind, count)| {
-            format!("{count} {} events beyond the rate of that type", kind.spec().name)
+            format!("{count} {} events exceeded the rate limit of this type", kind.spec().name)
         });
         lines.extend(over);
         lines

@@ -61,8 +61,11 @@ impl Target {
             Some("txt") => Format::Text,
             _ => {
                 let path = path.display();
-                let advice = "name it *.jfr, *.jsonl, *.json or *.txt, or add --format";
-                return Err(format!("-o {path}: the name does not say the format; {advice}"));
+                let advice = "use the suffix .jfr, .jsonl, .json or .txt, or add --format";
+                return Err(format!(
+                    "-o {path}: the file name does not determine the format; \
+                                    {advice}"
+                ));
             }
         };
         Ok(Target { format, path: Some(path.to_owned()), is_unnamed: false })

@@ -47,7 +47,8 @@ pub async fn change(args: &RecordArgs, client: &Client) -> Result<String, Failur
 }
 
 fn parse(answer: &Bytes) -> Result<Recorder, Failure> {
-    let text = "the agent's answer is not understood; is it another release?";
+    let text = "the agent's response is invalid; use the same release for the agent and this \
+                command";
     serde_json::from_slice(answer).map_err(|error| Failure::failed(format!("{text} {error}")))
 }
 

@@ -100,8 +100,8 @@ impl<T: Tables> Story<'_, T> {
         let (version, pid) = (plain(&head.version), head.pid);
         let how = match head.end {
             End::Running => "runs",
-            End::Ended => "ended in order",
-            End::Died => "died: it did not end in order",
+            End::Ended => "exited normally",
+            End::Died => "died: it did not exit normally",
         };
         let lived = self.end_ticks.saturating_sub(head.started_ticks);
         let (start, end) = (self.time(head.started_ticks), self.time(self.end_ticks));
@@ -183,7 +183,7 @@ impl<T: Tables> Story<'_, T> {
                 self.before_end(request.start_ticks),
             ]);
         }
-        section("Requests without an answer", &table.render(ROWS_MAX))
+        section("Requests without a response", &table.render(ROWS_MAX))
     }
 
     fn waits(&self, events: &[Event]) -> String {
@@ -199,7 +199,7 @@ impl<T: Tables> Story<'_, T> {
                 self.before_end(tally.last_ticks),
             ]);
         }
-        section("Waits, in all that was recorded", &table.render(ROWS_MAX))
+        section("Waits in the whole recording", &table.render(ROWS_MAX))
     }
 
     fn errors(&self, events: &[Event]) -> String {
@@ -215,7 +215,7 @@ impl<T: Tables> Story<'_, T> {
         if !text.is_empty() {
             text.insert(0, '\n');
         }
-        section("Errors, the newest first", &text)
+        section("Errors, newest first", &text)
     }
 
     fn is_error(&self, event: &Event) -> bool {
@@ -310,10 +310,10 @@ fn section(title: &str, content: &str) -> String {
 fn missing(missing: &Missing) -> String {
     let lines = missing.lines();
     match lines.is_empty() {
-        true => "\nNothing is missing but what was overwritten by newer events.\n".to_owned(),
+        true => "\nNothing is missing except for events that newer events overwrote.\n".to_owned(),
         false => {
             let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
-            section("What is missing", &format!("\n{lines}"))
+            section("Missing data", &format!("\n{lines}"))
         }
     }
 }

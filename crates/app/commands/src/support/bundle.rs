@@ -108,12 +108,18 @@ impl Bundle {
 
     fn readme(&self) -> String {
         let mut text = format!(
-            "Support archive of millstream {}\n\n\
-             Values of secret options, and all under names that no option has, are REDACTED in the\n\
-             configuration, and comments are left out. Those of at least 6 bytes that are no ordinary\n\
-             word or number, values of variables, users and passwords in addresses and the token of the\n\
-             API are replaced by asterisks in all other files, and so is what looks like a token, and what\n\
-             stands behind a name such as password. A recording with one of them is left out.\n\n",
+            "Support archive of millstream {}\n\
+             \n\
+             In the configuration, the values of secret options and of unknown options are \
+             REDACTED, and\n\
+             comments are removed. In all other files, asterisks replace such values of at least 6 \
+             bytes that\n\
+             are not ordinary words or numbers, values of variables, users and passwords in \
+             addresses, the API\n\
+             token, text that looks like a token, and text after a name such as password. A \
+             recording that\n\
+             contains such a value is omitted.\n\
+             \n",
             env!("CARGO_PKG_VERSION")
         );
         for (name, content) in &self.entries {
@@ -130,8 +136,7 @@ fn clean(name: &str, mut content: Vec<u8>, forms: &[Vec<u8>]) -> Result<Vec<u8>,
         let has_secret = forms.iter().any(|form| find(&content, form).is_some());
         if has_secret || !url_credentials(&content).is_empty() {
             return Err(
-                "a value that is hidden elsewhere is in it; `millstream record` writes it, \
-                        for you only"
+                "the recording contains a secret; `millstream record` writes it for your use only"
                     .to_owned(),
             );
         }
@@ -144,7 +149,7 @@ fn clean(name: &str, mut content: Vec<u8>, forms: &[Vec<u8>]) -> Result<Vec<u8>,
         mask_detected(&mut content);
     }
     if was_json && !is_json(&content) {
-        return Err("a hidden value is part of its syntax".to_owned());
+        return Err("a hidden value is part of the JSON syntax".to_owned());
     }
     Ok(content)
 }
@@ -308,7 +313,7 @@ mod tests {
         for bytes in [b"FLR\0\x07hunter2".as_slice(), b"FLR\0http://u:p@h/"] {
             let (content, missing) = finished("a.jfr", bytes, "hunter2");
             assert_eq!(content, None);
-            assert!(missing.starts_with("a.jfr: a value that is hidden"), "{missing}");
+            assert!(missing.starts_with("a.jfr: the recording contains a secret"), "{missing}");
         }
     }
 

@@ -40,7 +40,7 @@ const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// Message if no agent can be found.
 const UNKNOWN: &str =
-    "the agent is not known: the configuration does not set data_dir; add --data-dir";
+    "cannot find the agent, because the configuration does not set data_dir; add --data-dir";
 
 /// Fills the bundle.
 pub fn collect(target: &Target, bundle: &mut Bundle) {
@@ -76,7 +76,7 @@ fn version() -> String {
 
 fn configuration(target: &Target, bundle: &mut Bundle) {
     if let Some(why) = target.without_variables() {
-        let text = "values of variables that are unknown here are not hidden";
+        let text = "values of variables that are not set here are not hidden";
         bundle.miss("environment of the agent", format!("{why}; {text}"));
     }
     let paths = match &target.configuration {
@@ -130,9 +130,9 @@ fn checked(target: &Target, paths: &[PathBuf]) -> String {
     }
     let here = std::env::current_dir().unwrap_or_default();
     if target.folder.as_ref().is_some_and(|folder| *folder != here) {
-        let _ = writeln!(text, "(relative paths are looked up in {})", here.display());
+        let _ = writeln!(text, "(relative paths start at {})", here.display());
     }
-    text.push_str("(checked with the variables of the agent; operators are not compiled)\n");
+    text.push_str("(checked with the agent's variables; operators are not compiled)\n");
     text
 }
 
@@ -185,7 +185,7 @@ fn answers(client: &Client, bundle: &mut Bundle) {
     for (name, path) in ROUTES {
         let asked = async {
             let answer = client.request(Method::GET, path, Vec::new());
-            timeout(ANSWER_TIMEOUT, answer).await.map_err(|_| "no answer in time".to_owned())
+            timeout(ANSWER_TIMEOUT, answer).await.map_err(|_| "no response in time".to_owned())
         };
         let answer = runtime.block_on(asked);
         let answer = answer.and_then(|answer| match answer {
@@ -201,7 +201,7 @@ fn answers(client: &Client, bundle: &mut Bundle) {
 /// Adds the recording of the agent, or the recording of its last run if none runs.
 fn recording(client: Option<&Client>, is_live: bool, bundle: &mut Bundle) {
     let Some(client) = client else {
-        return bundle.miss("recording.jfr", "the agent is not known");
+        return bundle.miss("recording.jfr", "cannot find the agent");
     };
     let written = written_to(|path| match client.data_dir() {
         Some(data_dir) if !is_live => record::dump_crash(data_dir, path),
@@ -222,7 +222,7 @@ fn written_to(write: impl FnOnce(&Path) -> Result<(), String>) -> Result<Vec<u8>
     let written = write(&path);
     // The thread reads until both write ends are closed.
     drop(writer);
-    let bytes = read.join().map_err(|_| "the recording cannot be read".to_owned())?;
+    let bytes = read.join().map_err(|_| "cannot read the recording".to_owned())?;
     written?;
     bytes.map_err(|error| error.to_string())
 }
@@ -232,7 +232,7 @@ fn dump(client: &Client, path: &Path) -> Result<(), String> {
     let runtime = runtime.map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let dumped = timeout(ANSWER_TIMEOUT, record::dump(client, path)).await;
-        dumped.map_err(|_| "no answer in time".to_owned())?
+        dumped.map_err(|_| "no response in time".to_owned())?
     })
 }
 
@@ -254,7 +254,7 @@ fn log(target: &Target, bundle: &mut Bundle) {
     let text = match (&file, pid) {
         (Some(path), _) => end_of(path).map_err(|error| format!("{}: {error}", path.display())),
         (None, Some(pid)) => journal(pid),
-        (None, None) => Err("log.to is stderr, and no agent runs: add the log yourself".to_owned()),
+        (None, None) => Err("log.to is stderr and no agent runs; add the log yourself".to_owned()),
     };
     bundle.add_if("log.txt", text);
 }
@@ -272,7 +272,7 @@ fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
         return Ok(bytes);
     }
     let start = memchr::memchr(b'\n', &bytes).map_or(bytes.len(), |end| end + 1);
-    let mut text = b"(earlier lines are left out)\n".to_vec();
+    let mut text = b"(earlier lines are omitted)\n".to_vec();
     text.write_all(&bytes[start..])?;
     Ok(text)
 }
@@ -287,7 +287,7 @@ fn journal(pid: i32) -> Result<Vec<u8>, String> {
     let unit = format!("_PID={pid}");
     let arguments = [unit.as_str(), "-n", "5000", "--no-pager", "-o", "cat"].map(OsString::from);
     let text = output_of(Path::new("journalctl"), &arguments).map_err(|error| {
-        format!("the agent's standard error is not a file, and the journal cannot be read: {error}")
+        format!("the agent's standard error is not a file, and reading the journal failed: {error}")
     })?;
     Ok(text)
 }
@@ -304,10 +304,10 @@ mod tests {
         let rest = format!("{tail}\n");
         for (log, expected) in [
             ("one\ntwo".to_owned(), "one\ntwo".to_owned()),
-            (format!("key=hunter2\n{rest}"), format!("(earlier lines are left out)\n{rest}")),
-            (format!("a\nbcd\n{rest}"), format!("(earlier lines are left out)\nbcd\n{rest}")),
-            (format!("hunter2{rest}"), "(earlier lines are left out)\n".to_owned()),
-            (format!("{rest}{tail}"), format!("(earlier lines are left out)\n{tail}")),
+            (format!("key=hunter2\n{rest}"), format!("(earlier lines are omitted)\n{rest}")),
+            (format!("a\nbcd\n{rest}"), format!("(earlier lines are omitted)\nbcd\n{rest}")),
+            (format!("hunter2{rest}"), "(earlier lines are omitted)\n".to_owned()),
+            (format!("{rest}{tail}"), format!("(earlier lines are omitted)\n{tail}")),
         ] {
             fs::write(&path, &log).unwrap();
             let end = String::from_utf8(end_of(&path).unwrap()).unwrap();

@@ -49,12 +49,14 @@ impl Target {
         let pid = client.as_ref().and_then(Client::pid).map(|pid| pid.as_raw_pid());
         let folder = pid.and_then(|pid| fs::read_link(of_process(pid, "cwd")).ok());
         let of_agent = pid.map(|pid| configuration(pid, folder.as_deref(), find_files));
-        let configuration = match of_agent {
-            _ if !given.is_empty() => Ok(given.clone()),
-            Some(Err(_)) | None if names_files => Ok(Vec::new()),
-            Some(of_agent) => of_agent,
-            None => Err("no agent here reports its files; add -c".to_owned()),
-        };
+        let configuration =
+            match of_agent {
+                _ if !given.is_empty() => Ok(given.clone()),
+                Some(Err(_)) | None if names_files => Ok(Vec::new()),
+                Some(of_agent) => of_agent,
+                None => Err("found no running agent that reports its configuration files; add -c"
+                    .to_owned()),
+            };
         let variables = pid.map_or(Ok(BTreeMap::new()), variables);
         Ok(Target { client, pid, configuration, folder, variables })
     }
@@ -103,7 +105,7 @@ fn configuration(
     let is_absolute = |files: &[PathBuf]| files.iter().all(|file| file.is_absolute());
     let Some(folder) = folder else {
         let is_known = !files.is_empty() && is_absolute(&files);
-        let unknown = format!("the folder of process {pid} cannot be read; add -c");
+        let unknown = format!("cannot read the working folder of process {pid}; add -c");
         return if is_known { Ok(files) } else { Err(unknown) };
     };
     if !files.is_empty() {
@@ -111,7 +113,11 @@ fn configuration(
     }
     let mut defaults = config::DEFAULT_FILES.iter().map(|file| folder.join(file));
     let found = defaults.find(|file| file.exists());
-    found.map(|file| vec![file]).ok_or_else(|| "its files are gone; add -c".to_owned())
+    found.map(|file| vec![file]).ok_or_else(|| {
+        "the agent's configuration files no longer exist; \
+                                                add -c"
+            .to_owned()
+    })
 }
 
 /// Returns the variables that a process was started with.

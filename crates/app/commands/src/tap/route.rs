@@ -16,8 +16,8 @@ use std::time::Duration;
 const WAIT_SHOWN: Duration = Duration::from_micros(100);
 
 /// Note on a component that did not receive an event together with this batch.
-const SKIPPED: &str =
-    "read for it at another time: it has no capacity now, or has the event already";
+const SKIPPED: &str = "read for this component at another time, because it has no capacity now or \
+                       already has the event";
 
 /// The connections between the components of a configuration, to explain what an event waits for.
 pub struct Route {
@@ -261,22 +261,22 @@ fn delivery_note(delivery: &DeliveryStage) -> String {
         _ if delivery.is_buffered => "in the disk buffer",
         Some((_, Outcome::Delivered)) => "delivered",
         Some((_, Outcome::Rejected)) => "rejected",
-        Some((_, Outcome::Returned)) => "returned, to be read again",
-        Some((_, Outcome::Abandoned)) => "abandoned, to be read again",
+        Some((_, Outcome::Returned)) => "returned, will be reread",
+        Some((_, Outcome::Abandoned)) => "abandoned, will be reread",
         None => "not settled yet",
     }
     .to_owned();
     match delivery.refused {
         0 => {}
-        1 => note += "; the endpoint refused an event of the batch",
-        events => note += &format!("; the endpoint refused {events} events of the batch"),
+        1 => note += "; the endpoint refused an event in the batch",
+        events => note += &format!("; the endpoint refused {events} events in the batch"),
     }
     match delivery.failures {
         0 => {}
         1 => note += "; a failed attempt",
         attempts => note += &format!("; {attempts} failed attempts"),
     }
-    delivery.error.iter().for_each(|error| note += &format!("; the last error: {error}"));
+    delivery.error.iter().for_each(|error| note += &format!("; last error: {error}"));
     note
 }
 

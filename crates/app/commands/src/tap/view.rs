@@ -128,7 +128,7 @@ impl View {
         for redaction in &mut self.redactions {
             let mut out = Outputs { counters: self.counters.clone(), ..Outputs::default() };
             redaction.apply(batch, &mut out).map_err(|error| error.to_string())?;
-            let made = out.batches.pop().ok_or("a redaction made no events")?;
+            let made = out.batches.pop().ok_or("the redaction produced no events")?;
             batch = made.1;
         }
         Ok(batch)

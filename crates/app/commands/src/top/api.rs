@@ -302,7 +302,7 @@ pub struct Answer<T> {
 impl<T: serde::de::DeserializeOwned> Answer<T> {
     /// Parses a body.
     pub fn parse(body: &[u8]) -> Result<Answer<T>, String> {
-        let failed = |error| format!("the answer is not understood: {error}");
+        let failed = |error| format!("the response is invalid: {error}");
         let json: Value = serde_json::from_slice(body).map_err(failed)?;
         let value = T::deserialize(&json).map_err(failed)?;
         Ok(Answer { value, json })

@@ -92,7 +92,7 @@ fn diagnosis(data: &Data, source: &str, lines: &mut Vec<Line>) {
     match (&data.diagnosis, data.finding(source)) {
         (_, Some(found)) => finding(found, lines),
         (super::api::Part::Missing, _) => {
-            add(lines, "diagnosis", "not available from this older agent");
+            add(lines, "diagnosis", "not available, because the agent is an older release");
         }
         _ => {}
     }
@@ -123,7 +123,11 @@ fn finding(found: &Finding, lines: &mut Vec<Line>) {
 fn bottleneck(data: &Data, id: &str, lines: &mut Vec<Line>) {
     let Some(known) = data.bottleneck.known() else { return };
     if known.component.as_deref() == Some(id) {
-        add(lines, "bottleneck", known.reason.as_deref().unwrap_or("it limits the rate"));
+        add(
+            lines,
+            "bottleneck",
+            known.reason.as_deref().unwrap_or("this component limits the rate"),
+        );
         known.advice.iter().for_each(|advice| add(lines, "advice", advice));
     }
 }

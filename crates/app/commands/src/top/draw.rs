@@ -246,7 +246,7 @@ fn agent(model: &Model) -> String {
         parts.push("PAUSED".to_owned());
     }
     let Some(snapshot) = model.data.snapshot.as_ref().map(|snapshot| &snapshot.value) else {
-        parts.push("millstream  no answer yet".to_owned());
+        parts.push("millstream  no response yet".to_owned());
         return parts.join("  ");
     };
     let version =
@@ -272,7 +272,9 @@ fn agent(model: &Model) -> String {
 fn bottleneck(model: &Model) -> String {
     let known = match &model.data.bottleneck {
         Part::Known(known) => known,
-        Part::Missing => return "bottleneck: not available from this older agent".to_owned(),
+        Part::Missing => {
+            return "bottleneck: not available, because the agent is an older release".to_owned();
+        }
         Part::Unknown => return String::new(),
     };
     let reason = known.reason.as_deref().unwrap_or("no reason given");

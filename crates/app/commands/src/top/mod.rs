@@ -22,13 +22,20 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 /// The help of `top`.
-pub const HELP: &str = "Example:\n  millstream top -c millstream.yaml\n  \
-    millstream top --url http://127.0.0.1:7878 --token-file /var/lib/millstream/token\n  \
-    millstream top --once\n\n\
-    Keys: 1 to 5 or Tab views, < > sort, / filter, Enter details, p pause, ? help, q quit.\n\
-    A variable NO_COLOR turns colors off; with TERM=dumb the output is as with --once.\n\n\
-    Exit status: 0 done; 1 with --once: the agent does not answer; or the terminal cannot be used;\n\
-    2 no terminal, invalid configuration or usage.";
+pub const HELP: &str = "Example:\n\
+                        \x20 millstream top -c millstream.yaml\n\
+                        \x20 millstream top --url http://127.0.0.1:7878 --token-file \
+                        /var/lib/millstream/token\n\
+                        \x20 millstream top --once\n\
+                        \n\
+                        Keys: 1 to 5 or Tab views, < > sort, / filter, Enter details, p pause, ? \
+                        help, q quit.\n\
+                        The variable NO_COLOR turns colors off; with TERM=dumb the command works \
+                        as with --once.\n\
+                        \n\
+                        Exit status: 0 done; 1 with --once: the agent does not respond; or the \
+                        terminal cannot be used;\n\
+                        2 no terminal, invalid configuration or usage.";
 
 /// The arguments of `top`.
 #[derive(clap::Args)]
@@ -48,7 +55,7 @@ fn interval(text: &str) -> Result<Interval, String> {
     let allowed = Duration::from_millis(100)..=Duration::from_secs(3600);
     match allowed.contains(&interval.0) {
         true => Ok(interval),
-        false => Err("it is not from 100ms to 1h".to_owned()),
+        false => Err("the interval must be from 100ms to 1h".to_owned()),
     }
 }
 
@@ -67,7 +74,8 @@ pub fn top(args: &TopArgs) -> u8 {
     }
     if is_dumb(std::env::var("TERM").ok().as_deref()) {
         print_error(
-            "top: the terminal cannot move its cursor (TERM is dumb or not set): as --once",
+            "top: the terminal cannot move its cursor (TERM is dumb or not set); continuing as \
+             with --once",
         );
         return once::print(&client, args.interval.0);
     }

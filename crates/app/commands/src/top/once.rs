@@ -14,7 +14,7 @@ use std::time::Duration;
 pub fn print(client: &Client, interval: Duration) -> u8 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let taken = runtime
-        .map_err(|error| format!("the async runtime: {error}"))
+        .map_err(|error| format!("cannot start the async runtime: {error}"))
         .and_then(|runtime| runtime.block_on(measure(client, interval)));
     match taken {
         Ok(data) => output::print(&lines(&View::Components.table(&data)), DONE),

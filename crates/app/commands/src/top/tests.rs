@@ -224,7 +224,7 @@ fn before_the_first_answer_the_screen_is_empty() {
         model.act(Action::Show(view));
         model.act(Action::Enter);
         assert_eq!(model.pane, Pane::None);
-        assert!(draw_on(&mut model, 80, 24)[0].starts_with("millstream  no answer yet"));
+        assert!(draw_on(&mut model, 80, 24)[0].starts_with("millstream  no response yet"));
     }
 }
 
@@ -369,7 +369,9 @@ fn an_agent_without_a_diagnosis_is_older() {
     let (diagnosis, bottleneck) = (Some(Part::Missing), Some(Part::Missing));
     model.take(Polled { diagnosis, bottleneck, ..Polled::default() });
     let lines = draw_on(&mut model, 100, 24);
-    assert!(lines[0].contains("late sources ?") && lines[1].contains("from this older agent"));
+    assert!(
+        lines[0].contains("late sources ?") && lines[1].contains("the agent is an older release")
+    );
 }
 
 #[test]

@@ -178,7 +178,7 @@ const FLOOD_BYTES_MIN: f64 = 1e6;
 
 fn files(data: &Data) -> Table {
     let Some(files) = data.files.as_ref().map(|files| &files.value) else {
-        return empty(FILES, "no answer yet");
+        return empty(FILES, "no response yet");
     };
     let mut totals: BTreeMap<&str, (f64, usize)> = BTreeMap::new();
     for file in &files.files {
@@ -278,7 +278,7 @@ fn series(data: &Data) -> Table {
         }
     };
     let rows: Vec<Row> = with_series.map(row).collect();
-    let note = rows.is_empty().then(|| "no source of metrics holds series".to_owned());
+    let note = rows.is_empty().then(|| "no metric source holds series".to_owned());
     Table { columns: SERIES, rows, note }
 }
 
@@ -296,7 +296,7 @@ const RULES: &[Column] = &[
 
 fn rules(data: &Data) -> Table {
     let Some(transforms) = data.rules.as_ref().map(|rules| &rules.value) else {
-        return empty(RULES, "no answer yet");
+        return empty(RULES, "no response yet");
     };
     let tasks = transforms.iter().flat_map(|transform| {
         transform.tasks.iter().map(|task| of_task(&transform.transform, task))
@@ -335,7 +335,7 @@ const MEMORY: &[Column] = &[
 
 fn memory(data: &Data) -> Table {
     let Some(snapshot) = data.snapshot.as_ref().map(|snapshot| &snapshot.value) else {
-        return empty(MEMORY, "no answer yet");
+        return empty(MEMORY, "no response yet");
     };
     let memory = &snapshot.memory;
     let pressure =

@@ -66,7 +66,8 @@ impl Report<'_> {
             self.scratch.file_system(),
         );
         text += &format!(
-            "written: {lines} lines ({} in several writes), {bytes:.1} MB, {} files at a time, {} in total\n",
+            "written: {lines} lines ({} in several writes), {bytes:.1} MB, {} files at a time, {} \
+             files in total\n",
             self.sum(|w| w.in_pieces),
             self.plan.files,
             self.sum(|w| w.marks.last().map_or(0, |mark| mark.file + 1)),
@@ -79,10 +80,10 @@ impl Report<'_> {
         );
         if *unrest > 0 {
             text +=
-                &format!("not everything was delivered within a pause of 60 s, {unrest} times\n");
+                &format!("pauses of 60 s that ended before all lines were delivered: {unrest}\n");
         }
         if self.interrupted {
-            text += "interrupted: less was written than planned\n";
+            text += "interrupted: the run wrote less than planned\n";
         }
         text
     }
@@ -91,7 +92,7 @@ impl Report<'_> {
         let tally = self.tally;
         format!(
             "delivered: {} events, {:.1} MB, {} distinct lines\n\
-             repeated: {} with the same id, {} with another\n\
+             repeated: {} with the same id, {} with another id\n\
              out of order: {}; with the id of another line: {}\n",
             tally.events,
             tally.bytes as f64 / 1e6,
@@ -109,8 +110,10 @@ impl Report<'_> {
         let kills = rounds.iter().filter(|end| **end == End::Kill).count();
         let linked = deleted.iter().filter(|file| file.is_linked).count();
         let mut text = format!(
-            "behind the sink: {} files deleted, {linked} of them linked, before {kills} kills and {} stops\n\
-             {} lines could not be kept: over kills: {}, over stops without copies, counted by the agent: {}\n",
+            "deleted before delivery: {} files, {linked} of them linked, before {kills} kills and \
+             {} stops\n\
+             {} lines could not be kept: {} across kills, {} across stops without copies, counted \
+             by the agent\n",
             deleted.len(),
             rounds.len() - kills,
             self.tally.not_kept(),
@@ -120,7 +123,8 @@ impl Report<'_> {
         for (keep, counted, missing) in self.disagreements() {
             let source = keep.source();
             text += &format!(
-                "source {source}: its stops counted {counted} events as lost, {missing} are missing\n"
+                "source {source}: the agent counted {counted} events as lost at stops, but \
+                 {missing} are missing\n"
             );
         }
         text

@@ -66,7 +66,7 @@ impl Sink {
     pub fn open(target: Target) -> Result<Sink, String> {
         let delivered = match &target {
             Target::File(path) if path.exists() => {
-                return Err(format!("{} exists already; name a new file", path.display()));
+                return Err(format!("{} already exists; use a new file", path.display()));
             }
             Target::File(_) => Delivered::File { file: None, rest: Vec::new() },
             Target::Kafka { broker, topic } => {

@@ -71,7 +71,7 @@ impl Writer {
     }
 
     fn send(&self, command: Command) -> io::Result<()> {
-        let ended = || io::Error::other("the writer has ended");
+        let ended = || io::Error::other("the writer has stopped");
         self.commands.send(command).map_err(|_| ended())?;
         self.done.recv().map_err(|_| ended())?
     }

@@ -380,10 +380,8 @@ fn inputs() {
         (
             "sources: {a: {type: stdin}}\ntransforms: {t: {type: filter, inputs: [t]}}\n\
              sinks: {o: {type: blackhole, inputs: [a, t]}}\n",
-            &[
-                "m.yaml:2:41: `t` is its own input; use the id of the component that it should read \
-               from",
-            ],
+            &["m.yaml:2:41: `t` is its own input; use the id of the component that it should \
+                 read from"],
         ),
     ]);
 }

@@ -95,8 +95,8 @@ impl DogStatsdConfig {
     /// Checks that gauge changes have a single receiver. A receiver applies changes only to the
     /// value that it holds, so several receivers would compute wrong values.
     fn check_deltas(&self) -> Option<OptionError> {
-        let text = "needs a single receiver, because several receivers apply changes out of order; use \
-             `receivers: 1`";
+        let text = "needs a single receiver, because several receivers apply changes out of order; \
+                    use `receivers: 1`";
         (self.gauge_deltas && self.points.receivers > 1)
             .then(|| OptionError::new("/gauge_deltas", text.to_owned()))
     }

@@ -38,8 +38,8 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<OptionErr
 
 /// Returns the error of an option that selects aggregates while distributions are sketches.
 pub fn unused(key: &str, is_unused: bool) -> Option<OptionError> {
-    let text = "has no effect with `distributions: sketch`, which keeps all values; remove one of the two \
-         options";
+    let text = "has no effect with `distributions: sketch`, which keeps all values; remove one of \
+                the two options";
     is_unused.then(|| OptionError::new(key, text))
 }
 

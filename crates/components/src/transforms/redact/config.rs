@@ -128,8 +128,8 @@ impl RedactConfig {
             return Err(error("/text", "requires replace: text; remove it, or use replace: text"));
         }
         if text.chars().any(|c| c.is_control() || c == '"' || c == '\\') {
-            let message = "must be valid inside a JSON string; remove quotes, backslashes and control \
-                 characters";
+            let message = "must be valid inside a JSON string; remove quotes, backslashes and \
+                           control characters";
             return Err(error("/text", message));
         }
         match (self.replace, &self.key) {

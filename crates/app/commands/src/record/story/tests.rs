@@ -70,11 +70,11 @@ fn section_of<'t>(text: &'t str, title: &str) -> &'t str {
 #[test]
 fn the_head_says_what_ran_and_how_it_ended() {
     let text = told(Vec::new(), &Names(Vec::new()));
-    assert!(text.starts_with("Millstream 1.2.3, process 4711, died: it did not end in order\n"));
+    assert!(text.starts_with("Millstream 1.2.3, process 4711, died: it did not exit normally\n"));
     assert!(text.contains("started            2026-11-26 20:46:57.000 UTC\n"), "{text}");
     assert!(text.contains("last sign of life  2026-11-26 20:47:57.000 UTC, after 1m0s\n"));
     assert!(text.contains("recorded           nothing\n") && text.contains("no events\n"));
-    assert!(text.ends_with("Nothing is missing but what was overwritten by newer events.\n"));
+    assert!(text.ends_with("Nothing is missing except for events that newer events overwrote.\n"));
     assert!(!text.contains("Errors") && !text.contains("Waits"));
 }
 
@@ -127,7 +127,7 @@ fn a_request_without_an_answer_is_named_by_its_connection() {
         io(SocketRead, 4_000, other, 1),
     ];
     let text = told(events, &names);
-    let found = section_of(&text, "Requests without an answer");
+    let found = section_of(&text, "Requests without a response");
     let found = &found[..found.find("The last").unwrap()];
     assert!(found.contains("search.example (10.0.0.7:9200)"), "{text}");
     assert!(found.contains("2    700  30.0s before"), "{text}");
@@ -165,7 +165,7 @@ fn errors_come_newest_first_and_successes_are_none() {
     let mut events = vec![commit(10, good), commit(20, bad)];
     events.extend((0..30).map(|number| retry(100 + number)));
     let text = told(events, &names);
-    let errors = section_of(&text, "Errors, the newest first\n\n");
+    let errors = section_of(&text, "Errors, newest first\n\n");
     let errors = &errors[..errors.find("\n\n").unwrap()];
     let lines: Vec<&str> = errors.lines().collect();
     assert_eq!(lines.len(), ROWS_MAX + 1, "{errors}");
@@ -202,8 +202,8 @@ fn what_is_missing_is_said() {
     let over_rate = vec![(EventKind::Retry, 17)];
     let missing = Missing { lost_chunks: 2, without_space: 3, over_rate, ..Missing::default() };
     let text = story(&Head { missing, ..head() }, &CLOCK, END_TICKS, &[], &Names(Vec::new()));
-    let missing = section_of(&text, "What is missing\n");
-    for part in ["  2 chunks of", "  3 events that", "  17 Retry events beyond the rate"] {
+    let missing = section_of(&text, "Missing data\n");
+    for part in ["  2 chunks of", "  3 events were", "  17 Retry events exceeded the rate"] {
         assert!(missing.contains(part), "{text}");
     }
 }

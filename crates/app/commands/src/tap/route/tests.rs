@@ -91,7 +91,7 @@ fn a_line_has_the_steps_with_their_waits_and_notes() {
     );
     assert_eq!((&steps[2]["component"], steps[1].get("note")), (&"out".into(), None));
     assert!(steps[2]["seconds"].as_f64() >= Some(0.002), "{json}");
-    let note = "not settled yet; a failed attempt; the last error: refused \u{1b}[2J";
+    let note = "not settled yet; a failed attempt; last error: refused \u{1b}[2J";
     assert_eq!(steps[5]["note"], note);
 }
 
@@ -186,5 +186,5 @@ fn a_sink_that_does_not_get_the_batch_is_named() {
     let line = route.line(&trace, &mut view, TapFormat::Text).unwrap().line.unwrap();
     let text = String::from_utf8(line).unwrap();
     assert!(text.contains("  even    skip  ") || text.contains("  even   skip  "), "{text}");
-    assert!(text.contains("read for it at another time"), "{text}");
+    assert!(text.contains("read for this component at another time"), "{text}");
 }
