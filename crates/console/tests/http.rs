@@ -202,7 +202,7 @@ fn ready_reports_disk_buffers() {
     let fixture = Fixture::new();
     let reply = fixture.ask("/ready", &[]).json();
     let [out, copy] = [&reply["sinks"][0], &reply["sinks"][1]];
-    assert_eq!(out["disk_buffer"]["error"], "its disk buffer cannot write: disk full");
+    assert_eq!(out["disk_buffer"]["error"], "the disk buffer cannot write: disk full");
     assert_eq!(out["disk_buffer"]["events"], 40);
     assert_eq!(copy["disk_buffer"], serde_json::Value::Null);
 }

@@ -298,7 +298,7 @@ fn the_end_of_a_buffer_that_is_missing_is_counted_after_a_stop_and_a_kill() {
         // The agent counts the loss once, although it is killed at once.
         let mut agent = Agent::start(dir.path(), &config, &[]);
         let dropped = damaged_at_start(&agent);
-        assert!(agent.log().contains("damaged or missing, and lost"), "{}", agent.log());
+        assert!(agent.log().contains("damaged or missing and lost"), "{}", agent.log());
         agent.kill();
         is_away.store(false, Ordering::Relaxed);
         let agent = Agent::start(dir.path(), &config, &[]);

@@ -100,7 +100,7 @@ fn without_space_on_the_disk_the_agent_runs_and_says_what_is_lost() {
     write_lines(dir.path(), "a.log", 10);
     let config = format!("{CONFIG}recorder: {{ size: 64MiB, storage: disk }}\n");
     let mut agent = Agent::start(dir.path(), &config, &[]);
-    let warning = "the recorder has only a small part of its file: No space left on device";
+    let warning = "the recorder uses only a small part of its file: No space left on device";
     wait_until("it says so", LIMIT, || agent.log().contains(warning));
     settled(dir.path(), &agent);
     assert!(dump(dir.path()).iter().any(|event| event["event"] == "FileWrite"));

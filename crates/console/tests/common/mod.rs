@@ -220,7 +220,7 @@ fn engine() -> Snapshot {
         oldest_seconds: 1.5,
         full_in_seconds: Some(600.0),
         damaged_entries: 1,
-        error: Some("its disk buffer cannot write: disk full".to_owned()),
+        error: Some("the disk buffer cannot write: disk full".to_owned()),
     });
     let out =
         ComponentSnapshot { buffer_bytes: Some(512), disk_buffer, ..part("out", "file", "sink") };

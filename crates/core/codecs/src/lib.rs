@@ -180,8 +180,10 @@ impl Encoding {
     /// Returns the errors in the options, for a component that has them under the key `encoding`.
     pub fn check(&self) -> Vec<OptionError> {
         if self.metadata_key == "message" || self.metadata_key == self.timestamp_key {
-            let message =
-                format!("`{}` is a key of every event; use another name", self.metadata_key);
+            let message = format!(
+                "`{}` is reserved, because every event contains this key; use another name",
+                self.metadata_key
+            );
             return vec![OptionError::new("/encoding/metadata_key", message)];
         }
         Vec::new()
@@ -190,7 +192,7 @@ impl Encoding {
     /// Returns the errors in the options like `check`, for a component that writes lines.
     pub fn check_lines(&self) -> Vec<OptionError> {
         let message =
-            "`msgpack` has no lines; use `json` or `text`, or use a sink that sends blocks";
+            "`msgpack` does not produce lines; use `json` or `text`, or a sink that sends blocks";
         let error =
             (self.codec == Codec::Msgpack).then(|| OptionError::new("/encoding/codec", message));
         self.check().into_iter().chain(error).collect()

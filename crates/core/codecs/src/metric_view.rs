@@ -130,9 +130,10 @@ impl NotMetrics {
             if reason == EVENT_NOT_SUPPORTED {
                 LOGGED.call_once(|| {
                     log::warn!(
-                        "metric sinks drop DogStatsD events and service checks, counted as {EVENT_NOT_SUPPORTED}; \
-                         send them to another sink, such as http or file with codec json, by a transform `route` or \
-                         `filter` with type in [\"event\", \"service_check\"]"
+                        "metric sinks drop DogStatsD events and service checks and count them as \
+                         {EVENT_NOT_SUPPORTED}; to keep them, select type in [\"event\", \
+                         \"service_check\"] with a `route` or `filter` transform, and send them to \
+                         another sink, such as http or file with the json codec"
                     );
                 });
             }

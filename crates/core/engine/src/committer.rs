@@ -25,14 +25,14 @@ impl Committer {
         let mut sampled = Instant::now();
         while !self.wait() {
             if let Err(error) = current.commit() {
-                log::error!("checkpoints could not be written: {error}; trying again");
+                log::error!("cannot write checkpoints: {error}; trying again");
             }
             let core = current.core();
             let elapsed = sampled.elapsed();
             if elapsed >= COMMIT_INTERVAL {
                 sampled = Instant::now();
                 if let Err(error) = recorder::keep_time() {
-                    log::warn!("the recorder has only a small part of its file: {error}");
+                    log::warn!("the recorder uses only a small part of its file: {error}");
                 }
                 core.sample(elapsed);
             }

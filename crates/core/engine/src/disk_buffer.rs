@@ -264,7 +264,8 @@ impl DiskBuffer {
     fn dropped_oldest(&self, events: u64) {
         self.counters.dropped("buffer_full", events);
         log::warn!(
-            "sink {}: its disk buffer is full; its oldest {events} events are dropped (when_full)",
+            "sink {}: the disk buffer is full; the oldest {events} events in it are dropped \
+             (when_full)",
             self.sink_id
         );
     }
@@ -276,8 +277,8 @@ impl DiskBuffer {
         let id = &self.sink_id;
         let folder = self.lock().view.folder.clone();
         log::error!(
-            "sink {id}: {entries} entries of its disk buffer are damaged or missing, and lost ({events} events \
-             as far as known); damaged files are kept in {}",
+            "sink {id}: {entries} entries of the disk buffer are damaged or missing and lost (at \
+             least {events} events); damaged files are kept in {}",
             folder.display()
         );
     }
@@ -295,8 +296,8 @@ impl DiskBuffer {
         drop(state);
         let id = &self.sink_id;
         match turn {
-            Some(true) => log::warn!("sink {id}: {events} events wait in its disk buffer"),
-            Some(false) => log::info!("sink {id}: everything in its disk buffer is delivered"),
+            Some(true) => log::warn!("sink {id}: {events} events are waiting in the disk buffer"),
+            Some(false) => log::info!("sink {id}: all events in the disk buffer are delivered"),
             None => {}
         }
     }
@@ -336,7 +337,8 @@ impl EntryLedger for DiskBuffer {
             self.counters.dropped("panic", *events);
             let id = &self.sink_id;
             log::error!(
-                "sink {id}: {events} events of its disk buffer dropped: delivering them panics"
+                "sink {id}: dropped {events} events of the disk buffer, because delivering them \
+                 panics"
             );
         }
         ended.settle();

@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The topology has more sinks than a [`millstream_model::SinkSet`] holds.
-    #[error("{0} sinks; an agent has at most {SINKS_MAX}")]
+    #[error("the configuration contains {0} sinks, but an agent can have at most {SINKS_MAX}")]
     TooManySinks(usize),
     /// The new sinks, and the removed ones with data in flight, are more than a
     /// [`millstream_model::SinkSet`] holds.
@@ -22,8 +22,9 @@ pub enum EngineError {
     NoTransformOrder,
     /// Compressors and groups of `sinks` need more than their share of the memory.
     #[error(
-        "limits.memory is too small: the compressors and groups of {sinks} take {need_mib}MiB, and a quarter of the \
-         memory is for these; raise limits.memory to {least_mib}MiB, or lower compression_level or memory"
+        "limits.memory is too small: the compressors and groups of {sinks} need {need_mib}MiB, but \
+         can use only a quarter of the memory; raise limits.memory to {least_mib}MiB, or lower \
+         compression_level or memory"
     )]
     CompressorMemory {
         /// Ids of the sinks, separated by commas.
@@ -35,8 +36,8 @@ pub enum EngineError {
     },
     /// One batch per worker does not fit into the memory.
     #[error(
-        "limits.memory is too small: {threads} threads with these transforms and sinks need {least_mib}MiB at least; \
-         raise limits.memory or lower limits.threads"
+        "limits.memory is too small: {threads} threads with these transforms and sinks need at \
+         least {least_mib}MiB; raise limits.memory or lower limits.threads"
     )]
     BatchMemory {
         /// Number of workers.
@@ -46,7 +47,8 @@ pub enum EngineError {
     },
     /// The memory that is not reserved for a runtime inside the process is too small.
     #[error(
-        "{error} ({reserved_mib}MiB of it are for the JVM: jvm.heap and jvm.threads change that)"
+        "{error} ({reserved_mib}MiB of it are reserved for the JVM; jvm.heap and jvm.threads \
+         change this amount)"
     )]
     Reserved {
         /// The error without the reservation.
@@ -57,8 +59,8 @@ pub enum EngineError {
     },
     /// The buffers of the sinks need more than their share of the memory.
     #[error(
-        "limits.memory is too small for what `buffer` of the sinks asks for; raise it to {least_mib}MiB, or lower \
-         buffer.max"
+        "limits.memory is too small for the `buffer` options of the sinks; raise limits.memory to \
+         {least_mib}MiB, or lower buffer.max"
     )]
     BufferMemory {
         /// The least `limits.memory` that is enough, in MiB.
@@ -75,8 +77,8 @@ pub enum EngineError {
     },
     /// The chain of a source has more cuts than an engine can follow.
     #[error(
-        "source {source_id}: {cuts} transforms in its chain work in order or on separate threads; at most {CUTS_MAX} \
-         can"
+        "source {source_id}: {cuts} transforms in the chain work in order or on separate threads, \
+         but the maximum is {CUTS_MAX}; remove some of them"
     )]
     TooManyCuts {
         /// Id of the source.
@@ -102,7 +104,7 @@ pub enum EngineError {
         error: SpoolError,
     },
     /// The position of a disk buffer cannot be read.
-    #[error("sink {id}: the position of its disk buffer cannot be read: {error}")]
+    #[error("sink {id}: cannot read the position of the disk buffer: {error}")]
     DiskBufferPosition {
         /// Id of the sink.
         id: String,
@@ -113,9 +115,9 @@ pub enum EngineError {
     /// The entries in a disk buffer were encoded for another configuration of the sink, and the
     /// sink cannot send them.
     #[error(
-        "sink {id}: its disk buffer holds {events} events in the format `{found}`, which the configured sink cannot \
-         send: it sends `{format}`; restore the previous options until `millstream spool ls` shows none, give \
-         the sink another id, or move {} away", .folder.display()
+        "sink {id}: the disk buffer holds {events} events in the format `{found}`, but the \
+         configured sink sends `{format}`; restore the previous options until `millstream spool \
+         ls` shows no events, use another id for the sink, or move {} away", .folder.display()
     )]
     DiskBufferFormat {
         /// Id of the sink.
@@ -130,7 +132,7 @@ pub enum EngineError {
         folder: PathBuf,
     },
     /// The checkpoints of the running topology cannot be written, so nothing can replace it.
-    #[error("checkpoints cannot be written: {0}")]
+    #[error("cannot write checkpoints: {0}")]
     Checkpoints(#[source] std::io::Error),
 }
 

@@ -244,12 +244,15 @@ fn log_change(look: MemoryLook) {
     let limit = mebibytes(look.limit_bytes);
     if look.pressure == Pressure::High {
         log::warn!(
-            "memory: {used} MiB of limits.memory ({limit} MiB) are in use: sources read less, \
-             windows end early, and new series are counted together, until it is less than \
-             {HIGH_ENDS_PERCENT} %"
+            "memory: {used} MiB of limits.memory ({limit} MiB) are in use; until less than \
+             {HIGH_ENDS_PERCENT} % are in use, sources read less, windows end early, and new \
+             series are counted together"
         );
     } else {
-        log::info!("memory: {used} MiB of limits.memory ({limit} MiB) are in use: no longer high");
+        log::info!(
+            "memory: {used} MiB of limits.memory ({limit} MiB) are in use, which is no \
+                    longer high"
+        );
     }
 }
 

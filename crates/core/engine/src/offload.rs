@@ -190,7 +190,7 @@ impl OffloadPool {
         let member = state.members.iter().find(|member| Arc::ptr_eq(&member.queue, queue))?;
         let calls = member.abandoned;
         let all = queue.transform.concurrency();
-        let consequence = if member.has_given_up() { ": no more calls are made" } else { "" };
+        let consequence = if member.has_given_up() { ", so no more calls are made" } else { "" };
         let message =
             format!("{calls} of {all} calls exceeded their deadline and hang{consequence}");
         (calls > 0).then_some(message)

@@ -101,14 +101,14 @@ impl Retired {
             () = &mut ended => true,
             () = until_dead(&self.lanes, drain), if is_reread => {
                 log::info!(
-                    "sink {id}: {} bytes could not be delivered before the reload and are read again",
+                    "sink {id}: {} bytes could not be delivered before the reload and are reread",
                     bytes()
                 );
                 false
             }
             () = tokio::time::sleep(drain) => {
                 let bytes = bytes();
-                let what = if is_reread { "; they are read again" } else { "" };
+                let what = if is_reread { "; they are reread" } else { "" };
                 log::warn!(
                     "sink {id}: {bytes} bytes were not delivered within {drain:?} of its removal{what}"
                 );

@@ -397,8 +397,7 @@ async fn a_sink_that_cannot_send_what_is_on_disk_is_refused_and_nothing_is_lost(
     let mut running = agent.fill().await;
     agent.format = "fake/2";
     let refused = reload(&agent, &mut running).await.unwrap_err();
-    let expected =
-        "in the format `fake/1`, which the configured sink cannot send: it sends `fake/2`";
+    let expected = "in the format `fake/1`, but the configured sink sends `fake/2`";
     assert!(refused.contains(expected), "{refused}");
     stop(running).await;
     let store = Arc::new(Store::open(agent.folder.path()).unwrap());

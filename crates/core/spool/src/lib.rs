@@ -240,7 +240,8 @@ pub enum SpoolError {
     },
     /// A segment was written by a newer release.
     #[error(
-        "disk buffer {folder} has format {found}, but this release reads {SEGMENT_FORMAT}; run the newer release until the buffer is empty, or move the folder away"
+        "disk buffer {folder} has format {found}, but this release reads {SEGMENT_FORMAT}; run the \
+         release that wrote the buffer until the buffer is empty, or move the folder away"
     )]
     Newer {
         /// The folder of the spool.

@@ -51,7 +51,7 @@ impl Copy {
         if !is_whole {
             if found.length > 0 {
                 log::warn!(
-                    "checkpoint store: {IDENTITIES} was corrupt or incomplete, and is rewritten"
+                    "checkpoint store: {IDENTITIES} was corrupt or incomplete; rewriting the file"
                 );
             }
             copy.write(disk, database)?;
@@ -128,7 +128,8 @@ impl Copy {
     fn failed(&mut self, error: &io::Error) {
         if self.error.is_none() {
             log::error!(
-                "checkpoint store: the second copy of the file ids cannot be written: {error}; trying again"
+                "checkpoint store: cannot write the second copy of the file ids: {error}; trying \
+                 again"
             );
         }
         self.error = Some(error.to_string());

@@ -140,21 +140,18 @@ fn restore(transaction: &WriteTransaction, identities: &Identities) -> Result<()
 }
 
 fn say_restored(copy: &Decoded) {
-    let missing = "the agent ran with this data_dir before, but its";
+    let missing = "the agent has used this data_dir before, but";
     match (copy.identities.count(), copy.is_whole) {
         (0, false) => log::error!(
-            "checkpoint store: {missing} {DATABASE} is empty, missing or damaged, and so is the copy in \
-             {IDENTITIES}: files are read again from their start, under new ids"
+            "checkpoint store: {missing} {DATABASE} is empty, missing or damaged, and so is the \
+             copy in {IDENTITIES}; files are reread from the beginning, with new ids"
         ),
         (files, is_whole) => log::error!(
-            "checkpoint store: {missing} {DATABASE} is empty, missing or damaged; the ids of {files} files are \
-             restored from {}{IDENTITIES}: the lines delivered since its checkpoints are repeated{}",
+            "checkpoint store: {missing} {DATABASE} is empty, missing or damaged; the ids of \
+             {files} files are restored from {}{IDENTITIES}; lines delivered after the checkpoints \
+             in it are repeated{}",
             if is_whole { "" } else { "the readable part of " },
-            if is_whole {
-                " under the same ids"
-            } else {
-                "; other files are read again under new ids"
-            }
+            if is_whole { " with the same ids" } else { "; other files are reread with new ids" }
         ),
     }
 }
@@ -195,7 +192,7 @@ pub fn visit(
 }
 
 fn damaged() -> redb::Error {
-    redb::Error::Corrupted("an identity fails its checksum".to_owned())
+    redb::Error::Corrupted("an identity has a wrong checksum".to_owned())
 }
 
 /// Writes the pending changes in one transaction, durable on return. Returns the new origins, for
@@ -276,7 +273,7 @@ pub fn opened(key: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         return Some(value.to_vec());
     }
     log::error!(
-        "checkpoint store: a value fails its checksum and is ignored: some data will be repeated"
+        "checkpoint store: a value has a wrong checksum and is ignored; some data will be repeated"
     );
     None
 }

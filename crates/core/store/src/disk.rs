@@ -190,7 +190,7 @@ pub fn set_aside(path: &Path, reason: &str) -> io::Result<()> {
     let mut names = (seconds..).map(|number| path.with_extension(format!("corrupt-{number}")));
     let aside = names.find(|name| !name.exists()).unwrap_or_default();
     log::error!(
-        "checkpoint store {} cannot be read ({reason}); it is renamed to {} and a new one is created",
+        "checkpoint store {} cannot be read ({reason}); renaming it to {} and creating a new one",
         path.display(),
         aside.display()
     );
@@ -225,7 +225,7 @@ impl DatabaseFile {
         if allocate(wanted).is_err()
             && let Err(error) = allocate(bytes)
         {
-            log::debug!("checkpoint store: no blocks for {bytes} bytes: {error}");
+            log::debug!("checkpoint store: cannot allocate {bytes} bytes on disk: {error}");
         }
     }
 

@@ -84,8 +84,8 @@ pub enum StoreError {
     Io(PathBuf, io::Error),
     /// The disk is full.
     #[error(
-        "data_dir {0}: checkpoint store: {1}; free some space and start again; the agent reads nothing before, \
-         so that files keep their ids and checkpoints"
+        "data_dir {0}: checkpoint store: {1}; free some space and restart the agent; until then \
+         the agent reads no file, so that files keep their ids and checkpoints"
     )]
     Full(PathBuf, io::Error),
     /// The database cannot be opened or created.
@@ -268,7 +268,7 @@ impl Store {
     fn read<T>(&self, read: impl Fn(&Database) -> Result<T, redb::Error>) -> io::Result<T> {
         let once = || self.with(Operation::Read, |database, _| read(database));
         once().or_else(|error| {
-            log::warn!("checkpoint store: {error}; it is reopened and read again");
+            log::warn!("checkpoint store: {error}; reopening the store");
             once()
         })
     }
@@ -417,7 +417,7 @@ fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
     let written =
         file.write_all_at(owner.as_bytes(), 0).and_then(|()| file.set_len(LOCK_BYTES as u64));
     if let Err(error) = written {
-        log::warn!("{}: {error}; the file does not name this process", path.display());
+        log::warn!("{}: {error}; cannot write the process id into the file", path.display());
     }
     Ok(file)
 }

@@ -59,7 +59,7 @@ pub fn correct(data_dir: &Path) {
     }
     let shown = data_dir.display();
     if corrected > 0 {
-        log::info!("{shown}: removed the permissions of other users from {corrected} files");
+        log::info!("{shown}: removed other users' permissions from {corrected} files");
     }
     if let Some((path, error)) = failed {
         log::warn!("{}: other users may read parts of log lines: {error}", path.display());

@@ -127,8 +127,8 @@ fn share(parts: &mut [Part], count: usize, bytes_max: usize) -> Result<(), Strin
     let each = bytes_max.saturating_sub(used) / fields.max(1);
     if fields > 0 && each < FIELD_BYTES_MIN {
         return Err(format!(
-            "a name of {bytes_max} bytes has no space for the values; use less text or fewer \
-             fields"
+            "a name of at most {bytes_max} bytes has no space for the field values; use less text \
+             or fewer fields"
         ));
     }
     for part in &mut parts[..count] {
@@ -161,7 +161,10 @@ fn topic(parts: &mut [Part]) -> Result<(), String> {
         });
     }
     if first.is_none() && text.len() > TOPIC_BYTES_MAX {
-        return Err(format!("exceeds the {TOPIC_BYTES_MAX} bytes of a topic; use a shorter name"));
+        return Err(format!(
+            "exceeds the {TOPIC_BYTES_MAX} bytes of a topic name; use a shorter \
+                            name"
+        ));
     }
     share(parts, parts.len(), TOPIC_BYTES_MAX)
 }
@@ -173,22 +176,27 @@ fn index(parts: &mut [Part]) -> Result<(), String> {
         parts.iter().any(|part| matches!(part, Part::Literal(text) if text.contains('*')));
     if text.is_empty() || has_star || !text.chars().all(is_legal) {
         return Err(
-            "is not the name of an index; use small letters, digits, `.`, `_` and `-`".to_owned()
+            "is not an index name; use lowercase letters, digits, `.`, `_` and `-`".to_owned()
         );
     }
     if text.starts_with(['-', '_']) {
-        return Err("no index begins with `-` or `_`; begin with a letter or digit".to_owned());
+        return Err(
+            "an index name cannot begin with `-` or `_`; begin with a letter or digit".to_owned()
+        );
     }
     let first = parts.iter().position(is_field);
     let before = outline(&parts[..first.unwrap_or(parts.len())]);
     if !before.contains(|c: char| c.is_ascii_alphanumeric()) {
         return Err(match first {
             Some(_) => "a field needs text before it; use, for example, logs-{{ app }}".to_owned(),
-            None => "is not the name of an index; include a letter or digit".to_owned(),
+            None => "is not an index name; include a letter or digit".to_owned(),
         });
     }
     if first.is_none() && text.len() > INDEX_BYTES_MAX {
-        return Err(format!("exceeds the {INDEX_BYTES_MAX} bytes of a name; use a shorter one"));
+        return Err(format!(
+            "exceeds the {INDEX_BYTES_MAX} bytes of an index name; use a shorter \
+                            name"
+        ));
     }
     share(parts, parts.len(), INDEX_BYTES_MAX)
 }

@@ -204,11 +204,11 @@ fn errors_say_what_to_write_instead() {
         (error("..", Use::Topic), "is not a topic name; include"),
         (error(&"x".repeat(250), Use::Topic), "exceeds the 249 bytes of a topic"),
         (error("{{ host }}", Use::Index), "a field needs text before it; use"),
-        (error("Logs", Use::Index), "is not the name of an index; use small letters"),
-        (error("a,b", Use::Index), "is not the name of an index; use"),
-        (error("_all", Use::Index), "no index begins with `-` or `_`; begin"),
-        (error("..", Use::Index), "is not the name of an index; include"),
-        (error(&"x".repeat(256), Use::Index), "exceeds the 255 bytes of a name"),
+        (error("Logs", Use::Index), "is not an index name; use lowercase letters"),
+        (error("a,b", Use::Index), "is not an index name; use"),
+        (error("_all", Use::Index), "an index name cannot begin with `-` or `_`; begin"),
+        (error("..", Use::Index), "is not an index name; include"),
+        (error(&"x".repeat(256), Use::Index), "exceeds the 255 bytes of an index name"),
     ];
     for (found, expected) in all {
         assert!(found.starts_with(expected), "{found}\n{expected}");

@@ -111,7 +111,10 @@ impl Polling {
         let polled = catch_unwind(AssertUnwindSafe(|| self.poll_source(slot, now)));
         polled.unwrap_or_else(|_| {
             slot.counters.error("panic");
-            log::error!("source {}: panic while reading; it continues in a second", slot.id);
+            log::error!(
+                "source {}: panic while reading; the source continues in a second",
+                slot.id
+            );
             Polled::Wait(PANIC_PAUSE)
         })
     }

@@ -153,7 +153,10 @@ impl Worker {
         let events = entry.meta.events;
         let read = payload_of(entry, sink);
         if let Err(error) = &read {
-            log::error!("sink {}: an entry of its disk buffer: {error}", self.buffer.sink_id);
+            log::error!(
+                "sink {}: cannot read an entry of the disk buffer: {error}",
+                self.buffer.sink_id
+            );
             self.damaged(1, events);
         }
         read.ok()

@@ -256,7 +256,7 @@ impl Worker {
             return self.begin_again();
         }
         self.read_at = Some(Instant::now() + RETRY_AFTER);
-        self.report(format!("its disk buffer cannot read: {error}"));
+        self.report(format!("the disk buffer cannot read: {error}"));
     }
 
     /// Pauses after a failure. Entries that were written and not synced are written again.
@@ -266,7 +266,7 @@ impl Worker {
         if error.kind() == io::ErrorKind::NotFound {
             return self.begin_again();
         }
-        self.report(format!("its disk buffer cannot {what}: {error}"));
+        self.report(format!("the disk buffer cannot {what}: {error}"));
     }
 
     /// Counts the unread entries as damaged, because the files or their folder have disappeared,
@@ -295,7 +295,7 @@ impl Worker {
         if self.error.as_ref() != Some(&text) {
             let id = &self.buffer.sink_id;
             let rule = self.buffer.lock().rule();
-            log::error!("sink {id}: {text}; until it can, {rule}");
+            log::error!("sink {id}: {text}; until the disk buffer works again, {rule}");
         }
         self.error = Some(text);
     }
@@ -313,7 +313,7 @@ impl Worker {
     pub fn recovered(&mut self) {
         self.retry_at = None;
         if self.error.take().is_some() {
-            log::info!("sink {}: its disk buffer works again", self.buffer.sink_id);
+            log::info!("sink {}: the disk buffer works again", self.buffer.sink_id);
         }
     }
 

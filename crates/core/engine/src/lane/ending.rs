@@ -129,7 +129,7 @@ impl LaneDriver {
         loop {
             let error = match self.store.lane(&self.sink_id, self.lane.get()) {
                 Ok(state) => return Some(state),
-                Err(error) => format!("its saved state cannot be read: {error}"),
+                Err(error) => format!("cannot read its saved state: {error}"),
             };
             self.pause_unless_ended(&DeliverError::retry("checkpoint", error), &mut backoff)
                 .await?;

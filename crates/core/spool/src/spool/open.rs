@@ -228,7 +228,7 @@ fn first_format(bytes: &mut impl Bytes, frame: &Frame) -> io::Result<Arc<str>> {
 /// failed.
 fn repair(disk: &dyn SpoolDisk, segments: &mut VecDeque<(Segment, u64)>) -> io::Result<()> {
     while let Some((torn, _)) = segments.back().filter(|(last, _)| last.totals.entries == 0) {
-        log::debug!("disk buffer {}: {} holds no entry", disk.location(), torn.name());
+        log::debug!("disk buffer {}: {} contains no entry", disk.location(), torn.name());
         remove(disk, &torn.name())?;
         segments.pop_back();
     }
@@ -241,7 +241,11 @@ fn repair(disk: &dyn SpoolDisk, segments: &mut VecDeque<(Segment, u64)>) -> io::
         // After a kill, the content may be only in the kernel's cache.
         file.sync()?;
     } else {
-        log::debug!("disk buffer {}: {} is cut by {torn} bytes", disk.location(), last.name());
+        log::debug!(
+            "disk buffer {}: removed an incomplete entry of {torn} bytes from {}",
+            disk.location(),
+            last.name()
+        );
         last.is_counted = true;
         last.cut(&*file)?;
     }

@@ -205,7 +205,7 @@ impl Spool {
         let damage = skipped.damage(segment.name());
         if !segment.is_damaged {
             log::error!(
-                "disk buffer {location}: {} is damaged at byte {}; entries that can be read are delivered, \
+                "disk buffer {location}: {} is damaged at byte {}; readable entries are delivered, \
                  and the file is kept under another name",
                 damage.segment,
                 damage.at

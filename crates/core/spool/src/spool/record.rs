@@ -99,7 +99,7 @@ pub(super) fn keep_copies(disk: &dyn SpoolDisk, segments: &VecDeque<(Segment, u6
         let rest = segment.file_bytes.saturating_sub(*valid_end);
         let is_intact = rest == 0 || segment.has_footer && rest == FOOTER as u64;
         if !is_intact && let Err(error) = keep_copy(disk, segment) {
-            log::warn!("disk buffer {}: {} is not kept: {error}", disk.location(), segment.name());
+            log::warn!("disk buffer {}: cannot keep {}: {error}", disk.location(), segment.name());
             // A partial copy would only fill a disk that may be full.
             _ = remove(disk, &damaged_name(segment.first));
         }

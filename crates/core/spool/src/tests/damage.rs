@@ -262,8 +262,8 @@ fn a_newer_format_is_refused_and_nothing_is_changed() {
     assert!(matches!(error, SpoolError::Newer { found: 2, .. }));
     assert_eq!(
         error.to_string(),
-        "disk buffer /disk has format 2, but this release reads 1; run the newer release until the \
-         buffer is empty, or move the folder away"
+        "disk buffer /disk has format 2, but this release reads 1; run the release that wrote the \
+         buffer until the buffer is empty, or move the folder away"
     );
     assert_eq!(disk.len(), 0);
 }

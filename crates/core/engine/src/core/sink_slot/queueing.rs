@@ -82,7 +82,11 @@ impl SinkSlot {
         let swapped =
             self.shed_logged.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed);
         if swapped.is_ok() {
-            log::warn!("sink {}: its buffer is full; events are dropped (when_full)", node.id);
+            log::warn!(
+                "sink {}: the buffer is full, and events are dropped (when_full); speed up \
+                        the endpoint or raise buffer.max",
+                node.id
+            );
         }
     }
 }

@@ -138,7 +138,7 @@ impl Status<'_> {
     /// Returns how long events have waited at a transform, if that is long.
     fn waiting(self, index: NodeIndex, now: EngineTime) -> Option<String> {
         let longest = self.waited_at(index, now).filter(|full| *full >= FULL_AFTER)?;
-        Some(format!("events have waited at it for {} s", longest.as_secs()))
+        Some(format!("events have been waiting here for {} s", longest.as_secs()))
     }
 
     /// Returns why a sink makes no progress: its last failure, or that it is too slow.

@@ -16,7 +16,7 @@ impl Status<'_> {
             if is_full {
                 log_full(node, slot);
             } else {
-                log::info!("{} {}: its queue has capacity again", node.kind, node.id);
+                log::info!("{} {}: the queue has capacity again", node.kind, node.id);
             }
         }
     }
@@ -34,11 +34,11 @@ impl Status<'_> {
             let seconds = FULL_AFTER.as_secs();
             if waits {
                 log::warn!(
-                    "transform {id}: events have waited at it for {seconds} s; sources that can read again \
-                     continue for the sinks that are not behind it"
+                    "transform {id}: events have waited here for {seconds} s; sources that can \
+                     reread continue for sinks that are not downstream"
                 );
             } else {
-                log::info!("transform {id}: events no longer wait at it");
+                log::info!("transform {id}: events no longer wait here");
             }
         }
     }
@@ -50,13 +50,13 @@ fn log_full(node: &Node, slot: &SinkSlot) {
     let seconds = FULL_AFTER.as_secs();
     if slot.disk.is_some() {
         log::warn!(
-            "sink {id}: its disk buffer has been full for {seconds} s; events that cannot wait in \
-             their source are not received"
+            "sink {id}: the disk buffer has been full for {seconds} s; sources that cannot reread \
+             do not receive events"
         );
     } else {
         log::warn!(
-            "{kind} {id}: its queue has been full for {seconds} s; sources that can read again continue \
-             without it, and other sources wait"
+            "{kind} {id}: the queue has been full for {seconds} s; sources that can reread \
+             continue without this {kind}, and other sources wait"
         );
     }
 }
