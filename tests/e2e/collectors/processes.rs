@@ -98,7 +98,7 @@ fn a_native_crash_of_a_collector_harms_its_process_alone() {
     assert!(restarts(&agent, "team") >= 2.0);
     assert_eq!(restarts(&agent, "other"), 0.0);
     let log = agent.log();
-    assert!(log.contains("jvm process team has ended: signal"), "{log}");
+    assert!(log.contains("jvm process team has exited: signal"), "{log}");
     assert!(agent.stop().success(), "{}", agent.log());
 }
 
@@ -122,7 +122,9 @@ fn a_collector_that_crashes_when_it_is_compiled_is_given_up_alone() {
     wait_until("all run", PATIENCE, || out.exists() && count("none") > 1 && count("other") > 4);
     fs::write(&file, "").unwrap();
     kill(&agent);
-    wait_until("it is given up", PATIENCE, || agent.log().contains("which is given up until"));
+    wait_until("it is given up", PATIENCE, || {
+        agent.log().contains("the agent does not retry until")
+    });
     for id in ["a", "z"] {
         let calls = || collector(&agent, id)["calls"].as_u64().unwrap_or(0);
         let before = calls();
@@ -146,7 +148,7 @@ fn a_process_that_hangs_is_ended_and_its_collectors_are_called_again() {
     kill_process(process_id(&agent, "team"), Signal::STOP).unwrap();
     check_beside(dir.path(), 100);
     wait_until("it is ended", PATIENCE, || restarts(&agent, "team") > 0.0);
-    wait_until("the log says why", PATIENCE, || agent.log().contains("it does not answer"));
+    wait_until("the log says why", PATIENCE, || agent.log().contains("it does not respond"));
     let before = lines(&out).len();
     wait_for_lines(&out, before + 3);
     assert!(agent.stop().success(), "{}", agent.log());
@@ -231,7 +233,7 @@ fn a_collector_that_crashes_takes_no_event_from_an_operator() {
     let lines = lines(&out);
     let seen = lines.iter().filter(|line| line.contains("\"seen\":12499997500000")).count();
     assert_eq!((lines.len(), seen), (written, written), "{}", agent.log());
-    let crashed_alone = |line: &str| line.contains("has ended in each attempt");
+    let crashed_alone = |line: &str| line.contains("exited in every attempt");
     assert!(!agent.log().lines().any(crashed_alone), "{}", agent.log());
     assert!(agent.stop().success(), "{}", agent.log());
 }

@@ -56,7 +56,7 @@ fn a_proxy_that_wants_another_login_is_waited_for() {
     let port = strict.port;
     let sink = "type: http, uri: 'http://logs.example/in', batch: { timeout: 10ms }";
     let agent = start(dir.path(), sink, &[("http_proxy", strict.uri(LOGIN))]);
-    let said = "requires a login (407); check the user and the password in HTTP_PROXY";
+    let said = "requires credentials (407); check the user and the password in HTTP_PROXY";
     wait_until(said, PATIENCE, || agent.log().contains(said));
     wait_until("it is counted", PATIENCE, || {
         counted(&agent, "errors", "error_type=\"proxy_authentication\"") > 0

@@ -147,7 +147,7 @@ fn a_self_signed_endpoint_is_trusted_by_its_file_or_its_fingerprint() {
         });
         scope.spawn(|| {
             let (bad, good) = (strange.server(None), pinned.server(None));
-            replaced(&folder(), bad, good, &pins, "is not the pinned one");
+            replaced(&folder(), bad, good, &pins, "does not match `pin`");
         });
     });
 }

@@ -106,7 +106,7 @@ fn a_folder_without_permission_is_rejected_with_advice() {
     assert_eq!(agent.wait(PATIENCE).code(), Some(2), "{}", agent.log());
     assert_says(
         &agent.log(),
-        &["private/points.sock", "ermission denied", "let the agent's user write to"],
+        &["private/points.sock", "ermission denied", "give the agent's user write access to"],
     );
 }
 

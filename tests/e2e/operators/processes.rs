@@ -159,7 +159,7 @@ fn a_native_crash_fails_the_batch_that_causes_it_and_nothing_else() {
     assert_eq!(failed, unseen as f64, "the batch with the bad line, and no other");
     assert!(unseen > 0 && unseen < LINES_PER_S, "{unseen}");
     let log = agent.log();
-    assert!(restarts(&agent) >= 3.0 && log.contains("has ended: signal"), "{log}");
+    assert!(restarts(&agent) >= 3.0 && log.contains("has exited: signal"), "{log}");
     assert!(agent.stop().success(), "{}", agent.log());
 }
 
@@ -190,7 +190,7 @@ fn an_operator_whose_jar_is_away_at_a_restart_keeps_its_lines() {
         fs::rename(&jar, &away).unwrap();
         kill_process(child(agent), Signal::KILL).unwrap();
         let says = |text: &str| agent.log().contains(text);
-        wait_until("it is refused", PATIENCE, || says("op: the operator cannot be compiled again"));
+        wait_until("it is refused", PATIENCE, || says("op: cannot recompile the operator"));
         fs::rename(&away, &jar).unwrap();
         wait_until("it runs again", PATIENCE, || says("op: the operator runs again"));
     });
@@ -250,7 +250,7 @@ fn a_process_without_memory_is_ended_and_named() {
     let (fault, settings, reason) = match &group {
         Some(group) => {
             let cgroup = format!("cgroup: {}", group.folder.display());
-            ("fill", cgroup, "killed by the kernel for memory")
+            ("fill", cgroup, "killed by the kernel for lack of memory")
         }
         None => {
             eprintln!("no control group can be made here");

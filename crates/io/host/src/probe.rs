@@ -158,7 +158,7 @@ impl Round {
                 Ok(response) => response,
                 Err(TryRecvError::Empty) => return false,
                 Err(TryRecvError::Disconnected) => {
-                    Err(io::Error::other("the query thread has panicked"))
+                    Err(io::Error::other("the query thread panicked"))
                 }
             };
             let Some((mount, path)) = self.pending.pop_front() else { return true };

@@ -96,7 +96,7 @@ impl Readings {
     }
 
     pub(crate) fn malformed(&mut self, path: &Path) {
-        self.fault(Reason::Malformed, path, "not in the kernel's format");
+        self.fault(Reason::Malformed, path, "the file does not have the kernel's format");
     }
 
     pub(crate) fn failed(&mut self, path: &Path, error: &io::Error) {

@@ -69,7 +69,7 @@ pub fn start(blueprint: Blueprint) -> Result<Started, StartError> {
         .stack_size(STACK_BYTES)
         .spawn(move || run(&blueprint, &answer))
         .map_err(|error| failed(error.to_string()))?;
-    started.recv().unwrap_or_else(|_| Err(failed("its thread has ended".to_owned())))
+    started.recv().unwrap_or_else(|_| Err(failed("the thread has exited".to_owned())))
 }
 
 /// Runs the control thread. After the JVM was created, it never returns, because the thread is
@@ -112,7 +112,8 @@ fn begin(blueprint: &Blueprint, env: Env) -> Result<(Bridge, JavaVersion), Start
     match java.layout_version {
         layout::VERSION => Ok((bridge, java)),
         other => Err(failed(format!(
-            "its call interface has version {other}, the program has {}: use both from one build",
+            "its call interface has version {other}, but the program has version {}; use the jar \
+             and the program of the same build",
             layout::VERSION
         ))),
     }
@@ -151,7 +152,7 @@ impl Control {
             Ok(result) => result.map_err(|Thrown(reason)| ControlError::Exception(reason)),
             Err(RecvTimeoutError::Timeout) => Err(ControlError::Timeout(ANSWER_TIMEOUT.as_secs())),
             Err(RecvTimeoutError::Disconnected) => {
-                Err(ControlError::Exception("the control thread has ended".to_owned()))
+                Err(ControlError::Exception("the control thread has exited".to_owned()))
             }
         }
     }

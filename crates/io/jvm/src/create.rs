@@ -108,10 +108,10 @@ fn option(text: &CStr, extra: *mut c_void) -> JavaVMOption {
 
 fn describe(code: c_int) -> String {
     let text = match code {
-        JNI_ENOMEM => "no memory: lower `heap` or the sizes in `options`",
-        JNI_EEXIST => "the process already has a JVM: restart the agent",
+        JNI_ENOMEM => "out of memory; lower `heap` or the sizes in `options`",
+        JNI_EEXIST => "the process already has a JVM; restart the agent",
         JNI_EINVAL => "an invalid option",
-        JNI_EVERSION => "the version of JNI is not supported",
+        JNI_EVERSION => "the JNI version is not supported",
         _ => "an invalid option, a damaged installation, or too little memory for `heap`",
     };
     format!("{code}, {text}")
@@ -161,14 +161,14 @@ fn keep(output: &mut String, format: *const c_char, list: *mut c_void) -> c_int 
 /// prevents where it can. The process ends after the function returns.
 extern "C" fn exit(code: c_int) {
     write_kept();
-    log::error!("an operator ended the process by System.exit({code})");
+    log::error!("an operator exited the process with System.exit({code})");
 }
 
 /// Abort hook: the JVM calls it after a fatal error, or if it cannot be created with its options.
 /// The process ends after the function returns.
 extern "C" fn abort() {
     write_kept();
-    let text = b"the JVM of the operators has failed, and its process ends\n";
+    let text = b"the operators' JVM failed, and the process exits\n";
     _ = rustix::io::write(rustix::stdio::stderr(), text);
 }
 

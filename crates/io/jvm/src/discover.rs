@@ -193,7 +193,7 @@ fn inspect(home: &Path) -> Result<Java, String> {
     let machine = machine(&library).map_err(|error| format!("cannot read libjvm.so: {error}"))?;
     match machine == own_machine() {
         true => Ok(Java { home: home.to_owned(), library, version }),
-        false => Err("libjvm.so is of another processor architecture".to_owned()),
+        false => Err("libjvm.so is for another processor architecture".to_owned()),
     }
 }
 
@@ -203,7 +203,9 @@ fn release(home: &Path) -> Result<u32, String> {
         .map_err(|error| format!("cannot read the file release: {error}"))?;
     let version = text.lines().find_map(|line| line.strip_prefix("JAVA_VERSION="));
     let version = version.map(|version| version.trim().trim_matches('"'));
-    version.and_then(feature).ok_or_else(|| "the file release has no JAVA_VERSION".to_owned())
+    version
+        .and_then(feature)
+        .ok_or_else(|| "the file release does not contain JAVA_VERSION".to_owned())
 }
 
 /// Returns the feature number of a version: 17 for `17.0.15`, 8 for `1.8.0_292`.
@@ -370,13 +372,13 @@ mod tests {
             "JAVA_HOME /does/not/exist: no such folder",
             "java-11: Java 11 is too old",
             "empty: has no lib/server/libjvm.so",
-            "arm: libjvm.so is of another processor architecture",
+            "arm: libjvm.so is for another processor architecture",
             "jdk-x: cannot read the file release",
             "jdk-8: Java 8 is too old",
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
-        assert!(message(Root::new().places().find(None)).contains("no Java was found"));
+        assert!(message(Root::new().places().find(None)).contains("found no Java"));
     }
 
     #[test]

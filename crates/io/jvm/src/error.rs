@@ -15,15 +15,15 @@ pub enum StartError {
     Home(Unsuitable),
     /// No suitable Java is installed.
     #[error(
-        "no Java was found that is {JAVA_VERSION_MIN} or later{}; install one, such as the package \
-         default-jre-headless, or use its folder as `home`",
+        "found no Java {JAVA_VERSION_MIN} or later{}; install one, such as the package \
+         default-jre-headless, or set `home` to its folder",
         list(.0)
     )]
     NotFound(Vec<Unsuitable>),
     /// The jar with the operators' runtime is missing.
     #[error(
-        "millstream-operators.jar was not found{}; copy it there from the folder of the build: \
-         `make build` puts it beside the program, into target/release",
+        "millstream-operators.jar was not found{}; copy it there from target/release, where `make \
+         build` puts it",
         paths(.0)
     )]
     Jar(Vec<PathBuf>),
@@ -37,8 +37,8 @@ pub enum StartError {
     },
     /// The process runs as root.
     #[error(
-        "the agent runs as root, and so would the code of operators: run it as another user, or \
-         use `allow_root: true`"
+        "the agent runs as root, so the code of operators would also run as root; run the agent as \
+         another user, or set `allow_root: true`"
     )]
     Root,
     /// The library of the JVM cannot be loaded.
@@ -58,7 +58,7 @@ pub enum StartError {
         output: String,
     },
     /// A JVM with other options is already running.
-    #[error("the JVM runs with other options: they change when the agent is restarted")]
+    #[error("the JVM runs with other options; restart the agent to apply the new options")]
     Different,
     /// The process of a JVM does not start.
     #[error("process {name}: {reason}")]
@@ -124,15 +124,15 @@ pub enum RegisterError {
 pub enum ControlError {
     /// There was no answer in time.
     #[error(
-        "the JVM has not answered for {0} seconds: it compiles a rule that is too complex, or has \
-         too little memory"
+        "the JVM has not responded for {0} seconds, because it compiles a rule that is too complex \
+         or has too little memory"
     )]
     Timeout(u64),
     /// Java threw an exception.
     #[error("the JVM failed: {0}")]
     Exception(String),
     /// The answer is invalid.
-    #[error("the answer of the JVM cannot be read: {0}")]
+    #[error("cannot read the JVM's response: {0}")]
     Answer(String),
     /// The error that the process of the JVM returned, or the reason why the process does not run.
     #[error("{0}")]
@@ -149,7 +149,7 @@ pub enum CallError {
     #[error("the input of the operator is invalid: {0}")]
     Input(&'static str),
     /// The operator is not registered.
-    #[error("the JVM does not know the operator")]
+    #[error("the JVM does not have the operator")]
     UnknownOperator,
     /// The runtime of the operator could not run it.
     #[error("the operator failed: {0}")]
@@ -158,13 +158,13 @@ pub enum CallError {
     #[error("the operator failed: {0}")]
     Exception(String),
     /// The answer violates the layout of the shared memory, and is refused.
-    #[error("the answer of the operator is invalid: {0}")]
+    #[error("the operator's response is invalid: {0}")]
     Invalid(&'static str),
     /// There is no memory for the answer.
-    #[error("no memory for the answer of the operator")]
+    #[error("no memory for the operator's response")]
     Memory,
     /// The call took longer than its deadline, and its process was ended.
-    #[error("the call exceeded its deadline, and its process was ended")]
+    #[error("the call exceeded its deadline, and the agent killed its process")]
     Deadline,
     /// The process of the JVM ended in every attempt, or does not run and the call stopped waiting.
     #[error("{0}")]

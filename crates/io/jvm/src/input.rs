@@ -76,7 +76,7 @@ impl Input<'_> {
             (is_ascending && is_within, "selected rows must be ascending and exist"),
             (has_message, "the first column must be `message`"),
             (self.times.is_none_or(|times| times.len() == self.rows), "a time per row is needed"),
-            (self.segments.iter().all(is_segment), "a segment has rows that do not exist"),
+            (self.segments.iter().all(is_segment), "a segment contains rows that do not exist"),
             (self.columns.iter().all(|column| self.is_complete(column)), "a cell is out of bounds"),
         ] {
             if !is_right {

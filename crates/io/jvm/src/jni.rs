@@ -265,7 +265,7 @@ impl Env {
             return Thrown("an unknown exception".to_owned());
         };
         let text = self.text_of(&Local { env: self, object });
-        Thrown(text.unwrap_or_else(|| "an exception that has no text".to_owned()))
+        Thrown(text.unwrap_or_else(|| "an exception without text".to_owned()))
     }
 
     /// Returns `object.toString()`; `None` if the method throws.

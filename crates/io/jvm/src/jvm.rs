@@ -249,7 +249,7 @@ fn warnings(options: &JvmOptions) -> Vec<String> {
     for name in VARIABLES {
         if let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) {
             warnings.push(format!(
-                "{name} changes the options of the JVM, and perhaps its memory: {}",
+                "{name} changes the JVM options, and possibly the memory of the JVM: {}",
                 value.display()
             ));
         }

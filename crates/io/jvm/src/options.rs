@@ -73,7 +73,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("-cp", CLASS_PATH),
     ("-classpath", CLASS_PATH),
     ("--class-path", CLASS_PATH),
-    ("-Xbootclasspath:", "the JVM needs its own classes; use -Xbootclasspath/a: to add some"),
+    ("-Xbootclasspath:", "the JVM needs its own classes; use -Xbootclasspath/a: to add classes"),
     ("-Xmx", HEAP),
     ("-XX:MaxHeapSize=", HEAP),
     ("-XX:MaxRAM", HEAP),
@@ -89,20 +89,20 @@ const REFUSED: &[(&str, &str)] = &[
     ("-XX:Flags=", ONE_BY_ONE),
     ("-XX:VMOptionsFile=", ONE_BY_ONE),
     ("@", ONE_BY_ONE),
-    ("-jar", "only options of the JVM are possible, and no program"),
+    ("-jar", "only JVM options are possible here, not a program"),
     ("-version", "the version is in the agent's log"),
     ("--version", "the version is in the agent's log"),
     ("-Xinternalversion", "the version is in the agent's log"),
-    ("-Xlog:help", "this prints a text to the output of the agent"),
-    ("-help", "this prints a text and ends the process"),
-    ("--help", "this prints a text and ends the process"),
+    ("-Xlog:help", "this prints text to the agent's output"),
+    ("-help", "this prints text and exits the process"),
+    ("--help", "this prints text and exits the process"),
 ];
 
 const CLASS_PATH: &str = "name the jar of an operator in its transform";
 const HEAP: &str = "use `heap` instead";
-const HEAP_INITIAL: &str = "the heap grows when it is needed; `heap` is its largest size";
-const ENDS_AGENT: &str = "an operator without memory would end the agent";
-const AGENT: &str = "a Java agent that cannot be loaded would end the process";
+const HEAP_INITIAL: &str = "the heap grows when necessary; `heap` is its maximum size";
+const ENDS_AGENT: &str = "the agent would exit if an operator ran out of memory";
+const AGENT: &str = "the process would exit if the Java agent could not be loaded";
 const ONE_BY_ONE: &str = "use the options themselves";
 
 impl JvmOptions {
@@ -185,9 +185,9 @@ fn malformed(option: &str) -> Option<&'static str> {
     let is_double = option.starts_with("--") && option.contains(' ');
     match (is_double, !is_property && option.contains(char::is_whitespace)) {
         (true, _) => {
-            Some("write = instead of the space, as in --add-opens=MODULE/PACKAGE=ALL-UNNAMED")
+            Some("use = instead of the space, as in --add-opens=MODULE/PACKAGE=ALL-UNNAMED")
         }
-        (_, true) => Some("write each option as a separate entry of the list"),
+        (_, true) => Some("make each option a separate list entry"),
         _ => None,
     }
 }
@@ -227,16 +227,16 @@ mod tests {
             ("-Xmx1g", "`heap`"),
             ("-Xms1g", "`heap`"),
             ("-XX:MaxRAMPercentage=50", "`heap`"),
-            ("-XX:+ExitOnOutOfMemoryError", "would end the agent"),
-            ("-jar", "no program"),
-            ("-javaagent:/a.jar", "would end the process"),
+            ("-XX:+ExitOnOutOfMemoryError", "agent would exit"),
+            ("-jar", "not a program"),
+            ("-javaagent:/a.jar", "process would exit"),
             ("-XX:Flags=x", "the options themselves"),
             ("@file", "the options themselves"),
             ("Xint", "begins with -"),
             ("vfprintf", "begins with -"),
-            ("-Xint -Xcheck:jni", "a separate entry"),
+            ("-Xint -Xcheck:jni", "a separate list entry"),
             ("--add-opens java.base/java.lang=ALL-UNNAMED", "= instead of the space"),
-            ("-Xlog:help", "prints a text"),
+            ("-Xlog:help", "prints text"),
             ("-Da=b\0", "control character"),
         ] {
             let error = options(&["-Xint", option]).check().unwrap_err().to_string();

@@ -59,7 +59,7 @@ pub fn offer(vm: Vm, walk: Option<AsyncGetCallTrace>) {
     let frames = walk.zip(Jvmti::new(vm)).map(|(walk, jvmti)| JavaFrames { vm, walk, jvmti });
     match frames {
         Some(frames) => millstream_profiler::set_runtime(FRAMES.get_or_init(|| frames)),
-        None => log::debug!("jvm: profiles have no Java frames with this JVM"),
+        None => log::debug!("jvm: profiles do not contain Java frames with this JVM"),
     }
 }
 

@@ -66,7 +66,8 @@ pub fn recorded<T: DeserializeOwned>(
     if omitted != (0, 0) {
         let (collections, calls) = omitted;
         log::debug!(
-            "{collections} garbage collections and {calls} calls of collectors are not recorded: there were too many in a second"
+            "{collections} garbage collections and {calls} collector calls were not recorded, \
+             because there were too many per second"
         );
     }
     Ok(answer.rest)

@@ -148,7 +148,8 @@ fn with<T>(
     run: impl FnOnce(&mut Worker) -> Result<T, CallError>,
 ) -> Result<T, CallError> {
     let borrowed = WORKER.try_with(|slot| {
-        let mut slot = slot.try_borrow_mut().map_err(|_| attach("a call is running on it"))?;
+        let mut slot =
+            slot.try_borrow_mut().map_err(|_| attach("a call is running on this thread"))?;
         let worker = match slot.take() {
             Some(worker) => worker,
             None => Worker::attach(Arc::clone(shared))?,

@@ -139,7 +139,7 @@ mod tests {
             }
             let error = poison.join().unwrap().unwrap_err();
             assert!(matches!(error, CallError::ProcessEnded(_)), "{error:?}");
-            assert!(error.to_string().contains("2 times with this call alone"), "{error}");
+            assert!(error.to_string().contains("including 2 attempts"), "{error}");
         });
         check(&operator, "after");
     }

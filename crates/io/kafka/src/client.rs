@@ -109,7 +109,7 @@ impl Callbacks {
         let text = read(path)
             .map_err(|error| format!("cannot read the token {}: {error}", path.display()))?;
         text.trim().clone_into(&mut self.token.lock());
-        Token::new(text.trim()).ok_or_else(|| format!("{} holds no token", path.display()))
+        Token::new(text.trim()).ok_or_else(|| format!("{} contains no token", path.display()))
     }
 }
 
@@ -119,7 +119,7 @@ fn read(path: &Path) -> io::Result<String> {
     File::open(path)?.take(TOKEN_BYTES_MAX + 1).read_to_string(&mut text)?;
     match text.len() as u64 > TOKEN_BYTES_MAX {
         true => {
-            Err(io::Error::other("is longer than 64 KiB; use a file that holds only the token"))
+            Err(io::Error::other("is longer than 64 KiB; use a file that contains only the token"))
         }
         false => Ok(text),
     }

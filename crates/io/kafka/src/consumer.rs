@@ -210,7 +210,7 @@ impl Consumer {
         // arrive through the other queue.
         for timeout in std::iter::once(timeout).chain([Duration::ZERO; EVENTS_PER_CALL - 1]) {
             if let Some(Ok(message)) = self.0.client.poll(timeout) {
-                log::debug!("a record outside of the data queue: {message:?}");
+                log::debug!("a record outside the data queue: {message:?}");
             }
         }
         while let Some(answer) = self.commit_answer() {

@@ -77,7 +77,7 @@ impl Traffic {
     pub fn record(&self, json: &[u8]) {
         let statistics: Statistics = match serde_json::from_slice(json) {
             Ok(statistics) => statistics,
-            Err(error) => return log::debug!("statistics of librdkafka: {error}"),
+            Err(error) => return log::debug!("cannot read librdkafka statistics: {error}"),
         };
         let throttled_ms = statistics.brokers.values().map(|of| of.throttle.sum).sum();
         self.throttled_ms.fetch_add(throttled_ms, Ordering::Relaxed);

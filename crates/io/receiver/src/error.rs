@@ -49,13 +49,14 @@ fn advice(address: &Address, error: &io::Error) -> String {
     match (error.kind(), address.path()) {
         (io::ErrorKind::PermissionDenied, Some(path)) => {
             let folder = path.parent().unwrap_or(path).display();
-            format!("let the agent's user write to {folder}, or choose another folder")
+            format!("give the agent's user write access to {folder}, or choose another folder")
         }
         (io::ErrorKind::PermissionDenied, None) => {
             "use a port of 1024 or above, or grant the program CAP_NET_BIND_SERVICE".into()
         }
         (io::ErrorKind::AddrInUse, None) => {
-            "stop the process that uses it (`ss -lunpt` shows it), or choose another port".into()
+            "stop the process that uses the port (`ss -lunpt` shows it), or choose another port"
+                .into()
         }
         (io::ErrorKind::AddrNotAvailable, _) => {
             "use an address of this host (`ip address` lists them), or 0.0.0.0 for all of them"
@@ -64,7 +65,7 @@ fn advice(address: &Address, error: &io::Error) -> String {
         (io::ErrorKind::NotADirectory, _) => "choose a path whose parents are folders".into(),
         (io::ErrorKind::ReadOnlyFilesystem, _) => "choose a path on a writable file system".into(),
         _ if error.raw_os_error() == Some(libc::EMFILE) => {
-            "raise the limit of open files (`ulimit -n`, LimitNOFILE)".into()
+            "raise the open-file limit (`ulimit -n`, LimitNOFILE)".into()
         }
         _ => "choose another address".into(),
     }

@@ -32,11 +32,7 @@ impl SocketFile {
         mode: Option<u32>,
     ) -> Result<SocketFile, BindError> {
         let Some(path) = address.path() else {
-            return Err(BindError::new(
-                address,
-                "it has no path",
-                "write the path of a Unix socket",
-            ));
+            return Err(BindError::new(address, "it has no path", "use the path of a Unix socket"));
         };
         let name = name(address, path)?;
         if let Some(folder) = path.parent() {
@@ -119,7 +115,7 @@ fn remove_stale(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result
         Err(error) => return Err(BindError::system(address, "examine the path", error)),
     };
     if !meta.file_type().is_socket() {
-        let advice = "it is not touched; remove it, or choose another path";
+        let advice = "the agent does not replace it; remove the file, or choose another path";
         return Err(BindError::new(address, "a file exists there that is not a socket", advice));
     }
     match probe(address, name) {

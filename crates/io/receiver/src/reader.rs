@@ -431,7 +431,7 @@ impl Reader {
         };
         if let Some(error) = outcome.error {
             let address = &self.inputs[*index].socket.address;
-            self.counters.record_error(format!("{address}: a connection ended: {error}"));
+            self.counters.record_error(format!("{address}: a connection failed: {error}"));
         }
         self.count(&outcome);
         if outcome.is_finished {

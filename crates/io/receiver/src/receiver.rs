@@ -175,7 +175,7 @@ impl Receiving {
         self.threads.push((control, thread));
         is_started
             .recv()
-            .unwrap_or_else(|_| Err(io::Error::other("a receiver thread ended during startup")))
+            .unwrap_or_else(|_| Err(io::Error::other("a receiver thread failed during startup")))
     }
 
     /// Makes every thread call [`MessageHandler::notified`] soon, even if no data arrives.
@@ -209,7 +209,8 @@ impl Receiving {
         for socket in self.sets.iter().flat_map(|(set, _)| set.sockets()) {
             if let Err(error) = socket.stop_receiving() {
                 log::warn!(
-                    "{}: data that arrives from now on may be lost uncounted: {error}",
+                    "{}: data that arrives after this point may be lost without being counted: \
+                     {error}",
                     socket.address
                 );
             }

@@ -296,7 +296,10 @@ impl Socket {
             Ok(now) => now,
             Err(error) => {
                 DROPS_UNSUPPORTED.call_once(|| {
-                    log::warn!("{}: this system does not report drops: {error}", self.address);
+                    log::warn!(
+                        "{}: this system does not report dropped packets: {error}",
+                        self.address
+                    );
                 });
                 return 0;
             }

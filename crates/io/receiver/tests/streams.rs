@@ -307,7 +307,7 @@ fn a_reset_connection_is_counted() {
     drop(client);
     let stats = wait_for(&receiving, |stats| stats.connections == 0);
     assert_eq!((stats.connection_errors, stats.errors_recorded), (1, 1));
-    assert!(stats.last_error.unwrap().contains("a connection ended"));
+    assert!(stats.last_error.unwrap().contains("a connection failed"));
     TcpStream::connect(at(&address)).unwrap().write_all(b"next\n").unwrap();
     wait_for(&receiving, |_| recorder.texts() == ["next"]);
     let client = TcpStream::connect(at(&address)).unwrap();

@@ -77,7 +77,10 @@ pub fn open_linked(path: &Path, owner: Uid, links: &Symlinks) -> io::Result<Opti
 }
 
 fn not_followed() -> io::Error {
-    io::Error::other("is a symlink that is not followed; allow it with the option symlinks")
+    io::Error::other(
+        "is a symlink, which the source does not follow; allow it with the option \
+                      `symlinks`",
+    )
 }
 
 /// Returns the type of a path that is neither a regular file nor a folder.

@@ -287,7 +287,7 @@ impl Tail {
     pub fn content(&mut self) -> io::Result<&mut Content> {
         self.content
             .as_mut()
-            .ok_or_else(|| io::Error::other("closed because of the limit of open files"))
+            .ok_or_else(|| io::Error::other("closed because of the open-file limit"))
     }
 
     /// Closes the file because of the limit of open files. It is reopened to be read.
@@ -576,7 +576,7 @@ impl Tail {
         if let Some(error) = error {
             cx.counters.error("damaged");
             log::warn!(
-                "source {}: {}: {error}; the rest is not read",
+                "source {}: {}: {error}; skipping the rest of the file",
                 cx.info.id,
                 self.path().display()
             );

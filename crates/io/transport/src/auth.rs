@@ -87,8 +87,10 @@ impl AuthOptions {
             AuthOptions::Header { value, value_file, .. } => ("value", value, value_file),
         };
         match (text, file) {
-            (None, None) => errors
-                .push(OptionError::new("", format!("needs `{key}_file` or `{key}`; give one"))),
+            (None, None) => errors.push(OptionError::new(
+                "",
+                format!("needs `{key}_file` or `{key}`; set one of them"),
+            )),
             (Some(_), Some(_)) => {
                 errors.push(OptionError::new(
                     format!("/{key}"),
@@ -97,7 +99,7 @@ impl AuthOptions {
             }
             (Some(text), None) if !is_header_value(text) => errors.push(OptionError::new(
                 format!("/{key}"),
-                "has bytes that are invalid in a header; use one line of visible characters",
+                "contains bytes that are invalid in a header; use one line of visible characters",
             )),
             _ => {}
         }
@@ -105,7 +107,7 @@ impl AuthOptions {
             AuthOptions::Basic { user, .. } if user.contains(':') || !is_header_value(user) => {
                 errors.push(OptionError::new(
                     "/user",
-                    "has a colon or a control character; remove it",
+                    "contains a colon or a control character; remove it",
                 ));
             }
             AuthOptions::Header { name, .. } => {
@@ -304,16 +306,16 @@ fn read_secret(path: &Path) -> io::Result<String> {
     let invalid = |what| io::Error::new(io::ErrorKind::InvalidData, what);
     // A pipe or a device could block the reader forever.
     if !path.metadata()?.is_file() {
-        return Err(invalid("is not a regular file; write the secret into one"));
+        return Err(invalid("is not a regular file; put the secret into a regular file"));
     }
     let mut text = String::new();
     File::open(path)?.take(SECRET_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
     if text.len() > SECRET_BYTES_MAX {
-        return Err(invalid("is longer than 64 KiB; use a file that holds only the secret"));
+        return Err(invalid("is longer than 64 KiB; use a file that contains only the secret"));
     }
     let text = text.trim_end_matches(['\r', '\n']);
     match text {
-        "" => Err(invalid("is empty; write the secret into it")),
+        "" => Err(invalid("is empty; put the secret into the file")),
         text if !is_header_value(text) => {
             Err(invalid("is not one line of visible characters; check the file"))
         }

@@ -46,10 +46,13 @@ impl Target {
             _ => return error("has an unknown scheme; use http:// or https://"),
         };
         if authority.as_str().contains('@') {
-            return error("contains a user name; put user and password into `auth`");
+            return error("contains a user name; move the user and the password to `auth`");
         }
         if text.contains('#') {
-            return error("has a fragment, which is never sent; remove the # and what follows");
+            return error(
+                "contains a fragment, which is never sent; remove the # and the text \
+                          after it",
+            );
         }
         let (host, port) = host_and_port(authority, default_port).map_err(TargetError)?;
         Ok(Target { tls, host, port, path: path(&uri), authority: authority.as_str().to_owned() })
@@ -117,7 +120,7 @@ mod tests {
             ("/only/a/path", "has no host"),
             ("host:80", "has an unknown scheme"),
             ("ftp://host/x", "has an unknown scheme"),
-            ("http://user:secret@host/", "into `auth`"),
+            ("http://user:secret@host/", "to `auth`"),
             ("http://host/#part", "remove the #"),
             ("http://host:99999/", "no port"),
             ("http://[::1]:0/", "no port"),

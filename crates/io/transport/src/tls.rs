@@ -68,7 +68,7 @@ impl TlsFiles {
         if self.cert_file.is_some() != self.key_file.is_some() {
             errors.push(OptionError::new(
                 String::new(),
-                "`cert_file` and `key_file` belong together; give both",
+                "`cert_file` and `key_file` must be set together; set both",
             ));
         }
         if let Some(name) = &self.server_name
@@ -89,7 +89,7 @@ impl TlsFiles {
     fn pins(&self) -> Result<Vec<Pin>, OptionError> {
         let Some(option) = &self.pin else { return Ok(Vec::new()) };
         if option.texts().is_empty() {
-            let text = "names no fingerprint; use at least one, or remove `pin`";
+            let text = "contains no fingerprint; add at least one, or remove `pin`";
             return Err(OptionError::new("/pin", text));
         }
         let parse =
@@ -182,7 +182,7 @@ fn verifier(files: &TlsFiles, provider: Arc<CryptoProvider>) -> Result<Verifier,
 fn client_certificate_error(error: rustls::Error, cert: &Path, key: &Path) -> TlsError {
     let what = match error {
         rustls::Error::InconsistentKeys(_) => {
-            format!("does not match the certificate in {}; give a matching pair", cert.display())
+            format!("does not match the certificate in {}; use a matching pair", cert.display())
         }
         error => format!("cannot be used with {}: {error}", cert.display()),
     };
@@ -224,7 +224,7 @@ fn certificates(
     let found = found.map_err(|error| content_error(format!("is corrupt: {error}; replace it")))?;
     if found.is_empty() {
         return Err(content_error(
-            "contains no certificate; it needs a block `-----BEGIN CERTIFICATE-----`".to_owned(),
+            "contains no certificate; add a `-----BEGIN CERTIFICATE-----` block".to_owned(),
         ));
     }
     Ok(found)
@@ -239,7 +239,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
                 "is encrypted; remove its passphrase with `openssl pkey`".to_owned()
             }
             pem::Error::NoItemsFound => {
-                "contains no key; it needs a block `-----BEGIN PRIVATE KEY-----`".to_owned()
+                "contains no key; add a `-----BEGIN PRIVATE KEY-----` block".to_owned()
             }
             error => format!("is corrupt: {error}; replace it"),
         };
@@ -310,12 +310,13 @@ impl Tls {
     fn warn(&self) {
         if !self.files.verify && self.files.pin.is_some() {
             log::warn!(
-                "`tls.verify: false`: a pinned certificate is accepted after its end and for any host"
+                "`tls.verify: false`: a pinned certificate is accepted after its expiry and for \
+                 any host"
             );
         } else if !self.files.verify {
             log::warn!(
-                "`tls.verify: false`: any certificate is accepted; an attacker on the path can read and \
-                 change what is sent"
+                "`tls.verify: false`: any certificate is accepted; an attacker on the network path \
+                 can read and change the data"
             );
         } else if !self.files.verify_hostname {
             log::warn!(

@@ -107,7 +107,7 @@ impl Body {
         }
         let ended = self.wait();
         let reason =
-            format!("it ended while it started ({ended}); its output is on the standard error");
+            format!("it exited during the start ({ended}); see its output on standard error");
         ended.told(reason)
     }
 

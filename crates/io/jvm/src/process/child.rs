@@ -171,7 +171,7 @@ fn obey(control: &Channel, jvm: &Jvm) {
                 _ = jvm.control().ask(|_, _| Ok(()), |_, _, ()| {});
                 return;
             }
-            _ => log::warn!("a frame that was not expected: {:?}", frame.kind),
+            _ => log::warn!("an unexpected frame: {:?}", frame.kind),
         }
     }
 }

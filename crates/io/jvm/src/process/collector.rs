@@ -51,7 +51,7 @@ impl CollectorSlot {
         spec: &CollectorSpec,
         deliver: Arc<dyn Deliver>,
     ) -> Result<Arc<CollectorSlot>, RegisterError> {
-        let nowhere = format!("process {} has ended", process.state().name);
+        let nowhere = format!("process {} has exited", process.state().name);
         let nowhere = ControlError::Process(nowhere);
         let id = Err(nowhere.into());
         let place = Place { life: None, id, is_started: false, called_in: None };
@@ -125,9 +125,10 @@ impl CollectorSlot {
                 let name = &self.process.state().name;
                 Err(process(match *ends {
                     ENDS_REGISTERING_MAX => format!(
-                        "process {name} ends whenever it compiles the collector, which is given up until a reload changes it"
+                        "process {name} exits whenever it compiles the collector; the agent does \
+                         not retry until a reload changes the collector"
                     ),
-                    _ => format!("process {name} has ended while it compiled the collector"),
+                    _ => format!("process {name} exited while it compiled the collector"),
                 }))
             }
         })

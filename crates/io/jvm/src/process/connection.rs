@@ -44,7 +44,7 @@ impl Connection {
         let (answer, _) = self.channel.receive(patience)?;
         match answer.request == self.requests {
             true => Ok(answer),
-            false => Err(Broken::Garbage("an answer to another request")),
+            false => Err(Broken::Garbage("a response to another request")),
         }
     }
 
@@ -138,7 +138,7 @@ pub fn failure(answer: &Frame) -> Option<CallError> {
         Kind::Failed => Some(CallError::Failed(answer.text())),
         Kind::Exception => Some(CallError::Exception(answer.text())),
         Kind::NotAttached => Some(CallError::Attach(answer.text())),
-        _ => Some(CallError::Invalid("a frame that is not an answer")),
+        _ => Some(CallError::Invalid("a frame that is not a response")),
     }
 }
 

@@ -114,19 +114,19 @@ impl Display for Ended {
 pub fn ended(status: ExitStatus, killed: Option<Killed>, kills: &MemoryKills) -> Ended {
     match killed {
         Some(Killed::Deadline) => {
-            return Ended::for_reason("the agent has ended it: a call exceeded its deadline");
+            return Ended::for_reason("the agent killed it because a call exceeded its deadline");
         }
         Some(Killed::Silent) => {
-            return Ended::for_reason("the agent has ended it: it does not answer");
+            return Ended::for_reason("the agent killed it because it does not respond");
         }
         Some(Killed::Garbage(what)) => {
-            return Ended::for_reason(format!("the agent has ended it: it has sent {what}"));
+            return Ended::for_reason(format!("the agent killed it because it sent {what}"));
         }
         None => {}
     }
     match (status.code(), status.signal()) {
         (_, Some(SIGKILL)) if kills.has_more() => {
-            Ended { reason: "killed by the kernel for memory".to_owned(), is_by_kill: true }
+            Ended { reason: "killed by the kernel for lack of memory".to_owned(), is_by_kill: true }
         }
         (_, Some(signal)) => by_signal(signal),
         (Some(code), None) => Ended::for_reason(format!("exit code {code}")),
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(text(34, None), "signal 34");
         assert!(text(9, Some(Killed::Deadline)).contains("exceeded its deadline"));
         fs::write(&events, "oom 2\noom_kill 2\n").unwrap();
-        assert_eq!(text(9, None), "killed by the kernel for memory");
+        assert_eq!(text(9, None), "killed by the kernel for lack of memory");
     }
 
     #[test]

@@ -176,16 +176,16 @@ impl Frame {
 #[derive(Debug, thiserror::Error)]
 pub enum Broken {
     /// The other end has ended.
-    #[error("the other end has closed the connection")]
+    #[error("the other end closed the connection")]
     Ended,
     /// The other end had ended before the request was sent.
     #[error("the other end is gone")]
     Unreachable,
     /// There was no answer in time.
-    #[error("there was no answer in time")]
+    #[error("there was no response in time")]
     Late,
     /// The other end violates the protocol.
-    #[error("the other end has sent {0}")]
+    #[error("the other end sent {0}")]
     Garbage(&'static str),
     /// A system call failed.
     #[error(transparent)]

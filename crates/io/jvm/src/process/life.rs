@@ -329,8 +329,11 @@ fn answered(answer: Result<Frame, Broken>) -> Result<Vec<u8>, CallError> {
 
 fn identity(user: &str) -> Result<Identity, String> {
     if !rustix::process::geteuid().is_root() {
-        return Err("`user` needs an agent that runs as root; remove it, or run the agent as root"
-            .to_owned());
+        return Err(
+            "`user` requires that the agent runs as root; remove `user`, or run the agent \
+                    as root"
+                .to_owned(),
+        );
     }
     Identity::find(user)
 }
@@ -342,7 +345,11 @@ fn join(folder: &Path, pid: Pid) -> Result<(), String> {
         io::Write::write_all(&mut file, pid.as_raw_nonzero().to_string().as_bytes())
     });
     written.map_err(|error| {
-        format!("`cgroup`: cannot write {}: {error}; create the control group, and let the agent's user write there", file.display())
+        format!(
+            "`cgroup`: cannot write {}: {error}; create the control group, and give the \
+                 agent's user write access to it",
+            file.display()
+        )
     })
 }
 
@@ -359,8 +366,8 @@ fn begin(control: &Channel, start: &Start) -> Result<JvmInfo, String> {
         }
         Ok((answer, _)) => Err(answer.text()),
         Err(Broken::Ended | Broken::Unreachable) => Err(String::new()),
-        Err(Broken::Late) => Err(format!("it does not answer within {START_TIME:?}")),
-        Err(Broken::Garbage(what)) => Err(format!("it has sent {what}")),
+        Err(Broken::Late) => Err(format!("it does not respond within {START_TIME:?}")),
+        Err(Broken::Garbage(what)) => Err(format!("it sent {what}")),
         Err(Broken::System(error)) => Err(error.to_string()),
     }
 }

@@ -141,7 +141,7 @@ impl Slot {
         match (before, now) {
             (Err(before), Err(now)) if before.to_string() == now.to_string() => {}
             (_, Err(error)) => log::error!(
-                "transform {component}: the operator cannot be compiled again, and its events wait: {error}"
+                "transform {component}: cannot recompile the operator, so its events wait: {error}"
             ),
             (Err(_), Ok(_)) => log::info!("transform {component}: the operator runs again"),
             _ => {}
@@ -201,7 +201,8 @@ impl Slot {
             if ends_alone >= ENDS_ALONE_MAX {
                 let name = &self.state().name;
                 return Err(CallError::ProcessEnded(format!(
-                    "process {name} has ended in each attempt, {ends_alone} times with this call alone in it"
+                    "process {name} exited in every attempt, including {ends_alone} attempts in \
+                     which this was its only call"
                 )));
             }
         }
@@ -303,7 +304,7 @@ fn register_first(state: &State, spec: &Spec) -> Result<(Arc<Life>, Vec<u8>), Re
             Err(_) => break,
         }
     }
-    let reason = format!("process {} has ended while it compiled the operator", state.name);
+    let reason = format!("process {} exited while it compiled the operator", state.name);
     Err(ControlError::Process(reason).into())
 }
 

@@ -301,7 +301,8 @@ impl State {
             let name = &self.name;
             log::error!(
                 target: &self.log_target,
-                "jvm process {name} has ended: {ended}; its components run again in the next process"
+                "jvm process {name} has exited: {ended}; its components continue in the next \
+                 process"
             );
         }
         ended

@@ -461,8 +461,9 @@ impl Copies<'_> {
         if self.history.records.of_inode(stat.st_ino).any(is_replaced) {
             cx.counters.noted("truncations", 1);
             log::warn!(
-                "source {}: {} was truncated or replaced while the agent was down; reading it from its \
-                 beginning; unread data of the old file is lost unless a copy of it is found",
+                "source {}: {} was truncated or replaced while the agent was down; reading it from \
+                 its beginning; the unread data is lost unless the agent finds a copy of the old \
+                 file",
                 cx.info.id,
                 path.display()
             );
@@ -554,8 +555,8 @@ impl Copies<'_> {
         old.leave_inode();
         if let Err(error) = open.store.keep(&[(id, old.descriptor().to_bytes())]) {
             log::warn!(
-                "source {}: cannot save that {} was truncated: {error}; if the agent is killed before it sees \
-                 the copy, it reads the copy as a new file",
+                "source {}: cannot save that {} was truncated: {error}; if the agent is killed \
+                 before it finds the copy, it reads the copy as a new file",
                 cx.info.id,
                 old.name()
             );
@@ -585,7 +586,7 @@ impl Copies<'_> {
         let Candidate { path, content, stat, .. } = copy.candidate;
         let Some(tail) = self.files.get(id) else { return };
         log::info!(
-            "source {}: reading of {} continues in its copy {}",
+            "source {}: continuing to read {} in its copy {}",
             cx.info.id,
             tail.name(),
             path.display()

@@ -32,7 +32,8 @@ impl Discovery {
             let count = followed.deleted.len() as u64;
             cx.counters.noted("unseen_deletions", count);
             log::info!(
-                "source {id}: {count} files were created and deleted before they could be read, the first as {}",
+                "source {id}: {count} files were created and deleted before they could be read; \
+                 the first was {}",
                 first.display()
             );
         }
@@ -73,7 +74,11 @@ impl Discovery {
         }
         for (path, reason) in &self.unreadable {
             if !unreadable.contains_key(path) && reason != MISSING {
-                log::info!("source {}: {} is readable again or gone", cx.info.id, path.display());
+                log::info!(
+                    "source {}: {} is readable again or no longer exists",
+                    cx.info.id,
+                    path.display()
+                );
             }
         }
         self.unreadable = unreadable;

@@ -96,8 +96,8 @@ impl Holding<'_> {
         if let Some(owed) = cx.ledger.owed(id).filter(|owed| owed.in_flight > 0) {
             self.retention.note_given_up(id, rest_of(&tail, owed.settled));
             log::warn!(
-                "source {}: dropped {} ({reason}); {} bytes of it are in flight, and are lost if the agent stops \
-                 before their delivery",
+                "source {}: dropped {} ({reason}); {} bytes of the file are in flight and are lost \
+                 if the agent stops before delivery",
                 cx.info.id,
                 tail.name(),
                 owed.in_flight

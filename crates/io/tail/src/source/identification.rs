@@ -277,7 +277,7 @@ impl Identification<'_> {
 /// Handles a path that is not a regular file: skips a folder, rejects a FIFO, socket or device.
 fn not_regular(path: &Path) -> io::Result<Identity> {
     let Some(kind) = irregular(path) else { return Ok(Identity::Skipped) };
-    let error = format!("is a {kind}, not a regular file; exclude it, or narrow include");
+    let error = format!("is a {kind}, not a regular file; exclude it, or narrow `include`");
     Err(io::Error::other(error))
 }
 

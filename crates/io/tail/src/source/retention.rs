@@ -189,8 +189,9 @@ impl Retention {
             None => "they are not growing".to_owned(),
         };
         log::warn!(
-            "source {source}: {} undelivered deleted files use {} bytes of at most {} (held.max); {outlook}; \
-             beyond it the oldest are dropped; raise held.max, or speed up the sinks",
+            "source {source}: {} undelivered deleted files use {} of at most {} bytes (held.max); \
+             {outlook}; beyond this limit the oldest files are dropped; raise held.max, or speed \
+             up the sinks",
             held.files,
             held.bytes,
             held.bytes_max
@@ -339,7 +340,8 @@ impl Retention {
         let needed = if is_compressed { size } else { size.saturating_sub(from) };
         if needed > space {
             log::error!(
-                "source {source}: cannot copy the rest of the deleted file {name}: held.max is reached; raise it"
+                "source {source}: cannot copy the rest of the deleted file {name}, because \
+                 held.max is reached; raise held.max"
             );
             return 0;
         }

@@ -55,7 +55,8 @@ impl<'a> SinkChange<'a> {
             match open.store.origins() {
                 Ok((saved, _)) => records = saved,
                 Err(error) => log::error!(
-                    "source {}: cannot read checkpoints: {error}; new sinks start where reading of each file began",
+                    "source {}: cannot read checkpoints: {error}; new sinks start where the source \
+                     began to read each file",
                     open.info.id
                 ),
             }

@@ -93,8 +93,8 @@ impl Tail {
         request.cx.counters.noted("leading_nuls", 1);
         if !std::mem::replace(&mut self.nuls_logged, true) {
             log::warn!(
-                "source {}: {}: skipped {nuls} NUL bytes before the line at offset {offset}; a writer \
-                 that does not append leaves them after a truncation",
+                "source {}: {}: skipped {nuls} NUL bytes before the line at offset {offset}; a \
+                 writer that does not open the file for appending leaves them after a truncation",
                 request.cx.info.id,
                 self.path().display()
             );

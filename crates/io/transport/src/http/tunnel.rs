@@ -45,7 +45,7 @@ async fn tunnel(
     target: &Target,
 ) -> Result<Box<dyn Stream>, SendError> {
     let broken = |error: &dyn std::error::Error| {
-        let message = format!("the proxy {proxy} does not answer CONNECT: {error}");
+        let message = format!("the proxy {proxy} does not respond to CONNECT: {error}");
         SendError::new("broken", message)
     };
     let handshake = http1::handshake::<_, Chunks>(TokioIo::new(stream)).await;
@@ -86,7 +86,8 @@ fn refused(proxy: &Proxy, target: &Target, status: StatusCode) -> SendError {
         StatusCode::FORBIDDEN => SendError::new(
             "authorization",
             format!(
-                "the proxy {proxy} does not allow connections to {}:{} (403); allow them there, or bypass it",
+                "the proxy {proxy} does not allow connections to {}:{} (403); allow them in the \
+                 proxy, or bypass the proxy",
                 target.host, target.port
             ),
         ),
@@ -104,9 +105,9 @@ fn refused(proxy: &Proxy, target: &Target, status: StatusCode) -> SendError {
 pub fn login_required(proxy: &Proxy) -> SendError {
     let advice = match proxy.login {
         Some(_) => "check the user and the password",
-        None => "use a user and a password",
+        None => "set a user and a password",
     };
     let message =
-        format!("the proxy {proxy} requires a login (407); {advice} in {}", proxy.named_by);
+        format!("the proxy {proxy} requires credentials (407); {advice} in {}", proxy.named_by);
     SendError::new("proxy_authentication", message)
 }

@@ -17,7 +17,7 @@ pub fn explain(error: &Error, host: &str, files: &TlsFiles, without_tls: &str) -
         Error::InvalidMessage(_) => {
             format!("{host} does not speak TLS; check the port, or {without_tls}")
         }
-        error => format!("TLS with {host}: {error}"),
+        error => format!("the TLS handshake with {host} failed: {error}"),
     }
 }
 
@@ -26,17 +26,20 @@ fn certificate(error: &CertificateError, host: &str, files: &TlsFiles) -> String
     use CertificateError as Invalid;
     match error {
         Invalid::Expired => {
-            format!("the certificate of {host} has expired; renew it there")
+            format!("the certificate of {host} has expired; renew it on the server")
         }
         Invalid::ExpiredContext { not_after, .. } => {
-            format!("the certificate of {host} expired on {}; renew it there", date(*not_after))
+            format!(
+                "the certificate of {host} expired on {}; renew it on the server",
+                date(*not_after)
+            )
         }
         Invalid::NotValidYet => {
-            format!("the certificate of {host} is not valid yet; check both clocks")
+            format!("the certificate of {host} is not valid yet; check the clocks of both hosts")
         }
         Invalid::NotValidYetContext { not_before, .. } => {
             format!(
-                "the certificate of {host} is valid only from {}; check both clocks",
+                "the certificate of {host} is not valid before {}; check the clocks of both hosts",
                 date(*not_before)
             )
         }
@@ -44,11 +47,11 @@ fn certificate(error: &CertificateError, host: &str, files: &TlsFiles) -> String
             format!("the certificate of {host} is not signed by the CA that it presents")
         }
         Invalid::NotValidForName => {
-            format!("the certificate of {host} is for other names; {NAME_ADVICE}")
+            format!("the certificate of {host} is valid only for other names; {NAME_ADVICE}")
         }
         Invalid::NotValidForNameContext { presented, .. } => {
             format!(
-                "the certificate of {host} is for other names: {}; {NAME_ADVICE}",
+                "the certificate of {host} is valid only for other names: {}; {NAME_ADVICE}",
                 names(presented)
             )
         }
@@ -65,7 +68,8 @@ fn certificate(error: &CertificateError, host: &str, files: &TlsFiles) -> String
 fn of_verifier(error: &OtherError, host: &str, files: &TlsFiles) -> String {
     if let Some(mismatch) = error.0.downcast_ref::<PinMismatch>() {
         return format!(
-            "the certificate of {host} is not the pinned one: {mismatch}; if it was renewed, add the new fingerprint"
+            "the certificate of {host} does not match `pin`: {mismatch}; if the certificate was \
+             renewed, add the new fingerprint"
         );
     }
     match error.0.downcast_ref::<Untrusted>() {
@@ -78,7 +82,7 @@ fn not_trusted(untrusted: &Untrusted, host: &str, files: &TlsFiles) -> String {
     let Untrusted { certificate, is_authority } = untrusted;
     let (store, add) = match &files.ca_file {
         Some(path) => (format!("in `ca_file` {}", path.display()), "add"),
-        None => ("of the system".to_owned(), "set as `ca_file`"),
+        None => ("in the system's CA store".to_owned(), "set as `ca_file`"),
     };
     let (what, missing) = match is_authority {
         true => ("is self-signed and not", "that certificate"),
@@ -124,11 +128,12 @@ fn rejection(alert: AlertDescription, host: &str, files: &TlsFiles) -> String {
         | Alert::UnknownCA => format!("{host} rejects {own} ({alert:?})"),
         Alert::HandshakeFailure if files.cert_file.is_none() => {
             format!(
-                "{host} rejects the handshake; it may require a client certificate: set `cert_file` and `key_file`"
+                "{host} rejects the handshake; if it requires a client certificate, set \
+                 `cert_file` and `key_file`"
             )
         }
         Alert::UnrecognisedName => {
-            format!("{host} does not know this server name; set `server_name`")
+            format!("{host} does not recognize the server name; set `server_name`")
         }
         alert => format!("{host} rejects TLS ({alert:?})"),
     }

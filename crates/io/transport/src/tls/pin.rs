@@ -40,9 +40,9 @@ pub enum Pin {
 }
 
 /// Advice about the syntax of a fingerprint, for errors.
-const FORMS: &str = "use sha256: and 64 hex digits for a certificate, as `openssl x509 -noout \
-                     -fingerprint -sha256` prints them, or sha256// and 44 characters of Base64 \
-                     for a public key, as `curl --pinnedpubkey` takes them";
+const FORMS: &str = "use sha256: and 64 hex digits for a certificate, as printed by `openssl x509 \
+                     -noout -fingerprint -sha256`, or sha256// and 44 Base64 characters for a \
+                     public key, as in `curl --pinnedpubkey`";
 
 impl Pin {
     /// Parses a fingerprint. A certificate fingerprint may contain colons, and may begin with
@@ -109,7 +109,8 @@ fn is_base64_hash(text: &str) -> bool {
 /// No certificate of the server has one of the fingerprints.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "it has the fingerprint {certificate}, its public key {key}; `pin` expects {}",
+    "its fingerprint is {certificate}, and the fingerprint of its public key is {key}, but `pin` \
+     expects {}",
     expected.iter().map(Pin::to_string).collect::<Vec<_>>().join(" or ")
 )]
 pub struct PinMismatch {

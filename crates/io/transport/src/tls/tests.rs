@@ -52,11 +52,11 @@ async fn rejected_certificates_are_explained() {
     let (fix, other) = (fixture(), Authority::new());
     let cases = [
         (fix.authority.issue(&[HOST], Validity::Expired), "of logs.example expired on 2020-02-01"),
-        (fix.authority.issue(&[HOST], Validity::NotYet), "valid only from 2400-01-01"),
+        (fix.authority.issue(&[HOST], Validity::NotYet), "not valid before 2400-01-01"),
         (other.issue(&[HOST], Validity::Good), "is not signed by a CA in `ca_file` "),
         (
             fix.authority.issue(&["a.example", "10.0.0.1"], Validity::Good),
-            "is for other names: a.example, 10.0.0.1; use",
+            "is valid only for other names: a.example, 10.0.0.1; use",
         ),
     ];
     for (certificate, says) in &cases {
@@ -95,11 +95,11 @@ async fn a_listed_certificate_is_still_checked() {
         assert!(text.unwrap_err().contains("expired on 2020-02-01"));
         let early = own(HOST, Validity::NotYet);
         let text = talk(&Tls::new(trusting(&dir, &early)), early.acceptor(None)).await;
-        assert!(text.unwrap_err().contains("valid only from 2400-01-01"));
+        assert!(text.unwrap_err().contains("not valid before 2400-01-01"));
         let renamed = own("a.example", Validity::Good);
         let files = trusting(&dir, &renamed);
         let text = talk(&Tls::new(files.clone()), renamed.acceptor(None)).await;
-        assert!(text.unwrap_err().contains("is for other names: a.example"));
+        assert!(text.unwrap_err().contains("is valid only for other names: a.example"));
         let any_name = TlsFiles { verify_hostname: false, ..files };
         assert_eq!(talk(&Tls::new(any_name.clone()), renamed.acceptor(None)).await, Ok(()));
         let other = own("a.example", Validity::Good);
@@ -150,7 +150,7 @@ async fn a_server_that_is_not_pinned_is_refused_with_both_fingerprints() {
     let dir = tempfile::tempdir().unwrap();
     let both = TlsFiles { ca_file: trusting(&dir, &seen).ca_file, ..pinned(&[&first]) };
     let text = talk(&Tls::new(both), seen.acceptor(None)).await.unwrap_err();
-    assert!(text.contains("is not the pinned one"), "`ca_file` does not replace the pin: {text}");
+    assert!(text.contains("does not match `pin`"), "`ca_file` does not replace the pin: {text}");
     let both = TlsFiles { ca_file: trusting(&dir, &expected).ca_file, ..pinned(&[&key]) };
     let text = talk(&Tls::new(both), seen.acceptor(None)).await.unwrap_err();
     assert!(text.contains("`ca_file`"), "the pin does not replace `ca_file`: {text}");
@@ -160,7 +160,7 @@ async fn a_server_that_is_not_pinned_is_refused_with_both_fingerprints() {
 async fn a_pinned_certificate_is_checked_for_its_name_and_its_end() {
     for (name, validity, says) in [
         (HOST, Validity::Expired, "expired on 2020-02-01"),
-        ("a.example", Validity::Good, "is for other names: a.example"),
+        ("a.example", Validity::Good, "is valid only for other names: a.example"),
     ] {
         let certificate = Certificate::self_signed(&[name], validity, false);
         for pin in pins(&certificate) {
@@ -174,7 +174,7 @@ async fn a_pinned_certificate_is_checked_for_its_name_and_its_end() {
     let [wrong, _] = pins(&Certificate::self_signed(&[HOST], Validity::Good, false));
     let lax = TlsFiles { verify: false, ..pinned(&[&wrong]) };
     let text = talk(&Tls::new(lax), other.acceptor(None)).await.unwrap_err();
-    assert!(text.contains("is not the pinned one"), "{text}");
+    assert!(text.contains("does not match `pin`"), "{text}");
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn a_pinned_authority_counts_only_for_what_it_signed() {
     assert!(text.contains("is not signed by the CA that it presents"), "{text}");
     let lax = TlsFiles { verify: false, ..pinned(&[&pin]) };
     let text = talk(&Tls::new(lax), foreign.acceptor(None)).await.unwrap_err();
-    assert!(text.contains("is not the pinned one"), "{text}");
+    assert!(text.contains("does not match `pin`"), "{text}");
     let expired = presenting(authority.issue(&[HOST], Validity::Expired));
     let text = talk(&tls, expired.acceptor(None)).await.unwrap_err();
     assert!(text.contains("expired on"), "{text}");

@@ -48,7 +48,7 @@ fn errors_have_a_pointer_and_advice() {
         ),
         (json!({"address": "a:1", "connections": 0}), "/connections", "1 to 64"),
         (json!({"address": "a:1", "window": {"frames": 0}}), "/window/frames", "at least 1"),
-        (json!({"address": "a:1", "tls": {"cert_file": "c"}}), "/tls", "give both"),
+        (json!({"address": "a:1", "tls": {"cert_file": "c"}}), "/tls", "set both"),
     ];
     for (options, place, says) in cases {
         let errors = check(options.clone());

@@ -554,7 +554,7 @@ async fn tls_with_certificates_on_both_sides() {
     let says = [
         "expired on 2020-02-01",
         "is not signed by a CA in `ca_file`",
-        "is for other names: logs.example",
+        "is valid only for other names: logs.example",
     ];
     for (error, says) in engine.errors.iter().zip(says) {
         assert!(error.starts_with("tls: ") && error.contains(says), "{error}");

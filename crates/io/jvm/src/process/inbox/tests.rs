@@ -114,7 +114,7 @@ fn frames_that_make_no_sense_end_the_child() {
         let fake = Fake::new();
         fake.send(kind, id, 0, vec![]);
         let reason = fake.reason();
-        assert!(reason.contains("the agent has ended it: it has sent a"), "{reason}");
+        assert!(reason.contains("the agent killed it because it sent a"), "{reason}");
     }
     let fake = Fake::new();
     rustix::io::write(fake.child.as_fd(), &[0xff; 32]).unwrap();
@@ -142,5 +142,5 @@ fn a_child_that_reads_no_answers_is_ended() {
         fake.inbox.answers.send(3, true);
         assert!(begin.elapsed() < PATIENCE);
     }
-    assert!(fake.reason().contains("does not answer"));
+    assert!(fake.reason().contains("does not respond"));
 }

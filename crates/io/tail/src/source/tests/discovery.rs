@@ -416,7 +416,7 @@ fn a_fifo_that_matches_a_pattern_is_reported() {
     assert_eq!(fixture.read_texts(), ["1"]);
     let unreadable = fixture.rig.unreadable.list();
     let reason = &unreadable[fixture.path("fifo.log").to_str().unwrap()];
-    assert_eq!(reason, "is a FIFO, not a regular file; exclude it, or narrow include");
+    assert_eq!(reason, "is a FIFO, not a regular file; exclude it, or narrow `include`");
     for _ in 0..3 {
         fixture.rig.advance(super::super::WALK_INTERVAL);
         fixture.batches();
