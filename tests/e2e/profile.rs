@@ -249,7 +249,7 @@ fn wrong_uses_say_what_to_write() {
     assert!(errors(&fast).contains("use 1 ms to 1 s"), "{}", errors(&fast));
     let alloc = profile(dir.path(), &["-e", "alloc", "-d", "1s", "-o", "a.svg"]);
     assert_eq!(alloc.status.code(), Some(1));
-    assert!(errors(&alloc).contains("the objects of a JVM"), "{}", errors(&alloc));
+    assert!(errors(&alloc).contains("objects of the JVM"), "{}", errors(&alloc));
     let alloc = profile(dir.path(), &["-e", "alloc", "-i", "10ms", "-o", "a.svg"]);
     assert_eq!(alloc.status.code(), Some(2), "{}", errors(&alloc));
     let long = profile(dir.path(), &["-d", "2h", "-o", "a.svg"]);

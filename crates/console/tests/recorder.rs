@@ -79,7 +79,7 @@ fn a_wrong_change_changes_nothing() {
     let (status, answer) = json_of(&fixture, "PUT", change);
     assert_eq!(status, 400);
     let expected =
-        "FileWrite: rate: \"7\" is not a number of events in a second; use, for example, 100/s";
+        "FileWrite: rate: \"7\" is not a number of events per second; use, for example, 100/s";
     assert_eq!(answer["error"], expected);
     assert_eq!(event(&json_of(&fixture, "GET", "").1, "FileRead")["enabled"], true);
     let (status, answer) = json_of(&fixture, "PUT", &" ".repeat((64 << 10) + 1));

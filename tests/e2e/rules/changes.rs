@@ -132,7 +132,8 @@ fn assert_refused(folder: &Path, log: &str) {
     let column = faulty.lines().nth(1).unwrap().find("number + 1").unwrap() + 1;
     let faults = [
         format!(
-            "{tasks}/faulty.yaml:2:{column}: `where`: line 1, column 1: this is an int or a double, not a condition; compare it with something"
+            "{tasks}/faulty.yaml:2:{column}: `where`: line 1, column 1: the result is an int or a \
+             double, not true or false; compare it with something"
         ),
         format!("{tasks}/fresh.yaml:2:31: `n`: `counts` is not an aggregate; use count(), "),
         format!(

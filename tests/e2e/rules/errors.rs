@@ -46,9 +46,8 @@ const CASES: &[(&str, &[&str])] = &[
     ("task:\n  - name: b\n", &["bad.yaml:1:1: unknown key `task`; did you mean `tasks`?"]),
     (
         "tasks:\n  - name: b\n    where: size + 1\n    emit: { n: count() }\n",
-        &[
-            "bad.yaml:3:12: `where`: line 1, column 1: this is an int or a double, not a condition; compare it with something, as in `x != 0`",
-        ],
+        &["bad.yaml:3:12: `where`: line 1, column 1: the result is an int or a double, not true \
+             or false; compare it with something, as in `x != 0`"],
     ),
     (
         "tasks:\n  - name: b\n    where: size = 1\n    emit: { n: count() }\n",

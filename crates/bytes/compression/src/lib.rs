@@ -81,8 +81,10 @@ impl Algorithm {
             Some((levels, _)) => {
                 Err(format!("out of range; use {} to {}", levels.start(), levels.end()))
             }
-            None => Err("not supported by this algorithm; remove it, or choose gzip, zlib or zstd"
-                .to_owned()),
+            None => {
+                Err("not supported by this algorithm; remove it, or use gzip, zlib or zstd"
+                    .to_owned())
+            }
         }
     }
 }

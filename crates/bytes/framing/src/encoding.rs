@@ -41,7 +41,7 @@ impl Name {
         match Encoding::for_label(name.as_bytes()) {
             Some(encoding) if encoding == encoding_rs::UTF_8 => Ok(Name::Utf8),
             Some(encoding) if is_stateful(encoding) => Err(format!(
-                "{name} is stateful: decoding cannot start at an arbitrary line; configure the \
+                "{name} is stateful, so decoding cannot start at an arbitrary line; configure the \
                  program to write utf-8"
             )),
             Some(encoding) => Ok(Name::TextDecoder(TextDecoder { encoding })),

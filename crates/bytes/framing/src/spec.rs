@@ -165,7 +165,7 @@ fn format(spec: &Spec) -> Result<InputFormat, SpecError> {
         (Name::Utf16, None) => Ok(InputFormat::Utf16),
         (Name::TextDecoder(decoder), None) => Ok(InputFormat::Encoded(decoder)),
         (_, Some(_)) => {
-            Err(("/encoding", "container logs are always utf-8; leave out encoding".into()))
+            Err(("/encoding", "container logs are always utf-8; remove encoding".into()))
         }
     }
 }
@@ -189,13 +189,13 @@ fn rule(multiline: &Multiline) -> Result<Rule, SpecError> {
     let start = start(multiline, pattern(&multiline.pattern, "/multiline/pattern")?)?;
     Ok(match (start, more, end) {
         (_, Some(_), Some(_)) => {
-            let message = "end and continue both define where an event ends; leave out one of them";
+            let message = "end and continue both define where an event ends; remove one of them";
             return Err(("/multiline/end", message.into()));
         }
         (Some(FirstLine::Indentation), None, None) => Rule::Indentation,
         (Some(FirstLine::Indentation), ..) => {
             let message =
-                "indentation is a complete rule; leave out continue and end, or use start: regex";
+                "indentation is a complete rule; remove continue and end, or use start: regex";
             return Err(("/multiline/start", message.into()));
         }
         (Some(FirstLine::Matcher(start)), Some(more), None) => Rule::StartContinue(start, more),
@@ -206,7 +206,7 @@ fn rule(multiline: &Multiline) -> Result<Rule, SpecError> {
         (None, None, None) => {
             return Err((
                 "/multiline",
-                "has no rule that joins lines; use preset:, start:, continue: or end:".into(),
+                "contains no rule that joins lines; set preset:, start:, continue: or end:".into(),
             ));
         }
     })
@@ -230,26 +230,30 @@ enum FirstLine {
 
 fn start(multiline: &Multiline, pattern: Option<Pattern>) -> Result<Option<FirstLine>, SpecError> {
     if multiline.time.is_some() && multiline.start != Some(Start::Timestamp) {
-        let message =
-            "locates a timestamp, which only start: timestamp reads; set that, or leave it out";
+        let message = "locates a timestamp, which only start: timestamp reads; set start: \
+                       timestamp, or remove this option";
         return Err(("/multiline/format", message.into()));
     }
     if pattern.is_some() && multiline.start != Some(Start::Regex) {
-        let message = "is the expression of start: regex; set that as well, or leave it out";
+        let message = "is the expression for start: regex; set start: regex, or remove this option";
         return Err(("/multiline/pattern", message.into()));
     }
     Ok(match multiline.start {
         None => None,
         Some(Start::Indentation) => Some(FirstLine::Indentation),
         Some(Start::Regex) => {
-            let missing =
-                || ("/multiline/pattern", "start: regex needs it; use, for example, '^\\['".into());
+            let missing = || {
+                (
+                    "/multiline/pattern",
+                    "is required by start: regex; use, for example, '^\\['".into(),
+                )
+            };
             Some(FirstLine::Matcher(Matcher::Pattern(pattern.ok_or_else(missing)?)))
         }
         Some(Start::Timestamp)
             if multiline.time.as_ref().is_none_or(|time| time.formats.is_empty()) =>
         {
-            let message = "start: timestamp needs it; use, for example, iso8601";
+            let message = "is required by start: timestamp; use, for example, iso8601";
             return Err(("/multiline/format", message.into()));
         }
         Some(Start::Timestamp) => Some(FirstLine::Matcher(Matcher::Time)),
@@ -270,7 +274,7 @@ fn preset_rule(multiline: &Multiline, preset: Preset) -> Result<Rule, SpecError>
     let Multiline { start, time, pattern, more, end, .. } = multiline;
     if start.is_some() || time.is_some() || [pattern, more, end].iter().any(|text| text.is_some()) {
         let message =
-            "is a complete rule; leave it out, or start, pattern, format, continue and end";
+            "is a complete rule; remove it, or remove start, pattern, format, continue and end";
         return Err(("/multiline/preset", message.into()));
     }
     Ok(match preset {

@@ -108,13 +108,13 @@ impl Delimited {
             [first, ..] => *first,
         };
         if config.fields.is_empty() {
-            return Err("fields is empty; name the fields in the order of the line".into());
+            return Err("fields is empty; list the field names in the order of the line".into());
         }
         let mut names: Vec<&str> =
             config.fields.iter().map(|(name, _)| &**name).filter(|name| !name.is_empty()).collect();
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("duplicate field {:?}; give each field a unique name", pair[0]));
+            return Err(format!("duplicate field {:?}; use a unique name for each field", pair[0]));
         }
         let set = match config.quote {
             Some(quote) if quote == first || !quote.is_ascii() => {

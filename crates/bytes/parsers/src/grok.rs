@@ -63,7 +63,7 @@ impl Grok {
         });
         let groups: Vec<_> = groups.collect();
         if groups.is_empty() {
-            return Err("no field in the pattern; name one, as in `%{IP:client}`".into());
+            return Err("the pattern contains no field; name one, as in `%{IP:client}`".into());
         }
         Groups::new(expression, groups, &config.types).map(Grok)
     }

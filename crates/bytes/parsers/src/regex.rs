@@ -46,8 +46,8 @@ impl Regex {
         let groups = named.collect::<Vec<_>>();
         if groups.is_empty() {
             return Err(
-                "the expression has no named group, so there would be no field; name one, as in \
-                        `(?<status>\\d+)`"
+                "the expression contains no named group, so the event would get no field; name a \
+                 group, as in `(?<status>\\d+)`"
                     .into(),
             );
         }

@@ -87,7 +87,7 @@ fn advice(pattern: &str, reason: &str, rest: &str, of: PatternUse) -> String {
         ("unclosed character class", r"close it with `]`, or use `\[` for the character"),
         ("duplicate capture group name", "give each group another name"),
         ("Unicode property not found", r"use, for example, `\p{L}` for letters"),
-        ("backreferences", "repeat what the group contains"),
+        ("backreferences", "repeat the contents of the group"),
         ("missing expression", r"use `.*` for any text, or a backslash before the character"),
         ("repetition quantifier", r"use, for example, `{2}` or `{1,3}`, or `\{` for the character"),
         ("incomplete escape", r"use `\\` for a backslash"),
@@ -104,9 +104,10 @@ fn grok(pattern: &str, of: PatternUse) -> Option<String> {
     let is_name = |rest: &str| rest.starts_with(|c: char| c.is_ascii_uppercase());
     pattern.match_indices("%{").find(|(at, opener)| is_name(&pattern[at + opener.len()..]))?;
     let advice = match of {
-        PatternUse::Groups => "`%{` belongs to grok: use `format: grok`",
+        PatternUse::Groups => "`%{` is grok syntax; use `format: grok`",
         PatternUse::Condition | PatternUse::Hidden => {
-            "`%{` belongs to grok, which only the transform `parse` has: use a regular expression"
+            "`%{` is grok syntax, which only the `parse` transform supports; use a regular \
+             expression"
         }
     };
     Some(advice.to_owned())
@@ -121,7 +122,7 @@ fn group_name(pattern: &str, reason: &str) -> Option<String> {
         let names = pattern.split(opener).skip(1).filter_map(|rest| rest.split_once('>'));
         names.map(|(name, _)| name).find(|name| !name.chars().all(is_name_character))
     });
-    let mut advice = "a name has letters, digits and underscores".to_owned();
+    let mut advice = "use only letters, digits and underscores in a name".to_owned();
     if let Some(name) = example {
         advice += &format!(": use `(?<{}>`", valid_name(name));
     }
@@ -151,10 +152,10 @@ fn escape(reason: &str, rest: &str) -> Option<String> {
         (r"\N", "use `.`"),
         (r"\e", r"use `\x1b`"),
         (r"\G", "leave it out"),
-        (r"\K", "leave it out, and put what you want in a group"),
+        (r"\K", "remove it, and put the wanted text in a group"),
         (r"\X", "use `.` for a character"),
-        (r"\k", "backreferences are not supported: repeat what the group contains"),
-        (r"\g", "backreferences are not supported: repeat what the group contains"),
+        (r"\k", "backreferences are not supported: repeat the contents of the group"),
+        (r"\g", "backreferences are not supported: repeat the contents of the group"),
         (r"\Q", "use a backslash before each special character"),
         (r"\E", "use a backslash before each special character"),
     ];
@@ -181,7 +182,7 @@ mod tests {
         for (pattern, expected) in [
             (
                 r"(?<client-ip>\d+)",
-                r"invalid capture group character at `-ip>\d+)`; a name has letters, digits and underscores: use `(?<client_ip>`",
+                r"invalid capture group character at `-ip>\d+)`; use only letters, digits and underscores in a name: use `(?<client_ip>`",
             ),
             (
                 r"(?<a>\d+",
@@ -201,12 +202,12 @@ mod tests {
             ),
             (
                 "%{IP:x}",
-                "repetition quantifier expects a valid decimal at `IP:x}`; `%{` belongs to grok: \
+                "repetition quantifier expects a valid decimal at `IP:x}`; `%{` is grok syntax; \
                  use `format: grok`",
             ),
             (
                 r"(?<a>x)\1",
-                r"backreferences are not supported at `\1`; repeat what the group contains",
+                r"backreferences are not supported at `\1`; repeat the contents of the group",
             ),
             (
                 "(?<a>(?>x))",

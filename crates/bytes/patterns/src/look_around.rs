@@ -46,15 +46,13 @@ impl Look {
             PatternUse::Groups if self.is_negative => format!("use `{rewrite}`"),
             PatternUse::Groups => {
                 let place = self.place();
-                format!(
-                    "use `{rewrite}` {place} a group with a name, `(?<name>…)`, for what you want"
-                )
+                format!("use `{rewrite}` {place} a named group, `(?<name>…)`, for the wanted text")
             }
             PatternUse::Hidden => {
                 let place = self.place();
                 format!(
-                    "use `{rewrite}` {place} a group, `(…)`, for what to hide: only the group is \
-                     hidden"
+                    "use `{rewrite}` {place} a group, `(…)`, for the text to hide: only the group \
+                     is hidden"
                 )
             }
         }
@@ -69,11 +67,12 @@ impl Look {
 fn without(of: PatternUse) -> String {
     let advice = match of {
         PatternUse::Condition => {
-            "write what does match instead, or exclude it by another condition"
+            "match the other cases instead, or exclude the text with another condition"
         }
-        PatternUse::Groups => "leave it out, and exclude what it excludes by another condition",
+        PatternUse::Groups => "remove it, and exclude the same text with another condition",
         PatternUse::Hidden => {
-            "leave it out, and put what to hide in a group, `(…)`, with more of the text around it"
+            "remove it, and put the text to hide in a group, `(…)`, with more of the surrounding \
+             text outside"
         }
     };
     advice.to_owned()
@@ -174,8 +173,8 @@ mod tests {
     fn what_is_hidden_needs_a_group() {
         let fault = |pattern: &str, of| look_around_fault(pattern, of).unwrap();
         let hidden = fault(r"(?<!x)\d{6}", PatternUse::Hidden);
-        let advice = "; use `(?:^|[^x])` before a group, `(…)`, for what to hide: only the group \
-                      is hidden";
+        let advice = "; use `(?:^|[^x])` before a group, `(…)`, for the text to hide: only the \
+                      group is hidden";
         assert!(hidden.ends_with(advice), "{hidden}");
         assert!(fault(r"(?<!\d)x", PatternUse::Hidden).contains(r"`(?:^|\D)` before a group"));
         assert!(fault("(?<=id=)x", PatternUse::Hidden).contains("`id=` before a group, `(…)`"));

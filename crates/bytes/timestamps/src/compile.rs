@@ -45,7 +45,7 @@ impl Format {
         }
         let day = if is_epoch { Day::Epoch } else { day(&has)? };
         if !is_epoch && !has(TimeField::Hour) {
-            return Err("gives no hour; add %H, or %I and %p".into());
+            return Err("contains no hour; add %H, or %I and %p".into());
         }
         let is_meridiem = |step: &&Step| matches!(step, Step::Meridiem | Step::Hour12 { .. });
         if steps.iter().filter(is_meridiem).count() % 2 == 1 {
@@ -263,9 +263,9 @@ fn day(has: &dyn Fn(TimeField) -> bool) -> Result<Day, String> {
         [true, false, false, true] => Ok(Day::OfYear),
         [false, true, true, false] => Ok(Day::WithoutYear),
         [_, _, _, true] => {
-            Err("%j is the day of the year; write it with %Y, and without month and day".into())
+            Err("%j is the day of the year; combine it with %Y, and not with month and day".into())
         }
-        _ => Err("gives no day; use %Y, %m (or %b) and %d (or %e)".into()),
+        _ => Err("contains no day; use %Y, %m (or %b) and %d (or %e)".into()),
     }
 }
 
@@ -293,7 +293,7 @@ fn reject_duplicates(steps: &[Step]) -> Result<(), String> {
     ];
     let parts = named.iter().map(|(name, part)| (*name, count(&|step| step.sets(*part))));
     match parts.chain(more).find(|(_, count)| *count > 1) {
-        Some((name, _)) => Err(format!("gives {name} twice; remove one of them")),
+        Some((name, _)) => Err(format!("contains {name} twice; remove one of them")),
         None => Ok(()),
     }
 }

@@ -61,10 +61,13 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Text(at) => write!(f, "does not match the format from byte {at}"),
+            Fault::Text(at) => write!(f, "does not match the format at byte {at}"),
             Fault::Date => f.write_str("the date or time of day does not exist"),
-            Fault::Zone => f.write_str("the named time zone is not used in the configured one"),
-            Fault::Range => f.write_str("not between the years 1678 and 2261"),
+            Fault::Zone => f.write_str(
+                "the abbreviation is not a time zone of the configured \
+                                        location",
+            ),
+            Fault::Range => f.write_str("is not between the years 1678 and 2261"),
         }
     }
 }

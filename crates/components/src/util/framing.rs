@@ -227,13 +227,13 @@ mod tests {
     #[test]
     fn errors_have_a_pointer_and_advice() {
         let cases = [
-            (json!({}), "/multiline", "use preset:"),
-            (json!({ "preset": "go", "end": "x" }), "/multiline/preset", "leave it out"),
-            (json!({ "start": "regex" }), "/multiline/pattern", "needs it"),
+            (json!({}), "/multiline", "set preset:"),
+            (json!({ "preset": "go", "end": "x" }), "/multiline/preset", "remove it"),
+            (json!({ "start": "regex" }), "/multiline/pattern", "is required by"),
             (json!({ "pattern": "x" }), "/multiline/pattern", "start: regex"),
-            (json!({ "start": "timestamp" }), "/multiline/format", "needs it"),
-            (json!({ "start": "timestamp", "format": [] }), "/multiline/format", "needs it"),
-            (json!({ "start": "timestamp", "after": "[" }), "/multiline/format", "needs it"),
+            (json!({ "start": "timestamp" }), "/multiline/format", "is required by"),
+            (json!({ "start": "timestamp", "format": [] }), "/multiline/format", "is required by"),
+            (json!({ "start": "timestamp", "after": "[" }), "/multiline/format", "is required by"),
             (
                 json!({ "start": "regex", "pattern": "x", "format": "%T" }),
                 "/multiline/format",
@@ -250,8 +250,8 @@ mod tests {
                 "/multiline/timezone",
                 "+02:00",
             ),
-            (json!({ "start": "indentation", "end": "x" }), "/multiline/start", "leave out"),
-            (json!({ "continue": "x", "end": "x" }), "/multiline/end", "leave out"),
+            (json!({ "start": "indentation", "end": "x" }), "/multiline/start", "remove"),
+            (json!({ "continue": "x", "end": "x" }), "/multiline/end", "remove"),
             (json!({ "end": "(" }), "/multiline/end", "regular expression"),
             (json!({ "end": "x", "lines_max": 0 }), "/multiline/lines_max", "1 or more"),
         ];
@@ -263,7 +263,7 @@ mod tests {
         for (encoding, format, advice) in [
             ("latin-7x", "none", "gb18030"),
             ("iso-2022-jp", "none", "utf-8"),
-            ("gbk", "cri", "leave out"),
+            ("gbk", "cri", "remove"),
         ] {
             let error = compiled(Value::Null, encoding, format).unwrap_err();
             let (at, message) = (&error.pointer, error.message());

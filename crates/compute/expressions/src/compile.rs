@@ -109,8 +109,8 @@ impl Compiler {
         if parts.is_empty() {
             return Err(Fault::new(
                 at,
-                "the event as a whole is not a value",
-                "name a field, as in event.status",
+                "the event itself is not a value",
+                "use a field, as in event.status",
             ));
         }
         let path = Path::new(parts);
@@ -235,10 +235,10 @@ impl Compiler {
             Ok(value) => Ok((Node::Constant(value), types)),
             Err(error) => {
                 let why = match error {
-                    Error::Missing => "there is no element at this position",
+                    Error::Missing => "the list has no element at this position",
                     Error::Mistyped => "a value has the wrong type or format",
-                    Error::Arithmetic => "a number is out of range, or divided by zero",
-                    Error::StepLimit => "it takes too many steps",
+                    Error::Arithmetic => "a number is out of range or divided by zero",
+                    Error::StepLimit => "the evaluation takes too many steps",
                 };
                 Err(Fault::new(
                     at,
@@ -332,7 +332,7 @@ impl Compiler {
                 "all, exists, filter and map are nested more than {MACRO_DEPTH_MAX} levels \
                          deep"
             );
-            return Err(Fault::new(at, message, "leave one out"));
+            return Err(Fault::new(at, message, "use fewer levels"));
         }
         self.variables.push(variable.clone());
         let condition = condition.map(|condition| self.condition(condition)).transpose()?;
@@ -360,7 +360,7 @@ fn unknown_function(at: usize, name: &str, is_method: bool) -> Fault {
     if Function::find(name, !is_method).is_some() || !is_method && OTHER_METHODS.contains(&name) {
         let advice =
             if is_method { format!("use {name}(x)") } else { format!("use x.{name}(...)") };
-        return Fault::new(at, format!("`{name}` is not called that way"), advice);
+        return Fault::new(at, format!("`{name}` cannot be called this way"), advice);
     }
     let of_kind = FUNCTIONS.iter().filter(|function| function.is_method == is_method);
     let others = if is_method { OTHER_METHODS } else { OTHER_FUNCTIONS };

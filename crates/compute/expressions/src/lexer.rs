@@ -82,7 +82,7 @@ impl<'t> Lexer<'t> {
                 self.string(true)
             }
             b'b' | b'B' if is_quote(next) || matches!(next, b'r' | b'R') && is_quote(second) => {
-                Err(Fault::new(self.at, "byte strings are not supported", "leave out the `b`"))
+                Err(Fault::new(self.at, "byte strings are not supported", "remove the `b`"))
             }
             b'0'..=b'9' => self.number(),
             b'.' if next.is_ascii_digit() => self.number(),
@@ -103,8 +103,8 @@ impl<'t> Lexer<'t> {
     fn quoted_name(&mut self) -> Result<Token, Fault> {
         let inside = &self.rest()[1..];
         let end = inside.find('`').filter(|end| *end > 0);
-        let end =
-            end.ok_or_else(|| Fault::new(self.at, "unterminated name", "end it with a backtick"))?;
+        let end = end
+            .ok_or_else(|| Fault::new(self.at, "unterminated name", "close it with a backtick"))?;
         self.at += end + 2;
         Ok(Token::Quoted(inside[..end].to_owned()))
     }
@@ -118,7 +118,7 @@ impl<'t> Lexer<'t> {
         }
         let character = rest.chars().next().unwrap_or_default();
         let advice = foreign.map_or("put strings in quotes", |(_, advice)| advice);
-        Err(Fault::new(self.at, format!("`{character}` is not a token of the language"), advice))
+        Err(Fault::new(self.at, format!("unexpected character `{character}`"), advice))
     }
 
     /// Reads a number such as `12`, `0x1F`, `12u`, `1.5`, `.5`, `1e3`.
@@ -169,7 +169,11 @@ impl<'t> Lexer<'t> {
             self.at += 1;
         }
         match self.rest().starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
-            true => Err(Fault::new(start, "a letter follows this number", "put strings in quotes")),
+            true => Err(Fault::new(
+                start,
+                "a letter directly follows this number",
+                "put strings in quotes",
+            )),
             false => Ok(value),
         }
     }
@@ -197,7 +201,7 @@ impl<'t> Lexer<'t> {
                     return Err(Fault::new(
                         start,
                         "unterminated string",
-                        format!("end it with {quotes}"),
+                        format!("close it with {quotes}"),
                     ));
                 }
             }

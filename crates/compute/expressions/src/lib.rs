@@ -87,7 +87,8 @@ impl Expression {
         if expression.compiled.types.can_be(Types::BOOL) {
             return Ok(expression);
         }
-        let message = format!("this is {}, not a condition", expression.compiled.types.words());
+        let message =
+            format!("the result is {}, not true or false", expression.compiled.types.words());
         Err(Fault::new(0, message, "compare it with something, as in `x != 0`").with_position(text))
     }
 

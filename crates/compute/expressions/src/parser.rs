@@ -49,7 +49,7 @@ const FOREIGN: &[(&str, &str)] = &[
 /// Parses an expression.
 pub fn parse(text: &str) -> Result<Expr, Fault> {
     if text.len() > TEXT_BYTES_MAX {
-        let message = format!("an expression has at most {TEXT_BYTES_MAX} bytes");
+        let message = format!("an expression can be at most {TEXT_BYTES_MAX} bytes long");
         return Err(Fault::new(TEXT_BYTES_MAX, message, "use fewer conditions"));
     }
     let mut parser = Parser { tokens: tokens(text)?, next: 0, nesting: 0 };
@@ -117,9 +117,12 @@ impl Parser {
     fn build(&self, at: usize, form: Form) -> Parsed {
         let expr = Expr::new(at, form);
         match expr.height > HEIGHT_MAX {
-            true => {
-                Err(Fault::new(at, format!("more than {HEIGHT_MAX} levels"), "use shorter chains"))
-            }
+            true => Err(Fault::new(
+                at,
+                format!("more than {HEIGHT_MAX} levels"),
+                "split the expression \
+                                                                              into shorter chains",
+            )),
             false => Ok(expr),
         }
     }
@@ -129,7 +132,7 @@ impl Parser {
         self.nesting += 1;
         if self.nesting > NESTING_MAX {
             let message = format!("more than {NESTING_MAX} levels of parentheses");
-            return Err(Fault::new(self.at(), message, "leave some out"));
+            return Err(Fault::new(self.at(), message, "remove some of them"));
         }
         let condition = self.any()?;
         let at = self.at();
@@ -327,7 +330,7 @@ fn too_large(at: usize) -> Fault {
     Fault::new(
         at,
         "this number is too large",
-        "integers have 64 bits; use 1e20 for a larger number",
+        "integers are limited to 64 bits; use 1e20 for a larger number",
     )
 }
 

@@ -19,10 +19,10 @@ pub fn json_path(text: &str) -> Result<Vec<Step>, Fault> {
 
 fn steps(text: &str) -> Result<Vec<Step>, Fault> {
     if text.len() > TEXT_BYTES_MAX {
-        return Err(Fault::new(0, "the path is too long", "name fewer members"));
+        return Err(Fault::new(0, "the path is too long", "use fewer members"));
     }
     if text.starts_with('$') {
-        return Err(Fault::new(0, "a path begins with a member", "leave out the `$`"));
+        return Err(Fault::new(0, "a path begins with a member", "remove the `$`"));
     }
     let tokens = tokens(text)?;
     let mut rest = &tokens[..];
@@ -32,7 +32,7 @@ fn steps(text: &str) -> Result<Vec<Step>, Fault> {
         rest = after;
     }
     if steps.len() > STEPS_MAX {
-        return Err(Fault::new(0, "the path has more than 32 steps", "name fewer members"));
+        return Err(Fault::new(0, "the path has more than 32 steps", "use fewer members"));
     }
     Ok(steps)
 }
@@ -74,14 +74,14 @@ fn not_a_step(tokens: &[Placed]) -> Fault {
     match first {
         Token::End => Fault::new(at, "the path is empty", "use, for example, `request.status`"),
         Token::Double(_) => {
-            Fault::new(at, "a number is no name", "use `[0]` for an element of an array")
+            Fault::new(at, "a number is not a name", "use `[0]` for an element of an array")
         }
         Token::Symbol(".") => {
             Fault::new(at, "a name is missing after the dot", "use, for example, `a.b`")
         }
         Token::Symbol("[") => {
             let advice = "use `[0]` for an element, [\"name\"] for a member";
-            Fault::new(at, "the brackets have no index or quoted name", advice)
+            Fault::new(at, "the brackets do not contain an index or a quoted name", advice)
         }
         _ => {
             let advice = "put names with other characters in quotes and brackets: [\"user-agent\"]";
@@ -116,7 +116,7 @@ mod tests {
     fn other_texts_are_refused_with_their_position() {
         for (text, column, advice) in [
             ("", 1, "request.status"),
-            ("$.a", 1, "leave out"),
+            ("$.a", 1, "remove"),
             ("a.", 2, "`a.b`"),
             ("a..b", 2, "`a.b`"),
             ("a.0", 2, "`[0]`"),

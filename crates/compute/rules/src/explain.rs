@@ -71,7 +71,7 @@ impl Explanation<'_> {
         }
         more(out, gates.indexes.len())?;
         let open = gates.open.len();
-        writeln!(out, "{} looked at for every event", count_of(open, "task is", "tasks are"))
+        writeln!(out, "{} examined for every event", count_of(open, "task is", "tasks are"))
     }
 
     fn shared(&self, out: &mut Formatter<'_>) -> fmt::Result {
@@ -104,9 +104,13 @@ impl Explanation<'_> {
     }
 
     fn gate(&self, task: &TaskPlan) -> String {
-        let Gate::Postings(postings) = &task.gate else { return "looking at every one".to_owned() };
+        let Gate::Postings(postings) = &task.gate else {
+            return "examining every event".to_owned();
+        };
         let index = postings.first().and_then(|first| self.0.gates.index_of(*first));
-        let Some(index) = index else { return "nothing: its condition never holds".to_owned() };
+        let Some(index) = index else {
+            return "nothing, because its condition is never true".to_owned();
+        };
         let field = Described(&self.0.fields.list[index.field().index()].field);
         match index {
             Index::Values(_) => format!("{} of {field}", count(postings.len(), "value")),
@@ -209,34 +213,47 @@ mod tests {
         let text = Plan::new(&tasks).unwrap().explain().to_string();
         let expected = "5 tasks
 
-2 fields, computed once per event that needs them; the tasks read 6
+2 fields, computed once per event that needs them; the tasks read \
+                        6
   5 tasks  `message` between \"svc=\" (0) and \" \"
-  1 task  `message`
+  1 task  \
+                        `message`
 
 2 indexes, looked up for every event
-  2 values of `message` between \"svc=\" (0) and \" \"
-  1 literal in `message`, found by one search
+  2 values of `message` \
+                        between \"svc=\" (0) and \" \"
+  1 literal in `message`, found by one \
+                        search
 1 task is looked at for every event
-1 condition is shared by several tasks, and 1 list of `group_by`
+1 condition is shared by \
+                        several tasks, and 1 list of `group_by`
 
 a
-  finds events by 1 value of `message` between \"svc=\" (0) and \" \"
-  then tests (status >= 500) (shared)
+  finds events by 1 value of \
+                        `message` between \"svc=\" (0) and \" \"
+  then tests (status >= 500) \
+                        (shared)
   groups by service (shared)
 b
-  finds events by 2 values of `message` between \"svc=\" (0) and \" \"
-  then tests (status >= 500) (shared)
+  finds events by 2 values of \
+                        `message` between \"svc=\" (0) and \" \"
+  then tests (status >= 500) \
+                        (shared)
   groups by service (shared)
 c
-  finds events by 1 literal in `message`
+  finds events by 1 literal in \
+                        `message`
   groups by service (shared)
 d
-  finds events by looking at every one
+  finds events by examining every \
+                        event
   then tests (status > 1)
   groups by service (shared)
 e
-  finds events by nothing: its condition never holds
-  groups by service (shared)
+  finds \
+                        events by nothing, because its condition is never true
+  groups by service \
+                        (shared)
 ";
         assert_eq!(text, expected);
     }

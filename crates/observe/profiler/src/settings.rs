@@ -54,7 +54,7 @@ impl fmt::Display for Event {
 
 /// The error for a text that is not the name of an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown event `{0}`: use `cpu`, `wall` or `alloc`")]
+#[error("unknown event `{0}`; use `cpu`, `wall` or `alloc`")]
 pub struct UnknownEvent(String);
 
 impl FromStr for Event {
@@ -95,21 +95,21 @@ impl Settings {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Allocations can be sampled only in a runtime, but the process has no runtime.
-    #[error("`alloc` samples the objects of a JVM in the agent, but no JVM runs there")]
+    #[error("`alloc` samples objects of the JVM inside the agent, but the agent runs no JVM")]
     NoRuntime,
     /// The interval is out of range.
-    #[error("an interval of {0:?} is not possible: use 1 ms to 1 s")]
+    #[error("the interval {0:?} is out of range; use 1 ms to 1 s")]
     Interval(Duration),
     /// The size of the buffer is out of range.
-    #[error("a buffer of {0} bytes is not possible: use 64 KiB to 256 MiB")]
+    #[error("a buffer of {0} bytes is out of range; use 64 KiB to 256 MiB")]
     Buffer(usize),
     /// Another profile runs in this process.
-    #[error("another profile runs in this process: wait for its end, then retry")]
+    #[error("another profile runs in this process; retry after it ends")]
     Running,
     /// Another library handles the signal that takes samples.
     #[error(
-        "another library in this process handles SIGPROF, such as a profiler of the JVM: \
-         stop that profiler, then retry"
+        "another library in this process, such as a JVM profiler, handles SIGPROF; stop that \
+         profiler, then retry"
     )]
     ForeignHandler,
     /// The system refused an action.
@@ -141,7 +141,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&event).unwrap(), format!("\"{event}\""));
         }
         let unknown = "lock".parse::<Event>().unwrap_err();
-        assert_eq!(unknown.to_string(), "unknown event `lock`: use `cpu`, `wall` or `alloc`");
+        assert_eq!(unknown.to_string(), "unknown event `lock`; use `cpu`, `wall` or `alloc`");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub enum ReadError {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The input is larger than the limit.
-    #[error("it has more than {0} bytes")]
+    #[error("it is larger than {0} bytes")]
     Large(u64),
     /// The input is not a protobuf message of this type.
     #[error("it is not a pprof profile: {0}")]
@@ -229,7 +229,7 @@ fn count_items(mut bytes: &[u8]) -> Result<(), ReadError> {
         let (tag, wire_type) = decode_key(&mut bytes)?;
         skip_field(wire_type, tag, &mut bytes, DecodeContext::default())?;
     }
-    Err(ReadError::Content("it has more than 2 million samples, functions and texts"))
+    Err(ReadError::Content("it contains more than 2 million samples, functions and strings"))
 }
 
 fn read_limited(input: &mut impl Read, limit_bytes: u64) -> Result<Vec<u8>, ReadError> {
@@ -248,7 +248,7 @@ fn profile_of(message: &Message) -> Result<Profile, ReadError> {
         types.push(text(of.r#type)?);
     }
     let column = types.iter().position(|name| *name == "samples").unwrap_or(0);
-    let event = types.last().ok_or(ReadError::Content("it has no sample type"))?;
+    let event = types.last().ok_or(ReadError::Content("it contains no sample type"))?;
     let mut comments = message.comment.iter().map(|number| text(*number).map(str::to_owned));
     let mut profile = Profile::new(About {
         title: comments.next().transpose()?.unwrap_or_default(),
@@ -281,7 +281,7 @@ fn read_samples(
         }
         frames += stack.len();
         if frames > FRAMES_MAX {
-            return Err(ReadError::Content("it has too many frames"));
+            return Err(ReadError::Content("it contains too many frames"));
         }
         let value = sample.value.get(column).ok_or(ReadError::Content("a value is missing"))?;
         profile.add(&stack, u64::try_from(*value).unwrap_or(0));

@@ -102,7 +102,7 @@ fn a_file_that_unpacks_to_more_than_the_limit_is_an_error() {
         gzip.write_all(&[0; 1 << 20]).unwrap();
     }
     let error = read_pprof(&mut &gzip.finish().unwrap()[..], LIMIT).unwrap_err();
-    assert_eq!(error.to_string(), "it has more than 16777216 bytes");
+    assert_eq!(error.to_string(), "it is larger than 16777216 bytes");
 }
 
 #[test]

@@ -92,7 +92,7 @@ pub fn start_run(
     if file.is_none() {
         run.use_all();
     }
-    RUN.set(run).map_err(|_| io::Error::other("the process records already"))?;
+    RUN.set(run).map_err(|_| io::Error::other("the process is already recording"))?;
     *UNALLOCATED.lock() = file;
     set(settings);
     Ok(())

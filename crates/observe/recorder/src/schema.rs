@@ -76,7 +76,7 @@ pub struct NoRate(String);
 
 impl fmt::Display for NoRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is not a number of events in a second; use, for example, 100/s", self.0)
+        write!(f, "{:?} is not a number of events per second; use, for example, 100/s", self.0)
     }
 }
 

@@ -78,7 +78,7 @@ pub enum NoRecording {
 impl std::fmt::Display for NoRecording {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            NoRecording::Foreign => "not a file of the recorder",
+            NoRecording::Foreign => "not a recorder file",
             NoRecording::Empty => "the agent died before it recorded anything",
             NoRecording::OtherVersion => "written by a release with another format",
             NoRecording::Cut => "the file is shorter than its header",

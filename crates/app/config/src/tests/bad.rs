@@ -590,7 +590,7 @@ fn recorder() {
         ),
         (
             "events: {FileRead: {rate: 100}}",
-            "3:38: `rate`: \"100\" is not a number of events in a second; use, for example, 100/s \
+            "3:38: `rate`: \"100\" is not a number of events per second; use, for example, 100/s \
              or none",
         ),
         (

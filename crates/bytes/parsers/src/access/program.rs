@@ -143,5 +143,5 @@ impl Program {
 
 fn adjacent(variable: &Variable, next: &Variable) -> String {
     let (one, two) = (&variable.name, &next.name);
-    format!("no delimiter between {one} and {two}; put a character between them")
+    format!("no delimiter between {one} and {two}; add a character between them")
 }

@@ -59,7 +59,7 @@ fn errors_name_the_pattern() {
         "the pattern `A` contains itself (`A` in `B`); remove the recursion"
     );
     assert!(fault("%{A:a}", &[("A", "%{A}")]).contains("`A` contains itself"));
-    assert!(fault("%{INT}", &[]).contains("no field in the pattern"));
+    assert!(fault("%{INT}", &[]).contains("the pattern contains no field"));
     assert!(fault("%{INT:a:date}", &[]).contains("unknown type `date`; use int"));
     assert!(fault("%{INT:}", &[]).contains("empty field; use `%{INT:field}`"));
     assert!(fault("%{INT", &[]).contains("without `}`"));

@@ -101,6 +101,6 @@ fn an_invalid_condition_is_rejected_with_its_position() {
         config.unwrap_err().to_string()
     };
     assert!(refused("status >=").contains("line 1"), "{}", refused("status >="));
-    assert!(refused("1 + 2").contains("not a condition"));
+    assert!(refused("1 + 2").contains("not true or false"));
     assert!(refused("path.startWith('/')").contains("startsWith"));
 }

@@ -94,7 +94,8 @@ fn a_batch_without_any_time_has_no_time_column() {
     let mut map = map(json!({ "time": { "format": "iso8601" } }));
     let (batch, _, warning) = applied(&mut *map, of("rubbish\n"));
     assert!(batch.time.is_none());
-    let expected = "1 of 1 events: bad_time: does not match the format from byte 0 (/a.log offset 0): \"rubbish\"";
+    let expected = "1 of 1 events: bad_time: does not match the format at byte 0 (/a.log offset \
+                    0): \"rubbish\"";
     assert_eq!(warning.as_deref(), Some(expected));
     let (_, _, warning) = applied(&mut *map, of("rubbish password=hunter22\n"));
     assert!(warning.unwrap().ends_with(r#""rubbish password=[key]""#));

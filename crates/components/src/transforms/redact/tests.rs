@@ -288,7 +288,7 @@ fn errors_do_not_contain_the_key() {
             json!({ "patterns": { "a": r"(?<!x)\d{6}" } }),
             "/patterns/a",
             "invalid regular expression: `(?<!x)` is look-behind, which is not supported; use \
-             `(?:^|[^x])` before a group, `(…)`, for what to hide",
+             `(?:^|[^x])` before a group, `(…)`, for the text to hide",
         ),
         (json!({ "patterns": { "a": "x*" } }), "/patterns/a", "matches the empty string"),
         (json!({ "replace": "hash" }), "/key", "is missing, and the input of a hash without a key"),

@@ -120,15 +120,12 @@ fn deep_and_long_expressions_are_rejected_or_evaluated() {
 #[test]
 fn errors_have_a_position_and_advice() {
     let cases = [
-        (
-            "status = 500",
-            "line 1, column 8: `=` is not a token of the language; use `==` to compare",
-        ),
+        ("status = 500", "line 1, column 8: unexpected character `=`; use `==` to compare"),
         (
             "a == 1\n and b",
             "line 2, column 2: expected an operator or the end, found `and`; use `&&`",
         ),
-        ("a & b", "line 1, column 3: `&` is not a token of the language; use `&&`"),
+        ("a & b", "line 1, column 3: unexpected character `&`; use `&&`"),
         (
             "\"a\" + 1",
             "line 1, column 5: `+` is not defined for a string and an int; string(x) converts a number to a string",
@@ -143,7 +140,7 @@ fn errors_have_a_position_and_advice() {
         ),
         (
             "startsWith(path, \"/\")",
-            "line 1, column 1: `startsWith` is not called that way; use x.startsWith(...)",
+            "line 1, column 1: `startsWith` cannot be called this way; use x.startsWith(...)",
         ),
         ("status && true", ""),
         (
@@ -169,18 +166,18 @@ fn errors_have_a_position_and_advice() {
         ),
         (
             "1 / 0",
-            "line 1, column 3: this never has a value: a number is out of range, or divided by \
+            "line 1, column 3: this never has a value: a number is out of range or divided by \
              zero; use a value that has one",
         ),
         ("\"open", "line 1, column 1: unterminated string; end it with \""),
         (
             "event",
-            "line 1, column 1: the event as a whole is not a value; name a field, as in event.status",
+            "line 1, column 1: the event itself is not a value; use a field, as in event.status",
         ),
         (
             "9223372036854775808",
-            "line 1, column 1: this number is too large; integers have 64 bits; use 1e20 for a \
-             larger number",
+            "line 1, column 1: this number is too large; integers are limited to 64 bits; use 1e20 \
+             for a larger number",
         ),
         (
             "n < 1e309",
@@ -199,7 +196,8 @@ fn errors_have_a_position_and_advice() {
     let fault = Expression::condition("size(path)").unwrap_err().to_string();
     assert_eq!(
         fault,
-        "line 1, column 1: this is an int, not a condition; compare it with something, as in `x != 0`"
+        "line 1, column 1: the result is an int, not true or false; compare it with something, as \
+         in `x != 0`"
     );
 }
 

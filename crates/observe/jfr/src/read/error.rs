@@ -35,11 +35,12 @@ impl fmt::Display for ReadError {
             ReadError::Version { major, minor } => {
                 write!(
                     f,
-                    "version {major}.{minor} of the format, not 2; recordings of JDK 11 and later are read"
+                    "format version {major}.{minor} is not supported; use recordings of JDK 11 or \
+                     later, which have version 2"
                 )
             }
             ReadError::Uncompressed => f.write_str("its integers are not compressed"),
-            ReadError::Truncated => f.write_str("a value reaches beyond its event"),
+            ReadError::Truncated => f.write_str("a value extends beyond its event"),
             ReadError::Invalid(what) => write!(f, "invalid {what}"),
             ReadError::TooLarge(what) => write!(f, "too large: {what}"),
         }

@@ -65,7 +65,7 @@ fn setting_types() -> Vec<Element> {
             "jdk.settings.Throttle",
             types::THROTTLE_SETTING,
             "Throttle",
-            "Most events in a period",
+            "Maximum number of events in a period",
         ),
         setting_type(
             "jdk.settings.StackTrace",
