@@ -48,9 +48,8 @@ enum Command {
         with_parent: bool,
     },
     /// Check a configuration without connecting to anything
-    #[command(after_help = "Example:\n\
-                            \x20 millstream validate -c /etc/millstream/conf.d\n\
-                            \n\
+    #[command(after_help = "Example:\n  \
+                            millstream validate -c /etc/millstream/conf.d\n\n\
                             Errors have the form file:line:column: problem; advice.\n\
                             Exit status: 0 valid; 2 errors.")]
     Validate {

@@ -14,21 +14,15 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 /// The help of `diagnose`.
-pub const HELP: &str = "Example:\n\
-                        \x20 millstream diagnose\n\
-                        \x20 millstream diagnose web archive -c millstream.yaml\n\
-                        \x20 millstream diagnose --json --data-dir /var/lib/millstream\n\
-                        \n\
-                        For each source: healthy, idle, starting (too early to tell), degraded \
-                        (events arrive, some are lost\n\
-                        or wrong) or late. A finding contains the cause, the component, the start, \
-                        the measured values and\n\
-                        advice. A cause is reported after a few seconds, at most 30 s after it \
-                        began.\n\
-                        \n\
-                        Exit status: 0 all sources are healthy, idle or starting; 1 a source is \
-                        late or degraded, no agent\n\
-                        runs, or the agent has no diagnosis yet; 2 invalid usage.";
+pub const HELP: &str = "Example:\n  \
+    millstream diagnose\n  \
+    millstream diagnose web archive -c millstream.yaml\n  \
+    millstream diagnose --json --data-dir /var/lib/millstream\n\n\
+    For each source: healthy, idle, starting (too early to tell), degraded (events arrive, some are lost\n\
+    or wrong) or late. A finding contains the cause, the component, the start, the measured values and\n\
+    advice. A cause is reported after a few seconds, at most 30 s after it began.\n\n\
+    Exit status: 0 all sources are healthy, idle or starting; 1 a source is late or degraded, no agent\n\
+    runs, or the agent has no diagnosis yet; 2 invalid usage.";
 
 /// Maximum bytes of a text in the output.
 const TEXT_BYTES_MAX: usize = 400;

@@ -7,27 +7,17 @@ use attach::{AttachError, Target};
 use std::path::{Path, PathBuf};
 
 /// The help of `java attach`.
-pub const ATTACH_HELP: &str = "Example:\n\
-                               \x20 millstream java attach 1234\n\
-                               \x20 millstream java attach 1234 --options \
-                               service=shop,threshold=10ms,stack=true\n\
-                               \n\
-                               The Java agent sends metrics and slow calls to the metricserver \
-                               source, by default to the socket\n\
-                               /run/millstream/metric.stream.sock. It stays until the JVM exits. \
-                               Run the command as the user of\n\
-                               the JVM, or as root.\n\
-                               \n\
-                               Options: socket=PATH or udp=HOST:PORT; service=NAME; \
-                               threshold=20ms, from which socket, file and\n\
-                               monitor events are recorded; log_threshold=100ms or off, from which \
-                               they are log events;\n\
-                               stack=true; max_tag_values=100; \
-                               events=socket,file,gc,safepoint,monitor,exceptions,allocation,cpu.\n\
-                               \n\
-                               Exit status: 0 loaded; 1 the JVM refused or already has the agent, \
-                               or the process is not a JVM;\n\
-                               2 invalid usage.";
+pub const ATTACH_HELP: &str = "Example:\n  \
+    millstream java attach 1234\n  \
+    millstream java attach 1234 --options service=shop,threshold=10ms,stack=true\n\n\
+    The Java agent sends metrics and slow calls to the metricserver source, by default to the socket\n\
+    /run/millstream/metric.stream.sock. It stays until the JVM exits. Run the command as the user of\n\
+    the JVM, or as root.\n\n\
+    Options: socket=PATH or udp=HOST:PORT; service=NAME; threshold=20ms, from which socket, file and\n\
+    monitor events are recorded; log_threshold=100ms or off, from which they are log events;\n\
+    stack=true; max_tag_values=100; events=socket,file,gc,safepoint,monitor,exceptions,allocation,cpu.\n\n\
+    Exit status: 0 loaded; 1 the JVM refused or already has the agent, or the process is not a JVM;\n\
+    2 invalid usage.";
 
 /// The arguments of `java attach`.
 #[derive(clap::Args)]

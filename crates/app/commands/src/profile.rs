@@ -21,30 +21,21 @@ use symbols::Symbols;
 use target::{ProfileFormat, Target};
 
 /// The help of `profile`.
-pub const HELP: &str = "Example:\n\
-                        \x20 millstream profile -c millstream.yaml -d 15s -o flame.html\n\
-                        \x20 millstream profile -e wall -i 20ms -o wall.svg\n\
-                        \x20 millstream profile --last 5m -o late.html\n\
-                        \x20 millstream profile -d 1m -o before.pb.gz\n\
-                        \x20 millstream profile --diff before.pb.gz after.pb.gz -o diff.html\n\
-                        \n\
-                        *.html is a flame graph with search and zoom, *.svg is a picture, \
-                        *.collapsed and *.folded contain\n\
-                        a stack per line, *.pb.gz is for go tool pprof, and *.jfr is for JDK \
-                        Mission Control. Without -o\n\
-                        the file is millstream-TIME.html.\n\
-                        \n\
-                        Each thread is sampled once per interval of CPU time (-e cpu) or of time \
-                        (-e wall), or once per\n\
-                        512 KiB of objects that it allocates in the JVM (-e alloc, without -i). \
-                        The roots are component\n\
-                        ids; work for no component is below the name of the thread. SIGINT ends \
-                        the profile early.\n\
-                        --last gets the earlier samples of an agent with profiler.continuous.\n\
-                        \n\
-                        Exit status: 0 done; 1 no agent runs, another profile runs, or the output \
-                        cannot be written;\n\
-                        2 invalid configuration or usage.";
+pub const HELP: &str = "Example:\n  \
+    millstream profile -c millstream.yaml -d 15s -o flame.html\n  \
+    millstream profile -e wall -i 20ms -o wall.svg\n  \
+    millstream profile --last 5m -o late.html\n  \
+    millstream profile -d 1m -o before.pb.gz\n  \
+    millstream profile --diff before.pb.gz after.pb.gz -o diff.html\n\n\
+    *.html is a flame graph with search and zoom, *.svg is a picture, *.collapsed and *.folded contain\n\
+    a stack per line, *.pb.gz is for go tool pprof, and *.jfr is for JDK Mission Control. Without -o\n\
+    the file is millstream-TIME.html.\n\n\
+    Each thread is sampled once per interval of CPU time (-e cpu) or of time (-e wall), or once per\n\
+    512 KiB of objects that it allocates in the JVM (-e alloc, without -i). The roots are component\n\
+    ids; work for no component is below the name of the thread. SIGINT ends the profile early.\n\
+    --last gets the earlier samples of an agent with profiler.continuous.\n\n\
+    Exit status: 0 done; 1 no agent runs, another profile runs, or the output cannot be written;\n\
+    2 invalid configuration or usage.";
 
 /// Maximum bytes of a profile for a comparison.
 const PPROF_BYTES_MAX: u64 = 64 << 20;

@@ -26,26 +26,19 @@ use std::path::{Path, PathBuf};
 const SECONDS_DEFAULT: u64 = 30;
 
 /// The help of `record`.
-pub const HELP: &str = "Example:\n\
-                        \x20 millstream record -c millstream.yaml -d 1m -o slow.jfr\n\
-                        \x20 millstream record --dump --last 5m -o incident.jsonl\n\
-                        \x20 millstream record --from-crash /var/lib/millstream\n\
-                        \x20 millstream record --from-crash /var/lib/millstream --list\n\
-                        \x20 millstream record --enable SocketWrite --threshold 1ms --rate 100/s\n\
-                        \x20 millstream record --enable all -d 30s\n\
-                        \n\
-                        *.jfr is for JDK Mission Control and the jfr tool of a JDK, *.jsonl and \
-                        *.json contain an event per\n\
-                        line, and *.txt is a report. Without -o, --dump and --from-crash write the \
-                        report to standard\n\
-                        output, and -d writes millstream-TIME.jfr.\n\
-                        \n\
-                        Changed settings are in effect until the agent exits or a reload changes \
-                        recorder.events.\n\
-                        \n\
-                        Exit status: 0 done; 1 no agent runs, the agent exited early, there is no \
-                        recording, or the output\n\
-                        cannot be written; 2 invalid configuration or usage.";
+pub const HELP: &str = "Example:\n  \
+    millstream record -c millstream.yaml -d 1m -o slow.jfr\n  \
+    millstream record --dump --last 5m -o incident.jsonl\n  \
+    millstream record --from-crash /var/lib/millstream\n  \
+    millstream record --from-crash /var/lib/millstream --list\n  \
+    millstream record --enable SocketWrite --threshold 1ms --rate 100/s\n  \
+    millstream record --enable all -d 30s\n\n\
+    *.jfr is for JDK Mission Control and the jfr tool of a JDK, *.jsonl and *.json contain an event per\n\
+    line, and *.txt is a report. Without -o, --dump and --from-crash write the report to standard\n\
+    output, and -d writes millstream-TIME.jfr.\n\n\
+    Changed settings are in effect until the agent exits or a reload changes recorder.events.\n\n\
+    Exit status: 0 done; 1 no agent runs, the agent exited early, there is no recording, or the output\n\
+    cannot be written; 2 invalid configuration or usage.";
 
 /// The arguments of `record`.
 #[derive(clap::Args)]

@@ -13,30 +13,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const FOLDER: &str = "spool";
 
 /// The help of `spool ls`.
-pub const LS_HELP: &str = "Example:\n\
-                           \x20 millstream spool ls -c /etc/millstream/conf.d\n\
-                           \x20 millstream spool ls --data-dir /var/lib/millstream --json\n\
-                           \n\
-                           The command reads every entry, takes no lock and works while the agent \
-                           runs. Delivered entries\n\
-                           are listed until their file is removed.\n\
-                           \n\
-                           Exit status: 0 done; 1 a disk buffer cannot be read; 2 invalid \
-                           configuration or usage.";
+pub const LS_HELP: &str = "Example:\n  \
+    millstream spool ls -c /etc/millstream/conf.d\n  \
+    millstream spool ls --data-dir /var/lib/millstream --json\n\n\
+    The command reads every entry, takes no lock and works while the agent runs. Delivered entries\n\
+    are listed until their file is removed.\n\n\
+    Exit status: 0 done; 1 a disk buffer cannot be read; 2 invalid configuration or usage.";
 
 /// The help of `spool cat`.
-pub const CAT_HELP: &str = "Example:\n\
-                            \x20 millstream spool cat out --limit 10\n\
-                            \x20 millstream spool cat out --meta --from 1200\n\
-                            \n\
-                            Payloads are written as they were encoded for the endpoint, without \
-                            separators. The command takes\n\
-                            no lock and works while the agent runs. Delivered entries are also \
-                            written until their file is\n\
-                            removed; damaged entries are skipped.\n\
-                            \n\
-                            Exit status: 0 done; 1 the disk buffer cannot be read; 2 invalid \
-                            configuration or usage.";
+pub const CAT_HELP: &str = "Example:\n  \
+    millstream spool cat out --limit 10\n  \
+    millstream spool cat out --meta --from 1200\n\n\
+    Payloads are written as they were encoded for the endpoint, without separators. The command takes\n\
+    no lock and works while the agent runs. Delivered entries are also written until their file is\n\
+    removed; damaged entries are skipped.\n\n\
+    Exit status: 0 done; 1 the disk buffer cannot be read; 2 invalid configuration or usage.";
 
 /// The location of the disk buffers.
 #[derive(clap::Args)]

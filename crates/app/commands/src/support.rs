@@ -17,24 +17,16 @@ pub use target::FindFiles;
 use target::Target;
 
 /// The help of `support`.
-pub const HELP: &str = "Example:\n\
-                        \x20 millstream support -c millstream.yaml -o support.tar.gz\n\
-                        \x20 millstream support --data-dir /var/lib/millstream -o support.tar.gz\n\
-                        \n\
-                        The archive contains the version, facts about the host, the configuration \
-                        without secrets, the\n\
-                        output of validate, the responses of the agent's API, its recording and \
-                        the end of its log. Only\n\
-                        you can read the archive. Check it before you send it, because it contains \
-                        names of files, hosts\n\
-                        and components. The configuration and the variables come from the running \
-                        agent, unless -c names\n\
-                        other files. Without a running agent the archive contains less, and lists \
-                        what is missing.\n\
-                        \n\
-                        Exit status: 0 written; 1 the archive cannot be written; 2 invalid usage, \
-                        or a file of -c cannot\n\
-                        be read.";
+pub const HELP: &str = "Example:\n  \
+    millstream support -c millstream.yaml -o support.tar.gz\n  \
+    millstream support --data-dir /var/lib/millstream -o support.tar.gz\n\n\
+    The archive contains the version, facts about the host, the configuration without secrets, the\n\
+    output of validate, the responses of the agent's API, its recording and the end of its log. Only\n\
+    you can read the archive. Check it before you send it, because it contains names of files, hosts\n\
+    and components. The configuration and the variables come from the running agent, unless -c names\n\
+    other files. Without a running agent the archive contains less, and lists what is missing.\n\n\
+    Exit status: 0 written; 1 the archive cannot be written; 2 invalid usage, or a file of -c cannot\n\
+    be read.";
 
 /// The arguments of `support`.
 #[derive(clap::Args)]

@@ -23,29 +23,19 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The help of `tap`.
-pub const HELP: &str = "Example:\n\
-                        \x20 millstream tap web -c millstream.yaml\n\
-                        \x20 millstream tap parsed --where 'status >= 500' --limit 20 --format \
-                        text\n\
-                        \x20 millstream tap parsed.rejected | jq .message\n\
-                        \x20 millstream tap web --follow --limit 1 --format text\n\
-                        \n\
-                        ID is a source or transform to see its output, ID.OUTPUT for a named \
-                        output, or a sink to see its\n\
-                        input. The tap examines at most 1,000 events per second, and --where \
-                        selects among these. Events\n\
-                        are shown as the downstream sinks receive them: every `redact` transform \
-                        on the path is applied,\n\
-                        unless --raw is set. A tap neither delays nor drops events of the agent. \
-                        With --follow each line is\n\
-                        an event that passed ID, with its path from the source to the sinks. \
-                        Events go to standard output\n\
-                        and messages to standard error. Without --limit the command runs until \
-                        Ctrl-C.\n\
-                        \n\
-                        Exit status: 0 done; 1 no agent runs, the agent stops, too many taps are \
-                        open, or the output no\n\
-                        longer exists after a reload; 2 unknown id, invalid expression or usage.";
+pub const HELP: &str = "Example:\n  \
+    millstream tap web -c millstream.yaml\n  \
+    millstream tap parsed --where 'status >= 500' --limit 20 --format text\n  \
+    millstream tap parsed.rejected | jq .message\n  \
+    millstream tap web --follow --limit 1 --format text\n\n\
+    ID is a source or transform to see its output, ID.OUTPUT for a named output, or a sink to see its\n\
+    input. The tap examines at most 1,000 events per second, and --where selects among these. Events\n\
+    are shown as the downstream sinks receive them: every `redact` transform on the path is applied,\n\
+    unless --raw is set. A tap neither delays nor drops events of the agent. With --follow each line is\n\
+    an event that passed ID, with its path from the source to the sinks. Events go to standard output\n\
+    and messages to standard error. Without --limit the command runs until Ctrl-C.\n\n\
+    Exit status: 0 done; 1 no agent runs, the agent stops, too many taps are open, or the output no\n\
+    longer exists after a reload; 2 unknown id, invalid expression or usage.";
 
 /// Maximum bytes of a request's path and parameters. The agent takes 16 KiB with all headers.
 const PATH_BYTES_MAX: usize = 15 << 10;

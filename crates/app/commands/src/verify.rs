@@ -38,25 +38,17 @@ use std::sync::atomic::Ordering;
 use tally::Tally;
 
 /// The end of the help.
-pub const HELP: &str = "Example:\n\
-                        \x20 millstream verify -d 60s\n\
-                        \x20 millstream verify -d 5m --dir /var/log --sink \
-                        kafka://127.0.0.1:9092/verify\n\
-                        \n\
-                        The command writes numbered lines to files in a temporary folder, rotates \
-                        the files, kills and\n\
-                        stops an agent that delivers the lines, and compares the results line by \
-                        line. Ctrl-C ends the run\n\
-                        with the report so far. The rotation expire deletes files while a sink is \
-                        slow. Lines that only an\n\
-                        open descriptor held cannot survive a kill; they are counted separately, \
-                        not as lost.\n\
-                        The run needs 10 MB of disk space per second at the default rate; a Kafka \
-                        topic must exist.\n\
-                        The last line is: lost N repeated N torn N\n\
-                        Exit status: 0 no line was lost or torn; 1 a line was lost or torn, two \
-                        lines had the same id, the\n\
-                        agent counted a wrong number of losses, or the run failed; 2 usage.";
+pub const HELP: &str = "Example:\n  \
+    millstream verify -d 60s\n  \
+    millstream verify -d 5m --dir /var/log --sink kafka://127.0.0.1:9092/verify\n\n\
+    The command writes numbered lines to files in a temporary folder, rotates the files, kills and\n\
+    stops an agent that delivers the lines, and compares the results line by line. Ctrl-C ends the run\n\
+    with the report so far. The rotation expire deletes files while a sink is slow. Lines that only an\n\
+    open descriptor held cannot survive a kill; they are counted separately, not as lost.\n\
+    The run needs 10 MB of disk space per second at the default rate; a Kafka topic must exist.\n\
+    The last line is: lost N repeated N torn N\n\
+    Exit status: 0 no line was lost or torn; 1 a line was lost or torn, two lines had the same id, the\n\
+    agent counted a wrong number of losses, or the run failed; 2 usage.";
 
 /// Options of `verify`.
 #[derive(clap::Args)]

@@ -117,12 +117,10 @@ impl Parser {
     fn build(&self, at: usize, form: Form) -> Parsed {
         let expr = Expr::new(at, form);
         match expr.height > HEIGHT_MAX {
-            true => Err(Fault::new(
-                at,
-                format!("more than {HEIGHT_MAX} levels"),
-                "split the expression \
-                                                                              into shorter chains",
-            )),
+            true => {
+                let advice = "split the expression into shorter chains";
+                Err(Fault::new(at, format!("more than {HEIGHT_MAX} levels"), advice))
+            }
             false => Ok(expr),
         }
     }

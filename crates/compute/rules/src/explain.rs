@@ -213,47 +213,34 @@ mod tests {
         let text = Plan::new(&tasks).unwrap().explain().to_string();
         let expected = "5 tasks
 
-2 fields, computed once per event that needs them; the tasks read \
-                        6
+2 fields, computed once per event that needs them; the tasks read 6
   5 tasks  `message` between \"svc=\" (0) and \" \"
-  1 task  \
-                        `message`
+  1 task  `message`
 
 2 indexes, looked up for every event
-  2 values of `message` \
-                        between \"svc=\" (0) and \" \"
-  1 literal in `message`, found by one \
-                        search
-1 task is looked at for every event
-1 condition is shared by \
-                        several tasks, and 1 list of `group_by`
+  2 values of `message` between \"svc=\" (0) and \" \"
+  1 literal in `message`, found by one search
+1 task is examined for every event
+1 condition is shared by several tasks, and 1 list of `group_by`
 
 a
-  finds events by 1 value of \
-                        `message` between \"svc=\" (0) and \" \"
-  then tests (status >= 500) \
-                        (shared)
+  finds events by 1 value of `message` between \"svc=\" (0) and \" \"
+  then tests (status >= 500) (shared)
   groups by service (shared)
 b
-  finds events by 2 values of \
-                        `message` between \"svc=\" (0) and \" \"
-  then tests (status >= 500) \
-                        (shared)
+  finds events by 2 values of `message` between \"svc=\" (0) and \" \"
+  then tests (status >= 500) (shared)
   groups by service (shared)
 c
-  finds events by 1 literal in \
-                        `message`
+  finds events by 1 literal in `message`
   groups by service (shared)
 d
-  finds events by examining every \
-                        event
+  finds events by examining every event
   then tests (status > 1)
   groups by service (shared)
 e
-  finds \
-                        events by nothing, because its condition is never true
-  groups by service \
-                        (shared)
+  finds events by nothing, because its condition is never true
+  groups by service (shared)
 ";
         assert_eq!(text, expected);
     }

@@ -23,20 +23,16 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// The end of `millstream test --help`.
-pub const HELP: &str = "Example:\n\
-                        \x20 millstream test -c millstream.yaml\n\
-                        \x20 millstream test -c millstream.yaml routing_tests.yaml\n\
-                        \n\
-                        A test is an item of the list `tests` in the configuration or in an \
-                        additional FILE:\n\
-                        \x20 tests:\n\
-                        \x20   - name: failures are routed\n\
-                        \x20     input: { to: parsed, lines: ['GET / 500', 'GET / 200'] }\n\
-                        \x20     expect: [{ from: failures, events: [{ status: 500 }] }]\n\
-                        \n\
-                        Sources and sinks are not opened. Set the same variables as for a run.\n\
-                        Exit status: 0 all passed; 1 some failed; 2 errors in the configuration or \
-                        in a test.";
+pub const HELP: &str = "Example:\n  \
+    millstream test -c millstream.yaml\n  \
+    millstream test -c millstream.yaml routing_tests.yaml\n\n\
+    A test is an item of the list `tests` in the configuration or in an additional FILE:\n  \
+    tests:\n    \
+    - name: failures are routed\n      \
+    input: { to: parsed, lines: ['GET / 500', 'GET / 200'] }\n      \
+    expect: [{ from: failures, events: [{ status: 500 }] }]\n\n\
+    Sources and sinks are not opened. Set the same variables as for a run.\n\
+    Exit status: 0 all passed; 1 some failed; 2 errors in the configuration or in a test.";
 
 /// Runs every test of a configuration and of `files`; returns the exit status.
 pub fn run(paths: &[PathBuf], files: &[PathBuf], loader: &Loader) -> u8 {

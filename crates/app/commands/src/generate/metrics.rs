@@ -20,25 +20,16 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use target::{Batch, Target};
 
 /// The end of the help.
-pub const HELP: &str = "Example:\n\
-                        \x20 millstream generate metrics --to udp://127.0.0.1:8125 --rate 10000 \
-                        --series 500\n\
-                        \x20 millstream generate metrics --protocol metricserver --to \
-                        unixgram:///run/metric.sock --count 1000000\n\
-                        \n\
-                        Every packet ends with two numbering points: the counter \
-                        `millstream.generated` counts the points,\n\
-                        and the gauge `millstream.generated.last` is the number of the last point. \
-                        The last line is:\n\
-                        sent N points in N packets, sum of counters N, N series; N points with the \
-                        numbering ones\n\
-                        The last N is the number of points that the agent counts. The sum includes \
-                        only the type `counter`.\n\
-                        Types of dogstatsd: counter, gauge, timer, histogram, distribution, set; \
-                        of metricserver: counter,\n\
-                        rate_counter, meter, delta_counter, store, ts_store, timer, histogram.\n\
-                        The command waits while a Unix socket is full. Over UDP, packets without a \
-                        receiver are lost.";
+pub const HELP: &str = "Example:\n  \
+    millstream generate metrics --to udp://127.0.0.1:8125 --rate 10000 --series 500\n  \
+    millstream generate metrics --protocol metricserver --to unixgram:///run/metric.sock --count 1000000\n\n\
+    Every packet ends with two numbering points: the counter `millstream.generated` counts the points,\n\
+    and the gauge `millstream.generated.last` is the number of the last point. The last line is:\n\
+    sent N points in N packets, sum of counters N, N series; N points with the numbering ones\n\
+    The last N is the number of points that the agent counts. The sum includes only the type `counter`.\n\
+    Types of dogstatsd: counter, gauge, timer, histogram, distribution, set; of metricserver: counter,\n\
+    rate_counter, meter, delta_counter, store, ts_store, timer, histogram.\n\
+    The command waits while a Unix socket is full. Over UDP, packets without a receiver are lost.";
 
 /// Packets per call.
 const BATCH_PACKETS: usize = 64;

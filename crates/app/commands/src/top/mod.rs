@@ -22,20 +22,14 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 /// The help of `top`.
-pub const HELP: &str = "Example:\n\
-                        \x20 millstream top -c millstream.yaml\n\
-                        \x20 millstream top --url http://127.0.0.1:7878 --token-file \
-                        /var/lib/millstream/token\n\
-                        \x20 millstream top --once\n\
-                        \n\
-                        Keys: 1 to 5 or Tab views, < > sort, / filter, Enter details, p pause, ? \
-                        help, q quit.\n\
-                        The variable NO_COLOR turns colors off; with TERM=dumb the command works \
-                        as with --once.\n\
-                        \n\
-                        Exit status: 0 done; 1 with --once: the agent does not respond; or the \
-                        terminal cannot be used;\n\
-                        2 no terminal, invalid configuration or usage.";
+pub const HELP: &str = "Example:\n  \
+    millstream top -c millstream.yaml\n  \
+    millstream top --url http://127.0.0.1:7878 --token-file /var/lib/millstream/token\n  \
+    millstream top --once\n\n\
+    Keys: 1 to 5 or Tab views, < > sort, / filter, Enter details, p pause, ? help, q quit.\n\
+    The variable NO_COLOR turns colors off; with TERM=dumb the command works as with --once.\n\n\
+    Exit status: 0 done; 1 with --once: the agent does not respond; or the terminal cannot be used;\n\
+    2 no terminal, invalid configuration or usage.";
 
 /// The arguments of `top`.
 #[derive(clap::Args)]
