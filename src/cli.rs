@@ -43,7 +43,7 @@ enum Command {
         /// block below the log, redrawn every second; elsewhere a line every 5 s
         #[arg(long)]
         progress: bool,
-        /// Exit when the process that started this one ends
+        /// Exit when the parent process exits
         #[arg(long, hide = true)]
         with_parent: bool,
     },
@@ -56,7 +56,7 @@ enum Command {
         #[command(flatten)]
         files: ConfigFiles,
     },
-    /// Work with the task files of the transform `rules`
+    /// Work with the task files of the `rules` transform
     Rules {
         #[command(subcommand)]
         what: Rules,
@@ -76,7 +76,7 @@ enum Command {
     /// Test on this host that no data is lost
     #[command(after_help = verify::HELP)]
     Verify(verify::VerifyArgs),
-    /// Look into the disk buffers of the sinks
+    /// Inspect the disk buffers of the sinks
     Spool {
         #[command(subcommand)]
         what: Spool,
@@ -93,7 +93,7 @@ enum Command {
     /// Show what an agent uses its CPU time for, as a flame graph
     #[command(after_help = profile::HELP)]
     Profile(profile::ProfileArgs),
-    /// Say why the events of a running agent are late, lost or wrong
+    /// Explain why the events of a running agent are late, lost or wrong
     #[command(after_help = diagnose::HELP)]
     Diagnose(diagnose::DiagnoseArgs),
     /// Show a sample of the events at an output of a running agent
@@ -120,7 +120,7 @@ enum Command {
 
 #[derive(Subcommand)]
 enum Rules {
-    /// Show what tasks share, how each finds its events, and what each costs
+    /// Show what tasks share, how each task finds its events, and its cost
     #[command(after_help = "Example:\n  millstream rules explain tasks/*.yaml\n  \
         millstream rules explain tasks/*.yaml --input app.log\n\n\
         Exit status: 0 done; 1 the input cannot be read; 2 errors in task files.")]

@@ -22,13 +22,13 @@ pub const ATTACH_HELP: &str = "Example:\n  \
 /// The arguments of `java attach`.
 #[derive(clap::Args)]
 pub struct AttachArgs {
-    /// Id of the process
+    /// Process id of the JVM
     #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pid: i32,
-    /// Options of the agent: KEY=VALUE, separated by commas
+    /// Options of the Java agent: KEY=VALUE, separated by commas
     #[arg(long, value_name = "OPTIONS", default_value = "")]
     options: String,
-    /// The agent's jar as the process sees it, such as in its container
+    /// Path of the Java agent's jar as the JVM sees it, for example inside a container
     /// [default: millstream-javaagent.jar beside this program]
     #[arg(long, value_name = "JAR")]
     jar: Option<PathBuf>,

@@ -51,7 +51,7 @@ pub struct ProfileArgs {
     /// Time between two samples of a thread, from 1ms to 1s [default: 10ms]
     #[arg(short, long, value_name = "DURATION", conflicts_with = "diff")]
     interval: Option<Interval>,
-    /// Get the samples of continuous profiling from this time until now, see profiler.continuous
+    /// Get the last samples of continuous profiling, see profiler.continuous
     #[arg(long, value_name = "DURATION", conflicts_with_all = ["duration", "interval", "event", "diff"])]
     last: Option<Interval>,
     /// Event to sample: cpu, wall or alloc
@@ -60,7 +60,7 @@ pub struct ProfileArgs {
     /// Output file, or - for standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Format of the output, instead of the format of its name
+    /// Output format, instead of the format of the file name
     #[arg(long, value_name = "FORMAT")]
     format: Option<ProfileFormat>,
     /// Start each stack with the name of its thread

@@ -45,16 +45,16 @@ pub const HELP: &str = "Example:\n  \
 pub struct RecordArgs {
     #[command(flatten)]
     agent: AgentArgs,
-    /// Record from now on for this time [default: 30s]
+    /// Record for this duration, starting now [default: 30s]
     #[arg(short, long, value_name = "DURATION", conflicts_with_all = ["dump", "from_crash"])]
     duration: Option<Interval>,
     /// Write what the agent has recorded so far
     #[arg(long, conflicts_with = "from_crash")]
     dump: bool,
-    /// Only events that ended within this time before the end
+    /// Include only events that ended within this period before the end
     #[arg(long, value_name = "DURATION", conflicts_with = "duration")]
     last: Option<Interval>,
-    /// Write the recording of a run that died, of this data_dir or file; needs no agent
+    /// Write the recording of a run that died, from this data_dir or file; needs no agent
     #[arg(long, value_name = "DATA_DIR|FILE")]
     #[arg(conflicts_with_all = ["enable", "disable", "settings", "url", "config", "data_dir"])]
     from_crash: Option<PathBuf>,
@@ -64,7 +64,7 @@ pub struct RecordArgs {
     /// Output file, or - for standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Format of the output, instead of the format of its name
+    /// Output format, instead of the format of the file name
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// Record this type of event, or all types; repeatable
@@ -73,10 +73,10 @@ pub struct RecordArgs {
     /// Do not record this type of event, or all types; repeatable
     #[arg(long, value_name = "EVENT", value_parser = kinds)]
     disable: Vec<Kinds>,
-    /// Record enabled events from this duration on; none to record all
+    /// Minimum duration of the enabled events, or none to record all
     #[arg(long, value_name = "DURATION", requires = "enable")]
     threshold: Option<Limit<Interval>>,
-    /// Record this number of enabled events per second, such as 100/s; none to record all
+    /// Maximum rate of the enabled events, such as 100/s, or none to record all
     #[arg(long, value_name = "RATE", requires = "enable")]
     rate: Option<Limit<PerSecond>>,
     /// Print the conditions for recording events

@@ -25,7 +25,7 @@ pub struct ExplainArgs {
     /// Task files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Lines to measure the tasks with: events examined and matched by each task, and its time
+    /// Log lines to measure the tasks: events that each task examined and matched, and its time
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
 }

@@ -35,7 +35,7 @@ pub struct SupportArgs {
     files: ConfigFiles,
     #[command(flatten)]
     place: PlaceArgs,
-    /// The archive
+    /// Path of the archive
     #[arg(short, long, value_name = "FILE", default_value = "support.tar.gz")]
     output: PathBuf,
 }

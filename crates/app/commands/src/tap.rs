@@ -52,7 +52,7 @@ pub struct TapArgs {
     /// End after this many events
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// Show only events that satisfy this condition, as in transform filter
+    /// Show only events that satisfy this condition, as in the filter transform
     #[arg(long = "where", value_name = "EXPR")]
     condition: Option<String>,
     /// json: one event per line, as the codec writes it; text: the message, for people

@@ -53,7 +53,7 @@ pub const HELP: &str = "Example:\n  \
 /// Options of `verify`.
 #[derive(clap::Args)]
 pub struct VerifyArgs {
-    /// How long to write lines
+    /// Duration for which lines are written
     #[arg(short, long, default_value = "60s")]
     duration: Interval,
     /// Destination: file:///PATH or kafka://HOST:PORT/TOPIC [default: a file in the folder]

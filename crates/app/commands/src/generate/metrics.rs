@@ -69,13 +69,13 @@ pub struct MetricsArgs {
     /// Number of points [default: endless]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Largest packet in bytes, with a unit; a longer point is sent alone
+    /// Maximum packet size, with a unit; a longer point is sent alone
     #[arg(long, default_value = "1432B")]
     packet_size: Size,
     /// Maximum number of points per packet [default: as many as fit]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     points_per_packet: Option<u32>,
-    /// Leave out the points that number a packet
+    /// Omit the numbering points
     #[arg(long)]
     unnumbered: bool,
     /// Seed; the same seed gives the same points

@@ -13,7 +13,7 @@ pub enum Format {
     Jfr,
     /// One event per line, as JSON
     Jsonl,
-    /// What happened, for people
+    /// A readable report of the last seconds
     Text,
 }
 
