@@ -32,8 +32,8 @@ pub fn memory_host() -> MemoryHost {
     let trims = Mutex::new(Trims::default());
     if let Err(error) = &*OWN {
         log::error!(
-            "memory: cannot compare memory use with limits.memory: cannot read \
-                     /proc/self/statm: {error}"
+            "memory: cannot compare memory use with limits.memory: cannot read /proc/self/statm: \
+             {error}"
         );
     }
     MemoryHost {

@@ -56,8 +56,7 @@ fn start_enabled(
     };
     let folder = folder.display();
     log::warn!(
-        "recorder: {folder}: {error}; the recording of this run is lost if the agent \
-                crashes"
+        "recorder: {folder}: {error}; the recording of this run is lost if the agent crashes"
     );
     let (bytes, events) = (size.0, settings.all_events());
     // If only the final name of the file could not be set, the recording has already started.

@@ -128,8 +128,7 @@ impl Reloader {
             count => format!("{count} errors"),
         };
         log::error!(
-            "the configuration was rejected with {count}; the previous configuration stays \
-                     in use"
+            "the configuration was rejected with {count}; the previous configuration stays in use"
         );
         self.services.state.refuse();
     }

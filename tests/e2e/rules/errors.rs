@@ -33,7 +33,7 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "tasks:\n  - name: inline\n    emit: { n: count() }\n",
         &["bad.yaml:2:11: `name`: another task is already named `inline`, at \
-             DIR/millstream.yaml:11:17; rename one of them"],
+           DIR/millstream.yaml:11:17; rename one of them"],
     ),
     (
         "tasks:\n  - { name: b, emit: { n: count() } }\n  - { name: b, emit: { n: count() } }\n",
@@ -78,7 +78,7 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "tasks:\n  - { name: b, emit: { n: count() }, lateness: 5s }\n",
         &["bad.yaml:2:48: `lateness`: has no meaning with `time: arrival`; use `time: log`, or \
-             remove it"],
+           remove it"],
     ),
     (
         "tasks:\n  - { name: b, emit: { n: count() }, fields: { x: { regex: { pattern: '(' } } } }\n",

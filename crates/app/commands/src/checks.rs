@@ -78,11 +78,7 @@ fn shared_file(
 ) -> Option<Fault> {
     let pairs = || files.iter().flat_map(|file| others.iter().map(move |other| (file, other)));
     let (what, advice) = if pairs().any(|(file, other)| file == other) {
-        (
-            "both use the same file",
-            "keep one component, and list it in the `inputs` of several \
-                                    components",
-        )
+        ("both use the same file", "keep one of them, and connect it to several components")
     } else if pairs().any(|(file, other)| paths_may_match(file, other)) {
         ("may write the same file for some field values", "use different folders")
     } else {

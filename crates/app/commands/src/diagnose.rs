@@ -216,8 +216,7 @@ fn as_text(diagnosis: &Value, bottleneck: &Bottleneck) -> String {
     if observed < COMPLETE_SECONDS {
         let _ = writeln!(
             out,
-            "the agent has been observed for {observed:.0} s; a diagnosis takes up \
-                           to 30 s"
+            "the agent has been observed for {observed:.0} s; a diagnosis takes up to 30 s"
         );
     }
     out

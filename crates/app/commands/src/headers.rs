@@ -37,8 +37,7 @@ fn without_files(component: &Component) -> Fault {
     Fault::new(
         &component.place,
         what,
-        "read from a `file` source, or list `fields` without \
-                                        `header`",
+        "read from a `file` source, or list `fields` without `header`",
     )
 }
 

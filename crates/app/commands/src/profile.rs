@@ -118,10 +118,7 @@ fn run(args: &ProfileArgs) -> Result<(), Failure> {
             let runtime =
                 tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
             let runtime = runtime.map_err(|error| {
-                Failure::failed(format!(
-                    "cannot start the async runtime: \
-                                                                 {error}"
-                ))
+                Failure::failed(format!("cannot start the async runtime: {error}"))
             })?;
             let now = SystemTime::now();
             let (raw, started) = match args.last {
@@ -138,8 +135,7 @@ fn write_difference(before: &Profile, after: &Profile, target: &Target) -> Resul
     let (event, other) = (&before.about().event, &after.about().event);
     if event != other {
         let message = format!(
-            "the first file is a profile of {event}, but the second is a profile \
-                               of {other}"
+            "the first file is a profile of {event}, but the second is a profile of {other}"
         );
         return Err(Failure::failed(message));
     }

@@ -155,8 +155,8 @@ impl From<ClientError> for Failure {
             ClientError::NotRunning(data_dir) => {
                 let data_dir = data_dir.display();
                 format!(
-                    "; start the agent, or use --from-crash {data_dir} to read the recording \
-                         of an earlier run"
+                    "; start the agent, or use --from-crash {data_dir} to read the recording of an \
+                     earlier run"
                 )
             }
             _ => String::new(),

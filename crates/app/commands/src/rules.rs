@@ -77,11 +77,8 @@ fn print(planned: &Planned, cost: Option<&Cost>) -> io::Result<()> {
     let others: Vec<&str> =
         planned.names.iter().map(String::as_str).filter(|name| *name != "message").collect();
     if !others.is_empty() {
-        writeln!(
-            out,
-            "\nthe lines are not parsed, so these fields have no value: {}",
-            others.join(", ")
-        )?;
+        let unset = others.join(", ");
+        writeln!(out, "\nthe lines are not parsed, so these fields have no value: {unset}")?;
     }
     writeln!(
         out,

@@ -246,14 +246,12 @@ fn hint(note: &Value) -> Option<String> {
     let is_running = note["ended"].is_null() && note["shown"] == 0 && !is_pending;
     match note["passed"].as_u64().filter(|_| is_running)? {
         0 => Some(
-            "no event has passed here yet; `millstream diagnose` shows whether events are \
-                   late"
+            "no event has passed here yet; `millstream diagnose` shows whether events are late"
                 .into(),
         ),
         1 => Some("1 event has passed, but it was not selected or not examined".into()),
         passed => Some(format!(
-            "{passed} events have passed, but none of the examined events was \
-                                selected"
+            "{passed} events have passed, but none of the examined events was selected"
         )),
     }
 }

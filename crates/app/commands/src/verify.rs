@@ -137,12 +137,7 @@ fn prove(args: &VerifyArgs, scratch: &Scratch, sink: Sink) -> Result<bool, Strin
     let lines = Arc::new(Lines::new(seed));
     let behind = scratch.path.join("behind.json");
     let start = || {
-        Endpoint::start(&behind).map_err(|error| {
-            format!(
-                "cannot start the slow \
-                                                                     endpoint: {error}"
-            )
-        })
+        Endpoint::start(&behind).map_err(|error| format!("cannot start the slow endpoint: {error}"))
     };
     let slow = plan.expires().then(start).transpose()?;
     let mut sinks = vec![sink];

@@ -352,10 +352,9 @@ fn memory_warning(memory: Size, allowed: Option<u64>, node: &Node) -> Option<Fau
         Size(allowed)
     );
     let advice = match default_memory(Some(allowed)) {
-        half if half.0 < allowed => format!(
-            "use {half}, or raise the memory limit of the control \
-                                             group"
-        ),
+        half if half.0 < allowed => {
+            format!("use {half}, or raise the memory limit of the control group")
+        }
         _ => format!(
             "raise the memory limit of the control group to {} or more",
             Size(2 * MEMORY_MIN.0)

@@ -455,10 +455,9 @@ mod tests {
         }
         assert_eq!(bad(&bomb).len(), 1);
         assert!(bad(&bomb)[0].contains("more than 200000 values after the expansion of aliases"));
-        assert!(bad(&"- ".repeat(100_000))[0].contains(
-            "f.yaml:1:129: nested more than 64 levels \
-                                                        deep"
-        ));
+        assert!(
+            bad(&"- ".repeat(100_000))[0].contains("f.yaml:1:129: nested more than 64 levels deep")
+        );
         assert!(
             bad(&"[".repeat(100_000))[0]
                 .ends_with("recursion limit exceeded; remove some levels of brackets")

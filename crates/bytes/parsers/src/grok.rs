@@ -89,7 +89,7 @@ impl<'a> Resolved<'a> {
             let end = inside.find('}').ok_or_else(|| {
                 format!(
                     "`%{{` without `}}` in `{pattern}`; close it, or use `%\\{{` for these \
-                         characters"
+                     characters"
                 )
             })?;
             self.reference(&inside[..end])?;

@@ -63,10 +63,9 @@ impl fmt::Display for Fault {
         match self {
             Fault::Text(at) => write!(f, "does not match the format at byte {at}"),
             Fault::Date => f.write_str("the date or time of day does not exist"),
-            Fault::Zone => f.write_str(
-                "the abbreviation is not a time zone of the configured \
-                                        location",
-            ),
+            Fault::Zone => {
+                f.write_str("the abbreviation is not a time zone of the configured location")
+            }
             Fault::Range => f.write_str("is not between the years 1678 and 2261"),
         }
     }

@@ -97,8 +97,7 @@ fn unanswered(expression: &Expression, counts: Counts, batch: &Batch) -> Option<
     let all = [
         (
             counts.missing_field,
-            "missing_field: the event has no such field; test for the field \
-                                with has(event.NAME)",
+            "missing_field: the event has no such field; test for the field with has(event.NAME)",
         ),
         (counts.type_error, "type_error: a value has the wrong type"),
         (counts.arithmetic_error, "arithmetic_error: a number is out of range"),

@@ -329,8 +329,7 @@ impl Compiler {
         self.require(over.at, types, Types::LIST.or(Types::MAP), &format!("`{name}`"))?;
         if self.variables.len() == MACRO_DEPTH_MAX {
             let message = format!(
-                "all, exists, filter and map are nested more than {MACRO_DEPTH_MAX} levels \
-                         deep"
+                "all, exists, filter and map are nested more than {MACRO_DEPTH_MAX} levels deep"
             );
             return Err(Fault::new(at, message, "use fewer levels"));
         }

@@ -250,8 +250,7 @@ fn log_change(look: MemoryLook) {
         );
     } else {
         log::info!(
-            "memory: {used} MiB of limits.memory ({limit} MiB) are in use, which is no \
-                    longer high"
+            "memory: {used} MiB of limits.memory ({limit} MiB) are in use, which is no longer high"
         );
     }
 }

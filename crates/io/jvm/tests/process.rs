@@ -139,7 +139,7 @@ mod tests {
             }
             let error = poison.join().unwrap().unwrap_err();
             assert!(matches!(error, CallError::ProcessEnded(_)), "{error:?}");
-            assert!(error.to_string().contains("including 2 attempts"), "{error}");
+            assert!(error.to_string().contains("2 times with only this call"), "{error}");
         });
         check(&operator, "after");
     }

@@ -78,8 +78,7 @@ pub fn open_linked(path: &Path, owner: Uid, links: &Symlinks) -> io::Result<Opti
 
 fn not_followed() -> io::Error {
     io::Error::other(
-        "is a symlink, which the source does not follow; allow it with the option \
-                      `symlinks`",
+        "is a symlink, which the source does not follow; allow it with the option `symlinks`",
     )
 }
 

@@ -50,8 +50,7 @@ impl Target {
         }
         if text.contains('#') {
             return error(
-                "contains a fragment, which is never sent; remove the # and the text \
-                          after it",
+                "contains a fragment, which is never sent; remove the # and the text after it",
             );
         }
         let (host, port) = host_and_port(authority, default_port).map_err(TargetError)?;

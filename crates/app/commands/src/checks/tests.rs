@@ -89,12 +89,8 @@ fn a_metrics_sink_requires_an_input_with_metrics() {
     assert_eq!(of_sink("stdin", &filter, "type: tcp, address: 'h:1', inputs: [last]"), [""; 0]);
     let both = "type: prometheus_exporter, inputs: [in, a.x, b]";
     let network = "a: { type: route, inputs: [in], routes: { x: 'true' } }, b: { type: fields, inputs: [a], steps: [{ drop: [c] }] }";
-    let said = ["in", "a.x"].map(|input| {
-        format!(
-            "`out` accepts only metrics, but `{input}` does not emit \
-                                           metrics"
-        )
-    });
+    let said = ["in", "a.x"]
+        .map(|input| format!("`out` accepts only metrics, but `{input}` does not emit metrics"));
     assert_eq!(of_sink("stdin", network, both), said);
 }
 

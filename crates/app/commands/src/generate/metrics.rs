@@ -283,8 +283,7 @@ fn socket_advice(error: &io::Error) -> &'static str {
             "; there is no such file; check that the agent is running with this path in `listen`"
         }
         io::ErrorKind::ConnectionRefused => {
-            "; no receiver listens there; check that the agent is \
-                                             running"
+            "; no receiver listens there; check that the agent is running"
         }
         io::ErrorKind::PermissionDenied => {
             "; this user may not write there; check the `mode` of the source"

@@ -76,10 +76,9 @@ fn choose(path: &Path) -> Result<RunFile, Failure> {
             eprintln!("{path}: no run died; this is the newest run that exited normally");
             Ok(runs.swap_remove(ended))
         }
-        None if runs.is_empty() => Err(Failure::failed(format!(
-            "{path}: found no readable \
-                                                                recording"
-        ))),
+        None if runs.is_empty() => {
+            Err(Failure::failed(format!("{path}: found no readable recording")))
+        }
         None => Err(Failure::failed(format!(
             "{path}: the only run belongs to the running agent; use --dump --data-dir {path}"
         ))),

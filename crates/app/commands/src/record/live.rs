@@ -80,10 +80,7 @@ fn ended(client: &Client, why: &str) -> Failure {
 
 fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
     let failed = |error| {
-        Failure::failed(format!(
-            "{error}; use the same release for the agent and \
-                                                  this command"
-        ))
+        Failure::failed(format!("{error}; use the same release for the agent and this command"))
     };
     Snapshot::parse(bytes).map_err(failed)
 }

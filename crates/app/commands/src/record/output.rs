@@ -63,8 +63,7 @@ impl Target {
                 let path = path.display();
                 let advice = "use the suffix .jfr, .jsonl, .json or .txt, or add --format";
                 return Err(format!(
-                    "-o {path}: the file name does not determine the format; \
-                                    {advice}"
+                    "-o {path}: the file name does not determine the format; {advice}"
                 ));
             }
         };

@@ -113,11 +113,9 @@ fn configuration(
     }
     let mut defaults = config::DEFAULT_FILES.iter().map(|file| folder.join(file));
     let found = defaults.find(|file| file.exists());
-    found.map(|file| vec![file]).ok_or_else(|| {
-        "the agent's configuration files no longer exist; \
-                                                add -c"
-            .to_owned()
-    })
+    found
+        .map(|file| vec![file])
+        .ok_or_else(|| "the agent's configuration files no longer exist; add -c".to_owned())
 }
 
 /// Returns the variables that a process was started with.

@@ -33,8 +33,8 @@ fn unknown_keys() {
     assert_eq!(
         source("    include: [a]\n    colour: 1\n"),
         ["m.yaml:6:5: unknown key `colour`; the valid keys are `type`, `attributes`, `host`, \
-             `priority`, `rate_limit`, `include`, `exclude`, `read_from`, `ignore_older`, \
-             `expire`, `max_line` and `keep_lines`"]
+          `priority`, `rate_limit`, `include`, `exclude`, `read_from`, `ignore_older`, `expire`, \
+          `max_line` and `keep_lines`"]
     );
     assert_eq!(
         sink("    encoding: {codec: text, metadata_key: x}\n"),

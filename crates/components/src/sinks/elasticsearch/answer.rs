@@ -238,8 +238,7 @@ impl BodyReader for BulkAnswer {
         let result = splitter.take(bytes, |item| {
             if items == expected {
                 return Err(format!(
-                    "the response contains more items than the request, which \
-                                    contains {expected}"
+                    "the response contains more items than the request, which contains {expected}"
                 ));
             }
             failures.extend(judge(item, *items)?);

@@ -105,10 +105,9 @@ impl HttpConfig {
 
     fn check_framing(&self) -> Option<&'static str> {
         match (self.framing(), self.encoding.codec) {
-            (Framing::JsonArray, Codec::Text) => Some(
-                "json_array needs the json codec; use \
-                                                       newline",
-            ),
+            (Framing::JsonArray, Codec::Text) => {
+                Some("json_array needs the json codec; use newline")
+            }
             (Framing::JsonArray | Framing::Newline, Codec::Msgpack) => {
                 Some("cannot be used with msgpack blocks; use length or none")
             }

@@ -218,8 +218,7 @@ impl Component for TcpConfig {
         if self.window.frames == 0 {
             errors.push(OptionError::new(
                 "/window/frames",
-                "must allow at least one frame; use at \
-                                                          least 1",
+                "must allow at least one frame; use at least 1",
             ));
         }
         errors.extend(self.tls.iter().flat_map(|tls| under("tls", tls.check())));

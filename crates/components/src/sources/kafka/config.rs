@@ -211,7 +211,7 @@ impl KafkaConfig {
                     return None;
                 }
                 None => "is not the name of a topic; use letters, digits, `.`, `_` and `-`, or a \
-                     regular expression that begins with ^"
+                         regular expression that begins with ^"
                     .to_owned(),
             };
             Some(OptionError::new(format!("/topics/{index}"), message))

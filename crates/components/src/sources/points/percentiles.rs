@@ -26,7 +26,7 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<OptionErr
             () if !has_suffix(*part) => {
                 format!(
                     "has too many decimals for a metric name; use at most {PART_DIGITS_MAX} \
-                         decimals"
+                     decimals"
                 )
             }
             () => continue,

@@ -101,8 +101,8 @@ impl RedactConfig {
             let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
             if name.is_empty() || !name.chars().all(is_plain) {
                 return Err(at(
-                    "is not a valid name, which appears in events; use letters, digits, \
-                               `_`, `-` and `.`"
+                    "is not a valid name, which appears in events; use letters, digits, `_`, `-` \
+                     and `.`"
                         .into(),
                 ));
             }

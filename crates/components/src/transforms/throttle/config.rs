@@ -56,8 +56,7 @@ impl Component for ThrottleConfig {
         if self.events == 0 {
             error(
                 "/events",
-                "must be at least 1; use the number of events that may pass per \
-                              window",
+                "must be at least 1; use the number of events that may pass per window",
             );
         }
         if self.keys_max == 0 {

@@ -330,8 +330,7 @@ fn answered(answer: Result<Frame, Broken>) -> Result<Vec<u8>, CallError> {
 fn identity(user: &str) -> Result<Identity, String> {
     if !rustix::process::geteuid().is_root() {
         return Err(
-            "`user` requires that the agent runs as root; remove `user`, or run the agent \
-                    as root"
+            "`user` requires that the agent runs as root; remove `user`, or run the agent as root"
                 .to_owned(),
         );
     }
@@ -346,8 +345,8 @@ fn join(folder: &Path, pid: Pid) -> Result<(), String> {
     });
     written.map_err(|error| {
         format!(
-            "`cgroup`: cannot write {}: {error}; create the control group, and give the \
-                 agent's user write access to it",
+            "`cgroup`: cannot write {}: {error}; create the control group, and give the agent's \
+             user write access to it",
             file.display()
         )
     })

@@ -201,8 +201,7 @@ impl Slot {
             if ends_alone >= ENDS_ALONE_MAX {
                 let name = &self.state().name;
                 return Err(CallError::ProcessEnded(format!(
-                    "process {name} exited in every attempt, including {ends_alone} attempts in \
-                     which this was its only call"
+                    "process {name} exited in every attempt, {ends_alone} times with only this call"
                 )));
             }
         }

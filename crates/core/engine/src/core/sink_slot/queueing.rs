@@ -83,8 +83,8 @@ impl SinkSlot {
             self.shed_logged.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed);
         if swapped.is_ok() {
             log::warn!(
-                "sink {}: the buffer is full, and events are dropped (when_full); speed up \
-                        the endpoint or raise buffer.max",
+                "sink {}: the buffer is full, and events are dropped (when_full); speed up the \
+                 endpoint or raise buffer.max",
                 node.id
             );
         }
