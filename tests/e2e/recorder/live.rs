@@ -123,7 +123,7 @@ fn a_recording_ends_with_its_agent() {
     assert!(stderr(&output).contains(message), "{}", stderr(&output));
     assert!(kinds(&recorded(dir.path(), &output)).contains(&"FileWrite"));
     let refused = record(dir.path(), &["--dump"]);
-    let advice = "data: start it, or use --from-crash";
+    let advice = "data; start the agent, or use --from-crash";
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr(&refused).contains(advice), "{}", stderr(&refused));
 }
