@@ -86,7 +86,7 @@ fn check_id_header(config: &KafkaConfig) -> Option<OptionError> {
     let name = config.id_header.as_deref().filter(|name| !name.is_empty())?;
     let text = match config.encoding.codec {
         Codec::Msgpack => "cannot be used with blocks of many events; remove it",
-        _ if name.contains('\0') => "is not a header name; use a text",
+        _ if name.contains('\0') => "is not a header name; use a non-empty name",
         _ if config.headers.contains_key(name) => "is also listed in `headers`; remove it there",
         _ => return None,
     };
