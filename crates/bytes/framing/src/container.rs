@@ -8,14 +8,14 @@ use crate::{Close, GROUP_ROWS_MAX, Stream, TIME_UNKNOWN, cri, docker};
 use millstream_timestamps::{Format, Parser};
 use std::sync::Arc;
 
-/// A format of container logs.
+/// A container log format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Cri,
     Docker,
 }
 
-/// Number of stream indexes: standard output, standard error and no stream.
+/// Number of stream indexes: standard output, standard error, and lines without a stream.
 const STREAMS: usize = ISOLATED as usize;
 const NO_STREAM: usize = 2;
 
@@ -23,7 +23,7 @@ fn stream_of(index: usize) -> Option<Stream> {
     [Stream::Stdout, Stream::Stderr].get(index).copied()
 }
 
-/// Parses the lines of one file.
+/// Finds and parses the lines of one container log.
 #[derive(Clone, Debug)]
 pub struct Reader {
     kind: Kind,
@@ -37,7 +37,7 @@ struct Writer<'a> {
     written: usize,
     scratch: &'a mut Scratch,
     kind: Kind,
-    /// Streams with an incomplete text.
+    /// Whether each stream has a line whose last part is missing so far.
     open: [bool; STREAMS],
     /// Number of isolated groups so far, which makes their stream numbers unique.
     isolated: u32,
@@ -49,7 +49,7 @@ impl Kind {
     pub fn of(head: &[u8]) -> Option<Kind> {
         let end = memchr::memchr(b'\n', head);
         let line = &head[..end.unwrap_or(head.len())];
-        // If the line is longer than `head`, only its prefix is available.
+        // If the line is longer than `head`, `head` contains only a prefix of the line.
         let is_docker =
             || Kind::Docker.fields(line).is_some() || end.is_none() && docker::has_prefix(line);
         match Kind::Cri.fields(line) {
@@ -72,8 +72,8 @@ impl Reader {
         Reader { kind, time: Parser::new(time) }
     }
 
-    /// Finds the lines of `raw` whose parts are all present. Writes their texts, separated by `\n`,
-    /// to `out`, which is as long as `raw`.
+    /// Finds the lines of `raw` whose parts are all present, and writes their text, separated by
+    /// `\n`, to `out`, which is as long as `raw`.
     pub fn lines(
         &mut self,
         raw: &[u8],
@@ -105,7 +105,7 @@ impl Reader {
         writer.scratch.ends = ends;
     }
 
-    /// Handles the bytes after the last newline.
+    /// Handles an unfinished line after the last newline.
     fn rest(&mut self, writer: &mut Writer<'_>, offset: usize, close: Close, limits: Limits) {
         let bytes = writer.raw.len();
         writer.flush_if_full(offset, bytes, limits);
@@ -183,8 +183,8 @@ impl Writer<'_> {
         self.scratch.records.clear();
     }
 
-    /// Prevents lines from joining with others: the lines from `first` on if they are interleaved,
-    /// and lines without a stream.
+    /// Prevents lines from joining other lines: all lines from index `first` if several were
+    /// flushed together, otherwise only a line without a stream.
     #[inline]
     fn isolate(&mut self, first: usize) {
         let lines = &mut self.scratch.lines[first..];

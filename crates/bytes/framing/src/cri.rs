@@ -4,7 +4,7 @@
 use crate::record::{Fields, stream_index};
 use memchr::memchr;
 
-/// Parses a line; returns `None` if it is not in this format.
+/// Parses a line. Returns `None` if the line is not in the CRI format.
 #[inline]
 pub fn fields(line: &[u8]) -> Option<Fields<'_>> {
     let time_end = memchr(b' ', line)?;
@@ -16,7 +16,7 @@ pub fn fields(line: &[u8]) -> Option<Fields<'_>> {
         [b'F'] | [b'F', b':', ..] => false,
         _ => return None,
     };
-    // The space before an empty text is optional.
+    // The space before the text is optional if the text is empty.
     let start = (time_end + 8 + tags_end + 1).min(line.len());
     Some(Fields { time: &line[..time_end], stream, is_partial, text: &line[start..], start })
 }

@@ -4,8 +4,8 @@
 use crate::record::{Fields, stream_index};
 use memchr::memchr2;
 
-/// Parses a line; returns `None` if it is not in this format. Keys may be in any order; unknown
-/// keys are ignored.
+/// Parses a line. Returns `None` if the line is not in this format. Keys may be in any order, and
+/// unknown keys are ignored.
 #[inline]
 pub fn fields(line: &[u8]) -> Option<Fields<'_>> {
     let (mut log, mut time, mut stream) = (None, None, None);
@@ -42,7 +42,7 @@ pub fn fields(line: &[u8]) -> Option<Fields<'_>> {
     })
 }
 
-/// Returns whether `line` has the prefix of a Docker log line.
+/// Returns whether `line` starts like a Docker log line, for lines that are available only in part.
 pub fn has_prefix(line: &[u8]) -> bool {
     line.starts_with(b"{\"log\":\"")
 }
@@ -103,9 +103,9 @@ impl Cursor<'_> {
     }
 }
 
-/// Unescapes `text`, the inside of a JSON string, into the beginning of `dst`, which must be as
-/// long as `text`, and returns the bytes written. An invalid escape is copied unchanged; an
-/// unpaired surrogate becomes U+FFFD. The offset of each replacement or invalid escape, plus
+/// Unescapes `text`, the contents of a JSON string, into the beginning of `dst`, which must be as
+/// long as `text`. Returns the number of bytes written. An invalid escape is copied unchanged; an
+/// unpaired surrogate becomes U+FFFD. The output offset of each replacement or invalid escape, plus
 /// `base`, is appended to `invalid`.
 #[inline]
 pub fn unescape(text: &[u8], dst: &mut [u8], base: usize, invalid: &mut Vec<u32>) -> usize {
@@ -126,9 +126,9 @@ pub fn unescape(text: &[u8], dst: &mut [u8], base: usize, invalid: &mut Vec<u32>
     written + rest.len()
 }
 
-/// Decodes the escape at the beginning of `text`. Returns the character and the length of the
-/// escape in bytes; the character is an error if it replaces an unpaired surrogate. Returns `None`
-/// if JSON has no such escape.
+/// Decodes the escape at the beginning of `text`. Returns the character, or U+FFFD as an error for
+/// an unpaired surrogate, and the length of the escape in bytes. Returns `None` if JSON has no such
+/// escape.
 #[inline]
 fn escape(text: &[u8]) -> Option<(Result<char, char>, usize)> {
     let character = match text.get(1)? {

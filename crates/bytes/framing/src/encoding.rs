@@ -4,26 +4,26 @@ use crate::Close;
 use crate::line::{Scratch, terminated, unterminated};
 use encoding_rs::{DecoderResult, Encoding, UTF_16BE, UTF_16LE};
 
-/// Replaces an invalid byte sequence.
+/// The UTF-8 text that replaces an invalid byte sequence.
 pub const REPLACEMENT: &[u8] = "\u{FFFD}".as_bytes();
 
-/// Maximum bytes of text that one raw byte decodes to: an invalid byte becomes [`REPLACEMENT`].
+/// Maximum number of text bytes per raw byte: an invalid byte becomes [`REPLACEMENT`].
 pub const EXPANSION: usize = REPLACEMENT.len();
 
 /// The byte order mark of big-endian UTF-16.
 const UTF_16_BOM_BE: &[u8] = &[0xFE, 0xFF];
 
-/// Decodes one encoding.
+/// A decoder for one encoding other than UTF-8.
 #[derive(Clone, Copy, Debug)]
 pub struct TextDecoder {
     encoding: &'static Encoding,
 }
 
-/// An encoding named in the configuration.
+/// An encoding that the configuration names.
 #[derive(Clone, Copy, Debug)]
 pub enum Name {
     Utf8,
-    /// The byte order mark selects the byte order.
+    /// UTF-16 whose byte order mark selects the byte order.
     Utf16,
     TextDecoder(TextDecoder),
 }
@@ -33,7 +33,7 @@ impl Name {
     ///
     /// # Errors
     ///
-    /// The error says why the encoding is not supported, and what to write instead.
+    /// Returns an error if the encoding is not supported. The error says what to use instead.
     pub fn new(name: &str) -> Result<Name, String> {
         if name.trim().eq_ignore_ascii_case("utf-16") {
             return Ok(Name::Utf16);
@@ -58,18 +58,18 @@ fn is_stateful(encoding: &'static Encoding) -> bool {
 }
 
 impl TextDecoder {
-    /// Returns the UTF-16 decoder for a file that begins with `head`.
+    /// Returns the UTF-16 decoder for a file that begins with `head`. The default is little-endian.
     pub fn utf16(head: &[u8]) -> TextDecoder {
         TextDecoder { encoding: if head.starts_with(UTF_16_BOM_BE) { UTF_16BE } else { UTF_16LE } }
     }
 
-    /// Returns whether a character has at least two bytes.
+    /// Returns whether the encoding is UTF-16, in which every character takes at least two bytes.
     pub fn is_utf16(self) -> bool {
         self.encoding == UTF_16LE || self.encoding == UTF_16BE
     }
 
     /// Finds the lines of `raw` and decodes them into `out`. Returns whether `out` was too short
-    /// for all lines.
+    /// for all of the lines.
     pub fn lines(
         self,
         raw: &[u8],
@@ -86,8 +86,8 @@ impl TextDecoder {
         let decoded = self.decode(&raw[..bytes], out, &mut scratch.invalid);
         let text = &out[..decoded.written];
         millstream_scan::newlines(text, &mut scratch.newlines);
-        // Decoding preserves newlines, see `line_ends`: line end n of the text is line end n of the
-        // raw bytes.
+        // Decoding preserves newlines (see `line_ends`), so line end n of the text corresponds to
+        // line end n of the raw bytes.
         let mut start = 0;
         let mut offset = 0;
         scratch.lines.extend(scratch.newlines.iter().zip(&scratch.ends).map(
@@ -110,9 +110,10 @@ impl TextDecoder {
 
     /// Appends the offset after the `\n` of each line in `raw`.
     ///
-    /// In the multi-byte encodings, byte 0x0A is always `\n`. Bytes after a lead byte are at least
-    /// 0x30 (WHATWG Encoding Standard, the decoders of gb18030, Big5, Shift_JIS, EUC-JP, EUC-KR). A
-    /// byte below 0x80 that is invalid there is decoded again as the first byte of a character.
+    /// In the multi-byte encodings, byte 0x0A is always `\n`. Trail bytes, which follow a lead
+    /// byte, are at least 0x30 (WHATWG Encoding Standard, decoders of gb18030, Big5, Shift_JIS,
+    /// EUC-JP, EUC-KR). A byte below 0x80 that is invalid as a trail byte is decoded as the first
+    /// byte of a new character.
     fn line_ends(self, raw: &[u8], lines_max: usize, ends: &mut Vec<u32>) {
         millstream_scan::newlines(raw, ends);
         if self.encoding == UTF_16LE {
@@ -125,7 +126,7 @@ impl TextDecoder {
         ends.iter_mut().for_each(|end| *end += distance);
     }
 
-    /// Returns the distance from byte 0x0A of a line end to the next line.
+    /// Returns the distance in bytes from the 0x0A of a line end to the next line.
     fn newline_to_next_line(self) -> u32 {
         if self.encoding == UTF_16LE { 2 } else { 1 }
     }
@@ -136,13 +137,13 @@ impl TextDecoder {
         Some(at + self.newline_to_next_line() as usize)
     }
 
-    /// Returns the length of the complete lines of `raw`, which begins at an even offset of the file.
+    /// Returns the length of the complete lines of `raw`, which begins at an even file offset.
     pub fn last_line_end(self, raw: &[u8]) -> Option<usize> {
         let at = memchr::memrchr_iter(b'\n', raw).find(|at| self.is_line_end(raw, *at))?;
         Some(at + self.newline_to_next_line() as usize)
     }
 
-    /// Returns whether the byte 0x0A at `at` is a `\n`, see `line_ends`.
+    /// Returns whether the byte 0x0A at `at` is a `\n` (see `line_ends`).
     fn is_line_end(self, raw: &[u8], at: usize) -> bool {
         match self.encoding {
             encoding if encoding == UTF_16LE => at.is_multiple_of(2) && raw.get(at + 1) == Some(&0),
@@ -174,8 +175,8 @@ impl TextDecoder {
         }
     }
 
-    /// Decodes a prefix of `raw` that ends before any incomplete character. Returns the bytes read
-    /// and written. Makes progress if `out` has at least 16 bytes.
+    /// Decodes a prefix of `raw` that ends before any incomplete character. Returns the number of
+    /// bytes read and written. Reads at least one byte if `out` has room for 16 bytes.
     pub fn decode_chunk(self, raw: &[u8], out: &mut [u8]) -> (usize, usize) {
         // Two raw bytes decode to at least one byte, so more than this cannot fit.
         let mut bytes = raw.len().min(2 * out.len());
@@ -189,7 +190,7 @@ impl TextDecoder {
             if !decoded.is_full {
                 return (decoded.used, decoded.written);
             }
-            // The decoder may have buffered some of the bytes that it read: retry without these
+            // The decoder may have buffered some of the bytes that it read, so retry without these
             // bytes.
             bytes = decoded.used.min(whole - 1);
         }
@@ -215,7 +216,7 @@ impl TextDecoder {
     }
 }
 
-/// Bytes that the decoder read and wrote.
+/// The progress of a decoder in bytes, and whether the output is full.
 struct Decoded {
     used: usize,
     written: usize,

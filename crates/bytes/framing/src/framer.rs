@@ -1,4 +1,4 @@
-//! Applies the rules to one file.
+//! Application of the rules to one file.
 
 use crate::container::{Kind, Reader};
 use crate::encoding::{EXPANSION, TextDecoder};
@@ -10,17 +10,18 @@ use crate::streams;
 use crate::{Close, EventBuffer, Framed, HEAD_BYTES, Input, Rules, Tally, TimeReader};
 use std::sync::Arc;
 
-/// Splits the bytes of one file into events. Apart from the format, which is detected from the head
-/// of the file, the state of a framer is only a cache: a new framer returns the same events.
+/// Splits the bytes of one file into events. Apart from the format, which is detected from the
+/// first bytes of the file, the state of a framer is only a cache: a new framer returns the same
+/// events.
 #[derive(Clone, Debug)]
 pub struct Framer {
     rules: Arc<Rules>,
     reading: LineReader,
-    /// The reader of timestamps, for rules that match a timestamp.
+    /// The timestamp reader, for rules that match a timestamp.
     time: Option<TimeReader>,
 }
 
-/// The way in which lines are found.
+/// How lines are found.
 #[derive(Clone, Debug)]
 enum LineReader {
     /// The format is not detected yet.
@@ -62,8 +63,8 @@ impl Framer {
         };
     }
 
-    /// Returns the length of the complete lines of `raw`, or `None` if there is none. `raw` must begin
-    /// at an even offset of the file: a character of UTF-16 has two bytes.
+    /// Returns the length of the complete lines of `raw`, or `None` if there are no complete lines.
+    /// `raw` must begin at an even file offset, because UTF-16 code units take two bytes.
     pub fn last_line_end(&self, raw: &[u8]) -> Option<usize> {
         match &self.reading {
             LineReader::Encoded(decoder) => decoder.last_line_end(raw),
@@ -71,17 +72,17 @@ impl Framer {
         }
     }
 
-    /// Returns whether the texts are in `out` instead of the raw bytes.
+    /// Returns whether the event text is written to `out`. Otherwise, it stays in the raw bytes.
     pub fn is_decoding(&self) -> bool {
         !matches!(self.reading, LineReader::Plain)
     }
 
-    /// Returns whether an event may have several lines.
+    /// Returns whether an event may span several lines.
     pub fn joins_lines(&self) -> bool {
         self.rules.rule.is_some()
     }
 
-    /// Returns whether NUL bytes at the start of a line are not text. In UTF-16 they are part of
+    /// Returns whether to skip NUL bytes at the start of a line. In UTF-16, they are part of
     /// characters.
     pub fn skips_nuls(&self) -> bool {
         match &self.reading {
@@ -91,8 +92,8 @@ impl Framer {
         }
     }
 
-    /// Returns the expansion factor: every event fits into `out` if `out` has this many times the
-    /// length of the raw bytes, plus 16 bytes. A shorter `out` fits fewer events.
+    /// Returns the expansion factor. If `out` is this many times as long as the raw bytes, plus 16
+    /// bytes, every event fits. A shorter `out` fits fewer events.
     pub fn expansion(&self) -> usize {
         match (&self.reading, self.rules.format) {
             (LineReader::Encoded(_), _) | (LineReader::Unknown, InputFormat::Utf16) => EXPANSION,
@@ -100,15 +101,15 @@ impl Framer {
         }
     }
 
-    /// Finds the events of `input` and, if the framer is decoding, writes their texts to `out`.
+    /// Finds the events of `input`. If the framer is decoding, their text is written to `out`.
     ///
-    /// A call always makes progress. It returns at least one event for more than `bytes_max` + 2
-    /// raw bytes that contain a complete line, with capacity for
-    /// [`GROUP_ROWS_MAX`](crate::GROUP_ROWS_MAX) events and their texts, and for any bytes with
+    /// Every call makes progress. It returns at least one event in two cases: for more than
+    /// `bytes_max` + 2 raw bytes that contain a complete line, given capacity for
+    /// [`GROUP_ROWS_MAX`](crate::GROUP_ROWS_MAX) events and their text; and for any bytes with
     /// [`Close::All`]. It returns no events while [`Framer::needs_head`] is true.
     ///
     /// # Panics
-    /// Panics if the raw bytes are 4 GiB or more.
+    /// Panics if there are 4 GiB or more of raw bytes.
     pub fn frame(&mut self, input: Input<'_>, out: &mut [u8], found: &mut EventBuffer) -> Framed {
         assert!(u32::try_from(input.raw.len()).is_ok(), "less than 4 GiB");
         found.tally = Tally::default();
@@ -133,7 +134,7 @@ impl Framer {
         Framed { used, written }
     }
 
-    /// Finds the lines; returns whether `out` fit all of them.
+    /// Finds the lines. Returns whether all of them fit into `out`.
     fn lines(&mut self, input: Input<'_>, out: &mut [u8], scratch: &mut Scratch) -> bool {
         let Input { raw, close, rows_max, .. } = input;
         // Without a rule each line is an event, so `rows_max` lines suffice.
@@ -155,7 +156,7 @@ impl Framer {
         }
     }
 
-    /// Groups the lines into events; returns the raw bytes consumed.
+    /// Groups the lines into events. Returns the number of raw bytes consumed.
     fn events(
         &mut self,
         lines: &[Line],
@@ -187,9 +188,9 @@ impl Framer {
         }
     }
 
-    /// Decodes a prefix of a line that is too long to frame into `out`. Returns the bytes read and
-    /// written. Characters are never split, and at least one character is read if `out` has at
-    /// least 16 bytes. A line of a container log is copied unchanged.
+    /// Decodes a prefix of a line that is too long to frame into `out`. Returns the number of bytes
+    /// read and written. Characters are never split, and at least one character is read if `out`
+    /// has at least 16 bytes. A container log line is copied unchanged.
     pub fn decode_chunk(&self, raw: &[u8], out: &mut [u8]) -> (usize, usize) {
         if let LineReader::Encoded(decoder) = &self.reading {
             return decoder.decode_chunk(raw, out);
@@ -204,7 +205,7 @@ fn reader(kind: Kind, rules: &Rules) -> LineReader {
     LineReader::Container(Box::new(Reader::new(kind, rules.container_time.clone())))
 }
 
-/// Returns the length of the longest prefix of `text` that has at most `max` bytes and does not
+/// Returns the length of the longest prefix of `text` that is at most `max` bytes long and does not
 /// split a UTF-8 character.
 fn whole_characters_len(text: &[u8], max: usize) -> usize {
     let max = max.min(text.len());

@@ -4,34 +4,34 @@ use crate::line::Line;
 use crate::rule::{Classifier, State, Verdict};
 use crate::{Event, EventBuffer, TIME_UNKNOWN, Tally};
 
-/// Maximum bytes of a line end, which do not count toward an event's size limit in the file.
+/// Maximum bytes of a line end. Line ends do not count toward the size limit of an event.
 const LINE_END_BYTES_MAX: usize = 2;
 
 /// Size limits of one event.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum lines.
+    /// Maximum number of lines.
     pub lines: usize,
-    /// Maximum bytes, both of the text and in the file.
+    /// Maximum number of bytes, both of the text and in the file.
     pub bytes: usize,
 }
 
 impl Limits {
-    /// Returns whether `bytes` in the file, line ends included, exceed the limit of an event.
+    /// Returns whether `bytes` in the file, including line ends, exceed the limit of an event.
     #[inline]
     pub fn is_exceeded_by(self, bytes: usize) -> bool {
         bytes > self.bytes + LINE_END_BYTES_MAX
     }
 }
 
-/// Limits and extent of the events of a call.
+/// Limits and extent of the events that one call returns.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     pub limits: Limits,
     /// Length of the raw bytes, including an unfinished last line.
     pub raw_bytes: usize,
     pub rows_max: usize,
-    /// Whether to end the last event even if another line could join it.
+    /// Whether to end the last event even if another line could join the event.
     pub ends: bool,
 }
 
@@ -40,7 +40,7 @@ struct Open {
     event: Event,
     lines: usize,
     state: State,
-    /// Whether other lines cannot join the event.
+    /// Whether the event is complete, so that no other line can join.
     is_done: bool,
 }
 
@@ -51,9 +51,9 @@ impl Open {
         Open { event, lines: 1, state: verdict.state, is_done: verdict.is_last }
     }
 
-    /// Returns whether a line fits into the event. A line that was cut does not fit: cutting it
-    /// took more bytes than an event may have, and with fewer bytes this event would have ended
-    /// before the line.
+    /// Returns whether a line fits into the event. A line that was cut does not fit: its bytes
+    /// alone exceed the limit. An input that ends before the cut also ends this event before the
+    /// line, and the result must not depend on where the input ends.
     #[inline]
     fn fits(&self, line: &Line, limits: Limits) -> bool {
         let (text, bytes) = (line.end - self.event.start, line.next - self.event.offset);
@@ -71,11 +71,11 @@ impl Open {
     }
 }
 
-/// The events so far. Events are returned only up to the last boundary, where the raw bytes
-/// split cleanly between events.
+/// The events so far. Only events up to the last boundary are returned. At a boundary, all raw
+/// bytes so far belong to the events so far.
 struct Events<'a> {
     found: &'a mut EventBuffer,
-    /// The raw bytes consumed by the first `kept` events.
+    /// The number of raw bytes consumed by the first `kept` events.
     used: u32,
     kept: usize,
     /// Counts since the last boundary.
@@ -83,7 +83,7 @@ struct Events<'a> {
 }
 
 impl Events<'_> {
-    /// Adds an event; `is_boundary` says that the raw bytes split cleanly after it.
+    /// Adds an event. With `is_boundary`, the raw bytes can be split after the event.
     #[inline]
     fn add(&mut self, event: Event, is_boundary: bool) {
         if is_boundary {
@@ -106,7 +106,7 @@ impl Events<'_> {
     }
 }
 
-/// Makes every line an event; returns the raw bytes consumed.
+/// Turns every line into an event. Returns the number of raw bytes consumed.
 pub fn single(lines: &[Line], rows_max: usize, found: &mut EventBuffer) -> usize {
     let lines_max = lines.len().min(rows_max);
     if lines.iter().all(|line| !line.interleaved && !line.cut) {
@@ -122,7 +122,8 @@ pub fn single(lines: &[Line], rows_max: usize, found: &mut EventBuffer) -> usize
     events.finish()
 }
 
-/// Joins lines of `text`, all from one stream, into events; returns the raw bytes consumed.
+/// Joins lines of `text`, all from one stream, into events. Returns the number of raw bytes
+/// consumed.
 pub fn group(
     lines: &[Line],
     text: &[u8],
@@ -135,7 +136,7 @@ pub fn group(
     for line in lines {
         grouping.line(line, &text[line.start as usize..line.end as usize]);
         if grouping.events.is_full(span.rows_max) {
-            // The next call parses this line again, as the start of its event.
+            // The next call parses this line again as the start of its event.
             return grouping.events.finish();
         }
     }
@@ -178,7 +179,7 @@ impl Grouping<'_> {
     fn end(&mut self, span: Span) {
         let Some(open) = &self.open else { return };
         let is_complete = open.is_done || span.ends;
-        // The next line exceeds the limit, whatever it contains.
+        // The next line exceeds the limit, regardless of its contents.
         let is_full = self.limits.is_exceeded_by(span.raw_bytes - open.event.offset as usize);
         if is_complete || is_full {
             self.events.pending.cut += u64::from(!is_complete);

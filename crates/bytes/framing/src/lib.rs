@@ -1,11 +1,12 @@
 //! Splits the bytes of a file into events: multi-line rules, encodings and container log formats.
-//! No clock. No I/O except the lookup of a time zone by name when rules are compiled.
+//! The crate uses no clock, and no I/O except for looking up a time zone by name when it compiles
+//! rules.
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
 //! [`Rules`] are compiled once. A [`Framer`] applies them to one file: it takes bytes that begin at
 //! the start of an event and returns the complete events. The result depends only on these bytes,
-//! so an incomplete event is framed again later, from its start.
+//! so the framer can reread an incomplete event from its start later.
 //!
 //! ```
 //! use millstream_framing::{Close, EventBuffer, Framer, Input, Multiline, Preset, Rules, Spec};
@@ -42,38 +43,38 @@ pub use record::Fields as CriFields;
 pub use spec::{Container, LINES_MAX_DEFAULT, Multiline, Preset, Rules, Spec, SpecError, Start};
 pub use time::{TimeReader, TimeSpec, Unread};
 
-/// The time of an event without a timestamp.
+/// The time of an event that has no timestamp.
 pub const TIME_UNKNOWN: i64 = i64::MIN;
 
-/// Bytes of a file that [`Framer::detect`] needs, or all bytes of a shorter file.
+/// Number of bytes that [`Framer::detect`] needs, unless the file is shorter.
 pub const HEAD_BYTES: usize = 1024;
 
-/// Maximum number of events that are consumed together: a caller with capacity for this many always
-/// makes progress.
+/// Maximum number of events that are consumed together. A caller with capacity for this many events
+/// always makes progress.
 pub const GROUP_ROWS_MAX: usize = 1000;
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Start of the text: in the raw bytes, or in `out` if the framer is decoding.
+    /// Start of the text, in the raw bytes or, if the framer is decoding, in `out`.
     pub start: u32,
-    /// End of the text, without the last line end.
+    /// End of the text, excluding the last line end.
     pub end: u32,
     /// Start of the event in the raw bytes.
     pub offset: u32,
-    /// Offset before which all raw bytes are consumed once this and all previous events are
+    /// Offset before which all raw bytes are consumed once this event and all previous events are
     /// delivered. If the previous event has the same offset, both are consumed together with the
-    /// next event that advances it.
+    /// next event that advances the offset.
     pub next: u32,
     /// Timestamp in nanoseconds since 1970, or [`TIME_UNKNOWN`].
     pub time_ns: i64,
     /// The container stream that wrote the event.
     pub stream: Option<Stream>,
-    /// Whether the container runtime announced another part of the line that is missing.
+    /// Whether another part of the line is missing although the container runtime announced it.
     pub is_partial: bool,
 }
 
-/// A stream of a container.
+/// An output stream of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -82,7 +83,7 @@ pub enum Stream {
     Stderr,
 }
 
-/// Counts of the returned events that do not match the rules.
+/// Counts of returned events that do not match the rules or the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Events whose first line cannot start an event.
@@ -96,29 +97,29 @@ pub struct Tally {
 /// Whether more bytes may follow the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Close {
-    /// More bytes may follow: an event that another line may join is not returned.
+    /// More bytes may follow. An event that another line may join is not returned.
     No,
-    /// More bytes may follow, but not soon: an open event ends with its last complete line.
+    /// More bytes may follow, but not soon. An open event ends with its last complete line.
     Lines,
-    /// The file ends here: an unterminated last line is a line.
+    /// The file ends here. An unterminated last line counts as a line.
     All,
 }
 
 /// The input of [`Framer::frame`].
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// Bytes of the file, beginning at the start of an event; less than 4 GiB.
+    /// Bytes of the file, beginning at the start of an event. Less than 4 GiB.
     pub raw: &'a [u8],
     /// Whether more bytes may follow.
     pub close: Close,
-    /// Maximum events to return.
+    /// Maximum number of events to return.
     pub rows_max: usize,
-    /// Reference for timestamps without a year, in nanoseconds since 1970: their date is at most
-    /// one day later.
+    /// Reference for timestamps without a year, in nanoseconds since 1970. Such a timestamp gets
+    /// the year that places it at most one day after the reference.
     pub reference_ns: i64,
 }
 
-/// The result of [`Framer::frame`]; its memory is reused by the next call.
+/// The result of [`Framer::frame`]. The next call reuses the memory.
 #[derive(Debug, Default)]
 pub struct EventBuffer {
     /// The events, in the order of delivery.
@@ -129,16 +130,17 @@ pub struct EventBuffer {
     buffers: streams::Buffers,
 }
 
-/// Number of bytes that were consumed and written.
+/// Numbers of bytes that were consumed and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framed {
-    /// Raw bytes consumed: up to the start of the first event that was not returned.
+    /// Number of raw bytes consumed, up to the start of the first event that was not returned.
     pub used: usize,
-    /// Bytes of `out` that the texts take.
+    /// Number of bytes of `out` that the text takes.
     pub written: usize,
 }
 
-/// Returns the length of the UTF-8 byte order mark at the start of a file, or 0 without one.
+/// Returns the length of the UTF-8 byte order mark at the start of a file, or 0 if there is no
+/// mark.
 pub fn bom_len(head: &[u8]) -> usize {
     if head.starts_with(line::BOM) { line::BOM.len() } else { 0 }
 }

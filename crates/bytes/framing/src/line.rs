@@ -4,16 +4,16 @@ use crate::record::Record;
 use crate::{Close, Event, Stream, TIME_UNKNOWN};
 use std::ops::Range;
 
-/// The byte order mark of UTF-8, which is not part of the text.
+/// The UTF-8 byte order mark, which is not part of the text.
 pub const BOM: &[u8] = "\u{FEFF}".as_bytes();
 
-/// First stream number of isolated lines, which lines of a later call never join.
+/// First stream number of isolated lines. Lines from a later call never join an isolated line.
 pub const ISOLATED: u32 = 3;
 
 /// One line.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// Range of the text, without the line end.
+    /// Range of the text, excluding the line end.
     pub start: u32,
     pub end: u32,
     /// Range of the line's bytes in the file, which ends at the start of the next line.
@@ -21,16 +21,16 @@ pub struct Line {
     pub next: u32,
     /// The timestamp from the container runtime, or [`TIME_UNKNOWN`].
     pub time_ns: i64,
-    /// Lines with different numbers are never joined.
+    /// The stream number. Lines with different numbers are never joined.
     pub stream: u32,
-    /// Whether the line's bytes are interleaved with the bytes of the previous line. Both lines are
+    /// Whether the bytes of this line and the previous line are interleaved, so that both lines are
     /// consumed together.
     pub interleaved: bool,
-    /// Whether a limit ended the line.
+    /// Whether a limit cut the line off.
     pub cut: bool,
     /// The container stream that wrote the line.
     pub source: Option<Stream>,
-    /// Whether the container runtime announced another part that is missing.
+    /// Whether another part of the line is missing although the container runtime announced it.
     pub is_partial: bool,
 }
 
@@ -50,14 +50,14 @@ impl Line {
     }
 }
 
-/// Buffers for the lines of one call, reused by the next.
+/// Buffers for the lines of one call, which the next call reuses.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub lines: Vec<Line>,
-    /// Line ends in the raw bytes, and offsets of `\n` in the text.
+    /// Offsets of line ends in the raw bytes, and offsets of `\n` in the text.
     pub ends: Vec<u32>,
     pub newlines: Vec<u32>,
-    /// Offsets in `out` of invalid input.
+    /// Offsets in `out` at which the input was invalid.
     pub invalid: Vec<u32>,
     pub records: Vec<Record>,
 }
@@ -71,7 +71,7 @@ impl Scratch {
     }
 }
 
-/// Finds the lines of text that needs no decoding.
+/// Finds the lines in text that needs no decoding.
 pub fn plain(raw: &[u8], close: Close, lines_max: usize, scratch: &mut Scratch) {
     millstream_scan::newlines(raw, &mut scratch.newlines);
     scratch.newlines.truncate(lines_max);
@@ -88,14 +88,15 @@ pub fn plain(raw: &[u8], close: Close, lines_max: usize, scratch: &mut Scratch) 
     }
 }
 
-/// Returns the line whose `\n` is at the end of `span` in `text`; `bytes` is its range in the file.
+/// Returns the line whose `\n` is at the end of `span` in `text`. `bytes` is the line's range in
+/// the file.
 #[inline]
 pub fn terminated(text: &[u8], span: Range<u32>, bytes: Range<u32>) -> Line {
     let has_carriage_return = span.end > span.start && text[span.end as usize - 1] == b'\r';
     unterminated(text, span.start..span.end - u32::from(has_carriage_return), bytes)
 }
 
-/// Returns a line without a line end.
+/// Returns a line that has no line end.
 #[inline]
 pub fn unterminated(text: &[u8], span: Range<u32>, bytes: Range<u32>) -> Line {
     let begins_with_bom = text[span.start as usize..span.end as usize].starts_with(BOM);

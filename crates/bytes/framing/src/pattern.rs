@@ -1,24 +1,24 @@
-//! Regular expressions for lines, with a fast path for those that start with a fixed prefix.
+//! Regular expressions for lines, with a fast path for expressions with a fixed prefix.
 
 use millstream_patterns::{PatternUse, pattern_fault};
 use regex::bytes::Regex;
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-/// Maximum bytes of a line that the fast path checks.
+/// Maximum number of bytes of a line that the fast path checks.
 const PREFIX_BYTES_MAX: usize = 32;
 
 /// A compiled regular expression.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    /// The bytes that a match starts with; empty if the expression is not anchored.
+    /// The byte sets that a match starts with. Empty if the expression is not anchored.
     prefix: Vec<ByteSet>,
     /// Whether the prefix is the complete expression.
     is_prefix: bool,
     regex: Regex,
 }
 
-/// The ASCII characters that match at one position, as a bit mask, and whether other characters
+/// The ASCII characters that match at one position, as a bit mask, and whether non-ASCII characters
 /// match.
 #[derive(Clone, Copy, Debug, Default)]
 struct ByteSet {
@@ -43,7 +43,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// The error says what is wrong, and what to write instead.
+    /// Returns an error if the expression is invalid. The error says what to use instead.
     pub fn new(text: &str) -> Result<Pattern, String> {
         let regex = Regex::new(text)
             .map_err(|error| pattern_fault(text, &error.to_string(), PatternUse::Condition))?;
@@ -73,7 +73,7 @@ impl Pattern {
     }
 }
 
-/// Returns whether the expression matches only at the start of a line.
+/// Returns whether the expression can match only at the start of a line.
 fn is_anchored(hir: &Hir) -> bool {
     let first = match hir.kind() {
         HirKind::Concat(parts) => parts[0].kind(),
@@ -82,7 +82,7 @@ fn is_anchored(hir: &Hir) -> bool {
     *first == HirKind::Look(Look::Start)
 }
 
-/// Appends the prefix of `hir`; returns whether the prefix is the whole expression.
+/// Appends the prefix of `hir`. Returns whether the prefix is the complete expression.
 fn append_prefix(hir: &Hir, prefix: &mut Vec<ByteSet>) -> bool {
     if prefix.len() >= PREFIX_BYTES_MAX {
         return false;

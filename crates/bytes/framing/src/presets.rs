@@ -1,9 +1,9 @@
-//! Multi-line output of programming languages and databases.
+//! Rules for the multi-line output of programming languages and databases.
 
 mod entry;
 pub mod python;
 
-/// Java: a stack trace and the log entry that it belongs to.
+/// Java: a stack trace and the log entry to which it belongs.
 pub mod java {
     use super::entry::{TEXT_LINES_MAX, begins_entry};
 
@@ -11,14 +11,15 @@ pub mod java {
     const EXCEPTION_SUFFIXES: [&[u8]; 3] = [b"Exception", b"Error", b"Throwable"];
     const UNCAUGHT: &[u8] = b"Exception in thread \"";
 
-    /// The kind of the last line of an event.
+    /// State after the last line of an event so far.
     #[derive(Clone, Copy, Debug)]
     pub enum State {
         /// Before a stack trace: the next line may name the exception.
         Line,
-        /// After the name of an exception and this many unindented lines of its message in a row.
+        /// After the name of an exception, followed by this many consecutive unindented lines of
+        /// its message.
         Message(u8),
-        /// Inside a stack trace: another exception starts another event.
+        /// Inside a stack trace. Another exception starts a new event.
         Trace,
     }
 
@@ -46,7 +47,7 @@ pub mod java {
             }
         }
 
-        /// Returns the state after a line that continues every event.
+        /// Returns the state after a line that continues any event.
         fn after(self, line: &[u8]) -> State {
             let text = line.trim_ascii_start();
             let is_frame = text.starts_with(b"at ") && line.len() > text.len();
@@ -59,7 +60,7 @@ pub mod java {
         }
     }
 
-    /// Returns whether a line names an exception, such as
+    /// Returns whether a line starts with an exception name, as in
     /// `java.lang.IllegalStateException: no such order`, `com.example.Store$GoneException`,
     /// `com.example.StoreException$Gone: 404`.
     fn is_exception(line: &[u8]) -> bool {
@@ -76,7 +77,7 @@ pub mod java {
             && classes.any(|class| EXCEPTION_SUFFIXES.iter().any(|end| class.ends_with(end)))
     }
 
-    /// Returns whether an unindented line belongs to the message of an exception that already has
+    /// Returns whether an unindented line belongs to the message of an exception, which already has
     /// `lines` such lines.
     #[inline(never)]
     fn is_message(lines: u8, line: &[u8]) -> bool {
@@ -95,14 +96,14 @@ pub mod java {
         }
     }
 
-    /// Returns whether a line names a cause: `Caused by: java.io.IOException: closed`. Traces that
-    /// begin with the cause have `Wrapped by:`.
+    /// Returns whether a line names a cause: `Caused by: java.io.IOException: closed`. `Wrapped
+    /// by:` occurs in traces that begin with the root cause.
     fn is_cause(text: &[u8]) -> bool {
         let prefixes: [&[u8]; 3] = [b"Caused by:", b"Suppressed:", b"Wrapped by:"];
         prefixes.iter().any(|prefix| text.starts_with(prefix))
     }
 
-    /// Returns whether a line counts omitted frames: `12 more`, `12 common frames omitted`.
+    /// Returns whether a line counts omitted frames, as in `12 more` or `12 common frames omitted`.
     fn is_count(text: &[u8]) -> bool {
         let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let rest = &text[digits..];
@@ -110,18 +111,18 @@ pub mod java {
     }
 }
 
-/// Go: a panic or fatal error with the goroutines it dumps.
+/// Go: a panic or fatal error and the goroutines in its dump.
 pub mod go {
     /// The position within a dump.
     #[derive(Clone, Copy, Debug)]
     pub enum State {
-        /// Outside of a dump.
+        /// Outside a dump.
         Line,
         /// In a dump, before the first goroutine.
         Head,
-        /// In a dump, from the first goroutine on.
+        /// In a dump, within the goroutines.
         Goroutines,
-        /// In the stack of a log entry, as the library `zap` writes it.
+        /// In the stack trace of a log entry by the `zap` library.
         Stack,
     }
 
@@ -173,21 +174,22 @@ pub mod go {
         (line.starts_with(b"goroutine ") && line.ends_with(b":")) || line == b"runtime stack:"
     }
 
-    /// Returns whether a line begins a goroutine, such as `goroutine 18 [running]:` or
-    /// `goroutine 1 [running, locked to thread]:`, after the log line of a recovered panic.
+    /// Returns whether a line begins a running goroutine, as after the log line of a recovered
+    /// panic: `goroutine 18 [running]:` or `goroutine 1 [running, locked to thread]:`.
     fn is_running(line: &[u8]) -> bool {
         let state = |line: &[u8]| line.iter().rposition(|byte| *byte == b'[');
         is_goroutine(line) && state(line).is_some_and(|at| line[at..].starts_with(b"[running"))
     }
 
-    /// Returns whether a line is a function of the program, with which the stack of a log entry
-    /// begins: `main.run`, `example.com/shop/orders.(*Store).Get`.
+    /// Returns whether a line names a function of the program, not of the standard library:
+    /// `main.run`, `example.com/shop/orders.(*Store).Get`. The stack trace of a log entry begins
+    /// with such a line.
     fn is_first_function(line: &[u8]) -> bool {
         is_function(line) && (line.starts_with(b"main.") || line.contains(&b'/'))
     }
 
-    /// Returns whether a line is a function: `runtime.goexit`, `net/http.HandlerFunc.ServeHTTP`,
-    /// `main.main.func1`.
+    /// Returns whether a line is a function name: `runtime.goexit`,
+    /// `net/http.HandlerFunc.ServeHTTP`, `main.main.func1`.
     fn is_function(line: &[u8]) -> bool {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"./_-~@%()*[]".contains(byte);
         line.first().is_some_and(u8::is_ascii_alphabetic)
@@ -196,7 +198,7 @@ pub mod go {
             && line.contains(&b'.')
     }
 
-    /// Returns whether a line may occur anywhere in a dump.
+    /// Returns whether a line may occur at any position in a dump.
     fn is_detail(line: &[u8]) -> bool {
         let prefixes: [&[u8]; 5] = [b" ", b"\t", b"[signal ", b"PC=", b"exit status "];
         line.is_empty()
@@ -221,11 +223,11 @@ pub mod go {
     }
 }
 
-/// JSON: an object or array over several lines.
+/// JSON: an object or array that spans several lines.
 pub mod json {
     use memchr::memchr2;
 
-    /// The nesting depth at the end of a line.
+    /// The nesting depth at the end of a line, and whether the line ends inside a string.
     #[derive(Clone, Copy, Debug)]
     pub struct State {
         depth: u32,
@@ -253,7 +255,7 @@ pub mod json {
             self.depth == 0 && !self.in_string
         }
 
-        /// Consumes bytes up to and including the next significant byte; returns the length, or
+        /// Consumes bytes up to and including the next significant byte. Returns their number, or
         /// `None` if there is no significant byte.
         fn step(&mut self, rest: &[u8]) -> Option<usize> {
             if self.in_string {
@@ -273,7 +275,7 @@ pub mod json {
     }
 }
 
-/// MySQL: entries of the slow query log. Only the first entry of a second has a line with the time.
+/// MySQL: entries of the slow query log. Only the first entry in a second has a line with the time.
 pub mod slow_log {
     const TIME: &[u8] = b"# Time:";
     const USER: &[u8] = b"# User@Host:";
@@ -281,7 +283,7 @@ pub mod slow_log {
     /// The position within an entry.
     #[derive(Clone, Copy, Debug)]
     pub enum State {
-        /// After the line with the time, which belongs to the next entry.
+        /// After the line with the time, to which the next entry belongs.
         Time,
         /// After any other line.
         Entry,
@@ -293,14 +295,14 @@ pub mod slow_log {
             if line.starts_with(TIME) { State::Time } else { State::Entry }
         }
 
-        /// Returns whether a line continues the entry although it can start one.
+        /// Returns whether a line continues the entry although such a line can also start an entry.
         pub fn is_continued_by(self, line: &[u8]) -> bool {
             matches!(self, State::Time) && line.starts_with(USER)
         }
     }
 
-    /// Returns whether the expression for first lines matches both lines with which an entry can
-    /// start.
+    /// Returns whether the expression for first lines matches both kinds of line that can start an
+    /// entry.
     pub fn is_started_by(is_match: impl Fn(&[u8]) -> bool) -> bool {
         is_match(b"# Time: 2026-11-21T20:29:46.123456Z")
             && is_match(b"# User@Host: app[app] @  [192.0.2.38]  Id:     7")

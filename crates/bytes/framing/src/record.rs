@@ -1,4 +1,4 @@
-//! The records of container logs: one line, before and after its timestamp is parsed.
+//! The lines of container logs, before and after their timestamps are parsed.
 
 /// The fields of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,15 +7,15 @@ pub struct Fields<'a> {
     pub time: &'a [u8],
     /// 0 for standard output, 1 for standard error.
     pub stream: usize,
-    /// Whether the stream's next line continues the text.
+    /// Whether the next line of the same stream continues the text.
     pub is_partial: bool,
-    /// The text.
+    /// The text, possibly still escaped.
     pub text: &'a [u8],
     /// Offset of the text within the line.
     pub start: usize,
 }
 
-/// One parsed line.
+/// One line with a parsed timestamp.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
     /// The text's range in the raw bytes.

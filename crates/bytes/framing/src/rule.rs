@@ -7,21 +7,21 @@ use crate::{TIME_UNKNOWN, TimeReader};
 /// Decides which lines form one event.
 #[derive(Clone, Debug)]
 pub enum Rule {
-    /// A line that matches starts an event; every other line continues it.
+    /// A line that matches starts an event. Every other line continues the event.
     Start(Matcher),
-    /// Like `Start`, and a line that matches the pattern ends the event. Each line outside of an
-    /// event is a separate event.
+    /// Like `Start`, but a line that matches the pattern ends the event. Each line outside of these
+    /// events is an event.
     StartEnd(Matcher, Pattern),
     /// Like `Start`, but only lines that match the pattern continue the event.
     StartContinue(Matcher, Pattern),
-    /// A line that matches continues the event; every other line starts one.
+    /// A line that matches continues the event. Every other line starts an event.
     Continue(Pattern),
     /// A line that matches ends the event.
     End(Pattern),
     /// A line that begins with white space continues the event.
     Indentation,
-    /// A line that matches starts an event, as in MySQL's slow query log; every other line continues
-    /// it.
+    /// Like `Start`, for MySQL's slow query log, in which two consecutive lines of an entry may
+    /// match.
     SlowLog(Pattern),
     Java,
     Python,
@@ -32,7 +32,7 @@ pub enum Rule {
 /// Recognizes the first line of an event.
 #[derive(Clone, Debug)]
 pub enum Matcher {
-    /// The line has a timestamp, which the framer's reader parses.
+    /// The line has a timestamp, which the framer's `TimeReader` parses.
     Time,
     Pattern(Pattern),
 }
@@ -40,7 +40,7 @@ pub enum Matcher {
 /// State of an event that a rule needs to classify the next line.
 #[derive(Clone, Copy, Debug)]
 pub enum State {
-    /// No state.
+    /// The rule needs no state.
     Any,
     Java(java::State),
     Python(python::State),
@@ -49,10 +49,10 @@ pub enum State {
     SlowLog(slow_log::State),
 }
 
-/// Relation of a line to the previous event.
+/// How a line relates to the previous event.
 #[derive(Clone, Copy, Debug)]
 pub struct Verdict {
-    /// Whether the line continues the event; otherwise it starts an event.
+    /// Whether the line continues the event. Otherwise, it starts an event.
     pub joins: bool,
     /// Whether the line can start an event.
     pub can_start: bool,
@@ -84,7 +84,7 @@ pub struct Classifier<'a> {
 }
 
 impl Classifier<'_> {
-    /// Classifies `line` after an event in this state.
+    /// Classifies `line` after an event that is in this state.
     #[inline(always)]
     pub fn join(&mut self, state: State, line: &[u8]) -> Verdict {
         match (self.rule, state) {
@@ -133,7 +133,7 @@ impl Classifier<'_> {
         }
     }
 
-    /// Classifies `line` as the first of an event.
+    /// Classifies `line` as the first line of an event.
     #[inline]
     pub fn begin(&mut self, line: &[u8]) -> Verdict {
         match self.rule {
@@ -188,7 +188,7 @@ impl Classifier<'_> {
     }
 }
 
-/// Classifies a line of a slow query log. Not inlined, because inlining slows other rules down.
+/// Classifies a line of a slow query log. Not inlined, because inlining slows down the other rules.
 #[inline(never)]
 fn slow_log_line(start: &Pattern, state: slow_log::State, line: &[u8]) -> Verdict {
     if state.is_continued_by(line) {

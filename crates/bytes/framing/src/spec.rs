@@ -10,23 +10,23 @@ use crate::{TimeReader, TimeSpec};
 use millstream_timestamps::Format;
 use std::sync::Arc;
 
-/// Default maximum lines of an event.
+/// Default maximum number of lines per event.
 pub const LINES_MAX_DEFAULT: usize = 1000;
 
-/// A configuration error: a JSON pointer below the options, and a message with the error and what
-/// to write instead.
+/// A configuration error: a JSON pointer relative to the options, and a message that says what is
+/// wrong and what to use instead.
 pub type SpecError = (&'static str, String);
 
 /// Rules for splitting files into events.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// Rules for multi-line events; without them, each line is an event.
+    /// Rules for multi-line events. Without rules, each line is an event.
     pub multiline: Option<Multiline>,
-    /// A label of the WHATWG Encoding Standard, or `utf-16`; UTF-8 by default.
+    /// A label of the WHATWG Encoding Standard, or `utf-16`. The default is UTF-8.
     pub encoding: Option<String>,
     /// The container log format of the lines.
     pub container: Container,
-    /// Maximum bytes of a multi-line event.
+    /// Maximum number of bytes per event.
     pub bytes_max: usize,
 }
 
@@ -36,24 +36,24 @@ impl Default for Spec {
     }
 }
 
-/// The container log format of a file.
+/// The container log format of a file, as configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Container {
     /// Plain lines.
     #[default]
     None,
-    /// The CRI format: timestamp, stream and tags before the text.
+    /// The CRI format: timestamp, stream, tags, text.
     Cri,
     /// The JSON objects of Docker's `json-file` driver.
     Docker,
-    /// CRI, Docker or none, detected from the first line of each file.
+    /// CRI, Docker or plain lines, detected from the first line of each file.
     Auto,
 }
 
 /// Rules for multi-line events.
 #[derive(Clone, Debug)]
 pub struct Multiline {
-    /// A complete rule for a language's output.
+    /// A complete rule for the output of a language.
     pub preset: Option<Preset>,
     /// How to recognize the first line of an event.
     pub start: Option<Start>,
@@ -61,11 +61,11 @@ pub struct Multiline {
     pub time: Option<TimeSpec>,
     /// The regular expression for [`Start::Regex`].
     pub pattern: Option<String>,
-    /// Lines that match this expression belong to the previous event.
+    /// Expression for lines that belong to the previous event.
     pub more: Option<String>,
-    /// A line that matches this expression ends an event.
+    /// Expression for lines that end an event.
     pub end: Option<String>,
-    /// Maximum lines of an event.
+    /// Maximum number of lines per event.
     pub lines_max: usize,
 }
 
@@ -87,14 +87,14 @@ pub enum Start {
     Indentation,
 }
 
-/// Multi-line output of a language.
+/// A language or format with multi-line output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// Stack traces.
     Java,
     /// Tracebacks.
     Python,
-    /// Panics and fatal errors with their goroutines.
+    /// Panics and fatal errors, with their goroutines.
     Go,
     /// Objects and arrays.
     Json,
@@ -105,7 +105,7 @@ pub enum Preset {
 pub enum InputFormat {
     Plain,
     Encoded(TextDecoder),
-    /// The file's byte order mark selects the byte order.
+    /// UTF-16; the file's byte order mark selects the byte order.
     Utf16,
     Container(Kind),
     /// Detected from the file's first line.
@@ -124,12 +124,12 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Compiles rules.
+    /// Compiles the rules.
     ///
     /// # Errors
     ///
-    /// Returns the first error. Its pointer is relative to the object with `multiline`, `encoding`
-    /// and `format`.
+    /// Returns the first error in `spec`. The pointer is relative to the object that contains
+    /// `multiline`, `encoding` and `format`.
     pub fn new(spec: &Spec) -> Result<Rules, SpecError> {
         let format = format(spec)?;
         let (rule, time) = match &spec.multiline {
@@ -144,7 +144,7 @@ impl Rules {
         Ok(Rules { format, rule, time, limits, container_time: Arc::new(container_time) })
     }
 
-    /// Returns whether every line is an event without changes, so that no framer is needed.
+    /// Returns whether every line is an unchanged event, so that no framer is needed.
     pub fn is_plain(&self) -> bool {
         matches!(self.format, InputFormat::Plain) && self.rule.is_none()
     }
@@ -212,7 +212,7 @@ fn rule(multiline: &Multiline) -> Result<Rule, SpecError> {
     })
 }
 
-/// Returns the rule for events of which only the first lines can be recognized.
+/// Returns the rule for events of which only the first line can be recognized.
 fn started_by(start: Matcher) -> Rule {
     match start {
         Matcher::Pattern(start) if slow_log::is_started_by(|line| start.is_match(line)) => {
@@ -222,7 +222,7 @@ fn started_by(start: Matcher) -> Rule {
     }
 }
 
-/// The compiled format of [`Start`].
+/// The compiled form of [`Start`].
 enum FirstLine {
     Indentation,
     Matcher(Matcher),
@@ -264,7 +264,7 @@ fn time(multiline: &Multiline) -> Result<Option<TimeReader>, SpecError> {
     multiline.time.as_ref().map(TimeSpec::reader).transpose().map_err(below_multiline)
 }
 
-/// Maps an error of the time to its key below `multiline`.
+/// Maps the key of a timestamp error to the key below `multiline`.
 fn below_multiline((key, message): SpecError) -> SpecError {
     let keys = ["/multiline/format", "/multiline/after", "/multiline/nth", "/multiline/timezone"];
     (keys.into_iter().find(|path| path.ends_with(key)).unwrap_or("/multiline"), message)

@@ -1,10 +1,10 @@
-//! Groups the lines of two streams that share a file, such as the output and the errors of a
-//! container.
+//! Groups the lines of two streams that share a file, such as a container's standard output and
+//! standard error.
 //!
-//! Lines of one stream are joined even if lines of the other stream are between them. A reader can
-//! stop only where no event is open, so overlapping events form a block, which is returned as a
-//! whole, in the order of the events' first lines. The lines of each event are moved next to each
-//! other.
+//! Lines of one stream are joined even if lines of the other stream are between them. The file can
+//! be split only where no event is open. Overlapping events therefore form a block, which is
+//! returned as a whole, in the order of the events' first lines. The lines of each event are moved
+//! next to each other.
 
 use crate::group::{Limits, Span};
 use crate::line::{ISOLATED, Line};
@@ -14,22 +14,22 @@ use crate::{Event, EventBuffer, GROUP_ROWS_MAX, TIME_UNKNOWN, Tally};
 /// Number of streams whose lines are joined.
 const STREAMS: usize = 2;
 
-/// Delay after which an event ends: the other stream has a line whose timestamp is this much later
-/// than the event's last line.
+/// Time until an open event ends: the other stream has a line that is later than the event's last
+/// line by more than this.
 const SILENCE_NS: i64 = 1_000_000_000;
 
-/// Limits for large blocks: if a block has more lines than the first number, a single-line event
-/// ends as soon as the other stream has a line later by the second number. Such an event is
-/// probably complete, and it keeps the block open.
+/// Limits for large blocks. If a block has more lines than the first number, a single-line event
+/// ends as soon as the other stream has a line that is later by more than the second number. Such
+/// an event is probably complete, and it keeps the block open.
 const PAUSES: [(usize, i64); 3] = [(640, 5_000_000), (256, 50_000_000), (0, SILENCE_NS)];
 
-/// Buffers for blocks, reused by the next call.
+/// Buffers for blocks, which the next call reuses.
 #[derive(Debug, Default)]
 pub struct Buffers {
     events: Vec<Joined>,
     /// For each line of the block, the index of its event.
     owners: Vec<u32>,
-    /// The lines of the block, in the order of their events.
+    /// The line numbers of the block, ordered by event.
     order: Vec<u32>,
     /// The text of the block before its lines are moved.
     text: Vec<u8>,
@@ -55,7 +55,7 @@ impl Joined {
         Joined { event, lines: 1, text_bytes, state: verdict.state, latest_ns }
     }
 
-    /// Returns whether a line fits into the event; a line that was cut does not.
+    /// Returns whether a line fits into the event. A line that was cut does not fit.
     fn fits(&self, line: &Line, limits: Limits) -> bool {
         let text_bytes = self.text_bytes + 1 + (line.end - line.start) as usize;
         !line.cut
@@ -80,8 +80,8 @@ impl Joined {
     }
 }
 
-/// Joins the lines of each stream into events. `text` has the lines; afterwards the lines of each
-/// event are next to each other. Returns the raw bytes consumed.
+/// Joins the lines of each stream into events. Reorders the lines in `text` so that the lines of
+/// each event are next to each other. Returns the number of raw bytes consumed.
 #[inline(never)]
 pub fn group(
     lines: &[Line],
@@ -116,13 +116,13 @@ struct Streams<'a> {
     limits: Limits,
     found: &'a mut EventBuffer,
     buffers: Buffers,
-    /// Events of the block that a line may join, by stream.
+    /// For each stream, the event of the block that the next line may join.
     open: [Option<usize>; STREAMS],
     /// Index of the first line of the block.
     first: usize,
-    /// The raw bytes before the block.
+    /// The number of raw bytes before the block.
     used: u32,
-    /// Counts of the block.
+    /// Counts for the block.
     pending: Tally,
 }
 
@@ -135,7 +135,7 @@ impl Streams<'_> {
         let text = &self.text[line.start as usize..line.end as usize];
         let mut start = None;
         match self.open.get_mut(line.stream as usize) {
-            // Lines of another call cannot join this line, so they cannot join earlier events
+            // Lines from a later call cannot join this line, so they cannot join earlier events
             // either.
             None => self.open = [None; STREAMS],
             Some(open) => {
@@ -157,7 +157,7 @@ impl Streams<'_> {
         self.begin(index, verdict);
     }
 
-    /// Begins an event with a line; ends the previous block if no event is open.
+    /// Begins an event with a line. Ends the previous block if no event is open.
     fn begin(&mut self, index: usize, verdict: Verdict) {
         let line = &self.lines[index];
         if self.open == [None; STREAMS] && !line.interleaved {
@@ -173,11 +173,11 @@ impl Streams<'_> {
         }
     }
 
-    /// Ends the events that end before a line, whatever the line contains.
+    /// Ends the events that must end before a line, regardless of its contents.
     fn end_due(&mut self, line: &Line) {
         let Some(oldest) = self.buffers.events.first() else { return };
         let bytes = (line.next - oldest.event.offset) as usize;
-        // A single event ends where it would end without another stream.
+        // A block with a single event ends where it would end without the other stream.
         let has_others = self.buffers.events.len() > 1;
         let is_full = self.buffers.events.len() == GROUP_ROWS_MAX;
         if is_full || has_others && self.limits.is_exceeded_by(bytes) {
@@ -199,13 +199,13 @@ impl Streams<'_> {
         }
     }
 
-    /// Ends all events at a limit.
+    /// Ends all open events because a limit is reached.
     fn cut(&mut self) {
         self.pending.cut += self.open.iter().flatten().count() as u64;
         self.open = [None; STREAMS];
     }
 
-    /// Ends the block before the line at `index`, and returns its events.
+    /// Ends the block before the line at `index` and returns the block's events.
     fn end_block(&mut self, index: usize) {
         if self.buffers.events.is_empty() {
             return;
@@ -258,7 +258,7 @@ impl Streams<'_> {
     /// Ends the last block if no other line can change it.
     fn end(&mut self, span: Span) {
         let Some(oldest) = self.buffers.events.first() else { return };
-        // The next line exceeds the limit, whatever it contains.
+        // The next line exceeds the limit, regardless of its contents.
         let is_full = self.limits.is_exceeded_by(span.raw_bytes - oldest.event.offset as usize);
         if self.open != [None; STREAMS] {
             match (span.ends, is_full) {

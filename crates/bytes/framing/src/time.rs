@@ -10,15 +10,15 @@ use std::sync::Arc;
 /// Configured position and formats of a line's timestamp.
 #[derive(Clone, Debug, Default)]
 pub struct TimeSpec {
-    /// Formats of `millstream-timestamps`; the first that matches a line is used.
+    /// Formats that `millstream-timestamps` accepts. The first one that matches a line is used.
     pub formats: Vec<String>,
-    /// Text directly before the timestamp; without it, the timestamp starts the line.
+    /// Text directly before the timestamp. Without it, the line starts with the timestamp.
     pub after: Option<String>,
-    /// Index of the occurrence of `after` that precedes the timestamp, counted from 1; the first by
-    /// default.
+    /// Number of the occurrence of `after` that precedes the timestamp, counted from 1. The default
+    /// is 1.
     pub nth: Option<u32>,
-    /// Time zone of timestamps without one, as in `millstream-zones`: `UTC`, `+02:00`,
-    /// `Europe/Berlin`, `local`.
+    /// Time zone of timestamps that do not include one, as `millstream-zones` accepts it: `UTC`,
+    /// `+02:00`, `Europe/Berlin`, `local`.
     pub timezone: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl TimeSpec {
     ///
     /// # Errors
     ///
-    /// Returns the first error.
+    /// Returns the first error in the configuration.
     pub fn reader(&self) -> Result<TimeReader, SpecError> {
         let (first, others) = self.compiled()?;
         match self.position_error() {
@@ -48,7 +48,7 @@ impl TimeSpec {
         }
     }
 
-    /// Compiles the formats; returns the first and the others.
+    /// Compiles the formats. Returns the first format and the others.
     fn compiled(&self) -> Result<(Format, Vec<Format>), SpecError> {
         let zone = self.timezone.as_deref().map(zone).transpose();
         let zone = zone.map_err(|message| ("/timezone", message))?;
@@ -84,7 +84,7 @@ impl TimeSpec {
 }
 
 /// Returns whether timestamps in this format never begin with white space: the format is a preset,
-/// or begins with a letter, a digit or a conversion that parses only letters and digits.
+/// or it begins with a letter, a digit or a conversion that parses only letters and digits.
 fn is_never_indented(format: &str) -> bool {
     match format.as_bytes() {
         [b'%', conversion, ..] => b"YymdbBjaAHIMSsFTRD".contains(conversion),
@@ -99,7 +99,7 @@ enum Position {
     Start,
     /// After the n-th occurrence of this byte, counted from 0.
     Byte(u8, usize),
-    /// After the n-th occurrence of this text, counted from 0; occurrences do not overlap.
+    /// After the n-th occurrence of this text, counted from 0. Occurrences do not overlap.
     Text(Box<Finder<'static>>, usize),
 }
 
@@ -132,28 +132,27 @@ impl Position {
 #[derive(Clone, Debug)]
 pub struct TimeReader {
     position: Arc<Position>,
-    /// Whether timestamps are at the start of lines and never begin with white space.
+    /// Whether timestamps start at the beginning of the line and never begin with white space.
     is_never_indented: bool,
     /// The parser of the first format.
     parser: Parser,
     others: Vec<Parser>,
-    /// Whether text after the timestamp is an error.
+    /// Whether to reject text after the timestamp.
     is_exact: bool,
 }
 
 impl TimeReader {
-    /// Returns a reader for field values. Without `after`, a value must be a timestamp with no text
-    /// after it.
+    /// Returns a reader for field values. Without `after`, the whole value must be a timestamp.
     pub fn for_field(self) -> TimeReader {
         TimeReader { is_exact: matches!(*self.position, Position::Start), ..self }
     }
 
-    /// Returns the timestamp of `line` in nanoseconds since 1970. A timestamp without a year is
-    /// placed no more than a day after `reference_ns`.
+    /// Returns the timestamp of `line` in nanoseconds since 1970. A timestamp without a year gets
+    /// the year that places it at most one day after `reference_ns`.
     ///
     /// # Errors
     ///
-    /// The error says why the first format does not match.
+    /// Returns an error if no format matches. The error gives the reason for the first format.
     #[inline]
     pub fn time(&mut self, line: &[u8], reference_ns: i64) -> Result<i64, Unread> {
         if self.is_never_indented && matches!(line, [b' ' | b'\t', ..]) {
@@ -170,7 +169,8 @@ impl TimeReader {
         }
     }
 
-    /// Tries the other formats, always in their configured order because a text may match several.
+    /// Tries the other formats. The order is always the configured one, because a timestamp may
+    /// match several formats.
     fn try_others(&mut self, text: &[u8], reference_ns: i64) -> Option<i64> {
         let fits = |stamp: &Stamp| !self.is_exact || stamp.len == text.len();
         let mut read = self.others.iter_mut().map(|parser| parser.parse(text, reference_ns));
@@ -178,10 +178,10 @@ impl TimeReader {
     }
 }
 
-/// Reason why a line has no timestamp.
+/// Reason why a line's timestamp cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// The line contains `after` less often than required.
+    /// The line contains `after` fewer times than required.
     AfterNotFound,
     /// The text at the position is not a valid timestamp.
     Invalid(ParseError),

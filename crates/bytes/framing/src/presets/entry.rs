@@ -1,11 +1,11 @@
-//! The first line of a log entry, in the usual log formats.
+//! Recognition of the first line of a log entry in common log formats.
 
 /// Maximum number of consecutive unindented lines that count as the text of an entry or an
-/// exception. The limit exists because the lines of a log in an unusual format look the same.
+/// exception. The limit exists because log lines in an unknown format look the same.
 pub const TEXT_LINES_MAX: u8 = 20;
 
-/// Dates and times that begin with a digit: `0` represents a digit, `A` an uppercase and `a` a
-/// lowercase letter.
+/// Patterns of dates and times that begin with a digit. `0` represents a digit, `A` an uppercase
+/// letter, and `a` a lowercase letter.
 const NUMERIC_TIMES: [&[u8]; 12] = [
     b"0000-00-00",
     b"0000/00/00",
@@ -21,7 +21,7 @@ const NUMERIC_TIMES: [&[u8]; 12] = [
     b"0000000000",
 ];
 
-/// Dates and times that begin with a letter.
+/// Patterns of dates and times that begin with a letter.
 const NAMED_TIMES: [&[u8]; 8] = [
     b"Aaa 00 00:00",
     b"Aaa  0 00:00",
@@ -33,19 +33,20 @@ const NAMED_TIMES: [&[u8]; 8] = [
     b"A, [0000-00-00",
 ];
 
-/// Maximum number of words up to the level of an entry without a time: `app.orders - INFO - up`.
+/// Maximum number of words up to and including the level of an entry without a time, such as
+/// `app.orders - INFO - up`.
 const LEVEL_WORDS_MAX: usize = 3;
 
-/// Keys that begin an entry in logfmt.
+/// Keys with which a logfmt entry can begin.
 const KEYS: [&[u8]; 5] = [b"time=", b"ts=", b"t=", b"timestamp=", b"level="];
 
-/// The first byte of an escape sequence, such as a color.
+/// The first byte of a terminal escape sequence, such as a color.
 const ESCAPE: u8 = 0x1b;
 
-/// Bytes at the start of a line that are searched for a level or another word about severity.
+/// Number of bytes at the start of a line that are searched for a level or another severity word.
 const SEVERITY_BYTES_MAX: usize = 80;
 
-/// Words about severity, and whether they mean an error.
+/// Severity words, and whether each word means an error.
 const SEVERITIES: [(&[u8], bool); 19] = [
     (b"error", true),
     (b"err", true),
@@ -68,8 +69,8 @@ const SEVERITIES: [(&[u8], bool); 19] = [
     (b"notice", false),
 ];
 
-/// The first letters of these words, by length, as bit masks: most words of a line have other
-/// letters.
+/// The first letters of the severity words, by word length, as bit masks. Most words of a line
+/// start with other letters and are excluded by one test.
 const INITIALS: [u32; 10] = {
     let mut initials = [0; 10];
     let mut at = 0;
@@ -81,8 +82,8 @@ const INITIALS: [u32; 10] = {
     initials
 };
 
-/// Returns whether `line` begins an entry: with a time or a level, possibly in brackets or colors,
-/// or as JSON, logfmt or a line of an access log.
+/// Returns whether `line` begins an entry: with a time or a level, optionally in brackets or
+/// colors, or as JSON, logfmt or an access log line.
 pub fn begins_entry(line: &[u8]) -> bool {
     let line = without_color(line);
     let text = line.strip_prefix(b"[").unwrap_or(line);
@@ -93,7 +94,7 @@ pub fn begins_entry(line: &[u8]) -> bool {
         || is_access(line)
 }
 
-/// Returns whether `line` reports an error, according to its first word about severity.
+/// Returns whether `line` reports an error, according to its first severity word.
 pub fn reports_error(line: &[u8]) -> bool {
     let mut rest = &line[..line.len().min(SEVERITY_BYTES_MAX)];
     let begins = |byte: &u8| byte.is_ascii_alphabetic() || *byte == ESCAPE;
@@ -108,7 +109,7 @@ pub fn reports_error(line: &[u8]) -> bool {
     false
 }
 
-/// Returns whether a word means an error, or `None` if it is not about severity.
+/// Returns whether a word means an error, or `None` if it is not a severity word.
 fn severity(word: &[u8]) -> Option<bool> {
     let first = word.first()?.to_ascii_lowercase() - b'a';
     if INITIALS.get(word.len())? >> first & 1 == 0 {
@@ -122,7 +123,7 @@ fn without_color(text: &[u8]) -> &[u8] {
     &text[color_len(text)..]
 }
 
-/// Returns the length of the escape sequences of colors at the start of `text`.
+/// Returns the length of the color escape sequences at the start of `text`.
 fn color_len(text: &[u8]) -> usize {
     let mut len = 0;
     while let Some(inside) = text[len..].strip_prefix(b"\x1b[") {
@@ -154,8 +155,8 @@ fn has_shape(text: &[u8], shape: &[u8]) -> bool {
     text.len() >= shape.len() && text.iter().zip(shape).all(|(byte, shape)| fits(byte, shape))
 }
 
-/// Returns whether a word is a level: `INFO`, `[ERROR`, `WARNING:root:slow`. Only capital letters
-/// count, because `error` is a word of many messages.
+/// Returns whether a word is a level: `INFO`, `[ERROR`, `WARNING:root:slow`. Only uppercase words
+/// count, because `error` is a common word in messages.
 fn is_level(word: &[u8]) -> bool {
     let word = without_color(word);
     let word = word.strip_prefix(b"[").unwrap_or(word);

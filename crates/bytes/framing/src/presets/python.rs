@@ -1,11 +1,10 @@
-//! Python: a traceback with its exception, the tracebacks chained to it, and the preceding log
-//! entry.
+//! Python: a traceback with its exception, the chained tracebacks, and the preceding log entry.
 
 use super::entry::{TEXT_LINES_MAX, begins_entry, reports_error};
 
 const TRACEBACK: &[u8] = b"Traceback (most recent call last):";
 const GROUP: &[u8] = b"+ Exception Group Traceback (most recent call last):";
-/// The frame of a syntax error, which may come without a traceback.
+/// The frame of a syntax error, which may appear without a traceback.
 const FILE: &[u8] = b"  File \"";
 const CHAINS: [&[u8]; 2] = [
     b"During handling of the above exception, another exception occurred:",
@@ -23,8 +22,8 @@ const REPORTS: [&[u8]; 4] = [
 #[derive(Clone, Copy, Debug)]
 pub struct State {
     place: Place,
-    /// Whether the event reports an error and has no traceback yet: the next traceback belongs to
-    /// it.
+    /// Whether the event reports an error and has no traceback yet, so that the next traceback
+    /// belongs to the event.
     takes_traceback: bool,
     /// Number of consecutive unindented lines of text.
     text_lines: u8,
@@ -32,15 +31,15 @@ pub struct State {
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// A line that does not begin a log entry.
+    /// After a line that does not begin a log entry.
     Line,
-    /// The first line of a log entry that does not report an error.
+    /// After the first line of a log entry that does not report an error.
     Entry,
-    /// The text of a log entry or of an exception.
+    /// In the text of a log entry or of an exception.
     Text,
-    /// In the frames; the next line without indentation names the exception.
+    /// In the frames. The next unindented line names the exception.
     Frames,
-    /// In an exception group, all lines of which are indented.
+    /// In an exception group, whose lines are all indented.
     Group,
     /// After the line that announces a chained traceback.
     Chained,
@@ -77,7 +76,7 @@ impl State {
         } else if line.starts_with(TRACEBACK) || line.starts_with(FILE) || is_boxed(line) {
             Some(State::new(Place::Frames, false))
         } else if line.trim_ascii_end().ends_with(b"RemoteTraceback:") {
-            // A quoted traceback of another process.
+            // A traceback quoted from another process.
             Some(State::new(Place::Text, true))
         } else {
             None
@@ -115,7 +114,7 @@ impl State {
 
     /// Returns the state after a line of text, or `None` if the text has too many lines.
     fn after_text(self, line: &[u8]) -> Option<State> {
-        // Frames may follow: `Call stack:`.
+        // Frames may follow, as after `Call stack:`.
         let place = if line.ends_with(b":") { Place::Frames } else { Place::Text };
         let is_text = self.text_lines < TEXT_LINES_MAX;
         is_text.then(|| State { place, text_lines: self.text_lines + 1, ..self })
@@ -127,8 +126,8 @@ fn is_group(line: &[u8]) -> bool {
     line.trim_ascii_start().starts_with(GROUP)
 }
 
-/// Returns whether a line is a group that was not raised, and so has no traceback:
-/// `  | ExceptionGroup: two (2 sub-exceptions)`.
+/// Returns whether a line is an exception group without a traceback, because the group was not
+/// raised: `  | ExceptionGroup: two (2 sub-exceptions)`.
 fn is_unraised_group(line: &[u8]) -> bool {
     let ends: [&[u8]; 2] = [b" sub-exception)", b" sub-exceptions)"];
     line.starts_with(b"  | ") && ends.iter().any(|end| line.ends_with(end))
@@ -138,13 +137,13 @@ fn is_report(line: &[u8]) -> bool {
     REPORTS.iter().any(|report| line.starts_with(report))
 }
 
-/// Returns whether a line begins with white space, or with the box that the library `rich` draws.
+/// Returns whether a line begins with white space, or with a box that the `rich` library draws.
 fn is_indented(line: &[u8]) -> bool {
     matches!(line, [b' ' | b'\t', ..] | [0xE2, 0x94 | 0x95, ..])
 }
 
-/// Returns whether a line is the top of a box with a traceback:
-/// `╭──── Traceback (most recent call last) ────╮`.
+/// Returns whether a line is the top of a box around a traceback: `╭──── Traceback (most recent
+/// call last) ────╮`.
 fn is_boxed(line: &[u8]) -> bool {
     let title = b" Traceback (most recent call last) ";
     line.starts_with("╭".as_bytes()) && line.windows(title.len()).any(|text| text == title)
