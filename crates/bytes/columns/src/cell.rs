@@ -1,6 +1,6 @@
-//! The location and kind of a value in a row.
+//! The location and kind of one value in a column.
 
-/// Maximum size in bytes of a block, or of the buffer of a column.
+/// Maximum size in bytes of a block or of a column's buffer.
 pub const BLOCK_BYTES_MAX: usize = 1 << 31;
 
 /// Maximum size of a value in bytes.
@@ -10,22 +10,22 @@ pub const VALUE_BYTES_MAX: usize = (1 << 28) - 1;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// No value.
+    /// No value. The default.
     #[default]
     Absent = 0,
     /// JSON `null`.
     Null = 1,
-    /// `false`. Has no bytes.
+    /// JSON `false`. The cell refers to no bytes.
     False = 2,
-    /// `true`. Has no bytes.
+    /// JSON `true`. The cell refers to no bytes.
     True = 3,
-    /// A JSON number (RFC 8259) without fraction and exponent, of any size.
+    /// A JSON number (RFC 8259) without a fraction or exponent, of any magnitude.
     Int = 4,
     /// A JSON number with a fraction or exponent.
     Float = 5,
     /// An RFC 3339 timestamp in UTC.
     Time = 6,
-    /// Any bytes, UTF-8 or not.
+    /// Any bytes, whether or not they are UTF-8.
     Text = 7,
     /// The contents of a valid JSON string, possibly with escapes.
     Escaped = 8,
@@ -33,7 +33,7 @@ pub enum Kind {
     Object = 9,
     /// A valid JSON array.
     Array = 10,
-    /// Members of a JSON object without a column, as `"key":value,"key":value`.
+    /// Members of a JSON object that have no column, as `"key":value,"key":value`.
     Members = 11,
 }
 
@@ -57,7 +57,8 @@ const KINDS: [Kind; 16] = [
 ];
 
 /// Location and kind of a value. Bits 0 to 30 are the start. Bit 31 is set if the value is in the
-/// buffer of the column instead of the block. Bits 32 to 59 are the length, bits 60 to 63 the kind.
+/// column's buffer instead of the block. Bits 32 to 59 are the length, and bits 60 to 63 are the
+/// kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Cell(u64);
@@ -81,7 +82,8 @@ impl Cell {
         Cell(Cell::new(kind, start, len).0 | OWN)
     }
 
-    /// Creates a cell for a kind without bytes: [`Kind::Null`], [`Kind::False`], [`Kind::True`].
+    /// Creates a cell for a kind that refers to no bytes: [`Kind::Null`], [`Kind::False`],
+    /// [`Kind::True`].
     #[inline(always)]
     pub fn constant(kind: Kind) -> Cell {
         Cell((kind as u64) << 60)
@@ -99,7 +101,7 @@ impl Cell {
         KINDS[(self.0 >> 60) as usize]
     }
 
-    /// Returns a cell for `len` bytes of this value, starting at `offset`.
+    /// Creates a cell for `len` bytes of this value, starting at `offset` within the value.
     #[inline(always)]
     pub fn part(self, kind: Kind, offset: usize, len: usize) -> Cell {
         debug_assert!(offset + len <= self.len());
@@ -107,7 +109,7 @@ impl Cell {
         Cell((start + offset as u64) | (len as u64) << 32 | (kind as u64) << 60)
     }
 
-    /// Returns a cell for the same bytes with another kind.
+    /// Creates a cell for the same bytes with another kind.
     #[inline(always)]
     pub fn with_kind(self, kind: Kind) -> Cell {
         Cell(self.0 & !(0xF << 60) | (kind as u64) << 60)
@@ -119,25 +121,25 @@ impl Cell {
         self.0 >> 60 != 0
     }
 
-    /// Returns whether the value is in the buffer of the column.
+    /// Returns whether the value is in the column's buffer.
     #[inline(always)]
     pub fn is_own(self) -> bool {
         self.0 & OWN != 0
     }
 
-    /// Returns the offset of the value.
+    /// Returns the offset of the value in the block or in the column's buffer.
     #[inline(always)]
     pub fn start(self) -> usize {
         (self.0 & (OWN - 1)) as usize
     }
 
-    /// Returns the length in bytes.
+    /// Returns the length of the value in bytes.
     #[inline(always)]
     pub fn len(self) -> usize {
         (self.0 >> 32) as usize & VALUE_BYTES_MAX
     }
 
-    /// Returns whether the value has no bytes.
+    /// Returns whether the length of the value is 0.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.len() == 0

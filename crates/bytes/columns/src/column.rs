@@ -1,4 +1,4 @@
-//! Columns, the values of one field in all rows, and the set of all columns.
+//! Columns, which contain the values of one field in all rows, and the set of all columns.
 
 use crate::cell::{Cell, Kind, VALUE_BYTES_MAX};
 use crate::value::Value;
@@ -6,12 +6,12 @@ use bytes::Bytes;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Maximum number of columns that parsing may create in a batch. Further fields remain together as
+/// Maximum number of columns that parsing may create in a batch. Additional fields stay together as
 /// [`Kind::Members`].
 pub const COLUMNS_MAX: usize = 256;
 
-/// Maximum number of bytes that an edit of a column may add, so that strings that grow with each
-/// edit cannot exhaust the memory.
+/// Maximum number of bytes that one edit may add to a column, so that strings that grow with each
+/// edit cannot exhaust memory.
 const ADDED_BYTES_MAX: usize = 32 << 20;
 
 /// The values of a field in every row. Cheap to clone.
@@ -40,7 +40,7 @@ impl Column {
         &self.own
     }
 
-    /// Returns whether both columns share their cells. Does not compare values.
+    /// Returns whether both columns share their cells. The values are not compared.
     pub fn is_same(&self, other: &Column) -> bool {
         Arc::ptr_eq(&self.cells, &other.cells)
     }
@@ -57,7 +57,7 @@ impl Column {
         self.view().value(block, row)
     }
 
-    /// Returns the cells and the buffer, borrowed.
+    /// Returns a borrowed view of the cells and the buffer.
     #[inline]
     pub fn view(&self) -> ColumnView<'_> {
         ColumnView { cells: &self.cells, own: &self.own }
@@ -68,20 +68,20 @@ impl Column {
         Column { name, ..self.clone() }
     }
 
-    /// Returns a builder for a changed copy.
+    /// Returns a builder for an edited copy.
     pub fn edit(&self) -> ColumnBuilder {
         let (own, initial_bytes) = (self.own.to_vec(), self.own.len());
         ColumnBuilder { cells: self.cells.to_vec(), own, initial_bytes, dropped: 0 }
     }
 
-    /// Returns the memory of the column in bytes, without the block.
+    /// Returns the memory of the column in bytes, excluding the block.
     pub fn memory_bytes(&self) -> usize {
         self.cells.len() * size_of::<Cell>() + self.own.len()
     }
 }
 
-/// The values of a field in every row, borrowed: from a [`Column`], or from cells that are still
-/// being computed.
+/// A borrowed view of the values of a field in every row, from a [`Column`] or from cells that are
+/// still being computed.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnView<'a> {
     cells: &'a [Cell],
@@ -140,7 +140,7 @@ pub struct ColumnBuilder {
 }
 
 impl ColumnBuilder {
-    /// Creates a builder for a column of `rows` without values.
+    /// Creates a builder for a column of `rows` rows without values.
     pub fn new(rows: usize) -> ColumnBuilder {
         ColumnBuilder {
             cells: vec![Cell::ABSENT; rows],
@@ -150,7 +150,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Returns the current cells.
+    /// Returns the current cells for editing.
     pub fn cells(&mut self) -> &mut [Cell] {
         &mut self.cells
     }
@@ -162,14 +162,14 @@ impl ColumnBuilder {
         self.cells[row] = cell;
     }
 
-    /// Copies `bytes` into the column's buffer and returns a cell for them, which several rows may
-    /// use. Truncates a value above [`VALUE_BYTES_MAX`]. Returns an absent cell if the buffer is
-    /// full.
+    /// Copies `bytes` into the column's buffer and returns a cell for them. Several rows may use
+    /// the cell. Truncates values longer than [`VALUE_BYTES_MAX`]. Returns an absent cell if the
+    /// buffer is full.
     pub fn push(&mut self, kind: Kind, bytes: &[u8]) -> Cell {
         self.write(kind, |own| own.extend_from_slice(bytes))
     }
 
-    /// Appends a value like [`ColumnBuilder::push`], with the bytes that `write` appends.
+    /// Appends a value like [`ColumnBuilder::push`]; the closure appends the bytes.
     pub fn write(&mut self, kind: Kind, write: impl FnOnce(&mut Vec<u8>)) -> Cell {
         let start = self.own.len();
         write(&mut self.own);
@@ -182,19 +182,19 @@ impl ColumnBuilder {
         Cell::own(kind, start, self.own.len() - start)
     }
 
-    /// Returns the number of values dropped because the buffer was full.
+    /// Returns the number of values that were dropped because the buffer was full.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Returns a cell for an integer.
+    /// Appends an integer and returns its cell.
     pub fn int(&mut self, value: i64) -> Cell {
         let mut digits = itoa::Buffer::new();
         self.push(Kind::Int, digits.format(value).as_bytes())
     }
 
-    /// Returns a cell for a float in its shortest representation that parses as the same value, or
-    /// an absent cell if the float is not finite.
+    /// Appends a float in its shortest representation that parses as the same value, and returns
+    /// its cell. Returns an absent cell if the float is not finite.
     pub fn float(&mut self, value: f64) -> Cell {
         match value.is_finite() {
             true => self.write(Kind::Float, |own| _ = write!(own, "{value:?}")),
@@ -202,18 +202,18 @@ impl ColumnBuilder {
         }
     }
 
-    /// Sets the text of a row.
+    /// Sets the value of a row to a text.
     pub fn text(&mut self, row: usize, text: &[u8]) {
         self.cells[row] = self.push(Kind::Text, text);
     }
 
-    /// Returns the column.
+    /// Returns the finished column.
     pub fn finish(self, name: Arc<str>) -> Column {
         Column::new(name, self.cells, self.own)
     }
 }
 
-/// All columns of a batch, in the order in which they are written. Cheap to clone.
+/// All columns of a batch, in output order. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Columns(Arc<Vec<Column>>);
 
@@ -223,7 +223,7 @@ impl Columns {
         self.0.iter().find(|column| &*column.name == name)
     }
 
-    /// Adds a column, or replaces the column of the same name.
+    /// Adds a column, or replaces the column with the same name.
     pub fn set(&mut self, column: Column) {
         let list = Arc::make_mut(&mut self.0);
         match list.iter_mut().find(|existing| existing.name == column.name) {
@@ -232,8 +232,8 @@ impl Columns {
         }
     }
 
-    /// Adds a column. In rows where the new column has no value, the values of an existing column
-    /// of the same name are kept.
+    /// Adds a column. If a column with the same name exists, its values are kept in rows where the
+    /// new column has no value.
     pub fn merge(&mut self, column: Column, block: &[u8]) {
         let Some(old) = self.get(&column.name) else { return self.set(column) };
         let mut merged = column.edit();
@@ -251,7 +251,7 @@ impl Columns {
         self.set(merged.finish(column.name.clone()));
     }
 
-    /// Removes and returns a column.
+    /// Removes the column of a field and returns it.
     pub fn remove(&mut self, name: &str) -> Option<Column> {
         let index = self.0.iter().position(|column| &*column.name == name)?;
         Some(Arc::make_mut(&mut self.0).remove(index))
@@ -262,7 +262,7 @@ impl Columns {
         Arc::make_mut(&mut self.0).retain(keep);
     }
 
-    /// Returns the columns in order.
+    /// Returns the columns in output order.
     pub fn iter(&self) -> std::slice::Iter<'_, Column> {
         self.0.iter()
     }
@@ -279,7 +279,7 @@ impl Columns {
 }
 
 impl From<Vec<Column>> for Columns {
-    /// The names of the columns must be unique.
+    /// Converts a list of columns with unique names.
     fn from(list: Vec<Column>) -> Columns {
         Columns(Arc::new(list))
     }

@@ -1,12 +1,12 @@
-//! Fields of many events, stored by column.
+//! Stores the fields of many events by column.
 //!
 //! A separate crate because it cuts a dependency: parsers, encoders and expressions need columns,
 //! but neither batches nor acknowledgements.
 //!
-//! A [`Column`] has one [`Cell`] per row: eight bytes that hold the location and kind of a value.
-//! Values stay slices of the block that was read, and are decoded only on use. Computed or changed
-//! values are in a buffer of the column. As a result, parsing a line copies nothing, an encoder
-//! copies once, and an unused number is never converted.
+//! A [`Column`] has one [`Cell`] per row: eight bytes that contain the location and kind of a
+//! value. Values stay slices of the input block and are decoded only when they are used. Computed
+//! or edited values are in the column's buffer. As a result, parsing a line copies nothing, an
+//! encoder copies once, and an unused number is never converted.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Members of JSON objects without a column.
+//! Members of JSON objects that have no column.
 
 use crate::cell::{Cell, Kind};
 use crate::column::{Column, ColumnBuilder, Columns};
@@ -6,11 +6,11 @@ use crate::text::unescape;
 use crate::value::Value;
 use std::sync::Arc;
 
-/// Name of the column that holds these members.
+/// Name of the column that contains these members.
 pub const MEMBERS: &str = "";
 
-/// Iterates over the members in a cell of [`Kind::Members`]: the contents of each name, and each
-/// value as JSON.
+/// Iterates over the members in a cell of [`Kind::Members`]. Yields the contents of each name,
+/// still escaped, and each value as JSON.
 struct MemberIter<'a>(&'a [u8]);
 
 impl<'a> Iterator for MemberIter<'a> {
@@ -58,7 +58,7 @@ fn value_end(text: &[u8]) -> usize {
     at
 }
 
-/// Returns the kind of a value, and the bytes for a cell of this kind.
+/// Returns the kind of a JSON value, and the bytes for a cell of this kind.
 fn kind_of(value: &[u8]) -> (Kind, &[u8]) {
     match value {
         [b'"', contents @ .., b'"'] if contents.contains(&b'\\') => (Kind::Escaped, contents),
@@ -73,7 +73,7 @@ fn kind_of(value: &[u8]) -> (Kind, &[u8]) {
     }
 }
 
-/// Appends a member.
+/// Appends a member. `name` is already escaped.
 pub fn push_member(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     if !out.is_empty() {
         out.push(b',');
@@ -85,7 +85,7 @@ pub fn push_member(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 }
 
 impl Columns {
-    /// Returns the value of a member without a column, in a row of a batch over `block`. If the
+    /// Returns the value of a member that has no column, in a row of a batch over `block`. If the
     /// name is repeated, the last member counts.
     pub fn member<'a>(&'a self, name: &str, block: &'a [u8], row: usize) -> Option<Value<'a>> {
         let column = self.get(MEMBERS)?;
@@ -148,8 +148,8 @@ impl Columns {
         columns.into_iter().for_each(|column| self.merge_below(column, block));
     }
 
-    /// Adds a column. Where an existing column of the same name has a value, that value is kept,
-    /// because it was found later.
+    /// Adds a column. Where a column with the same name already has a value, that value is kept,
+    /// because the parser found it later.
     fn merge_below(&mut self, column: Column, block: &[u8]) {
         let later = self.get(&column.name).cloned();
         self.set(column);

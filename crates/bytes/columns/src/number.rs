@@ -1,4 +1,4 @@
-//! Parses numbers.
+//! Number parsing.
 
 /// A parsed number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,8 +10,8 @@ pub enum Number {
 }
 
 impl Number {
-    /// Parses a JSON number. Integers outside the range of `i64` become floats. Returns `None` if
-    /// the text is not a finite number.
+    /// Parses a JSON number. An integer outside the range of `i64` becomes a float. Returns `None`
+    /// if the text is not a finite number.
     pub fn parse(text: &[u8]) -> Option<Number> {
         parse_int(text).map(Number::Int).or_else(|| parse_float(text).map(Number::Float))
     }
@@ -25,8 +25,8 @@ impl Number {
     }
 }
 
-/// Parses digits with an optional minus sign. Returns `None` for other text and for numbers outside
-/// the range of `i64`.
+/// Parses digits with an optional minus sign. Returns `None` for any other text and for a number
+/// outside the range of `i64`.
 #[inline]
 pub fn parse_int(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
@@ -48,8 +48,8 @@ pub fn parse_int(text: &[u8]) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// Parses a decimal number with an optional fraction and exponent. Returns `None` for other text
-/// and if the value is not finite.
+/// Parses a decimal number with an optional fraction and exponent. Returns `None` for any other
+/// text and for a value that is not finite.
 #[inline]
 pub fn parse_float(text: &[u8]) -> Option<f64> {
     parse_short(text).or_else(|| {
@@ -62,9 +62,9 @@ pub fn parse_float(text: &[u8]) -> Option<f64> {
     })
 }
 
-/// Parses digits and a decimal point. Up to 15 digits and powers of ten up to 22 are exact in an
-/// `f64`, so a single division rounds correctly (Clinger, "How to read floating point numbers
-/// accurately").
+/// Parses up to 15 digits with an optional decimal point. Integers of up to 15 digits and powers of
+/// ten up to 10²² are exact in an `f64`, so a single division rounds correctly (Clinger, "How to
+/// read floating point numbers accurately").
 fn parse_short(text: &[u8]) -> Option<f64> {
     const POWERS: [f64; 16] =
         [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];

@@ -3,12 +3,12 @@
 use crate::text::push_json_string;
 use std::fmt::{self, Display, Formatter};
 
-/// A step of a path: from an object to a member, or from an array to an element.
+/// A step of a path: to a member of an object, or to an element of an array.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
-    /// The member of this name.
+    /// The member with this name.
     Member(String),
-    /// The element of this index, counted from 0.
+    /// The element at this index, counted from 0.
     Element(u32),
 }
 
@@ -44,7 +44,7 @@ impl Display for DisplayPath<'_> {
     }
 }
 
-/// Returns whether a name can be written without quotes.
+/// Returns whether a path can contain the name without quotes.
 fn is_plain(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     name.bytes().all(is_part) && name.starts_with(|first: char| !first.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! Escapes and unescapes JSON strings.
+//! Escaping and unescaping of JSON strings.
 
 use std::borrow::Cow;
 
@@ -76,7 +76,8 @@ fn unescape_byte(escape: u8) -> &'static str {
     }
 }
 
-/// Decodes one or two `\uXXXX` at the start of `text` and returns their length.
+/// Decodes one `\uXXXX` escape, or a surrogate pair of two, at the start of `text` and returns the
+/// length in bytes.
 fn unescape_utf16(text: &[u8], out: &mut Vec<u8>) -> usize {
     let unit = |at: usize| -> Option<u16> {
         let digits = text.get(at..at + 6).filter(|escape| escape.starts_with(b"\\u"))?;

@@ -1,10 +1,10 @@
-//! A decoded value.
+//! The value of a field in one row.
 
 use crate::number::Number;
 use crate::text::unescape;
 use std::borrow::Cow;
 
-/// A value, borrowing from the text that contains it.
+/// A value that borrows its bytes from the text that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     /// No value.
@@ -13,13 +13,13 @@ pub enum Value<'a> {
     Null,
     /// A boolean.
     Bool(bool),
-    /// A JSON number without fraction and exponent.
+    /// A JSON number without a fraction or exponent.
     Int(&'a [u8]),
     /// A JSON number with a fraction or exponent.
     Float(&'a [u8]),
     /// An RFC 3339 timestamp in UTC.
     Time(&'a [u8]),
-    /// Any bytes, UTF-8 or not.
+    /// Any bytes, whether or not they are UTF-8.
     Text(&'a [u8]),
     /// The contents of a JSON string, possibly with escapes.
     Escaped(&'a [u8]),
@@ -27,12 +27,12 @@ pub enum Value<'a> {
     Object(&'a [u8]),
     /// A JSON array.
     Array(&'a [u8]),
-    /// Members of a JSON object without a column.
+    /// Members of a JSON object that have no column.
     Members(&'a [u8]),
 }
 
 impl<'a> Value<'a> {
-    /// Returns the number, if the value is a number that fits an `i64` or an `f64`.
+    /// Returns the number if the value is a number and fits an `i64` or an `f64`.
     pub fn number(self) -> Option<Number> {
         match self {
             Value::Int(text) | Value::Float(text) => Number::parse(text),
@@ -40,7 +40,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the unescaped text of a string or a timestamp.
+    /// Returns the unescaped text if the value is a string or a timestamp.
     pub fn text(self) -> Option<Cow<'a, [u8]>> {
         match self {
             Value::Text(text) | Value::Time(text) => Some(Cow::Borrowed(text)),
@@ -49,7 +49,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the value in plain form: strings without quotes and escapes, everything else as
+    /// Returns the value in plain form: a string without quotes and escapes, and any other value as
     /// JSON. Returns `None` if there is no value.
     pub fn plain(self) -> Option<Cow<'a, [u8]>> {
         match self {
