@@ -1,10 +1,10 @@
-//! Numbers and byte strings in binary forms that are written to disk: snapshots of groups, routings
-//! of payloads, and sources of rows.
+//! Numbers and byte strings in the binary form in which they are written to disk: group snapshots,
+//! payload routings, and row sources.
 //!
-//! Reading does not trust the bytes: a count never reserves more memory than the bytes that follow
+//! Reading does not trust the input: a count never reserves more memory than the remaining bytes
 //! could fill.
 
-/// Appends a number with seven bits per byte, the low ones first (LEB128).
+/// Appends a number with seven bits per byte, least significant bits first (LEB128).
 #[inline]
 pub fn push_number(out: &mut Vec<u8>, mut number: u64) {
     while number > 0x7F {
@@ -14,20 +14,20 @@ pub fn push_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Appends a signed number; numbers close to 0 are short.
+/// Appends a signed number. Numbers close to 0 take few bytes.
 #[inline]
 pub fn push_signed(out: &mut Vec<u8>, number: i64) {
     push_number(out, (number << 1 ^ number >> 63) as u64);
 }
 
-/// Appends the length of a byte string and the bytes.
+/// Appends the length of a byte string, and the bytes.
 #[inline]
 pub fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     push_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Takes an array from the front of `bytes`; returns `None` if `bytes` is too short.
+/// Takes an array from the front of `bytes`. Returns `None` if `bytes` is too short.
 #[inline]
 pub fn array<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (array, rest) = bytes.split_first_chunk()?;
@@ -35,13 +35,13 @@ pub fn array<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     Some(*array)
 }
 
-/// Takes a word of eight bytes, little endian.
+/// Takes eight bytes as a little-endian word.
 #[inline]
 pub fn word(bytes: &mut &[u8]) -> Option<u64> {
     array(bytes).map(u64::from_le_bytes)
 }
 
-/// Takes a number that [`push_number`] wrote; returns `None` if it does not end, or has more than
+/// Takes a number that [`push_number`] wrote. Returns `None` if the number is incomplete or exceeds
 /// 64 bits.
 #[inline]
 pub fn number(bytes: &mut &[u8]) -> Option<u64> {
@@ -60,7 +60,7 @@ pub fn number(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes a number that is at most `max`.
+/// Takes a number. Returns `None` if the number is above `max`.
 #[inline]
 pub fn number_to(bytes: &mut &[u8], max: usize) -> Option<usize> {
     usize::try_from(number(bytes)?).ok().filter(|number| *number <= max)
@@ -83,7 +83,7 @@ pub struct Reader<'b> {
 }
 
 impl<'b> Reader<'b> {
-    /// Creates a reader of these bytes.
+    /// Creates a reader for these bytes.
     #[inline]
     pub fn new(bytes: &'b [u8]) -> Reader<'b> {
         Reader { rest: bytes }
@@ -95,7 +95,7 @@ impl<'b> Reader<'b> {
         self.rest.is_empty()
     }
 
-    /// Reads an array of bytes.
+    /// Reads `N` bytes.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         array(&mut self.rest)
@@ -107,7 +107,7 @@ impl<'b> Reader<'b> {
         self.array().map(|[byte]| byte)
     }
 
-    /// Reads eight bytes, little endian.
+    /// Reads eight bytes as a little-endian word.
     #[inline]
     pub fn word(&mut self) -> Option<u64> {
         word(&mut self.rest)
@@ -119,7 +119,7 @@ impl<'b> Reader<'b> {
         number(&mut self.rest)
     }
 
-    /// Reads a number that [`push_number`] wrote, if it fits into 32 bits.
+    /// Reads a number that [`push_number`] wrote. Returns `None` if the number exceeds 32 bits.
     #[inline]
     pub fn number_32(&mut self) -> Option<u32> {
         self.number()?.try_into().ok()
@@ -132,7 +132,8 @@ impl<'b> Reader<'b> {
         Some((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    /// Reads the number of items that follow, each at least one byte long.
+    /// Reads the number of items that follow. Each item takes at least one byte, so the count is at
+    /// most the number of remaining bytes.
     #[inline]
     pub fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(self.number()?).ok()?;
@@ -145,7 +146,7 @@ impl<'b> Reader<'b> {
         byte_string(&mut self.rest)
     }
 
-    /// Reads a byte string that [`push_bytes`] wrote, if it is UTF-8.
+    /// Reads a byte string that [`push_bytes`] wrote. Returns `None` if the bytes are not UTF-8.
     #[inline]
     pub fn text(&mut self) -> Option<&'b str> {
         str::from_utf8(self.bytes()?).ok()

@@ -1,16 +1,16 @@
-//! A scanner for JSON that is expected to be valid. Invalid input yields `None`; the scanner never
-//! reads past its end.
+//! A scanner for JSON that is expected to be valid. For invalid input, it returns `None` and never
+//! reads out of bounds.
 
 /// The contents of a JSON string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonText<'a> {
-    /// Without escapes.
+    /// The contents without escapes.
     Plain(&'a [u8]),
-    /// With escapes.
+    /// The contents with escapes, still escaped.
     Escaped(&'a [u8]),
 }
 
-/// A read position in a JSON text.
+/// A read position in JSON text.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     text: &'a [u8],
@@ -23,7 +23,7 @@ impl<'a> Cursor<'a> {
         Cursor { text, at: 0 }
     }
 
-    /// Returns the next byte after white space without consuming it.
+    /// Skips white space and returns the next byte without consuming that byte.
     #[inline(always)]
     pub fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.text.get(self.at) {
@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
         self.slow_string(begin, end)
     }
 
-    /// Consumes a string with an escape or control character at `at`.
+    /// Consumes a string that has an escape or control character at `at`.
     #[cold]
     fn slow_string(&mut self, begin: usize, mut at: usize) -> Option<JsonText<'a>> {
         let mut has_escapes = false;
@@ -73,7 +73,7 @@ impl<'a> Cursor<'a> {
         Some(if has_escapes { JsonText::Escaped(inside) } else { JsonText::Plain(inside) })
     }
 
-    /// Consumes any value and returns its source text.
+    /// Consumes a value of any type and returns its source text.
     pub fn value(&mut self) -> Option<&'a [u8]> {
         let first = self.peek()?;
         let begin = self.at;
@@ -109,7 +109,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Consumes an object. Calls `member` with each name; `member` must consume the value.
+    /// Consumes an object. Calls `member` with each name. `member` must consume the value.
     #[inline(always)]
     pub fn members(
         &mut self,
@@ -150,7 +150,7 @@ impl<'a> Cursor<'a> {
         self.expect(b']')
     }
 
-    /// Consumes the next element of an array; the cursor is at `[` or after an element.
+    /// Consumes the next element of an array. The cursor must be at `[` or after an element.
     #[inline]
     pub fn next_element(&mut self) -> Option<&'a [u8]> {
         if !matches!(self.peek()?, b'[' | b',') {

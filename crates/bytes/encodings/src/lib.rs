@@ -1,8 +1,9 @@
-//! Encoders of metrics, and the parts of binary forms. No I/O, no clock.
+//! Metric encoders, and building blocks of binary formats. No I/O and no clock.
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! Encoders take a [`Metric`](metric::Metric), which borrows slices of its event without a copy.
+//! Encoders take a [`Metric`](metric::Metric), which borrows slices of its event instead of copying
+//! them.
 
 #![forbid(unsafe_code)]
 

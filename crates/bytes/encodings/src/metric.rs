@@ -20,20 +20,20 @@ use millstream_columns::{Number, unescape_into};
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A sum, such as a number of requests.
+    /// A sum, such as the number of requests.
     Counter,
-    /// A state, or a value computed from a period.
+    /// A current state, or a value computed over a period.
     Gauge,
-    /// Many values of one period.
+    /// Many values from one period.
     Distribution,
 }
 
 /// The period that a value covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temporality {
-    /// The metric's period only: values of different periods are summed.
+    /// The value covers only the metric's period. Values of different periods are added.
     Delta,
-    /// The time since the series started.
+    /// The value covers the time since the series started.
     Cumulative,
     /// Unspecified or irrelevant.
     None,
@@ -51,35 +51,35 @@ pub enum Value<'a> {
 /// One metric at one point in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric<'a> {
-    /// Nonempty UTF-8.
+    /// The name: nonempty UTF-8.
     pub name: &'a [u8],
-    /// A JSON object in UTF-8, as [`tags`] parses it; `{}` without tags. The agent's sources sort
+    /// The tags: a JSON object in UTF-8 that [`tags`] can parse, or `{}`. The agent's sources sort
     /// the keys.
     pub tags: &'a [u8],
     /// The type.
     pub kind: Kind,
     /// The period that the value covers.
     pub temporality: Temporality,
-    /// A sketch for a distribution, otherwise a number.
+    /// A sketch if the metric is a distribution, otherwise a number.
     pub value: Value<'a>,
     /// End of the period, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// Length of the period in seconds; 0 if unknown.
+    /// Length of the period in seconds, or 0 if it is unknown.
     pub interval: f64,
 }
 
 /// The values of a distribution as a JSON object: `count`, `sum`, `min`, `max`, and two arrays of
-/// equal length, `values` in ascending order and `weights`, the number of samples that each value
-/// represents.
+/// equal length. `values` is in ascending order, and `weights` contains the number of samples that
+/// each value represents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SketchText<'a> {
-    /// Number of samples; 0 or more, possibly fractional.
+    /// Number of samples: 0 or more, possibly fractional.
     pub count: f64,
     /// Sum of the samples.
     pub sum: f64,
-    /// The minimum.
+    /// The smallest sample.
     pub min: f64,
-    /// The maximum.
+    /// The largest sample.
     pub max: f64,
     /// Length of the arrays.
     len: usize,
@@ -88,8 +88,8 @@ pub struct SketchText<'a> {
 }
 
 impl<'a> SketchText<'a> {
-    /// Parses a distribution. Returns `None` if it is invalid: a number is not finite, a weight is
-    /// not above 0, the values are not ascending, or `min` is above `max`.
+    /// Parses a distribution. Returns `None` if a number is not finite, a weight is not above 0,
+    /// the values are not in ascending order, or `min` is above `max`.
     pub fn parse(object: &'a [u8]) -> Option<SketchText<'a>> {
         let (mut numbers, mut arrays) = ([None; 4], [None; 2]);
         Cursor::new(object).object(|name, value| {
@@ -118,17 +118,17 @@ impl<'a> SketchText<'a> {
         })
     }
 
-    /// Returns the values in ascending order, each with its weight, which is above 0.
+    /// Returns the values in ascending order, each with its weight, which is always above 0.
     pub fn points(&self) -> impl ExactSizeIterator<Item = (f64, f64)> + use<'a> {
         let (mut values, mut weights) = (Cursor::new(self.values), Cursor::new(self.weights));
-        // `parse` checked that every element is a number.
+        // `parse` has checked that every element is a number.
         let mut next = move || (next_number(&mut values), next_number(&mut weights));
         (0..self.len).map(move |_| next())
     }
 }
 
-/// Parses an array of finite numbers and returns its length. `holds` checks each number against the
-/// previous one, and the first number against -∞.
+/// Parses an array of finite numbers and returns its length. `holds` compares each number with the
+/// previous one, and the first number with -∞.
 fn check_array(array: &[u8], holds: impl Fn(f64, f64) -> bool) -> Option<usize> {
     let (mut len, mut previous) = (0, f64::NEG_INFINITY);
     let mut cursor = Cursor::new(array);
@@ -148,26 +148,26 @@ fn number(text: &[u8]) -> Option<f64> {
     Number::parse(text).map(Number::as_f64)
 }
 
-/// Reusable buffers for unescaped keys and values.
+/// Buffers for unescaped keys and values, which calls reuse.
 #[derive(Debug, Default)]
 pub struct Scratch {
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
-/// The error of [`tags`]: the input is not a valid object of tags.
+/// The error of [`tags`]: the input is not a valid tag object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidTags;
 
 /// Calls `each` with the unescaped key and value of every tag in an object, in source order.
 ///
 /// The value is empty for `true`, which marks a tag without a value. A key with an array yields one
-/// call per element. Numbers and `false` are passed as they are written. A key whose value is
-/// `null` is ignored.
+/// call per element. Numbers and `false` are passed as written. A key whose value is `null` is
+/// skipped.
 ///
 /// # Errors
-/// Fails if the input is not an object, or a value is an object or a nested array. `each` may
-/// already have been called for earlier tags.
+/// Returns an error if the input is not an object, or if a value is an object or a nested array.
+/// `each` may already have been called for earlier tags.
 #[inline]
 pub fn tags(
     object: &[u8],

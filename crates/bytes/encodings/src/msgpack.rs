@@ -1,7 +1,7 @@
-//! Metrics as msgpack: column blocks with dictionaries for the strings and tag sets of a block.
+//! Metrics as msgpack: column blocks, each with dictionaries for its strings and tag sets.
 //!
-//! `docs/formats/metrics-msgpack.md` specifies the bytes. A block is one self-contained msgpack
-//! map, so a body, frame or record may hold several blocks in sequence.
+//! `docs/formats/metrics-msgpack.md` specifies the format. A block is one self-contained msgpack
+//! map, so a body, frame or record may contain several consecutive blocks.
 //!
 //! ```
 //! use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
@@ -37,10 +37,10 @@ pub use decode::{Block, Blocks, DecodeError, ReadMetric, ReadValue, Sketch, bloc
 pub use encode::{BlockEncoder, Shared};
 pub use split::split;
 
-/// The version of the format.
+/// The version of the block format.
 pub const VERSION: u8 = 1;
 
-/// Keys of a block's map, in the order in which they are written.
+/// Keys of a block's map, in output order.
 mod key {
     pub const VERSION: &str = "v";
     pub const ROWS: &str = "rows";

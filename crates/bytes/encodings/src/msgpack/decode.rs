@@ -1,4 +1,4 @@
-//! Decodes blocks into metrics. The input is untrusted: allocations are bounded by its length.
+//! Decodes blocks into metrics. The input is untrusted, so its length bounds all allocations.
 
 use super::read::Reader;
 use super::{VERSION, key};
@@ -23,7 +23,7 @@ pub struct Blocks<'a> {
     reader: Reader<'a>,
 }
 
-/// Returns the blocks of a body, frame or record. The iterator ends after an error.
+/// Returns the blocks in a body, frame or record. The iterator ends after an error.
 pub fn blocks(body: &[u8]) -> Blocks<'_> {
     Blocks { reader: Reader::new(body) }
 }
@@ -46,15 +46,15 @@ impl<'a> Iterator for Blocks<'a> {
 /// The values of a distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sketch {
-    /// Number of samples.
+    /// Number of samples: 0 or more, possibly fractional.
     pub count: f64,
     /// Sum of the samples.
     pub sum: f64,
-    /// The minimum.
+    /// The smallest sample.
     pub min: f64,
-    /// The maximum.
+    /// The largest sample.
     pub max: f64,
-    /// Values in ascending order, each with its weight, which is above 0.
+    /// Values in ascending order, each with its weight, which is always above 0.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -67,7 +67,7 @@ pub enum ReadValue {
     Sketch(Sketch),
 }
 
-/// A metric of a block.
+/// A metric in a block.
 #[derive(Clone, Debug)]
 pub struct ReadMetric<'b> {
     /// The name.
@@ -80,14 +80,14 @@ pub struct ReadMetric<'b> {
     pub value: &'b ReadValue,
     /// End of the period, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// Length of the period in seconds; 0 if unknown.
+    /// Length of the period in seconds, or 0 if it is unknown.
     pub interval: f64,
     tags: &'b [(&'b str, &'b str)],
 }
 
 impl<'b> ReadMetric<'b> {
     /// Returns the keys and values of the tags in source order. The value is empty for a tag
-    /// without a value. A key with several values is returned once per value.
+    /// without a value. A key with several values appears once per value.
     pub fn tags(&self) -> impl Iterator<Item = (&'b str, &'b str)> + use<'b> {
         self.tags.iter().copied()
     }
@@ -96,13 +96,13 @@ impl<'b> ReadMetric<'b> {
 /// A decoded and validated block.
 #[derive(Clone, Debug)]
 pub struct Block<'a> {
-    /// The origin of the metrics, such as `host` and `source`.
+    /// The origin of the metrics, such as `host` and `source`, as pairs of key and value.
     pub meta: Vec<(&'a str, &'a str)>,
-    /// Constant fields of every event.
+    /// Constant fields of every event, as pairs of key and value.
     pub attributes: Vec<(&'a str, &'a str)>,
-    /// Concatenated tags of all tag sets.
+    /// The tags of all tag sets, concatenated.
     tags: Vec<(&'a str, &'a str)>,
-    /// End offset in `tags` of each tag set.
+    /// For each tag set, its end offset in `tags`.
     tag_ends: Vec<usize>,
     names: Vec<&'a str>,
     rows: Vec<Row>,
@@ -118,7 +118,7 @@ struct Row {
     value: ReadValue,
 }
 
-/// The encoded members of a block by key.
+/// The encoded members of a block, by key.
 struct Members<'a>([(&'static str, Option<&'a [u8]>); 15]);
 
 impl<'a> Members<'a> {
@@ -143,7 +143,7 @@ impl<'a> Members<'a> {
         let (mut members, mut reader) = (keys.map(|key| (key, None)), Reader::new(block));
         for _ in 0..reader.map()? {
             let (name, value) = (reader.string()?, reader.skip()?);
-            // Ignore unknown members, which a later version may add.
+            // Ignore unknown members, which a later version of the format may add.
             if let Some((_, member)) = members.iter_mut().find(|(key, _)| *key == name)
                 && member.replace(value).is_some()
             {
@@ -168,7 +168,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Reads the elements of an array.
+/// Reads an array and its elements.
 fn elements<'a, T>(
     reader: &mut Reader<'a>,
     mut element: impl FnMut(&mut Reader<'a>) -> Result<T, DecodeError>,
@@ -189,7 +189,7 @@ fn column<'a, T: Clone>(
     if column.len() == rows { Ok(column) } else { Err(DecodeError("wrong column length")) }
 }
 
-/// Reads a column whose array is delta-encoded. Sums wrap at 64 bits.
+/// Reads a column whose array is delta-encoded. The sums wrap at 64 bits.
 fn delta_column(reader: Reader<'_>, rows: usize) -> Result<Vec<i64>, DecodeError> {
     let is_constant = !reader.is_array();
     let mut sums = column(reader, rows, Reader::integer)?;
@@ -243,7 +243,7 @@ impl<'a> Block<'a> {
             for key in keyset {
                 let (key, values, used) =
                     (keys[*key as usize], &values[*key as usize], &mut used[*key as usize]);
-                // 1 + an index, or 0 for the key's next value in order of first use.
+                // An index plus 1, or 0 for the key's next value in order of first use.
                 let index = match reader.index(values.len() + 1)? as usize {
                     0 => {
                         *used += 1;
@@ -260,7 +260,7 @@ impl<'a> Block<'a> {
     }
 
     fn read_rows(&mut self, members: &Members<'a>) -> Result<(), DecodeError> {
-        // `value` has an element per row, so a few bytes cannot claim any number of rows.
+        // `value` has one element per row, so a few bytes cannot claim an arbitrary number of rows.
         let values = elements(&mut members.get(key::VALUE)?, value)?;
         let rows = values.len();
         if members.get(key::ROWS)?.integer()? != rows as i64 {
@@ -287,7 +287,7 @@ impl<'a> Block<'a> {
         Ok(())
     }
 
-    /// Returns the metrics in source order.
+    /// Returns the metrics in the order in which they were encoded.
     pub fn metrics(&self) -> impl ExactSizeIterator<Item = ReadMetric<'_>> {
         self.rows.iter().map(|row| {
             let end = self.tag_ends[row.tagset as usize];

@@ -1,38 +1,38 @@
-//! Encodes metrics as blocks.
+//! Encodes metrics into blocks.
 
 use super::intern::{Dictionary, Interned, Interner, Missing};
 use super::write::{push_array, push_int, push_map, push_number, push_string, push_uint};
 use super::{VERSION, key};
 use crate::metric::{InvalidTags, Kind, Metric, Scratch, SketchText, Temporality, Value, tags};
 
-/// Data shared by all metrics of a block.
+/// Data that all metrics of a block share.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shared<'a> {
-    /// Origin of the metrics, such as `host` and `source`.
+    /// The origin of the metrics, such as `host` and `source`, as pairs of key and value.
     pub meta: &'a [(&'a str, &'a str)],
-    /// Constant fields of every event.
+    /// Constant fields of every event, as pairs of key and value.
     pub attributes: &'a [(&'a str, &'a str)],
 }
 
-/// Namespaces of the interner. The values of key `i` have namespace `VALUES + i`.
+/// Namespaces of the interner. The values of key `i` are in namespace `VALUES + i`.
 const NAMES: u32 = 0;
 const KEYS: u32 = 1;
 const KEYSETS: u32 = 2;
 const SOURCES: u32 = 3;
 const VALUES: u32 = 4;
 
-/// Marks the next value of a key in order of first use, in a tag set.
+/// In a tag set, represents the next value of a key in order of first use.
 const NEW: u64 = 0;
 
-/// Maximum bytes of a block apart from dictionaries, columns and shared data.
+/// Maximum bytes of a block, excluding dictionaries, columns and shared data.
 const FRAME_BYTES_MAX: usize = 256;
 
 /// The numbers of one column.
 #[derive(Debug, Default)]
 struct Column {
-    /// Encoded as msgpack.
+    /// The numbers, encoded as msgpack.
     bytes: Vec<u8>,
-    /// Encoded length of the first number.
+    /// Encoded length of the first number in bytes.
     first_len: usize,
     /// Bits of the first number.
     first: u64,
@@ -62,7 +62,7 @@ impl Column {
         self.record(number as u64);
     }
 
-    /// Appends the difference to the previous number, or to 0 for the first one.
+    /// Appends the difference from the previous number. The first number is appended unchanged.
     #[inline(always)]
     fn push_difference(&mut self, number: i64) {
         push_int(number.wrapping_sub(self.last), &mut self.bytes);
@@ -77,7 +77,7 @@ impl Column {
         self.record(number.to_bits());
     }
 
-    /// Appends the column to a block with `rows` rows: a single number if all are equal.
+    /// Appends the column to a block with `rows` rows. If all numbers are equal, appends just one.
     fn finish(&self, name: &str, rows: usize, out: &mut Vec<u8>) {
         push_string(name.as_bytes(), out);
         if self.is_varied {
@@ -89,40 +89,41 @@ impl Column {
     }
 }
 
-/// The dictionary of the values of one key.
+/// The dictionary of one tag key's values.
 #[derive(Debug, Default)]
 struct KeyValues {
     values: Dictionary,
-    /// Offset, length and index of the value used last: consecutive values are often equal.
+    /// Offset, length and index of the most recently used value, because consecutive values are
+    /// often equal.
     recent: (usize, usize, u32),
 }
 
-/// The dictionaries of tags.
+/// The tag dictionaries.
 #[derive(Debug)]
 struct TagTables {
     interner: Interner,
     keys: Dictionary,
     /// Offset and length of each key in `keys`.
     key_ranges: Vec<(usize, usize)>,
-    /// Values by key index. Keeps the allocations of earlier blocks, so it may be longer than
-    /// `keys`.
+    /// Values by key index. The list keeps the allocations of earlier blocks, so it may be longer
+    /// than `keys`.
     values: Vec<KeyValues>,
     /// Total bytes of all values.
     value_bytes: usize,
     keysets: Dictionary,
     tagsets: Dictionary,
-    /// Source text of the parsed objects, for lookup.
+    /// Source text of the parsed tag objects, for lookup.
     sources: Vec<u8>,
-    /// Keys of the tag set parsed last, and their key set.
+    /// Keys of the most recently parsed tag set, and the index of their key set.
     recent_keys: Vec<u32>,
     recent_keyset: u32,
-    /// Keys and encoded values of the tag set being parsed.
+    /// Keys and encoded values of the tag set that is being parsed.
     row_keys: Vec<u32>,
     row_values: Vec<u8>,
     row_keyset: Vec<u8>,
 }
 
-/// Encodes metrics as blocks; reuses its buffers for each block.
+/// Encodes metrics into blocks. The encoder reuses its buffers for each block.
 #[derive(Debug)]
 pub struct BlockEncoder {
     names: Dictionary,
@@ -138,8 +139,8 @@ pub struct BlockEncoder {
 }
 
 impl BlockEncoder {
-    /// Creates an encoder that seeds its hashes with `seed`. Use a random seed: with a known seed,
-    /// a client could send tags whose hashes all collide.
+    /// Creates an encoder that seeds its hashes with `seed`. Use a random seed. If a client knew
+    /// the seed, it could send tags whose hashes all collide.
     pub fn new(seed: u64) -> BlockEncoder {
         BlockEncoder {
             names: Dictionary::default(),
@@ -160,7 +161,7 @@ impl BlockEncoder {
         self.rows
     }
 
-    /// Returns an upper bound on the size of the current block in bytes, without shared data.
+    /// Returns an upper bound for the size of the current block in bytes, excluding shared data.
     #[inline]
     pub fn bytes(&self) -> usize {
         let columns = [&self.name, &self.tags, &self.kinds, &self.times, &self.intervals];
@@ -169,10 +170,10 @@ impl BlockEncoder {
         FRAME_BYTES_MAX + columns + self.names.bytes.len() + self.tables.bytes()
     }
 
-    /// Adds a metric.
+    /// Adds a metric to the current block.
     ///
     /// # Errors
-    /// Fails if the tags are invalid; the metric is then not added.
+    /// Returns an error if the tags are invalid. In that case, the metric is not added.
     #[inline]
     pub fn push(&mut self, metric: &Metric<'_>) -> Result<(), InvalidTags> {
         let tagset = self.tables.tagset(metric.tags, &mut self.scratch)?;
@@ -190,7 +191,7 @@ impl BlockEncoder {
         Ok(())
     }
 
-    /// Appends the block to `out` and starts the next one. Appends nothing if the block has no
+    /// Appends the block to `out` and starts the next one. Appends nothing if the block contains no
     /// metrics.
     pub fn finish(&mut self, shared: &Shared<'_>, out: &mut Vec<u8>) {
         if self.rows > 0 {
@@ -244,7 +245,7 @@ impl BlockEncoder {
     }
 }
 
-/// Combines kind and temporality in one number.
+/// Combines kind and temporality into one number.
 #[inline(always)]
 fn kind_code(kind: Kind, temporality: Temporality) -> i64 {
     let kind = match kind {
@@ -283,7 +284,7 @@ fn push_sketch(sketch: &SketchText<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a string to a dictionary as msgpack. Returns its offset and index.
+/// Appends a string to a dictionary as msgpack. Returns the string's offset and index.
 #[inline(always)]
 fn append(text: &[u8], to: &mut Dictionary) -> (usize, u32) {
     push_string(text, &mut to.bytes);
@@ -328,12 +329,12 @@ impl TagTables {
     }
 
     fn bytes(&self) -> usize {
-        // Each key also has the header of its array of values.
+        // Each key also needs a header for its array of values.
         let keys = self.keys.bytes.len() + 5 * self.key_ranges.len();
         keys + self.value_bytes + self.keysets.bytes.len() + self.tagsets.bytes.len()
     }
 
-    /// Returns the index of a name.
+    /// Returns the index of a name, which is added if it is new.
     #[inline(always)]
     fn name(&mut self, name: &[u8], names: &mut Dictionary) -> u32 {
         match self.interner.find(NAMES, &names.bytes, name) {
@@ -346,7 +347,8 @@ impl TagTables {
         }
     }
 
-    /// Returns the index of an object's tag set. Objects with different text are different sets.
+    /// Returns the index of an object's tag set. Objects with different source text are different
+    /// tag sets.
     #[inline(always)]
     fn tagset(&mut self, object: &[u8], scratch: &mut Scratch) -> Result<u32, InvalidTags> {
         match self.interner.find(SOURCES, &self.sources, object) {
@@ -370,8 +372,8 @@ impl TagTables {
         push_uint(keyset.into(), &mut self.tagsets.bytes);
         self.tagsets.bytes.extend_from_slice(&self.row_values);
         self.tagsets.len += 1;
-        // Tags parsed before an error remain as an unused set, because their new values are already
-        // in the dictionaries.
+        // Tags parsed before an error remain as an unused tag set, because their new values are
+        // already in the dictionaries.
         parsed?;
         let index = self.tagsets.len - 1;
         self.interner.insert(missing, self.sources.len(), object.len(), index);
@@ -379,7 +381,7 @@ impl TagTables {
         Ok(index)
     }
 
-    /// Adds a tag to the set being parsed.
+    /// Adds a tag to the tag set that is being parsed.
     #[inline(always)]
     fn tag(&mut self, key: &[u8], value: &[u8]) {
         let key = self.key(key);
@@ -405,8 +407,8 @@ impl TagTables {
         }
     }
 
-    /// Returns the index of a key, which usually equals the key at the same position of the
-    /// previous set.
+    /// Returns the index of a key. Usually, the key equals the key at the same position in the
+    /// previous tag set.
     #[inline(always)]
     fn key(&mut self, key: &[u8]) -> u32 {
         if let Some(recent) = self.recent_keys.get(self.row_keys.len()) {
@@ -430,7 +432,7 @@ impl TagTables {
         }
     }
 
-    /// Returns the index of the key set of the tag set being parsed.
+    /// Returns the index of the key set for the tag set that is being parsed.
     #[inline(always)]
     fn keyset(&mut self) -> u32 {
         if self.recent_keyset == u32::MAX || self.recent_keys != self.row_keys {
@@ -456,7 +458,7 @@ impl TagTables {
         }
     }
 
-    /// Appends the dictionaries of tags to a block.
+    /// Appends the tag dictionaries to a block.
     fn finish(&self, out: &mut Vec<u8>) {
         push_list(key::KEYS, &self.keys, out);
         push_string(key::VALUES.as_bytes(), out);

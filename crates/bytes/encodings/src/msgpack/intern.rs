@@ -1,10 +1,10 @@
-//! Deduplicates strings: maps each string to its index in a dictionary.
+//! String deduplication: maps each string to its index in a dictionary.
 
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
 use std::hash::Hasher;
 
-/// Initial capacity of the table; a power of two.
+/// Initial capacity of the hash table. Must be a power of two.
 const SLOTS_MIN: usize = 1024;
 
 /// A list of distinct strings, encoded as msgpack.
@@ -27,23 +27,23 @@ impl Dictionary {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     namespace: u32,
-    /// Offset in the bytes of its dictionary.
+    /// Offset in the bytes of the string's dictionary.
     start: u32,
     len: u32,
     index: u32,
 }
 
-/// Finds strings of several dictionaries: a hash table with open addressing. Clients cannot predict
-/// its seeded hashes.
+/// Finds strings in several dictionaries. The index is a hash table with open addressing. Its
+/// hashes are seeded, so clients cannot predict them.
 #[derive(Debug)]
 pub struct Interner {
     seed: u64,
     shared: SharedSeed,
-    /// The upper 32 bits of the hash, and 1 + the index of an entry; 0 if free. At most half of the
-    /// slots are occupied.
+    /// The upper 32 bits of the hash, and the index of an entry plus 1. A free slot is 0. At most
+    /// half of the slots are occupied.
     slots: Vec<u64>,
     entries: Vec<Entry>,
-    /// Hash of each entry, used when the table grows.
+    /// The hash of each entry, for growing the table.
     hashes: Vec<u64>,
 }
 
@@ -51,20 +51,20 @@ pub struct Interner {
 pub enum Interned {
     /// The string is in the dictionary.
     Existing(Position),
-    /// The string is new; pass this to [`Interner::insert`].
+    /// The string is new. Pass this value to [`Interner::insert`].
     New(Missing),
 }
 
-/// Position of a string.
+/// The position of a string.
 #[derive(Clone, Copy)]
 pub struct Position {
-    /// Index in its dictionary.
+    /// Index in the string's dictionary.
     pub index: u32,
     /// Offset in the bytes of the dictionary.
     pub start: usize,
 }
 
-/// The hash of a string that was not found.
+/// The hash of a string that is not in the dictionary.
 pub struct Missing {
     hash: u64,
     namespace: u32,
@@ -88,12 +88,12 @@ impl Interner {
         self.slots.fill(0);
     }
 
-    /// Looks up a string of one namespace, whose strings are in `bytes`.
+    /// Looks up a string in one namespace. `bytes` contains the strings of the namespace.
     #[inline(always)]
     pub fn find(&self, namespace: u32, bytes: &[u8], text: &[u8]) -> Interned {
         let mut hasher = FoldHasher::with_seed(self.seed ^ u64::from(namespace), &self.shared);
         hasher.write(text);
-        // The lower bits select the slot, the upper bits filter candidates.
+        // The lower bits select the slot; the upper bits filter candidates.
         let hash = hasher.finish();
         let (mask, mut slot) = (self.slots.len() - 1, hash as usize);
         loop {
@@ -117,8 +117,8 @@ impl Interner {
         }
     }
 
-    /// Inserts a string that was not found; the caller has written it at `start` in the bytes of
-    /// its dictionary.
+    /// Inserts a string that was not found. The caller has already written the string at `start` in
+    /// the bytes of its dictionary.
     #[inline]
     pub fn insert(&mut self, missing: Missing, start: usize, len: usize, index: u32) {
         let Missing { hash, namespace } = missing;

@@ -1,16 +1,16 @@
-//! A reader of msgpack items from untrusted bytes.
+//! Reads msgpack items from untrusted bytes.
 
 use super::DecodeError;
 
 const TRUNCATED: DecodeError = DecodeError("truncated input");
 
-/// Reads items from the start of a slice.
+/// Reads items from the front of a slice.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
-/// One item without its children: the elements of an array or map are the items after it.
+/// One item without its children. The elements of an array or map are the items that follow it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Item<'a> {
     String(&'a [u8]),
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Skips a type that blocks do not use, but later versions may.
+    /// Skips an item of a type that blocks do not use, but later versions may use.
     fn skip_other(&mut self, first: u8) -> Result<Item<'a>, DecodeError> {
         let len = match first {
             0xC0 | 0xC2 | 0xC3 => 0,
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         Ok(Item::Other)
     }
 
-    /// Skips an item with all of its children; returns its bytes.
+    /// Skips an item with all of its children. Returns their bytes.
     pub fn skip(&mut self) -> Result<&'a [u8], DecodeError> {
         let (begin, mut open) = (self.rest, 1u64);
         while open > 0 {
@@ -134,7 +134,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the header of an array; returns its length, which never exceeds the remaining bytes.
+    /// Reads an array header. Returns the number of elements, which never exceeds the remaining
+    /// bytes.
     pub fn array(&mut self) -> Result<usize, DecodeError> {
         match self.item()? {
             Item::Array(len) => self.checked_len(len, 1),
@@ -142,7 +143,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the header of a map; returns the number of entries.
+    /// Reads a map header. Returns the number of entries.
     pub fn map(&mut self) -> Result<usize, DecodeError> {
         match self.item()? {
             Item::Map(len) => self.checked_len(len, 2),

@@ -6,10 +6,11 @@ use crate::metric::{Metric, SketchText, Value};
 use millstream_columns::push_json_string;
 use std::io::Write;
 
-/// Splits the metrics of a block into two blocks of equal size. Returns `None` if the block is
-/// invalid or has fewer than two metrics.
+/// Splits the metrics of a block into two blocks with equally many metrics. Returns `None` if the
+/// block is invalid or has fewer than two metrics.
 ///
-/// Retries of a rejected block halve it to find the metrics that the endpoint accepts.
+/// When an endpoint rejects a block, retries halve it to find the metrics that the endpoint
+/// accepts.
 pub fn split(block: &[u8]) -> Option<[Vec<u8>; 2]> {
     let block = blocks(block).next()?.ok()?;
     let rows = block.metrics().len();
@@ -18,8 +19,8 @@ pub fn split(block: &[u8]) -> Option<[Vec<u8>; 2]> {
 }
 
 fn encode_rows(block: &Block<'_>, rows: std::ops::Range<usize>) -> Vec<u8> {
-    // The seed need not be secret: tags chosen to collide have already been slow in the first
-    // encoding.
+    // The seed need not be secret. If a client chose tags that collide, the first encoding was
+    // already slow.
     let (mut encoder, mut out) = (BlockEncoder::new(0), Vec::new());
     let (mut tags, mut sketch) = (Vec::new(), Vec::new());
     for metric in block.metrics().skip(rows.start).take(rows.len()) {
@@ -49,8 +50,8 @@ fn encode_rows(block: &Block<'_>, rows: std::ops::Range<usize>) -> Vec<u8> {
     out
 }
 
-/// Encodes the tags of a metric as a JSON object. Its keys may repeat, which
-/// [`crate::metric::tags`] accepts.
+/// Encodes the tags of a metric as a JSON object. Keys may repeat, which [`crate::metric::tags`]
+/// accepts.
 fn object(metric: &ReadMetric<'_>, out: &mut Vec<u8>) {
     out.clear();
     out.push(b'{');

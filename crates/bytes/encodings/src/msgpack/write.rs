@@ -1,7 +1,7 @@
-//! Writes the msgpack items of a block, each in its shortest form.
+//! Writes the msgpack items of a block. Each item has its shortest form.
 
-/// Maximum absolute value that is encoded as an integer; above it, floats cannot represent every
-/// integer.
+/// Maximum absolute value that is encoded as an integer. Above this value, floats cannot represent
+/// every integer.
 const INTEGER_MAX: i64 = 1 << 53;
 
 /// Appends a nonnegative integer.
@@ -29,7 +29,7 @@ pub fn push_int(number: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a finite number: as an integer if it is integral, otherwise as the shortest exact float.
+/// Appends a finite number, as an integer if it is integral, otherwise as the shortest exact float.
 #[inline(always)]
 pub fn push_number(number: f64, out: &mut Vec<u8>) {
     let integer = number as i64;
@@ -55,7 +55,7 @@ pub fn push_string(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text);
 }
 
-/// Appends the header of an array.
+/// Appends an array header.
 #[inline]
 pub fn push_array(len: usize, out: &mut Vec<u8>) {
     match len {
@@ -65,7 +65,7 @@ pub fn push_array(len: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the header of a map.
+/// Appends a map header.
 pub fn push_map(len: usize, out: &mut Vec<u8>) {
     match len {
         0..=15 => out.push(0x80 | len as u8),

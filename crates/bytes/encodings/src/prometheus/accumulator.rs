@@ -1,7 +1,8 @@
-//! The state of all series: sums deltas, builds labels once, expires idle series.
+//! The state of all series of an endpoint: sums deltas, builds labels once, and expires idle
+//! series.
 //!
-//! A series is looked up by the hash of its raw name and tags, so labels are built only for a new
-//! series. Different names that map to one exposed name are a conflict.
+//! The accumulator finds a series by the hash of its raw name and tags, so it builds labels only
+//! for a new series. Different names that map to the same exposed name are a conflict.
 
 use super::distribution::{Histogram, saturating};
 use super::form::{LabelFormat, split_block};
@@ -14,31 +15,31 @@ use crate::metric::Kind;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Maximum time by which a value may be ahead of the clock, in milliseconds. A value years ahead
+/// Maximum time that a value may be ahead of the clock, in milliseconds. A value from years ahead
 /// would block every later value of its series.
 const AHEAD_MS_MAX: i64 = 10 * 60 * 1000;
 
-/// Seconds after which no series expires: it takes 136 years.
+/// Expiry time in seconds that disables expiry: 136 years.
 pub const EXPIRE_NEVER: u32 = u32::MAX;
 
 /// Configuration of an accumulator.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How names and tags become labels.
+    /// How names and tags are converted to labels.
     pub rules: LabelRules,
     /// How distributions are emitted.
     pub distributions: Distributions,
     /// Seconds without values after which a series expires, or [`EXPIRE_NEVER`].
     pub expire_seconds: u32,
-    /// Maximum number of series. Each name counts, even if several map to the same labels; overflow
-    /// series do not count.
+    /// Maximum number of series. Each raw name and tag set counts, even if several map to the same
+    /// labels. Overflow series do not count.
     pub series_max: usize,
-    /// Whether a new sum starts with a 0 at the start of its first period, so that its increase is
-    /// correct from the first value on, even after a restart.
+    /// Whether a new sum starts with a 0 at the start of its first period, so that back ends
+    /// compute the correct increase even for the first value and after a restart.
     pub starts_at_zero: bool,
-    /// Seed of the hashes of labels and strings. The seed is secret: with a known seed, a client
-    /// could send series whose hashes all collide, which makes every insertion slower than the
-    /// previous one.
+    /// Seed for the hashes of labels and strings. The seed must be secret. If a client knew the
+    /// seed, it could send series whose hashes all collide, so that each insertion is slower than
+    /// the previous one.
     pub seed: u64,
 }
 
@@ -47,26 +48,26 @@ pub struct Options {
 pub struct Point {
     /// The value.
     pub value: f64,
-    /// Time in milliseconds since 1970; always later than the time of the previous sample.
+    /// Time in milliseconds since 1970. Always later than the time of the previous sample.
     pub time_ms: i64,
-    /// Start of the sum in milliseconds since 1970; 0 if the value is not a sum or its start is
+    /// Start of the sum in milliseconds since 1970, or 0 if the value is not a sum or the start is
     /// unknown.
     pub created_ms: i64,
-    /// The type; [`Kind::Distribution`] for the series of a summary.
+    /// The type. It is [`Kind::Distribution`] for all series of a summary.
     pub kind: Kind,
 }
 
-/// Receives samples, with labels as rendered by the [`LabelFormat`].
+/// A receiver of samples. Labels are passed as the [`LabelFormat`] renders them.
 pub trait Collector {
     /// Whether the collector uses the samples.
     const COLLECTS: bool = true;
-    /// Adds a sample; `labels` is one block of [`RemoteWriteLabels`](super::RemoteWriteLabels).
+    /// Adds a sample. `labels` is one block of [`RemoteWriteLabels`](super::RemoteWriteLabels).
     fn number(&mut self, labels: &[u8], point: &Point);
-    /// Adds a histogram; the value of `point` is unused.
+    /// Adds a histogram. The value of `point` is unused.
     fn histogram(&mut self, labels: &[u8], histogram: &Histogram, point: &Point);
 }
 
-/// Discards all samples, for an accumulator whose state is read later.
+/// A collector that discards all samples, for an accumulator whose state is read later.
 pub struct NullCollector;
 
 impl Collector for NullCollector {
@@ -75,16 +76,16 @@ impl Collector for NullCollector {
     fn histogram(&mut self, _: &[u8], _: &Histogram, _: &Point) {}
 }
 
-/// A raw series: the hash of its name and tags.
+/// A raw series, identified by the hash of its name and tags.
 struct RawSeries {
     key: [u64; 2],
     entry: u32,
-    /// Time of the last update, as [`Accumulator::clock`].
+    /// Time of the last update, according to [`Accumulator::clock`].
     seen: u32,
 }
 
-/// Maps labels to the entry that emits them. Keeps the hash so that the table grows without reading
-/// all labels.
+/// Maps labels to the entry that emits them. The hash is stored so that growing the table does not
+/// read all labels.
 struct LabelOwner {
     hash: u32,
     entry: u32,
@@ -92,7 +93,7 @@ struct LabelOwner {
 
 /// The state of a series.
 pub(super) struct Entry {
-    /// Labels as rendered by the label format; empty if the slot is free.
+    /// Labels as the label format renders them. Empty if the slot is free.
     pub labels: Box<[u8]>,
     /// The last value, or the sum.
     pub value: f64,
@@ -104,9 +105,9 @@ pub(super) struct Entry {
     is_rejected: bool,
     /// Time of the last update in seconds since 1970.
     pub seen: u32,
-    /// Id of the owner of the entry's name.
+    /// Id of the owner of the entry's exposed name.
     owner: u32,
-    /// [`LabelSet::renamed_keys`] of the entry's tags.
+    /// [`LabelSet::renamed_keys`] for the entry's tags.
     renamed_keys: u32,
     pub distribution: Option<Box<Distribution>>,
 }
@@ -114,7 +115,7 @@ pub(super) struct Entry {
 /// The state of a distribution.
 #[derive(Default)]
 pub(super) struct Distribution {
-    /// Count and sum of all periods; for histograms also the buckets.
+    /// Count and sum of all periods. Histograms also include the buckets.
     pub total: Histogram,
     /// The quantiles of the last period.
     pub quantiles: Vec<f64>,
@@ -122,7 +123,7 @@ pub(super) struct Distribution {
 }
 
 impl Distribution {
-    /// Adds the numbers that [`Distributions`] computed for a period.
+    /// Adds the numbers that [`Distributions::push`] computed for a period.
     fn add(&mut self, numbers: &[f64]) {
         if self.is_native {
             return self.total.add(numbers);
@@ -135,12 +136,12 @@ impl Distribution {
     }
 }
 
-/// The series of one endpoint.
+/// All series of one endpoint.
 pub struct Accumulator<F> {
     options: Options,
     label_format: F,
     known: HashTable<RawSeries>,
-    /// Keys of the overflow series, which do not count toward the limits.
+    /// Keys of the overflow series, which do not count toward the limit.
     overflow: Vec<[u64; 2]>,
     by_labels: HashTable<LabelOwner>,
     entries: Vec<Entry>,
@@ -148,14 +149,14 @@ pub struct Accumulator<F> {
     names: SourceNames,
     set: LabelSet,
     label_buf: Vec<u8>,
-    /// Seconds of operation, which determine when series expire. The clock advances very little
+    /// Seconds of operation. This clock determines when series expire. It advances very little
     /// during an outage, when no rows are added.
     clock: u32,
-    /// Wall clock of the last tick, in seconds since 1970; 0 before the first.
+    /// Wall clock time of the last tick in seconds since 1970, or 0 before the first tick.
     ticked: u32,
     swept: u32,
-    /// The latest time of any expired series, in milliseconds since 1970. A sum that returns
-    /// continues after this time.
+    /// The latest time of any expired series, in milliseconds since 1970. If the series of a sum
+    /// returns, the sum continues after this time.
     expired_ms: i64,
     /// Whether new series are registered.
     may_grow: bool,
@@ -183,7 +184,7 @@ impl<F: LabelFormat> Accumulator<F> {
         }
     }
 
-    /// Sets whether new series are registered; otherwise they are rejected.
+    /// Sets whether new series are registered. Otherwise, they are rejected.
     pub fn set_may_grow(&mut self, may_grow: bool) {
         self.may_grow = may_grow;
     }
@@ -198,17 +199,18 @@ impl<F: LabelFormat> Accumulator<F> {
         self.set.take_cut()
     }
 
-    /// Returns the number of tags joined to the label of another tag since the last call.
+    /// Returns the number of tags joined to the label of a different tag since the last call.
     pub fn take_joined(&mut self) -> u64 {
         self.set.take_joined()
     }
 
-    /// Returns the conflicts of names that were not returned before.
+    /// Returns the name conflicts found since the last call.
     pub fn take_conflicts(&mut self) -> Vec<NameConflict> {
         self.names.take_conflicts()
     }
 
-    /// Adds a row, and passes the new state of the row's series to `to`. `now_ms` is the wall clock in milliseconds since 1970.
+    /// Adds a row and passes the new state of its series to `to`. `now_ms` is the wall clock time
+    /// in milliseconds since 1970.
     ///
     /// # Errors
     /// Returns the reason why the row is rejected.
@@ -231,8 +233,8 @@ impl<F: LabelFormat> Accumulator<F> {
         };
         if let Some(known) = self.known.find_mut(row.key[0], |known| known.key == row.key) {
             apply(&mut self.entries[known.entry as usize])?;
-            // A rejected row does not refresh its series, so the series expires and may return with
-            // another type.
+            // A rejected row does not refresh its series. The series can therefore expire and
+            // return with another type.
             known.seen = self.clock;
             return Ok(());
         }
@@ -279,8 +281,8 @@ impl<F: LabelFormat> Accumulator<F> {
         Ok(())
     }
 
-    /// Returns the entry with the labels in `label_buf`, and whether it is new. Two entries never
-    /// share labels.
+    /// Returns the entry for the labels in `label_buf`, and whether the entry is new. Two entries
+    /// never share labels.
     fn find_or_insert(&mut self, row: &Row, name: &[u8]) -> Result<(u32, bool), RejectReason> {
         let mut owners = F::blocks(&self.label_buf).map(|block| self.owner(block));
         let first = owners.next().flatten();
@@ -326,8 +328,8 @@ impl<F: LabelFormat> Accumulator<F> {
         xxh3_64_with_seed(block, self.options.seed) as u32
     }
 
-    /// Advances the clock, by at most an eighth of the expiry time: values added after an outage
-    /// are late, but not lost.
+    /// Advances the clock by at most an eighth of the expiry time, so that an outage does not
+    /// expire series whose values are only late.
     fn tick(&mut self, now_ms: i64) {
         let now = (now_ms / 1000) as u32;
         let passed = if self.ticked == 0 { 0 } else { now.saturating_sub(self.ticked) };
@@ -335,8 +337,8 @@ impl<F: LabelFormat> Accumulator<F> {
         self.clock = self.clock.saturating_add(passed.min(self.options.expire_seconds.div_ceil(8)));
     }
 
-    /// Expires idle series if a check is due; returns whether at least one expired. Must be called
-    /// before rows are added. `now_ms` is the wall clock in milliseconds since 1970.
+    /// Expires idle series if a check is due. Returns whether any series expired. Must be called
+    /// before rows are added. `now_ms` is the wall clock time in milliseconds since 1970.
     pub fn sweep(&mut self, now_ms: i64) -> bool {
         self.tick(now_ms);
         let (clock, expire) = (self.clock, self.options.expire_seconds);
@@ -373,7 +375,7 @@ impl<F: LabelFormat> Accumulator<F> {
         true
     }
 
-    /// Returns all entries; entries with empty labels are free.
+    /// Returns all entries. Free entries have empty labels.
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -384,12 +386,13 @@ impl<F: LabelFormat> Accumulator<F> {
         self.known.find(row.key[0], |known| known.key == row.key).is_some()
     }
 
-    /// Rejects all rows of an entry because its type differs from the metric's.
+    /// Marks an entry so that all its rows are rejected, because its type differs from the family's
+    /// type.
     pub(super) fn reject(&mut self, index: u32) {
         self.entries[index as usize].is_rejected = true;
     }
 
-    /// Returns the seed of the hashes.
+    /// Returns the seed for hashes.
     pub(super) fn seed(&self) -> u64 {
         self.options.seed
     }
@@ -401,8 +404,8 @@ impl<F: LabelFormat> Accumulator<F> {
     }
 }
 
-/// Moves a hash to the bits that hashbrown uses: the low bits for the slot, the high bits for the
-/// tag.
+/// Copies a hash to the bits that hashbrown uses: the low bits select the slot, and the high bits
+/// are the tag.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
@@ -418,12 +421,12 @@ fn store(entries: &mut Vec<Entry>, free: &mut Vec<u32>, entry: Entry) -> u32 {
 }
 
 impl Entry {
-    /// Creates the entry of a new series. `expired_ms` is a time up to which the sum may already
-    /// have been emitted.
+    /// Creates the entry of a new series. `expired_ms` is the time up to which a previous series
+    /// may already have emitted the sum.
     fn new(row: &Row, labels: &[u8], is_native: bool, expired_ms: i64) -> Entry {
         let is_sum = row.kind == Kind::Distribution || (row.kind == Kind::Counter && row.is_delta);
-        // One millisecond after the last value of a series with the same name that ended with the
-        // previous period.
+        // If a series with the same name ended with the previous period, this is one millisecond
+        // after its last value.
         let begin = row.time_ms - i64::from(row.interval_ms) + 1;
         Entry {
             labels: labels.into(),
@@ -446,13 +449,13 @@ impl Entry {
         }
     }
 
-    /// Returns whether the type of a row matches the series.
+    /// Returns whether a row's type matches the type of the series.
     fn fits(&self, row: &Row) -> bool {
         self.kind == row.kind && (row.kind != Kind::Counter || self.is_sum == row.is_delta)
     }
 
-    /// Forgets the last time if it is in the future because the clock was set back. Applies only
-    /// without a collector: a back end would reject an earlier time.
+    /// Resets the time of the last value if it is in the future because the clock was set back.
+    /// Applies only without a collector, because a back end would reject an earlier time.
     #[inline]
     fn reset_future_time<C: Collector>(&mut self, now_ms: i64) {
         if !C::COLLECTS && !self.is_sum && self.last_ms > now_ms {
@@ -460,7 +463,7 @@ impl Entry {
         }
     }
 
-    /// Returns whether a row changes the series.
+    /// Returns whether a row changes the series, or the reason why the row is rejected.
     #[inline]
     fn is_update(&self, row: &Row) -> Result<bool, RejectReason> {
         if self.is_rejected {
@@ -472,7 +475,7 @@ impl Entry {
         if self.is_sum || row.time_ms > self.last_ms {
             return Ok(true);
         }
-        // No back end accepts two values with one timestamp.
+        // No back end accepts two values with the same timestamp.
         let is_repeated = row.time_ms == self.last_ms && row.value == self.value;
         if is_repeated { Ok(false) } else { Err(RejectReason::OutOfOrder) }
     }
@@ -498,7 +501,7 @@ impl Entry {
             (point.time_ms, self.last_ms) = (self.created_ms, self.created_ms);
             self.emit(&point, to);
         }
-        // A sum has the current time, even if its delta is late.
+        // A sum gets the current time, even if its delta is late.
         point.time_ms = row.time_ms.max(self.last_ms.saturating_add(1));
         self.last_ms = point.time_ms;
         match &mut self.distribution {
@@ -546,7 +549,7 @@ fn emit_distribution(
     }
 }
 
-/// Returns the number of remaining blocks: 0, 1, or 2 for more.
+/// Returns the number of remaining blocks, capped at 2.
 fn remaining(blocks: &[u8]) -> usize {
     split_block(blocks).map_or(0, |(_, rest)| if rest.is_empty() { 1 } else { 2 })
 }

@@ -1,4 +1,4 @@
-//! Converts the values of a distribution to the quantiles of a period, or to the buckets of a
+//! Converts the values of a distribution to the quantiles of one period, or to the buckets of a
 //! native histogram.
 
 use crate::metric::SketchText;
@@ -6,42 +6,43 @@ use crate::metric::SketchText;
 /// How distributions are emitted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distributions {
-    /// As summaries: these quantiles (0 to 1) of the period, and the sum and the count of all
+    /// As summaries: these quantiles (0 to 1) of the current period, and the sum and count of all
     /// periods.
     Summary(Vec<f64>),
     /// As native histograms of all periods.
     Native,
 }
 
-/// Initial schema of native histograms: 2⁵ buckets per power of two, each 2.2 % wider than the
-/// previous one.
+/// Initial schema of native histograms: 2⁵ buckets per power of two. Each bucket is 2.2 % wider
+/// than the previous one.
 const SCHEMA: i32 = 5;
 
-/// The coarsest schema: the bounds of adjacent buckets differ by a factor of 2¹⁶.
+/// The coarsest schema, in which the bounds of adjacent buckets differ by a factor of 2¹⁶.
 const SCHEMA_MIN: i32 = -4;
 
-/// Maximum number of buckets of a histogram: ten powers of two at the initial schema. Above it,
-/// pairs of buckets are merged.
+/// Maximum number of buckets per histogram: ten powers of two at the initial schema. Beyond this
+/// number, pairs of buckets are merged.
 const BUCKETS_MAX: usize = 320;
 
-/// Values within this distance of 0 count as 0; the same threshold as in Prometheus.
+/// Values within this distance of 0 count as 0. Prometheus uses the same threshold.
 pub(super) const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 
 /// Buckets per power of two.
 const BUCKETS_PER_POWER: i32 = 1 << SCHEMA;
 
-/// Index of the bucket of the largest float.
+/// Index of the bucket that contains the largest float.
 const BUCKET_MAX: f64 = 1024.0 * BUCKETS_PER_POWER as f64;
 
-/// Clamps a sum to finite values: once infinite, it would lose every later value.
+/// Clamps a sum to finite values. An infinite sum would absorb every later value.
 pub(super) fn saturating(sum: f64) -> f64 {
     sum.clamp(f64::MIN, f64::MAX)
 }
 
 impl Distributions {
-    /// Appends the numbers of a sketch for [`Accumulator`](super::Accumulator): its count and sum,
-    /// followed by the quantiles, or by the weight of 0, the number of positive buckets, and all
-    /// buckets as pairs of index and weight, positive ones first.
+    /// Appends the numbers that an [`Accumulator`](super::Accumulator) needs from a sketch: its
+    /// count and sum, followed by the quantiles of a summary. For a histogram, the weight of 0, the
+    /// number of positive buckets, and all buckets as pairs of index and weight follow instead,
+    /// positive buckets first.
     pub(super) fn push(&self, sketch: &SketchText<'_>, out: &mut Vec<f64>) {
         out.extend([sketch.count, sketch.sum]);
         match self {
@@ -50,7 +51,7 @@ impl Distributions {
         }
     }
 
-    /// Returns whether [`Distributions::push`] could have appended these numbers.
+    /// Returns whether [`Distributions::push`] could have produced these numbers.
     pub(super) fn has_form(&self, numbers: &[f64]) -> bool {
         match (self, numbers) {
             (Distributions::Summary(quantiles), [count, _, values @ ..]) => {
@@ -68,15 +69,15 @@ impl Distributions {
     }
 }
 
-/// Tolerance of the nearest rank, which is the smallest value whose cumulative weight reaches a
-/// share of the total. Neither quantiles nor the weights of a sample rate such as 0.3 are exact
-/// floats, so their product may exceed a rank by a rounding error and select the next one. This
-/// tolerance covers the error for a billion values.
+/// Tolerance for the nearest rank, which is the smallest value whose cumulative weight reaches a
+/// share of the total. Quantiles and the weights from a sample rate such as 0.3 are not exact
+/// floats, so their product may exceed a rank by a rounding error and select the next one. The
+/// tolerance covers the error for up to a billion values.
 const RANK_TOLERANCE: f64 = 1.0 - 1e-9;
 
 fn push_quantiles(sketch: &SketchText<'_>, quantiles: &[f64], out: &mut Vec<f64>) {
     let first = out.len();
-    // Prometheus uses NaN for an empty summary.
+    // Prometheus uses NaN for empty summaries.
     let default = if sketch.count > 0.0 { sketch.max } else { f64::NAN };
     out.extend(
         quantiles
@@ -124,9 +125,9 @@ fn is_zero(value: f64) -> bool {
     value.abs() <= ZERO_THRESHOLD
 }
 
-/// Returns the bucket index of a positive value: bucket `i` covers (2^((i-1)/32), 2^(i/32)].
+/// Returns the bucket index for a positive value. Bucket `i` covers (2^((i-1)/32), 2^(i/32)].
 fn bucket(value: f64) -> i32 {
-    // Values above the threshold are never subnormal.
+    // Values above the zero threshold are never subnormal.
     let bits = value.to_bits();
     let (exponent, mantissa) = ((bits >> 52) as i32 - 1023, bits & ((1 << 52) - 1));
     if mantissa == 0 {
@@ -137,20 +138,20 @@ fn bucket(value: f64) -> i32 {
     exponent * BUCKETS_PER_POWER + offset.clamp(1, BUCKETS_PER_POWER)
 }
 
-/// The sums of a native histogram over all periods.
+/// A native histogram that sums all periods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
-    /// Schema: 2^schema buckets per power of two.
+    /// Schema. There are 2^schema buckets per power of two.
     pub schema: i32,
     /// Number of samples.
     pub count: f64,
     /// Sum of the samples.
     pub sum: f64,
-    /// Number of samples that are 0.
+    /// Number of samples that count as 0.
     pub zero: f64,
-    /// Index and number of samples of each positive bucket, sorted by index.
+    /// Index and sample count of each positive bucket, sorted by index.
     pub positive: Vec<(i32, f64)>,
-    /// Index and number of samples of each negative bucket, sorted by index.
+    /// Index and sample count of each negative bucket, sorted by index.
     pub negative: Vec<(i32, f64)>,
 }
 
@@ -180,7 +181,7 @@ impl Histogram {
         }
     }
 
-    /// Returns whether all counts are integral. They are, unless clients sample.
+    /// Returns whether all counts are integral, which is always true unless clients sample.
     pub(super) fn is_integral(&self) -> bool {
         let is_integral = |(_, count): &(i32, f64)| count.fract() == 0.0;
         let mut all = self.positive.iter().chain(&self.negative);
@@ -188,12 +189,12 @@ impl Histogram {
     }
 }
 
-/// Returns the index of a bucket after the schema was reduced `times` times.
+/// Returns the index of a bucket after `times` reductions of the schema.
 fn coarser(index: i32, times: u32) -> i32 {
     (index + (1 << times) - 1) >> times
 }
 
-/// Merges pairs of buckets.
+/// Merges pairs of buckets after the schema is reduced by one.
 fn merge_pairs(buckets: &mut Vec<(i32, f64)>) {
     buckets.iter_mut().for_each(|(index, _)| *index = coarser(*index, 1));
     buckets.dedup_by(|next, before| {
@@ -203,7 +204,7 @@ fn merge_pairs(buckets: &mut Vec<(i32, f64)>) {
     });
 }
 
-/// Adds a bucket of the initial schema to buckets whose schema was reduced `times` times.
+/// Adds a bucket of the initial schema to buckets whose schema has been reduced `times` times.
 fn add_bucket(buckets: &mut Vec<(i32, f64)>, [index, weight]: [f64; 2], times: u32) {
     let index = coarser(index as i32, times);
     match buckets.binary_search_by_key(&index, |(index, _)| *index) {

@@ -1,4 +1,4 @@
-//! Series as scrape text: Prometheus format 0.0.4 and OpenMetrics.
+//! Exposes series as scrape text, in the Prometheus 0.0.4 or OpenMetrics format.
 
 use super::accumulator::{Accumulator, Entry, NullCollector, Options};
 use super::form::TextLabels;
@@ -20,7 +20,7 @@ pub enum TextFormat {
 }
 
 impl TextFormat {
-    /// Returns the format that a scraper prefers by its `Accept` header: OpenMetrics if listed.
+    /// Returns the format for a scraper's `Accept` header: OpenMetrics if the header lists it.
     pub fn from_accept(accept: &str) -> TextFormat {
         let rejects = |part: &str| {
             part.split(';').any(|parameter| matches!(parameter.trim(), "q=0" | "q=0.0"))
@@ -44,29 +44,29 @@ impl TextFormat {
     }
 }
 
-/// Position at which a text written in chunks continues.
+/// Position at which writing in chunks continues.
 #[derive(Clone, Debug, Default)]
 pub struct WritePosition {
     family: Box<[u8]>,
-    /// Number of series of the family that are written.
+    /// Number of the family's series that are already written.
     written: usize,
-    /// Whether the family's `# TYPE` line is written.
+    /// Whether the family's `# TYPE` line is already written.
     has_type: bool,
 }
 
-/// The series that a row was added to.
+/// The series to which a row was added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// The row's series.
+    /// The row's own series.
     Series,
-    /// The overflow series, because the row's series is beyond this limit.
+    /// The overflow series, because this limit rejects the row's own series.
     Overflow(RejectReason),
 }
 
 /// The last value of every series, grouped by metric family.
 pub struct Exposition {
     accumulator: Accumulator<TextLabels>,
-    /// The quantiles, as formatted text.
+    /// The quantiles, formatted as label values.
     quantiles: Vec<String>,
     families: BTreeMap<Box<[u8]>, Family>,
 }
@@ -77,8 +77,8 @@ struct Family {
 }
 
 impl Exposition {
-    /// Creates an exposition without series. Distributions are always exposed as summaries, without
-    /// quantiles if the options select histograms.
+    /// Creates an exposition without series. Distributions are always exposed as summaries. The
+    /// summaries have no quantiles if the options select histograms.
     pub fn new(options: Options) -> Exposition {
         let quantiles = match &options.distributions {
             Distributions::Summary(quantiles) => quantiles.iter().map(f64::to_string).collect(),
@@ -88,7 +88,7 @@ impl Exposition {
         Exposition { accumulator, quantiles, families: BTreeMap::new() }
     }
 
-    /// Sets whether new series are registered; otherwise they are rejected.
+    /// Sets whether new series are registered. Otherwise, they are rejected.
     pub fn set_may_grow(&mut self, may_grow: bool) {
         self.accumulator.set_may_grow(may_grow);
     }
@@ -103,19 +103,18 @@ impl Exposition {
         self.accumulator.take_cut()
     }
 
-    /// Returns the number of tags joined to the label of another tag since the last call.
+    /// Returns the number of tags joined to the label of a different tag since the last call.
     pub fn take_joined(&mut self) -> u64 {
         self.accumulator.take_joined()
     }
 
-    /// Returns the conflicts of names that were not returned before.
+    /// Returns the name conflicts found since the last call.
     pub fn take_conflicts(&mut self) -> Vec<NameConflict> {
         self.accumulator.take_conflicts()
     }
 
-    /// Adds a row. If the series of a counter is beyond a limit, its
-    /// increment is added to the overflow series. `now_ms` is the wall clock in milliseconds since
-    /// 1970.
+    /// Adds a row. If a limit rejects the series of a counter, the row's increment is added to the
+    /// overflow series. `now_ms` is the wall clock time in milliseconds since 1970.
     ///
     /// # Errors
     /// Returns the reason why the row is rejected.
@@ -139,7 +138,8 @@ impl Exposition {
         self.accumulator.add(place, now_ms, &mut NullCollector)
     }
 
-    /// Adds a new series to its family, or rejects it if the family has another type.
+    /// Adds a new series to its family. If the family has another type, all rows of the series are
+    /// rejected.
     fn add_to_family(&mut self, index: u32) {
         let entry = &self.accumulator.entries()[index as usize];
         let name = family_name(&entry.labels);
@@ -152,8 +152,8 @@ impl Exposition {
         }
     }
 
-    /// Expires idle series if a check is due. Must not be called while a text is written in chunks,
-    /// because it moves positions.
+    /// Expires idle series if a check is due. Must not be called between chunks of one text,
+    /// because expiry moves positions.
     pub fn sweep(&mut self, now_ms: i64) {
         if !self.accumulator.sweep(now_ms) {
             return;
@@ -165,8 +165,8 @@ impl Exposition {
         self.families.retain(|_, family| !family.entries.is_empty());
     }
 
-    /// Appends about `series_max` series from `from` on. Returns where to continue, or `None` at
-    /// the end.
+    /// Appends about `series_max` series, starting at `from`. Returns the position at which to
+    /// continue, or `None` after the last series.
     pub fn write(
         &self,
         from: WritePosition,
@@ -203,8 +203,8 @@ impl Exposition {
         None
     }
 
-    /// Writes the `# TYPE` line. In OpenMetrics, the family of a counter has no `_total`; counters
-    /// without that suffix are invalid.
+    /// Writes the `# TYPE` line. In OpenMetrics, the family name of a counter excludes `_total`,
+    /// and a counter without that suffix is invalid and therefore `unknown`.
     fn write_type(&self, name: &[u8], kind: Kind, format: TextFormat, out: &mut Vec<u8>) {
         let (name, kind) = match (kind, format) {
             (Kind::Gauge, _) => (name, "gauge"),
@@ -248,7 +248,7 @@ impl Exposition {
     }
 }
 
-/// Returns the family name, which precedes the labels.
+/// Returns the family name, which is at the front of rendered labels.
 fn family_name(labels: &[u8]) -> &[u8] {
     labels.split(|byte| *byte == b'{').next().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Renders the labels of a series, once per series.
+//! Rendering of labels, once per series.
 
 use super::distribution::Distributions;
 use super::labels::{LabelSet, QUANTILE};
@@ -7,26 +7,26 @@ use crate::metric::Kind;
 
 /// Renders the labels of a new series. The rendered bytes also identify the series.
 pub trait LabelFormat {
-    /// Appends the labels of all series that a raw series of this kind emits.
+    /// Appends the labels of every series that a raw series of this kind emits.
     fn render(&self, set: &LabelSet, kind: Kind, out: &mut Vec<u8>);
 
-    /// Returns whether a series of this kind also emits its sum and count, with suffixes.
+    /// Returns whether a series of this kind also emits its sum and count as suffixed series.
     fn has_sum_and_count(&self, kind: Kind) -> bool;
 
-    /// Splits rendered labels into blocks, one for each emitted series; no two series share a
-    /// block.
+    /// Splits rendered labels into blocks, one per emitted series. Two series never share a block.
     fn blocks(labels: &[u8]) -> impl Iterator<Item = &[u8]>;
 }
 
-/// Labels of remote write 1.0. Each block has a 4-byte length prefix. A number or native histogram
-/// has one block; a summary has one per quantile, then one each for the sum and the count.
+/// Renders labels for remote write 1.0. Each block has a 4-byte length prefix. A number or native
+/// histogram has one block. A summary has one block per quantile, one for the sum, and one for the
+/// count.
 pub struct RemoteWriteLabels {
     quantiles: Vec<String>,
     is_summary: bool,
 }
 
 impl RemoteWriteLabels {
-    /// Creates a format for this way of emitting distributions.
+    /// Creates a format for one way to emit distributions.
     pub fn new(distributions: &Distributions) -> RemoteWriteLabels {
         let quantiles = match distributions {
             Distributions::Summary(quantiles) => quantiles.iter().map(f64::to_string).collect(),
@@ -67,7 +67,7 @@ impl LabelFormat for RemoteWriteLabels {
 fn push_block(set: &LabelSet, suffix: &[u8], quantile: Option<&[u8]>, out: &mut Vec<u8>) {
     let name = [set.family(), suffix].concat();
     let mut labels: Vec<(&[u8], &[u8])> = set.labels().collect();
-    // Sorted by name: capital letters sort before `_`.
+    // Sorted by name. Uppercase letters sort before `_`.
     let mut insert = |name: &'static [u8], value| {
         let at = labels.partition_point(|(before, _)| *before < name);
         labels.insert(at, (name, value));
@@ -93,7 +93,7 @@ pub(super) fn split_block(blocks: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u32::from_le_bytes(*len) as usize)
 }
 
-/// Labels of scrape text: the name, `{` and the labels, without the closing `}`.
+/// Renders labels for scrape text: the name, `{`, and the labels, without the closing `}`.
 pub struct TextLabels;
 
 impl LabelFormat for TextLabels {

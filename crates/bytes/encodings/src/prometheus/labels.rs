@@ -1,4 +1,4 @@
-//! Converts the name and tags of a metric to labels.
+//! Conversion of a metric's name and tags to labels.
 
 use super::RejectReason;
 use super::names::NameEscaping;
@@ -6,25 +6,25 @@ use crate::metric::{self, Kind, Scratch};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The label of a summary's quantile. A tag with this name becomes `exported_quantile`.
+/// The label for a summary's quantile. A tag with this name becomes `exported_quantile`.
 pub const QUANTILE: &[u8] = b"quantile";
 
-/// Suffix of counters.
+/// Suffix of counter names.
 const TOTAL: &[u8] = b"_total";
 
-/// How names and tags become labels.
+/// How names and tags are converted to labels.
 #[derive(Clone, Debug)]
 pub struct LabelRules {
-    /// Labels added to every series, unless a tag has the same name.
+    /// Labels that are added to every series, unless a tag has the same name.
     pub constant: Vec<(String, String)>,
-    /// Name of the label for the host, which is omitted if a tag has the same name or this is
-    /// `None`.
+    /// Name of the label for the host. The label is omitted if this is `None` or a tag has the same
+    /// name.
     pub host_label: Option<String>,
     /// Whether to append `_total` to the names of counters that lack it.
     pub counter_suffix: bool,
-    /// How names become valid.
+    /// How invalid names are escaped.
     pub escaping: NameEscaping,
-    /// Maximum bytes of a label's value; longer values are truncated at a character boundary.
+    /// Maximum bytes of a label value. A longer value is truncated at a character boundary.
     pub value_bytes_max: usize,
 }
 
@@ -35,7 +35,7 @@ struct Label {
     value: Range<usize>,
 }
 
-/// The labels of one series, sorted by name, without the metric name. Reuses its buffers for each
+/// The labels of one series, sorted by name, and the metric name. The buffers are reused for each
 /// series.
 #[derive(Default)]
 pub struct LabelSet {
@@ -46,12 +46,13 @@ pub struct LabelSet {
     scratch: Scratch,
     cut: u64,
     joined: u64,
-    /// Hash of the tag keys that differ from their label's name, in any order; 0 without such keys.
+    /// Hash of the tag keys that differ from their label's name. The hash does not depend on the
+    /// order of the keys, and is 0 if no key differs.
     renamed_keys: u32,
 }
 
 impl LabelSet {
-    /// Begins the labels of a metric: sets its name, and removes the labels.
+    /// Begins the labels of a metric: sets the metric name and removes all labels.
     pub fn begin(&mut self, rules: &LabelRules, name: &[u8], kind: Kind) {
         self.family.clear();
         self.labels.clear();
@@ -68,14 +69,14 @@ impl LabelSet {
         }
     }
 
-    /// Builds the labels of the metric that was begun.
+    /// Builds the labels of the current metric.
     ///
-    /// A tag without a value gets the value `true`. Several values of one tag are joined with `,`;
-    /// values of different tags that map to one label are joined with `;`. Empty values are
-    /// omitted: Prometheus treats them as absent.
+    /// A tag without a value gets the value `true`. Several values of one tag are joined with `,`.
+    /// Values of different tags that map to the same label are joined with `;`. Empty values are
+    /// omitted, because Prometheus treats them as absent.
     ///
     /// # Errors
-    /// Fails if the tags are invalid.
+    /// Returns an error if the tags are invalid.
     pub fn build(
         &mut self,
         rules: &LabelRules,
@@ -158,29 +159,29 @@ impl LabelSet {
         }
     }
 
-    /// Returns the metric name.
+    /// Returns the exposed metric name.
     pub fn family(&self) -> &[u8] {
         &self.family
     }
 
-    /// Returns the names and values.
+    /// Returns the label names and values.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
         self.labels
             .iter()
             .map(|label| (&self.text[label.name.clone()], &self.text[label.value.clone()]))
     }
 
-    /// Returns the hash of the tag keys that differ from their label's name.
+    /// Returns a hash of the tag keys that differ from their label's name.
     pub fn renamed_keys(&self) -> u32 {
         self.renamed_keys
     }
 
-    /// Returns the number of tags joined to the label of another tag since the last call.
+    /// Returns the number of tags joined to the label of a different tag since the last call.
     pub fn take_joined(&mut self) -> u64 {
         std::mem::take(&mut self.joined)
     }
 
-    /// Returns the number of values truncated since the last call.
+    /// Returns the number of label values truncated since the last call.
     pub fn take_cut(&mut self) -> u64 {
         std::mem::take(&mut self.cut)
     }

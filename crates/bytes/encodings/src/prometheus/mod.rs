@@ -1,10 +1,11 @@
-//! Metrics for Prometheus: names and labels that follow its rules, deltas summed per series, remote
-//! write, and scrape text.
+//! Metrics for Prometheus: names and labels that follow Prometheus' rules, deltas summed per
+//! series, remote write, and scrape text.
 //!
-//! Encoding has two stages. On the encoder threads, [`RowsBuilder`] converts metrics to rows: the
-//! value, the hash of the series, and the quantiles or buckets of a distribution. In one place and
-//! in order, an [`Accumulator`] then looks up the series of each row, builds the labels of a new
-//! series, sums deltas, and passes samples with rendered labels to a [`Collector`].
+//! Encoding has two stages. On the encoder threads, [`RowsBuilder`] converts metrics to rows. A row
+//! contains the value, the hash of the series, and the quantiles or buckets of a distribution. Then
+//! a single [`Accumulator`] processes the rows in order: it looks up the series of each row, builds
+//! the labels of a new series, sums deltas, and passes samples with rendered labels to a
+//! [`Collector`].
 
 mod accumulator;
 mod distribution;
@@ -33,29 +34,30 @@ pub use rows::{Row, RowPlace, Rows, RowsBuilder};
 pub use sources::NameConflict;
 pub use stored::{RestoredRows, StoredRow};
 
-/// Reason why a metric is rejected; also the reason of its drop counter.
+/// Reason why a metric is rejected. It is also the `reason` label of the drop counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectReason {
     /// The tags are not an object of strings.
     BadTags,
-    /// The maximum number of series is reached.
+    /// The number of series has reached the maximum.
     TooManySeries,
-    /// The series is new, and the process has little memory left.
+    /// The series is new, and memory is low.
     MemoryPressure,
     /// Another series with a different type has the same labels.
     TypeConflict,
-    /// Another source name has the same exposed name, or other tag keys the same label names.
+    /// Another source name maps to the same exposed name, or another set of tag keys maps to the
+    /// same label names.
     NameConflict,
-    /// A counter has a negative delta, but counters can only increase.
+    /// A delta is negative, but sums can only increase.
     Negative,
-    /// The value is not newer than the last value of the series.
+    /// The value is not newer than the last value of its series.
     OutOfOrder,
     /// The value is more than ten minutes ahead of the clock.
     Future,
 }
 
 impl RejectReason {
-    /// Returns whether the series is beyond a limit on the number or the memory of series.
+    /// Returns whether the series exceeds a limit on the number or the memory of series.
     fn is_limit(self) -> bool {
         matches!(self, RejectReason::TooManySeries | RejectReason::MemoryPressure)
     }

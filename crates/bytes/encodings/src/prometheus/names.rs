@@ -1,18 +1,19 @@
-//! Names that follow Prometheus' rules.
+//! Conversion of names to names that follow Prometheus' rules.
 
-/// Conversion of a name to letters, digits and `_`, and in a metric also `:`.
+/// How a name is converted to letters, digits and `_`. Metric names may also contain `:`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NameEscaping {
-    /// Replaces each invalid character with `_`; different names may become equal.
+    /// Replaces each invalid character with `_`. Different names may become equal.
     #[default]
     Underscores,
-    /// Prometheus' value escaping: an invalid name gets the prefix `U__`, in which `__` represents
-    /// `_` and `_2e_` the character with this hexadecimal code. Different names stay different.
+    /// Prometheus' value escaping. An invalid name gets the prefix `U__`. After the prefix, `__`
+    /// represents `_`, and `_2e_` represents the character with this hexadecimal code. Different
+    /// names stay different.
     Values,
 }
 
 impl NameEscaping {
-    /// Appends the name of a metric.
+    /// Appends a metric name.
     pub(super) fn push_metric_name(self, raw: &[u8], out: &mut Vec<u8>) {
         match self {
             NameEscaping::Underscores => push_metric_name(raw, out),
@@ -20,7 +21,7 @@ impl NameEscaping {
         }
     }
 
-    /// Appends the name of a label.
+    /// Appends a label name.
     pub(super) fn push_label_name(self, raw: &[u8], out: &mut Vec<u8>) {
         match self {
             NameEscaping::Underscores => push_label_name(raw, out),
@@ -31,11 +32,11 @@ impl NameEscaping {
     }
 }
 
-/// Start of a name with escaped values.
+/// Prefix of names in value escaping.
 const VALUES_PREFIX: &[u8] = b"U__";
 
-/// Appends a name with Prometheus' value escaping. Also escapes a valid name if it starts with
-/// `reserved`, which is not empty, or looks like an escaped name.
+/// Appends a name with Prometheus' value escaping. Also escapes a valid name that starts with a
+/// nonempty `reserved`, or that looks like an escaped name.
 fn push_values(raw: &[u8], is_allowed: impl Fn(u8) -> bool, reserved: &[u8], out: &mut Vec<u8>) {
     let is_allowed_at =
         |at: usize, byte: u8| is_allowed(byte) && !(at == 0 && byte.is_ascii_digit());
@@ -59,13 +60,13 @@ fn is_metric_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b':'
 }
 
-/// Appends a metric name, `[a-zA-Z_:][a-zA-Z0-9_:]*`. Each invalid character becomes one `_`, and
-/// `_` is inserted before a leading digit.
+/// Appends a metric name, `[a-zA-Z_:][a-zA-Z0-9_:]*`. Each invalid character becomes one `_`, and a
+/// leading digit gets the prefix `_`.
 pub fn push_metric_name(raw: &[u8], out: &mut Vec<u8>) {
     push_name(raw, is_metric_byte, out);
 }
 
-/// Appends a label name, `[a-zA-Z_][a-zA-Z0-9_]*`, in the same way. Prometheus reserves names with
+/// Appends a label name, `[a-zA-Z_][a-zA-Z0-9_]*`, like [`push_metric_name`]. Prometheus reserves
 /// the prefix `__`, so several leading underscores become one.
 pub fn push_label_name(raw: &[u8], out: &mut Vec<u8>) {
     let begin = out.len();
@@ -83,7 +84,7 @@ fn push_name(raw: &[u8], is_allowed: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
     if raw.first().is_some_and(u8::is_ascii_digit) {
         out.push(b'_');
     }
-    // Skip UTF-8 continuation bytes: each character counts once.
+    // Skip UTF-8 continuation bytes, so that each character counts once.
     let leading = raw.iter().filter(|byte| **byte & 0b1100_0000 != 0b1000_0000);
     out.extend(leading.map(|byte| if is_allowed(*byte) { *byte } else { b'_' }));
 }

@@ -1,18 +1,18 @@
-//! Overflow series, which sum the points of many series beyond a limit and are exempt from it.
+//! Overflow series. They sum the points of series beyond a limit, and are exempt from the limit.
 
 use super::RejectReason;
 use super::rows::{Row, Rows, key, seed_of_host};
 use crate::metric::Kind;
 
-/// Name of the overflow series of counters. Sources add suffixes for other kinds, such as
+/// Name of the overflow series for counters. Sources add suffixes for other kinds, such as
 /// `millstream.overflow.timing`.
 pub const OVERFLOW_NAME: &[u8] = b"millstream.overflow";
 
-/// Name and tags of the overflow series of counters.
+/// Name and tags of the overflow series for counters.
 pub(super) const OVERFLOW_TEXT: &[u8] = b"millstream.overflow{}";
 
-/// Maximum number of overflow series beyond the limits. Sources have one per kind, with up to eight
-/// aggregates; a client can name further ones.
+/// Maximum number of overflow series that are exempt from the limit. Sources emit one per kind,
+/// with up to eight aggregates. Clients can name additional overflow series.
 pub(super) const OVERFLOW_SERIES_MAX: usize = 128;
 
 /// Returns whether a name belongs to an overflow series.
@@ -21,9 +21,9 @@ pub(super) fn is_overflow(name: &[u8]) -> bool {
 }
 
 impl Rows {
-    /// Returns an overflow row with the increment of a row that was rejected for `reason`. Its
-    /// strings are in [`OVERFLOW_TEXT`]. Returns `None` unless the reason is a limit on series and
-    /// the row is an increment: sums of other values have no meaning.
+    /// Returns an overflow row with the increment of a row that was rejected for `reason`. The
+    /// row's strings are in [`OVERFLOW_TEXT`]. Returns `None` unless the reason is a series limit
+    /// and the row is an increment, because the sum of other values has no meaning.
     pub(super) fn overflow(&self, row: &Row, reason: RejectReason, seed: u64) -> Option<Row> {
         let is_increment = row.kind == Kind::Counter && row.is_delta;
         if !reason.is_limit() || !is_increment {

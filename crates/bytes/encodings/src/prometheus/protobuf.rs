@@ -1,8 +1,8 @@
-//! The parts of Protocol Buffers that remote write needs.
+//! The subset of Protocol Buffers that remote write needs.
 
 /// Wire type of a variable-length integer.
 pub const VARINT: u8 = 0;
-/// Wire type of eight bytes.
+/// Wire type of an eight-byte value.
 pub const FIXED64: u8 = 1;
 /// Wire type of length-delimited bytes.
 pub const BYTES: u8 = 2;
@@ -23,7 +23,7 @@ pub fn varint_len(value: u64) -> usize {
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
-/// Appends the tag of a field.
+/// Appends a field's tag: its number and wire type.
 #[inline]
 pub fn push_tag(field: u8, kind: u8, out: &mut Vec<u8>) {
     out.push(field << 3 | kind);
@@ -76,8 +76,8 @@ pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Consumes a length-delimited field; returns its number and value. Returns `None` at the end or
-/// for another wire type.
+/// Consumes a length-delimited field. Returns its number and value, or `None` at the end of the
+/// input or if the field has another wire type.
 pub fn take_bytes<'a>(bytes: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
     let tag = take_varint(bytes)?;
     if tag & 7 != u64::from(BYTES) {

@@ -1,4 +1,4 @@
-//! Requests of either protocol version, which can be split between events.
+//! Remote write requests of either protocol version, which can be split between events.
 
 use super::accumulator::{Collector, Point};
 use super::distribution::Histogram;
@@ -9,10 +9,10 @@ use bytes::Bytes;
 /// Version of the remote write protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
-    /// `prometheus.WriteRequest`: every back end supports it.
+    /// `prometheus.WriteRequest`, which every back end supports.
     #[default]
     One,
-    /// `io.prometheus.write.v2.Request`: smaller, with types and creation timestamps.
+    /// `io.prometheus.write.v2.Request`, which is smaller and adds types and creation timestamps.
     Two,
 }
 
@@ -34,21 +34,21 @@ impl Version {
     }
 }
 
-/// A complete request, not compressed.
+/// A complete, uncompressed request.
 #[derive(Clone, Debug)]
 pub struct Body {
     /// The protocol version.
     pub version: Version,
-    /// The symbol table of version 2.
+    /// The symbol table, if the version is 2.
     table: Bytes,
     series: Bytes,
-    /// End offset of each event's series.
+    /// End offset of each event's series in `series`.
     ends: Vec<u32>,
 }
 
 impl Body {
-    /// Returns an empty request of version 2. A back end that answers it with statistics supports
-    /// that version.
+    /// Returns an empty version 2 request. If a back end's response to the request includes
+    /// statistics, the back end supports version 2.
     pub fn probe() -> Body {
         // The symbol table is empty, so the seed is irrelevant.
         RequestBuilder::new(Version::Two, 0).take()
@@ -59,14 +59,14 @@ impl Body {
         self.ends.len() as u64
     }
 
-    /// Returns the bytes, in order.
+    /// Returns the bytes of the request as consecutive parts.
     pub fn parts(&self) -> [Bytes; 2] {
         [self.table.clone(), self.series.clone()]
     }
 
-    /// Splits the request in two, between events and in order. Returns `None` if the request has
-    /// only one event. Each half keeps only the symbols that its series use: with the full table it
-    /// might still be too large.
+    /// Splits the request in half between events and keeps the order. Returns `None` if the request
+    /// has only one event. Each half keeps only the symbols that its series use, because a half
+    /// with the full table might still be too large.
     pub fn split(&self) -> Option<[Body; 2]> {
         if self.ends.len() < 2 {
             return None;
@@ -80,7 +80,7 @@ impl Body {
         Some([before.with_used_symbols()?, after.with_used_symbols()?])
     }
 
-    /// Returns the request with a table of only the symbols that its series use.
+    /// Returns the request with a table that contains only the symbols used by its series.
     fn with_used_symbols(self) -> Option<Body> {
         if self.version == Version::One {
             return Some(self);
@@ -90,7 +90,7 @@ impl Body {
         Some(Body { version: self.version, table: symbols.into_table().into(), series, ends })
     }
 
-    /// Re-encodes the series of each event with `push`; returns them and their end offsets.
+    /// Re-encodes the series of each event with `push`. Returns the series and the end offsets.
     fn reencode(
         &self,
         mut push: impl FnMut(&[u8], &mut Vec<u8>) -> Option<()>,
@@ -105,8 +105,8 @@ impl Body {
         Some((series.into(), ends))
     }
 
-    /// Converts the request to version 1, without types and creation timestamps. Returns `None` if
-    /// the request already has version 1.
+    /// Converts the request to version 1, which drops types and creation timestamps. Returns `None`
+    /// if the version is already 1 or the request is invalid.
     pub fn to_version_1(&self) -> Option<Body> {
         if self.version == Version::One {
             return None;
@@ -118,7 +118,7 @@ impl Body {
     }
 }
 
-/// Collects series into a request.
+/// Collects series into requests.
 pub struct RequestBuilder {
     version: Version,
     one: WriteRequest,
@@ -134,14 +134,14 @@ impl RequestBuilder {
         RequestBuilder { version, one, two, ends: Vec::new() }
     }
 
-    /// Changes the version of requests, unless one is in progress.
+    /// Changes the version of the requests. Has no effect while a request is in progress.
     pub fn set_version(&mut self, version: Version) {
         if self.ends.is_empty() {
             self.version = version;
         }
     }
 
-    /// Ends an event, which consists of the samples since the last call.
+    /// Ends an event. The event consists of all samples since the last call.
     pub fn end_event(&mut self) {
         let end = match self.version {
             Version::One => self.one.bytes(),
@@ -150,7 +150,7 @@ impl RequestBuilder {
         self.ends.push(end as u32);
     }
 
-    /// Returns the number of events so far.
+    /// Returns the number of events in the request so far.
     pub fn events(&self) -> u64 {
         self.ends.len() as u64
     }

@@ -1,48 +1,48 @@
-//! Rows, which encoder threads build from metrics; the accumulator only looks them up and adds
-//! them.
+//! Rows, which encoder threads build from metrics so that the accumulator only has to look them up
+//! and add them.
 
 use super::distribution::Distributions;
 use crate::metric::{Kind, Metric, Temporality, Value};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-/// One metric, without its strings.
+/// One metric, excluding its strings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// Hash of name, tags, kind and temporality, which identifies the series. The seed is secret;
-    /// among a million series, two collide with a probability of 10⁻²⁷.
+    /// Hash of name, tags, kind and temporality, which identifies the series. The seed is secret.
+    /// Among a million series, two collide with a probability of 10⁻²⁷.
     pub key: [u64; 2],
-    /// The value of a number; unused for a distribution.
+    /// The value if the metric is a number. Unused for distributions.
     pub value: f64,
     /// End of the period, in milliseconds since 1970.
     pub time_ms: i64,
-    /// Length of the period in milliseconds; 0 if unknown.
+    /// Length of the period in milliseconds, or 0 if it is unknown.
     pub interval_ms: u32,
-    /// Offset of the name in the text; the tags follow it.
+    /// Offset of the name in the text. The tags follow the name.
     pub(super) text_at: u32,
     pub(super) name_len: u32,
     pub(super) tags_len: u32,
-    /// Range of a distribution's numbers.
+    /// Range of the distribution's numbers in [`Rows::numbers`].
     pub(super) numbers_at: u32,
     pub(super) numbers_len: u32,
     /// The type.
     pub kind: Kind,
-    /// Whether the value is a delta, to be summed.
+    /// Whether the value is a delta, which must be added to a sum.
     pub is_delta: bool,
 }
 
-/// A row, the rows of its batch, and the buffer with the strings of these rows.
+/// A row with its batch and its strings.
 #[derive(Clone, Copy, Debug)]
 pub struct RowPlace<'r> {
     /// The rows of the batch.
     pub rows: &'r Rows,
-    /// The row. It may be a copy of one of `rows`.
+    /// The row, which may be a copy of one of `rows`.
     pub row: &'r Row,
-    /// The strings of `row`.
+    /// The buffer that contains the strings of `row`.
     pub text: &'r [u8],
 }
 
-/// The rows of one batch. Their strings are in a separate buffer.
+/// The rows of one batch. Their strings are in a separate text buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     pub(super) rows: Vec<Row>,
@@ -51,28 +51,28 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The rows.
+    /// Returns the rows in source order.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// Returns the name and tags of a row; `text` is the text of these rows.
+    /// Returns the name and tags of a row. `text` is the text buffer of the batch.
     pub fn strings<'a>(&self, row: &Row, text: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         let (name, rest) = text[row.text_at as usize..].split_at(row.name_len as usize);
         (name, &rest[..row.tags_len as usize])
     }
 
-    /// Returns the numbers of a distribution, as computed by [`Distributions`].
+    /// Returns the numbers that [`Distributions::push`] computed for a distribution.
     pub(super) fn numbers(&self, row: &Row) -> &[f64] {
         &self.numbers[row.numbers_at as usize..][..row.numbers_len as usize]
     }
 
-    /// Returns the name of the origin host.
+    /// Returns the name of the host from which the metrics come.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Returns the allocated bytes.
+    /// Returns the number of allocated bytes.
     pub fn memory(&self) -> usize {
         self.rows.capacity() * size_of::<Row>() + self.numbers.capacity() * size_of::<f64>()
     }
@@ -87,7 +87,7 @@ pub struct RowsBuilder<'a> {
 }
 
 impl<'a> RowsBuilder<'a> {
-    /// Creates a builder. Strings are appended to `text`; all builders for one accumulator must use
+    /// Creates a builder that appends strings to `text`. All builders for one accumulator must use
     /// the same `seed`.
     pub fn new(
         distributions: &'a Distributions,
@@ -103,7 +103,7 @@ impl<'a> RowsBuilder<'a> {
         }
     }
 
-    /// Reserves capacity for `rows` metrics.
+    /// Reserves capacity for `rows` additional metrics.
     pub fn reserve(&mut self, rows: usize) {
         self.rows.rows.reserve_exact(rows);
     }
@@ -138,18 +138,18 @@ impl<'a> RowsBuilder<'a> {
         });
     }
 
-    /// Returns the rows and their text.
+    /// Returns the rows and their text buffer.
     pub fn finish(self) -> (Rows, Vec<u8>) {
         (self.rows, self.text)
     }
 }
 
-/// Returns the seed for the keys of a host: series of different hosts are different series.
+/// Returns the seed for the keys of a host, so that series of different hosts have different keys.
 pub(super) fn seed_of_host(host: &str, seed: u64) -> u64 {
     xxh3_128_with_seed(host.as_bytes(), seed) as u64
 }
 
-/// Returns the key of a series from its name and tags, which `strings` concatenates.
+/// Returns the key of a series. `strings` is the concatenation of its name and tags.
 pub(super) fn key(
     strings: &[u8],
     name_len: u32,
@@ -158,13 +158,13 @@ pub(super) fn key(
     seed: u64,
 ) -> [u64; 2] {
     let key = xxh3_128_with_seed(strings, seed);
-    // Temporality, kind, and the length of the name, which marks the beginning of the tags.
+    // Combines the temporality, the kind, and the name's length, which marks the start of the tags.
     let identity = u64::from(name_len) << 3 | (kind as u64) << 1 | u64::from(is_delta);
     [key as u64 ^ identity.wrapping_mul(0x9E37_79B9_7F4A_7C15), (key >> 64) as u64]
 }
 
-/// Returns the kind. A sketch is always a distribution, whatever its event's type, and a number
-/// never is.
+/// Returns the effective kind. A sketch is always a distribution, regardless of its event's type,
+/// and a number never is.
 fn kind(metric: &Metric<'_>) -> Kind {
     match (&metric.value, metric.kind) {
         (Value::Sketch(_), _) => Kind::Distribution,

@@ -1,9 +1,9 @@
-//! The source name of each exposed name.
+//! Tracks which source name owns each exposed name.
 //!
-//! Escaping and suffixes can give different source names one exposed name: `a.b` and `a_b` both
-//! become `a_b`, and a counter `stat_count` looks like the count of a summary `stat`. Their values
-//! must not mix, so the first source name keeps the exposed name until its series have expired, and
-//! others are refused. Names are compared only when a series is new.
+//! Escaping and suffixes can map different source names to the same exposed name: `a.b` and `a_b`
+//! both become `a_b`, and a counter `stat_count` looks like the count of a summary `stat`. Their
+//! values must not mix, so the first source name keeps the exposed name until its series expire,
+//! and other source names are rejected. Names are compared only when a series is new.
 
 use super::RejectReason;
 use super::overflow::{OVERFLOW_NAME, is_overflow};
@@ -13,30 +13,30 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// Suffixes of the names that a summary exposes in addition to its quantiles.
 const SUMMARY_SUFFIXES: [&[u8]; 2] = [b"_sum", b"_count"];
 
-/// Start of the exposed names of overflow series. Other source names cannot get them: the overflow
-/// series must be free when a limit is reached.
+/// Prefix of the exposed names of overflow series. Other source names cannot use these names,
+/// because they must be free when a limit is reached.
 const OVERFLOW_EXPOSED: &[u8] = b"millstream_overflow";
 
-/// Maximum number of conflicts that are reported, each once. Further conflicts are only counted.
+/// Maximum number of distinct conflicts that are reported. Additional conflicts are only counted.
 const REPORTED_MAX: usize = 1000;
 
-/// Two source names, or sets of tag keys, that map to the same name.
+/// Two source names, or two sets of tag keys, that map to the same exposed names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameConflict {
     /// The exposed name of the metric.
     pub exposed: String,
     /// The source name that keeps the exposed name.
     pub kept: String,
-    /// The source name that is refused; equal to `kept` if only tag keys differ.
+    /// The source name that is rejected. Equal to `kept` if only the tag keys differ.
     pub refused: String,
 }
 
 /// The owner of an exposed name.
 struct Owner {
-    /// Id of the owner in the entries of its series.
+    /// Id of the owner, which the entries of its series contain.
     id: u32,
     source: Box<[u8]>,
-    /// Whether the owner also has the names with [`SUMMARY_SUFFIXES`].
+    /// Whether the owner also owns the names with [`SUMMARY_SUFFIXES`].
     is_summary: bool,
 }
 
@@ -47,16 +47,16 @@ pub(super) struct SourceNames {
     free_ids: Vec<u32>,
     /// Hashes of the conflicts that were reported.
     reported: HashSet<u64>,
-    /// Conflicts to report.
+    /// Conflicts that were not reported yet.
     conflicts: Vec<NameConflict>,
 }
 
 impl SourceNames {
-    /// Checks whether a source name may have this exposed name and, for a summary, the names with
-    /// its suffixes.
+    /// Checks whether a source name may use this exposed name and, if it is a summary, the suffixed
+    /// names.
     ///
     /// # Errors
-    /// Fails if another source name has one of these names.
+    /// Returns an error if another source name owns one of these names.
     pub fn check(
         &mut self,
         source: &[u8],
@@ -72,8 +72,8 @@ impl SourceNames {
         Err(RejectReason::NameConflict)
     }
 
-    /// Returns the other source name that has the exposed name or a name with a suffix of a
-    /// summary.
+    /// Returns the other source name that owns the exposed name, a summary name that `exposed`
+    /// extends with a suffix, or one of the suffixed names of a summary.
     fn other_owner(&self, source: &[u8], exposed: &[u8], is_summary: bool) -> Option<&[u8]> {
         let own = self.owners.get(exposed);
         let of_summary = SUMMARY_SUFFIXES.into_iter().filter_map(|suffix| {
@@ -88,7 +88,7 @@ impl SourceNames {
         owners.find(|owner| *owner.source != *source).map(|owner| &*owner.source)
     }
 
-    /// Gives the exposed name to a source name that was checked; returns the owner's id.
+    /// Assigns the exposed name to a source name that was checked. Returns the owner's id.
     pub fn own(&mut self, source: &[u8], exposed: &[u8], is_summary: bool) -> u32 {
         if let Some(owner) = self.owners.get_mut(exposed) {
             owner.is_summary |= is_summary;
@@ -99,8 +99,8 @@ impl SourceNames {
         id
     }
 
-    /// Removes the owners without series. By owner id, `is_used` says whether it has series, and
-    /// `is_summary` whether one of them is a summary.
+    /// Removes the owners that no longer have series. `is_used` and `is_summary` are indexed by
+    /// owner id: whether the owner has any series, and whether any of them is a summary.
     pub fn retain(&mut self, is_used: &[bool], is_summary: &[bool]) {
         let free_ids = &mut self.free_ids;
         self.owners.retain(|_, owner| {
@@ -113,12 +113,12 @@ impl SourceNames {
         });
     }
 
-    /// Returns an upper bound of the ids.
+    /// Returns an upper bound for the owner ids.
     pub fn ids(&self) -> usize {
         self.owners.len() + self.free_ids.len()
     }
 
-    /// Reports a conflict of an exposed name, once.
+    /// Reports a conflict about an exposed name, unless it was already reported.
     pub fn report(&mut self, refused: &[u8], exposed: &[u8], kept: &[u8]) {
         if self.reported.len() >= REPORTED_MAX {
             return;
@@ -132,7 +132,7 @@ impl SourceNames {
         }
     }
 
-    /// Returns the conflicts that were not returned before.
+    /// Returns the conflicts found since the last call.
     pub fn take_conflicts(&mut self) -> Vec<NameConflict> {
         std::mem::take(&mut self.conflicts)
     }

@@ -1,32 +1,32 @@
-//! Rows without data that depends on the process, so that another process can recreate them.
+//! A form of rows without process-specific data, so that another process can restore them.
 
 use super::distribution::Distributions;
 use super::rows::{Row, Rows, key, seed_of_host};
 use crate::metric::Kind;
 
-/// A row in its stored form. Its strings follow the strings of the previous rows in the text.
+/// A row in its stored form. The strings of consecutive rows are adjacent in the text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StoredRow<'n> {
     /// Length of the name, in bytes.
     pub name_len: u32,
-    /// Length of the tags, which follow the name, in bytes.
+    /// Length of the tags in bytes. The tags follow the name.
     pub tags_len: u32,
     /// The type.
     pub kind: Kind,
-    /// Whether the value is a delta, to be summed.
+    /// Whether the value is a delta, which must be added to a sum.
     pub is_delta: bool,
-    /// The value of a number; unused for a distribution.
+    /// The value if the metric is a number. Unused for distributions.
     pub value: f64,
     /// End of the period, in milliseconds since 1970.
     pub time_ms: i64,
-    /// Length of the period in milliseconds; 0 if unknown.
+    /// Length of the period in milliseconds, or 0 if it is unknown.
     pub interval_ms: u32,
     /// The numbers of a distribution.
     pub numbers: &'n [f64],
 }
 
 impl Rows {
-    /// Iterates over the rows in their stored form; their text must begin with the first name.
+    /// Returns the rows in their stored form. The text of the batch must begin with the first name.
     pub fn stored(&self) -> impl Iterator<Item = StoredRow<'_>> {
         self.rows().iter().map(|row| StoredRow {
             name_len: row.name_len,
@@ -41,23 +41,23 @@ impl Rows {
     }
 }
 
-/// Maximum distance of a time from 1970 that fits 64 bits in nanoseconds, in milliseconds.
+/// Maximum absolute time in milliseconds since 1970 that fits 64 bits in nanoseconds.
 const TIME_MS_MAX: u64 = i64::MAX as u64 / 1_000_000 + 1;
 
-/// Recreates stored rows.
+/// Restores stored rows.
 pub struct RestoredRows<'a> {
     distributions: &'a Distributions,
     seed: u64,
-    /// The text from the next row on.
+    /// The text of the rows that are not restored yet.
     text: &'a str,
     text_at: u32,
     rows: Rows,
 }
 
 impl<'a> RestoredRows<'a> {
-    /// Begins with the first row of this `text`. The other arguments are the same as for
-    /// [`RowsBuilder::new`](super::RowsBuilder::new). Returns `None` if `text` is not the text of
-    /// rows.
+    /// Starts restoring rows whose text is `text`. The other arguments are the same as for
+    /// [`RowsBuilder::new`](super::RowsBuilder::new). Returns `None` if `text` cannot be the text
+    /// of rows.
     pub fn new(
         distributions: &'a Distributions,
         seed: u64,
@@ -74,8 +74,8 @@ impl<'a> RestoredRows<'a> {
         })
     }
 
-    /// Adds the next row; returns `None` if the row contradicts the text or the distributions, and
-    /// the rows are lost.
+    /// Restores the next row. Returns `None` if the row contradicts the text or the distributions.
+    /// In that case, all of the rows are unusable.
     pub fn push(&mut self, row: &StoredRow<'_>) -> Option<()> {
         let (name_len, strings_len) = (row.name_len, row.name_len.checked_add(row.tags_len)?);
         let (strings, rest) = self.text.split_at_checked(strings_len as usize)?;
@@ -105,7 +105,7 @@ impl<'a> RestoredRows<'a> {
         Some(())
     }
 
-    /// Returns the rows; `None` if text remains.
+    /// Returns the rows, or `None` if unused text remains.
     pub fn finish(self) -> Option<Rows> {
         self.text.is_empty().then_some(self.rows)
     }

@@ -6,10 +6,10 @@ use super::protobuf::{
     push_bytes, push_double, push_int, push_tag, push_varint, push_zigzag, varint_len, zigzag,
 };
 
-/// Bytes of a sample without its timestamp: the value with its tag, and the timestamp's tag.
+/// Length of a sample without its timestamp: the value with its tag, and the timestamp's tag.
 const SAMPLE_BYTES: usize = 1 + 8 + 1;
 
-/// A request under construction, not compressed.
+/// An uncompressed request that is being built.
 #[derive(Default)]
 pub struct WriteRequest {
     body: Vec<u8>,
@@ -17,12 +17,12 @@ pub struct WriteRequest {
 }
 
 impl WriteRequest {
-    /// Returns the bytes so far.
+    /// Returns the length of the request so far in bytes.
     pub fn bytes(&self) -> usize {
         self.body.len()
     }
 
-    /// Returns the series, which are the complete request, and starts the next one.
+    /// Returns the series, which form the complete request, and starts the next request.
     pub fn take(&mut self) -> Vec<u8> {
         let capacity = self.body.len();
         std::mem::replace(&mut self.body, Vec::with_capacity(capacity))
@@ -38,7 +38,7 @@ pub(super) fn push_sample(point: &Point, out: &mut Vec<u8>) {
     push_int(2, point.time_ms, out);
 }
 
-/// Returns the encoded length of a sample, at most 20 bytes.
+/// Returns the encoded length of a sample in bytes, at most 20.
 #[inline]
 pub(super) fn sample_len(point: &Point) -> usize {
     SAMPLE_BYTES + varint_len(point.time_ms as u64)
@@ -65,8 +65,8 @@ impl Collector for WriteRequest {
     }
 }
 
-/// Appends a histogram, which has the same encoding in both versions. If all counts are integral,
-/// they are encoded as integers, which is shorter.
+/// Appends a histogram, which both versions encode in the same way. If all counts are integral,
+/// they are encoded as integers, which are shorter.
 pub(super) fn push_histogram(histogram: &Histogram, time_ms: i64, out: &mut Vec<u8>) {
     let is_integral = histogram.is_integral();
     push_count(1, histogram.count, is_integral, out);
@@ -79,7 +79,7 @@ pub(super) fn push_histogram(histogram: &Histogram, time_ms: i64, out: &mut Vec<
     push_int(15, time_ms, out);
 }
 
-/// Appends a count: an integer in `field`, or a float in the next field.
+/// Appends a count: an integer in `field`, or a float in `field + 1`.
 fn push_count(field: u8, count: f64, is_integral: bool, out: &mut Vec<u8>) {
     match is_integral {
         true => push_int(field, count as i64, out),
@@ -87,11 +87,11 @@ fn push_count(field: u8, count: f64, is_integral: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends buckets: spans without gaps in `field`; integral counts, delta-encoded, in the next
-/// field, or floats in the one after it.
+/// Appends buckets. `field` contains the spans of consecutive buckets. Integral counts follow
+/// delta-encoded in `field + 1`, or float counts in `field + 2`.
 fn push_buckets(field: u8, buckets: &[(i32, f64)], is_integral: bool, out: &mut Vec<u8>) {
     let (mut end, mut buf) = (0, Vec::new());
-    // As in Prometheus, the bucket with index 0 ends at 1.
+    // As in Prometheus, the bucket at index 0 ends at 1.
     for span in buckets.chunk_by(|(index, _), (next, _)| index + 1 == *next) {
         buf.clear();
         push_zigzag(1, span[0].0 - end, &mut buf);

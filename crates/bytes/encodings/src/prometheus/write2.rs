@@ -1,4 +1,4 @@
-//! Remote write 2.0: `io.prometheus.write.v2.Request`, which deduplicates strings in a symbol
+//! Remote write 2.0: `io.prometheus.write.v2.Request`, which deduplicates strings with a symbol
 //! table.
 
 use super::accumulator::{Collector, Point};
@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A request under construction, not compressed.
+/// An uncompressed request that is being built.
 pub struct WriteRequest2 {
     body: Vec<u8>,
     symbols: Symbols,
@@ -20,17 +20,18 @@ pub struct WriteRequest2 {
     value_buf: Vec<u8>,
 }
 
-/// Deduplicated strings, each with its index in the table.
+/// Deduplicated strings and their indexes in the symbol table.
 struct Symbols {
     text: Vec<u8>,
     ranges: Vec<Range<u32>>,
     table: HashTable<u32>,
-    /// Seed of the hashes in `table`.
+    /// Seed for the hashes in `table`.
     seed: u64,
 }
 
 impl Symbols {
-    /// Creates a table with the empty string, which the protocol requires as the first symbol.
+    /// Creates a table that contains the empty string, which the protocol requires as the first
+    /// symbol.
     fn new(seed: u64) -> Symbols {
         Symbols {
             text: Vec::new(),
@@ -66,27 +67,27 @@ impl Symbols {
         self.ranges.iter().for_each(|range| push_bytes(4, text(range), out));
     }
 
-    /// Returns the approximate size of the table: each string has a tag and a length of one or two
-    /// bytes.
+    /// Returns the approximate size of the table in bytes. Each string has a tag and a length of
+    /// one or two bytes.
     fn bytes(&self) -> usize {
         self.text.len() + 3 * self.ranges.len()
     }
 }
 
 impl WriteRequest2 {
-    /// Creates a request without series. `seed` seeds the hashes of symbols and must be secret.
+    /// Creates a request without series. `seed` seeds the hashes of the symbols and must be secret.
     pub fn new(seed: u64) -> WriteRequest2 {
         let (body, refs, value_buf) = (Vec::new(), Vec::new(), Vec::new());
         WriteRequest2 { body, symbols: Symbols::new(seed), refs, value_buf }
     }
 
-    /// Returns the approximate size so far, in bytes.
+    /// Returns the approximate size of the request so far in bytes.
     pub fn bytes(&self) -> usize {
         self.body.len() + self.symbols.bytes()
     }
 
-    /// Returns the symbol table and the series, which follow the table in the request, and starts
-    /// the next request.
+    /// Returns the symbol table and the series, which follow the table in the request. Starts the
+    /// next request.
     pub fn take(&mut self) -> (Vec<u8>, Vec<u8>) {
         let mut table = Vec::with_capacity(self.symbols.bytes());
         self.symbols.push(&mut table);
@@ -95,12 +96,12 @@ impl WriteRequest2 {
         (table, std::mem::replace(&mut self.body, Vec::with_capacity(capacity)))
     }
 
-    /// Returns the bytes of the series so far, without the table.
+    /// Returns the length of the series so far in bytes, excluding the symbol table.
     pub fn series_bytes(&self) -> usize {
         self.body.len()
     }
 
-    /// Appends a series whose samples are in `value_buf`, with its tag and length.
+    /// Appends a series whose encoded samples are in `value_buf`.
     fn push_series(&mut self, labels: &[u8], point: &Point, histogram: bool) {
         self.refs.clear();
         for (name, value) in pairs(labels) {
@@ -110,7 +111,7 @@ impl WriteRequest2 {
         let created_len =
             if point.created_ms > 0 { 1 + varint_len(point.created_ms as u64) } else { 0 };
         let field_len = |len: usize| 1 + varint_len(len as u64) + len;
-        // The metadata contain only the type: two bytes.
+        // The metadata contains only the type, which takes two bytes.
         let len = field_len(self.refs.len()) + self.value_buf.len() + field_len(2) + created_len;
         let out = &mut self.body;
         push_tag(5, super::protobuf::BYTES, out);
@@ -124,7 +125,7 @@ impl WriteRequest2 {
     }
 }
 
-/// Parses names and values of labels in the encoding of version 1.
+/// Parses label names and values that are encoded as in version 1.
 fn pairs(labels: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = labels;
     std::iter::from_fn(move || {
@@ -134,7 +135,7 @@ fn pairs(labels: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// `Metadata.MetricType`.
+/// Returns the number of a type in `Metadata.MetricType`.
 fn metric_type(kind: Kind, histogram: bool) -> u8 {
     match kind {
         Kind::Counter => 1,
@@ -161,7 +162,7 @@ impl Collector for WriteRequest2 {
     }
 }
 
-/// Parses a symbol table; returns `None` if it is invalid.
+/// Parses a symbol table. Returns `None` if the table is invalid.
 pub(super) fn symbols(mut table: &[u8]) -> Option<Vec<&[u8]>> {
     let mut symbols = Vec::new();
     while !table.is_empty() {
@@ -170,8 +171,8 @@ pub(super) fn symbols(mut table: &[u8]) -> Option<Vec<&[u8]>> {
     Some(symbols)
 }
 
-/// Re-encodes series of version 2 in version 1, without types and creation timestamps. Returns
-/// `None` if they are invalid.
+/// Re-encodes version 2 series in version 1, which drops types and creation timestamps. Returns
+/// `None` if the series are invalid.
 pub(super) fn push_version_1(
     mut series: &[u8],
     symbols: &[&[u8]],
@@ -186,7 +187,7 @@ pub(super) fn push_version_1(
 
 fn series_to_version_1(series: &[u8], symbols: &[&[u8]]) -> Option<Vec<u8>> {
     let (mut rest, mut out, mut label) = (series, Vec::new(), Vec::new());
-    // The fields after the metadata are integers, which version 1 does not have.
+    // The fields after the metadata are integers, which version 1 does not support.
     while let Some((field, value)) = take_bytes(&mut rest) {
         match field {
             1 => {
@@ -211,10 +212,11 @@ fn series_to_version_1(series: &[u8], symbols: &[&[u8]]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Renumbers the symbols of a table to keep only used symbols.
+/// Renumbers the symbols of a table so that only used symbols are kept.
 pub(super) struct UsedSymbols<'a> {
     symbols: Vec<&'a [u8]>,
-    /// The new index of each symbol; 0 if unused. The empty string is at 0 in every table.
+    /// The new index of each symbol, or 0 if it is unused. Every table has the empty string at
+    /// index 0.
     indexes: Vec<u32>,
     used: u32,
     table: Vec<u8>,
@@ -228,11 +230,11 @@ impl<'a> UsedSymbols<'a> {
         UsedSymbols { symbols, indexes, used: 1, table }
     }
 
-    /// Appends series with the new indexes. Returns `None` if they are invalid.
+    /// Appends series with renumbered symbols. Returns `None` if the series are invalid.
     pub fn push_series(&mut self, mut series: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let (mut refs, mut one) = (Vec::new(), Vec::new());
         while !series.is_empty() {
-            // The labels are the first field.
+            // The labels are in the first field.
             let (_, mut rest) = take_bytes(&mut series)?;
             let (_, mut before) = take_bytes(&mut rest)?;
             refs.clear();
@@ -260,7 +262,7 @@ impl<'a> UsedSymbols<'a> {
         Some(*index)
     }
 
-    /// Returns the table of used symbols.
+    /// Returns the table, which contains only used symbols.
     pub fn into_table(self) -> Vec<u8> {
         self.table
     }
