@@ -1,4 +1,4 @@
-//! Parses access logs of web servers by the server's format string.
+//! Parses web server access logs according to the server's format string.
 
 mod format;
 mod literal;
@@ -19,51 +19,52 @@ use run::{Classes, Run};
 /// The line does not match the format.
 const MISMATCH: Reason = "not_log_format";
 
-/// The server whose syntax a format uses.
+/// The server whose syntax a format string uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Server {
-    /// `log_format` of nginx.
+    /// nginx's `log_format`.
     #[default]
     Nginx,
-    /// `LogFormat` of Apache.
+    /// Apache's `LogFormat`.
     Apache,
 }
 
 /// How the server escapes values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escape {
-    /// nginx's default: `\xHH`.
+    /// nginx's default escaping: `\xHH`.
     Default,
-    /// nginx's `escape=json`: as in JSON strings.
+    /// nginx's `escape=json`: the escapes of JSON strings.
     Json,
     /// nginx's `escape=none`: no escapes.
     None,
-    /// Apache's: `\"`, `\\`, `\n`, `\xHH`.
+    /// Apache's escaping: `\"`, `\\`, `\n`, `\xHH`.
     Backslash,
 }
 
-/// The format of an access log's lines.
+/// The line format of an access log.
 #[derive(Clone, Debug, Default)]
 pub struct AccessConfig {
     /// The server whose syntax `format` uses.
     pub server: Server,
-    /// The format string of the server's configuration without the surrounding quotes, or a
-    /// predefined name: `combined` (also if empty) and, for Apache, `common`.
+    /// The format string from the server's configuration without the surrounding quotes, or a
+    /// predefined name: `combined` (the default if empty) or, for Apache, `common`.
     pub format: String,
-    /// How values are escaped; by default [`Escape::Default`] for nginx and [`Escape::Backslash`]
-    /// for Apache.
+    /// How values are escaped. The default is [`Escape::Default`] for nginx and
+    /// [`Escape::Backslash`] for Apache.
     pub escape: Option<Escape>,
 }
 
-/// Parser of access logs.
+/// Parser for access logs.
 ///
-/// Each variable of the format becomes a field, which ends at the first occurrence of the text
-/// before the next variable. An empty value or `-` is absent. Of duplicate variables, the first
-/// wins. The request line becomes `request` and, if it is well-formed, also `method`, `path` (with
-/// the query) and `protocol`. Escapes are decoded.
+/// Each variable in the format becomes a field. The value ends at the first occurrence of the text
+/// that precedes the next variable. An empty value or `-` is absent. If a variable occurs twice,
+/// the first occurrence wins. The request line becomes `request` and, if it is well-formed, also
+/// `method`, `path` (including the query) and `protocol`. Escapes are decoded.
 ///
-/// For nginx, the fields have the names of the variables. Sizes, counts and `status` are integers,
-/// durations are numbers. Variables of upstream servers with several values stay strings.
+/// For nginx, the fields are named after the variables. Sizes, counts and `status` are integers,
+/// and durations are numbers. If an upstream variable lists several values, the list stays a
+/// string.
 ///
 /// For Apache, the fields are:
 ///
@@ -94,7 +95,7 @@ pub struct Access {
     failures: Vec<Failure>,
 }
 
-/// A value that must be rewritten after all lines are matched.
+/// A value to rewrite after all lines are matched.
 #[derive(Clone, Copy, Debug)]
 struct Deferred {
     row: usize,
@@ -110,11 +111,11 @@ enum Rework {
 }
 
 impl Access {
-    /// Compiles a format.
+    /// Compiles a format string.
     ///
     /// # Errors
     ///
-    /// The error says what is wrong, and what to write instead.
+    /// Returns an error if the format string is invalid. The error says what to use instead.
     pub fn new(config: &AccessConfig) -> Result<Access, String> {
         let (pieces, escape) = match config.server {
             Server::Nginx => (format::of_nginx(&config.format)?, Escape::Default),
@@ -126,7 +127,7 @@ impl Access {
         Ok(Access { program, ends, classes: Classes::new(), lines, later, failures })
     }
 
-    /// Finds the values of all lines.
+    /// Finds the values in all lines.
     fn find(&mut self, input: &Input<'_>, fields: &mut Fields) {
         let named = |slot: &Slot| slot.name.as_ref().map(|name| fields.named(name));
         let indices: Vec<Option<usize>> = self.program.slots.iter().map(named).collect();
@@ -146,7 +147,7 @@ impl Access {
         }
     }
 
-    /// Rewrites a value: casts or unescapes it.
+    /// Casts or unescapes a value.
     fn rewrite(&self, later: Deferred, input: &Input<'_>, fields: &mut Fields) {
         let slot = &self.program.slots[later.slot];
         let Some(index) = slot.name.as_ref().and_then(|name| fields.find(name.as_bytes())) else {

@@ -1,4 +1,4 @@
-//! Parses CEF, the Common Event Format of ArcSight.
+//! Parses CEF, the Common Event Format by ArcSight.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use memchr::memchr_iter;
 const MISMATCH: Reason = "not_cef";
 const BAD_EXTENSION: Reason = "bad_extension";
 
-/// Names of the fields of the header.
+/// Names of the header fields.
 const NAMES: [&str; 8] = [
     "prefix",
     "cef_version",
@@ -23,7 +23,8 @@ const NAMES: [&str; 8] = [
     "severity",
 ];
 
-/// Parser of CEF lines: `CEF:0|vendor|product|version|class|name|severity|src=10.0.0.1 msg=a text`.
+/// Parser for CEF lines:
+/// `CEF:0|vendor|product|version|class|name|severity|src=10.0.0.1 msg=a text`.
 ///
 /// | field | value |
 /// |---|---|
@@ -31,10 +32,10 @@ const NAMES: [&str; 8] = [
 /// | `cef_version`, `device_vendor`, `device_product`, `device_version`, `device_event_class_id`, `name`, `severity` | the header, without blanks around its values; `\|` and `\\` are escapes |
 /// | others | the extension |
 ///
-/// A key of the extension consists of ASCII letters, digits and `_.[]-`, and follows a space. Any
-/// other `=` is part of a value. A value ends before the next key and loses the blanks at its end.
-/// A key with the name of a header field becomes `ext_KEY`. Of duplicate keys in a line, the last
-/// value wins.
+/// An extension key consists of ASCII letters, digits and `_.[]-`, and follows a space. Any other
+/// `=` is part of a value. A value ends before the next key, and trailing blanks are removed. If a
+/// key has the name of a header field, the field is `ext_KEY`. If a key occurs twice in a line, the
+/// last value wins.
 ///
 /// A line with text before its first key [has a flaw](Fields::flaw).
 #[derive(Clone, Debug)]
@@ -48,7 +49,7 @@ impl Cef {
         Cef { events: EventFields::new(config, &NAMES) }
     }
 
-    /// Parses a line; returns the position of text without a key in its extension.
+    /// Parses a line. Returns the position of any text without a key in the extension.
     fn line(&mut self, line: &Line<'_>, fields: &mut Fields) -> Result<Option<usize>, Failed> {
         let signature = Signature::find(line.text, b"CEF:").ok_or((MISMATCH, 0))?;
         let header: Header<6> =
@@ -57,7 +58,7 @@ impl Cef {
         Ok(self.extension(line, header.end, fields))
     }
 
-    /// Parses the extension; returns the position of text without a key.
+    /// Parses the extension. Returns the position of any text without a key.
     fn extension(&mut self, line: &Line<'_>, begin: usize, fields: &mut Fields) -> Option<usize> {
         let text = line.text;
         let equals = memchr_iter(b'=', &text[begin..]).map(|at| begin + at);
@@ -73,10 +74,10 @@ impl Cef {
     }
 }
 
-/// Reason why a line does not match, and the position of the mismatch.
+/// The reason why a line does not match, and the position of the mismatch.
 type Failed = (Reason, usize);
 
-/// Returns the key before the `=` at `equals`, in an extension that begins at `begin`.
+/// Returns the key before the `=` at `equals`, in an extension that starts at `begin`.
 #[inline(always)]
 fn key_before(text: &[u8], begin: usize, equals: usize) -> Option<Span> {
     let len = text[begin..equals].iter().rev().take_while(|byte| is_in_key(**byte)).count();

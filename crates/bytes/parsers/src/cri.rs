@@ -1,9 +1,10 @@
-//! Parses lines of the Container Runtime Interface:
+//! Parses lines in the log format of the Container Runtime Interface (CRI):
 //! `2026-11-21T20:29:46.123456789Z stdout F GET /`.
 //!
 //! The fields are `timestamp`, `log.iostream` (`stdout` or `stderr`), `flags` (`F` for a full line,
-//! `P` for a partial one, and any tags after a colon) and `message`. The file source joins partial
-//! lines before this parser runs. Other lines, and lines with an invalid time, are `not_cri`.
+//! `P` for a partial line, followed by any tags after colons) and `message`. The file source joins
+//! partial lines before this parser runs. The reason for any other line, or for a line with an
+//! invalid time, is `not_cri`.
 
 use crate::fields::{Fields, Reason};
 use crate::input::Input;
@@ -13,28 +14,28 @@ use millstream_framing::cri_fields;
 use millstream_timestamps::{Format, Parser as TimeParser};
 use std::sync::Arc;
 
-/// Reason for a line that is not in CRI format.
+/// The line is not in CRI format.
 const NOT_CRI: Reason = "not_cri";
 
 const TIMESTAMP: &str = "timestamp";
 const NAMES: [&str; 4] = [TIMESTAMP, "log.iostream", "flags", "message"];
 const TIME_FORMAT: &str = "rfc3339";
 
-/// Length of `stdout` and `stderr`.
+/// Length of both `stdout` and `stderr`.
 const STREAM_BYTES: usize = 6;
 
-/// Parser of lines of container runtimes.
+/// Parser for lines that container runtimes write.
 pub struct Cri {
     format: Arc<Format>,
     time: TimeParser,
 }
 
 impl Cri {
-    /// Creates a parser; it has no options.
+    /// Creates a parser. The format has no options.
     ///
     /// # Errors
     ///
-    /// Never fails; other parsers have the same signature.
+    /// Never returns an error. The signature matches the other parsers.
     pub fn new() -> Result<Cri, String> {
         Format::new(TIME_FORMAT, None).map(|format| Cri::of(Arc::new(format)))
     }
@@ -50,7 +51,7 @@ impl Cri {
         let time_bytes = found.time.len();
         self.time.parse(found.time, read_ns).ok().filter(|stamp| stamp.len == time_bytes)?;
         let flags = time_bytes + 1 + STREAM_BYTES + 1;
-        // The space before an empty message may be missing.
+        // The space before the message may be missing if the message is empty.
         let behind = &text[flags..found.start];
         let flags_bytes = behind.strip_suffix(b" ").unwrap_or(behind).len();
         let part = |start, len| line.part(Kind::Text, start, len);

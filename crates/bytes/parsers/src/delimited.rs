@@ -1,4 +1,4 @@
-//! Parses fields between delimiters, such as CSV and TSV.
+//! Parses fields that are separated by delimiters, as in CSV and TSV.
 
 use crate::escapes::{is_escaped, remove_nulls, unescape};
 use crate::fields::{table, unseen};
@@ -24,23 +24,25 @@ const BAD_QUOTES: Reason = "bad_quotes";
 pub enum Unequal {
     /// The line does not match.
     Fail,
-    /// Missing fields have no value; extra fields are ignored.
+    /// Missing fields have no value, and extra fields are ignored.
     #[default]
     Ignore,
 }
 
-/// The format of the lines.
+/// The line format of delimited fields.
 #[derive(Clone, Debug)]
 pub struct DelimitedConfig {
-    /// The delimiter between two fields: ASCII, such as `,`, a tab or `||`.
+    /// The delimiter between two fields. Starts with an ASCII character, such as `,`, a tab or
+    /// `||`.
     pub delimiter: String,
-    /// Quote around fields that may contain delimiters, doubled within the field (RFC 4180).
+    /// The quote around fields that may contain delimiters. Within the field, the quote is doubled
+    /// (RFC 4180).
     pub quote: Option<u8>,
-    /// Whether a backslash escapes quotes, delimiters, and other characters as in JSON.
+    /// Whether a backslash escapes quotes, delimiters, and the same characters as in JSON.
     pub escapes: bool,
     /// Unquoted values that count as absent, in addition to the empty value.
     pub null_values: Vec<Vec<u8>>,
-    /// The fields in order. A field without a name is skipped; a field without a type is a string.
+    /// The fields in order. A field with an empty name is skipped. The default type is a string.
     pub fields: Vec<(Arc<str>, Option<Type>)>,
     /// How to handle a line with too many fields.
     pub on_extra: Unequal,
@@ -51,7 +53,7 @@ pub struct DelimitedConfig {
 }
 
 impl Default for DelimitedConfig {
-    /// CSV without fields.
+    /// Returns the format of CSV, with no fields.
     fn default() -> DelimitedConfig {
         let (on_extra, on_missing, fields) = Default::default();
         DelimitedConfig {
@@ -67,16 +69,16 @@ impl Default for DelimitedConfig {
     }
 }
 
-/// Parser of lines with delimiters between their fields.
+/// Parser for lines whose fields are separated by delimiters.
 ///
-/// An empty value without quotes is absent. A quoted value is a string, taken literally; the
+/// An empty value without quotes is absent. A quoted value is taken literally as a string. The
 /// closing quote must be followed by a delimiter or the end of the line.
 #[derive(Clone, Debug)]
 pub struct Delimited {
     config: DelimitedConfig,
     set: ByteSet,
     delimiter: ByteSet,
-    /// Quotes and, if they escape, backslashes.
+    /// Positions of quotes and, if escapes are enabled, of backslashes.
     quotes: Bits,
     marks: Vec<u32>,
     lines: Vec<Line>,
@@ -98,7 +100,7 @@ impl Delimited {
     ///
     /// # Errors
     ///
-    /// The error says what is wrong, and what to write instead.
+    /// Returns an error if the configuration is invalid. The error says what to use instead.
     pub fn new(config: DelimitedConfig) -> Result<Delimited, String> {
         let first = match config.delimiter.as_bytes() {
             [] => return Err("delimiter is empty; use, for example, ','".into()),
@@ -142,7 +144,7 @@ impl Delimited {
 
     fn find(&mut self, input: &Input<'_>, table: &mut [&mut [Cell]]) {
         let mut regions = Regions::new(input);
-        // Neighboring lines are alike: after a region that is not plain, the next regions are
+        // Neighboring lines are similar. If a region is not plain, the regions that follow are
         // probably not plain either.
         let mut plain = self.config.delimiter.len() == 1 && !self.config.trim && table.len() > 1;
         while let Some(region) = regions.next(&mut self.lines) {
@@ -153,8 +155,8 @@ impl Delimited {
         }
     }
 
-    /// Parses a region in which every line has all its delimiters and no quotes. Returns false,
-    /// without any effect, for other regions.
+    /// Parses a region in which every line has exactly the expected delimiters and no quotes. For
+    /// any other region, returns false without an effect.
     fn parse_plain(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) -> bool {
         self.marks.clear();
         find(region.text(), &self.delimiter, &mut self.marks);
@@ -183,19 +185,19 @@ impl Delimited {
         true
     }
 
-    /// Parses a region of any lines.
+    /// Parses a region with any kind of line.
     fn parse_mixed(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
         self.marks.clear();
         find(region.text(), &self.set, &mut self.marks);
-        // Space to read the structurals of a whole line after the last structural.
+        // Padding, so that reading a full line's structurals past the last one stays in bounds.
         self.marks.resize(self.marks.len() + table.len() + 1, u32::MAX);
         self.quotes.build(region.text());
         self.parse_irregular(region, table);
         self.columns(region, table);
     }
 
-    /// Parses the lines that have quotes or an unexpected number of fields. Leaves the other lines
-    /// in `lines`, with the index of their first structural as their start.
+    /// Parses the lines that have quotes or an unexpected number of fields. The other lines stay in
+    /// `lines`, with the index of their first structural as their start.
     fn parse_irregular(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
         let is_simple = self.config.delimiter.len() == 1 && !self.config.trim;
         let has_quotes =
@@ -251,8 +253,8 @@ impl Delimited {
         index
     }
 
-    /// Parses the values of a line one by one. The error is the reason and the offset of the
-    /// mismatch.
+    /// Parses the values of a line one by one. The error consists of the reason and the offset of
+    /// the mismatch.
     fn values(
         &mut self,
         region: &Region<'_>,
@@ -287,7 +289,7 @@ impl Delimited {
         Ok(())
     }
 
-    /// Removes null values, unescapes the remaining values and casts them.
+    /// Removes null values, and unescapes and casts the remaining values.
     fn finish(&mut self, input: &Input<'_>, fields: &mut Fields, indices: &[Option<usize>]) {
         let (quote, nulls) = (self.config.quote, &self.config.null_values);
         for index in indices.iter().flatten().filter(|_| !nulls.is_empty()) {
@@ -316,7 +318,8 @@ impl Delimited {
     }
 }
 
-/// Returns the value between the line's read position and `end`, and moves the position past it.
+/// Returns the value between the line's read position and `end`, and moves the read position past
+/// `end`.
 #[inline(always)]
 fn value_to(region: &Region<'_>, line: &mut Line, end: u32) -> Cell {
     let start = std::mem::replace(&mut line.at, end + 1);
@@ -324,7 +327,7 @@ fn value_to(region: &Region<'_>, line: &mut Line, end: u32) -> Cell {
     if start == end { Cell::ABSENT } else { cell }
 }
 
-/// Casts the values of a field to its type.
+/// Casts all values of a field to its type.
 pub(crate) fn cast_column(of: &Type, index: usize, input: &Input<'_>, fields: &mut Fields) {
     if matches!(of, Type::Text) {
         return;
@@ -353,7 +356,7 @@ fn cast(of: &Type, cell: Cell, index: usize, row: usize, input: &Input<'_>, fiel
     fields.set(index, row, new);
 }
 
-/// Copies the bytes between quotes, with doubled quotes as one.
+/// Copies the bytes between the quotes and replaces each doubled quote with one.
 fn undouble(text: &[u8], quote: u8) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.iter();
@@ -371,12 +374,12 @@ struct Bounds {
     begin: usize,
     end: usize,
     quoted: bool,
-    /// Whether it contains doubled quotes or escapes.
+    /// Whether the value contains doubled quotes or escapes.
     is_rewritten: bool,
 }
 
-/// Returns the value at `at`, and its end including quotes and spaces. Advances `index`, the next
-/// structural. The error is the offset of an invalid quote.
+/// Returns the value at `at`, and the end of the value including quotes and spaces. Advances
+/// `index`, the index of the next structural. The error is the offset of an invalid quote.
 fn value(
     config: &DelimitedConfig,
     marks: &[u32],
@@ -412,7 +415,7 @@ fn value(
     }
 }
 
-/// Finds the first delimiter from `at` on, or the end of the text.
+/// Finds the first delimiter at or after `at`, or the end of the text.
 fn next_delimiter(
     config: &DelimitedConfig,
     marks: &[u32],
@@ -434,8 +437,8 @@ fn next_delimiter(
     text.len()
 }
 
-/// Finds the closing quote for the quote at `begin`; also returns whether there are doubled quotes
-/// within.
+/// Finds the closing quote for the quote at `begin`. Also returns whether there are doubled quotes
+/// between them.
 fn closing_quote(
     config: &DelimitedConfig,
     marks: &[u32],

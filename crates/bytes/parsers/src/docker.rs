@@ -3,8 +3,9 @@
 //!
 //! The fields are `time`, `log.iostream`, `message` (`log` without its trailing newline) and
 //! `attrs`, an object that is present if the driver is configured to add labels. Other members are
-//! validated and ignored. The file source joins partial lines before this parser runs. A JSON
-//! object without `log` is `not_docker`; other invalid lines have the reasons of the JSON parser.
+//! validated and ignored. The file source joins partial lines before this parser runs. The reason
+//! for a JSON object without `log` is `not_docker`. Other invalid lines have the same reasons as in
+//! the JSON parser.
 
 use crate::fields::{Fields, Reason};
 use crate::input::Input;
@@ -20,21 +21,21 @@ const TIME: &str = "time";
 const NAMES: [&str; 4] = [TIME, "log.iostream", "message", "attrs"];
 const MESSAGE: usize = 2;
 
-/// Parser of Docker's log lines.
+/// Parser for Docker's log lines.
 pub struct Docker(());
 
 impl Docker {
-    /// Creates a parser; it has no options.
+    /// Creates a parser. The format has no options.
     ///
     /// # Errors
     ///
-    /// Never fails; other parsers have the same signature.
+    /// Never returns an error. The signature matches the other parsers.
     pub fn new() -> Result<Docker, String> {
         Ok(Docker(()))
     }
 }
 
-/// Returns the values of a line, indexed as [`NAMES`].
+/// Returns the values of a line, in the order of [`NAMES`].
 fn cells(cursor: &mut Cursor<'_>) -> Result<[Cell; 4], Reason> {
     let mut cells = [Cell::ABSENT; 4];
     check_utf8(cursor)?;
@@ -63,7 +64,7 @@ fn cells(cursor: &mut Cursor<'_>) -> Result<[Cell; 4], Reason> {
     if cells[MESSAGE].is_present() { Ok(cells) } else { Err(NOT_DOCKER) }
 }
 
-/// Returns the string without its trailing newline: an `n` after a backslash that is not escaped.
+/// Returns a string without its trailing newline, which is `\n` whose backslash is not escaped.
 fn message(cell: Cell, cursor: &Cursor<'_>) -> Cell {
     let start = cell.start() - cursor.line.start();
     let text = &cursor.text[start..start + cell.len()];

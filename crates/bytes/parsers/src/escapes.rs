@@ -1,10 +1,10 @@
-//! Escapes and null values in the text of a line.
+//! Escapes and null values in lines.
 
 use crate::{Fields, Input};
 use millstream_columns::{Cell, Kind};
 
-/// Unescapes a value: the escapes of JSON, a backslash before one of `special`, and doubled quotes.
-/// Other backslashes stay, as in `CORP\ada`.
+/// Unescapes a value: JSON escapes, a backslash before one of `special`, and doubled quotes. Other
+/// backslashes are kept, as in `CORP\ada`.
 pub(crate) fn unescape(text: &[u8], special: &[u8], doubled: Option<u8>) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -24,7 +24,8 @@ pub(crate) fn unescape(text: &[u8], special: &[u8], doubled: Option<u8>) -> Vec<
     out
 }
 
-/// Unescapes the text after a backslash; returns the number of bytes that the escape takes.
+/// Decodes the escape `escape`, which follows a backslash. Returns the number of bytes of `behind`
+/// that belong to the escape.
 fn unescape_one(escape: u8, behind: &[u8], special: &[u8], out: &mut Vec<u8>) -> usize {
     let byte = match escape {
         _ if special.contains(&escape) => escape,
@@ -49,7 +50,7 @@ fn unescape_one(escape: u8, behind: &[u8], special: &[u8], out: &mut Vec<u8>) ->
     1
 }
 
-/// Decodes `uXXXX`, or a pair of surrogates `uXXXX\uXXXX`; also returns its length.
+/// Decodes `uXXXX`, or a surrogate pair `uXXXX\uXXXX`. Also returns the length.
 fn utf16(text: &[u8]) -> Option<(char, usize)> {
     let unit = |at: usize| {
         let digits = text.get(at..at + 5)?.strip_prefix(b"u")?;
@@ -63,8 +64,8 @@ fn utf16(text: &[u8]) -> Option<(char, usize)> {
     Some((character, 6 * character.len_utf16() - 1))
 }
 
-/// Returns whether the byte at `at` follows an odd number of backslashes, which begin at `from` or
-/// later.
+/// Returns whether an odd number of backslashes precedes the byte at `at`. Backslashes before
+/// `from` do not count.
 pub(crate) fn is_escaped(text: &[u8], from: usize, at: usize) -> bool {
     text[from..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }

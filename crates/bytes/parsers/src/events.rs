@@ -1,4 +1,4 @@
-//! Common parts of CEF and LEEF: a header between pipes, followed by pairs.
+//! Common parts of CEF and LEEF: a header separated by pipes, followed by key-value pairs.
 
 mod header;
 
@@ -13,17 +13,17 @@ use memchr::memchr;
 use millstream_columns::{Cell, Kind};
 use std::sync::Arc;
 
-/// Prefix of a key that is also the name of a header field.
+/// Prefix for a key that is also the name of a header field.
 const TAKEN_PREFIX: &[u8] = b"ext_";
 
-/// How to treat the values of CEF and LEEF.
+/// How to handle values in CEF and LEEF.
 #[derive(Clone, Debug, Default)]
 pub struct EventConfig {
-    /// Whether `\=`, `\\`, `\n` and `\r` in the values of pairs are decoded.
+    /// Whether to decode `\=`, `\\`, `\n` and `\r` in the values of pairs.
     pub escapes: bool,
     /// Values that count as absent.
     pub null_values: Vec<Vec<u8>>,
-    /// Types of fields; all other fields are strings.
+    /// Types of fields. The default type is a string.
     pub types: Vec<(Arc<str>, Type)>,
 }
 
@@ -53,7 +53,7 @@ impl Span {
     }
 }
 
-/// A line and its position.
+/// A line, its row and its cell.
 #[derive(Clone, Copy)]
 pub(crate) struct Line<'a> {
     row: usize,
@@ -83,20 +83,20 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Stores the headers and pairs of lines as fields.
+/// Stores headers and pairs as fields.
 #[derive(Clone, Debug)]
 pub(crate) struct EventFields {
     config: EventConfig,
-    /// Names of the header fields: the prefix, the version, and the others in order.
+    /// Names of the header fields: the prefix, the version, and the header values in order.
     names: Vec<Arc<str>>,
-    /// Indices of the header fields.
+    /// Field indices of the header fields.
     columns: Vec<usize>,
     /// The key of each pair of the previous line.
     order: Vec<Key>,
     /// Number of pairs so far in this line.
     pairs: usize,
     members: Members,
-    /// Buffer for a renamed key or an unescaped value.
+    /// Buffer for renamed keys and unescaped values.
     buffer: Vec<u8>,
 }
 
@@ -107,15 +107,15 @@ impl EventFields {
         EventFields { config, names, columns, order, pairs, members, buffer }
     }
 
-    /// Begins a batch.
+    /// Prepares for a new batch.
     pub fn begin(&mut self, fields: &mut Fields) {
-        // Indices are valid only for these fields.
+        // Field indices are valid only for this batch.
         self.order.clear();
         self.columns.clear();
         self.columns.extend(self.names.iter().map(|name| fields.named(name)));
     }
 
-    /// Begins a line with its header.
+    /// Begins a line and stores its header.
     pub fn put_header<const N: usize>(
         &mut self,
         line: &Line<'_>,
@@ -133,7 +133,7 @@ impl EventFields {
         }
     }
 
-    /// Stores a pair; of several pairs with the same key, the last one wins.
+    /// Stores a pair. If several pairs have the same key, the last one wins.
     pub fn put(&mut self, line: &Line<'_>, key: Span, value: Span, fields: &mut Fields) {
         if self.pairs == self.order.len() {
             self.order.push(Key::NONE);
@@ -156,7 +156,7 @@ impl EventFields {
         fields.set(known.field, line.row, cell);
     }
 
-    /// Returns the field of a key; `None` if it has no column.
+    /// Returns the field for a key, or `None` if the key has no column.
     fn column(&mut self, key: &[u8], hint: usize, fields: &mut Fields) -> Option<usize> {
         let field = fields.seen(key, hint)?;
         match self.columns.contains(&field) {
@@ -165,7 +165,7 @@ impl EventFields {
         }
     }
 
-    /// Returns the changed name of a key that is also the name of a header field.
+    /// Returns the new name for a key that is also the name of a header field.
     fn renamed(&mut self, key: &[u8]) -> &[u8] {
         self.buffer.clear();
         self.buffer.extend_from_slice(TAKEN_PREFIX);
@@ -190,7 +190,7 @@ impl EventFields {
         self.members.add(line.row, &key, Some(&plain));
     }
 
-    /// Returns the cell of a value. A value with escapes is copied.
+    /// Returns the cell for a value. A value that contains escapes is copied.
     #[inline]
     fn cell(&mut self, line: &Line<'_>, value: Span, of: Escape, fields: &mut Fields) -> Cell {
         if !line.has_escape(value) {
@@ -201,7 +201,7 @@ impl EventFields {
         fields.push(Kind::Text, &self.buffer)
     }
 
-    /// Ends a batch: removes null values, and casts the remaining values.
+    /// Finishes a batch: removes null values and casts the remaining values.
     pub fn finish(&mut self, input: &Input<'_>, fields: &mut Fields) {
         self.members.put(fields);
         if !self.config.null_values.is_empty() {
@@ -217,8 +217,8 @@ impl EventFields {
     }
 }
 
-/// Returns the byte that an escape denotes, from the byte after the backslash; `None` if the
-/// backslash is an ordinary character.
+/// Returns the byte that an escape represents, given the byte after the backslash. Returns `None`
+/// if the backslash is an ordinary character.
 type Escape = fn(u8) -> Option<u8>;
 
 /// The escapes in the value of a pair.
@@ -231,7 +231,7 @@ fn escape(byte: u8) -> Option<u8> {
     }
 }
 
-/// Appends a value with its escapes decoded.
+/// Unescapes a value and appends the result to `out`.
 fn unescape(text: &[u8], escape: Escape, out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some(at) = memchr(b'\\', rest) {

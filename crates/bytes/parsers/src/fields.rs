@@ -1,21 +1,21 @@
-//! The fields parsed from lines.
+//! The fields that a parser extracts from lines.
 
 use millstream_columns::{BLOCK_BYTES_MAX, COLUMNS_MAX, Cell, Column, Kind, VALUE_BYTES_MAX};
 use std::sync::Arc;
 
-/// Maximum bytes of the cells of a batch; without this limit, short rows with many names would
-/// exhaust memory.
+/// Maximum bytes for the cells of a batch. Without this limit, short lines with many different
+/// names would exhaust memory.
 const CELL_BYTES_MAX: usize = 4 << 20;
 
-/// Reason why a line does not match, as a metric label, such as `not_json`.
+/// The reason why a line does not match, as a metric label such as `not_json`.
 pub type Reason = &'static str;
 
-/// A row that does not match, or of which a part does not match.
+/// A row that does not match, entirely or in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The row.
     pub row: usize,
-    /// Description of the fault.
+    /// Why the row does not match.
     pub reason: Reason,
     /// Offset of the mismatch in the row's text.
     pub at: usize,
@@ -30,7 +30,7 @@ pub struct Field {
     pub cells: Vec<Cell>,
 }
 
-/// The fields of all rows. They share one buffer for bytes that are not in the block.
+/// The fields of all rows. The fields share one buffer for bytes that are not in the block.
 #[derive(Debug, Default)]
 pub struct Fields {
     rows: usize,
@@ -39,13 +39,13 @@ pub struct Fields {
     failures: Vec<Failure>,
     bad_types: Vec<usize>,
     flaws: Vec<Failure>,
-    /// Number of duplicate names in rows; the last value wins.
+    /// Number of duplicate names within rows. The last value wins.
     pub duplicates: u64,
 }
 
 impl Fields {
-    /// Creates an empty set for `rows` rows. `own` is the buffer of the parsed column; cells that
-    /// point into it stay valid.
+    /// Creates an empty set for `rows` rows. `own` is the buffer of the parsed column, so cells
+    /// that point into it stay valid.
     pub fn new(rows: usize, own: &[u8]) -> Fields {
         Fields { rows, own: own.to_vec(), ..Fields::default() }
     }
@@ -70,15 +70,15 @@ impl Fields {
         self.list.iter().position(|field| field.name.as_bytes() == name)
     }
 
-    /// Returns the index of a field that the configuration names, and adds the field regardless of
-    /// the limit.
+    /// Returns the index of a field that the configuration names. Adds a missing field regardless
+    /// of the limit.
     pub fn named(&mut self, name: &Arc<str>) -> usize {
         self.find(name.as_bytes()).unwrap_or_else(|| self.add(name.clone()))
     }
 
-    /// Returns the index of a field that a line names, or `None` if the limit is reached or the
-    /// name is not UTF-8. `hint` is the index to try first: neighboring lines mostly have the same
-    /// fields.
+    /// Returns the index of a field that a line names. Returns `None` if the limit is reached or
+    /// the name is not UTF-8. `hint` is the index to try first, because neighboring lines usually
+    /// have the same fields.
     #[inline]
     pub fn seen(&mut self, name: &[u8], hint: usize) -> Option<usize> {
         match self.list.get(hint) {
@@ -115,19 +115,19 @@ impl Fields {
         fields.map(|field| &mut field.cells[..])
     }
 
-    /// Sets the value of a row.
+    /// Sets the value of a field in a row.
     #[inline(always)]
     pub fn set(&mut self, field: usize, row: usize, cell: Cell) {
         self.list[field].cells[row] = cell;
     }
 
-    /// Returns the value of a row.
+    /// Returns the value of a field in a row.
     #[inline(always)]
     pub fn get(&self, field: usize, row: usize) -> Cell {
         self.list[field].cells[row]
     }
 
-    /// Appends bytes that are not in the line to the buffer; returns their cell, or an absent cell
+    /// Appends bytes that are not in the line to the buffer. Returns their cell, or an absent cell
     /// if the buffer is full.
     pub fn push(&mut self, kind: Kind, bytes: &[u8]) -> Cell {
         let start = self.own.len();
@@ -151,7 +151,7 @@ impl Fields {
         &within[cell.start()..cell.start() + cell.len()]
     }
 
-    /// Records that a row does not match from byte `at` of its text on, and removes the row's
+    /// Records that a row does not match, starting at byte `at` of its text. Removes the row's
     /// fields.
     #[cold]
     pub fn fail(&mut self, row: usize, reason: Reason, at: usize) {
@@ -161,19 +161,19 @@ impl Fields {
         self.failures.push(Failure { row, reason, at });
     }
 
-    /// Records that a row matches except for a part at byte `at` of its text; the row's fields
-    /// stay.
+    /// Records that a row matches except for a part at byte `at` of its text. The row keeps its
+    /// fields.
     #[cold]
     pub fn flaw(&mut self, row: usize, reason: Reason, at: usize) {
         self.flaws.push(Failure { row, reason, at });
     }
 
-    /// Takes the rows in which only a part does not match.
+    /// Takes the rows that match only in part.
     pub fn take_flaws(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.flaws)
     }
 
-    /// Records that a value of a row does not have its configured type; returns the cell to use
+    /// Records that a value in a row does not have its configured type. Returns the cell to use
     /// instead.
     #[cold]
     pub fn bad_type(&mut self, row: usize) -> Cell {
@@ -181,12 +181,12 @@ impl Fields {
         Cell::constant(Kind::Null)
     }
 
-    /// Returns the rows with values that do not have their configured type.
+    /// Returns the rows that have values with the wrong type.
     pub fn bad_types(&self) -> &[usize] {
         &self.bad_types
     }
 
-    /// Takes the rows with values that do not have their configured type.
+    /// Takes the rows that have values with the wrong type.
     pub fn take_bad_types(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.bad_types)
     }
@@ -201,7 +201,7 @@ impl Fields {
         std::mem::take(&mut self.failures)
     }
 
-    /// Returns the columns of the fields that have a value in at least one row.
+    /// Returns the columns of all fields that have at least one value.
     pub fn finish(self) -> Vec<Column> {
         let own = bytes::Bytes::from(self.own);
         let used = |field: &Field| field.cells.iter().any(|cell| cell.is_present());
@@ -210,11 +210,11 @@ impl Fields {
     }
 }
 
-/// The cells of some fields.
+/// The cells of several fields.
 pub(crate) type Table<'t> = Vec<&'t mut [Cell]>;
 
-/// Borrows the cells of fields, whose indices must be distinct. A field without an index gets a
-/// column of `unseen`.
+/// Borrows the cells of fields. The indices must be distinct. For a field without an index, a
+/// column of `unseen` is used.
 pub(crate) fn table<'t>(
     fields: &'t mut Fields,
     indices: &[Option<usize>],
@@ -230,7 +230,7 @@ pub(crate) fn table<'t>(
     indices.iter().map(&mut take).collect()
 }
 
-/// Creates a column for each missing index, see [`table`].
+/// Creates one column per missing index (see [`table`]).
 pub(crate) fn unseen(rows: usize, indices: &[Option<usize>]) -> Vec<Vec<Cell>> {
     vec![vec![Cell::ABSENT; rows]; indices.iter().filter(|index| index.is_none()).count()]
 }

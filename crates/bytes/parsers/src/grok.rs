@@ -1,4 +1,5 @@
-//! Parses lines by a pattern made of named patterns: `%{IP:client} %{WORD:method} %{NUMBER:seconds:float}`.
+//! Parses lines with a pattern that is composed of named patterns:
+//! `%{IP:client} %{WORD:method} %{NUMBER:seconds:float}`.
 //!
 //! | syntax | meaning |
 //! |---|---|
@@ -9,8 +10,8 @@
 //! | `(?<field>...)` | a plain regex group becomes a field |
 //!
 //! Everything else is a regular expression over bytes, matched in linear time. Character classes
-//! are ASCII unless the pattern contains other characters. If two groups have the same field, the
-//! group that participated in the match wins, or the later one if both did.
+//! are ASCII unless the pattern contains non-ASCII characters. If two groups have the same field,
+//! the group that participated in the match wins, or the later group if both participated.
 
 mod patterns;
 #[cfg(test)]
@@ -22,10 +23,12 @@ use crate::input::Input;
 use crate::regex::{Groups, compile, names};
 use crate::types::Type;
 
-/// Maximum bytes of an expanded pattern; patterns that name each other twice grow exponentially.
+/// Maximum bytes of an expanded pattern, because patterns that refer to each other twice grow
+/// exponentially.
 const EXPRESSION_BYTES_MAX: usize = 256 << 10;
 
-/// Prefix of the names of generated groups, because a field may have any name.
+/// Prefix for the names of generated groups. Field names cannot be used, because they may contain
+/// any character.
 const GROUP: &str = "__";
 
 /// Options of the parser.
@@ -33,13 +36,13 @@ const GROUP: &str = "__";
 pub struct GrokConfig {
     /// The pattern.
     pub pattern: String,
-    /// Custom patterns by name, which override standard patterns.
+    /// Custom patterns by name. They override standard patterns with the same name.
     pub patterns: Vec<(String, String)>,
-    /// Types of fields; they override the types in the pattern.
+    /// Types of fields, which override the types in the pattern.
     pub types: Vec<(String, Type)>,
 }
 
-/// Parser of lines by named patterns.
+/// Parser for lines that match a grok pattern.
 pub struct Grok(Groups);
 
 impl Grok {
@@ -47,7 +50,7 @@ impl Grok {
     ///
     /// # Errors
     ///
-    /// The error says what is wrong, and what to write instead.
+    /// Returns an error if the pattern is invalid. The error says what to use instead.
     pub fn new(config: &GrokConfig) -> Result<Grok, String> {
         let mut resolved = Resolved {
             own: &config.patterns,
@@ -69,18 +72,18 @@ impl Grok {
     }
 }
 
-/// A pattern expanded to a regular expression.
+/// A pattern that is being expanded to a regular expression.
 struct Resolved<'a> {
     own: &'a [(String, String)],
     text: String,
-    /// Names and types of the fields, indexed by group.
+    /// Names and types of the fields, indexed by generated group.
     fields: Vec<(String, Option<Type>)>,
-    /// The patterns being expanded, outermost first.
+    /// The patterns that are being expanded, outermost first.
     within: Vec<&'a str>,
 }
 
 impl<'a> Resolved<'a> {
-    /// Appends a pattern.
+    /// Appends the expansion of a pattern.
     fn add(&mut self, pattern: &'a str) -> Result<(), String> {
         let mut rest = pattern;
         while let Some(start) = rest.find("%{") {
@@ -152,7 +155,7 @@ impl<'a> Resolved<'a> {
         })
     }
 
-    /// Returns the field of a group: a generated group, or a group that the pattern names itself.
+    /// Returns the field for a group. The group is generated or named by the pattern itself.
     fn field(&self, group: &str) -> (String, Option<Type>) {
         let number = group.strip_prefix(GROUP).and_then(|number| number.parse::<usize>().ok());
         let ours = number.and_then(|number| self.fields.get(number)).cloned();
@@ -172,7 +175,7 @@ fn type_of(name: &str, reference: &str) -> Result<Type, String> {
     }
 }
 
-/// Converts `[a][b]` to `a.b`.
+/// Converts a field reference `[a][b]` to `a.b`.
 fn field_name(text: &str) -> String {
     match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
         Some(inside) => inside.replace("][", "."),

@@ -1,4 +1,4 @@
-//! Test harness of the parsers: parses lines, checks every cell and shows the fields as text.
+//! Test harness for parsers: parses lines, checks every cell, and formats the fields as text.
 
 use crate::{Failure, Fields, Input, Parser, Reason, is_number};
 use fastrand::Rng;
@@ -12,7 +12,8 @@ const READ_NS: i64 = 1_772_323_200_000_000_000;
 /// Name, kind and bytes of a field.
 pub type ParsedField = (String, Kind, Vec<u8>);
 
-/// The fields of a line in column order, or the reason why it does not match, and the byte.
+/// The fields of a line in column order, or the reason why the line does not match and the byte
+/// offset of the mismatch.
 pub type Line = Result<Vec<ParsedField>, (Reason, usize)>;
 
 /// The result of a batch of lines.
@@ -31,20 +32,20 @@ impl Parsed {
     }
 }
 
-/// Location of the lines' bytes.
+/// Where the bytes of the lines are stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
-    /// In the block, one after the other, as in a file.
+    /// Consecutively in the block, as in a file.
     Block,
-    /// In the buffer of a column, each between bytes that a parser must not read.
+    /// In a column's buffer. Each line is between bytes that a parser must not read.
     Own,
 }
 
-/// Parses lines in both layouts, which must give the same result.
+/// Parses lines in both layouts, which must produce the same result.
 ///
 /// # Panics
-/// Panics if the results differ, a cell is outside its line and the buffer, a number is invalid, or
-/// a line that does not match has a field.
+/// Panics if the results differ, if a cell is outside both its line and the buffer, if a number is
+/// invalid, or if a line that does not match has a field.
 pub fn parse(parser: &mut dyn Parser, lines: &[&[u8]]) -> Parsed {
     let parsed = parse_in(parser, lines, Layout::Block);
     let own = parse_in(&mut *parser.clone_boxed(), lines, Layout::Own);
@@ -61,12 +62,13 @@ pub fn parse_line(parser: &mut dyn Parser, line: impl AsRef<[u8]>) -> Line {
     parse(parser, &[line.as_ref()]).lines.remove(0)
 }
 
-/// Parses one line and formats it as [`show_short`] does.
+/// Parses one line and formats the result like [`show_short`].
 pub fn parse_short(parser: &mut dyn Parser, line: impl AsRef<[u8]>) -> String {
     show_short(&parse_line(parser, line))
 }
 
-/// Returns the fields of a line sorted by name: their order depends on the previous lines.
+/// Returns the fields of a line sorted by name, because their original order depends on previous
+/// lines.
 pub fn sorted(line: &Line) -> Line {
     let mut fields = line.clone()?;
     fields.sort_by(|one, other| one.0.cmp(&other.0));
@@ -122,8 +124,8 @@ fn lay_out(lines: &[&[u8]], layout: Layout) -> (Vec<u8>, Vec<Cell>) {
     (bytes, cells)
 }
 
-/// Returns the present fields of a row. `buffer` is the part of the column's buffer that the parser
-/// wrote.
+/// Returns the fields that are present in a row. `buffer` is the part of the column's buffer that
+/// the parser wrote.
 fn fields_of(
     columns: &[Column],
     row: usize,
@@ -149,7 +151,7 @@ fn fields_of(
     fields
 }
 
-/// Returns whether a cell is in its line; constants and empty values may have any position.
+/// Returns whether a cell is inside its line. A constant may have any position.
 fn is_in_line(cell: Cell, line: Cell) -> bool {
     let is_constant = matches!(cell.kind(), Kind::Null | Kind::True | Kind::False);
     let is_within =
@@ -157,8 +159,8 @@ fn is_in_line(cell: Cell, line: Cell) -> bool {
     is_constant || cell.is_own() == line.is_own() && is_within
 }
 
-/// Formats a line as `name=value name=value`, or `!reason@offset`. Strings are quoted. If the value
-/// does not show its kind, the kind precedes the value.
+/// Formats a line as `name=value name=value`, or as `!reason@offset`. Strings are quoted. Where the
+/// kind is not obvious from the value, the kind precedes the value.
 pub fn show(line: &Line) -> String {
     show_as(line, |kind, value| match kind {
         Kind::Text => Some(format!("'{value}'")),
@@ -168,8 +170,8 @@ pub fn show(line: &Line) -> String {
     })
 }
 
-/// Formats a line like [`show`], but with bare strings, `#` before numbers, `@` before times, `?`
-/// before booleans, and without nulls.
+/// Formats a line like [`show`], but without quotes and nulls, and with the prefix `#` for numbers,
+/// `@` for times, and `?` for booleans.
 pub fn show_short(line: &Line) -> String {
     show_as(line, |kind, value| match kind {
         Kind::Null => None,
@@ -196,7 +198,7 @@ fn show_as(line: &Line, show_value: fn(Kind, String) -> Option<String>) -> Strin
     shown
 }
 
-/// Returns the fields as a JSON object, each copied as an encoder copies it.
+/// Returns the fields as a JSON object. Copies each value like an encoder does.
 pub fn json(fields: &[ParsedField]) -> Vec<u8> {
     let mut out = b"{".to_vec();
     for (name, kind, bytes) in fields {
@@ -222,11 +224,11 @@ pub fn json(fields: &[ParsedField]) -> Vec<u8> {
     out
 }
 
-/// Batches of mutated lines per parser.
+/// Number of batches of mutated lines per parser.
 const BATCHES: TestSize = TestSize { gate: 300, long: 30_000 };
 
 /// Mutates a line at up to four offsets: replaces, deletes, duplicates or inserts bytes, or
-/// truncates the line. `tokens` are the strings with a meaning in the format.
+/// truncates the line. `tokens` are strings that are significant in the format.
 pub fn mutate(line: &mut Vec<u8>, tokens: &[&[u8]], random: &mut Rng) {
     for _ in 0..random.usize(..5) {
         let at = random.usize(..=line.len());
@@ -246,7 +248,7 @@ fn token(tokens: &[&[u8]], random: &mut Rng) -> Vec<u8> {
     tokens[random.usize(..tokens.len())].to_vec()
 }
 
-/// Returns one of `lines`, mutated, without a newline.
+/// Returns a mutation of one of `lines`, without newlines.
 pub fn mutated(lines: &[&str], tokens: &[&str], random: &mut Rng) -> Vec<u8> {
     let mut line = lines[random.usize(..lines.len())].as_bytes().to_vec();
     let tokens: Vec<&[u8]> = tokens.iter().map(|token| token.as_bytes()).collect();
@@ -255,7 +257,8 @@ pub fn mutated(lines: &[&str], tokens: &[&str], random: &mut Rng) -> Vec<u8> {
     line
 }
 
-/// Parses batches of mutated lines. The result of a line must not depend on neighboring lines.
+/// Parses batches of mutated lines. Checks that the result of a line does not depend on neighboring
+/// lines.
 pub fn check_mutated(parser: &mut dyn Parser, lines: &[&str], tokens: &[&str]) {
     for seed in Seed::of_test_or(0).cases(BATCHES) {
         let mut random = Rng::with_seed(seed);

@@ -2,18 +2,19 @@
 
 use millstream_columns::Cell;
 
-/// Texts to parse, one per row, with a selection of rows.
+/// The text of each row, and the rows to parse.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    /// The block that contains most texts.
+    /// The block that contains most of the text.
     pub block: &'a [u8],
-    /// The buffer that contains the other texts.
+    /// The buffer that contains the rest of the text.
     pub own: &'a [u8],
     /// The text of each row.
     pub cells: &'a [Cell],
-    /// The rows to parse as ascending ranges `(first, after last)`.
+    /// The rows to parse, as ascending ranges `(first, last + 1)`.
     pub runs: &'a [(usize, usize)],
-    /// Read time in nanoseconds since 1970; completes times without a year.
+    /// Time at which the lines were read, in nanoseconds since 1970. It determines the year of
+    /// times without a year.
     pub read_ns: i64,
 }
 

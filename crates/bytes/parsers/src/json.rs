@@ -1,7 +1,8 @@
 //! Parses lines that are JSON objects.
 //!
-//! Each member of the object becomes a field. Its value is a slice of the line, validated (RFC
-//! 8259) but not converted: strings without quotes; numbers, objects and arrays unchanged.
+//! Each member of the object becomes a field. Its value is a slice of the line that is validated
+//! (RFC 8259) but not converted. Strings lose their quotes; numbers, objects and arrays stay
+//! unchanged.
 //!
 //! | input | result |
 //! |---|---|
@@ -45,22 +46,22 @@ const NOT_OBJECT: Reason = "not_object";
 /// Not UTF-8.
 const NOT_UTF8: Reason = "not_utf8";
 
-/// Default nesting limit of objects and arrays.
+/// Default nesting limit for objects and arrays.
 pub const JSON_DEPTH_MAX: u32 = 64;
 
 /// Options of the parser.
 #[derive(Clone, Debug)]
 pub struct JsonConfig {
-    /// Whether members of nested objects become fields, called `outer.inner`.
+    /// Whether members of nested objects become fields named `outer.inner`.
     pub flatten: bool,
-    /// Separator between the names of flattened fields.
+    /// Separator between the name parts of a flattened field.
     pub separator: String,
-    /// The fields to keep, by their names after flattening; a name also keeps everything nested in
-    /// the field. An empty list keeps all fields.
+    /// The fields to keep, by their names after flattening. A name also selects everything nested
+    /// in the field. An empty list selects all fields.
     pub fields: Vec<String>,
     /// Types of fields.
     pub types: Vec<(String, Type)>,
-    /// Nesting limit of objects and arrays, including the object of the line: 1 to 128.
+    /// Nesting limit for objects and arrays, including the line's outermost object: 1 to 128.
     pub depth_max: u32,
 }
 
@@ -76,18 +77,18 @@ impl Default for JsonConfig {
     }
 }
 
-/// Parser of lines that are JSON objects.
+/// Parser for lines that are JSON objects.
 pub struct Json {
     wanted: Arc<Wanted>,
     depth_max: u32,
     names: Names,
-    /// Names of the objects that contain the one being parsed.
+    /// Indices of the names of the enclosing objects.
     around: Vec<usize>,
-    /// The members of this line that have no column.
+    /// The line's members that have no column.
     members: Vec<u8>,
 }
 
-/// Destination of parsed values.
+/// Where parsed values are stored.
 struct Target<'a> {
     row: usize,
     read_ns: i64,
@@ -99,7 +100,7 @@ impl Json {
     ///
     /// # Errors
     ///
-    /// The error says what is wrong, and what to write instead.
+    /// Returns an error if the configuration is invalid. The error says what to use instead.
     pub fn new(config: &JsonConfig) -> Result<Json, String> {
         if !(1..=DEPTH_MAX).contains(&config.depth_max) {
             let given = config.depth_max;
@@ -141,7 +142,7 @@ impl Json {
         check_end(cursor)
     }
 
-    /// Returns the reason why a line that does not begin with a brace does not match.
+    /// Determines the reason why a line that does not begin with a brace does not match.
     #[cold]
     fn not_object(&self, cursor: &mut Cursor<'_>) -> Result<(), Reason> {
         let (first, start) = (cursor.token(), cursor.at);
@@ -151,8 +152,8 @@ impl Json {
         Err(NOT_OBJECT)
     }
 
-    /// Parses the members of the line's object, after its brace, and the members of flattened
-    /// nested objects.
+    /// Parses the members of the line's object, whose opening brace is already skipped, including
+    /// the members of flattened nested objects.
     #[inline]
     fn object(&mut self, cursor: &mut Cursor<'_>, target: &mut Target<'_>) -> Result<(), Reason> {
         let (mut parent, mut last) = (ROOT, ROOT);
@@ -187,7 +188,7 @@ impl Json {
         }
     }
 
-    /// Skips an opening brace; returns false if the object is empty.
+    /// Skips an opening brace. Returns false if the object is empty.
     fn enter(&self, cursor: &mut Cursor<'_>) -> Result<bool, Reason> {
         if self.depth() >= self.depth_max {
             return Err(TOO_DEEP);
@@ -239,7 +240,7 @@ impl Json {
         Ok(())
     }
 
-    /// Keeps a member that has no column.
+    /// Keeps a member for which there is no column.
     #[cold]
     fn add_member(&mut self, index: usize, value: &[u8]) {
         if !self.members.is_empty() {
@@ -255,7 +256,7 @@ impl Json {
         self.members.extend_from_slice(value);
     }
 
-    /// Stores the members without a column in the column of the empty name.
+    /// Stores the members that have no column in the column with the empty name.
     #[inline(always)]
     fn keep_members(&self, target: &mut Target<'_>) {
         if !self.members.is_empty() {
@@ -284,7 +285,7 @@ pub fn check_end(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     if cursor.at == cursor.text.len() { Ok(()) } else { Err(NOT_JSON) }
 }
 
-/// Casts a value to its type; a value that cannot be cast becomes null, and is counted.
+/// Casts a value to its type. A value that cannot be cast becomes null and is counted.
 #[inline(never)]
 fn cast(of: &Type, cursor: &Cursor<'_>, cell: Cell, target: &mut Target<'_>) -> Cell {
     let line = &cursor.text[cell.start().saturating_sub(cursor.line.start())..];

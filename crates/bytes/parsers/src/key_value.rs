@@ -1,4 +1,4 @@
-//! Parses pairs of a key and a value: `a=b c="d e"`, logfmt, LTSV.
+//! Parses key-value pairs: `a=b c="d e"`, logfmt, LTSV.
 
 use crate::delimited::cast_column;
 use crate::escapes::{is_escaped, remove_nulls, unescape};
@@ -19,38 +19,39 @@ const BAD_QUOTES: Reason = "bad_quotes";
 /// How to handle a key without a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bare {
-    /// Ignored, as text between pairs.
+    /// The key is ignored, like text between pairs.
     #[default]
     Ignore,
-    /// `true`, as in logfmt.
+    /// The value is `true`, as in logfmt.
     True,
 }
 
-/// The format of the lines.
+/// The line format of key-value pairs.
 #[derive(Clone, Debug)]
 pub struct KeyValueConfig {
-    /// Delimiter between two pairs: ASCII, such as a space or `|`. It may be repeated.
+    /// Delimiter between two pairs. Starts with an ASCII character, such as a space or `|`, and may
+    /// be repeated.
     pub field_delimiter: String,
-    /// Delimiter between a key and its value: ASCII, such as `=` or `:`.
+    /// Delimiter between a key and its value. Starts with an ASCII character, such as `=` or `:`.
     pub key_value_delimiter: String,
-    /// Quotes around values that may contain delimiters; empty for no quotes. A value ends with the
-    /// same quote with which it begins.
+    /// Quotes around values that may contain delimiters. Empty disables quoting. A value ends with
+    /// the same quote that begins it.
     pub quotes: Vec<u8>,
-    /// Whether a backslash within quotes escapes quotes, and other characters as in JSON.
+    /// Whether a backslash within quotes escapes quotes and the same characters as in JSON.
     pub escapes: bool,
-    /// Whether to remove spaces and tabs around keys and values, unless the delimiter of pairs is
-    /// a space.
+    /// Whether to remove spaces and tabs around keys and values. Has no effect if the delimiter
+    /// between pairs is a space.
     pub trim: bool,
     /// Unquoted values that count as absent.
     pub null_values: Vec<Vec<u8>>,
     /// How to handle a key without a value.
     pub bare: Bare,
-    /// Types of fields; all other fields are strings.
+    /// Types of fields. The default type is a string.
     pub types: Vec<(Arc<str>, Type)>,
 }
 
 impl Default for KeyValueConfig {
-    /// Parses `a=b c="d e" f='g h'`.
+    /// Returns the format `a=b c="d e" f='g h'`.
     fn default() -> KeyValueConfig {
         let (field_delimiter, key_value_delimiter) = (" ".into(), "=".into());
         KeyValueConfig {
@@ -67,13 +68,13 @@ impl Default for KeyValueConfig {
 }
 
 impl KeyValueConfig {
-    /// Returns the format of the Go library logfmt: `level=info msg="a text" done`.
+    /// Returns the format of Go's logfmt library: `level=info msg="a text" done`.
     pub fn logfmt() -> KeyValueConfig {
         let quotes = b"\"".to_vec();
         KeyValueConfig { bare: Bare::True, quotes, ..KeyValueConfig::default() }
     }
 
-    /// Returns the format of labelled tab-separated values: `host:a<tab>status:200`.
+    /// Returns the format of labeled tab-separated values: `host:a<tab>status:200`.
     pub fn ltsv() -> KeyValueConfig {
         let (field_delimiter, key_value_delimiter) = ("\t".into(), ":".into());
         KeyValueConfig {
@@ -86,28 +87,28 @@ impl KeyValueConfig {
     }
 }
 
-/// Parser of lines of pairs.
+/// Parser for lines of key-value pairs.
 ///
-/// A pair without a key, or with an empty unquoted value, is ignored. Of duplicate keys in a line,
-/// the last value wins. A line without any pair does not match.
+/// A pair without a key, or with an empty unquoted value, is ignored. If a key occurs twice in a
+/// line, the last value wins. A line without any pair does not match.
 ///
-/// A line in which `"` is not closed does not match. Any other quote, such as an apostrophe, must
-/// be closed before a delimiter or the end of the line; otherwise it is an ordinary character.
+/// A line with an unclosed `"` does not match. Any other quote, such as an apostrophe, must be
+/// closed before a delimiter or the end of the line. Otherwise, it is an ordinary character.
 #[derive(Clone, Debug)]
 pub struct KeyValue {
     config: KeyValueConfig,
-    /// Whether blanks around keys and values are removed.
+    /// Whether to remove blanks around keys and values.
     trim: bool,
-    /// The two delimiters, field delimiter first, if each is one byte.
+    /// Both delimiters, field delimiter first, if each of them is a single byte.
     single: Option<(u8, u8)>,
     set: ByteSet,
     marks: Vec<u32>,
     lines: Vec<Line>,
-    /// The key of each pair of the previous line.
+    /// The keys of the previous line's pairs.
     order: Vec<Key>,
     failures: Vec<Failure>,
     escaped: Vec<(usize, usize)>,
-    /// Quotes that are not closed in the rest of the line.
+    /// Quote characters that are not closed in the rest of the line.
     unclosed: Vec<u8>,
     members: Members,
 }
@@ -115,7 +116,7 @@ pub struct KeyValue {
 /// A parsed pair.
 struct Pair {
     key_end: usize,
-    /// The value; `None` for a key without a value.
+    /// Start and end of the value, or `None` for a key without a value.
     value: Option<(usize, usize)>,
     quoted: bool,
     /// Position at which the next pair may begin.
@@ -127,7 +128,7 @@ impl KeyValue {
     ///
     /// # Errors
     ///
-    /// The error says what is wrong, and what to write instead.
+    /// Returns an error if the configuration is invalid. The error says what to use instead.
     pub fn new(config: KeyValueConfig) -> Result<KeyValue, String> {
         let first = |name: &str, text: &str| match text.as_bytes() {
             [first, ..] if first.is_ascii() => Ok(*first),
@@ -184,7 +185,7 @@ impl KeyValue {
         }
     }
 
-    /// Parses a line. Advances `index`, the next structural.
+    /// Parses a line. Advances `index`, the index of the next structural.
     fn line(&mut self, region: &Region<'_>, line: Line, index: &mut usize, fields: &mut Fields) {
         let text = &region.bytes[..line.end as usize];
         let (mut at, mut pairs, mut found) = (line.begin as usize, 0, false);
@@ -225,8 +226,8 @@ impl KeyValue {
         }
     }
 
-    /// Parses pairs as long as they are plain and have the keys of the previous line; returns the
-    /// position at which the next pair may begin.
+    /// Parses pairs while they are plain and have the same keys as in the previous line. Returns
+    /// the position at which the next pair may begin.
     #[inline(always)]
     fn predicted<const TRIM: bool>(
         &self,
@@ -312,9 +313,8 @@ impl KeyValue {
         Ok(Pair { key_end, value: Some(value), quoted: false, end: end + field_len })
     }
 
-    /// Finds the quote that closes the quote at `begin`; returns `None` if the byte at `begin` is
-    /// not a quote, or is an ordinary character. The error is the offset of a `"` that is not
-    /// closed.
+    /// Finds the quote that closes the quote at `begin`. Returns `None` if the byte at `begin` is
+    /// an ordinary character. The error is the offset of an unclosed `"`.
     fn closing_quote(
         &mut self,
         text: &[u8],
@@ -339,7 +339,8 @@ impl KeyValue {
         if quote == b'"' {
             return Err(begin);
         }
-        // Remembered, so that the line is not searched again for each apostrophe.
+        // Remember the quote, so that the parser does not search the line again for each
+        // apostrophe.
         self.unclosed.push(quote);
         *index = before;
         Ok(None)
@@ -351,7 +352,8 @@ impl KeyValue {
         at == text.len() || text[at..].starts_with(self.config.field_delimiter.as_bytes())
     }
 
-    /// Returns the offset of the first byte from `at` on that is not blank or begins a delimiter.
+    /// Returns the offset of the first byte at or after `at` that is not blank or that begins a
+    /// delimiter.
     #[inline(always)]
     fn skip_blanks(&self, text: &[u8], mut at: usize) -> usize {
         let field = self.config.field_delimiter.as_bytes();
@@ -361,14 +363,14 @@ impl KeyValue {
         at
     }
 
-    /// Returns the end of the text in `start..end` without trailing blanks.
+    /// Returns the end of the text in `start..end` after removing trailing blanks.
     fn trim_end(&self, text: &[u8], start: usize, end: usize) -> usize {
         let blanks = text[start.min(end)..end].iter().rev().take_while(|byte| is_blank(**byte));
         if self.trim { end - blanks.count() } else { end }
     }
 
-    /// Finds the first structural from `at` on for which `is` accepts the following bytes, or the
-    /// end of the text.
+    /// Finds the first structural at or after `at` for which `is` accepts the text that begins
+    /// there, or the end of the text.
     fn next(&self, text: &[u8], at: usize, index: &mut usize, is: impl Fn(&[u8]) -> bool) -> usize {
         while (self.marks[*index] as usize) < text.len() {
             let mark = self.marks[*index] as usize;
@@ -380,7 +382,7 @@ impl KeyValue {
         text.len()
     }
 
-    /// Stores a pair in its field.
+    /// Stores a pair in the field for its key.
     #[inline(always)]
     fn keep(
         &mut self,
@@ -417,7 +419,7 @@ impl KeyValue {
         }
     }
 
-    /// Keeps a pair that has no column.
+    /// Keeps a pair for which there is no column.
     #[cold]
     fn keep_member(&mut self, region: &Region<'_>, row: usize, key: &[u8], pair: &Pair) {
         let text = &region.bytes[cell_range(pair)];
@@ -465,7 +467,7 @@ fn cell_range(pair: &Pair) -> std::ops::Range<usize> {
 
 impl Parser for KeyValue {
     fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
-        // The field indices are valid only for these fields.
+        // Field indices are valid only for this batch.
         self.order.clear();
         self.find(input, fields);
         for failure in std::mem::take(&mut self.failures) {

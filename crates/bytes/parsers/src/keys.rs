@@ -1,12 +1,12 @@
-//! Keys of pairs, recognized because the previous line had the same keys.
+//! Keys of pairs, which are recognized if the previous line has the same keys.
 
-/// Maximum bytes of a key that is recognized by comparing one word.
+/// Maximum bytes of a key that can be recognized by comparing one word.
 const KEY_BYTES_MAX: usize = 16;
 
-/// A key and its field.
+/// A key and the field to which it belongs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
-    /// The bytes of a key of up to [`KEY_BYTES_MAX`], and a mask of the bytes that exist.
+    /// The bytes of a key of up to [`KEY_BYTES_MAX`] as a word, and a mask of the bytes that exist.
     word: u128,
     mask: u128,
     len: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// A key that never equals another key, not even an empty one.
+    /// A key that never matches, not even an empty key.
     pub const NONE: Key = Key { word: 0, mask: 0, len: usize::MAX, field: 0 };
 
     pub fn new(key: &[u8], field: usize) -> Key {
@@ -28,7 +28,8 @@ impl Key {
         Key { word: u128::from_le_bytes(word), mask, len: key.len(), field }
     }
 
-    /// Returns whether this is the key at `at` with length `len`; `false` means unknown.
+    /// Returns whether the key at `at` with length `len` equals this key. `false` means that this
+    /// check cannot tell.
     #[inline(always)]
     pub fn is(&self, text: &[u8], at: usize, len: usize) -> bool {
         let chunk = text.get(at..).and_then(|text| text.first_chunk());

@@ -1,4 +1,4 @@
-//! Parses LEEF, the Log Event Extended Format of QRadar.
+//! Parses LEEF, the Log Event Extended Format by QRadar.
 
 #[cfg(test)]
 mod tests;
@@ -12,26 +12,26 @@ const MISMATCH: Reason = "not_leef";
 const BAD_DELIMITER: Reason = "bad_delimiter";
 const BAD_ATTRIBUTES: Reason = "bad_attributes";
 
-/// Names of the fields of the header.
+/// Names of the header fields.
 const NAMES: [&str; 6] =
     ["prefix", "leef_version", "vendor", "product", "product_version", "event_id"];
 
-/// The delimiter between attributes, unless the line names another one.
+/// Default delimiter between attributes.
 const DELIMITER: char = '\t';
 
-/// Maximum number of digits of a hexadecimal delimiter.
+/// Maximum number of digits in a hexadecimal delimiter.
 const HEX_DIGITS_MAX: usize = 4;
 
-/// The format of the lines.
+/// The line format of LEEF.
 #[derive(Clone, Debug, Default)]
 pub struct LeefConfig {
-    /// Delimiter between two attributes; overrides the delimiter of the line.
+    /// Delimiter between two attributes, which overrides the delimiter in the line.
     pub delimiter: Option<String>,
-    /// How to treat values.
+    /// How to handle values.
     pub values: EventConfig,
 }
 
-/// Parser of LEEF lines: `LEEF:2.0|vendor|product|version|event id|^|src=10.0.0.1^usrName=ada`.
+/// Parser for LEEF lines: `LEEF:2.0|vendor|product|version|event id|^|src=10.0.0.1^usrName=ada`.
 ///
 /// | field | value |
 /// |---|---|
@@ -40,9 +40,9 @@ pub struct LeefConfig {
 /// | others | the attributes |
 ///
 /// In version 2, a delimiter may follow the header: a character, or `0x` or `x` and up to four
-/// hexadecimal digits. Otherwise the delimiter is a tab. A key ends at the first `=`, and may
-/// contain spaces, but not begin or end with them. An attribute with the name of a header field
-/// becomes `ext_KEY`. Of duplicate keys in a line, the last value wins.
+/// hexadecimal digits. Otherwise, the delimiter is a tab. A key ends at the first `=`. It may
+/// contain spaces, but not begin or end with them. If an attribute has the name of a header field,
+/// the field is `ext_KEY`. If a key occurs twice in a line, the last value wins.
 ///
 /// A line with an attribute that has no key or no `=` [has a flaw](Fields::flaw).
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl Leef {
     ///
     /// # Errors
     ///
-    /// The error says what is wrong, and what to write instead.
+    /// Returns an error if the configuration is invalid. The error says what to use instead.
     pub fn new(config: LeefConfig) -> Result<Leef, String> {
         let LeefConfig { delimiter, values } = config;
         if delimiter.as_ref().is_some_and(|delimiter| delimiter.is_empty() || delimiter == "=") {
@@ -65,7 +65,7 @@ impl Leef {
         Ok(Leef { delimiter, events: EventFields::new(values, &NAMES) })
     }
 
-    /// Parses a line; returns the position of an attribute without a key.
+    /// Parses a line. Returns the position of any attribute without a key.
     fn line(&mut self, line: &Line<'_>, fields: &mut Fields) -> Result<Option<usize>, Failed> {
         let text = line.text;
         let signature = Signature::find(text, b"LEEF:").ok_or((MISMATCH, 0))?;
@@ -95,10 +95,10 @@ impl Leef {
     }
 }
 
-/// Reason why a line does not match, and the position of the mismatch.
+/// The reason why a line does not match, and the position of the mismatch.
 type Failed = (Reason, usize);
 
-/// Stores an attribute; returns its position if it has no key.
+/// Stores an attribute. Returns its position if it has no key.
 fn put_attribute(
     events: &mut EventFields,
     line: &Line<'_>,
@@ -117,8 +117,8 @@ fn put_attribute(
     None
 }
 
-/// Returns the delimiter field of version 2 at `at`, and the start of the attributes. Some programs
-/// omit the field, as if it were empty.
+/// Returns the delimiter field of a version 2 header, which is at `at`, and the start of the
+/// attributes. Some programs omit the field instead of leaving it empty.
 fn delimiter_field(text: &[u8], at: usize) -> (&[u8], usize) {
     let rest = &text[at..];
     // The delimiter is a pipe.
@@ -129,7 +129,7 @@ fn delimiter_field(text: &[u8], at: usize) -> (&[u8], usize) {
     len.map_or((b"", at), |len| (&rest[..len], at + len + 1))
 }
 
-/// Returns the delimiter in a field of the header; `None` if it is invalid.
+/// Returns the delimiter that a header field specifies, or `None` if the field is invalid.
 fn delimiter_of(field: &[u8]) -> Option<char> {
     let field = std::str::from_utf8(field).ok()?;
     let mut characters = field.chars();
@@ -140,7 +140,7 @@ fn delimiter_of(field: &[u8]) -> Option<char> {
     }
 }
 
-/// Decodes a character as `0x09` or `x09`.
+/// Decodes a character that is written as `0x09` or `x09`.
 fn hexadecimal(field: &str) -> Option<char> {
     let field = field.strip_prefix('0').unwrap_or(field);
     let digits = field.strip_prefix(['x', 'X'])?;
@@ -150,7 +150,7 @@ fn hexadecimal(field: &str) -> Option<char> {
     char::from_u32(code)
 }
 
-/// Finds a delimiter.
+/// Finds the first occurrence of a delimiter.
 fn find(delimiter: &[u8], text: &[u8]) -> Option<usize> {
     match delimiter {
         [byte] => memchr(*byte, text),

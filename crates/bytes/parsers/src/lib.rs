@@ -1,10 +1,10 @@
-//! Parsers of log lines. They do no I/O and read no clock.
+//! Parsers for log lines. They do no I/O and read no clock.
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! A [`Parser`] parses lines into [`Fields`]: for each field, a column of cells that point into the
-//! lines. Only values that must be rewritten, such as a number with leading zeros, are copied. A
-//! line that does not match has no fields, only a reason.
+//! A [`Parser`] parses lines into [`Fields`]. Each field is a column of cells that point into the
+//! lines. Only values that must be rewritten, such as numbers with leading zeros, are copied. A
+//! line that does not match has a reason instead of fields.
 
 #![forbid(unsafe_code)]
 
@@ -48,30 +48,30 @@ pub use types::{Type, is_number};
 
 use std::sync::Arc;
 
-/// The field that contains the time of a line.
+/// The field that contains a line's timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeField {
     /// Name of the field.
     pub name: Arc<str>,
-    /// Format of the field, see [`millstream_timestamps::Format`].
+    /// Timestamp format of the field (see [`millstream_timestamps::Format`]).
     pub format: Arc<str>,
 }
 
 /// A parser of lines.
 pub trait Parser: Send {
-    /// Parses the selected rows of `input` into `fields`. A row that does not match gets no fields,
+    /// Parses the selected rows of `input` into `fields`. A row that does not match gets no fields
     /// and is recorded with [`Fields::fail`].
     fn parse(&mut self, input: &Input<'_>, fields: &mut Fields);
 
-    /// Sets the header line of the next input, which names the columns of its lines; `None` if the
-    /// header is unknown or does not exist.
+    /// Sets the header line that names the columns in the next input. `None` means that the header
+    /// is unknown or does not exist.
     fn set_header(&mut self, _: Option<&Arc<str>>) {}
 
-    /// Returns the field that contains the time of a line, if the format has one.
+    /// Returns the field that contains a line's timestamp, if the format defines one.
     fn time_field(&self) -> Option<TimeField> {
         None
     }
 
-    /// Clones the parser for another thread.
+    /// Clones the parser for use on another thread.
     fn clone_boxed(&self) -> Box<dyn Parser>;
 }

@@ -1,14 +1,14 @@
-//! Pairs of a key and a value that have no column.
+//! Key-value pairs that have no column.
 
 use crate::Fields;
 use millstream_columns::{Kind, MEMBERS, push_json_string, push_member};
 
-/// The pairs that have no column, by row, as members of an object.
+/// The pairs that have no column, by row, encoded as JSON members.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Members(Vec<(usize, Vec<u8>)>);
 
 impl Members {
-    /// Adds a pair of a row; a key without a value is `true`. Rows must ascend.
+    /// Adds a pair to a row. A key without a value gets the value `true`. Rows must be ascending.
     #[cold]
     pub fn add(&mut self, row: usize, key: &[u8], value: Option<&[u8]>) {
         if self.0.last().is_none_or(|(last, _)| *last != row) {
@@ -25,7 +25,7 @@ impl Members {
     }
 
     /// Moves the pairs of the matching rows into the column of members.
-    // Inlined: a call costs the parser of keys and values 1 % more instructions per line.
+    // Inlined, because a call costs the key-value parser 1 % more instructions per line.
     #[inline(always)]
     pub fn put(&mut self, fields: &mut Fields) {
         if self.0.is_empty() {

@@ -1,8 +1,8 @@
-//! Parses lines by a regular expression with named groups, in linear time.
+//! Parses lines with a regular expression that has named groups, in linear time.
 //!
 //! The expression may match anywhere in a line unless `^` and `$` anchor it. Each named group
-//! becomes a field; a group that did not participate in the match is absent. A line without a match
-//! is `no_match`.
+//! becomes a field. If a group did not participate in the match, its field is absent. The reason
+//! for a line without a match is `no_match`.
 
 #[cfg(test)]
 mod tests;
@@ -19,19 +19,20 @@ use regex_automata::util::syntax;
 use regex_automata::{Input as Haystack, PatternID};
 use std::sync::Arc;
 
-/// Reason for a line that the expression does not match.
+/// The expression does not match the line.
 const NO_MATCH: Reason = "no_match";
 
 /// Options of the parser.
 #[derive(Clone, Debug, Default)]
 pub struct RegexConfig {
-    /// The expression in the syntax of the `regex` crate, with groups such as `(?<status>\d+)`.
+    /// The expression in the syntax of the `regex` crate, with named groups such as
+    /// `(?<status>\d+)`.
     pub pattern: String,
     /// Types of groups, by name.
     pub types: Vec<(String, Type)>,
 }
 
-/// Parser of lines by a regular expression.
+/// Parser for lines that match a regular expression.
 pub struct Regex(Groups);
 
 impl Regex {
@@ -39,7 +40,7 @@ impl Regex {
     ///
     /// # Errors
     ///
-    /// The error says what is wrong, and what to write instead.
+    /// Returns an error if the expression is invalid. The error says what to use instead.
     pub fn new(config: &RegexConfig) -> Result<Regex, String> {
         let expression = compile(&config.pattern, true)?;
         let named = names(&expression).map(|(index, name)| (index, name.to_owned(), None));
@@ -55,8 +56,8 @@ impl Regex {
     }
 }
 
-/// Compiles an expression over bytes with the options of the `regex` crate. This uses the layer
-/// below that crate to keep the search cache in the parser: fetching the cache from a pool
+/// Compiles an expression over bytes with the options of the `regex` crate. Uses the layer below
+/// that crate so that the search cache can be in the parser, because getting the cache from a pool
 /// dominates short searches.
 pub fn compile(pattern: &str, is_unicode: bool) -> Result<Expression, String> {
     let syntax = syntax::Config::new().utf8(false).unicode(is_unicode);
@@ -68,13 +69,13 @@ pub fn compile(pattern: &str, is_unicode: bool) -> Result<Expression, String> {
         .map_err(|error| fault(pattern, &error))
 }
 
-/// The named groups of an expression.
+/// Returns the index and name of each named group in an expression.
 pub fn names(expression: &Expression) -> impl Iterator<Item = (usize, &str)> {
     let names = expression.group_info().pattern_names(PatternID::ZERO).enumerate();
     names.filter_map(|(index, name)| Some((index, name?)))
 }
 
-/// Describes what is wrong with an expression, and what to write instead.
+/// Returns an error message that says what is wrong with an expression and what to use instead.
 fn fault(pattern: &str, error: &BuildError) -> String {
     match (error.syntax_error(), error.size_limit()) {
         (Some(error), _) => pattern_fault(pattern, &error.to_string(), PatternUse::Groups),
@@ -85,14 +86,14 @@ fn fault(pattern: &str, error: &BuildError) -> String {
     }
 }
 
-/// The groups of an expression that become fields.
+/// The groups in an expression that become fields.
 pub struct Groups {
     expression: Expression,
     cache: Cache,
-    /// Bounds of the groups in the last match.
+    /// Bounds of the groups in the most recent match.
     slots: Vec<Option<NonMaxUsize>>,
     list: Arc<[Group]>,
-    /// Index of the field of each group.
+    /// Field index of each group.
     fields: Vec<usize>,
 }
 
@@ -104,8 +105,8 @@ struct Group {
 }
 
 impl Groups {
-    /// Creates the groups `(index, name of the field, type)` of an expression. A type in `types`
-    /// overrides the type of the group.
+    /// Creates groups from tuples of index, field name and type. A type in `types` overrides the
+    /// group's type.
     pub fn new(
         expression: Expression,
         groups: Vec<(usize, String, Option<Type>)>,
@@ -135,12 +136,12 @@ impl Groups {
         Groups { expression, cache, slots, list, fields: Vec::new() }
     }
 
-    /// Clones the groups for another thread.
+    /// Clones the groups for use on another thread.
     pub fn clone_boxed(&self) -> Groups {
         Groups::of(self.expression.clone(), self.list.clone())
     }
 
-    /// Parses lines.
+    /// Parses the selected rows of `input` into `fields`.
     pub fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
         self.fields.clear();
         self.fields.extend(self.list.iter().map(|group| fields.named(&group.name)));

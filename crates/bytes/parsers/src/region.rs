@@ -4,46 +4,46 @@ use crate::Input;
 use millstream_columns::{Cell, Kind};
 use millstream_scan::{ByteSet, bitmap};
 
-/// Maximum number of lines in a region: enough for the CPU to overlap work on several lines, few
-/// enough for their state to stay in the L1 cache.
+/// Maximum number of lines in a region. Enough for the CPU to overlap work on several lines, and
+/// few enough for their state to fit into the L1 cache.
 const LINES_MAX: usize = 64;
 
 /// Maximum bytes of a region, unless the region is a single line.
 const REGION_BYTES_MAX: usize = 32 << 10;
 
-/// An offset beyond every line.
+/// An offset that is greater than every offset in a line.
 pub(crate) const NOWHERE: usize = u32::MAX as usize;
 
-/// A line of a region; offsets are from the start of the region.
+/// A line of a region. Offsets are relative to the start of the region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     /// Row of the line.
     pub row: u32,
     /// Start of the line.
     pub begin: u32,
-    /// Position up to which the line is parsed.
+    /// Position up to which the line has been parsed.
     pub at: u32,
     /// End of the line.
     pub end: u32,
 }
 
-/// Texts of consecutive rows in one buffer.
+/// Lines from consecutive rows in one buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region<'a> {
-    /// Bytes from the start of the first text to the end of the buffer, so that a whole word can be
-    /// loaded at the end of a text.
+    /// The bytes from the start of the first line to the end of the buffer, so that a whole word
+    /// can be loaded at the end of a line.
     pub bytes: &'a [u8],
-    /// Bounds of all texts and the bytes between them.
+    /// The cell that spans all lines and the bytes between them.
     pub cell: Cell,
 }
 
 impl<'a> Region<'a> {
-    /// Returns all texts and the bytes between them.
+    /// Returns all lines and the bytes between them.
     pub fn text(&self) -> &'a [u8] {
         &self.bytes[..self.cell.len()]
     }
 
-    /// Returns the bytes from `start` to `end`.
+    /// Returns a cell for the bytes from `start` to `end`.
     #[inline(always)]
     pub fn part(&self, kind: Kind, start: usize, end: usize) -> Cell {
         self.cell.part(kind, start, end - start)
@@ -62,7 +62,7 @@ impl<'a> Regions<'a> {
         Regions { input: *input, run: 0, row: input.runs.first().map_or(0, |run| run.0) }
     }
 
-    /// Returns the next region, and replaces `lines` with its lines.
+    /// Returns the next region, and replaces the contents of `lines` with its lines.
     pub fn next(&mut self, lines: &mut Vec<Line>) -> Option<Region<'a>> {
         lines.clear();
         let (own, low) = self.peek().map(|cell| (cell.is_own(), cell.start()))?;
@@ -97,7 +97,7 @@ impl<'a> Regions<'a> {
     }
 }
 
-/// Bitmap of the bytes of a region that are in a set.
+/// A bitmap of the bytes in a region that are in a set.
 #[derive(Clone, Debug)]
 pub(crate) struct Bits {
     set: ByteSet,
@@ -113,17 +113,18 @@ impl Bits {
     pub fn build(&mut self, text: &[u8]) {
         self.bytes.clear();
         bitmap(text, &self.set, &mut self.bytes);
-        // Padding for windows at the end.
+        // Padding for windows at the end of the text.
         self.bytes.extend_from_slice(&[0; 16]);
     }
 
-    /// Returns whether the region has no byte of the set.
+    /// Returns whether the region contains no byte in the set.
     pub fn is_empty(&self) -> bool {
         let (words, _) = self.bytes.as_chunks();
         words.iter().fold(0, |all, word| all | u64::from_le_bytes(*word)) == 0
     }
 
-    /// Finds the first byte from `at` on that is in the set, or [`NOWHERE`].
+    /// Finds the first byte at or after `at` that is in the set. Returns [`NOWHERE`] if there is no
+    /// such byte.
     #[inline(always)]
     pub fn find(&self, at: usize) -> usize {
         match self.window(at) {
@@ -132,16 +133,16 @@ impl Bits {
         }
     }
 
-    /// Finds the first byte from `at` on that is not in the set.
+    /// Finds the first byte at or after `at` that is not in the set.
     #[inline(always)]
     pub fn skip(&self, at: usize) -> usize {
-        // The shift brings in zeros, which end a run. A run as long as the window may continue
-        // after the window.
+        // The shift brings in zeros, which end a run. A run that fills the window may continue
+        // after it.
         let ones = (!self.window(at)).trailing_zeros() as usize;
         if ones < WINDOW { at + ones } else { self.skip_far(at) }
     }
 
-    /// Loads at least [`WINDOW`] bits from `at` on.
+    /// Loads at least [`WINDOW`] bits, starting at `at`.
     #[inline(always)]
     fn window(&self, at: usize) -> u64 {
         let bytes = self.bytes.get(at / 8..).and_then(|bytes| bytes.first_chunk());
@@ -173,7 +174,7 @@ impl Bits {
     }
 }
 
-/// Bits that a window has at any offset.
+/// Number of valid bits in a window, regardless of its offset.
 const WINDOW: usize = 57;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Parses syslog: RFC 5424, RFC 3164, and variants of RFC 3164 that daemons write.
+//! Parses syslog: RFC 5424, RFC 3164, and common variants of RFC 3164.
 
 mod data;
 #[cfg(test)]
@@ -42,24 +42,24 @@ const FACILITIES: [&str; 24] = [
 const SEVERITIES: [&str; 8] =
     ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
-/// The times of RFC 3164, and times with a year that some devices write.
+/// The time format of RFC 3164, and formats with a year that some devices write.
 const LOCAL_TIMES: [&str; 4] =
     ["%b %e %H:%M:%S%.f", "%b %e %Y %H:%M:%S%.f", "%Y %b %e %H:%M:%S%.f", "%Y-%m-%d,%H:%M:%S%.f"];
 
-/// The first of these formats, followed by a year.
+/// The first of these formats, with a year at the end.
 const YEAR_LAST: &str = "%b %e %H:%M:%S%.f %Y";
 
-/// Minimum number of digits of seconds since 1970; a shorter number is not a time.
+/// Minimum number of digits in a time in seconds since 1970. A shorter number is not a time.
 const EPOCH_DIGITS_MIN: usize = 9;
 
 /// Options of the parser.
 #[derive(Clone, Debug, Default)]
 pub struct SyslogConfig {
-    /// Time zone of times without an offset; UTC by default.
+    /// Time zone of times without an offset. The default is UTC.
     pub zone: Option<Zone>,
 }
 
-/// Parser of syslog lines; it detects the RFC of each line.
+/// Parser for syslog lines, which detects the RFC of each line.
 ///
 /// | field | RFC 5424 | RFC 3164 |
 /// |---|---|---|
@@ -74,12 +74,13 @@ pub struct SyslogConfig {
 ///
 /// A line without `<PRI>` must begin with a time. In RFC 5424, `-` means no value.
 ///
-/// After `<PRI>`, a Cisco device may write a sequence number and its name before the time, each
-/// with a colon. The number becomes `meta.sequenceId` of the structured data, the name in RFC 5424.
+/// After `<PRI>`, a Cisco device may write a sequence number and the name of the host before the
+/// time, each followed by a colon. The number becomes `meta.sequenceId` in the structured data,
+/// which is the name that RFC 5424 defines for it.
 ///
-/// A header of RFC 5424 may have seconds since 1970 as its time, or a space between date and time,
-/// and may lack its structured data. A header with an invalid time or invalid structured data keeps
-/// the parts before it; the rest is the message, and the row is [recorded](Fields::flaw).
+/// An RFC 5424 header may contain a time in seconds since 1970, or a space between date and time,
+/// and may lack structured data. If the time or the structured data is invalid, the parts before it
+/// are kept, the rest is the message, and the row is [recorded](Fields::flaw).
 #[derive(Clone, Debug)]
 pub struct Syslog {
     iso: Times,
@@ -88,7 +89,7 @@ pub struct Syslog {
     year_last: Times,
 }
 
-/// A format of local times, with and without the name of their zone at the end.
+/// A format for local times, with and without a zone name at the end.
 #[derive(Clone, Debug)]
 struct LocalTimes {
     plain: Times,
@@ -98,14 +99,14 @@ struct LocalTimes {
 impl LocalTimes {
     fn new(format: &str, zone: Option<&Zone>) -> Result<LocalTimes, String> {
         let zoned = format!("{format} %Z");
-        // A fixed zone has no names except UTC's.
+        // A fixed zone has no names. In this case, only the names of UTC are accepted.
         let zoned = Format::new(&zoned, zone.cloned()).or_else(|_| Format::new(&zoned, None))?;
         let plain = Format::new(format, zone.cloned())?;
         Ok(LocalTimes { plain: Times::new(Arc::new(plain)), zoned: Times::new(Arc::new(zoned)) })
     }
 }
 
-/// Column names; each value is stored at the index of its name.
+/// Column names. Each value is stored at the index of its name.
 const NAMES: [&str; 10] = [
     "facility",
     "severity",
@@ -129,14 +130,14 @@ const MSG_ID: usize = 7;
 const STRUCTURED_DATA: usize = 8;
 const MESSAGE: usize = 9;
 
-/// Start and end of a part of the line.
+/// Start and end of a part of a line.
 type Span = (usize, usize);
 
 /// The names of an RFC 5424 header, in order.
 const HEADER_NAMES: [usize; 4] = [HOSTNAME, APP_NAME, PROC_ID, MSG_ID];
 
-/// State of a line that is being parsed. The values are stored once it is certain that the line
-/// matches.
+/// State of the line that is being parsed. The values are stored only once it is certain that the
+/// line matches.
 struct LineReader<'a> {
     text: &'a [u8],
     at: usize,
@@ -145,7 +146,7 @@ struct LineReader<'a> {
     time_ns: Option<i64>,
     data: Vec<u8>,
     priority: Option<u8>,
-    /// Invalid part of a matching line: the reason and the position.
+    /// The invalid part of a matching line: the reason and the position.
     flaw: Option<(Reason, usize)>,
 }
 
@@ -154,7 +155,7 @@ impl Syslog {
     ///
     /// # Errors
     ///
-    /// The error says what is wrong, and what to write instead.
+    /// Returns an error if the configuration is invalid. The error says what to use instead.
     pub fn new(config: &SyslogConfig) -> Result<Syslog, String> {
         let times = |format: &str, offset| {
             Ok::<_, String>(Times::new(Arc::new(Format::new(format, offset)?)))
@@ -189,7 +190,7 @@ impl Syslog {
         Ok(())
     }
 
-    /// Parses the text after the priority, if it has the form of RFC 5424.
+    /// Parses the text after the priority if it is in RFC 5424 format.
     fn rfc5424(&mut self, reader: &mut LineReader<'_>, read_ns: i64) -> Option<()> {
         let version = reader.word()?;
         let digits = &reader.text[version.0..version.1];
@@ -208,11 +209,11 @@ impl Syslog {
             }
         }
         let names = reader.header_names();
-        // A number and a dash may also begin a text of RFC 3164.
+        // The message of an RFC 3164 line may also begin with a number and a dash.
         (names > 2 || reader.time_ns.is_some()).then(|| reader.message())
     }
 
-    /// Parses the time of an RFC 5424 header; returns `None` if the header has no time.
+    /// Parses the time in an RFC 5424 header. Returns `None` if the header has no time.
     fn header_time(&mut self, text: &[u8], read_ns: i64) -> Option<HeaderTime> {
         let is_end = |at: usize| matches!(text.get(at), None | Some(b' '));
         if text.first() == Some(&b'-') && is_end(1) {
@@ -228,10 +229,10 @@ impl Syslog {
         Some(stamp.map_or(HeaderTime::Invalid, HeaderTime::Valid))
     }
 
-    /// Parses the time at the start of an RFC 3164 line, in the format of the RFC or ISO 8601;
-    /// returns false if there is no time.
+    /// Parses the time at the start of an RFC 3164 line, in the format of the RFC or in ISO 8601.
+    /// Returns false if there is no time.
     fn local_time(&mut self, reader: &mut LineReader<'_>, read_ns: i64) -> bool {
-        // Cisco marks clocks that are not synchronized.
+        // Cisco devices mark the time if their clock is not synchronized.
         let mark = reader.rest().iter().take_while(|byte| b"*. ".contains(byte)).count();
         let Some(stamp) = self.stamp(&reader.rest()[mark..], read_ns) else { return false };
         reader.time_ns = Some(stamp.ns);
@@ -240,14 +241,14 @@ impl Syslog {
         true
     }
 
-    /// Parses a local time at the start of a text, including a year or zone after it.
+    /// Parses a local time at the start of a text, including any year or zone after it.
     fn stamp(&mut self, text: &[u8], read_ns: i64) -> Option<Stamp> {
         for LocalTimes { plain, zoned } in &mut self.local {
             let Ok(stamp) = plain.parse(text, read_ns) else { continue };
             let longer = match text[stamp.len..] {
                 [b' ', b'A'..=b'Z', b'A'..=b'Z', ..] => zoned.parse(text, read_ns).ok(),
                 [b' ', b'1', b'9', ..] | [b' ', b'2', b'0', ..] => {
-                    // A colon follows a sequence number, not a year.
+                    // If a colon follows, the number is a sequence number instead of a year.
                     let year = self.year_last.parse(text, read_ns).ok();
                     year.filter(|year| text.get(year.len) != Some(&b':'))
                 }
@@ -259,8 +260,8 @@ impl Syslog {
     }
 
     /// Parses the header that Cisco devices write before `%SYS-5-CONFIG_I`, such as
-    /// `29: sw-1: *Mar  1 12:34:56:`; returns false, and changes nothing, if the line has another
-    /// form.
+    /// `29: sw-1: *Mar  1 12:34:56:`. If the line has another form, returns false and changes
+    /// nothing.
     fn cisco_header(&mut self, reader: &mut LineReader<'_>, read_ns: i64) -> bool {
         if reader.priority.is_none() {
             return false;
@@ -286,28 +287,28 @@ impl Syslog {
     }
 }
 
-/// Returns whether a text has a word up to `at`, with or without a colon.
+/// Returns whether a word, optionally followed by a colon, ends at `at`.
 fn ends_word(text: &[u8], at: usize) -> bool {
     let behind = &text[at..];
     matches!(behind.strip_prefix(b":").unwrap_or(behind).first(), None | Some(b' '))
 }
 
-/// The time of an RFC 5424 header.
+/// The time in an RFC 5424 header.
 enum HeaderTime {
-    /// A dash.
+    /// The header has a dash instead of a time.
     Missing,
     Valid(Stamp),
-    /// The text begins like a time, but is not a valid time.
+    /// The text looks like a time, but is not valid.
     Invalid,
 }
 
-/// Returns whether the word may be a host or a program. A value that is surely wrong is worse than
-/// a missing value.
+/// Returns whether the word may be the name of a host or program. A value that is certainly wrong
+/// is worse than a missing value.
 fn is_name(word: &[u8]) -> bool {
     !word.is_empty() && !word.iter().any(|byte| b"=\"'{}<>,;|".contains(byte))
 }
 
-/// Returns whether the word may be a host before a text without a tag.
+/// Returns whether the word may be a host name that precedes a message without a tag.
 fn is_host(word: &[u8]) -> bool {
     is_name(word) && !word.starts_with(b"[") && !word.ends_with(b":")
 }
@@ -330,7 +331,7 @@ impl<'a> LineReader<'a> {
         self.cell.part(kind, start, end - start)
     }
 
-    /// Forgets the values after the priority.
+    /// Discards everything after the priority, and moves to `at`.
     fn reset(&mut self, at: usize) {
         (self.at, self.found, self.time_ns) = (at, Default::default(), None);
         (self.flaw, self.data) = Default::default();
@@ -340,19 +341,21 @@ impl<'a> LineReader<'a> {
         self.at += self.rest().iter().take_while(|byte| **byte == b' ').count();
     }
 
-    /// Skips `len` bytes and the space after them.
+    /// Skips `len` bytes and the following space.
     fn skip_word(&mut self, len: usize) {
         self.at = (self.at + len + 1).min(self.text.len());
     }
 
-    /// Returns the bytes up to the next space, which is required, and skips it.
+    /// Returns the bytes up to the next space and skips both. Returns `None` if there are no such
+    /// bytes or there is no space.
     fn word(&mut self) -> Option<Span> {
         let len = self.rest().iter().position(|byte| *byte == b' ').filter(|len| *len > 0)?;
         self.at += len + 1;
         Some((self.at - len - 1, self.at - 1))
     }
 
-    /// Returns a word of this kind that is followed by a colon and a space, and skips all three.
+    /// Returns a word that `is_kind` accepts and that is followed by a colon and a space. Skips all
+    /// three.
     fn label(&mut self, is_kind: impl Fn(&[u8]) -> bool) -> Option<Span> {
         let len = self.rest().windows(2).position(|pair| pair == b": ")?;
         if !is_kind(&self.rest()[..len]) || self.rest()[..len].contains(&b' ') {
@@ -362,7 +365,7 @@ impl<'a> LineReader<'a> {
         Some((self.at - len - 2, self.at - 2))
     }
 
-    /// Returns the next words, which are separated by spaces; words beyond the end are empty.
+    /// Returns the next words, which are separated by spaces. Words past the end are empty.
     fn words<const N: usize>(&self) -> [Span; N] {
         let mut at = self.at;
         std::array::from_fn(|_| {
@@ -373,7 +376,8 @@ impl<'a> LineReader<'a> {
         })
     }
 
-    /// Parses an RFC 5424 header from the host name on; returns the number of names in it.
+    /// Parses an RFC 5424 header, starting at the host name. Returns the number of names in the
+    /// header.
     fn header_names(&mut self) -> usize {
         let words: [Span; 4] = self.words();
         let data_at = (words[3].1 + 1).min(self.text.len());
@@ -400,8 +404,8 @@ impl<'a> LineReader<'a> {
         names
     }
 
-    /// Parses structured data at `at`, which must be followed by a space or the end of the line;
-    /// returns the length of the data.
+    /// Parses structured data at `at`, which must be followed by a space or the end of the line.
+    /// Returns the length of the data.
     fn structured_data(&mut self, at: usize) -> Option<usize> {
         let text = &self.text[at..];
         let len = data::read(text, &mut self.data);
@@ -412,8 +416,8 @@ impl<'a> LineReader<'a> {
         len
     }
 
-    /// Returns how many of these words are names of a header that has no structured data. A process
-    /// id distinguishes a header from a message, which may follow the host directly.
+    /// Returns how many of these words are names in a header that lacks structured data. A process
+    /// id distinguishes a header from a message that directly follows the host name.
     fn names_without_data(&self, words: &[Span; 4]) -> usize {
         let [host, app, process, message] = words.map(|(start, end)| &self.text[start..end]);
         let is_process = !process.is_empty() && (process == b"-" || is_number(process));
@@ -439,7 +443,7 @@ impl<'a> LineReader<'a> {
         (self.priority, self.at) = (Some(value as u8), len + 2);
     }
 
-    /// Parses the host name and tag of RFC 3164. A line without a time has no host name.
+    /// Parses the host name and tag of an RFC 3164 line. A line without a time has no host name.
     fn host_and_tag(&mut self, is_timed: bool) {
         let may_have_host = is_timed && !self.found[HOSTNAME].is_present();
         if may_have_host && self.tag().is_none() {
@@ -465,8 +469,8 @@ impl<'a> LineReader<'a> {
         }
     }
 
-    /// Parses a tag `tag[pid]:` or `tag:`; returns the end of its name, its process id, and the end
-    /// of the tag.
+    /// Parses a tag in the form `tag[pid]:` or `tag:`. Returns the end of its name, the process id,
+    /// and the end of the tag.
     #[allow(clippy::type_complexity)]
     fn tag(&self) -> Option<(usize, Option<Span>, usize)> {
         let rest = self.rest();
@@ -495,7 +499,7 @@ impl<'a> LineReader<'a> {
     }
 }
 
-/// Names used so far, each stored once for all rows.
+/// The facility and severity names used so far. Each name is stored once for all rows.
 #[derive(Default)]
 struct Names {
     facilities: [Cell; 24],
@@ -516,7 +520,7 @@ impl Names {
     }
 }
 
-/// Stores the values of a line in its fields.
+/// Stores the values of a line in the fields.
 fn keep(
     reader: &mut LineReader<'_>,
     names: &mut Names,

@@ -1,4 +1,4 @@
-//! Types that the configuration assigns to fields.
+//! The types that a configuration assigns to fields.
 
 use crate::fields::Fields;
 use millstream_columns::{Cell, Kind, parse_float};
@@ -9,24 +9,24 @@ use std::sync::Arc;
 /// Type of a field.
 #[derive(Clone, Debug)]
 pub enum Type {
-    /// A string, unchanged.
+    /// An unchanged string.
     Text,
     /// An integer.
     Int,
     /// A number.
     Float,
-    /// `true` or `false`; also `yes`, `no`, `on`, `off`, `1` and `0`, in any case.
+    /// `true` or `false`. Also accepts `yes`, `no`, `on`, `off`, `1` and `0`, in any case.
     Bool,
-    /// A time in this format, rewritten as RFC 3339.
+    /// A time in this format, which is rewritten as RFC 3339.
     Timestamp(Arc<Format>),
     /// An IPv4 or IPv6 address.
     Ip,
 }
 
 impl Type {
-    /// Casts the value `cell` with the bytes `text` to this type; returns `None` if the value does
-    /// not have this type. `read_ns` is the read time of the line, and completes times without a
-    /// year.
+    /// Casts the value `cell`, whose bytes are `text`, to this type. Returns `None` if the value
+    /// does not have this type. `read_ns` is the time at which the line was read, which determines
+    /// the year of times without a year.
     #[inline]
     pub fn cast(&self, text: &[u8], cell: Cell, read_ns: i64, fields: &mut Fields) -> Option<Cell> {
         match self {
@@ -56,7 +56,7 @@ impl Type {
     }
 }
 
-/// Rewrites integers that JSON writes differently: a plus, leading zeros.
+/// Rewrites integers with a plus sign or leading zeros, which are not valid JSON.
 #[cold]
 fn slow_int(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     let value: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
@@ -68,7 +68,7 @@ fn slow_int(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     })
 }
 
-/// Casts a number; a number that is not valid JSON is rewritten.
+/// Casts a number. A number that is not valid JSON is rewritten.
 fn float(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     if text.len() < 300
         && let Some(kind) = is_number(text)
@@ -79,8 +79,8 @@ fn float(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     Some(fields.push(Kind::Float, format!("{value:?}").as_bytes()))
 }
 
-/// Returns the kind of `text` if it is a number in JSON syntax (RFC 8259, section 6): [`Kind::Int`]
-/// or [`Kind::Float`].
+/// Returns [`Kind::Int`] or [`Kind::Float`] if `text` is a number in JSON syntax (RFC 8259, section
+/// 6).
 pub fn is_number(text: &[u8]) -> Option<Kind> {
     let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let unsigned = text.strip_prefix(b"-").unwrap_or(text);

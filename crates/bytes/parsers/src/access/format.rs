@@ -1,4 +1,4 @@
-//! Parses a format string into pieces.
+//! Splits a format string into pieces.
 
 use super::variables::{Of, Piece, apache, nginx};
 
@@ -80,14 +80,14 @@ pub(super) fn of_apache(format: &str) -> Result<Vec<Piece>, String> {
     Ok(pieces.0)
 }
 
-/// Parses the directive after a `%`; returns the rest of the text.
+/// Parses the directive after a `%`. Returns the rest of the text.
 fn directive<'a>(text: &'a str, pieces: &mut Pieces) -> Result<&'a str, String> {
     if let Some(rest) = text.strip_prefix('%') {
         pieces.literal(b"%");
         return Ok(rest);
     }
-    // Skips the marks that select the original or the final request, and the statuses for which a
-    // value is logged.
+    // Skips the modifiers that select the original or the final request, and the status codes to
+    // which logging of the value is restricted.
     let is_condition = |c: char| c.is_ascii_digit() || "<>!,".contains(c);
     let text = text.trim_start_matches(is_condition);
     let (argument, text) = match text.strip_prefix('{') {
@@ -111,7 +111,7 @@ fn directive<'a>(text: &'a str, pieces: &mut Pieces) -> Result<&'a str, String> 
     Ok(&text[len..])
 }
 
-/// Returns the letter of a directive and its length: 1, but 3 for `%^ti` and `%^to`.
+/// Returns the letter of a directive and its length, which is 1, or 3 for `%^ti` and `%^to`.
 fn letter_of(text: &str) -> Result<(char, usize), String> {
     match text.chars().next() {
         Some('^') if text.starts_with("^ti") => Ok(('i', 3)),

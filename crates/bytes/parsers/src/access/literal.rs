@@ -2,14 +2,14 @@
 
 use crate::region::{Bits, NOWHERE};
 
-/// Text that a line must contain.
+/// Literal text that every line must contain.
 #[derive(Clone, Debug)]
 pub(super) struct Literal {
     bytes: Box<[u8]>,
-    /// The first eight bytes, and a mask of the bytes that exist.
+    /// The first eight bytes as a word, and a mask of the bytes that exist.
     word: u64,
     mask: u64,
-    /// Whether the literal is the end of the line.
+    /// Whether the literal must be at the end of the line.
     last: bool,
 }
 
@@ -26,7 +26,7 @@ impl Literal {
         self.bytes.len()
     }
 
-    /// Returns whether the literal is at `at` in `text`, before `end`.
+    /// Returns whether the literal is in `text` at `at` and fits before `end`.
     #[inline(always)]
     pub fn matches(&self, text: &[u8], at: usize, end: usize) -> bool {
         let behind = at + self.bytes.len();
@@ -47,12 +47,12 @@ impl Literal {
     }
 }
 
-/// A further condition for the end of a variable.
+/// An additional condition for the end of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndCondition {
-    /// Without a condition.
+    /// No condition.
     Anywhere,
-    /// A list continues after a comma or around a colon: `0.1, 0.2 : 0.3`.
+    /// After a comma or next to a colon, a list continues: `0.1, 0.2 : 0.3`.
     OverLists,
     /// The value contains one space: `14/Nov/2025:00:00:00 +0000`.
     OverOneSpace,
@@ -62,12 +62,13 @@ pub(super) enum EndCondition {
     OverEscapes,
 }
 
-/// The end of a variable.
+/// What ends a variable.
 #[derive(Clone, Debug)]
 pub(super) struct Until {
     pub literal: Literal,
     pub condition: EndCondition,
-    /// Index of the bitmap of the literal's first byte; `None` at the end of the line.
+    /// Index of the bitmap of the literal's first byte. `None` if the variable ends at the end of
+    /// the line.
     pub bits: Option<usize>,
 }
 
@@ -98,12 +99,12 @@ impl Until {
         }
     }
 
-    /// Returns the part that suffices for most lines and fits into registers.
+    /// Returns the part that decides most lines and fits into registers.
     pub fn quick(&self) -> Quick {
         let literal = &self.literal;
         let guard = self.condition == EndCondition::OverEscapes;
         let is_simple = literal.len() <= 8 && (guard || self.condition == EndCondition::Anywhere);
-        // Never equal: the word has a bit that its mask clears.
+        // This pair never matches, because the word has a bit that the mask clears.
         let (word, mask) = if is_simple { (literal.word, literal.mask) } else { (1, 0) };
         Quick { word, mask, len: literal.len(), last: literal.last, guard }
     }
@@ -125,8 +126,8 @@ impl Until {
         if quick.matches(text, at, end) { Some(at) } else { self.find_slow(bits, text, start, end) }
     }
 
-    /// Finds the end if one word is not enough to decide, or the literal's first byte occurs in the
-    /// value.
+    /// Finds the end when comparing one word does not decide, or when the literal's first byte
+    /// occurs in the value.
     #[cold]
     pub fn find_slow(&self, bits: &[Bits], text: &[u8], start: usize, end: usize) -> Option<usize> {
         let Some(index) = self.bits else {
@@ -141,7 +142,7 @@ impl Until {
     }
 }
 
-/// The part of [`Until`] that compares one word.
+/// The part of [`Until`] that one word comparison checks.
 #[derive(Clone, Copy)]
 pub(super) struct Quick {
     word: u64,
@@ -152,7 +153,7 @@ pub(super) struct Quick {
 }
 
 impl Quick {
-    /// Returns whether a variable ends at `at`; `false` means unknown.
+    /// Returns whether a variable ends at `at`. `false` means that the quick check cannot tell.
     #[inline(always)]
     pub fn matches(self, text: &[u8], at: usize, end: usize) -> bool {
         let Some(chunk) = text.get(at..).and_then(|text| text.first_chunk()) else { return false };

@@ -1,4 +1,4 @@
-//! Compiles the pieces of a format into steps.
+//! Compilation of a format's pieces into steps.
 
 use super::literal::{EndCondition, Literal, Until};
 use super::variables::{Of, Piece, Variable};
@@ -6,24 +6,24 @@ use super::{Escape, TimeField};
 use crate::region::Bits;
 use std::sync::Arc;
 
-/// The treatment of a step's value.
+/// What to do with a step's value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Take {
     Text(usize),
     Int(usize),
     Float(usize),
-    /// Stores the whole request in this slot, and method, path and protocol in the slots after it.
+    /// Store the request line in this slot, and method, path and protocol in the next three slots.
     Request(usize),
 }
 
-/// Matches one variable.
+/// A step that matches one variable.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub take: Take,
     pub until: Until,
 }
 
-/// The field of a slot; `None` if the variable occurs a second time.
+/// The field of a slot, or `None` if an earlier slot has the same variable.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub name: Option<Arc<str>>,
@@ -37,7 +37,7 @@ pub(super) struct Program {
     pub prefix: Literal,
     pub steps: Vec<Step>,
     pub slots: Vec<Slot>,
-    /// First byte of each literal, see [`Until::bits`].
+    /// Bitmaps of each literal's first byte (see [`Until::bits`]).
     pub ends: Vec<Bits>,
     end_bytes: Vec<u8>,
     pub escape: Escape,
@@ -124,7 +124,7 @@ impl Program {
         }
     }
 
-    /// Returns the index of the bitmap of a byte.
+    /// Returns the index of the bitmap for a byte.
     fn end(&mut self, byte: u8) -> usize {
         self.end_bytes.iter().position(|there| *there == byte).unwrap_or_else(|| {
             self.end_bytes.push(byte);
@@ -133,7 +133,8 @@ impl Program {
         })
     }
 
-    /// Returns the slot of a field. The first variable of a name gets it.
+    /// Returns the slot for a field. If several variables have the same name, the first one gets
+    /// the field.
     fn slot(&mut self, name: &str, or_text: bool) -> usize {
         let is_free = self.slots.iter().all(|slot| slot.name.as_deref() != Some(name));
         self.slots.push(Slot { name: is_free.then(|| name.into()), or_text });

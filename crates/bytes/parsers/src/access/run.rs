@@ -1,5 +1,5 @@
-//! Runs the steps of a format over the lines of a region: each step runs for all lines before the
-//! next one, so that the CPU overlaps the work on several lines.
+//! Runs the steps of a format on the lines of a region. Each step runs on all lines before the next
+//! step starts, so that the CPU overlaps the work on several lines.
 
 use super::literal::Until;
 use super::program::{Program, Take};
@@ -9,11 +9,11 @@ use crate::fields::Table;
 use crate::region::{Bits, Line, Region};
 use millstream_columns::{Cell, Kind};
 
-/// Bitmaps of a region, other than the bitmaps for the ends of variables.
+/// Bitmaps of a region, apart from the bitmaps for the ends of variables.
 #[derive(Clone, Debug)]
 pub(super) struct Classes {
     pub digits: Bits,
-    /// Characters of methods.
+    /// Characters that a method may contain.
     pub tokens: Bits,
     pub backslashes: Bits,
 }
@@ -33,7 +33,7 @@ impl Classes {
     }
 }
 
-/// A region while its lines are matched.
+/// A region whose lines are being matched.
 pub(super) struct Run<'a> {
     pub region: Region<'a>,
     pub classes: &'a Classes,
@@ -77,7 +77,7 @@ impl Run<'_> {
         self.remove_mismatches(lines);
     }
 
-    /// Matches a string in each line; returns false if some lines do not match.
+    /// Matches a string in each line. Returns false if some lines do not match.
     #[inline(always)]
     fn text(&self, until: &Until, lines: &mut [Line], cells: &mut [Cell]) -> bool {
         let (text, quick, mut all) = (self.region.bytes, until.quick(), true);
@@ -103,7 +103,7 @@ impl Run<'_> {
         if is_none { Cell::ABSENT } else { self.region.part(Kind::Text, start, end) }
     }
 
-    /// Matches a number in each line; returns false if some lines do not match.
+    /// Matches a number in each line. Returns false if some lines do not match.
     #[inline(always)]
     fn numbers<const FLOAT: bool>(
         &mut self,
@@ -126,7 +126,7 @@ impl Run<'_> {
         all
     }
 
-    /// Parses a number in a common form at `start`; returns its end.
+    /// Parses a number in a common form at `start`. Returns its kind and end.
     #[inline(always)]
     fn number<const FLOAT: bool>(&self, start: usize) -> (Kind, usize) {
         let (text, digits) = (self.region.bytes, &self.classes.digits);
@@ -148,7 +148,7 @@ impl Run<'_> {
         )
     }
 
-    /// Handles any other value in place of a number.
+    /// Handles a value that is not a number in a common form.
     #[cold]
     fn slow_number<const FLOAT: bool>(
         &mut self,
@@ -176,7 +176,7 @@ impl Run<'_> {
         true
     }
 
-    /// Records the lines that do not match, and removes them.
+    /// Records the lines that do not match, and removes them from `lines`.
     #[cold]
     fn remove_mismatches(&mut self, lines: &mut Vec<Line>) {
         lines.retain(|line| {
@@ -188,7 +188,7 @@ impl Run<'_> {
         });
     }
 
-    /// Splits requests into method, path and protocol.
+    /// Splits request lines into method, path and protocol.
     #[inline(always)]
     fn request(&self, lines: &[Line], request: &[Cell], parts: [&mut [Cell]; 3]) {
         let [methods, paths, protocols] = parts;
@@ -209,7 +209,7 @@ impl Run<'_> {
         }
     }
 
-    /// Finds the ends of the method, path and protocol of a request.
+    /// Finds the ends of the method, path and protocol in a request line.
     #[inline(always)]
     fn parts(&self, start: usize, end: usize) -> Option<[usize; 3]> {
         let method = self.classes.tokens.skip(start);
@@ -219,7 +219,7 @@ impl Run<'_> {
         }
         let path = match protocol_at(&text[method..end]) {
             Some(at) => method + at,
-            // HTTP/0.9 has no protocol and no spaces.
+            // An HTTP/0.9 request has no protocol and contains no other spaces.
             None => Some(end).filter(|end| !text[method + 1..*end].contains(&b' '))?,
         };
         (path > method + 1).then_some([method, path, end])
@@ -259,7 +259,7 @@ fn protocol_at(text: &[u8]) -> Option<usize> {
     (protocol.starts_with(b" HTTP/") && protocol[6].is_ascii_digit()).then_some(rest.len())
 }
 
-/// Bit of [`Line::at`] that marks a line without a match; positions never have it.
+/// The bit of [`Line::at`] that marks a line that does not match. Positions never set this bit.
 const MISMATCH_BIT: u32 = 1 << 31;
 
 impl Line {

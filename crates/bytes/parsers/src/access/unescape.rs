@@ -1,8 +1,8 @@
-//! The escapes that servers write into values.
+//! Decoding of the escapes that servers write.
 
 use super::Escape;
 
-/// Decodes the escapes of a value; invalid escapes stay unchanged.
+/// Decodes the escapes in a value. Invalid escapes stay unchanged.
 pub(super) fn unescape(text: &[u8], escape: Escape) -> Vec<u8> {
     if escape == Escape::Json {
         return millstream_columns::unescape(text).into_owned();
@@ -17,8 +17,8 @@ pub(super) fn unescape(text: &[u8], escape: Escape) -> Vec<u8> {
     out
 }
 
-/// Decodes the escape after a backslash; returns the byte, and the number of bytes of `behind` that
-/// the escape takes.
+/// Decodes the escape after a backslash. Returns the byte, and the number of bytes of `behind` that
+/// belong to the escape.
 fn escaped(behind: &[u8], escape: Escape) -> (u8, usize) {
     if let [b'x', high, low, ..] = behind
         && let (Some(high), Some(low)) = (hex(*high), hex(*low))

@@ -1,4 +1,4 @@
-//! Names and types of the variables of a format.
+//! Names and types of the variables in a format.
 
 /// The type of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,21 +8,21 @@ pub(super) enum Of {
     Float,
     /// A request line such as `GET /index.html HTTP/1.1`.
     Request,
-    /// A time, with or without a space.
+    /// A time, which may contain a space.
     Time {
         spaced: bool,
     },
 }
 
-/// A variable of a format.
+/// A variable in a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Variable {
     pub name: String,
     pub of: Of,
-    /// Whether the variable may have a value per upstream server, as in `0.1, 0.2 : 0.3`; such a
+    /// Whether the variable may list one value per upstream server, as in `0.1, 0.2 : 0.3`. Such a
     /// list stays a string.
     pub list: bool,
-    /// The format of a time variable.
+    /// The timestamp format, if the variable is a time.
     pub time: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl Variable {
     }
 }
 
-/// A part of a format.
+/// A piece of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Literal(Vec<u8>),
@@ -104,8 +104,8 @@ pub(super) fn nginx(name: &str) -> Variable {
     Variable { list, ..Variable::new(name, of) }
 }
 
-/// Returns the variable of an Apache directive: the letter after `%`, and the argument in braces
-/// before it. `None` if Apache has no such directive.
+/// Returns the variable for an Apache directive, given the letter after `%` and the argument in
+/// braces before the letter. Returns `None` if Apache has no such directive.
 pub(super) fn apache(letter: char, argument: Option<&str>) -> Option<Variable> {
     if let Some(argument) = argument {
         return with_argument(letter, argument);
@@ -145,7 +145,7 @@ pub(super) fn apache(letter: char, argument: Option<&str>) -> Option<Variable> {
     Some(Variable::new(name, of))
 }
 
-/// Returns the variable of `%{Referer}i` and similar directives.
+/// Returns the variable for a directive with an argument, such as `%{Referer}i`.
 fn with_argument(letter: char, argument: &str) -> Option<Variable> {
     let snake = argument.to_ascii_lowercase().replace(['-', '.'], "_");
     let text = |name: String| Variable::new(name, Of::Text);
@@ -172,7 +172,7 @@ fn with_argument(letter: char, argument: &str) -> Option<Variable> {
     })
 }
 
-/// Returns the variable of `%{FORMAT}t`: strftime specifiers, or an epoch.
+/// Returns the variable for `%{FORMAT}t`, whose format is strftime specifiers or an epoch.
 fn time_of(argument: &str) -> Option<Variable> {
     let format =
         argument.strip_prefix("begin:").or(argument.strip_prefix("end:")).unwrap_or(argument);

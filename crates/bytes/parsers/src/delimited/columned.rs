@@ -1,4 +1,4 @@
-//! Lines whose columns are named by a header line.
+//! Delimited lines whose columns are named by a header line.
 
 use super::{Delimited, DelimitedConfig};
 use crate::{Fields, Input, Parser, Reason, Type, Unequal};
@@ -9,13 +9,13 @@ const NO_HEADER: Reason = "no_header";
 const BAD_HEADER: Reason = "bad_header";
 const MISSING_COLUMN: Reason = "missing_column";
 
-/// Start of a header line of W3C, IIS and Zeek logs, in any case; a colon or a delimiter follows.
+/// Start of the header line in W3C, IIS and Zeek logs, in any case. A colon or a delimiter follows.
 const FIELDS: &str = "#fields";
 
-/// Source of the names of columns.
+/// Where the column names come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnNames {
-    /// A line that begins with `#Fields:`, or else the configuration.
+    /// A line that begins with `#Fields:`. Without such a line, the configuration.
     IfPresent,
     /// A line that begins with `#Fields:`.
     FieldsLine,
@@ -23,15 +23,15 @@ pub enum ColumnNames {
     FirstLine,
 }
 
-/// Parser of lines with delimiters between their columns, which a header line names.
+/// Parser for delimited lines whose columns are named by a header line.
 ///
-/// The configured fields select the columns that become fields; without configured fields, all
-/// columns do. A line whose header is unknown does not match.
+/// The configured fields select the columns to parse. Without configured fields, every column
+/// becomes a field. A line whose header is unknown does not match.
 #[derive(Clone)]
 pub struct Columned {
     config: DelimitedConfig,
     names: ColumnNames,
-    /// Types of columns without a configured field, by name.
+    /// Types by name, for columns that no configured field selects.
     types: Vec<(Arc<str>, Type)>,
     header: Option<Arc<str>>,
     columns: Result<Columns, Reason>,
@@ -41,7 +41,7 @@ pub struct Columned {
 #[derive(Clone)]
 struct Columns {
     parser: Delimited,
-    /// Number of columns whose name a later column repeats.
+    /// Number of columns whose name occurs again in a later column.
     duplicates: u64,
 }
 
@@ -50,7 +50,7 @@ impl Columned {
     ///
     /// # Errors
     ///
-    /// The error says what is wrong, and what to write instead.
+    /// Returns an error if the configuration is invalid. The error says what to use instead.
     pub fn new(
         config: DelimitedConfig,
         names: ColumnNames,
@@ -68,7 +68,7 @@ impl Columned {
         Ok(Columned { config, names, types, header: None, columns })
     }
 
-    /// Returns the columns of a header.
+    /// Returns the columns that a header names.
     fn columns(&self, header: Option<&str>) -> Result<Columns, Reason> {
         if header == Some("") {
             return Err(BAD_HEADER);
@@ -108,7 +108,7 @@ impl Columned {
         for (index, name) in names.iter().enumerate() {
             let is_duplicate = names[index + 1..].contains(name) && !name.is_empty();
             duplicates += u64::from(is_duplicate);
-            // The last value wins, as in the other parsers.
+            // The last value wins, as in all other parsers.
             fields.push(if is_duplicate { ("".into(), None) } else { self.field(name) });
         }
         let config = DelimitedConfig { fields, ..self.config.clone() };
@@ -116,8 +116,8 @@ impl Columned {
         Ok(Columns { parser, duplicates })
     }
 
-    /// Returns whether the configuration renames the columns: no name that both have is at another
-    /// position, and at least one configured name is not in the header.
+    /// Returns whether the configuration renames the columns: every name that occurs in both is at
+    /// the same position, and at least one configured name is not in the header.
     fn has_names_of_its_own(&self, names: &[String]) -> bool {
         let fields = || self.config.fields.iter().enumerate();
         let is_known = |name: &str| names.iter().any(|of_header| of_header == name);
@@ -128,7 +128,7 @@ impl Columned {
         !named().all(|(_, (name, _))| is_known(name)) && !named().any(is_elsewhere)
     }
 
-    /// Returns the field of a column; a column without a name is skipped.
+    /// Returns the field for a column. A column with an empty name is skipped.
     fn field(&self, name: &str) -> (Arc<str>, Option<Type>) {
         let configured = self.config.fields.iter().find(|(field, _)| &**field == name);
         if let Some(field) = configured {
@@ -152,8 +152,8 @@ fn after_fields<'h>(header: &'h str, config: &DelimitedConfig) -> Option<&'h str
     rest.strip_prefix(':').or(rest.strip_prefix('\t')).or(rest.strip_prefix(delimiter))
 }
 
-/// Returns the names in a list. White space separates them unless the list contains the delimiter,
-/// because files with other delimiters have both.
+/// Returns the names in a list. White space separates the names unless the list contains the
+/// delimiter, because files with other delimiters may use either.
 fn listed(list: &str, config: &DelimitedConfig) -> Result<Vec<String>, Reason> {
     let list = list.trim_matches(' ');
     let is_space = config.delimiter == " ";
@@ -164,7 +164,7 @@ fn listed(list: &str, config: &DelimitedConfig) -> Result<Vec<String>, Reason> {
     checked(list.split_ascii_whitespace().map(str::to_owned).collect())
 }
 
-/// Splits a header like any other line.
+/// Splits a header in the same way as any other line.
 fn split(header: &str, config: &DelimitedConfig) -> Result<Vec<String>, Reason> {
     let count = header.matches(&*config.delimiter).count() + 1;
     if count > COLUMNS_MAX {
@@ -192,7 +192,7 @@ fn split(header: &str, config: &DelimitedConfig) -> Result<Vec<String>, Reason> 
         String::from_utf8_lossy(found.bytes(block, cell)).into_owned()
     };
     let mut names: Vec<String> = (0..count).map(name).collect();
-    // Delimiters within quotes are counted, but do not separate names.
+    // Delimiters within quotes were counted, although they do not separate names.
     let last = names.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1);
     if has_quotes(header, &parser) {
         names.truncate(last);

@@ -1,29 +1,29 @@
-//! Headers of CEF and LEEF: `CEF:0|value|value|`, after any prefix.
+//! CEF and LEEF headers: `CEF:0|value|value|` after an optional prefix.
 
 use super::Span;
 use memchr::{memchr_iter, memchr2};
 
-/// The byte order mark of UTF-8, which syslog writes before a message.
+/// The UTF-8 byte order mark, which syslog writes before a message.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// The start of a header: `CEF:0|`.
+/// The start of a header, such as `CEF:0|`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signature {
     /// The text before the signature.
     prefix: Span,
     /// The version of the format.
     pub version: Span,
-    /// End of the signature.
+    /// The position after the signature.
     end: usize,
 }
 
 impl Signature {
-    /// Finds the first signature with this name, which ends with a colon.
+    /// Finds the first signature with this name. The name ends with a colon.
     pub fn find(text: &[u8], name: &[u8]) -> Option<Signature> {
         memchr_iter(b'|', text).find_map(|pipe| Signature::before(text, name, pipe))
     }
 
-    /// Returns the signature that the pipe at `pipe` ends, with or without blanks around its
+    /// Returns the signature that ends with the pipe at `pipe`. There may be blanks around the
     /// version.
     fn before(text: &[u8], name: &[u8], pipe: usize) -> Option<Signature> {
         let trimmed = text[..pipe].trim_ascii_end();
@@ -37,22 +37,22 @@ impl Signature {
     }
 }
 
-/// A header with `N` values after its signature.
+/// A header with `N` values after the signature.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header<const N: usize> {
-    /// The text before the header, without blanks around it.
+    /// The text before the header, without surrounding blanks.
     pub prefix: Span,
     /// The version of the format.
     pub version: Span,
-    /// The values, without blanks around them.
+    /// The values, without surrounding blanks.
     pub values: [Span; N],
-    /// End of the header: after a pipe, or at the end of the line.
+    /// End of the header: the position after a pipe, or the end of the line.
     pub end: usize,
 }
 
 impl<const N: usize> Header<N> {
-    /// Parses the values after a signature; returns `None` if there are too few. The pipe after the
-    /// last value may be missing.
+    /// Parses the values after a signature. Returns `None` if there are too few values. The pipe
+    /// after the last value may be missing.
     pub fn parse(text: &[u8], signature: Signature) -> Option<Header<N>> {
         let Signature { prefix, version, end } = signature;
         let mut header = Header { prefix, version, values: [Span::default(); N], end };
@@ -68,7 +68,7 @@ impl<const N: usize> Header<N> {
     }
 }
 
-/// Finds the pipe that ends the value at `begin`, or the end of the text.
+/// Finds the pipe that ends the value at `begin`, or else the end of the text.
 fn value_end(text: &[u8], begin: usize) -> usize {
     let mut at = begin;
     while let Some(len) = memchr2(b'|', b'\\', &text[at..]) {
@@ -80,7 +80,7 @@ fn value_end(text: &[u8], begin: usize) -> usize {
     text.len()
 }
 
-/// The escapes in the value of a header.
+/// The escapes in a header value.
 pub(super) fn escape(byte: u8) -> Option<u8> {
     matches!(byte, b'|' | b'\\').then_some(byte)
 }

@@ -1,4 +1,4 @@
-//! The standard grok patterns. They need neither look-around nor backreferences, and list longer
+//! The standard grok patterns. They avoid look-around and backreferences, and list longer
 //! alternatives first.
 
 /// Returns the definition of a pattern.
@@ -6,7 +6,7 @@ pub fn find(name: &str) -> Option<&'static str> {
     PATTERNS.iter().find(|(of, _)| *of == name).map(|(_, pattern)| *pattern)
 }
 
-/// Names and definitions.
+/// Names and definitions of the standard patterns.
 #[rustfmt::skip]
 pub const PATTERNS: &[(&str, &str)] = &[
     // Words and numbers

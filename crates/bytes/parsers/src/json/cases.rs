@@ -55,13 +55,13 @@ pub const BAD_VALUES: &[&str] = &[
     r#"{"a":tru}"#, r#"{"a":1,"a"}"#, r#"{"x": true, "y":}"#, r#"{"é:1}"#,
 ];
 
-/// Lines that the parser accepts.
+/// Lines that the parser must accept.
 pub const GOOD_LINES: &[&str] = &[
     "{}", " {}", "{} ", "\t{}\r", "\n{\n}\n", "{ }", r#" { "a" : 1 } "#, r#"{"a":1,"a":2}"#, r#"{"":1}"#,
     r#"{"":1,"":2}"#, r#"{"a":1,"b":{"a":1}}"#, r#"{"\u0000":1}"#, r#"{"\ud800":1}"#,
 ];
 
-/// Lines that the parser rejects, with the reason.
+/// Lines that the parser must reject, and the reason.
 pub const BAD_LINES: &[(&[u8], &str)] = &[
     (b"", "not_json"),
     (b" ", "not_json"),

@@ -1,18 +1,18 @@
-//! Moves over the syntax elements of a line of JSON (RFC 8259).
+//! A cursor over the syntax elements of a JSON line (RFC 8259).
 
 use crate::fields::Reason;
 use millstream_columns::{Cell, Kind};
 use millstream_scan::string_end;
 
-/// Reason for invalid JSON from this position on.
+/// The JSON is invalid at the cursor's position.
 pub const NOT_JSON: Reason = "not_json";
-/// Reason for arrays and objects nested deeper than allowed.
+/// Arrays and objects are nested deeper than allowed.
 pub const TOO_DEEP: Reason = "too_deep";
 
-/// Maximum nesting level that [`Cursor::value`] can track, with one bit per level.
+/// Maximum nesting level that [`Cursor::value`] can track. Each level takes one bit.
 pub const DEPTH_MAX: u32 = 128;
 
-/// A position in a line. If a step fails, `at` is the offset of the error.
+/// A position in a line. If a method fails, `at` is the offset of the error.
 pub struct Cursor<'a> {
     /// The line.
     pub text: &'a [u8],
@@ -23,13 +23,13 @@ pub struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Returns the current byte, or 0 at the end; 0 never occurs between values.
+    /// Returns the current byte, or 0 at the end of the line. 0 never occurs between values.
     #[inline(always)]
     fn peek(&self) -> u8 {
         self.text.get(self.at).copied().unwrap_or(0)
     }
 
-    /// Skips white space; returns the byte after it.
+    /// Skips white space. Returns the next byte.
     #[inline(always)]
     pub fn token(&mut self) -> u8 {
         let byte = self.peek();
@@ -59,7 +59,7 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// Skips a name and its colon; returns the bounds of the name without quotes.
+    /// Skips a name and its colon. Returns the bounds of the name without quotes.
     pub fn key(&mut self) -> Result<(usize, usize), Reason> {
         self.expect(b'"')?;
         let start = self.at;
@@ -69,7 +69,8 @@ impl Cursor<'_> {
         Ok((start, end))
     }
 
-    /// Skips the rest of a string after its opening quote; returns whether it contains escapes.
+    /// Skips the rest of a string after its opening quote. Returns the kind, which says whether the
+    /// string contains escapes.
     #[inline(always)]
     fn string(&mut self) -> Result<Kind, Reason> {
         self.at = string_end(self.text, self.at);
@@ -154,7 +155,7 @@ impl Cursor<'_> {
         Ok(Cell::constant(kind))
     }
 
-    /// Skips a value that begins with the current byte `first` and is nested in `depth` other
+    /// Skips a value that begins with the current byte `first`. `depth` is the number of enclosing
     /// values.
     #[inline(always)]
     pub fn value(&mut self, first: u8, depth: u32, depth_max: u32) -> Result<Cell, Reason> {
@@ -184,8 +185,8 @@ impl Cursor<'_> {
         }
     }
 
-    /// Skips an object or array. Open levels are bits instead of stack frames, so that a line
-    /// cannot overflow the thread's stack.
+    /// Skips an object or array. Open levels are tracked as bits instead of stack frames, so that a
+    /// line cannot overflow the thread's stack.
     #[inline(never)]
     fn nested(&mut self, depth: u32, depth_max: u32) -> Result<Cell, Reason> {
         let (start, mut open) = (self.at, Open { objects: 0, count: 0 });
@@ -214,7 +215,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// Skips the end of a value: closing brackets, and a comma with the name after it.
+    /// Skips what follows a value: closing brackets, and a comma with the next name.
     #[inline(always)]
     fn close(&mut self, open: &mut Open) -> Result<(), Reason> {
         while open.count > 0 {
@@ -235,7 +236,7 @@ impl Cursor<'_> {
     }
 }
 
-/// The open levels: one bit per level, set for objects.
+/// The open levels. Each level has one bit, which is set for objects.
 struct Open {
     objects: u128,
     count: u32,

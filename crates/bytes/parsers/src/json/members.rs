@@ -1,13 +1,13 @@
-//! The members of a JSON object, without their values.
+//! Iteration over the members of a JSON object.
 
 use super::cursor::{Cursor, DEPTH_MAX, NOT_JSON};
 use super::{check_end, check_utf8};
 use crate::fields::Reason;
 use millstream_columns::{Cell, Kind, unescape};
 
-/// Calls `each` with the unescaped name and the whole text of every member of a JSON object.
-/// Returns false if the text is not exactly one object; `each` may already have been called for
-/// some members.
+/// Calls `each` with the unescaped name and the source text of every member of a JSON object.
+/// Returns false if the text is not exactly one object. Even then, `each` may already have been
+/// called for some members.
 pub fn json_members<'t>(text: &'t [u8], each: impl FnMut(&[u8], &'t [u8])) -> bool {
     let mut cursor = Cursor { text, line: Cell::new(Kind::Text, 0, text.len()), at: 0 };
     object(&mut cursor, text, each).is_ok()

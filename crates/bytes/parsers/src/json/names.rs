@@ -1,6 +1,6 @@
-//! The member names of previous lines, and predictions of the next one.
+//! The member names of previous lines, which predict the names in the next line.
 //!
-//! Consecutive lines mostly have the same members in the same order. Each name therefore records
+//! Consecutive lines usually have the same members in the same order. Each name therefore records
 //! which name followed it last, and the parser compares the line with the predicted name instead of
 //! searching for the end of the name.
 
@@ -11,51 +11,52 @@ use millstream_columns::unescape;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Number of names that are remembered; other names are parsed each time.
+/// Maximum number of names that are remembered. All other names are parsed every time.
 const NAMES_MAX: usize = 1024;
 
-/// Maximum length of a column's name, in bytes.
+/// Maximum length of a column name in bytes.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// Parent of the line's top-level members.
+/// Parent of the top-level members.
 pub const ROOT: usize = 0;
 
-/// Field of members without a separate column.
+/// Field index of members that have no column.
 pub const MEMBERS: usize = usize::MAX;
-/// Field of members that are not kept.
+/// Field index of members that are not selected.
 pub const UNWANTED: usize = usize::MAX - 1;
-/// Field that is not resolved yet.
+/// Field index that is not resolved yet.
 pub const UNKNOWN: usize = usize::MAX - 2;
 
-/// The options that concern names.
+/// The options that affect names.
 #[derive(Debug)]
 pub struct Wanted {
-    /// Separator between the names of an object and its member, if objects are flattened.
+    /// Separator between the names of an object and its member. `None` if objects are not
+    /// flattened.
     pub separator: Option<String>,
-    /// The members to keep; empty keeps all.
+    /// The members to keep. An empty list keeps all members.
     pub fields: Vec<String>,
     /// Types of fields.
     pub types: Vec<(String, Type)>,
 }
 
-/// A member name.
+/// A remembered member name.
 pub struct Name {
-    /// Bytes of the name in the line, with quotes and colon.
+    /// The bytes of the name in the line, including quotes and colon.
     pub raw: Box<[u8]>,
-    /// The first bytes of `raw` as an integer, and a mask of the bytes that exist; zero if `raw` is
-    /// longer.
+    /// The first bytes of `raw` as an integer, and a mask of the bytes that exist. Both are 0 if
+    /// `raw` is too long.
     head: u128,
     mask: u128,
-    /// Index of the field, [`MEMBERS`], [`UNWANTED`] or [`UNKNOWN`].
+    /// Index of the field, or [`MEMBERS`], [`UNWANTED`] or [`UNKNOWN`].
     pub field: usize,
-    /// Index of the name of the object that contains the member.
+    /// Index of the name of the enclosing object.
     pub parent: usize,
     next: usize,
-    /// Path of the member: the names of the enclosing objects and of the member.
+    /// Path of the member: the names of the enclosing objects and the member's name.
     pub full: Arc<str>,
     /// Whether an object with this name is flattened.
     pub is_opened: bool,
-    /// Type to which the values are cast.
+    /// Type to which values are cast.
     pub cast: Option<Type>,
 }
 
@@ -93,13 +94,13 @@ impl Name {
 pub struct Names {
     wanted: Arc<Wanted>,
     list: Vec<Name>,
-    /// Indices of names, by index of the parent (four bytes) and name.
+    /// Indices of names. The key is the index of the parent (four bytes) followed by the name.
     by_path: HashMap<Vec<u8>, usize>,
     path: Vec<u8>,
 }
 
 impl Names {
-    /// Creates a set with only the root.
+    /// Creates a set that contains only the root.
     pub fn new(wanted: Arc<Wanted>) -> Names {
         let mut names =
             Names { wanted, list: Vec::new(), by_path: HashMap::new(), path: Vec::new() };
@@ -113,7 +114,7 @@ impl Names {
         self.list.push(Name::new(b"\"", usize::MAX, ""));
     }
 
-    /// Forgets the fields, for a new batch.
+    /// Resets the field indices for a new batch.
     pub fn forget_fields(&mut self) {
         self.list
             .iter_mut()
@@ -121,7 +122,7 @@ impl Names {
             .for_each(|name| name.field = UNKNOWN);
     }
 
-    /// Makes room for more names, between two lines.
+    /// Removes all names if there are too many. Must be called between two lines.
     #[inline(always)]
     pub fn make_room(&mut self) {
         if self.list.len() > NAMES_MAX {
@@ -135,15 +136,15 @@ impl Names {
         &self.list[index]
     }
 
-    /// Returns whether an object with this name is flattened. Objects are not flattened if their
-    /// names are not remembered.
+    /// Returns whether an object with this name is flattened. Objects whose names are not
+    /// remembered are not flattened.
     #[inline(always)]
     pub fn is_opened(&self, index: usize) -> bool {
         index < NAMES_MAX && self.list[index].is_opened
     }
 
-    /// Resolves the field of a name. This happens at the first value rather than when the name is
-    /// read, because flattened objects need no field.
+    /// Resolves the field of a name. This happens at the first value instead of when the name is
+    /// parsed, because flattened objects need no field.
     #[cold]
     pub fn find_field(&mut self, index: usize, fields: &mut Fields) -> usize {
         let name = &mut self.list[index];
@@ -154,8 +155,8 @@ impl Names {
         name.field
     }
 
-    /// Skips a name and its colon; returns the index of the name. `parent` is the name's parent,
-    /// and `last` the previous name.
+    /// Skips a name and its colon. Returns the index of the name. `parent` is the index of the
+    /// enclosing object's name, and `last` is the index of the previous name.
     #[inline(always)]
     pub fn read(
         &mut self,
@@ -213,7 +214,7 @@ impl Names {
         name.cast =
             self.wanted.types.iter().find(|(of, _)| *of == full).map(|(_, cast)| cast.clone());
         if self.list.len() > NAMES_MAX {
-            // The last slot holds names that are not remembered.
+            // The last slot is for names that are not remembered.
             self.list[NAMES_MAX] = name;
             return NAMES_MAX;
         }
@@ -227,12 +228,12 @@ impl Names {
 }
 
 impl Wanted {
-    /// Returns whether to keep this member: it is listed, or nested in a listed member.
+    /// Returns whether to keep a member, because it is listed or nested in a listed member.
     fn has(&self, full: &str) -> bool {
         self.fields.is_empty() || self.fields.iter().any(|wanted| self.is_below(full, wanted))
     }
 
-    /// Returns whether a member nested in this one is kept.
+    /// Returns whether any member nested in this member is kept.
     fn has_below(&self, full: &str) -> bool {
         self.fields.iter().any(|wanted| self.is_below(wanted, full))
     }

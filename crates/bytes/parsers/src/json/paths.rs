@@ -1,4 +1,4 @@
-//! Finds values in JSON by their paths, all in one pass over the text.
+//! Finds several values in JSON by their paths, in one pass over the text.
 
 use super::cursor::{Cursor, DEPTH_MAX, NOT_JSON};
 use super::{check_end, check_utf8};
@@ -6,30 +6,31 @@ use crate::fields::Reason;
 use millstream_columns::{Cell, Kind, Step, unescape};
 use std::ops::Range;
 
-/// Distinct paths, as a tree. Values without a path are skipped, but must be valid JSON.
+/// Distinct paths, arranged as a tree. Values to which no path leads are skipped, but must be valid
+/// JSON.
 #[derive(Debug, Default)]
 pub struct JsonPaths {
     /// The paths, sorted and without duplicates.
     paths: Vec<Vec<Step>>,
-    /// The nodes, each after its ancestors; the first node is the whole text.
+    /// The nodes. Each node follows its ancestors, and the first node is the whole text.
     nodes: Vec<Node>,
 }
 
-/// A value to which or through which paths lead.
+/// A value that a path selects or passes through.
 #[derive(Debug)]
 struct Node {
-    /// The path that leads to the value.
+    /// The path that selects the value.
     path: Option<usize>,
-    /// The paths that lead to the value or through it.
+    /// The paths that select the value or pass through it.
     below: Range<usize>,
-    /// Members of the value by name, sorted.
+    /// Members of the value and their nodes, sorted by name.
     members: Vec<(Box<[u8]>, usize)>,
-    /// Elements of the value by index, sorted.
+    /// Elements of the value and their nodes, sorted by index.
     elements: Vec<(u32, usize)>,
 }
 
 impl JsonPaths {
-    /// Creates the tree of paths. Each path must have at most 100 steps.
+    /// Creates a tree of paths. Each path must have at most 100 steps.
     pub fn new(mut paths: Vec<Vec<Step>>) -> JsonPaths {
         paths.sort();
         paths.dedup();
@@ -44,7 +45,7 @@ impl JsonPaths {
         self.paths.binary_search_by(|known| known[..].cmp(path)).ok()
     }
 
-    /// Adds the node of the paths `below`, which have the first `depth` steps in common.
+    /// Adds the node for the paths `below`, whose first `depth` steps are equal.
     fn add_node(&mut self, below: Range<usize>, depth: usize) -> usize {
         let number = self.nodes.len();
         let is_end = self.paths.get(below.start).is_some_and(|path| path.len() == depth);
@@ -67,12 +68,12 @@ impl JsonPaths {
         number
     }
 
-    /// Finds the value of each path in a text. Returns false, with no values, if the text is not
-    /// JSON in UTF-8 of at most 128 levels.
+    /// Finds the value for each path in a text. Returns false and no values if the text is not
+    /// valid UTF-8 or JSON, or has more than 128 levels.
     ///
-    /// The cells refer to the text. Strings have no quotes, and are [`Kind::Escaped`] if they have
-    /// escapes; other values are unchanged. `null` and missing values are absent. Of several
-    /// members with the same name, the last one counts.
+    /// The cells refer to the text. Strings have no quotes, and are [`Kind::Escaped`] if they
+    /// contain escapes. Other values are unchanged. `null` and missing values are absent. If
+    /// several members have the same name, the last one counts.
     pub fn read(&self, text: &[u8], values: &mut Vec<Cell>) -> bool {
         values.clear();
         values.resize(self.paths.len(), Cell::ABSENT);
@@ -90,7 +91,7 @@ impl JsonPaths {
         check_end(cursor)
     }
 
-    /// Reads the value of a node that is nested in `depth` other values.
+    /// Reads the value for a node. `depth` is the number of enclosing values.
     fn value(
         &self,
         cursor: &mut Cursor<'_>,
@@ -99,7 +100,7 @@ impl JsonPaths {
         values: &mut [Cell],
     ) -> Result<(), Reason> {
         let Some(node) = self.nodes.get(node) else { return Err(NOT_JSON) };
-        // Clears the values of an earlier member with the same name.
+        // Clears the values from an earlier member with the same name.
         values[node.below.clone()].fill(Cell::ABSENT);
         let first = cursor.token();
         let start = cursor.at;
@@ -148,7 +149,7 @@ impl JsonPaths {
     }
 
     /// Reads the members or elements of a container up to its closing bracket. `find` returns the
-    /// node of the next child, if a path leads to that child.
+    /// node of the next child if a path leads to the child.
     fn each_child(
         &self,
         cursor: &mut Cursor<'_>,
@@ -170,21 +171,21 @@ impl JsonPaths {
     }
 }
 
-/// Skips a value that is nested in `depth` other values.
+/// Skips a value. `depth` is the number of enclosing values.
 fn skip(cursor: &mut Cursor<'_>, depth: u32) -> Result<(), Reason> {
     let first = cursor.token();
     cursor.value(first, depth, DEPTH_MAX)?;
     Ok(())
 }
 
-/// Skips the closing bracket of an empty container; returns whether the container is empty.
+/// Skips the closing bracket if the container is empty. Returns whether it is empty.
 fn closes(cursor: &mut Cursor<'_>, close: u8) -> bool {
     let is_empty = cursor.token() == close;
     cursor.at += usize::from(is_empty);
     is_empty
 }
 
-/// Skips a comma, or the closing bracket; returns whether it was a comma.
+/// Skips a comma or the closing bracket. Returns true for a comma.
 fn has_more(cursor: &mut Cursor<'_>, close: u8) -> Result<bool, Reason> {
     let byte = cursor.token();
     if byte != b',' && byte != close {
@@ -194,7 +195,7 @@ fn has_more(cursor: &mut Cursor<'_>, close: u8) -> Result<bool, Reason> {
     Ok(byte == b',')
 }
 
-/// Returns the cell of a value in a part of the text.
+/// Returns the cell for a value at `place` in the text.
 fn cell(kind: Kind, place: Range<usize>) -> Cell {
     match kind {
         Kind::Null => Cell::ABSENT,

@@ -1,13 +1,13 @@
-//! The structured data of RFC 5424.
+//! The structured data in RFC 5424 lines.
 
 use millstream_columns::push_json_string;
 
-/// Name and parameters of an element.
+/// The name and parameters of an element.
 type Element<'a> = (&'a [u8], Vec<(&'a [u8], Vec<u8>)>);
 
-/// Parses structured data at the start of `text`, and writes it as a JSON object; writes nothing
-/// for `-`. Returns the length of the data, or `None` if it is invalid. Of duplicate elements or
-/// parameters, the last wins.
+/// Parses structured data at the start of `text` and writes it as a JSON object. Writes nothing for
+/// `-`. Returns the length of the data, or `None` if the data is invalid. If an element or
+/// parameter occurs twice, the last one wins.
 pub(super) fn read(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     if text.first() == Some(&b'-') {
         return Some(1);
@@ -28,7 +28,7 @@ pub(super) fn read(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// Parses `id name="value" ...]`; returns the element and the rest.
+/// Parses `id name="value" ...]`. Returns the element and the rest.
 fn element(text: &[u8]) -> Option<(Element<'_>, &[u8])> {
     let (id, mut rest) = name(text)?;
     let mut parameters: Vec<(&[u8], Vec<u8>)> = Vec::new();
@@ -46,14 +46,14 @@ fn element(text: &[u8]) -> Option<(Element<'_>, &[u8])> {
     }
 }
 
-/// Parses a name; returns the name and the rest.
+/// Parses a name. Returns the name and the rest.
 fn name(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let is_name = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'=' | b']' | b'"');
     let len = text.iter().take_while(|byte| is_name(byte)).count();
     (len > 0).then(|| text.split_at(len))
 }
 
-/// Parses a quoted value; returns the unescaped value and the rest.
+/// Parses a quoted value. Returns the unescaped value and the rest.
 fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let (mut value, mut rest) = (Vec::new(), text);
     loop {
@@ -70,7 +70,7 @@ fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-/// Writes a JSON object.
+/// Writes members as a JSON object.
 fn object<V>(members: &[(&[u8], V)], out: &mut Vec<u8>, write: impl Fn(&V, &mut Vec<u8>)) {
     out.push(b'{');
     for (index, (name, value)) in members.iter().enumerate() {
