@@ -1,4 +1,4 @@
-//! Evaluates the tasks of a plan over a batch.
+//! Evaluates a plan's tasks on a batch.
 
 mod accumulate;
 mod columns;
@@ -18,21 +18,21 @@ use select::Selection;
 
 /// The rows of a batch, with their times and positions.
 pub struct BatchRows<'r, 'b> {
-    /// The block, the selected rows, and the fields of the events.
+    /// The block, the selected rows, and the event fields.
     pub input: &'r Input<'b>,
-    /// The time of each row in nanoseconds since 1970, for tasks with windows that follow event
-    /// time.
+    /// The time of each row in nanoseconds since 1970. Only needed for tasks whose windows follow
+    /// event time.
     pub times: &'r [i64],
-    /// Function that returns the origin and the offset of a row, which together with its time order
-    /// events.
+    /// Returns the origin and the offset of a row. Together with the row's time, they define the
+    /// order of events.
     pub place: &'r dyn Fn(u32) -> (u64, u64),
 }
 
-/// A batch, with the data that is known before tasks are evaluated.
+/// A batch with the data that is available before any task is evaluated.
 pub(crate) struct Batch<'p, 'b> {
     pub fields: &'p Fields,
     pub input: &'p Input<'b>,
-    /// The columns of the fields of the event; `None` for fields without a column.
+    /// The columns of the event fields. `None` for a field without a column.
     pub events: Vec<Option<ColumnView<'b>>>,
     /// Number of selected rows.
     pub selected: usize,
@@ -41,7 +41,8 @@ pub(crate) struct Batch<'p, 'b> {
 impl<'p, 'b> Batch<'p, 'b> {
     fn new(fields: &'p Fields, input: &'p Input<'b>) -> Batch<'p, 'b> {
         let column = |EventField { name, .. }: &EventField| match (input.field)(name) {
-            // Members of objects have names with dots; `input.rest` may have any name.
+            // Members of objects have names with dots, and `input.rest` may contain members with
+            // any name.
             Some(Field::Column(column)) if input.rest.is_none() && !name.contains('.') => {
                 Some(column)
             }
@@ -52,42 +53,42 @@ impl<'p, 'b> Batch<'p, 'b> {
     }
 }
 
-/// A batch under evaluation, with the columns that tasks have read so far.
+/// A batch that is being evaluated, with the columns that tasks have read so far.
 pub(crate) struct BatchColumns<'c, 'p, 'b> {
     pub batch: &'c Batch<'p, 'b>,
     pub columns: &'c mut Columns,
 }
 
 impl BatchColumns<'_, '_, '_> {
-    /// Computes a field for some rows.
+    /// Computes the values of a field for these rows.
     fn ensure(&mut self, field: FieldId, rows: &[u32]) {
         self.columns.ensure(self.batch, field, rows);
     }
 
-    /// Returns the values of a field and the block; only the values of ensured rows are valid.
+    /// Returns the values of a field, and the block. Only values computed by `ensure` are valid.
     fn source(&self, field: FieldId) -> Source<'_> {
         Source { column: self.columns.view(self.batch, field), block: self.batch.input.block }
     }
 }
 
-/// Cost and result of the evaluation of a task.
+/// Costs and results of evaluating one task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskCounts {
     /// Rows that passed the gate.
     pub examined: u64,
     /// Rows that matched.
     pub matched: u64,
-    /// Aggregated values that exist but are not numbers.
+    /// Aggregated values that are present but are not numbers.
     pub not_numbers: u64,
     /// Aggregated values that are missing.
     pub missing: u64,
-    /// Time of the task in nanoseconds, in the measured batches. Work that tasks share counts for
-    /// the first of them, or is not counted if many tasks share it.
+    /// Time spent on the task in nanoseconds, in the measured batches. Work that a few tasks share
+    /// counts for the first of them. Work that many tasks share does not count.
     pub measured_ns: u64,
 }
 
 impl TaskCounts {
-    /// Adds the counts of another batch.
+    /// Adds the counts from another batch.
     pub fn add(&mut self, other: &TaskCounts) {
         self.examined += other.examined;
         self.matched += other.matched;
@@ -97,16 +98,16 @@ impl TaskCounts {
     }
 }
 
-/// Measures the time of tasks in some batches.
+/// How to measure the time of tasks in a sample of batches.
 #[derive(Clone, Copy)]
 pub struct Sampling {
-    /// Returns monotonic nanoseconds.
+    /// Returns the monotonic time in nanoseconds.
     pub now: fn() -> u64,
-    /// Number of batches per measured batch.
+    /// Number of batches of which one is measured.
     pub every: u64,
 }
 
-/// Evaluates plans over batches, on one thread. Keeps buffers, but no events.
+/// Evaluates plans on batches, on one thread. Keeps its buffers between batches, but no events.
 #[derive(Default)]
 pub struct Evaluator {
     columns: Columns,
@@ -125,7 +126,7 @@ impl Evaluator {
         Evaluator { sampling: Some(sampling), ..Evaluator::default() }
     }
 
-    /// Calls `visit` with each task that has matching rows, and these rows in ascending order.
+    /// Calls `visit` with each task that has matching rows, and with these rows in ascending order.
     pub fn matches(
         &mut self,
         plan: &Plan,
@@ -135,7 +136,7 @@ impl Evaluator {
         self.run(plan, rows, |_, _, task, rows| visit(task, rows));
     }
 
-    /// Aggregates the rows of each task into the partial results.
+    /// Aggregates the matching rows of each task into partial results.
     pub fn add_up(&mut self, plan: &Plan, rows: &BatchRows<'_, '_>, partial: &mut Partial) {
         let mut accumulation = std::mem::take(&mut self.accumulation);
         self.run(plan, rows, |fields, keys, task, list| {
@@ -181,13 +182,14 @@ impl Evaluator {
         });
     }
 
-    /// Takes the counts of the tasks in the last batch. A task may have several counts.
+    /// Takes the counts of the tasks from the most recent batch. A task may occur several times.
     pub fn take_counts(&mut self) -> impl Iterator<Item = (usize, TaskCounts)> + '_ {
         self.counts.drain(..)
     }
 
-    /// Takes the number of rows whose conditions had no result since the last call, by reason.
-    /// Conditions are evaluated only for rows that are still candidates, so only these rows count.
+    /// Takes the number of rows, by reason, for which evaluating a condition failed since the last
+    /// call. Conditions are evaluated only for rows that are still candidates, so other rows do not
+    /// count.
     pub fn take_faults(&mut self) -> Counts {
         std::mem::take(&mut self.faults)
     }

@@ -1,11 +1,11 @@
 //! Sets of rows.
 
-/// A bit per row.
+/// A set with one bit per row.
 #[derive(Debug, Default)]
 pub struct Bits(Vec<u64>);
 
 impl Bits {
-    /// Removes all rows, and makes space for `rows` rows.
+    /// Removes all rows and makes room for `rows` rows.
     pub fn reset(&mut self, rows: usize) {
         self.0.clear();
         self.0.resize(rows.div_ceil(64), 0);
@@ -16,7 +16,7 @@ impl Bits {
         self.0[row as usize / 64] >> (row % 64) & 1 == 1
     }
 
-    /// Adds a row; returns whether it is new.
+    /// Adds a row. Returns whether the row is new.
     #[inline(always)]
     pub fn add(&mut self, row: u32) -> bool {
         let word = &mut self.0[row as usize / 64];
@@ -26,7 +26,7 @@ impl Bits {
         is_new
     }
 
-    /// Appends the rows, ascending.
+    /// Appends the rows in the set to `out` in ascending order.
     pub fn collect(&self, out: &mut Vec<u32>) {
         for (at, word) in self.0.iter().enumerate() {
             let mut word = *word;

@@ -1,18 +1,18 @@
-//! Describes a plan: shared work of tasks, and the way in which each task finds its events.
+//! Describes a plan: the work that tasks share, and how each task finds its events.
 
 use crate::plan::{FieldId, Gate, Index, Plan, TaskPlan};
 use crate::task::{Extraction, Field, FieldType};
 use millstream_columns::DisplayPath;
 use std::fmt::{self, Display, Formatter};
 
-/// Maximum number of fields and indexes that are listed.
+/// Maximum number of fields and of indexes to list.
 const LISTED_MAX: usize = 20;
 
-/// A description of a plan, as text for a person.
+/// A human-readable description of a plan.
 pub struct Explanation<'p>(&'p Plan);
 
 impl Plan {
-    /// Describes the shared work of tasks, and the way in which each task finds its events.
+    /// Describes the work that tasks share, and how each task finds its events.
     pub fn explain(&self) -> Explanation<'_> {
         Explanation(self)
     }
@@ -135,7 +135,7 @@ fn count_of(number: usize, one: &str, several: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { several })
 }
 
-/// Formats a field as text for a person.
+/// Formats a field in human-readable form.
 struct Described<'f>(&'f Field);
 
 impl Display for Described<'_> {

@@ -1,41 +1,41 @@
-//! Frequent keys, whose groups are found without looking up texts.
+//! Frequent keys. Their groups are found without looking up text.
 //!
-//! Thousands of tasks group by the same few keys, and a batch has a few rows for each task. The
-//! texts of a key are looked up once per batch instead of once per task. A frequent key has a
-//! number, and each task's table has a list from these numbers to its groups.
+//! Thousands of tasks group by the same few keys, and a batch contains only a few rows for each
+//! task. Each frequent key has a number, and each task's table maps these numbers to its groups.
+//! The text of a key is therefore looked up once per batch instead of once per task.
 
 use crate::plan::Plan;
 use millstream_groups::{Groups, Layout, NONE};
 use std::sync::Arc;
 
-/// Maximum number of numbered keys in a list. Each table takes four bytes per key.
+/// Maximum number of numbered keys per list of key fields. Each table takes four bytes per key.
 const KEYS_MAX: usize = if cfg!(test) { 3 } else { 1024 };
 
-/// Maximum bytes of the text of a frequent key.
+/// Maximum bytes of text in a frequent key.
 pub(crate) const TEXT_BYTES_MAX: usize = 64;
 
-/// Number of batches with too many other keys after which the keys get new numbers, because the
-/// frequent keys have changed.
+/// Maximum number of batches with too many other keys. After that, the keys are renumbered, because
+/// the frequent keys have changed.
 const POOR_BATCHES_MAX: u32 = if cfg!(test) { 0 } else { 256 };
 
-/// The numbers of frequent keys, for each list of keys that many tasks share.
+/// The numbers of frequent keys, for each list of key fields that many tasks share.
 #[derive(Debug, Default)]
 pub struct FrequentKeys {
     lists: Vec<Option<KeyNumbers>>,
-    /// Changes when the keys of a list get new numbers.
+    /// Incremented when the keys of a list are renumbered.
     generation: u32,
 }
 
-/// The numbers of the frequent keys of a list.
+/// The numbers of the frequent keys for one list of key fields.
 #[derive(Debug)]
 pub(crate) struct KeyNumbers {
-    /// The keys as groups without accumulators.
+    /// The keys, stored as groups without accumulators.
     pub keys: Groups,
     generation: u32,
     poor_batches: u32,
 }
 
-/// The groups of a table, by the numbers of frequent keys.
+/// Maps the numbers of frequent keys to the groups in a table.
 #[derive(Debug, Default)]
 pub struct KeyGroups {
     generation: u32,
@@ -43,7 +43,7 @@ pub struct KeyGroups {
 }
 
 impl FrequentKeys {
-    /// Prepares numbers for the keys of a plan.
+    /// Prepares numbers for the keys in a plan.
     pub fn new(plan: &Plan) -> FrequentKeys {
         let layout = Arc::new(Layout::new(&[]));
         let numbers = |fields: usize| KeyNumbers {
@@ -56,7 +56,7 @@ impl FrequentKeys {
         FrequentKeys { lists: lists.collect(), generation: 1 }
     }
 
-    /// Returns the numbers of a list of keys, and their generation.
+    /// Returns the numbered keys for a list of key fields, and their generation.
     pub(crate) fn of(&mut self, list: usize) -> Option<(&mut Groups, u32)> {
         let of_list = self.lists.get_mut(list)?.as_mut()?;
         if of_list.poor_batches > POOR_BATCHES_MAX {
@@ -67,21 +67,21 @@ impl FrequentKeys {
         Some((&mut of_list.keys, of_list.generation))
     }
 
-    /// Notes a batch that has too many other keys.
+    /// Records a batch that contains too many other keys.
     pub(crate) fn note_poor(&mut self, list: usize) {
         if let Some(Some(list)) = self.lists.get_mut(list) {
             list.poor_batches += 1;
         }
     }
 
-    /// Returns the bytes that the numbers have allocated.
+    /// Returns the number of bytes allocated for keys.
     pub fn memory_bytes(&self) -> usize {
         self.lists.iter().flatten().map(|list| list.keys.memory_bytes()).sum()
     }
 }
 
 impl KeyGroups {
-    /// Returns the groups of a generation of numbers.
+    /// Returns the groups by key number, which are cleared if they are from another generation.
     #[inline(always)]
     pub(crate) fn of(&mut self, generation: u32) -> &mut Vec<u32> {
         if self.generation != generation {
@@ -91,13 +91,13 @@ impl KeyGroups {
         &mut self.groups
     }
 
-    /// Returns the bytes that the list has allocated.
+    /// Returns the number of bytes allocated for the list.
     pub fn memory_bytes(&self) -> usize {
         self.groups.capacity() * size_of::<u32>()
     }
 }
 
-/// Sets the group of a key.
+/// Sets the group of a numbered key.
 #[cold]
 pub(crate) fn set(groups: &mut Vec<u32>, number: u32, group: u32) {
     let number = number as usize;

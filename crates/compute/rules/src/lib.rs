@@ -1,12 +1,13 @@
-//! Thousands of tasks over batches of lines: the cost of a line grows with the tasks that match it.
+//! Evaluates thousands of tasks on batches of lines. The cost per line depends on the tasks that
+//! match.
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! A [`Plan`] is made once from all tasks. It extracts each distinct field once per row, and reuses
-//! the position of a string with which several extractions begin. It gives every task a *gate*: an
-//! equality that an index looks up by value, or a literal that one search finds together with the
-//! literals of all other tasks. An [`Evaluator`] runs the plan on a batch. It evaluates the
-//! remaining conditions of a task only for the rows that pass the task's gate, and aggregates the
+//! A [`Plan`] is created once for all tasks. It extracts each distinct field once per row, and
+//! reuses the position of a string after which several extractions begin. It assigns every task a
+//! *gate*: an equality that an index looks up by value, or a literal that one search finds together
+//! with the literals of all other tasks. An [`Evaluator`] runs the plan on a batch. It evaluates
+//! the remaining conditions of a task only on rows that pass the task's gate, and aggregates the
 //! matching rows into one partial result per task, window and group.
 
 #![forbid(unsafe_code)]

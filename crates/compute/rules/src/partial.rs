@@ -1,71 +1,73 @@
-//! Partial results: the contribution of a batch to each task, window and group.
+//! Partial results: the contribution of one batch to each task, window and group.
 //!
-//! The format, little endian, is only for messages within a process, so it has no version:
+//! The format is little endian. It has no version, because it is used only for messages within a
+//! process. It consists of:
 //!
 //! - a section per task and window: the task (`u32`), whether it has a window (`u8`), the start of
-//!   the window in nanoseconds since 1970 (`i64`), its key column or [`NO_KEYS`] (`u32`), the
-//!   number of groups (`u32`), the key (`u32`) and the number of events (`u32`) of each group, the
-//!   words of each group (`u64`), the number of sides (`u32`), and each side; words refer to sides
-//!   from 1;
-//! - the number of dictionaries (`u32`), and for each the number of strings (`u32`), the ends of
-//!   the strings (`u32`), and the strings;
-//! - the number of key columns (`u32`), and for each the index of its list of keys in the plan
-//!   (`u32`), the number of fields (`u32`), the dictionary of each field (`u32`), the number of
-//!   keys (`u32`), and with more than one field the numbers of their strings (`u32`), counted from
-//!   1; 0 is a missing value. A key of one field is the number of its string;
-//! - the position of the first dictionary count (`u32`).
+//!   the window in nanoseconds since 1970 (`i64`), the key column or [`NO_KEYS`] (`u32`), the
+//!   number of groups (`u32`), the key of each group (`u32`), the number of events in each group
+//!   (`u32`), the words of each group (`u64`), the number of sides (`u32`), and the sides, to which
+//!   words refer by a number counted from 1;
+//! - the number of dictionaries (`u32`), and for each dictionary the number of strings (`u32`), the
+//!   ends of the strings (`u32`), and the strings;
+//! - the number of key columns (`u32`), and for each column the index of its list of key fields in
+//!   the plan (`u32`), the number of fields (`u32`), the dictionary of each field (`u32`), the
+//!   number of keys (`u32`), and, if there is more than one field, the string numbers of each key
+//!   (`u32`), counted from 1, with 0 for a missing value. If there is only one field, a key is the
+//!   number of its string;
+//! - the position of the number of dictionaries (`u32`).
 
 use crate::frequent::{self, FrequentKeys, KeyGroups};
 use crate::plan::Plan;
 use millstream_groups::{Groups, NONE, Side};
 use std::sync::Arc;
 
-/// The key column of a task without keys.
+/// The key column of a task that has no keys.
 pub(crate) const NO_KEYS: u32 = u32::MAX;
 
-/// Number of groups from which groups are merged together. Tests have few groups.
+/// Minimum number of groups to merge all at once. Tests use only a few groups.
 const MANY: usize = if cfg!(test) { 4 } else { 32 };
 
-/// Denominator of the largest share of other keys: above it, a list of keys is not looked up as
-/// frequent keys.
+/// Maximum share of other keys in a key column, as a denominator. Above this share, the column's
+/// keys are not numbered as frequent keys.
 const RARE_PART: usize = 4;
 
-/// Result of a merge.
+/// Result of merging a partial result.
 #[derive(Clone, Copy, Debug)]
 pub struct Merged {
-    /// Number of events whose group had no space.
+    /// Number of events for whose group there was no space.
     pub overflows: u64,
     /// Whether the tables may have grown.
     pub may_have_grown: bool,
 }
 
-/// The groups into which partial results of a task are merged.
+/// Where the partial results of a task are merged.
 #[derive(Debug)]
 pub struct MergeTarget<'g> {
     /// The groups of the window.
     pub groups: &'g mut Groups,
-    /// The group, without keys, of the events whose own group has no space.
+    /// The group, without keys, for events for whose own group there is no space.
     pub overflow: &'g mut Groups,
-    /// The groups of frequent keys.
+    /// Maps frequent keys to groups.
     pub of_keys: &'g mut KeyGroups,
-    /// Whether groups and samples may be added. Otherwise events of new groups go to `overflow`.
+    /// Whether groups and samples may be added. Otherwise, events of new groups go to `overflow`.
     pub may_add: bool,
 }
 
-/// Partial results under construction.
+/// Partial results that are being written.
 #[derive(Debug, Default)]
 pub struct Partial {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The head of a section.
+/// The fixed fields of a section.
 pub(crate) struct Section {
     pub task: u32,
     pub window: Option<i64>,
     pub column: u32,
 }
 
-/// The keys of the groups of a section, and the number of events of each.
+/// For each group in a section, its key and its number of events.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyEvents<'k> {
     pub keys: &'k [u32],
@@ -73,12 +75,12 @@ pub(crate) struct KeyEvents<'k> {
 }
 
 impl Partial {
-    /// Creates a partial result that is written to `bytes`, which must be empty.
+    /// Creates partial results that are written to `bytes`, which must be empty.
     pub fn new(bytes: Vec<u8>) -> Partial {
         Partial { bytes }
     }
 
-    /// Returns the bytes.
+    /// Returns the encoded partial results.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -107,7 +109,7 @@ pub(crate) fn push_numbers(numbers: &[u32], out: &mut Vec<u8>) {
     push_all(numbers, u32::to_le_bytes, out);
 }
 
-/// Appends numbers of `N` bytes.
+/// Appends numbers that take `N` bytes each.
 fn push_all<T: Copy, const N: usize>(
     numbers: &[T],
     to_bytes: impl Fn(T) -> [u8; N],
@@ -135,22 +137,22 @@ struct Dictionary<'b> {
 
 #[derive(Debug)]
 struct KeyColumn<'b> {
-    /// Index of the list in [`Plan::keys`].
+    /// Index of the list of key fields in [`Plan::keys`].
     list: usize,
     dictionaries: Vec<u32>,
     keys: &'b [[u8; 4]],
-    /// The numbers of the column's keys as frequent keys; empty if few keys are frequent.
+    /// The numbers of the keys as frequent keys. Empty if too few keys are frequent.
     numbers: Vec<u32>,
-    /// Generation of the numbers.
+    /// Generation of `numbers`.
     generation: u32,
 }
 
-/// The partial result of a task in a window.
+/// The partial result of one task in one window.
 #[derive(Debug)]
 pub struct TaskPartial<'b> {
     /// Index of the task in the plan.
     pub task: usize,
-    /// Start of the window, if the task has windows that follow event time.
+    /// Start of the window, if the task's windows follow event time.
     pub window: Option<i64>,
     column: Option<usize>,
     keys: &'b [[u8; 4]],
@@ -159,7 +161,7 @@ pub struct TaskPartial<'b> {
     sides: Arc<[Side]>,
 }
 
-/// Buffers of a merge. Their memory is kept.
+/// Buffers for merging, which calls reuse.
 #[derive(Debug, Default)]
 pub struct MergeBuffers {
     ids: Vec<u32>,
@@ -168,8 +170,8 @@ pub struct MergeBuffers {
 }
 
 impl<'b> PartialReader<'b> {
-    /// Reads the dictionaries of partial results; returns `None` if the bytes are not partial
-    /// results.
+    /// Reads the dictionaries and key columns of partial results. Returns `None` if the bytes are
+    /// invalid.
     pub fn new(bytes: &'b [u8]) -> Option<PartialReader<'b>> {
         let (rest, start) = bytes.split_last_chunk::<4>()?;
         let (sections, mut rest) = rest.split_at_checked(u32::from_le_bytes(*start) as usize)?;
@@ -182,7 +184,7 @@ impl<'b> PartialReader<'b> {
         Some(PartialReader { sections, dictionaries, columns })
     }
 
-    /// Looks up the keys of lists that many tasks share.
+    /// Looks up the numbers of frequent keys, for lists of key fields that many tasks share.
     pub fn number_keys(&mut self, frequent: &mut FrequentKeys) {
         let PartialReader { dictionaries, columns, .. } = self;
         for column in columns {
@@ -190,7 +192,7 @@ impl<'b> PartialReader<'b> {
         }
     }
 
-    /// Returns the next section, in the order of the evaluation; `None` at the end.
+    /// Returns the next section, in evaluation order, or `None` after the last one.
     pub fn next(&mut self, plan: &Plan) -> Option<TaskPartial<'b>> {
         let rest = &mut self.sections;
         let task = number(rest)? as usize;
@@ -210,13 +212,13 @@ impl<'b> PartialReader<'b> {
 }
 
 impl<'b> TaskPartial<'b> {
-    /// Returns the number of events.
+    /// Returns the total number of events.
     pub fn events(&self) -> u64 {
         self.events.iter().map(|events| u64::from(u32::from_le_bytes(*events))).sum()
     }
 
-    /// Returns the result in parts of up to `groups_max` groups, so that memory can be measured in
-    /// between.
+    /// Splits the result into parts of up to `groups_max` groups, so that the caller can check
+    /// memory between the parts.
     pub fn parts(&self, groups_max: usize) -> impl Iterator<Item = TaskPartial<'b>> + '_ {
         let width = self.words.len() / self.keys.len().max(1);
         let keys = self.keys.chunks(groups_max).zip(self.events.chunks(groups_max));
@@ -233,7 +235,7 @@ impl<'b> TaskPartial<'b> {
         })
     }
 
-    /// Merges the result into the groups of its window.
+    /// Merges the result into the groups of its task and window.
     pub fn merge(
         &self,
         reader: &PartialReader<'_>,
@@ -266,8 +268,9 @@ impl<'b> TaskPartial<'b> {
         Merged { overflows, may_have_grown: true }
     }
 
-    /// Finds the groups of keys, most of which are frequent; returns whether all were known.
-    /// `numbers` has the number of each key, and `of_numbers` the group of each number.
+    /// Finds the groups for keys that are mostly frequent. Returns whether all groups were already
+    /// known. `numbers` contains the number of each key, and `of_numbers` the group for each
+    /// number.
     fn find_frequent(
         &self,
         reader: &PartialReader<'_>,
@@ -294,7 +297,7 @@ impl<'b> TaskPartial<'b> {
         are_known
     }
 
-    /// Looks up, adds and merges many groups at a time, which overlaps their cache misses.
+    /// Looks up, adds and merges many groups at a time, so that their cache misses overlap.
     fn merge_many(
         &self,
         reader: &PartialReader<'_>,
@@ -318,8 +321,8 @@ impl<'b> TaskPartial<'b> {
         Some(())
     }
 
-    /// Merges the sides of groups, and the groups without space; returns the number of events in
-    /// the latter.
+    /// Merges the groups' sides, and the groups for which there is no space. Returns the number of
+    /// events in the latter.
     fn merge_rest(
         &self,
         groups: &mut Groups,
@@ -344,7 +347,7 @@ impl<'b> TaskPartial<'b> {
         overflows
     }
 
-    /// Returns the group of a key.
+    /// Returns the group for a key.
     fn find(
         &self,
         key: u32,
@@ -393,7 +396,7 @@ impl<'b> Dictionary<'b> {
         Some(Dictionary { ends, bytes })
     }
 
-    /// Returns a string.
+    /// Returns the string at an index.
     fn string(&self, index: usize) -> Option<&'b [u8]> {
         let end = |index: usize| self.ends.get(index).map(|end| u32::from_le_bytes(*end) as usize);
         let start = index.checked_sub(1).map_or(Some(0), end)?;
@@ -402,7 +405,7 @@ impl<'b> Dictionary<'b> {
 }
 
 impl<'b> KeyColumn<'b> {
-    /// Returns the number of the string of a field of a key.
+    /// Returns the string number of a key's field.
     #[inline]
     fn number(&self, key: u32, field: usize) -> Option<u32> {
         match self.dictionaries.len() {
@@ -411,7 +414,7 @@ impl<'b> KeyColumn<'b> {
         }
     }
 
-    /// Returns the text of a field of a key; `Some(None)` if the event lacks the field.
+    /// Returns the text of a key's field, or `Some(None)` if the events lack the field.
     #[inline]
     fn text(
         &self,
@@ -424,17 +427,17 @@ impl<'b> KeyColumn<'b> {
         dictionary.string(index as usize).map(Some)
     }
 
-    /// Returns the number of keys of the column.
+    /// Returns the number of keys in the column.
     fn len(&self, dictionaries: &[Dictionary<'b>]) -> usize {
         match self.dictionaries[..] {
             [] => 0,
-            // Plus one, for events without the field.
+            // Plus one, for events that lack the field.
             [one] => dictionaries.get(one as usize).map_or(0, |of| of.ends.len() + 1),
             _ => self.keys.len() / self.dictionaries.len(),
         }
     }
 
-    /// Sets the numbers of the column's keys, if most keys are frequent.
+    /// Numbers the column's keys as frequent keys, if most of them are frequent.
     fn number_keys(&mut self, dictionaries: &[Dictionary<'b>], frequent: &mut FrequentKeys) {
         let Some((known, generation)) = frequent.of(self.list) else { return };
         let keys = self.len(dictionaries) as u32;
@@ -450,7 +453,7 @@ impl<'b> KeyColumn<'b> {
         self.generation = generation;
     }
 
-    /// Returns the number of a key as a frequent key.
+    /// Returns the number of a key as a frequent key, or `None` if the key is not frequent.
     fn number_key(
         &self,
         key: u32,
@@ -490,14 +493,14 @@ fn number(rest: &mut &[u8]) -> Option<u32> {
     take(rest).map(u32::from_le_bytes)
 }
 
-/// Takes `len` numbers of `N` bytes.
+/// Takes `len` numbers of `N` bytes each.
 fn array<'b, const N: usize>(rest: &mut &'b [u8], len: usize) -> Option<&'b [[u8; N]]> {
     let (taken, behind) = rest.split_at_checked(len.checked_mul(N)?)?;
     *rest = behind;
     Some(taken.as_chunks::<N>().0)
 }
 
-/// Returns whether partial results have a section.
+/// Returns whether partial results contain any section.
 pub fn has_sections(bytes: &[u8]) -> bool {
     bytes.last_chunk::<4>().is_some_and(|start| u32::from_le_bytes(*start) > 0)
 }

@@ -1,4 +1,4 @@
-//! The plan of all tasks: distinct fields, gates, and shared conditions.
+//! The plan for all tasks: distinct fields, gates, and shared conditions.
 
 mod fields;
 mod gates;
@@ -16,7 +16,7 @@ use millstream_groups::{Accumulator, Layout};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The computations for a set of tasks, including shared computations.
+/// The computations for a set of tasks. Tasks share equal computations.
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) tasks: Vec<TaskPlan>,
@@ -24,52 +24,52 @@ pub struct Plan {
     pub(crate) gates: Gates,
     /// Number of conditions that several tasks share.
     pub(crate) shared_tests: usize,
-    /// The distinct lists of keys.
+    /// The distinct lists of key fields.
     pub(crate) keys: Vec<KeyPlan>,
-    /// Number of keys whose ids several tasks share.
+    /// Number of key lists for which several tasks share the keys of rows.
     pub(crate) shared_keys: usize,
-    /// The head of each task, which is read in every batch with rows for the task.
+    /// The head of each task. A batch reads only the heads of tasks that have rows.
     pub(crate) heads: Vec<TaskHead>,
     pub(crate) shapes: Vec<Shape>,
     pub(crate) bulks: Vec<Bulk>,
 }
 
-/// The part of a task that is read first. It is small: each of thousands of tasks has a few rows in
-/// a batch, and its head must be loaded from memory.
+/// The part of a task that is read first. It is small because thousands of tasks have only a few
+/// rows each in a batch, and each head must be loaded from memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TaskHead {
     /// Index in [`Plan::shapes`].
     pub shape: u32,
     /// Index in [`Plan::bulks`], or [`NO_BULK`].
     pub bulk: u32,
-    /// Whether conditions remain to be tested for a row that passes the gate.
+    /// Whether there are conditions to evaluate for rows that pass the gate.
     pub has_tests: bool,
 }
 
-/// Marks a task that shares nothing with many other tasks.
+/// Marks a task that does not belong to a bulk.
 pub(crate) const NO_BULK: u32 = u32::MAX;
 
-/// Tasks whose rows are tested, grouped and parsed together before each task is visited, because a
-/// task has only a few rows in a batch.
+/// Tasks whose rows are tested, grouped and parsed together before each task is visited. This is
+/// faster because each task has only a few rows in a batch.
 #[derive(Debug)]
 pub(crate) struct Bulk {
     /// One of the tasks.
     pub task: u32,
-    /// Whether the tasks share their first test, which is then tested together.
+    /// Whether the tasks share their first condition, which is then tested for all of them at once.
     pub has_test: bool,
-    /// Shape of the tasks, if no other test remains.
+    /// Shape of the tasks, if there are no other conditions.
     pub shape: Option<u32>,
 }
 
-/// The accumulators and keys of tasks; many tasks share a shape.
+/// The accumulators and keys of a task. Many tasks share a shape.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
-    /// Index in [`Plan::keys`]; `None` without keys.
+    /// Index in [`Plan::keys`]. `None` if the task has no keys.
     pub keys: Option<usize>,
     pub inputs: Vec<InputPlan>,
     /// Length of the windows in nanoseconds, if they follow event time.
     pub window_ns: Option<i64>,
-    /// The words of a group without events.
+    /// The initial words of a group, before any event is added.
     pub fresh: Vec<u64>,
 }
 
@@ -87,22 +87,22 @@ pub(crate) struct InputPlan {
 pub struct TaskPlan {
     pub(crate) task: Arc<Task>,
     pub(crate) gate: Gate,
-    /// Conditions that remain to be tested for a row that passes the gate, the cheapest first.
+    /// Conditions to evaluate for rows that pass the gate, the cheapest first.
     pub(crate) tests: Vec<TestPlan>,
-    /// Index in [`Plan::keys`]; `None` without keys.
+    /// Index in [`Plan::keys`]. `None` if the task has no keys.
     pub(crate) keys: Option<usize>,
-    /// The field of each input.
+    /// For each input, the field that it reads.
     pub(crate) inputs: Vec<Option<FieldId>>,
-    /// The words of a group.
+    /// The layout of a group's words.
     pub(crate) layout: Arc<Layout>,
 }
 
-/// Selection of the rows that a task examines.
+/// Determines which rows a task examines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     /// All rows.
     Open,
-    /// The rows of any of these postings.
+    /// The rows in any of these postings.
     Postings(Vec<PostingId>),
 }
 
@@ -110,19 +110,19 @@ pub(crate) enum Gate {
 #[derive(Debug)]
 pub(crate) struct TestPlan {
     pub expression: Arc<Expression>,
-    /// The task fields that the condition reads, with the task's names for them.
+    /// The task fields that the condition reads, with their names in the task.
     pub names: Vec<(String, FieldId)>,
-    /// Index of the known matching rows, if several tasks share this condition.
+    /// Index of the stored results, if several tasks share this condition.
     pub shared: Option<usize>,
 }
 
-/// A list of keys.
+/// A list of key fields.
 #[derive(Debug)]
 pub(crate) struct KeyPlan {
     pub fields: Vec<FieldId>,
-    /// Index of the ids of rows, if several tasks share these keys.
+    /// Index of the stored keys of rows, if several tasks share this list.
     pub shared: Option<usize>,
-    /// Whether enough tasks share the keys for frequent keys to get numbers.
+    /// Whether enough tasks share this list to number its frequent keys.
     pub has_many_tasks: bool,
 }
 
@@ -146,7 +146,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Fails if a field or a condition cannot be computed.
+    /// Returns an error if a field or a condition cannot be computed.
     pub fn new(tasks: &[Arc<Task>]) -> Result<Plan, InvalidField> {
         let mut planner = Planner::default();
         let drafts: Result<Vec<Draft>, InvalidField> =
@@ -154,7 +154,7 @@ impl Plan {
         Ok(planner.finish(drafts?))
     }
 
-    /// Returns the tasks, in the order in which they were given.
+    /// Returns the tasks in their original order.
     pub fn tasks(&self) -> &[TaskPlan] {
         &self.tasks
     }
@@ -179,7 +179,7 @@ impl Plan {
         &self.shapes[self.heads[task].shape as usize]
     }
 
-    /// Returns whether a task has windows that follow event time.
+    /// Returns whether any task has windows that follow event time.
     pub fn has_log_windows(&self) -> bool {
         self.tasks.iter().any(|task| task.task.window_ns.is_some())
     }
@@ -191,7 +191,7 @@ impl TaskPlan {
         &self.task.name
     }
 
-    /// Returns the words of a group.
+    /// Returns the layout of a group's words.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
@@ -213,7 +213,7 @@ impl TaskPlan {
     }
 }
 
-/// Number of tasks from which shared work is computed for all their rows together.
+/// Minimum number of tasks for which shared work is done for all of their rows at once.
 const MANY_TASKS: usize = if cfg!(test) { 2 } else { 8 };
 
 /// Returns the head of each task, and the distinct shapes.
@@ -230,7 +230,7 @@ fn shapes(tasks: &[TaskPlan]) -> (Vec<TaskHead>, Vec<Shape>) {
     (heads, shapes.into_iter().map(|(shape, _)| shape).collect())
 }
 
-/// Returns the bulks, and sets the bulk of each task.
+/// Returns the bulks, and sets the bulk in each task's head.
 fn bulks(tasks: &[TaskPlan], heads: &mut [TaskHead]) -> Vec<Bulk> {
     let mut members: BTreeMap<(Option<usize>, Option<u32>), Vec<usize>> = BTreeMap::new();
     for (at, (task, head)) in tasks.iter().zip(&*heads).enumerate() {
@@ -249,14 +249,14 @@ fn bulks(tasks: &[TaskPlan], heads: &mut [TaskHead]) -> Vec<Bulk> {
     bulks
 }
 
-/// A condition that is not yet known to be shared.
+/// A condition for which it is not known yet whether tasks share it.
 struct DraftTest {
     expression: Arc<Expression>,
     names: Vec<(String, FieldId)>,
     candidate: Option<Candidate>,
 }
 
-/// A task whose fields are known.
+/// A task whose fields have ids.
 struct Draft {
     task: Arc<Task>,
     tests: Vec<DraftTest>,
@@ -264,7 +264,7 @@ struct Draft {
     inputs: Vec<Option<FieldId>>,
 }
 
-/// Key of a condition: conditions with the same text over the same fields are equal.
+/// Identifies a condition. Conditions with the same text and the same fields are equal.
 type TestKey = (String, Vec<(String, FieldId)>);
 
 /// The distinct layouts of all tasks.
@@ -311,7 +311,7 @@ impl Planner {
     }
 
     /// Returns the task fields that a condition reads. If there are any, also returns the event
-    /// fields.
+    /// fields that it reads.
     fn names(
         &mut self,
         task: &Task,
@@ -378,7 +378,7 @@ impl Planner {
     }
 }
 
-/// Returns the task field with which a path begins: `a.b`, else `a`.
+/// Returns the task field that is a prefix of a path, preferring a longer name: `a.b`, then `a`.
 fn own_name<'p>(task: &Task, path: &'p str) -> Option<&'p str> {
     let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
     let mut names: Vec<&str> = ends.map(|end| &path[..end]).collect();
@@ -397,7 +397,7 @@ fn tested_field(test: &Expression) -> Option<&str> {
     }
 }
 
-/// Returns the rank of a condition by its time per row.
+/// Returns the rank of a condition by its cost per row.
 fn cost(test: &Expression) -> u8 {
     match test.test() {
         Test::OneOf(..) | Test::Compare(_) => 0,
@@ -412,7 +412,7 @@ fn key_of(test: &DraftTest) -> TestKey {
     (test.expression.to_string(), test.names.clone())
 }
 
-/// Counts the tasks that have each condition.
+/// Counts the tasks that use each condition.
 fn count_tests(drafts: &[Draft]) -> HashMap<TestKey, usize> {
     let mut uses = HashMap::new();
     for test in drafts.iter().flat_map(|draft| &draft.tests) {
@@ -433,7 +433,7 @@ fn plan_test(
     TestPlan { expression: test.expression, names: test.names, shared }
 }
 
-/// Returns the distinct lists of keys.
+/// Returns the distinct lists of key fields.
 fn plan_keys(drafts: &[Draft]) -> Vec<KeyPlan> {
     let (mut uses, mut order) = (HashMap::new(), Vec::new());
     for keys in drafts.iter().map(|draft| &draft.keys).filter(|keys| !keys.is_empty()) {

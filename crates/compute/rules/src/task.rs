@@ -5,47 +5,47 @@ use millstream_expressions::Expression;
 use millstream_groups::{Accumulator, Layout};
 use std::sync::Arc;
 
-/// A task: selects events, groups them, and aggregates values.
+/// A task, which selects events, groups them, and aggregates values.
 #[derive(Debug)]
 pub struct Task {
     /// Name of the task, unique among the tasks of a plan.
     pub name: Arc<str>,
-    /// Fields of the task by name. Other names in the condition, the keys and the inputs refer to
-    /// fields of the event.
+    /// The task's fields by name. Any other name in the condition, the keys or the inputs refers to
+    /// an event field.
     pub fields: Vec<(String, Field)>,
-    /// Selects the events; without a condition the task takes all events.
+    /// Selects the events. Without a condition, the task selects all events.
     pub condition: Option<Arc<Expression>>,
     /// Names of the fields whose values identify a group.
     pub keys: Vec<String>,
-    /// Aggregated inputs of each group.
+    /// Inputs that are aggregated for each group.
     pub inputs: Vec<Input>,
-    /// Length of the windows in nanoseconds, if they follow event time; `None` if the window is
-    /// assigned when the partial results are merged.
+    /// Length of the windows in nanoseconds if they follow event time. `None` if the window is
+    /// assigned when partial results are merged.
     pub window_ns: Option<i64>,
 }
 
 /// An accumulator and the field that it reads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Input {
-    /// Accumulator of the values.
+    /// What to compute from the values.
     pub accumulator: Accumulator,
-    /// Name of the field; `None` to count events.
+    /// Name of the field, or `None` to count events.
     pub field: Option<String>,
 }
 
 /// A value that is extracted from an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Field {
-    /// Location of the value.
+    /// Where the value is.
     pub extraction: Extraction,
-    /// Type of the value.
+    /// The value's type.
     pub kind: FieldType,
 }
 
-/// The type of an extracted value. A text that is not a value of this type counts as absent.
+/// The type of an extracted value. Text that is not a value of this type counts as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FieldType {
-    /// Any bytes; a field of the event keeps its type.
+    /// Any bytes. An event field keeps its original type.
     #[default]
     Text,
     /// An integer.
@@ -54,54 +54,54 @@ pub enum FieldType {
     Float,
 }
 
-/// Location of a value.
+/// Where a value is in an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Extraction {
-    /// A field of the event, by its name in an expression: a column, an attribute, the message.
+    /// An event field, by its name in expressions: a column, an attribute, or the message.
     Event(String),
-    /// The text after occurrence `index` of `left`, counted from 0, up to the next `right`.
-    /// Occurrences do not overlap. If `right` is empty or missing, the value ends with the text; if
-    /// `left` is empty, it begins with the text.
+    /// The text after an occurrence of `left` and before the next `right`. Occurrences do not
+    /// overlap. If `left` is empty, the value starts at the beginning of the text. If `right` is
+    /// empty or is not found, the value ends at the end of the text.
     Between {
-        /// Field of the event.
+        /// The event field.
         from: String,
         /// The text before the value.
         left: Vec<u8>,
-        /// Index of the occurrence of `left`.
+        /// Number of the occurrence of `left`, counted from 0.
         index: u32,
         /// The text after the value.
         right: Vec<u8>,
     },
-    /// One of the parts between delimiters.
+    /// One of the parts of a text that a delimiter separates.
     Part {
-        /// Field of the event.
+        /// The event field.
         from: String,
-        /// The delimiter; not empty.
+        /// The delimiter, which must not be empty.
         delimiter: Vec<u8>,
-        /// Index of the part, counted from 0.
+        /// Number of the part, counted from 0.
         index: u32,
     },
-    /// A group of the first match of a regular expression.
+    /// A group in the first match of a regular expression.
     Group {
-        /// Field of the event.
+        /// The event field.
         from: String,
-        /// The expression; valid.
+        /// The expression, which must be valid.
         pattern: String,
         /// Name or number of the group.
         group: String,
     },
-    /// The value at a path in a JSON text. Strings are unescaped, other values keep their text;
+    /// The value at a path in JSON text. Strings are unescaped, and other values keep their text.
     /// `null` counts as absent.
     Json {
-        /// Field of the event.
+        /// The event field.
         from: String,
-        /// The path.
+        /// The path to the value.
         path: Vec<Step>,
     },
 }
 
 impl Extraction {
-    /// Returns the event field that the extraction is or reads.
+    /// Returns the event field that the extraction reads.
     pub fn from(&self) -> &str {
         match self {
             Extraction::Event(from)
@@ -121,7 +121,7 @@ impl Task {
         Layout::new(&accumulators)
     }
 
-    /// Returns the field that a name refers to.
+    /// Returns the field to which a name refers.
     pub(crate) fn field(&self, name: &str) -> Field {
         let own = self.fields.iter().find(|(own, _)| own == name).map(|(_, field)| field.clone());
         own.unwrap_or_else(|| Field {

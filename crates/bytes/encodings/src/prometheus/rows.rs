@@ -22,7 +22,7 @@ pub struct Row {
     pub(super) text_at: u32,
     pub(super) name_len: u32,
     pub(super) tags_len: u32,
-    /// Range of the distribution's numbers in [`Rows::numbers`].
+    /// Range of the distribution's numbers in `Rows`.
     pub(super) numbers_at: u32,
     pub(super) numbers_len: u32,
     /// The type.

@@ -6,10 +6,11 @@ use crate::partial::{KeyEvents, NO_KEYS, Partial, Section};
 use crate::plan::{FieldId, InputPlan, Plan, Shape};
 use millstream_groups::{Accumulator, Side, hash};
 
-/// Maximum bytes of a sample; each of many groups may keep a hundred samples.
+/// Maximum bytes of a sample. The limit is low because each of many groups may keep a hundred
+/// samples.
 const SAMPLE_BYTES_MAX: usize = 1024;
 
-/// Marks a key without a group.
+/// Marks a key that has no group yet.
 const NONE: u32 = u32::MAX;
 
 /// The matching rows of a task.
@@ -19,54 +20,54 @@ pub struct TaskRows<'t, 'r, 'b> {
     /// Index of the task in the plan.
     pub task: usize,
     pub rows: &'t BatchRows<'r, 'b>,
-    /// Indexes of the matching rows, ascending.
+    /// Indexes of the matching rows in ascending order.
     pub list: &'t [u32],
 }
 
 impl TaskRows<'_, '_, '_> {
-    /// Returns the time of a row in nanoseconds since 1970; 0 if the task needs no times.
+    /// Returns the time of a row in nanoseconds since 1970, or 0 if no task needs times.
     fn time(&self, row: u32) -> i64 {
         self.rows.times.get(row as usize).copied().unwrap_or_default()
     }
 }
 
-/// The columns that a task reads, and the partial result that gets its rows.
+/// The columns that a task reads, and the partial results that receive its groups.
 pub struct Target<'t, 'c, 'p, 'b> {
     pub fields: &'t mut BatchColumns<'c, 'p, 'b>,
     pub keys: &'t mut KeyColumns,
     pub partial: &'t mut Partial,
 }
 
-/// The word of an input in each group.
+/// Position of an input's word within each group.
 #[derive(Clone, Copy)]
 struct Word {
-    /// Number of words of a group.
+    /// Number of words per group.
     width: usize,
-    /// Index of the word in its group.
+    /// Index of the word within its group.
     offset: usize,
 }
 
 impl Word {
-    /// Returns the index of the word of a group in the words of all groups.
+    /// Returns the index of a group's word in the words of all groups.
     #[inline(always)]
     fn of_group(self, group: u32) -> usize {
         group as usize * self.width + self.offset
     }
 }
 
-/// Buffers for one task at a time. Their memory is kept from batch to batch.
+/// Buffers for one task at a time. They are reused from batch to batch.
 #[derive(Default)]
 pub struct Accumulation {
-    /// Rows of the current window, if the rows of a task are in several windows.
+    /// Rows of the current window, if the rows of the task are in several windows.
     window_rows: Vec<u32>,
     windows: Vec<i64>,
-    /// Key of each row, later the group of each row.
+    /// The key of each row, and later the group of each row.
     groups: Vec<u32>,
     /// Group of each key.
     slots: Vec<u32>,
     /// Key of each group.
     keys: Vec<u32>,
-    /// Number of rows of each group.
+    /// Number of rows in each group.
     events: Vec<u32>,
     words: Vec<u64>,
     sides: Vec<Side>,
@@ -75,7 +76,7 @@ pub struct Accumulation {
 }
 
 impl Accumulation {
-    /// Adds the rows of a task to a partial result.
+    /// Adds the matching rows of a task to the partial results.
     pub fn add(&mut self, of_task: &TaskRows<'_, '_, '_>, target: &mut Target<'_, '_, '_, '_>) {
         let Some(window_ns) = of_task.plan.shape_of(of_task.task).window_ns else {
             return self.add_window(None, of_task, target);
@@ -131,7 +132,7 @@ impl Accumulation {
         self.sides.clear();
     }
 
-    /// Replaces the key of each row by its group, numbered in the order of the rows.
+    /// Replaces the key of each row with its group. Groups are numbered in row order.
     fn number_groups(&mut self, keys: usize) {
         if self.slots.len() < keys {
             self.slots.resize(keys, NONE);
@@ -180,7 +181,7 @@ impl Accumulation {
         }
     }
 
-    /// Calls `add` with the word of each row's group and the index of the row.
+    /// Calls `add` for each row, with the word of the row's group and the index of the row.
     #[inline(always)]
     fn each(&mut self, word: Word, mut add: impl FnMut(&mut u64, usize)) {
         for (at, group) in self.groups.iter().enumerate() {
@@ -202,7 +203,7 @@ impl Accumulation {
                     *word = sum.to_bits();
                 }
             }),
-            // The minimum or maximum of NaN and a number is the number.
+            // If one of the two values is NaN, the minimum or maximum is the other one.
             Accumulator::Min => self.each(word, |word, at| {
                 *word = f64::from_bits(*word).min(numbers[at]).to_bits();
             }),
@@ -229,7 +230,7 @@ impl Accumulation {
         }
     }
 
-    /// Adds values to a side, such as a sketch or a counter of distinct values.
+    /// Adds values to a group's side data, such as a sketch or a counter of distinct values.
     fn side(
         &mut self,
         accumulator: Accumulator,
@@ -274,7 +275,7 @@ impl Accumulation {
         }
     }
 
-    /// Counts the values that are missing or not numbers.
+    /// Counts values that are missing or not numbers.
     fn count_faults(
         &mut self,
         of_task: &TaskRows<'_, '_, '_>,
@@ -302,12 +303,12 @@ impl Accumulation {
     }
 }
 
-/// Returns the first bytes of a sample, ending at a character boundary.
+/// Returns the longest allowed prefix of a sample that ends at a character boundary.
 fn start_of(text: &[u8]) -> &[u8] {
     if text.len() <= SAMPLE_BYTES_MAX {
         return text;
     }
-    // A character has up to four bytes.
+    // A character takes up to four bytes.
     let is_first = |at: &usize| text[*at] & 0xC0 != 0x80;
     let end = (SAMPLE_BYTES_MAX - 3..=SAMPLE_BYTES_MAX).rev().find(is_first);
     &text[..end.unwrap_or(SAMPLE_BYTES_MAX)]

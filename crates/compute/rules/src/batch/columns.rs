@@ -1,4 +1,4 @@
-//! The fields of a batch: each value is computed at most once, for the rows that need it.
+//! The field values of a batch. Each value is computed at most once, for the rows that need it.
 
 use super::Batch;
 use super::extract::{
@@ -10,37 +10,37 @@ use millstream_columns::{Cell, ColumnView, Kind};
 use millstream_expressions::Counts;
 use regex::bytes::CaptureLocations;
 
-/// The values computed for a batch. Their memory is kept from batch to batch.
+/// Values computed for a batch. The memory is reused from batch to batch.
 #[derive(Default)]
 pub struct Columns {
-    /// Changes with every batch.
+    /// Number of the current batch.
     batch: u64,
-    /// Changes with every task. Private values belong to one task.
+    /// Number of the current task's run. Private values belong to one run.
     run: u64,
     memos: Vec<Memo>,
-    /// Values of event fields that are not columns.
+    /// Values of event fields that have no column.
     events: Vec<Memo>,
     positions: Vec<Positions>,
     numbers: Vec<Numbers>,
-    /// Group positions of the patterns that the batch needs.
+    /// For each pattern that the batch needs, the positions of its groups.
     locations: Vec<Option<CaptureLocations>>,
-    /// The values found in a document.
+    /// Values found in the current document.
     found: Vec<Cell>,
-    /// Rows that are being computed.
+    /// Rows whose values are being computed.
     missing: Vec<u32>,
 }
 
-/// Values of a field.
+/// The values of one field that are computed so far.
 #[derive(Default)]
 struct Memo {
-    /// The batch or run that the values belong to.
+    /// The batch or run to which the values belong.
     stamp: u64,
     values: Values,
     known: Bits,
     is_complete: bool,
 }
 
-/// The numbers of a field; NaN for rows without a number.
+/// The parsed numbers of one field. A row without a number has NaN.
 #[derive(Default)]
 struct Numbers {
     stamp: u64,
@@ -60,7 +60,7 @@ impl Memo {
         self.is_complete = false;
     }
 
-    /// Collects the rows without a value, and marks them as having one.
+    /// Collects the rows whose value is not computed yet, and marks them as computed.
     fn take_missing(&mut self, rows: &[u32], selected: usize, missing: &mut Vec<u32>) {
         missing.clear();
         if self.is_complete {
@@ -72,7 +72,7 @@ impl Memo {
 }
 
 impl Columns {
-    /// Begins a batch.
+    /// Prepares for a new batch.
     pub fn begin(&mut self, fields: &Fields) {
         self.batch += 1;
         self.run = self.batch << 32;
@@ -84,7 +84,7 @@ impl Columns {
         self.locations.resize_with(fields.patterns.len(), || None);
     }
 
-    /// Begins a task.
+    /// Prepares for the next task.
     pub fn begin_task(&mut self) {
         self.run += 1;
     }
@@ -93,7 +93,7 @@ impl Columns {
         if is_private { self.run } else { self.batch << 32 }
     }
 
-    /// Computes a field for some rows.
+    /// Computes the values of a field for these rows.
     pub fn ensure(&mut self, batch: &Batch<'_, '_>, field: FieldId, rows: &[u32]) {
         let plan = &batch.fields.list[field.index()];
         if let Compute::Event(event) = plan.compute {
@@ -110,8 +110,8 @@ impl Columns {
         self.missing = missing;
     }
 
-    /// Passes on the values of fields that begin with the string `left`, for all selected rows: the
-    /// position of the field in `fields`, the row, and the value. Values that tasks read are kept.
+    /// Calls `visit` with the values of all fields that begin after the string `left`: the position
+    /// of the field in `fields`, the row, and the value. Values that tasks read are kept.
     pub fn each_between(
         &mut self,
         batch: &Batch<'_, '_>,
@@ -181,7 +181,7 @@ impl Columns {
         }
     }
 
-    /// Sets all groups of a pattern for some rows.
+    /// Computes all groups of a pattern for these rows.
     fn search(&mut self, batch: &Batch<'_, '_>, pattern: usize, rows: &[u32]) {
         let plan = &batch.fields.patterns[pattern];
         self.ensure_event(batch, plan.from);
@@ -211,7 +211,7 @@ impl Columns {
         }
     }
 
-    /// Sets all values in a document for some rows.
+    /// Computes all values in a document for these rows.
     fn read(&mut self, batch: &Batch<'_, '_>, document: usize, rows: &[u32]) {
         let plan = &batch.fields.documents[document];
         self.ensure_event(batch, plan.from);
@@ -236,7 +236,7 @@ impl Columns {
         }
     }
 
-    /// Computes an event field that is not a column, for all selected rows.
+    /// Computes an event field that has no column, for all selected rows.
     fn ensure_event(&mut self, batch: &Batch<'_, '_>, event: usize) {
         let stamp = self.stamp(false);
         let memo = &mut self.events[event];
@@ -250,7 +250,7 @@ impl Columns {
         memo.values.own.extend_from_slice(column.own());
     }
 
-    /// Returns the values of a field; only the values of ensured rows are valid.
+    /// Returns the values of a field. Only values computed by `ensure` are valid.
     pub fn view<'a, 'b: 'a>(&'a self, batch: &Batch<'_, 'b>, field: FieldId) -> ColumnView<'a> {
         let plan = &batch.fields.list[field.index()];
         match plan.compute {
@@ -259,7 +259,7 @@ impl Columns {
         }
     }
 
-    /// Appends the number of each row, or NaN for a row without a number.
+    /// Appends the number in each row, or NaN if the row has no number.
     pub fn numbers(
         &mut self,
         batch: &Batch<'_, '_>,
@@ -279,7 +279,7 @@ impl Columns {
         out.extend(rows.iter().map(|row| numbers[*row as usize]));
     }
 
-    /// Parses the numbers of rows that are not known yet, if several tasks read them.
+    /// If several tasks read a field's numbers, parses them for the rows that are not parsed yet.
     pub fn ensure_numbers(&mut self, batch: &Batch<'_, '_>, field: FieldId, rows: &[u32]) {
         let Some(index) = batch.fields.list[field.index()].numbers else { return };
         let mut numbers = std::mem::take(&mut self.numbers[index]);

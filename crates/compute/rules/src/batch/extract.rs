@@ -1,4 +1,4 @@
-//! Extracts values from texts.
+//! Extraction of values from text.
 
 use crate::plan::{Left, Right};
 use crate::task::FieldType;
@@ -7,7 +7,7 @@ use millstream_columns::{Cell, ColumnView, Kind, Number, parse_int, unescape};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A column and the block that it refers to.
+/// A column and the block to which its cells refer.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     pub column: ColumnView<'a>,
@@ -15,14 +15,14 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Returns the value of a row as text; `None` if the row has no plain value.
+    /// Returns the value of a row as text, or `None` if the row has no value in plain form.
     #[inline(always)]
     pub fn plain(&self, row: u32) -> Option<Cow<'a, [u8]>> {
         self.column.value(self.block, row as usize).plain()
     }
 }
 
-/// The text of a row.
+/// The text in a row.
 #[derive(Clone, Copy)]
 pub struct Text<'t> {
     pub bytes: &'t [u8],
@@ -31,21 +31,21 @@ pub struct Text<'t> {
 }
 
 impl Text<'_> {
-    /// The text of a row without text.
+    /// Represents a row without text.
     pub const NONE: Text<'static> = Text { bytes: &[], cell: None };
 }
 
-/// Selects the value between two strings.
+/// Selects a value that is between two strings.
 pub struct Between<'p> {
     pub left: &'p Left,
-    /// Known positions of `left`.
+    /// Positions of `left` that are already found.
     pub positions: &'p mut Positions,
-    /// Number of occurrences of `left` before the one that is followed by the value.
+    /// Number of occurrences of `left` to skip before the occurrence that precedes the value.
     pub index: u32,
     pub right: &'p Right,
 }
 
-/// Extracted values: parts of a block, or copies.
+/// Extracted values, which are parts of a block or copies.
 #[derive(Default)]
 pub struct Values {
     pub cells: Vec<Cell>,
@@ -53,7 +53,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// Makes space for `rows` values, which are left from an earlier batch until they are set.
+    /// Makes room for `rows` values. Until a value is set, it is left over from an earlier batch.
     pub fn begin(&mut self, rows: usize) {
         self.cells.resize(rows, Cell::ABSENT);
         self.own.clear();
@@ -63,14 +63,15 @@ impl Values {
         ColumnView::new(&self.cells, &self.own)
     }
 
-    /// Sets the value of a row to a part of a text.
+    /// Sets the value of a row to a part of its text.
     #[inline(always)]
     pub fn set(&mut self, row: u32, text: Text<'_>, place: Option<Range<usize>>, kind: FieldType) {
         let typed = place.and_then(|place| typed(text.bytes, place, kind));
         self.set_typed(row, text, typed);
     }
 
-    /// Sets the value of a row like [`Values::set`], for a part whose kind is known.
+    /// Sets the value of a row like [`Values::set`], but the kind of the part is already
+    /// determined.
     #[inline(always)]
     pub fn set_typed(&mut self, row: u32, text: Text<'_>, typed: Option<(Kind, Range<usize>)>) {
         self.cells[row as usize] = match (typed, text.cell) {
@@ -80,13 +81,13 @@ impl Values {
         };
     }
 
-    /// Sets the value of a row to a value found in JSON.
+    /// Sets the value of a row to a value found in a JSON document.
     #[inline]
     pub fn set_json(&mut self, row: u32, text: Text<'_>, found: Cell, kind: FieldType) {
         let place = found.start()..found.start() + found.len();
         self.cells[row as usize] = match (found.kind(), text.cell) {
             (Kind::Absent, _) => Cell::ABSENT,
-            // Unescaped when it is used.
+            // The value is unescaped when it is used.
             (Kind::Escaped, Some(cell)) if kind == FieldType::Text => {
                 cell.part(Kind::Escaped, place.start, place.len())
             }
@@ -105,13 +106,13 @@ impl Values {
     }
 }
 
-/// Returns a part of a text with its kind; `None` if the part is not a value of this type.
+/// Returns a part of a text and its kind, or `None` if the part is not a value of this type.
 #[inline(always)]
 pub fn typed(text: &[u8], place: Range<usize>, kind: FieldType) -> Option<(Kind, Range<usize>)> {
     Some((kind_of(kind, &text[place.clone()])?, place))
 }
 
-/// Returns the kind of a text of this type; `None` if the text is not a value of this type.
+/// Returns the kind of a text for this type, or `None` if the text is not a value of this type.
 #[inline(always)]
 fn kind_of(kind: FieldType, text: &[u8]) -> Option<Kind> {
     match kind {
@@ -124,7 +125,7 @@ fn kind_of(kind: FieldType, text: &[u8]) -> Option<Kind> {
     }
 }
 
-/// Passes on the text of a row; `None` if its value is not text.
+/// Calls `run` with the text in a row, or with `None` if the value is not text.
 #[inline(always)]
 pub fn with_text<T>(source: Source<'_>, row: u32, run: impl FnOnce(Option<Text<'_>>) -> T) -> T {
     let cell = source.column.cells()[row as usize];
@@ -138,7 +139,7 @@ pub fn with_text<T>(source: Source<'_>, row: u32, run: impl FnOnce(Option<Text<'
     }
 }
 
-/// Passes on the text of a row that is read as JSON, empty if there is none.
+/// Calls `run` with the text to read as JSON in a row, which is empty if there is none.
 #[inline(always)]
 pub fn with_json(source: Source<'_>, row: u32, run: impl FnOnce(Text<'_>)) {
     let cell = source.column.cells()[row as usize];
@@ -151,14 +152,14 @@ pub fn with_json(source: Source<'_>, row: u32, run: impl FnOnce(Text<'_>)) {
     }
 }
 
-/// Known positions of a string in the rows of a batch.
+/// Positions of a string in the rows of a batch that are found so far.
 #[derive(Default)]
 pub struct Positions {
     batch: u64,
     kept: usize,
-    /// Ends of the occurrences, `kept` per row.
+    /// Ends of the occurrences, with space for `kept` occurrences per row.
     ends: Vec<u32>,
-    /// Number of known occurrences for each row; [`ALL`] is added if there are no others.
+    /// Number of occurrences found in each row. [`ALL`] is added if there are no more.
     known: Vec<u8>,
 }
 
@@ -175,7 +176,7 @@ impl Positions {
         self.known.resize(rows, 0);
     }
 
-    /// Returns the end of an occurrence in the text of a row.
+    /// Returns the end of the occurrence at `index` in the text of a row.
     #[inline]
     fn end(&mut self, left: &Left, row: u32, text: &[u8], index: u32) -> Option<usize> {
         let ends = &mut self.ends[row as usize * self.kept..][..self.kept];
@@ -198,19 +199,19 @@ impl Positions {
     }
 }
 
-/// Returns the end of the next occurrence after `from`; `number` is the number of occurrences
-/// before it.
+/// Returns the end of the next occurrence after `from`. `number` is the number of earlier
+/// occurrences.
 #[inline(always)]
 fn next_end(left: &Left, text: &[u8], from: usize, number: usize) -> Option<usize> {
     let len = left.finder.needle().len();
     if len == 0 {
-        // An empty string occurs only at the beginning of the text.
+        // An empty string occurs only once, at the beginning of the text.
         return (number == 0).then_some(0);
     }
     left.finder.find(&text[from..]).map(|at| from + at + len)
 }
 
-/// Returns the end of an occurrence, without keeping the others.
+/// Returns the end of the occurrence at `index`, without storing the positions.
 fn search_end(left: &Left, text: &[u8], index: u32) -> Option<usize> {
     let mut end = 0;
     for number in 0..=index {
@@ -219,7 +220,7 @@ fn search_end(left: &Left, text: &[u8], index: u32) -> Option<usize> {
     Some(end)
 }
 
-/// Sets the values between two strings.
+/// Sets the values of rows to the text between two strings.
 pub fn between(
     source: Source<'_>,
     rows: &[u32],
@@ -236,7 +237,7 @@ pub fn between(
 }
 
 impl Between<'_> {
-    /// Returns the range of the value in the text of a row.
+    /// Returns the range of the value in a row's text.
     #[inline(always)]
     pub fn place(&mut self, text: &[u8], row: u32) -> Option<Range<usize>> {
         let start = match self.left.kept {
@@ -258,7 +259,7 @@ fn value_end(right: &Right, text: &[u8], start: usize) -> usize {
     found.map_or(text.len(), |at| start + at)
 }
 
-/// Finds a byte. Values are short, so the first bytes are checked without a call.
+/// Finds a byte. Values are short, so the first bytes are searched inline.
 #[inline(always)]
 fn find_byte(byte: u8, text: &[u8]) -> Option<usize> {
     const ONES: u128 = u128::MAX / 0xFF;
@@ -271,7 +272,7 @@ fn find_byte(byte: u8, text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Sets the values of a column, converted to another type.
+/// Sets the values of rows to the values in a column, converted to another type.
 pub fn cast(source: Source<'_>, rows: &[u32], kind: FieldType, out: &mut Values) {
     for row in rows {
         with_text(source, *row, |text| {

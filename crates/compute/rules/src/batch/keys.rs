@@ -1,4 +1,4 @@
-//! The keys of rows: numbers for each distinct value, and for each distinct list of values.
+//! Keys of rows. A number identifies each distinct value, and each distinct list of values.
 
 use super::BatchColumns;
 use super::extract::Source;
@@ -8,15 +8,15 @@ use crate::plan::{FieldId, Plan};
 use hashbrown::HashTable;
 use millstream_groups::hash;
 
-/// Number of a missing value; other values are counted from 1.
+/// Number of a missing value. All other values are numbered from 1.
 pub const ABSENT: u32 = 0;
 
-/// Distinct strings, numbered in the order in which they appear.
+/// Distinct strings, numbered in order of first occurrence.
 #[derive(Default)]
 pub struct Dictionary {
     table: HashTable<u32>,
     hashes: Vec<u64>,
-    /// End of each string.
+    /// End offset of each string in `bytes`.
     ends: Vec<u32>,
     bytes: Vec<u8>,
 }
@@ -29,7 +29,7 @@ impl Dictionary {
         self.bytes.clear();
     }
 
-    /// Returns the number of a string, counted from 1.
+    /// Returns the number of a string, counted from 1. Adds a new string.
     #[inline]
     fn number(&mut self, text: &[u8]) -> u32 {
         let of_text = hash(text);
@@ -51,20 +51,21 @@ impl Dictionary {
     }
 }
 
-/// The distinct keys of some tasks. With one field, a key is the number of the field's value.
+/// The distinct keys of one or more tasks. If the key has only one field, the key is the number of
+/// the field's value.
 #[derive(Default)]
 pub struct KeyColumn {
-    /// Index of the list of keys in the plan.
+    /// Index in the plan of the list of key fields.
     list: u32,
-    /// Index of the dictionary of each field.
+    /// Index of each field's dictionary.
     pub dictionaries: Vec<u32>,
-    /// The value numbers of each key, one list after another; unused for one field.
+    /// The value numbers of all keys, concatenated. Unused if the key has only one field.
     pub keys: Vec<u32>,
     table: HashTable<u32>,
 }
 
 impl KeyColumn {
-    /// Returns the index of the key with these value numbers.
+    /// Returns the index of the key with these value numbers. Adds a new key.
     #[inline]
     fn number(&mut self, key: &[u32]) -> u32 {
         let KeyColumn { keys, table, .. } = self;
@@ -81,7 +82,7 @@ impl KeyColumn {
     }
 }
 
-/// Hashes a list of numbers.
+/// Hashes a sequence of numbers.
 #[inline(always)]
 fn hash_numbers(numbers: &[u32]) -> u64 {
     let mix = |hash: u64, number: &u32| {
@@ -91,23 +92,23 @@ fn hash_numbers(numbers: &[u32]) -> u64 {
     numbers.iter().fold(0x243F_6A88_85A3_08D3, mix)
 }
 
-/// The keys of the rows of a batch. Their memory is kept from batch to batch.
+/// The keys of the rows in a batch. The memory is reused from batch to batch.
 #[derive(Default)]
 pub struct KeyColumns {
     batch: u64,
-    /// Dictionaries; dictionaries in use come first.
+    /// Dictionaries. The ones in use come first.
     dictionaries: Vec<Dictionary>,
     dictionaries_used: usize,
     columns: Vec<KeyColumn>,
     columns_used: usize,
     shared: Vec<SharedKeys>,
-    /// Value numbers of the rows, per field.
+    /// For each field, the value numbers of the rows.
     numbers: Vec<Vec<u32>>,
     unknown: Vec<u32>,
     found: Vec<u32>,
 }
 
-/// The keys of rows that several tasks read.
+/// Keys of rows, for tasks that share a list of key fields.
 #[derive(Default)]
 struct SharedKeys {
     batch: u64,
@@ -117,7 +118,7 @@ struct SharedKeys {
 }
 
 impl KeyColumns {
-    /// Begins a batch.
+    /// Prepares for a new batch.
     pub fn begin(&mut self, plan: &Plan) {
         self.batch += 1;
         self.dictionaries_used = 0;
@@ -125,7 +126,8 @@ impl KeyColumns {
         self.shared.resize_with(plan.shared_keys, SharedKeys::default);
     }
 
-    /// Appends the key of each row to `out`; returns the index of the column that has the keys.
+    /// Appends the key of each row to `out`. Returns the index of the column that contains the
+    /// keys.
     pub fn of_rows(
         &mut self,
         plan: &Plan,
@@ -146,7 +148,7 @@ impl KeyColumns {
         shared.column
     }
 
-    /// Sets the keys of rows that are not known yet, if several tasks have these keys.
+    /// If several tasks share the key fields, computes the keys of rows that have none yet.
     pub fn ensure(
         &mut self,
         plan: &Plan,
@@ -180,11 +182,11 @@ impl KeyColumns {
         self.unknown = unknown;
     }
 
-    /// Returns the current number of keys of a column.
+    /// Returns the number of keys in a column so far.
     pub fn keys_of(&self, column: u32) -> usize {
         let KeyColumn { dictionaries, keys, .. } = &self.columns[column as usize];
         match dictionaries[..] {
-            // 0 is a missing value.
+            // Plus one, because 0 represents a missing value.
             [one] => self.dictionaries[one as usize].ends.len() + 1,
             _ => keys.len() / dictionaries.len(),
         }
@@ -211,7 +213,7 @@ impl KeyColumns {
         push_numbers(&[start], out);
     }
 
-    /// Adds a column with an empty dictionary for each field.
+    /// Adds a key column with an empty dictionary for each field.
     fn add_column(&mut self, list: usize, fields: usize) -> u32 {
         let first = self.dictionaries_used;
         self.dictionaries_used += fields;
@@ -264,10 +266,10 @@ impl KeyColumns {
     }
 }
 
-/// Maximum number of fields of a key.
+/// Maximum number of fields in a key.
 pub const KEYS_MAX: usize = 16;
 
-/// Appends the value number of each row.
+/// Appends the number of each row's value.
 fn number_values(
     source: Source<'_>,
     rows: &[u32],

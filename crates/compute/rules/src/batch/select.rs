@@ -1,4 +1,4 @@
-//! Selects the rows of each task: rows that pass its gate, then rows that pass its conditions.
+//! Selects the rows of each task: rows that pass its gate and then its conditions.
 
 use super::BatchColumns;
 use super::extract::Source;
@@ -11,56 +11,56 @@ use crate::plan::{
 use millstream_columns::{Kind, Number, unescape};
 use millstream_expressions::{Counts, Field, Input, Scratch};
 
-/// The rows of a batch that pass gates. Their memory is kept from batch to batch.
+/// The rows of a batch that pass gates. The memory is reused from batch to batch.
 #[derive(Default)]
 pub struct Selection {
-    /// All selected rows.
+    /// All selected rows of the batch.
     all: Vec<u32>,
     postings: Postings,
-    /// The rows of each bulk.
+    /// The rows of each bulk of tasks.
     bulks: Vec<BulkRows>,
     bulk_rows: Vec<u32>,
-    /// Changes with every batch.
+    /// Number of the current batch.
     batch: u64,
-    /// The last batch in which a task with several postings was evaluated.
+    /// For each task with several postings, the last batch in which the task was evaluated.
     seen: Vec<u64>,
     tests: Tests,
 }
 
-/// The rows of each posting, ascending. Rows are found in row order and then sorted by posting, so
-/// that thousands of postings take a few lists instead of thousands.
+/// The rows of each posting in ascending order. Rows are found in row order and then sorted by
+/// posting, so that thousands of postings need only a few lists.
 #[derive(Default)]
 struct Postings {
     found: Vec<(PostingId, u32)>,
     places: Vec<Place>,
-    /// The postings with rows, in the order in which they were found.
+    /// The postings that have rows, in the order in which they were found.
     active: Vec<PostingId>,
     sorted: Vec<u32>,
 }
 
-/// Range of the rows of a posting.
+/// Where a posting's rows are.
 #[derive(Clone, Copy, Default)]
 struct Place {
     /// End of the posting's sorted rows.
     end: u32,
     /// Number of rows.
     rows: u32,
-    /// The last row found.
+    /// The row that was added last.
     last: u32,
 }
 
-/// The rows of a bulk.
+/// The rows of a bulk of tasks.
 #[derive(Default)]
 struct BulkRows {
-    /// The batch that the rows belong to.
+    /// The batch to which the rows belong.
     batch: u64,
     rows: Bits,
 }
 
-/// Conditions, and the known matches of their rows.
+/// Results of conditions on the rows of the batch.
 #[derive(Default)]
 struct Tests {
-    /// Known rows of conditions that several tasks share.
+    /// Known results of conditions that several tasks share.
     shared: Vec<TestedRows>,
     rows: Vec<u32>,
     unknown: Vec<u32>,
@@ -82,7 +82,7 @@ impl Postings {
         places.resize(postings, Place::default());
     }
 
-    /// Adds a row to a posting, once.
+    /// Adds a row to a posting, unless it was the last row added.
     #[inline(always)]
     fn add(&mut self, posting: PostingId, row: u32) {
         let place = &mut self.places[posting.index()];
@@ -119,7 +119,7 @@ impl Postings {
         &self.sorted[(end - rows) as usize..end as usize]
     }
 
-    /// Collects the rows of all postings of a gate, ascending.
+    /// Collects the rows of all postings of a gate in ascending order.
     fn join(&self, gate: &Gate, out: &mut Vec<u32>) {
         out.clear();
         let Gate::Postings(list) = gate else { return };
@@ -158,7 +158,7 @@ impl Selection {
         self.tests.shared.resize_with(plan.shared_tests, TestedRows::default);
     }
 
-    /// Runs the work that tasks share, for all their rows together.
+    /// Runs work that many tasks share, for the rows of all of them at once.
     pub fn prepare(
         &mut self,
         plan: &Plan,
@@ -217,8 +217,8 @@ impl Selection {
         }
     }
 
-    /// Calls `visit` with each task whose gate some rows pass: its index, the number of these rows,
-    /// and the matching rows.
+    /// Calls `visit` with each task that has rows that pass its gate: the index of the task, the
+    /// number of these rows, and the matching rows.
     pub fn each_task(
         &mut self,
         plan: &Plan,
@@ -257,7 +257,7 @@ impl Selection {
 }
 
 impl Tests {
-    /// Returns the rows that match all conditions of a task.
+    /// Returns the rows that match all remaining conditions of a task.
     fn matching<'t>(
         &'t mut self,
         task: &TaskPlan,
@@ -279,7 +279,7 @@ impl Tests {
         &self.rows
     }
 
-    /// Keeps the rows that match a condition, and remembers the rows if several tasks share the
+    /// Keeps only the rows that match a condition. Stores the results if several tasks share the
     /// condition.
     fn retain(
         &mut self,
@@ -309,7 +309,7 @@ impl Tests {
     }
 }
 
-/// Keeps the rows that match a condition.
+/// Keeps only the rows that match a condition.
 fn retain(
     test: &TestPlan,
     rows: &mut Vec<u32>,
@@ -322,13 +322,13 @@ fn retain(
     }
     let field = |name: &str| field_named(test, name, fields);
     let Input { block, rows: all, runs, rest, .. } = *fields.batch.input;
-    // A field of the task hides a member of the event with the same name.
+    // A field of the task takes precedence over an event member with the same name.
     let rest = rest.filter(|_| test.names.is_empty());
     let input = Input { block, rows: all, runs, field: &field, rest };
     test.expression.retain(&input, rows, scratch, faults);
 }
 
-/// Returns the task's field called `name`, or else the event's.
+/// Returns the task's field with this name, or otherwise the event's field.
 fn field_named<'a>(
     test: &TestPlan,
     name: &str,
@@ -341,7 +341,7 @@ fn field_named<'a>(
 }
 
 impl Postings {
-    /// Looks up the values of fields that begin with the same string.
+    /// Looks up the values of all fields that begin after the same string.
     fn lefts(
         &mut self,
         plan: &Plan,
@@ -390,7 +390,7 @@ impl Postings {
 }
 
 impl ValueIndex {
-    /// Returns the posting of the value in a row.
+    /// Returns the posting for the value in a row.
     #[inline(always)]
     fn posting(&self, source: Source<'_>, row: u32) -> Option<PostingId> {
         let cell = source.column.cells()[row as usize];
@@ -411,7 +411,7 @@ impl ValueIndex {
         let value = match number {
             Number::Int(value) => value,
             Number::Float(value) => {
-                // Only an integral float equals an integer; the limits are exact powers of two.
+                // Only an integral float can equal an integer. Both bounds are exact powers of two.
                 let is_int = value.trunc() == value && (-TWO_63..TWO_63).contains(&value);
                 is_int.then_some(value as i64)?
             }

@@ -1,4 +1,4 @@
-//! The distinct fields of all tasks, and the way in which each is computed.
+//! The distinct fields of all tasks, and how to compute each of them.
 
 use super::TaskPlan;
 use crate::task::{Extraction, Field, FieldType};
@@ -9,7 +9,7 @@ use millstream_parsers::JsonPaths;
 use regex::bytes::Regex;
 use std::collections::HashMap;
 
-/// Maximum number of occurrences of a string whose positions are kept per row.
+/// Maximum number of occurrences of a string whose positions are stored per row.
 const KEPT_MAX: u32 = 64;
 
 /// Index of a field in a plan.
@@ -23,30 +23,30 @@ impl FieldId {
     }
 }
 
-/// A field, and the index of its values while a batch is evaluated.
+/// A field, and where its values are stored during evaluation.
 #[derive(Debug)]
 pub struct FieldPlan {
     pub field: Field,
     pub compute: Compute,
-    /// Index of the field's values. Fields that are private to one task share an index with private
-    /// fields of other tasks.
+    /// Index of the field's values. Fields that only one task uses share an index with such fields
+    /// of other tasks.
     pub memo: usize,
     pub is_private: bool,
-    /// Whether a task reads the field, rather than only an index.
+    /// Whether a task reads the field. Otherwise, only an index reads it.
     pub is_read: bool,
     /// Index of the field's parsed numbers, if several tasks read them.
     pub numbers: Option<usize>,
 }
 
-/// The way in which the values of a field are found.
+/// How to compute the values of a field.
 #[derive(Debug)]
 pub enum Compute {
-    /// A field of the event: its index in [`Fields::events`].
+    /// An event field: its index in [`Fields::events`].
     Event(usize),
-    /// A field of the event, converted to another type: its index in [`Fields::events`].
+    /// An event field converted to another type: its index in [`Fields::events`].
     Cast(usize),
-    /// A value between two strings: index of the left string in [`Fields::lefts`], occurrence,
-    /// right string.
+    /// A value between two strings: the index of the left string in [`Fields::lefts`], the number
+    /// of occurrences to skip, and the right string.
     Between(usize, u32, Right),
     /// A group of a pattern: its index in [`Fields::patterns`].
     Group(usize),
@@ -54,10 +54,10 @@ pub enum Compute {
     Json(usize),
 }
 
-/// The end of a value.
+/// What ends a value.
 #[derive(Debug)]
 pub enum Right {
-    /// The value ends with the text.
+    /// The end of the text.
     None,
     Byte(u8),
     Text(Box<Finder<'static>>),
@@ -73,13 +73,13 @@ impl Right {
     }
 }
 
-/// A string with which values begin.
+/// A string after which values begin.
 #[derive(Debug)]
 pub struct Left {
-    /// Index in [`Fields::events`] of the field that is searched.
+    /// Index in [`Fields::events`] of the field to search.
     pub from: usize,
     pub finder: Finder<'static>,
-    /// Number of occurrences whose positions are kept; 0 if only one field needs them.
+    /// Number of occurrences whose positions are stored, or 0 if only one field needs them.
     pub kept: usize,
 }
 
@@ -92,13 +92,13 @@ pub struct Pattern {
     pub groups: Vec<(FieldId, usize)>,
 }
 
-/// A field of the event that is read as JSON.
+/// An event field that is parsed as JSON.
 #[derive(Debug)]
 pub struct Document {
     pub from: usize,
     pub paths: JsonPaths,
-    /// The fields that are values in the document, with the indexes of the values. One pass over
-    /// the text finds all of them.
+    /// The fields that are values in the document, and the index of each value. One pass over the
+    /// text finds all of them.
     pub values: Vec<(FieldId, usize)>,
 }
 
@@ -106,7 +106,7 @@ pub struct Document {
 #[derive(Debug)]
 pub struct EventField {
     pub name: String,
-    /// Computes the field if it is not a column.
+    /// Computes the field if it has no column.
     pub expression: Expression,
 }
 
@@ -115,7 +115,7 @@ pub struct EventField {
 pub struct Fields {
     pub list: Vec<FieldPlan>,
     ids: HashMap<Field, FieldId>,
-    /// Fields of the event.
+    /// The event fields that tasks read.
     pub events: Vec<EventField>,
     pub lefts: Vec<Left>,
     left_ids: HashMap<(usize, Vec<u8>), usize>,
@@ -133,7 +133,7 @@ impl Fields {
     ///
     /// # Errors
     ///
-    /// Fails if a pattern is invalid, or lacks the group.
+    /// Returns an error if a pattern is invalid or does not contain the group.
     pub fn id(&mut self, field: Field) -> Result<FieldId, InvalidField> {
         if let Some(id) = self.ids.get(&field) {
             return Ok(*id);
@@ -161,7 +161,7 @@ impl Fields {
             Extraction::Between { from, left, index, right } => {
                 Compute::Between(self.left(from, left)?, *index, Right::new(right))
             }
-            // The part after a delimiter is the text between two delimiters.
+            // A part is the text between two delimiters.
             Extraction::Part { from, delimiter, index } => {
                 let left = if *index == 0 { &[] } else { &delimiter[..] };
                 let right = Right::new(delimiter);
@@ -220,7 +220,7 @@ impl Fields {
         }))
     }
 
-    /// Joins the paths in each document into one tree, once all paths are known.
+    /// Merges the paths in each document into one tree. Must be called after all fields are added.
     fn join_paths(&mut self) {
         for (number, document) in self.documents.iter_mut().enumerate() {
             let of_document: Vec<(FieldId, &Vec<Step>)> = self
@@ -236,8 +236,8 @@ impl Fields {
         }
     }
 
-    /// Decides where values are kept: values that several tasks use, and values of an index, get
-    /// separate memos. `users` has the fields of each task.
+    /// Decides where values are stored. Values that several tasks or an index use get separate
+    /// memos. `users` contains the fields that each task uses.
     pub fn place(&mut self, users: &[Vec<FieldId>], indexed: &[FieldId]) {
         self.join_paths();
         let mut uses = vec![0; self.list.len()];
@@ -268,7 +268,7 @@ impl Fields {
         self.keep_positions();
     }
 
-    /// Keeps the numbers that several tasks read.
+    /// Assigns memos to the numbers that several tasks read.
     pub fn place_numbers(&mut self, tasks: &[TaskPlan]) {
         let mut uses = vec![0; self.list.len()];
         for task in tasks {
@@ -283,7 +283,7 @@ impl Fields {
         }
     }
 
-    /// Keeps the positions of strings with which several fields begin.
+    /// Decides for which strings to store positions: strings after which several fields begin.
     fn keep_positions(&mut self) {
         let mut uses = vec![(0, 0); self.lefts.len()];
         for plan in &self.list {
@@ -299,7 +299,7 @@ impl Fields {
     }
 }
 
-/// Returns the path of a field, if the field is a value in this document.
+/// Returns the path of a field if the field is a value in this document.
 fn path_in(document: usize, plan: &FieldPlan) -> Option<&Vec<Step>> {
     match (&plan.compute, &plan.field.extraction) {
         (Compute::Json(of), Extraction::Json { path, .. }) if *of == document => Some(path),

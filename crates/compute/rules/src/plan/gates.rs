@@ -1,4 +1,4 @@
-//! Gates: an index by value, and a search for the literals of all tasks.
+//! Gates: indexes by value, and searches for the literals of all tasks.
 
 use super::DraftTest;
 use super::fields::{Compute, FieldId, Fields};
@@ -9,14 +9,14 @@ use millstream_expressions::{Expression, Literal, Test};
 use millstream_groups::{TextKey, is_long, key};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Maximum number of values of one condition that are added to an index.
+/// Maximum number of values that one condition may add to an index.
 const VALUES_MAX: usize = 64;
 
-/// Largest magnitude of an int that an index looks up. Conditions compare ints with floats as
-/// floats, and beyond 2^53 one float equals several ints, of which an index would find one.
+/// Maximum absolute value of an int that an index can look up. Conditions compare ints with floats
+/// as floats. Beyond 2^53, one float equals several ints, but an index would find only one of them.
 const INDEXED_INT_MAX: u64 = 1 << 53;
 
-/// Index of a posting: the rows with one value or one literal.
+/// Index of a posting, which is the list of rows with one value or literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PostingId(pub u32);
 
@@ -43,21 +43,21 @@ pub struct Candidate {
 
 #[derive(Debug)]
 enum Keys {
-    /// The field has one of these values.
+    /// The field equals one of these values.
     Values(Vec<Value>),
-    /// The field contains one of these literals. The flag says that the condition tests nothing
-    /// else.
+    /// The field contains one of these literals. The flag says whether this is all that the
+    /// condition tests.
     Literals(Vec<Box<[u8]>>, bool),
 }
 
-/// The tasks of a posting.
+/// The tasks that use a posting.
 #[derive(Debug, Default)]
 struct Posting {
     single: Vec<u32>,
     several: Vec<u32>,
 }
 
-/// A list of tasks for each posting, side by side.
+/// Stores one list of tasks per posting, concatenated.
 #[derive(Debug, Default)]
 pub struct TaskLists {
     ends: Vec<u32>,
@@ -74,7 +74,7 @@ impl TaskLists {
         all
     }
 
-    /// Returns the tasks of a posting.
+    /// Returns the tasks that use a posting.
     #[inline(always)]
     pub fn of(&self, posting: PostingId) -> &[u32] {
         let at = posting.index();
@@ -83,7 +83,7 @@ impl TaskLists {
     }
 }
 
-/// Finds the postings of rows.
+/// Finds the postings of a row.
 #[derive(Debug)]
 pub enum Index {
     Values(ValueIndex),
@@ -91,7 +91,7 @@ pub enum Index {
 }
 
 impl Index {
-    /// Returns the field that is looked up.
+    /// Returns the field that is searched.
     pub fn field(&self) -> FieldId {
         match self {
             Index::Values(index) => index.field,
@@ -100,17 +100,17 @@ impl Index {
     }
 }
 
-/// Postings by the value of a field.
+/// Finds postings by the value of a field.
 #[derive(Debug)]
 pub struct ValueIndex {
     pub field: FieldId,
-    /// Postings of short texts, which are equal to their key.
+    /// Postings by short text. The text is its own key.
     short: HashMap<TextKey, PostingId, RandomState>,
     long: HashMap<Box<[u8]>, PostingId, RandomState>,
     ints: HashMap<i64, PostingId, RandomState>,
 }
 
-/// Postings by the literals in a field.
+/// Finds postings by the literals that a field contains.
 #[derive(Debug)]
 pub struct LiteralIndex {
     pub field: FieldId,
@@ -119,12 +119,12 @@ pub struct LiteralIndex {
     pub postings: Vec<PostingId>,
 }
 
-/// Indexes by the values of fields that begin with the same string.
+/// Indexes by the values of fields that begin after the same string.
 #[derive(Debug)]
 pub struct LeftIndexes {
-    /// Index in [`Fields::lefts`].
+    /// Index of the string in [`Fields::lefts`].
     pub left: usize,
-    /// Indexes of the fields in [`Gates::indexes`].
+    /// Positions in [`Gates::indexes`].
     pub indexes: Vec<usize>,
 }
 
@@ -132,22 +132,22 @@ pub struct LeftIndexes {
 #[derive(Debug, Default)]
 pub struct Gates {
     pub indexes: Vec<Index>,
-    /// Tasks that have only one posting.
+    /// Tasks that use only one posting.
     pub single: TaskLists,
-    /// Tasks that have several postings.
+    /// Tasks that use several postings.
     pub several: TaskLists,
-    /// The indexes of fields that begin with the same string and are looked up together.
+    /// Indexes that are looked up together, because their fields begin after the same string.
     pub lefts: Vec<LeftIndexes>,
-    /// The other indexes, as indexes into `indexes`.
+    /// Positions in `indexes` of all other indexes.
     pub others: Vec<usize>,
     /// Number of postings.
     pub postings: usize,
-    /// Tasks that examine every row.
+    /// Tasks that examine all rows.
     pub open: Vec<u32>,
 }
 
 impl Gates {
-    /// Groups the indexes by the string with which their fields begin.
+    /// Groups the indexes by the string after which their fields begin.
     pub fn group(&mut self, fields: &Fields) {
         let mut lefts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (at, index) in self.indexes.iter().enumerate() {
@@ -162,7 +162,7 @@ impl Gates {
         self.lefts = lefts.into_iter().map(group).collect();
     }
 
-    /// Returns the index that a posting belongs to.
+    /// Returns the index to which a posting belongs.
     pub fn index_of(&self, posting: PostingId) -> Option<&Index> {
         self.indexes.iter().find(|index| match index {
             Index::Values(index) => index.postings().any(|of| *of == posting),
@@ -170,29 +170,29 @@ impl Gates {
         })
     }
 
-    /// Returns the field that a posting belongs to.
+    /// Returns the field of a posting's index.
     pub fn field_of(&self, posting: PostingId) -> Option<FieldId> {
         self.index_of(posting).map(Index::field)
     }
 
-    /// Returns the fields that are read for every row.
+    /// Returns the fields that are computed for every row.
     pub fn fields(&self) -> Vec<FieldId> {
         self.indexes.iter().map(Index::field).collect()
     }
 }
 
-/// Collects gates.
+/// Collects the gates of tasks.
 #[derive(Debug, Default)]
 pub struct GateBuilder {
-    /// The distinct values in conditions on each field: the more values, the fewer rows each
-    /// selects.
+    /// The distinct values in conditions on each field. The more values there are, the fewer rows
+    /// each of them selects.
     seen: HashMap<FieldId, HashSet<Value>>,
     values: BTreeMap<FieldId, ValueIndex>,
     literals: BTreeMap<FieldId, Literals>,
     postings: Vec<Posting>,
 }
 
-/// The literals that are searched for in a field.
+/// The literals to search for in a field.
 #[derive(Debug, Default)]
 struct Literals {
     list: Vec<Box<[u8]>>,
@@ -201,7 +201,7 @@ struct Literals {
 }
 
 impl GateBuilder {
-    /// Returns the values or literals by which a condition on a field can be found.
+    /// Returns the values or literals that can serve as a gate for a condition on a field.
     pub fn candidate(&mut self, field: FieldId, test: &Expression) -> Option<Candidate> {
         let keys = match test.test() {
             Test::OneOf(_, values) => {
@@ -225,7 +225,7 @@ impl GateBuilder {
         Some(Candidate { field, keys })
     }
 
-    /// Chooses the gate of a task among its conditions. Returns the index of the condition, and
+    /// Chooses one of a task's conditions as its gate. Returns the index of the condition, and
     /// whether the gate tests everything that the condition tests.
     pub fn choose(&self, tests: &[DraftTest]) -> (Option<usize>, bool) {
         let candidates = tests.iter().enumerate();
@@ -235,8 +235,8 @@ impl GateBuilder {
         (best.map(|(at, _)| at), is_exact)
     }
 
-    /// Ranks a candidate by the expected share of passing rows, in thousandths; an index ranks
-    /// before a search.
+    /// Ranks a candidate. The fewer rows are expected to pass, the higher the rank. An index
+    /// outranks a search.
     fn rank(&self, candidate: &Candidate) -> (bool, usize) {
         match &candidate.keys {
             Keys::Values(values) => {
@@ -250,7 +250,7 @@ impl GateBuilder {
         }
     }
 
-    /// Makes a candidate the gate of a task; returns its postings.
+    /// Makes a candidate the gate of a task. Returns its postings.
     pub fn add(&mut self, task: usize, candidate: &Candidate) -> Vec<PostingId> {
         let mut postings = match &candidate.keys {
             Keys::Values(values) => {
@@ -304,7 +304,7 @@ impl GateBuilder {
         posting
     }
 
-    /// Builds the indexes. `open` are the tasks without a gate.
+    /// Builds the indexes. `open` lists the tasks without a gate.
     pub fn finish(self, open: Vec<u32>) -> Gates {
         let values = self.values.into_values().map(Index::Values);
         let literals = self.literals.into_iter().map(|(field, literals)| {
@@ -341,7 +341,7 @@ impl ValueIndex {
         self.short.values().chain(self.long.values()).chain(self.ints.values())
     }
 
-    /// Returns the posting of a text.
+    /// Returns the posting for a text.
     #[inline(always)]
     pub fn text(&self, text: &[u8]) -> Option<PostingId> {
         match key(text) {
@@ -350,7 +350,7 @@ impl ValueIndex {
         }
     }
 
-    /// Returns the posting of an integer.
+    /// Returns the posting for an integer.
     #[inline]
     pub fn int(&self, value: i64) -> Option<PostingId> {
         self.ints.get(&value).copied()
@@ -366,7 +366,7 @@ impl Keys {
     }
 }
 
-/// Whether an index can look up the values of a condition.
+/// Returns whether an index can look up the values of a condition.
 fn is_indexable(values: &[Value]) -> bool {
     let is_exact = |value: &Value| match value {
         Value::Text(_) => true,

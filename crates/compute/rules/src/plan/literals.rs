@@ -1,13 +1,13 @@
-//! Literals that every match of a regular expression contains.
+//! Extraction of literals that every match of a regular expression must contain.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Hir, HirKind};
 
-/// Maximum number of literals, one of which every match contains.
+/// Maximum number of alternative literals.
 const ALTERNATIVES_MAX: usize = 16;
 
-/// Returns strings of at least `bytes_min` bytes, one of which every match of the pattern contains;
-/// `None` if there are no such strings.
+/// Returns strings of at least `bytes_min` bytes such that every match of the pattern contains one
+/// of them. Returns `None` if there are no such strings.
 pub fn required_literals(pattern: &str, bytes_min: usize) -> Option<Vec<Vec<u8>>> {
     let hir = ParserBuilder::new().utf8(false).build().parse(pattern).ok()?;
     required(&hir).filter(|literals| shortest(literals) >= bytes_min)

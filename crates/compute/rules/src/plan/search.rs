@@ -1,61 +1,61 @@
 //! A search for thousands of literals at once.
 //!
 //! Each literal is represented by one of its four-byte windows: the window that the fewest other
-//! literals have. A text is checked window by window against a bitmap that stays in the first-level
-//! cache, so the time per byte hardly depends on the number of literals; an automaton for a
-//! thousand literals has megabytes of states. Only a window in the bitmap is looked up, and the
-//! literals with this window are compared with the text. The idea comes from the hashed blocks of
-//! Wu and Manber (A Fast Algorithm for Multi-Pattern Searching, 1994), without skips. Vector
-//! instructions find up to [`VECTOR_MAX`] windows.
+//! literals contain. A text is checked window by window against a bitmap that stays in the L1
+//! cache, so the time per byte hardly depends on the number of literals. In contrast, an automaton
+//! for a thousand literals has megabytes of states. Only a window that is in the bitmap is looked
+//! up, and only the literals with this window are compared with the text. The idea comes from the
+//! hashed blocks of Wu and Manber (A Fast Algorithm for Multi-Pattern Searching, 1994), without
+//! skipping. If there are at most [`VECTOR_MAX`] windows, vector instructions search for them.
 
 use aho_corasick::{Span, packed::Searcher};
 use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 use std::collections::{BTreeMap, HashMap};
 
-/// Bytes of a window.
+/// Number of bytes in a window.
 const WINDOW: usize = 4;
 
-/// Minimum bytes of a literal.
+/// Minimum number of bytes in a literal.
 pub const LITERAL_BYTES_MIN: usize = 3;
 
-/// Number of literals up to which a separate search for each literal is faster.
+/// Maximum number of literals for which it is faster to search for each one separately.
 const FEW_MAX: usize = if cfg!(test) { 1 } else { 3 };
 
-/// Number of windows up to which vector instructions search for all of them.
+/// Maximum number of windows for which vector instructions can search.
 const VECTOR_MAX: usize = if cfg!(test) { 8 } else { 32 };
 
-/// Words of a bitmap: 8 KiB.
+/// Number of words in a bitmap: 8 KiB.
 const WORDS: usize = 1024;
 
-/// Literals and the windows that represent them.
+/// A search for literals by the windows that represent them.
 #[derive(Debug)]
 pub struct LiteralSearch {
-    /// A finder for each literal if there are few.
+    /// A finder for each literal, if there are only a few.
     few: Vec<Finder<'static>>,
-    /// Finds the windows if there are not too many.
+    /// Finds the windows, if there are at most [`VECTOR_MAX`].
     vector: Option<Searcher>,
-    /// Windows of literals of at least four bytes.
+    /// Windows of literals that have at least four bytes.
     long: Windows,
-    /// Windows of literals of three bytes.
+    /// Windows of literals that have three bytes.
     short: Windows,
 }
 
-/// The windows of some literals.
+/// A set of windows and their literals.
 #[derive(Debug)]
 struct Windows {
     bitmap: Box<[u64; WORDS]>,
-    /// A hash table of windows, at most half full.
+    /// A hash table of windows that is at most half full.
     slots: Vec<Slot>,
-    /// Shift that reduces a hash to the index of a slot.
+    /// Shift that maps a hash to the index of a slot.
     shift: u32,
-    /// Places of all windows; the places of a window are adjacent.
+    /// Places of all windows, grouped by window.
     places: Vec<Place>,
-    /// The literals, one after another.
+    /// The literals, concatenated.
     bytes: Vec<u8>,
 }
 
-/// A window; a slot without places is free.
+/// A slot for a window. A slot without places is free.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     word: u32,
@@ -63,18 +63,18 @@ struct Slot {
     places: u32,
 }
 
-/// Position of a window in a literal.
+/// Where a window occurs in a literal.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     literal: u32,
-    /// Offset of the window in the literal.
+    /// Offset of the window within the literal.
     offset: u32,
     /// Start of the literal in [`Windows::bytes`].
     start: u32,
     len: u32,
 }
 
-/// The literals of each window: index, literal, and offset of the window.
+/// For each window, its literals: the index, the literal, and the window's offset.
 type ByWindow<'l> = BTreeMap<u32, Vec<(usize, &'l [u8], usize)>>;
 
 impl LiteralSearch {
@@ -87,8 +87,8 @@ impl LiteralSearch {
         }
         for (number, literal) in literals.iter().enumerate() {
             let windows = literal.windows(WINDOW).map(word_of).enumerate();
-            // Of several rarest windows, the last one is used: literals differ more often at their
-            // end.
+            // If several windows are equally rare, the last one is used, because literals usually
+            // differ toward their end.
             let rarest = windows.rev().min_by_key(|(_, word)| uses[word]);
             let (by_window, word, offset) = match rarest {
                 Some((offset, word)) => (&mut long, word, offset),
@@ -102,7 +102,8 @@ impl LiteralSearch {
         LiteralSearch { few, vector, long: Windows::new(&long), short: Windows::new(&short) }
     }
 
-    /// Calls `found` with the index of each literal in the text, at least once per literal.
+    /// Calls `found` with the index of each literal that the text contains, at least once per
+    /// literal.
     #[inline]
     pub fn each(&self, text: &[u8], mut found: impl FnMut(usize)) {
         if !self.few.is_empty() {
@@ -140,7 +141,7 @@ impl LiteralSearch {
     }
 }
 
-/// Prepares a vector search for all windows, unless there are too many.
+/// Prepares a vector search for all windows. Returns `None` if there are too many.
 fn vector_search(long: &ByWindow<'_>, short: &ByWindow<'_>) -> Option<Searcher> {
     if long.len() + short.len() > VECTOR_MAX {
         return None;
@@ -192,13 +193,13 @@ impl Windows {
         self.bitmap[index] >> bit & 1 == 1
     }
 
-    /// Returns the slot where the search for a window begins.
+    /// Returns the slot at which the search for a window starts.
     #[inline(always)]
     fn slot_of(&self, word: u32) -> usize {
         (hash(word) >> self.shift) as usize
     }
 
-    /// Returns the places of a window in literals.
+    /// Returns the places of a window.
     #[inline(always)]
     fn places(&self, word: u32) -> &[Place] {
         let mut at = self.slot_of(word);
@@ -211,7 +212,7 @@ impl Windows {
         }
     }
 
-    /// Compares the literals that have a window with the text around the window.
+    /// Compares the literals that contain a window with the text around the window.
     #[inline(never)]
     fn compare(&self, text: &[u8], at: usize, word: u32, found: &mut impl FnMut(usize)) {
         for Place { literal, offset, start, len } in self.places(word) {
@@ -230,14 +231,14 @@ fn hash(word: u32) -> u32 {
     word.wrapping_mul(0x9E37_79B1)
 }
 
-/// Returns the word and the bit of a window in a bitmap.
+/// Returns the bitmap word and the bit for a window.
 #[inline(always)]
 fn bit_of(word: u32) -> (usize, u32) {
     let hash = hash(word);
     ((hash >> 22) as usize, hash >> 16 & 63)
 }
 
-/// Returns up to four bytes as a number.
+/// Packs up to four bytes into a number.
 #[inline(always)]
 fn word_of(window: &[u8]) -> u32 {
     match window {
