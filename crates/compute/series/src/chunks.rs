@@ -1,11 +1,11 @@
-//! Tables that grow without moving their entries.
+//! Tables that grow without moving existing entries.
 
 use crate::limits::CHUNK_ENTRIES;
 use std::ops::{Index, IndexMut};
 
-/// A list in chunks of [`CHUNK_ENTRIES`]. Unlike a `Vec` it never copies its entries to grow, which
-/// would delay a point by milliseconds, and never leaves half of its memory unused. It keeps its
-/// memory when entries are removed.
+/// A list in chunks of [`CHUNK_ENTRIES`]. Unlike a `Vec`, it never copies its entries to grow,
+/// which would delay a point by milliseconds, and never leaves half of its memory unused. Removing
+/// entries does not free memory.
 #[derive(Clone, Debug)]
 pub struct Chunks<T> {
     chunks: Vec<Vec<T>>,
@@ -58,28 +58,28 @@ impl<T> IndexMut<u32> for Chunks<T> {
     }
 }
 
-/// A table whose chunks are allocated on first write.
+/// A table that allocates each chunk at the first write to the chunk.
 #[derive(Clone, Debug, Default)]
 pub struct Sparse<T> {
-    /// Chunks of [`CHUNK_ENTRIES`] entries; empty if not allocated.
+    /// Chunks of [`CHUNK_ENTRIES`] entries. A chunk that is not allocated is empty.
     chunks: Vec<Vec<T>>,
 }
 
 impl<T: Clone + Default> Sparse<T> {
-    /// Returns the entry, if its chunk exists.
+    /// Returns the entry if its chunk is allocated.
     #[inline]
     pub fn get(&self, at: u32) -> Option<&T> {
         self.chunks.get(at as usize / CHUNK_ENTRIES)?.get(at as usize % CHUNK_ENTRIES)
     }
 
-    /// Replaces the entry with the default and returns the old one, if its chunk exists.
+    /// Replaces the entry with the default and returns the old entry if its chunk is allocated.
     #[inline]
     pub fn take(&mut self, at: u32) -> Option<T> {
         let chunk = self.chunks.get_mut(at as usize / CHUNK_ENTRIES)?;
         chunk.get_mut(at as usize % CHUNK_ENTRIES).map(std::mem::take)
     }
 
-    /// Returns the entry, and allocates its chunk if needed.
+    /// Returns the entry. Allocates its chunk if necessary.
     #[inline]
     pub fn entry(&mut self, at: u32) -> &mut T {
         let (chunk, at) = (at as usize / CHUNK_ENTRIES, at as usize % CHUNK_ENTRIES);

@@ -1,6 +1,6 @@
-//! Counts of accepted values, and of exceptions by reason.
+//! Counts of accepted values, and counts of rejected or changed values by reason.
 
-/// Reason why a value was rejected or changed.
+/// Reason why a value is rejected or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reason {
@@ -8,32 +8,33 @@ pub enum Reason {
     NotFinite = 0,
     /// Rejected: the sample rate is not above 0 and at most 1.
     SampleRate = 1,
-    /// Rejected: no value, or a value that is invalid for the kind.
+    /// Rejected: the point has no value, or a value that is invalid for its kind.
     Value = 2,
-    /// Rejected: no name.
+    /// Rejected: the point has no name.
     NoName = 3,
-    /// Rejected: name or tags are not UTF-8.
+    /// Rejected: the name or the tags are not UTF-8.
     Utf8 = 4,
-    /// Moved to the overflow series: too many series.
+    /// Moved to the overflow series: there are too many series.
     Series = 5,
-    /// Moved to the overflow series: too many tags.
+    /// Moved to the overflow series: the point has too many tags.
     Tags = 6,
     /// Moved to the overflow series: the name is too long.
     NameBytes = 7,
     /// Moved to the overflow series: the tags are too long.
     TagsBytes = 8,
-    /// Accepted without its timestamp: too many values have a timestamp.
+    /// Accepted without the timestamp: too many values have a timestamp.
     Timed = 9,
     /// Rejected: the set has too many members.
     Members = 10,
-    /// Tags without a key that were dropped from new series. Counts tags, not values.
+    /// Tags without a key, which are dropped from new series. This counts tags, not values.
     KeylessTags = 11,
-    /// Rejected: a gauge beyond a limit. The last values of different gauges have no common value.
+    /// Rejected: a gauge beyond a limit. An overflow series is not possible, because the last
+    /// values of different gauges cannot be combined.
     OverflowGauge = 12,
 }
 
 impl Reason {
-    /// All reasons in numeric order.
+    /// All reasons, in numeric order.
     pub const ALL: [Reason; 13] = [
         Reason::NotFinite,
         Reason::SampleRate,
@@ -50,7 +51,7 @@ impl Reason {
         Reason::OverflowGauge,
     ];
 
-    /// Returns the name of the reason in metrics.
+    /// Returns the reason's name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Reason::NotFinite => "not_finite",
@@ -69,23 +70,23 @@ impl Reason {
         }
     }
 
-    /// Returns whether the values were rejected, not only moved or changed.
+    /// Returns whether the values were rejected, as opposed to moved or changed.
     pub fn is_rejection(self) -> bool {
         (self as u8) <= Reason::Utf8 as u8
             || matches!(self, Reason::Members | Reason::OverflowGauge)
     }
 }
 
-/// Numbers of accepted values, and of exceptions by reason.
+/// Number of accepted values, and number of rejected or changed values by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Accepted values, including those in overflow series.
+    /// Number of accepted values, including values in overflow series.
     pub taken: u64,
     reasons: [u64; Reason::ALL.len()],
 }
 
 impl Counts {
-    /// Returns the count of a reason.
+    /// Returns the count for a reason.
     pub fn of(&self, reason: Reason) -> u64 {
         self.reasons[reason as usize]
     }

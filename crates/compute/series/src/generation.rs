@@ -1,4 +1,4 @@
-//! The points accumulated by a shard between two swaps.
+//! The points that a shard accumulates between two swaps.
 
 use crate::chunks::{Chunks, Sparse};
 use crate::counts::{Counts, Reason};
@@ -11,17 +11,18 @@ use crate::pool::{Members, Pool};
 use crate::sketch::{Sketch, saturating};
 use millstream_scan::prefetch;
 
-/// Aggregate of one series, in 16 bytes.
+/// The aggregate of one series, in 16 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cell {
     /// The sum, or the last value.
     pub value: f64,
-    /// 0 while the cell is empty. Otherwise bit [`TIMED`], and in the lower bits the number of
-    /// points of a sum, the [`stamp`] of a last value, or the pool number of a distribution or set.
+    /// 0 while the cell is empty. Otherwise, bit [`TIMED`], and in the lower bits the number of
+    /// points for a sum, the [`stamp`] for a last value, or the pool number for a distribution or
+    /// set.
     state: u64,
 }
 
-/// Flag: the series has values with a timestamp.
+/// Flag for a series that has values with a timestamp.
 const TIMED: u64 = 1 << 63;
 
 impl Cell {
@@ -48,7 +49,7 @@ impl Cell {
         self.state = self.state & TIMED | stamp(arrived, is_absolute(self.state));
     }
 
-    /// Returns the number of the cell's pool entry; calls `take` for a new entry if there is none.
+    /// Returns the number of the cell's pool entry. If there is none, calls `take` to get one.
     fn entry(&mut self, take: impl FnOnce() -> u32) -> u32 {
         if self.payload() == 0 {
             self.state |= u64::from(take());
@@ -57,8 +58,8 @@ impl Cell {
     }
 }
 
-/// Packs the arrival of a last value in the upper bits, and whether the value is absolute. A value
-/// that is not absolute is a change of the previous value.
+/// Packs the arrival of a last value, in the upper bits, with a flag that says whether the value is
+/// absolute. A value that is not absolute is a change to the previous value.
 pub fn stamp(arrived: u64, absolute: bool) -> u64 {
     arrived.clamp(1, ARRIVED_MAX) << 1 | u64::from(absolute)
 }
@@ -68,8 +69,8 @@ pub fn is_absolute(stamp: u64) -> bool {
     stamp & 1 == 1
 }
 
-/// Combines two values (value, arrival) with the same timestamp: sums are added; among last values
-/// the latest arrival wins.
+/// Combines two values with the same timestamp. Each value is paired with its arrival. Sums are
+/// added. For last values, the latest arrival wins.
 pub fn add_timed(class: Class, to: &mut (f64, u64), value: f64, arrived: u64) {
     match class {
         Class::Sum => *to = (saturating(to.0 + value), to.1.max(arrived)),
@@ -78,7 +79,7 @@ pub fn add_timed(class: Class, to: &mut (f64, u64), value: f64, arrived: u64) {
     }
 }
 
-/// Aggregate of the points of one series and one timestamp.
+/// The aggregate of all points with the same series and timestamp.
 #[derive(Clone, Copy, Debug)]
 pub struct Timed {
     pub id: u32,
@@ -87,7 +88,7 @@ pub struct Timed {
     pub value: (f64, u64),
 }
 
-/// Values by series and timestamp.
+/// Aggregates by series and timestamp.
 #[derive(Clone, Debug, Default)]
 pub struct TimedValues {
     index: Index,
@@ -95,8 +96,8 @@ pub struct TimedValues {
 }
 
 impl TimedValues {
-    /// Returns the value of this series and timestamp; inserts 0 if there are fewer than `most`
-    /// values.
+    /// Returns the value for this series and timestamp. If there is none, inserts 0, or returns
+    /// `None` if there are already `most` values.
     fn entry(
         &mut self,
         id: u32,
@@ -118,7 +119,8 @@ impl TimedValues {
         Some(&mut self.values[at].value)
     }
 
-    /// Removes and returns a value. No value may be added before all are removed.
+    /// Removes and returns a value. After the first call, no value may be added until all are
+    /// removed.
     pub fn pop(&mut self) -> Option<Timed> {
         let value = self.values.pop();
         if value.is_some() && self.values.len() == 0 {
@@ -128,26 +130,27 @@ impl TimedValues {
     }
 }
 
-/// The points that a shard accumulated between two swaps. `default()` is empty. The store returns a
-/// merged generation empty, to be reused for a later swap.
+/// The points that a shard accumulates between two swaps. `default()` is empty. After merging a
+/// generation, the store returns it empty, so that a later swap can reuse it.
 #[derive(Clone, Debug, Default)]
 pub struct Generation {
-    /// Number of earlier swaps of the shard.
+    /// Number of swaps of the shard before this generation.
     pub(crate) number: u64,
-    /// Cells by the shard's series id.
+    /// Cells, indexed by the shard's series id.
     pub(crate) cells: Sparse<Cell>,
     pub(crate) sketches: Pool<Sketch>,
     pub(crate) sets: Pool<Members>,
     pub(crate) timed: TimedValues,
     /// Series added since the last swap.
     pub(crate) added: Chunks<(u32, SeriesKey)>,
-    /// Series evicted since the last swap. Applied before `added`, which may reuse their ids.
+    /// Series evicted since the last swap. Must be applied before `added`, which may reuse their
+    /// ids.
     pub(crate) removed: Chunks<u32>,
     pub(crate) counts: Counts,
 }
 
 impl Generation {
-    /// Returns the counts of accepted and rejected values.
+    /// Returns the counts of accepted, rejected and changed values.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -164,7 +167,7 @@ impl Generation {
         }
     }
 
-    /// Prefetches the distribution of a series, whose cell must be in the cache.
+    /// Prefetches the distribution of a series. The cell must already be in the cache.
     #[inline]
     pub(crate) fn prefetch_sketch(&self, id: u32) {
         if let Some(entry) = self.cells.get(id).map(Cell::payload).filter(|entry| *entry != 0) {
@@ -179,10 +182,10 @@ impl Generation {
         self.put(id, value, weight(point), point);
     }
 
-    /// Adds a value that represents `weight` values.
+    /// Adds a value that represents `weight` points.
     #[inline(always)]
     fn put(&mut self, id: u32, value: f64, weight: f64, point: &Point<'_>) {
-        // -0 becomes 0, which is the same number.
+        // Turns -0 into 0, which is the same number.
         let (value, cell) = (value + 0.0, self.cells.entry(id));
         match point.kind.class() {
             Class::Sum => cell.add(saturating(value * weight)),
@@ -194,7 +197,7 @@ impl Generation {
         }
     }
 
-    /// Adds the values of a point to the series.
+    /// Adds all values of a point to the series.
     #[inline]
     pub(crate) fn add(&mut self, id: u32, point: &Point<'_>, limits: &Limits, hashing: &Hashing) {
         match point.values {
@@ -232,8 +235,8 @@ impl Generation {
         }
     }
 
-    /// Adds a value under its timestamp; returns false if the kind does not use timestamps, or if
-    /// there are too many values with timestamps.
+    /// Adds a value under its timestamp. Returns false if timestamps are not used for the kind, or
+    /// if there are too many values with timestamps.
     fn add_timed(
         &mut self,
         id: u32,
@@ -269,14 +272,14 @@ impl Generation {
     }
 }
 
-/// Returns the number of the client's points that a point represents.
+/// Returns the number of client-side points that a point represents.
 #[inline(always)]
 fn weight(point: &Point<'_>) -> f64 {
-    // The division would take longer than all other steps.
+    // Skips the division in the common case, because it takes longer than all other steps.
     if point.sample_rate == 1.0 { 1.0 } else { saturating(1.0 / point.sample_rate) }
 }
 
-/// Returns whether the timestamps of this kind's clients are used.
+/// Returns whether client timestamps are used for this kind.
 fn uses_timestamps(kind: Kind) -> bool {
     matches!(kind, Kind::TimedStore | Kind::Count | Kind::Gauge)
 }

@@ -6,7 +6,7 @@ use millstream_scan::{KeySecrets, Keys, hash_key};
 use std::fmt;
 use std::hash::Hasher;
 
-/// Seeded hash functions. Without the seed, a client cannot construct names that collide.
+/// Seeded hash functions. A client that does not know the seed cannot construct names that collide.
 #[derive(Clone)]
 pub struct Hashing {
     seed: u64,
@@ -20,13 +20,13 @@ impl Hashing {
         Hashing { seed, secrets: KeySecrets::new(seed), shared }
     }
 
-    /// Hashes a key in parts. The header contains the length of the name.
+    /// Hashes a key that is given in parts. The header contains the length of the name.
     #[inline]
     pub fn of(&self, header: &[u8; 4], name: &[u8], tags: &[u8]) -> u64 {
         hash_key(&self.secrets, u32::from_le_bytes(*header), name, tags)
     }
 
-    /// Like [`Hashing::of`], within a SIMD kernel that the caller runs.
+    /// Like [`Hashing::of`], for use within a SIMD kernel that the caller runs.
     #[inline(always)]
     pub fn by(&self, keys: impl Keys, header: &[u8; 4], name: &[u8], tags: &[u8]) -> u64 {
         keys.hash(&self.secrets, u32::from_le_bytes(*header), name, tags)
@@ -41,7 +41,7 @@ impl Hashing {
         hasher.finish()
     }
 
-    /// Hashes a text.
+    /// Hashes a byte string.
     #[inline]
     pub fn of_text(&self, text: &[u8]) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
@@ -50,14 +50,14 @@ impl Hashing {
     }
 }
 
-/// Does not print the seed.
+/// Prints the type name only, because the seed is secret.
 impl fmt::Debug for Hashing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hashing")
     }
 }
 
-/// Identity hasher, for keys that are already hashes.
+/// A hasher that returns its input, for keys that are already hashes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IdentityHasher(u64);
 

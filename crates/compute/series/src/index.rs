@@ -5,42 +5,41 @@ use millstream_scan::equal_mask;
 /// Marks an empty entry.
 pub const NONE: u32 = u32::MAX;
 
-/// Number of parts of an index, which grow separately. With a million entries, growing one part
-/// takes some ten microseconds; growing all parts at once would block a receiver for milliseconds.
+/// Number of parts of an index. Each part grows by itself. With a million entries, growing one part
+/// takes tens of microseconds; growing all parts at once would block a receiver for milliseconds.
 const PARTS: usize = 64;
 
-/// Entries per bucket, which is one cache line.
+/// Number of entries per bucket, which is one cache line.
 const BUCKET_NUMBERS: usize = 8;
 
-/// A part with fewer buckets keeps its memory.
+/// A part with fewer buckets never shrinks.
 const BUCKETS_MIN: usize = 16;
 
 /// A hash table from hashes to numbers below [`NONE`].
 ///
-/// A look-up mostly reads a single cache line, which can be prefetched; tables with separate
-/// control bytes read two. The look-up compares all hashes of a bucket at once, because a branch
-/// per hash would be mispredicted.
-/// mispredicted.
+/// A lookup usually reads a single cache line, which can be prefetched. Tables with separate
+/// control bytes read two. A lookup compares all hashes in a bucket at once, because a branch per
+/// hash would be mispredicted.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
-    /// Parts, selected by the upper bits of the hash; empty before the first insertion.
+    /// Parts, selected by the upper bits of the hash. Empty before the first insertion.
     parts: Vec<Part>,
 }
 
-/// Buckets in ascending order of hashes, so that growing reads and writes a part sequentially. An
-/// entry that does not fit into its home bucket is in the next bucket with space: a search ends at
-/// the first bucket that is not full.
+/// Buckets in ascending order of hashes, so that growing a part reads and writes sequentially. If
+/// an entry does not fit into its home bucket, it is in the next bucket with space. A search
+/// therefore ends at the first bucket that is not full.
 #[derive(Clone, Debug, Default)]
 struct Part {
     buckets: Vec<Bucket>,
     used: usize,
 }
 
-/// Entries, which come first, followed by [`NONE`].
+/// A bucket of entries. Used entries come first, and [`NONE`] follows.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Bucket {
-    /// The lower halves of the hashes, so that a part can grow without access to the keys.
+    /// The lower halves of the hashes, so that a part can grow without reading the keys.
     hashes: [u32; BUCKET_NUMBERS],
     numbers: [u32; BUCKET_NUMBERS],
 }
@@ -48,21 +47,21 @@ pub struct Bucket {
 pub static EMPTY: Bucket = Bucket { hashes: [0; BUCKET_NUMBERS], numbers: [NONE; BUCKET_NUMBERS] };
 
 impl Index {
-    /// Returns a number with this hash for which `is_it` is true. Only the upper and lower bits of
-    /// the hash are compared.
+    /// Returns a number that has this hash and for which `is_it` returns true. Only the upper and
+    /// lower bits of the hash are compared.
     #[inline]
     pub fn find(&self, hash: u64, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         self.parts.get(part_of(hash))?.find(hash as u32, is_it)
     }
 
-    /// Returns the home bucket of a hash, where a search begins.
+    /// Returns the home bucket of a hash, in which a search begins.
     #[inline(always)]
     pub fn bucket(&self, hash: u64) -> &Bucket {
         let buckets = self.parts.get(part_of(hash)).map_or(&[][..], |part| &part.buckets);
         buckets.get(home(hash as u32, buckets.len())).unwrap_or(&EMPTY)
     }
 
-    /// Inserts a number; several numbers may have the same hash.
+    /// Inserts a number. Several numbers may have the same hash.
     pub fn insert(&mut self, hash: u64, number: u32) {
         if self.parts.is_empty() {
             self.parts.resize_with(PARTS, Part::default);
@@ -70,14 +69,14 @@ impl Index {
         self.parts[part_of(hash)].insert(hash as u32, number);
     }
 
-    /// Removes a number under this hash, if present.
+    /// Removes a number that has this hash, if present.
     pub fn remove(&mut self, hash: u64, number: u32) {
         if let Some(part) = self.parts.get_mut(part_of(hash)) {
             part.remove(hash as u32, number);
         }
     }
 
-    /// Removes all numbers; keeps the memory.
+    /// Removes all numbers but keeps the memory.
     pub fn clear(&mut self) {
         for part in self.parts.iter_mut().filter(|part| part.used > 0) {
             part.buckets.fill(EMPTY);
@@ -90,7 +89,7 @@ impl Part {
     #[inline]
     fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = home(hash, self.buckets.len());
-        // The loop terminates: unless there are no buckets, one is not full.
+        // The loop terminates, because either there are no buckets or one of them is not full.
         while let Some(bucket) = self.buckets.get(at) {
             let found = bucket.numbers_with(hash).find(|number| is_it(*number));
             if found.is_some() || !bucket.is_full() {
@@ -101,14 +100,14 @@ impl Part {
         None
     }
 
-    /// Returns the next bucket, wrapping around.
+    /// Returns the index of the next bucket, wrapping around.
     #[inline]
     fn after(&self, at: usize) -> usize {
         if at + 1 == self.buckets.len() { 0 } else { at + 1 }
     }
 
     fn insert(&mut self, hash: u32, number: u32) {
-        // Above a load of 4/5, too many entries do not fit into their home bucket.
+        // Above a load of 4/5, too many entries would not fit into their home bucket.
         if self.used * 5 >= self.buckets.len() * BUCKET_NUMBERS * 4 {
             self.resize((self.buckets.len() * 3).div_ceil(2).max(1));
         }
@@ -116,13 +115,13 @@ impl Part {
         self.put(hash, number);
     }
 
-    /// Moves all entries into `buckets` buckets, which must have room for them.
+    /// Moves all entries to `buckets` new buckets, which must have room for them.
     fn resize(&mut self, buckets: usize) {
         let old = std::mem::replace(&mut self.buckets, vec![EMPTY; buckets]);
         old.iter().flat_map(Bucket::entries).for_each(|(hash, number)| self.put(hash, number));
     }
 
-    /// Frees memory at a load of less than 1/8, so that it is available to others after series
+    /// Frees memory at a load below 1/8, so that the memory is available elsewhere after series
     /// expire.
     fn shrink(&mut self) {
         let buckets = self.buckets.len();
@@ -157,8 +156,8 @@ impl Part {
         }
     }
 
-    /// Fills the gap in a bucket that was full with an entry that did not fit into the bucket,
-    /// because a search would otherwise end there.
+    /// Fills the gap in a bucket that was full. Moves an entry there that had not fit into the
+    /// bucket, because a search for this entry would otherwise end at the gap.
     fn close(&mut self, mut gap: usize) {
         let (mut at, buckets) = (self.after(gap), self.buckets.len());
         while at != gap {
@@ -180,7 +179,7 @@ impl Part {
 }
 
 impl Bucket {
-    /// Returns the first number with this hash in the bucket. There may be more numbers with this
+    /// Returns the first number in the bucket that has this hash. More numbers may have the same
     /// hash.
     #[inline(always)]
     pub fn first(&self, hash: u64) -> Option<u32> {
@@ -194,7 +193,7 @@ impl Bucket {
         self.numbers[BUCKET_NUMBERS - 1] != NONE
     }
 
-    /// Returns the numbers with this hash.
+    /// Returns the numbers that have this hash.
     #[inline]
     fn numbers_with(&self, hash: u32) -> impl Iterator<Item = u32> {
         let mut equal = equal_mask(&self.hashes, hash);
@@ -216,8 +215,8 @@ impl Bucket {
         (self.hashes[at], self.numbers[at]) = (hash, number);
     }
 
-    /// Removes and returns the first entry for which `is_it` is true; moves the last entry into its
-    /// position.
+    /// Removes and returns the first entry for which `is_it` returns true. Moves the last entry
+    /// into its place.
     fn take(&mut self, mut is_it: impl FnMut(u32, u32) -> bool) -> Option<(u32, u32)> {
         let len = self.entries().count();
         let at = self.entries().position(|(hash, number)| is_it(hash, number))?;
@@ -228,14 +227,14 @@ impl Bucket {
     }
 }
 
-/// Returns the part of a hash, selected by the upper bits, which the position within a part does
-/// not use.
+/// Returns the part for a hash, which is selected by the upper bits. The position within a part
+/// does not use these bits.
 #[inline]
 fn part_of(hash: u64) -> usize {
     (hash >> (64 - PARTS.ilog2())) as usize
 }
 
-/// Returns the home bucket of a hash in a part with `buckets` buckets.
+/// Returns the home bucket for a hash in a part with `buckets` buckets.
 #[inline]
 fn home(hash: u32, buckets: usize) -> usize {
     ((u64::from(hash) * buckets as u64) >> 32) as usize

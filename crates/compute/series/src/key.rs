@@ -1,4 +1,4 @@
-//! Keys of series: kind, name and tags in one unambiguous run of bytes.
+//! Series keys: kind, name and tags in one unambiguous byte string.
 
 use crate::point::Kind;
 use crate::style::TagStyle;
@@ -7,25 +7,26 @@ use millstream_scan::{Keys, Tag, is_joined, prefetch};
 use std::fmt;
 use std::sync::Arc;
 
-/// Size of the header: kind, style and length of the name.
+/// Size of the header: kind, style and length of the name, in bytes.
 const HEADER_BYTES: usize = 4;
 
-/// Flag in the byte of the style: the tags are in canonical form.
+/// Flag in the style byte that says that the tags are in canonical form.
 const CANONICAL: u8 = 1 << 7;
 
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Kind, name and tags in one run of bytes: a header of fixed size with the length of the name, the
-/// name, and the tags as text, in the syntax of their style and in the order of arrival. Keys of
-/// one series may differ in that text, but not in its canonical form.
+/// Kind, name and tags in one byte string: a header of fixed size, which includes the length of the
+/// name, the name, and the text of the tags, in the syntax of their style and in arrival order.
+/// Keys of the same series may differ in this text, but not in its canonical form.
 ///
-/// Tags are split at end bytes and keys at split bytes, so tags and keys never contain these bytes.
-/// Two different sets of tags therefore never have the same text: `a=bc` is not `ab=c`.
+/// Tags are split at separator bytes, and keys are split from values at another byte, so tags and
+/// keys never contain these bytes. Two different sets of tags therefore never have the same text:
+/// `a=bc` differs from `ab=c`.
 #[derive(Clone)]
 pub struct SeriesKey(Arc<[u8]>);
 
 impl SeriesKey {
-    /// Creates a key; `canonical` is the canonical form of `tags`.
+    /// Creates a key. `canonical` is the canonical form of `tags`.
     pub(crate) fn new(
         kind: Kind,
         style: TagStyle,
@@ -40,13 +41,13 @@ impl SeriesKey {
         SeriesKey(header.iter().chain(name).chain(tags).copied().collect())
     }
 
-    /// Returns whether this is the key of this name with these tags, byte for byte.
+    /// Returns whether the key has this header, name and tag text, byte for byte.
     #[inline]
     pub(crate) fn is(&self, header: &[u8; HEADER_BYTES], name: &[u8], tags: &[u8]) -> bool {
         self.after_header(header).is_some_and(|rest| is_joined(rest, name, tags))
     }
 
-    /// Like [`SeriesKey::is`], within a SIMD kernel that the caller runs.
+    /// Like [`SeriesKey::is`], for use within a SIMD kernel that the caller runs.
     #[inline(always)]
     pub(crate) fn is_by(
         &self,
@@ -61,14 +62,15 @@ impl SeriesKey {
         }
     }
 
-    /// Returns name and tags if the key has this header.
+    /// Returns name and tags, concatenated, if the key has this header.
     #[inline(always)]
     fn after_header(&self, header: &[u8; HEADER_BYTES]) -> Option<&[u8]> {
         let (own, rest) = self.0.split_first_chunk()?;
         is_alike(own, header).then_some(rest)
     }
 
-    /// Returns whether this is a key of this name, with tags of this canonical form in any order.
+    /// Returns whether the key has this header and name, and tags with this canonical form in any
+    /// order.
     pub(crate) fn means(
         &self,
         header: &[u8; HEADER_BYTES],
@@ -81,14 +83,14 @@ impl SeriesKey {
             && self.canonical_text(scratch) == canonical
     }
 
-    /// Prefetches the first two cache lines; the processor prefetches the rest of a long key.
+    /// Prefetches the first two cache lines. The processor prefetches the rest of a long key.
     #[inline]
     pub(crate) fn prefetch(&self) {
         self.0.first().into_iter().for_each(prefetch);
         self.0.get(CACHE_LINE_BYTES).into_iter().for_each(prefetch);
     }
 
-    /// Returns the header without [`CANONICAL`], see [`header`].
+    /// Returns the header without [`CANONICAL`] (see [`header`]).
     pub(crate) fn header(&self) -> [u8; HEADER_BYTES] {
         header(self.kind(), self.style(), self.name())
     }
@@ -111,12 +113,12 @@ impl SeriesKey {
         }
     }
 
-    /// Returns the name; valid UTF-8.
+    /// Returns the name, which is valid UTF-8.
     pub fn name(&self) -> &[u8] {
         &self.0[HEADER_BYTES..self.name_end()]
     }
 
-    /// Returns the tags as text, as they arrived; valid UTF-8.
+    /// Returns the text of the tags as it arrived, which is valid UTF-8.
     pub fn tags_text(&self) -> &[u8] {
         &self.0[self.name_end()..]
     }
@@ -125,8 +127,8 @@ impl SeriesKey {
         self.0[1] & CANONICAL != 0
     }
 
-    /// Returns the tags as text in canonical form: sorted, without duplicates. Keys with the same
-    /// kind, name and canonical text belong to the same series.
+    /// Returns the tags in canonical form: sorted and without duplicates. Keys with the same kind,
+    /// name and canonical form belong to the same series.
     pub fn canonical_text<'a>(&'a self, scratch: &'a mut Canonical) -> &'a [u8] {
         match self.is_canonical() {
             true => self.tags_text(),
@@ -134,7 +136,7 @@ impl SeriesKey {
         }
     }
 
-    /// Calls `each` with every tag once, in ascending order of key and value. `scratch` saves
+    /// Calls `each` once for every tag, in ascending order of key and value. `scratch` avoids
     /// allocations.
     pub fn tags(&self, scratch: &mut Canonical, each: impl FnMut(Tag<'_>)) {
         match self.is_canonical() {
@@ -158,7 +160,7 @@ fn is_alike(own: &[u8; HEADER_BYTES], header: &[u8; HEADER_BYTES]) -> bool {
         == u32::from_le_bytes(*header)
 }
 
-/// Returns the header of a key. The name has at most [`crate::limits::TEXT_BYTES_MAX`] bytes.
+/// Returns the header of a key. The name must have at most [`crate::limits::TEXT_BYTES_MAX`] bytes.
 #[inline]
 pub fn header(kind: Kind, style: TagStyle, name: &[u8]) -> [u8; HEADER_BYTES] {
     let [low, high] = (name.len() as u16).to_le_bytes();

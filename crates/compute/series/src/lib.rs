@@ -1,15 +1,15 @@
-//! The metric store: aggregates points into one value per series and period. No I/O, no clock, no
-//! threads, no randomness: the caller passes times and seeds.
+//! The metric store, which aggregates points into one value per series and period. No I/O, no
+//! clock, no threads, no randomness: the caller passes times and seeds.
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! A [`Shard`] belongs to one receiver thread. It looks up a point by its name and tags in the
-//! order of arrival, and updates 16 bytes; for a known series this takes neither a lock nor an
-//! allocation. A series keeps one name and one text of tags, in the order of their first arrival;
-//! tags are sorted when they are read. [`Shard::swap_generation`] returns everything accumulated
-//! since the last swap, and takes the same short time for any number of series. The [`Store`]
-//! belongs to the flusher. It merges the generations of the shards, and keeps the state that lasts
-//! longer than a period. Merges and drains run in steps, so that a thread with other work can run
+//! A [`Shard`] belongs to one receiver thread. It looks up a point by its name and tags, with the
+//! tags in arrival order, and updates 16 bytes. For a known series, this takes neither a lock nor
+//! an allocation. A series keeps one name and one tag text, in the order in which the tags first
+//! arrived; tags are sorted when they are read. [`Shard::swap_generation`] returns everything
+//! accumulated since the last swap, and takes the same short time for any number of series. The
+//! [`Store`] belongs to the flusher. It merges the generations of the shards, and keeps the state
+//! that outlasts a period. Merges and drains run in steps, so that a thread with other work can run
 //! them.
 //!
 //! NaN and infinite values are rejected and counted, -0 becomes 0, and sums saturate at the largest

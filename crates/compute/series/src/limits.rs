@@ -1,21 +1,23 @@
 //! All limits of the crate, with units and reasons.
 
-/// Maximum bytes of a name, and of the tags of a point in their text of arrival. Lengths are stored
-/// in two bytes.
+/// Maximum bytes of a name, and of a point's tag text as it arrives. Lengths are stored in two
+/// bytes.
 pub const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 
-/// Number of values that a sketch keeps individually, with exact quantiles. With their weights, the
-/// values take 1 KiB.
+/// Number of values that a sketch stores individually, so that quantiles are exact. The values and
+/// their weights take 1 KiB.
 pub const EXACT_VALUES_MAX: usize = 64;
 
-/// Maximum number of pages of a sketch: one per power of two with values, with 64 counts of 8
-/// bytes. The pages cover 38 decimal orders of magnitude in at most 66 KiB.
+/// Maximum number of pages in a sketch. A sketch has one page per power of two that has values, and
+/// each page has 64 counts of 8 bytes. The pages cover 38 decimal orders of magnitude in at most 66
+/// KiB.
 pub const PAGES_MAX: usize = 128;
 
-/// Maximum number of timed values in one reading, to bound its output.
+/// Maximum number of timed values in one reading, which bounds the size of its output.
 pub const READING_TIMED_MAX: usize = 1024;
 
-/// Entries per chunk of a growing table. Entries never move, and fewer than this many are unused.
+/// Number of entries per chunk of a growing table. Entries never move, and fewer than this many are
+/// unused.
 pub const CHUNK_ENTRIES: usize = 1024;
 
 /// Limits of a shard.
@@ -23,19 +25,19 @@ pub const CHUNK_ENTRIES: usize = 1024;
 pub struct Limits {
     /// Maximum number of series.
     pub series: usize,
-    /// Maximum number of tag orders that are indexed in addition to the first order of each series.
-    /// A point with tags in another order is parsed each time.
+    /// Maximum number of tag orders to index in addition to the first order of each series. A point
+    /// whose tags are in any other order is parsed every time.
     pub aliases: usize,
-    /// Maximum number of tags of a series, without empty tags and duplicates.
+    /// Maximum number of tags in a series, excluding empty tags and duplicates.
     pub tags: usize,
     /// Maximum bytes of a name.
     pub name_bytes: usize,
-    /// Maximum bytes of the tags of a point in their text of arrival.
+    /// Maximum bytes of a point's tag text as it arrives.
     pub tags_bytes: usize,
-    /// Maximum number of values with a timestamp per period. Further values are added without their
-    /// timestamp.
+    /// Maximum number of values with a timestamp per period. Additional values are added without
+    /// their timestamp.
     pub timed: usize,
-    /// Maximum number of members of a set per period. Further members are rejected and counted.
+    /// Maximum number of members in a set per period. Additional members are rejected and counted.
     pub members: usize,
 }
 

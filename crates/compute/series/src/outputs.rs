@@ -1,4 +1,4 @@
-//! The numbers emitted for a series at the end of a period, with the suffixes of their names.
+//! The numbers that are emitted for a series at the end of a period, and their name suffixes.
 
 use crate::point::{Class, Kind};
 use crate::sketch::{Sketch, saturating};
@@ -6,24 +6,24 @@ use crate::store::{Aggregate, Reading};
 use crate::summary::{Suffix, Summaries};
 use crate::temporality::Temporality::{self, Cumulative, Delta, Gauge};
 
-/// One number of a series.
+/// A number that is emitted for a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Output {
-    /// Suffix of the series name; mostly empty.
+    /// Suffix for the series name. Usually empty.
     pub suffix: Suffix,
-    /// The number; always finite.
+    /// The number, which is always finite.
     pub value: f64,
     /// Temporality of the number.
     pub temporality: Temporality,
-    /// The client's timestamp in Unix seconds; without a timestamp, the end of the period applies.
+    /// The client's timestamp in Unix seconds. If `None`, the end of the period applies.
     pub timestamp: Option<i64>,
 }
 
 const RATE: Suffix = Suffix::new(".rate");
 
 impl Reading<'_> {
-    /// Returns the distribution of the period, if this is a distribution with values. Such a
-    /// reading has no other outputs.
+    /// Returns the distribution of the period, if the series is a distribution and has values. In
+    /// this case, the caller can emit the distribution instead of other outputs.
     pub fn sketch(&self) -> Option<&Sketch> {
         match self.aggregate {
             Aggregate::Sketch(sketch) if self.is_fresh => Some(sketch),
@@ -32,11 +32,11 @@ impl Reading<'_> {
     }
 
     /// Calls `each` with every number that clients of this kind expect for a period of `seconds`,
-    /// which must be above 0. A distribution has the numbers in `summaries`; without `summaries` it
-    /// has none.
+    /// which must be above 0. For a distribution, these are the numbers in `summaries`, or none
+    /// without `summaries`.
     ///
-    /// Cumulative sums and last values are emitted in every period, all other numbers only if the
-    /// period had points.
+    /// Cumulative sums and last values are emitted in every period. All other numbers are emitted
+    /// only if the period has points.
     pub fn outputs(
         &self,
         seconds: f64,

@@ -1,41 +1,41 @@
-//! Points, and the kinds of series.
+//! Points and the kinds of series.
 
-/// Kind of a series, as reported by the client. Points with the same name and tags but different
+/// The kind of a series, as the client reports it. Points with the same name and tags but different
 /// kinds belong to different series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
-    /// `counter` of the metric server: the sum since the agent started.
+    /// The metric server's `counter`: the sum since the agent started.
     Counter = 0,
-    /// `rate_counter`: the sum of a period divided by its seconds.
+    /// `rate_counter`: the sum of the period, divided by its length in seconds.
     RateCounter = 1,
-    /// `meter`: sum since the start, and rate of the period.
+    /// `meter`: the sum since the agent started, and the rate of the period.
     Meter = 2,
-    /// `delta_counter`: sum and rate of the period, sum since the start.
+    /// `delta_counter`: the sum and rate of the period, and the sum since the agent started.
     DeltaCounter = 3,
     /// `timer`: a distribution.
     Timer = 4,
     /// `store`: the last value.
     Store = 5,
-    /// `ts_store`: the last value for each timestamp of the client.
+    /// `ts_store`: the last value for each client timestamp.
     TimedStore = 6,
     /// `histogram`: a distribution.
     Histogram = 7,
-    /// `c` of DogStatsD: the sum of the period.
+    /// DogStatsD's `c`: the sum of the period.
     Count = 8,
-    /// `g` of DogStatsD: the last value.
+    /// DogStatsD's `g`: the last value.
     Gauge = 9,
-    /// `ms` of DogStatsD: a distribution.
+    /// DogStatsD's `ms`: a distribution.
     Timing = 10,
-    /// `h` of DogStatsD: a distribution.
+    /// DogStatsD's `h`: a distribution.
     DogHistogram = 11,
-    /// `d` of DogStatsD: a distribution.
+    /// DogStatsD's `d`: a distribution.
     Distribution = 12,
-    /// `s` of DogStatsD: the number of distinct texts.
+    /// DogStatsD's `s`: the number of distinct strings.
     Set = 13,
 }
 
-/// Aggregation of the points of a series.
+/// How the points of a series are aggregated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Values are added.
@@ -49,7 +49,7 @@ pub enum Class {
 }
 
 impl Kind {
-    /// All kinds in numeric order.
+    /// All kinds, in numeric order.
     pub const ALL: [Kind; 14] = [
         Kind::Counter,
         Kind::RateCounter,
@@ -67,7 +67,7 @@ impl Kind {
         Kind::Set,
     ];
 
-    /// Returns the way in which points of this kind are aggregated.
+    /// Returns how points of this kind are aggregated.
     #[inline]
     pub fn class(self) -> Class {
         match self {
@@ -84,9 +84,9 @@ impl Kind {
         }
     }
 
-    /// Returns the name of the overflow series, which gets the points beyond a limit; `None` for
-    /// gauges. Series of different kinds have aggregates with the same name but another meaning, so
-    /// their overflow series need different names too.
+    /// Returns the name of the overflow series, which receives points beyond a limit, or `None` for
+    /// gauges. Aggregates of different kinds can have the same name but a different meaning, so the
+    /// overflow series of each kind needs a different name.
     pub fn overflow_name(self) -> Option<&'static [u8]> {
         Some(match self {
             Kind::Count => OVERFLOW_NAME,
@@ -104,42 +104,43 @@ impl Kind {
     }
 }
 
-/// Name of the overflow series of counts.
+/// Name of the overflow series for counts.
 pub const OVERFLOW_NAME: &[u8] = b"millstream.overflow";
 
 /// The values of a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Values<'a> {
-    /// A number, for every kind except a set.
+    /// A number, for any kind except a set.
     Number(f64),
-    /// Several numbers that the client packed into one point, for every kind except a set.
+    /// Several numbers that the client packed into one point, for any kind except a set.
     Numbers(&'a [f64]),
-    /// A change of a gauge; a gauge without a value starts from 0.
+    /// A change to a gauge. A gauge without a value starts at 0.
     Change(f64),
     /// A member of a set.
     Member(&'a [u8]),
 }
 
-/// A parsed point, with slices of the received message.
+/// A parsed point, whose slices are in the received message.
 #[derive(Clone, Copy, Debug)]
 pub struct Point<'a> {
-    /// Kind of the point's series.
+    /// Kind of the series to which the point belongs.
     pub kind: Kind,
     /// The metric's name.
     pub name: &'a [u8],
-    /// Tags in their text of arrival, in the syntax of the shard; may be empty.
+    /// The text of the tags as it arrived, in the syntax of the shard. May be empty.
     pub tags: &'a [u8],
-    /// Values of the point. Values that are invalid for the kind are rejected.
+    /// The values. Values that are invalid for the kind are rejected.
     pub values: Values<'a>,
-    /// Fraction of the client's points that is sent, above 0 and at most 1. Sums and distributions
-    /// are weighted with the inverse.
+    /// Fraction of the client's points that it sends, above 0 and at most 1. Sums and distributions
+    /// are weighted by its inverse.
     pub sample_rate: f64,
-    /// The client's timestamp in Unix seconds. Only sums and last values use it.
+    /// The client's timestamp in Unix seconds. Used only for sums and last values.
     pub timestamp: Option<i64>,
-    /// Arrival on a clock shared by all shards, in any unit, at most [`ARRIVED_MAX`]. Among last
+    /// Arrival on a clock that all shards share, in any unit, at most [`ARRIVED_MAX`]. For last
     /// values, the latest arrival wins.
     pub arrived: u64,
 }
 
-/// Maximum arrival that is distinguished. In nanoseconds since 1970, this is in the year 2116.
+/// Maximum arrival. Later arrivals count as equal. In nanoseconds since 1970, it is in the year
+/// 2116.
 pub const ARRIVED_MAX: u64 = (1 << 62) - 1;

@@ -1,4 +1,4 @@
-//! Pools of sketches and sets, for reuse.
+//! Pools of sketches and sets that can be reused.
 
 use crate::chunks::Chunks;
 use crate::hashing::IdentityHasher;
@@ -7,19 +7,19 @@ use crate::work::LOOKUP_WORK;
 use hashbrown::HashSet;
 use std::hash::BuildHasherDefault;
 
-/// The 64-bit hashes of a set's members. In a set of a million members, two have the same hash with
-/// a probability of 1 in 40 million.
+/// The 64-bit hashes of a set's members. In a set of a million members, two of them have the same
+/// hash with a probability of 1 in 40 million.
 pub type Members = HashSet<u64, BuildHasherDefault<IdentityHasher>>;
 
-/// A value that a pool can hold.
+/// A value that a pool can contain.
 pub trait Pooled: Default {
     /// Returns the number of values, buckets or members.
     fn len(&self) -> usize;
 
-    /// Adds the content of `other`.
+    /// Adds the contents of `other`.
     fn merge(&mut self, other: &Self);
 
-    /// Removes the content; keeps the memory.
+    /// Removes the contents but keeps the memory.
     fn clear(&mut self);
 }
 
@@ -51,8 +51,8 @@ impl Pooled for Members {
     }
 }
 
-/// A list that keeps cleared entries for reuse, so that a period similar to the previous one does
-/// not allocate.
+/// A list that keeps cleared entries for reuse, so that a period that is similar to the previous
+/// period allocates nothing.
 #[derive(Clone, Debug)]
 pub struct Pool<T> {
     entries: Chunks<T>,
@@ -66,7 +66,7 @@ impl<T> Default for Pool<T> {
 }
 
 impl<T: Pooled> Pool<T> {
-    /// Takes an empty entry; returns its number, starting at 1.
+    /// Takes an empty entry. Returns its number, counted from 1.
     pub fn take(&mut self) -> u32 {
         if self.used == self.entries.len() {
             self.entries.push(T::default());
@@ -83,9 +83,9 @@ impl<T: Pooled> Pool<T> {
         &mut self.entries[number - 1]
     }
 
-    /// Returns all entries, which must be cleared, to the pool, and frees unused entries, as far as
-    /// the budget allows. Returns whether the reset is complete; if not, it must be called again
-    /// before an entry is taken.
+    /// Returns all entries to the pool and frees unused entries, as far as the budget allows. The
+    /// entries must be cleared. Returns whether the reset is complete. If not, it must be called
+    /// again before an entry is taken.
     pub fn reset(&mut self, budget: &mut usize) -> bool {
         while self.entries.len() > self.used {
             if *budget == 0 {

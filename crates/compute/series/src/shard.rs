@@ -1,4 +1,4 @@
-//! The receiver's part of the store: adds points to their series.
+//! The receiver's part of the store, which adds points to their series.
 
 use crate::chunks::Chunks;
 use crate::counts::Reason;
@@ -13,17 +13,18 @@ use crate::tags::Canonical;
 use millstream_scan::{KeyWork, Keys, prefetch, with_keys};
 use std::borrow::Cow;
 
-/// Number of points that are looked up together. Among 8, 16, 32, 48 and 64, 32 was the fastest.
+/// Number of points that are looked up together. Of 8, 16, 32, 48 and 64, 32 was the fastest.
 const GROUP_POINTS: usize = 32;
 
-/// Number of contexts up to which keys are in or near the second-level cache, so that prefetching
-/// costs more than it saves.
+/// Maximum number of contexts whose keys are in or near the L2 cache, so that prefetching costs
+/// more than it saves.
 const CACHED_CONTEXTS: usize = 10_000;
 
-/// Idle series that a shard may evict, from [`crate::Store::take_idle`] for [`Shard::evict`].
+/// Idle series that a shard may evict. Returned by [`crate::Store::take_idle`] for
+/// [`Shard::evict`].
 #[derive(Clone, Debug, Default)]
 pub struct Idle {
-    /// Number of the generation during which the shard may evict the series.
+    /// Number of the generation in which the shard may evict the series.
     pub(crate) generation: u64,
     pub(crate) ids: Vec<u32>,
 }
@@ -40,10 +41,10 @@ impl Idle {
     }
 }
 
-/// A name with tags in their order of arrival, and the series of both.
+/// A name with tags in arrival order, and the series to which they belong.
 #[derive(Debug)]
 struct Context {
-    /// The key, with tags in the order of arrival; `None` while the entry is free.
+    /// The key, with tags in arrival order. `None` if the entry is free.
     key: Option<SeriesKey>,
     series: u32,
     /// The next context of the same series, or [`NONE`].
@@ -54,7 +55,7 @@ struct Context {
 static NOWHERE: Context = Context { key: None, series: NONE, next: NONE };
 
 impl Context {
-    /// Returns the series if the key matches the point, else [`NONE`].
+    /// Returns the series if the key matches the point, otherwise [`NONE`].
     #[inline(always)]
     fn series_of(&self, point: &Point<'_>, style: TagStyle, keys: impl Keys) -> u32 {
         let header = header(point.kind, style, point.name);
@@ -88,38 +89,38 @@ impl KeyWork for AddAll<'_, '_, '_> {
     }
 }
 
-/// Accumulates the points of one receiver. Used by one thread, without locks.
+/// Accumulates the points of one receiver. Used by a single thread, without locks.
 ///
-/// Name and tags are looked up by their bytes of arrival. Only unknown bytes are checked, sorted
-/// and looked up again in canonical form, which finds a known series or creates a new one. A series
-/// keeps its name and tags in the bytes of their first arrival; if these are not the canonical
+/// A name with tags is looked up by its bytes as they arrive. Only if these bytes are unknown, they
+/// are validated, sorted and looked up in canonical form, which finds a known series or creates a
+/// new one. A series keeps its name and tags as they first arrived. If this is not the canonical
 /// form, `sorted` also indexes the series by the hash of the canonical form.
 #[derive(Debug)]
 pub struct Shard {
     style: TagStyle,
     limits: Limits,
     hashing: Hashing,
-    /// Contexts by the hash of their key.
+    /// Contexts, indexed by the hash of their key.
     index: Index,
-    /// First contexts of series whose tags did not arrive in canonical form, by the hash of the
-    /// canonical form.
+    /// First contexts of series whose tags first arrived in a form that is not canonical, indexed
+    /// by the hash of the canonical form.
     sorted: Index,
     contexts: Chunks<Context>,
     free_contexts: Chunks<u32>,
-    /// First context of each series by id, or [`NONE`] while the id is free.
+    /// First context of each series, by series id. [`NONE`] if the id is free.
     first: Chunks<u32>,
     free_series: Chunks<u32>,
     aliases: usize,
-    /// Whether new series are created.
+    /// Whether new series may be created.
     may_grow: bool,
-    /// Scratch space for the canonical text of a point, and for the text of a series to compare
-    /// with.
+    /// Scratch space for the canonical text of a point, and for the canonical text of a series to
+    /// which the point is compared.
     scratch: [Canonical; 2],
     generation: Generation,
 }
 
 impl Shard {
-    /// Creates an empty shard. All shards of a store have the same `style` and `seed`; the seed
+    /// Creates an empty shard. All shards of a store must use the same `style` and `seed`. The seed
     /// must be secret.
     pub fn new(style: TagStyle, limits: &Limits, seed: u64) -> Shard {
         let mut limits = limits.clone();
@@ -156,7 +157,8 @@ impl Shard {
         }
     }
 
-    /// Adds a point like [`Shard::add`]. Its series is `id`, or unknown if `id` is [`NONE`].
+    /// Adds a point like [`Shard::add`], to series `id`. If `id` is [`NONE`], the series is
+    /// unknown.
     #[inline(never)]
     fn add_found(&mut self, id: u32, point: &Point<'_>) {
         match check(point) {
@@ -165,17 +167,17 @@ impl Shard {
         }
     }
 
-    /// Adds points in order, like [`Shard::add`] for each.
+    /// Adds points in order, like [`Shard::add`] does for each of them.
     ///
-    /// A table of many series does not fit into any cache, and the look-up of a point takes four
-    /// dependent memory accesses. A group of points therefore goes through each step together: the
-    /// accesses of one step are independent, so that the processor overlaps them.
+    /// A table of many series does not fit into any cache, and looking up a point takes four
+    /// dependent memory accesses. A group of points therefore goes through each step together. The
+    /// accesses of one step are independent, so the processor overlaps them.
     pub fn add_all(&mut self, points: &[Point<'_>]) {
         with_keys(AddAll { shard: self, points });
     }
 
-    /// Returns the series of a group of points; [`NONE`] if the first context with the hash of a
-    /// point does not match the point.
+    /// Returns the series of each point in a group. The series is [`NONE`] if the first context
+    /// with the point's hash does not match the point.
     #[inline(always)]
     fn known(&self, points: &[Point<'_>], keys: impl Keys) -> [u32; GROUP_POINTS] {
         let points = &points[..points.len().min(GROUP_POINTS)];
@@ -190,7 +192,7 @@ impl Shard {
         }
         let mut contexts = [&NOWHERE; GROUP_POINTS];
         for at in 0..points.len() {
-            // Of 100 entries, one or two do not fit into their home bucket.
+            // One or two percent of the entries do not fit into their home bucket.
             let first =
                 buckets[at].first(hashes[at]).or_else(|| self.index.find(hashes[at], |_| true));
             if let Some(number) = first {
@@ -214,20 +216,19 @@ impl Shard {
         ids
     }
 
-    /// Returns everything accumulated since the last swap, and continues with `spare`, which must
-    /// be empty. Takes the same short time for any number of series.
+    /// Returns everything accumulated since the last swap and continues with `spare`, which must be
+    /// empty. Takes the same short time for any number of series.
     pub fn swap_generation(&mut self, spare: Generation) -> Generation {
         let number = self.generation.number + 1;
         std::mem::replace(&mut self.generation, Generation { number, ..spare })
     }
 
-    /// Evicts up to `most` idle series, each in a few hundred nanoseconds; returns whether idle
-    /// series are left.
+    /// Evicts up to `most` idle series, in a few hundred nanoseconds each. Returns whether more
+    /// idle series remain.
     ///
-    /// A series that has received a point in the meantime stays. All series stay if the shard has
-    /// swapped since: the store has not seen the points before the swap, and reports series again
-    /// if they stay idle.
-    /// again.
+    /// A series that has received a point in the meantime stays. If the shard has swapped since the
+    /// series were reported, all of them stay, because the store has not seen the points before
+    /// that swap. The store reports series again if they remain idle.
     pub fn evict(&mut self, idle: &mut Idle, most: usize) -> bool {
         if idle.generation != self.generation.number {
             idle.ids.clear();
@@ -241,12 +242,12 @@ impl Shard {
         !idle.ids.is_empty()
     }
 
-    /// Sets whether new series are created; otherwise their points go to the overflow series.
+    /// Sets whether new series may be created. Otherwise, their points go to the overflow series.
     pub fn set_may_grow(&mut self, may_grow: bool) {
         self.may_grow = may_grow;
     }
 
-    /// Returns the number of series that were created in this generation.
+    /// Returns the number of series created in this generation.
     pub fn created(&self) -> usize {
         self.generation.added.len()
     }
@@ -256,7 +257,7 @@ impl Shard {
         self.first.len() - self.free_series.len()
     }
 
-    /// Finds the series of a name with tags by their bytes.
+    /// Finds a series by the exact bytes of its name and tags.
     #[inline]
     fn find(&self, kind: Kind, name: &[u8], tags: &[u8]) -> Option<u32> {
         let header = header(kind, self.style, name);
@@ -268,8 +269,8 @@ impl Shard {
         self.index.find(hash, is_it).map(|at| self.contexts[at].series)
     }
 
-    /// Returns the series of a point whose name and tags are not known by their bytes: an existing
-    /// series, a new one, or the overflow series.
+    /// Returns the series for a point whose name and tags are unknown as bytes: an existing series,
+    /// a new series, or the overflow series.
     #[cold]
     fn resolve_new(&mut self, point: &Point<'_>) -> Result<u32, Reason> {
         let values = finite_of(&point.values);
@@ -305,7 +306,7 @@ impl Shard {
         found
     }
 
-    /// Finds the series of a name with tags by their canonical form.
+    /// Finds a series by its name and the canonical form of its tags.
     fn find_in_any_order(&mut self, kind: Kind, name: &[u8], canonical: &[u8]) -> Option<u32> {
         if let Some(id) = self.find(kind, name, canonical) {
             return Some(id);
@@ -318,7 +319,8 @@ impl Shard {
             .map(|at| self.contexts[at].series)
     }
 
-    /// Returns the overflow series of a kind, which has no tags, and counts the reason for its use.
+    /// Returns the overflow series for a kind, which has no tags, and counts the reason why it is
+    /// used.
     fn overflow(&mut self, kind: Kind, reason: Reason, values: u64) -> Result<u32, Reason> {
         let name = kind.overflow_name().ok_or(Reason::OverflowGauge)?;
         self.generation.counts.add(reason, values);
@@ -326,7 +328,7 @@ impl Shard {
         Ok(known.unwrap_or_else(|| self.insert(kind, name, b"", b"")))
     }
 
-    /// Creates a series, indexed by its tags in their order of arrival and by their canonical form.
+    /// Creates a series, indexed by its tags in arrival order and by their canonical form.
     fn insert(&mut self, kind: Kind, name: &[u8], tags: &[u8], canonical: &[u8]) -> u32 {
         let id = self.free_series.pop().unwrap_or_else(|| {
             self.first.push(NONE);
@@ -343,7 +345,7 @@ impl Shard {
         id
     }
 
-    /// Indexes the series by the point's name and tags, unless there are too many aliases.
+    /// Indexes the series by the point's name and tags as well, unless there are too many aliases.
     fn alias(&mut self, id: u32, point: &Point<'_>, canonical: &[u8]) {
         if self.aliases < self.limits.aliases {
             self.aliases += 1;
@@ -354,7 +356,7 @@ impl Shard {
         }
     }
 
-    /// Adds a context to the front of the series' list; returns its number.
+    /// Adds a context to the front of the series' list. Returns the number of the context.
     fn insert_context(&mut self, series: u32, key: SeriesKey) -> u32 {
         let hash = self.hash_of(&key);
         let context = Context { key: Some(key), series, next: self.first[series] };
@@ -384,7 +386,7 @@ impl Shard {
             let (key, next) = (context.key.take(), context.next);
             if let Some(key) = key {
                 self.index.remove(self.hash_of(&key), at);
-                // The last context in the list was added first.
+                // The last context in the list is the one that was added first.
                 if next == NONE && !key.is_canonical() {
                     let canonical = key.canonical_text(&mut self.scratch[0]);
                     self.sorted.remove(self.hashing.of(&key.header(), key.name(), canonical), at);
@@ -401,8 +403,8 @@ impl Shard {
     }
 }
 
-/// Returns the value of the most common type of point: a valid number without a timestamp, for any
-/// kind except a set.
+/// Returns the value if the point is of the most common form: a valid number without a timestamp,
+/// for any kind except a set.
 #[inline(always)]
 fn plain_value(point: &Point<'_>) -> Option<f64> {
     match point.values {
@@ -414,8 +416,8 @@ fn plain_value(point: &Point<'_>) -> Option<f64> {
     }
 }
 
-/// Replaces control characters in a name, because a line end would split a line of text. Names that
-/// are equal afterwards belong to one series.
+/// Replaces control characters in a name, because a newline would break line-based formats. Names
+/// that are equal after the replacement belong to the same series.
 fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
     match name.iter().any(u8::is_ascii_control) {
         true => {
@@ -431,7 +433,7 @@ fn check(point: &Point<'_>) -> Result<(), Reason> {
     if point.name.is_empty() {
         return Err(Reason::NoName);
     }
-    // A rate that is not a number fails both comparisons.
+    // NaN fails both comparisons.
     if !(point.sample_rate > 0.0 && point.sample_rate <= 1.0) {
         return Err(Reason::SampleRate);
     }
@@ -457,7 +459,7 @@ fn check(point: &Point<'_>) -> Result<(), Reason> {
     }
 }
 
-/// Returns the number of values of a point. A point without values counts as one.
+/// Returns the number of values in a point. A point without values counts as one.
 fn number_of(values: &Values<'_>) -> u64 {
     match values {
         Values::Numbers(values) => values.len().max(1) as u64,
@@ -465,7 +467,7 @@ fn number_of(values: &Values<'_>) -> u64 {
     }
 }
 
-/// Returns the number of values of a valid point that are added to its series.
+/// Returns the number of values that a valid point adds to its series.
 fn finite_of(values: &Values<'_>) -> u64 {
     match values {
         Values::Numbers(values) => values.iter().filter(|value| value.is_finite()).count() as u64,

@@ -1,11 +1,11 @@
-//! Distributions: exact while they are small, then counts in buckets with a bounded relative error.
+//! Distributions: exact while they are small, and then bucket counts with a bounded relative error.
 //!
 //! The buckets are the same as in HdrHistogram (Gil Tene,
-//! <https://hdrhistogram.github.io/HdrHistogram/>) over the bits of a float, with each power of two
-//! in 64 equal parts. Masson, Rim and Lee describe them as the linear mapping of their DDSketch
-//! (VLDB 2019, <https://arxiv.org/abs/1908.10693>). The middle of a bucket differs from the values
-//! in the bucket by at most 1/128. The upper bits of the float determine the bucket, so finding it
-//! takes no logarithm.
+//! <https://hdrhistogram.github.io/HdrHistogram/>), applied to the bits of a float: each power of
+//! two is divided into 64 equal parts. Masson, Rim and Lee describe them as the linear mapping of
+//! their DDSketch (VLDB 2019, <https://arxiv.org/abs/1908.10693>). The middle of a bucket differs
+//! from any value in the bucket by at most 1/128. The upper bits of a float determine its bucket,
+//! so finding the bucket takes no logarithm.
 
 mod bytes;
 
@@ -15,7 +15,7 @@ use crate::limits::{EXACT_VALUES_MAX, PAGES_MAX};
 pub const RELATIVE_ERROR_MAX: f64 = 1.0 / 128.0;
 
 const PAGE_BUCKETS: usize = 64;
-/// Number of low bits of the mantissa that the bucket ignores.
+/// Number of low mantissa bits that do not affect the bucket.
 const LOWER_BITS: u32 = 52 - 6;
 
 /// The buckets of one power of two.
@@ -26,14 +26,15 @@ struct Page {
     weights: [f64; PAGE_BUCKETS],
 }
 
-/// A mergeable distribution. Quantiles are exact up to [`EXACT_VALUES_MAX`] values, then within
-/// [`RELATIVE_ERROR_MAX`]. Weight, sum, minimum and maximum are exact except for float rounding.
+/// A mergeable distribution. Quantiles are exact for up to [`EXACT_VALUES_MAX`] values, and within
+/// [`RELATIVE_ERROR_MAX`] for more values. Weight, sum, minimum and maximum are exact except for
+/// float rounding.
 #[derive(Clone, Debug, Default)]
 pub struct Sketch {
     values: Vec<(f64, f64)>,
-    /// Pages by ascending number; empty while the sketch is exact.
+    /// Pages in ascending order of their numbers. Empty while the sketch is exact.
     pages: Vec<Page>,
-    /// The page that was used last, because the values of a series are mostly similar.
+    /// Index of the most recently used page, because the values of a series are usually similar.
     recent: usize,
     weight: f64,
     sum: f64,
@@ -55,7 +56,7 @@ impl Sketch {
     };
 
     /// Adds `value`, which represents `weight` equal values. Both must be finite, and the weight
-    /// above 0.
+    /// must be above 0.
     #[inline]
     pub fn add(&mut self, value: f64, weight: f64) {
         self.add_to_totals(weight, saturating(value * weight), [value, value]);
@@ -80,12 +81,12 @@ impl Sketch {
         }
     }
 
-    /// Moves individual values into buckets.
+    /// Moves the individual values into buckets.
     #[cold]
     fn spread(&mut self) {
         let mut values = std::mem::take(&mut self.values);
         values.drain(..).for_each(|(value, weight)| self.count(value, weight));
-        // The memory is kept for the next period.
+        // Keep the memory for the next period.
         self.values = values;
     }
 
@@ -105,13 +106,14 @@ impl Sketch {
         }
     }
 
-    /// Returns the index of the page with this number, and inserts a missing page. At the maximum
-    /// number of pages, returns the index of a neighboring page.
+    /// Returns the index of the page with this number. Inserts a missing page. If there are too
+    /// many pages, returns the index of a neighboring page.
     fn page(&mut self, number: i32) -> usize {
         match self.pages.binary_search_by_key(&number, |page| page.number) {
             Ok(at) => at,
             Err(at) if self.pages.len() < PAGES_MAX => {
-                // A page is large, and most series need few pages.
+                // Reserve exactly one page, because a page is large and most series need only a
+                // few.
                 self.pages.reserve_exact(1);
                 self.pages.insert(at, Page { number, weights: [0.0; PAGE_BUCKETS] });
                 at
@@ -140,19 +142,19 @@ impl Sketch {
         }
     }
 
-    /// Prefetches the fields that every value changes.
+    /// Prefetches the fields that change with every value.
     #[inline]
     pub(crate) fn prefetch(&self) {
         millstream_scan::prefetch(&self.values);
         millstream_scan::prefetch(&self.misplaced);
     }
 
-    /// Returns the number of individual values and buckets.
+    /// Returns the number of individual values plus the number of buckets.
     pub(crate) fn places(&self) -> usize {
         self.values.len() + self.pages.len() * PAGE_BUCKETS
     }
 
-    /// Removes all values; keeps the memory for individual values.
+    /// Removes all values but keeps the memory for individual values.
     pub fn clear(&mut self) {
         self.values.clear();
         self.pages.clear();
@@ -163,44 +165,46 @@ impl Sketch {
         };
     }
 
-    /// Returns the number of represented values, which may be fractional with sample rates.
+    /// Returns the number of values that the sketch represents. May be fractional if clients
+    /// sample.
     pub fn weight(&self) -> f64 {
         self.weight
     }
 
-    /// Returns the sum of the values; saturates at the largest float.
+    /// Returns the sum of the values, which saturates at the largest float.
     pub fn sum(&self) -> f64 {
         self.sum
     }
 
-    /// Returns the smallest value; 0 without values.
+    /// Returns the smallest value, or 0 if there are no values.
     pub fn min(&self) -> f64 {
         self.min
     }
 
-    /// Returns the largest value; 0 without values.
+    /// Returns the largest value, or 0 if there are no values.
     pub fn max(&self) -> f64 {
         self.max
     }
 
-    /// Returns the mean; 0 without values.
+    /// Returns the mean, or 0 if there are no values.
     pub fn mean(&self) -> f64 {
         if self.weight > 0.0 { (self.sum / self.weight).clamp(self.min, self.max) } else { 0.0 }
     }
 
-    /// Returns the weight of values that are in a neighboring page because [`PAGES_MAX`] was
-    /// reached.
+    /// Returns the weight of the values that are in a neighboring page, because the sketch had
+    /// reached [`PAGES_MAX`].
     pub fn misplaced(&self) -> f64 {
         self.misplaced
     }
 
-    /// Returns whether all values are kept individually.
+    /// Returns whether all values are stored individually.
     pub fn is_exact(&self) -> bool {
         self.pages.is_empty()
     }
 
-    /// Replaces the content of `out` with values in ascending order and their weights, which are
-    /// above 0. The values are exact if the sketch is exact, else within [`RELATIVE_ERROR_MAX`].
+    /// Replaces the contents of `out` with values in ascending order and their weights, which are
+    /// above 0. The values are exact if the sketch is exact, and otherwise within
+    /// [`RELATIVE_ERROR_MAX`].
     pub fn points(&self, out: &mut Vec<(f64, f64)>) {
         out.clear();
         let sorted = if self.is_exact() { &self.values[..] } else { &[] };
@@ -220,8 +224,9 @@ impl Sketch {
         out.iter_mut().for_each(|(_, weight)| *weight = saturating(*weight));
     }
 
-    /// Returns the quantiles at these parts (0 to 1, ascending): the smallest value such that at
-    /// least this part of all values is not larger; 0 without values.
+    /// Returns the quantiles for these parts, which must be ascending and from 0 to 1. A quantile
+    /// is the smallest value such that at least this part of all values is less than or equal to
+    /// it. Returns 0 if there are no values.
     pub fn quantiles<const N: usize>(&self, parts: [f64; N]) -> [f64; N] {
         let mut found = self.rising_quantiles(parts.into_iter());
         parts.map(|_| found.next().unwrap_or(self.max))
@@ -254,9 +259,9 @@ impl Sketch {
     }
 }
 
-/// Factor that lowers ranks slightly. Parts, and weights of sample rates such as 0.3, are rounded:
-/// their product may be slightly above a whole rank, and would select the next value. The factor
-/// exceeds the rounding error of a billion values.
+/// Factor that lowers ranks slightly. Parts, and weights from sample rates such as 0.3, are
+/// rounded, so their product may be slightly above a whole rank and would select the next value.
+/// The factor covers the rounding error for up to a billion values.
 const UNDER_RANK: f64 = 1.0 - 1e-9;
 
 /// Clamps a sum to finite floats.
@@ -265,8 +270,8 @@ pub fn saturating(sum: f64) -> f64 {
     sum.clamp(f64::MIN, f64::MAX)
 }
 
-/// Returns page and bucket of a value, in ascending order of values, including negative values.
-/// Subnormal floats count as 0, which has page 0 alone.
+/// Returns the page and bucket for a value, in ascending order of values, including negative
+/// values. Subnormal floats count as 0, which is the only value in page 0.
 #[inline]
 fn place_of(value: f64) -> (i32, usize) {
     let upper = (value.abs().to_bits() >> LOWER_BITS) as i32;

@@ -1,5 +1,5 @@
-//! The flusher's part of the store: merges the generations of all shards into one value per series
-//! and period.
+//! The flusher's part of the store, which merges the generations of all shards into one value per
+//! series and period.
 
 mod drain;
 mod merging;
@@ -21,7 +21,7 @@ use crate::tags::Canonical;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// Maps a shard's series id to a series of the store.
+/// Links a shard's series id to a series in the store.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     series: u32,
@@ -36,28 +36,28 @@ struct Shard {
     idle: Idle,
 }
 
-/// One series of all shards.
+/// A series that combines one series of each shard.
 #[derive(Debug)]
 struct Series {
-    /// Key of the series; `None` while the entry is free.
+    /// Key of the series. `None` if the entry is free.
     key: Option<SeriesKey>,
     kind: Kind,
-    /// Number of shards that have the series.
+    /// Number of shards that contain the series.
     links: u16,
     /// Number of the period in which the series was created.
     since: u32,
     /// The sum of the period, or the last value.
     value: f64,
-    /// 0 while the period has no points without a timestamp. Otherwise the number of points of a
-    /// sum; the stamp of the absolute value of a last value, or of the latest change if there is no
-    /// absolute value; the pool number of a distribution or set.
+    /// 0 while the period has no points without a timestamp. Otherwise, for a sum, the number of
+    /// points; for a last value, the stamp of its absolute value, or of the latest change if there
+    /// is no absolute value; for a distribution or set, the pool number.
     state: u64,
-    /// Total of all periods of a sum; for a last value, more than 0 once an ended period had a
+    /// For a sum, the total of all periods. For a last value, above 0 once a past period had a
     /// value.
     total: f64,
 }
 
-/// Changes of a last value in a period, from generations without an absolute value.
+/// Changes to a last value in the period, from generations without an absolute value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Changes {
     sum: f64,
@@ -65,10 +65,10 @@ struct Changes {
     stamp: u64,
 }
 
-/// Aggregate of the points of a series.
+/// The aggregate of a series.
 #[derive(Clone, Copy, Debug)]
 pub enum Aggregate<'a> {
-    /// A sum. Points with a timestamp are only part of `total`.
+    /// A sum. Points with a timestamp count only toward `total`.
     Sum {
         /// Sum of the period.
         delta: f64,
@@ -77,57 +77,57 @@ pub enum Aggregate<'a> {
         /// Number of points in the period.
         points: u64,
     },
-    /// The last value of this or an earlier period; `None` if all values had timestamps.
+    /// The last value from this or an earlier period. `None` if all values had timestamps.
     Last(Option<f64>),
     /// The distribution of the period.
     Sketch(&'a Sketch),
     /// Number of distinct members in the period.
     Set(u64),
-    /// No aggregate: the reading has more timed values of the same series as the previous reading.
+    /// No aggregate. The reading contains only more timed values for the series of the previous
+    /// reading.
     Rest,
 }
 
-/// A series at the end of a period.
+/// The state of a series at the end of a period.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading<'a> {
     /// Kind, name and tags.
     pub key: &'a SeriesKey,
-    /// Number of the period in which the series was created, from 0. If it changes, `total` has
-    /// restarted from 0.
+    /// Number of the period in which the series was created, counted from 0. If it changes, `total`
+    /// has restarted at 0.
     pub since: u32,
-    /// Whether there were points without a timestamp in this period.
+    /// Whether the period has points without a timestamp.
     pub is_fresh: bool,
-    /// Aggregate of these points.
+    /// Aggregate of the points without a timestamp.
     pub aggregate: Aggregate<'a>,
-    /// Sums or last values by timestamp in Unix seconds, ascending. There are at most
-    /// [`crate::limits::READING_TIMED_MAX`]; further values follow in readings with
-    /// [`Aggregate::Rest`].
+    /// Sums or last values by timestamp in Unix seconds, in ascending order. If there are more than
+    /// [`crate::limits::READING_TIMED_MAX`], additional readings with [`Aggregate::Rest`] follow.
     pub timed: &'a [(i64, f64)],
 }
 
 /// All series of one source.
 ///
-/// At the end of a period every shard swaps its generation, and the store merges the generations.
-/// Then every series is drained once, and the next period begins. Points that arrive meanwhile are
-/// in the shards' next generations.
-/// the shards' next generations.
+/// At the end of a period, every shard swaps its generation, and the store merges the generations.
+/// Then every series is drained once, and the next period begins. Points that arrive in the
+/// meantime go to the shards' next generations.
 ///
-/// With a million series this takes too long for a thread that has other work. Therefore
-/// [`Store::begin_merge`] and [`Store::begin_drain`] run in steps, whose size the caller chooses.
+/// With a million series, this takes too long for a thread that has other work.
+/// [`Store::begin_merge`] and [`Store::begin_drain`] therefore run in steps whose size the caller
+/// chooses.
 #[derive(Debug)]
 pub struct Store {
     shards: Vec<Shard>,
     hashing: Hashing,
-    /// Series by the hash of their canonical key.
+    /// Series, indexed by the hash of their canonical key.
     index: Index,
-    /// Scratch space for the canonical text of a series, and for the text of another series to
-    /// compare with.
+    /// Scratch space for the canonical text of a series, and for the canonical text of another
+    /// series to which it is compared.
     scratch: [Canonical; 2],
     series: Chunks<Series>,
     free: Chunks<u32>,
     sketches: Pool<Sketch>,
     sets: Pool<Members>,
-    /// Value and arrival by series and timestamp.
+    /// Value and arrival, by series and timestamp.
     timed: BTreeMap<(u32, i64), (f64, u64)>,
     changes: BTreeMap<u32, Changes>,
     counts: Counts,
@@ -139,10 +139,10 @@ pub struct Store {
 
 impl Store {
     /// Creates a store for `shards` shards. A series is idle after `idle_max` generations without
-    /// points. `seed` must be the seed of the shards.
+    /// points. `seed` must be the same as for the shards.
     ///
     /// # Panics
-    /// Panics if there are 65,536 shards or more.
+    /// Panics if there are 65,536 or more shards.
     pub fn new(shards: usize, idle_max: u32, seed: u64) -> Store {
         assert!(shards <= usize::from(u16::MAX), "{shards} shards are too many");
         let shard = || Shard { links: Chunks::default(), idle: Idle::default() };
@@ -164,17 +164,17 @@ impl Store {
         }
     }
 
-    /// Begins to merge a generation of a shard. Generations of a shard must be merged in order. The
-    /// store must not be used otherwise before the last step.
+    /// Begins to merge a generation of a shard. The generations of a shard must be merged in order.
+    /// Until the last step is done, the store must not be used in any other way.
     ///
     /// # Panics
-    /// Panics if the shard does not exist, or a merge or drain is in progress. A step panics if
+    /// Panics if the shard does not exist, or if a merge or drain is in progress. A step panics if
     /// `generation` belongs to another shard.
     pub fn begin_merge(&mut self, shard: usize, generation: Generation) -> Merging {
         Merging::new(self, shard, generation)
     }
 
-    /// Merges a generation of a shard in one step, see [`Store::begin_merge`]; returns the empty
+    /// Merges a generation of a shard in one step (see [`Store::begin_merge`]). Returns the empty
     /// generation for a later swap.
     ///
     /// # Panics
@@ -185,7 +185,8 @@ impl Store {
         merging.into_spare()
     }
 
-    /// Takes the shard's idle series, for [`crate::Shard::evict`] before its next swap.
+    /// Takes the shard's idle series. Pass them to [`crate::Shard::evict`] before the shard's next
+    /// swap.
     ///
     /// # Panics
     /// Panics if the shard does not exist.
@@ -193,8 +194,8 @@ impl Store {
         std::mem::take(&mut self.shards[shard].idle)
     }
 
-    /// Begins to drain every series at the end of a period. The store must not be used otherwise
-    /// before the last step.
+    /// Begins to drain every series at the end of a period. Until the last step is done, the store
+    /// must not be used in any other way.
     ///
     /// # Panics
     /// Panics if a merge or drain is in progress.
@@ -202,8 +203,8 @@ impl Store {
         Drain::new(self)
     }
 
-    /// Passes every series to `each` in one step, see [`Store::begin_drain`], and begins the next
-    /// period; returns the counts of the ended period.
+    /// Passes every series to `each` in one step (see [`Store::begin_drain`]), and begins the next
+    /// period. Returns the counts of the previous period.
     ///
     /// # Panics
     /// Panics like [`Store::begin_drain`].

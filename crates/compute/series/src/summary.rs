@@ -1,4 +1,4 @@
-//! Numbers emitted for a distribution, and their suffixes.
+//! The numbers that are emitted for a distribution, and their suffixes.
 
 use crate::point::Kind;
 use crate::sketch::Sketch;
@@ -6,13 +6,13 @@ use crate::temporality::Temporality::{self, Delta, Gauge};
 use std::fmt;
 use std::ops::Deref;
 
-/// Bytes of the longest suffix.
+/// Maximum bytes of a suffix.
 const SUFFIX_BYTES_MAX: usize = 23;
 
-/// Maximum number of decimals of a percentile's part, so that every suffix fits.
+/// Maximum number of decimals in a percentile, so that every suffix fits.
 pub const PART_DIGITS_MAX: usize = 6;
 
-/// Suffix of a series name: a short text stored inline.
+/// Suffix of a series name, stored inline as a short string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Suffix {
     len: u8,
@@ -23,7 +23,7 @@ impl Suffix {
     /// The empty suffix.
     pub const NONE: Suffix = Suffix { len: 0, text: [0; SUFFIX_BYTES_MAX] };
 
-    /// Creates a suffix of ASCII text, truncated to 23 bytes.
+    /// Creates a suffix from ASCII text, which is truncated to 23 bytes.
     pub const fn new(text: &str) -> Suffix {
         let (mut suffix, bytes) = (Suffix::NONE, text.as_bytes());
         while (suffix.len as usize) < bytes.len() && (suffix.len as usize) < SUFFIX_BYTES_MAX {
@@ -33,7 +33,7 @@ impl Suffix {
         suffix
     }
 
-    /// Returns the text of the suffix, with the leading dot; may be empty.
+    /// Returns the text of the suffix, including the leading dot. May be empty.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text[..usize::from(self.len)]
     }
@@ -53,7 +53,7 @@ impl fmt::Debug for Suffix {
     }
 }
 
-/// A number computed from a distribution without sorting its values.
+/// A number that can be computed from a distribution without sorting its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
     /// The smallest value.
@@ -68,15 +68,15 @@ pub enum Statistic {
     Count,
 }
 
-/// The numbers of distributions of one kind.
+/// The numbers to emit for distributions of one kind.
 #[derive(Clone, Debug)]
 struct Summary {
     statistics: Vec<(Suffix, Statistic)>,
-    /// Percentiles by ascending part.
+    /// Suffixes and parts of the percentiles, in ascending order of the parts.
     percentiles: Vec<(Suffix, f64)>,
 }
 
-/// All statistics, with their suffixes.
+/// All statistics and their suffixes.
 const ALL: [(Suffix, Statistic); 5] = [
     (Suffix::new(".min"), Statistic::Min),
     (Suffix::new(".max"), Statistic::Max),
@@ -86,7 +86,7 @@ const ALL: [(Suffix, Statistic); 5] = [
 ];
 
 impl Summary {
-    /// Creates a summary of these statistics and percentiles; `name` returns the suffix of a part.
+    /// Creates a summary of these statistics and percentiles. `name` returns the suffix for a part.
     fn new(statistics: &[(Suffix, Statistic)], parts: &[f64], name: fn(f64) -> String) -> Summary {
         let percentile = |part: &f64| (Suffix::new(&name(*part)), *part);
         let mut percentiles: Vec<_> = parts.iter().map(percentile).collect();
@@ -101,13 +101,13 @@ impl Summary {
     }
 }
 
-/// The numbers emitted for distributions of each kind. By default, these are the numbers that
-/// clients of the kind expect.
+/// The numbers to emit for distributions of each kind. The defaults are the numbers that clients
+/// expect for the kind.
 #[derive(Clone, Debug)]
 pub struct Summaries {
     timer: Summary,
     histogram: Summary,
-    /// Summary for `ms` and `h` of DogStatsD.
+    /// Summary for DogStatsD's `ms` and `h`.
     timing: Summary,
     distribution: Summary,
 }
@@ -128,17 +128,17 @@ impl Default for Summaries {
 }
 
 impl Summaries {
-    /// Default percentiles of timers and histograms of the metric server, from 0 to 1.
+    /// Default percentiles of the metric server's timers and histograms, as parts from 0 to 1.
     pub const PAIRS_PARTS: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999];
-    /// Default percentiles of timings and histograms of DogStatsD, in addition to the median.
+    /// Default percentiles of DogStatsD timings and histograms, in addition to the median.
     pub const TIMING_PARTS: [f64; 1] = [0.95];
-    /// Default percentiles of distributions of DogStatsD.
+    /// Default percentiles of DogStatsD distributions.
     pub const DISTRIBUTION_PARTS: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
-    /// Default statistics of timings and histograms of DogStatsD, in addition to the median.
+    /// Default statistics of DogStatsD timings and histograms, in addition to the median.
     pub const TIMING_STATISTICS: [Statistic; 3] =
         [Statistic::Max, Statistic::Avg, Statistic::Count];
 
-    /// Selects the percentiles of timers and histograms of the metric server: parts from 0 to 1
+    /// Selects the percentiles of the metric server's timers and histograms, as parts from 0 to 1
     /// with at most [`PART_DIGITS_MAX`] decimals.
     pub fn of_pairs(parts: &[f64]) -> Summaries {
         let Summaries { timer, histogram, .. } = Summaries::default();
@@ -150,8 +150,8 @@ impl Summaries {
         }
     }
 
-    /// Selects the statistics and percentiles of timings and histograms of DogStatsD, and the
-    /// percentiles of its distributions. Parts are as in [`Summaries::of_pairs`].
+    /// Selects the statistics and percentiles of DogStatsD timings and histograms, and the
+    /// percentiles of DogStatsD distributions. Parts are as in [`Summaries::of_pairs`].
     pub fn of_dogstatsd(
         statistics: &[Statistic],
         parts: &[f64],
@@ -165,13 +165,13 @@ impl Summaries {
         }
     }
 
-    /// Adds the median of timings and histograms of DogStatsD, under a separate suffix.
+    /// Adds the median of DogStatsD timings and histograms, with a separate suffix.
     pub fn with_median(mut self) -> Summaries {
         self.timing = self.timing.with_median();
         self
     }
 
-    /// Calls `put` with every number of a distribution of this kind.
+    /// Calls `put` with every number to emit for a distribution of this kind.
     pub fn each(
         &self,
         kind: Kind,
@@ -212,20 +212,20 @@ impl Statistic {
     }
 }
 
-/// Returns `.pct50` for 0.5, `.pct999` for 0.999.
+/// Returns a suffix such as `.pct50` for 0.5 or `.pct999` for 0.999.
 fn pairs_suffix(part: f64) -> String {
     format!(".pct{}", digits(part))
 }
 
-/// Returns `.50percentile` for 0.5, `.5percentile` for 0.05, `.999percentile` for 0.999.
+/// Returns a suffix such as `.50percentile` for 0.5, `.5percentile` for 0.05, or `.999percentile`
+/// for 0.999.
 fn dogstatsd_suffix(part: f64) -> String {
     let digits = digits(part);
     let whole = digits.strip_prefix('0').filter(|rest| rest.len() == 1);
     format!(".{}percentile", whole.unwrap_or(&digits))
 }
 
-/// Returns the decimals of a part, at least two, and 100 for 1. Different parts have different
-/// digits.
+/// Returns at least two decimals of a part, or 100 for 1. Different parts have different digits.
 fn digits(part: f64) -> String {
     if part >= 1.0 {
         return "100".into();

@@ -1,4 +1,4 @@
-//! Canonical form of tags.
+//! The canonical form of tags.
 
 use crate::style::TagStyle;
 use millstream_scan::{Tag, TagOffsets, tags};
@@ -7,12 +7,12 @@ use std::cmp::Ordering;
 /// Tags in their canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sorted<'a> {
-    /// The tags in the syntax of arrival: sorted, without empty tags, duplicates and tags of origin
-    /// detection.
+    /// The tags in the syntax in which they arrived: sorted, and without empty tags, duplicates,
+    /// and tags that report the origin of a client.
     pub text: &'a [u8],
     /// Number of tags.
     pub count: usize,
-    /// Number of tags with a value but no key, which were dropped.
+    /// Number of tags that were dropped because they have a value but no key.
     pub keyless: usize,
 }
 
@@ -24,7 +24,8 @@ pub struct Canonical {
     text: Vec<u8>,
 }
 
-/// Position of a tag in its text: start of the key, end of the key, end of the value.
+/// Position of a tag in its text: the start of the key, the end of the key, and the end of the
+/// value.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     start: u32,
@@ -52,19 +53,19 @@ impl Canonical {
         Sorted { count: self.order.len(), keyless, text: &self.text }
     }
 
-    /// Calls `each` with the tags of the canonical form of `raw`.
+    /// Calls `each` with the tags in the canonical form of `raw`.
     pub(crate) fn each<'a>(&mut self, raw: &'a [u8], style: TagStyle, each: impl FnMut(Tag<'a>)) {
         self.sort(raw, style);
         self.order.iter().map(|place| place.tag(raw, style)).for_each(each);
     }
 
-    /// Calls `each` with the tags of a text in canonical form.
+    /// Calls `each` with the tags of a text that is already in canonical form.
     pub(crate) fn each_as_is(&mut self, text: &[u8], style: TagStyle, each: impl FnMut(Tag<'_>)) {
         tags(text, &style.syntax(), &mut self.places);
         self.places.tags(text).for_each(each);
     }
 
-    /// Splits and sorts the tags of `raw`; returns the number of tags with a value but no key.
+    /// Splits and sorts the tags of `raw`. Returns the number of tags that have a value but no key.
     fn sort(&mut self, raw: &[u8], style: TagStyle) -> usize {
         tags(raw, &style.syntax(), &mut self.places);
         self.order.clear();
@@ -95,14 +96,14 @@ impl Place {
     fn tag<'a>(&self, raw: &'a [u8], style: TagStyle) -> Tag<'a> {
         let value = raw[..self.end as usize].get(self.split as usize + 1..);
         let value = match style {
-            // As in the metric server, an empty value of a pair is `-`.
+            // As in the metric server, an empty value becomes `-`.
             TagStyle::Pairs => value.filter(|value| !value.is_empty()).or(Some(b"-")),
             TagStyle::DogStatsd => value,
         };
         Tag { key: self.key(raw), value }
     }
 
-    /// Compares tags. Among pairs with the same key, the last one sorts first and is kept.
+    /// Compares tags. If pairs have the same key, the last one sorts first, so that it is kept.
     fn compare(&self, other: &Place, raw: &[u8], style: TagStyle) -> Ordering {
         match style {
             TagStyle::DogStatsd => self.tag(raw, style).cmp(&other.tag(raw, style)),

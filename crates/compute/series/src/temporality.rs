@@ -1,12 +1,13 @@
 //! The temporality of emitted numbers.
 
-/// The period that a number refers to.
+/// The period to which a number refers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temporality {
-    /// The number of the period alone; the numbers of two periods can be added.
+    /// The number covers only its period. Numbers of different periods can be added.
     Delta,
     /// The sum since the series was created.
     Cumulative,
-    /// A state, or a number computed from the period; the numbers of two periods cannot be added.
+    /// A current state, or a number computed over the period. Numbers of different periods cannot
+    /// be added.
     Gauge,
 }

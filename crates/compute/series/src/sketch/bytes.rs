@@ -1,20 +1,21 @@
-//! Sketches as bytes, for snapshots.
+//! Conversion of sketches to and from bytes, for snapshots.
 
 use super::{PAGE_BUCKETS, Page, Sketch, place_of, saturating};
 use crate::limits::{EXACT_VALUES_MAX, PAGES_MAX};
 
-/// Maximum number of a page, in either direction: the exponent of the largest float.
+/// Maximum absolute page number, which is the exponent of the largest float.
 const PAGE_NUMBER_MAX: i32 = 0x7FE;
 
-/// Maximum relative difference between totals and their values. Totals are rounded with every
-/// value; ten trillion values stay below this limit.
+/// Maximum relative difference between the totals and the stored values. The totals are rounded for
+/// every value; the error of ten trillion values stays below this limit.
 const TOTALS_ERROR_MAX: f64 = 1e-3;
 
 impl Sketch {
-    /// Appends the sketch to `out`, without loss, little endian: weight, sum, minimum, maximum and
-    /// misplaced weight; the number of individual values in a byte, and each value with its weight;
-    /// the number of pages in a byte, and for each page its number in four bytes, a bit in eight
-    /// bytes for each bucket with a weight, and these weights.
+    /// Appends the sketch to `out` without loss. The format is little endian: weight, sum, minimum,
+    /// maximum and misplaced weight; the number of individual values in one byte, and each value
+    /// with its weight; the number of pages in one byte, and for each page its number in four
+    /// bytes, eight bytes with one bit per bucket that is set if the bucket has a weight, and these
+    /// weights.
     pub fn write(&self, out: &mut Vec<u8>) {
         let floats = |floats: &[f64], out: &mut Vec<u8>| {
             floats.iter().for_each(|float| out.extend_from_slice(&float.to_le_bytes()));
@@ -31,8 +32,8 @@ impl Sketch {
         }
     }
 
-    /// Takes a sketch that [`Sketch::write`] wrote from the front of `bytes`; returns `None` if it
-    /// is damaged, or its totals contradict its values.
+    /// Takes a sketch that [`Sketch::write`] wrote from the front of `bytes`. Returns `None` if the
+    /// sketch is damaged, or if its totals contradict its values.
     pub fn read(bytes: &mut &[u8]) -> Option<Sketch> {
         let [weight, sum, min, max, misplaced] = floats(bytes)?;
         let mut sketch = Sketch { weight, sum, min, max, misplaced, ..Sketch::default() };
@@ -53,7 +54,7 @@ impl Sketch {
         (is_one_form && fits && sketch.agrees()).then_some(sketch)
     }
 
-    /// Returns whether the totals are possible for the values.
+    /// Returns whether the totals are consistent with the values.
     fn agrees(&self) -> bool {
         let Sketch { values, pages, weight, sum, min, max, misplaced, .. } = self;
         if values.is_empty() && pages.is_empty() {
@@ -69,7 +70,7 @@ impl Sketch {
         (all - weight).abs() <= error && is_between && is_in_pages && self.has_its_ends()
     }
 
-    /// Returns whether minimum and maximum are possible for the values.
+    /// Returns whether minimum and maximum are consistent with the values.
     fn has_its_ends(&self) -> bool {
         let ends = (self.min, self.max);
         if !self.values.is_empty() {
@@ -82,13 +83,13 @@ impl Sketch {
             buckets.map(|(bucket, _)| (page.number, bucket))
         });
         let found = (places.clone().min(), places.max());
-        // A misplaced value is in a bucket that does not cover it.
+        // A misplaced value is in a bucket whose range does not include the value.
         let is_misplaced = self.misplaced > 0.0;
         is_misplaced && self.min <= self.max
             || found == (Some(place_of(self.min)), Some(place_of(self.max)))
     }
 
-    /// Returns the bytes that the sketch has allocated.
+    /// Returns the number of bytes that the sketch has allocated.
     pub fn memory_bytes(&self) -> usize {
         self.values.capacity() * size_of::<(f64, f64)>() + self.pages.capacity() * size_of::<Page>()
     }
@@ -106,7 +107,7 @@ fn page(bytes: &mut &[u8]) -> Option<Page> {
     is_valid.then_some(Page { number, weights })
 }
 
-/// Takes floats, which must be finite.
+/// Takes floats. Returns `None` if one of them is not finite.
 fn floats<const N: usize>(bytes: &mut &[u8]) -> Option<[f64; N]> {
     let mut floats = [0.0; N];
     for float in &mut floats {

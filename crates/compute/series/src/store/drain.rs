@@ -1,4 +1,4 @@
-//! Drains the store at the end of a period, in steps.
+//! Drains the store in steps at the end of a period.
 
 use super::{Aggregate, Reading, Store};
 use crate::counts::Counts;
@@ -8,26 +8,26 @@ use crate::sketch::Sketch;
 use crate::work::LOOKUP_WORK;
 use std::ops::ControlFlow;
 
-/// The distribution of a period without points.
+/// The distribution for a period without points.
 static EMPTY: Sketch = Sketch::EMPTY;
 
-/// A drain in progress, see [`Store::begin_drain`].
+/// A drain in progress (see [`Store::begin_drain`]).
 #[derive(Debug)]
 pub struct Drain {
-    /// The next series.
+    /// Id of the next series.
     at: u32,
-    /// Whether a first reading of that series was passed on.
+    /// Whether the first reading for that series has already been passed on.
     is_begun: bool,
     /// Timed values of the current reading.
     timed: Vec<(i64, f64)>,
 }
 
-/// Progress of a drain.
+/// The result of a drain step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// There may be more series.
     More,
-    /// All series are drained, and the next period has begun. The counts belong to the ended
+    /// All series are drained, and the next period has begun. The counts are for the previous
     /// period.
     Done(Counts),
 }
@@ -38,9 +38,9 @@ impl Drain {
         Drain { at: 0, is_begun: false, timed: Vec::new() }
     }
 
-    /// Passes up to `most` (1 or more) readings to `each`, or fewer if they have many timestamps or
-    /// series are removed. If `each` breaks, the next step continues after the last reading that
-    /// `each` received.
+    /// Passes up to `most` (1 or more) readings to `each`. Passes fewer readings if they have many
+    /// timestamps or if series are removed. If `each` breaks, the next step continues after the
+    /// last reading that was passed.
     pub fn step(
         &mut self,
         store: &mut Store,
@@ -69,7 +69,7 @@ impl Drain {
         store.end(&mut budget)
     }
 
-    /// Takes the next timed values of the series.
+    /// Takes the next timed values of the current series.
     fn take_timed(&mut self, store: &mut Store) {
         self.timed.clear();
         while let Some(entry) = store.timed.first_entry().filter(|entry| entry.key().0 == self.at)
@@ -107,8 +107,8 @@ impl Store {
         Some(Reading { key, since: series.since, is_fresh, aggregate, timed })
     }
 
-    /// Begins the next period of a series, or removes the series if all shards have dropped it;
-    /// returns the cost.
+    /// Begins the next period of a series, or removes the series if all shards have dropped it.
+    /// Returns the cost.
     fn end_period(&mut self, id: u32) -> usize {
         let series = &mut self.series[id];
         match (std::mem::take(&mut series.state), series.kind.class()) {
@@ -132,7 +132,7 @@ impl Store {
         1
     }
 
-    /// Resets the pools; once done, begins the next period.
+    /// Resets the pools. When the reset is complete, begins the next period.
     fn end(&mut self, budget: &mut usize) -> Progress {
         if !(self.sketches.reset(budget) && self.sets.reset(budget)) {
             return Progress::More;

@@ -1,4 +1,4 @@
-//! Merges a generation into the store, in steps.
+//! Merges a generation into the store in steps.
 
 use super::{Link, Series, Shard, Store};
 use crate::generation::{Cell, Generation, Timed, add_timed, is_absolute};
@@ -10,20 +10,20 @@ use crate::shard::Idle;
 use crate::sketch::saturating;
 use crate::work::LOOKUP_WORK;
 
-/// Fixed cost of merging a distribution or set. Also the number of values or members that cost one
-/// unit.
+/// Fixed cost of merging a distribution or set. Also the number of values or members that together
+/// cost one unit.
 const ENTRY_WORK: usize = 8;
 
-/// Number of links created at the cost of one series. The last new series is merged first, so its
-/// link and the links of all other new series are created at once.
+/// Number of links that can be created for the cost of one series. The last new series is merged
+/// first, so its link and the links of all other new series are created at once.
 const NEW_LINKS: usize = 2;
 
-/// A merge in progress, see [`Store::begin_merge`].
+/// A merge in progress (see [`Store::begin_merge`]).
 #[derive(Debug)]
 pub struct Merging {
     shard: usize,
     generation: Generation,
-    /// The next series id of the shard.
+    /// The next series id in the shard.
     at: u32,
 }
 
@@ -35,8 +35,8 @@ impl Merging {
         Merging { shard, generation, at: 0 }
     }
 
-    /// Continues the merge at the cost of `series` (1 or more) counters, about 20 ns each; a new
-    /// series costs several. Returns whether the merge is done.
+    /// Continues the merge up to the cost of `series` (1 or more) counters, which take about 20 ns
+    /// each. A new series costs as much as several counters. Returns whether the merge is done.
     ///
     /// # Panics
     /// Panics if the generation belongs to another shard.
@@ -54,8 +54,8 @@ impl Merging {
         is_done
     }
 
-    /// Returns the empty generation, for a later swap of its shard. Data that is not merged is
-    /// lost.
+    /// Returns the empty generation for a later swap of its shard. Any data that is not merged yet
+    /// is lost.
     pub fn into_spare(self) -> Generation {
         self.generation
     }
@@ -77,7 +77,7 @@ impl Merging {
                 return false;
             }
             let Some((id, key)) = self.generation.added.pop() else { return true };
-            // Few periods have many new series, so this memory is freed.
+            // Periods with many new series are rare, so this memory is freed.
             self.generation.added.trim();
             let series = store.series_of(key);
             store.link(self.shard, id, series);
@@ -114,8 +114,8 @@ impl Merging {
 }
 
 impl Link {
-    /// Counts a generation without points; returns whether to report the series as idle. A series
-    /// is reported repeatedly, because the shard may not have evicted it.
+    /// Counts a generation without points. Returns whether to report the series as idle. A series
+    /// may be reported repeatedly, because the shard may not have evicted it.
     fn count_idle(&mut self, idle_max: u32) -> bool {
         self.idle = self.idle.saturating_add(1);
         self.idle.is_multiple_of(idle_max)
@@ -123,7 +123,7 @@ impl Link {
 }
 
 impl Store {
-    /// Returns the series with this key; creates it if it is new.
+    /// Returns the series with this key. Creates a missing series.
     fn series_of(&mut self, key: SeriesKey) -> u32 {
         let [scratch, other] = &mut self.scratch;
         let (header, canonical) = (key.header(), key.canonical_text(scratch));
@@ -151,7 +151,7 @@ impl Store {
         at
     }
 
-    /// Creates the links of a shard up to `id`, as far as the budget allows; returns whether `id`
+    /// Creates the links of a shard up to `id`, as far as the budget allows. Returns whether `id`
     /// has a link.
     fn make_links(&mut self, shard: usize, id: u32, budget: &mut usize) -> bool {
         let links = &mut self.shards[shard].links;
@@ -179,7 +179,7 @@ impl Store {
         add_timed(series.kind.class(), to, value, arrived);
     }
 
-    /// Merges one series of the generation, and clears it in the generation; returns the cost.
+    /// Merges one series of the generation and clears it in the generation. Returns the cost.
     fn absorb(&mut self, shard: usize, id: u32, cell: Cell, generation: &mut Generation) -> usize {
         let Shard { links, idle } = &mut self.shards[shard];
         let link = &mut links[id];
@@ -216,8 +216,8 @@ impl Store {
         }
     }
 
-    /// Merges a last value: among several shards the latest absolute value wins, and later changes
-    /// are added.
+    /// Merges a last value. If several shards have absolute values, the latest one wins, and later
+    /// changes are added to it.
     fn set(&mut self, at: u32, value: f64, stamp: u64) {
         let series = &mut self.series[at];
         if is_absolute(series.state) && stamp < series.state {
@@ -242,7 +242,7 @@ impl Store {
     }
 }
 
-/// Merges an entry of a pool into another entry, and clears it; returns the cost.
+/// Merges a pool entry into another entry and clears it. Returns the cost.
 fn merge_entry<T: Pooled>(pool: &mut Pool<T>, entry: u32, to: &mut T) -> usize {
     let from = pool.get_mut(entry);
     let work = ENTRY_WORK + from.len() / ENTRY_WORK;
