@@ -1,38 +1,38 @@
-//! The state that a group keeps of its inputs, and the layout of that state in words.
+//! The state that a group keeps for its inputs, and the layout of the state in words.
 
-/// The state that a group keeps of one input.
+/// The state that a group keeps for one input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Accumulator {
-    /// A number of events, in a word; saturates.
+    /// The number of events, in one word. Saturates.
     Count,
-    /// The sum of finite values, as the bits of a float; NaN without values. Once a sum is
-    /// infinite, it stays infinite.
+    /// The sum of finite values, as the bits of a float. NaN if there are no values. A sum that
+    /// becomes infinite stays infinite.
     Sum,
-    /// The smallest value, as the bits of a float; NaN without values.
+    /// The smallest value, as the bits of a float. NaN if there are no values.
     Min,
-    /// The largest value, as the bits of a float; NaN without values.
+    /// The largest value, as the bits of a float. NaN if there are no values.
     Max,
-    /// The value of the latest event in four words: the bits of a float, the time in nanoseconds
-    /// since 1970, and origin and offset, which order events with equal times. The value is NaN
-    /// without events.
+    /// The value of the latest event, in four words: the bits of a float, the time in nanoseconds
+    /// since 1970, and the origin and offset, which order events with equal times. The value is NaN
+    /// if there are no events.
     Last,
-    /// The number of distinct values: a [`Hll`](crate::Hll).
+    /// The number of distinct values, as an [`Hll`](crate::Hll).
     Distinct,
-    /// The distribution of values: a [`Sketch`](millstream_series::Sketch).
+    /// The distribution of values, as a [`Sketch`](millstream_series::Sketch).
     Quantiles,
-    /// The most frequent texts: a [`SpaceSaving`](crate::SpaceSaving).
+    /// The most frequent strings, as [`SpaceSaving`](crate::SpaceSaving) counters.
     Top {
         /// Maximum number of counters.
         size: u16,
     },
-    /// The first events: [`Samples`](crate::Samples).
+    /// The earliest events, as [`Samples`](crate::Samples).
     Samples {
         /// Maximum number of events.
         size: u16,
     },
 }
 
-/// The way in which the word of an accumulator, or the first of its words, is merged.
+/// How the first word of an accumulator is merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Merging {
     Count,
@@ -40,11 +40,11 @@ enum Merging {
     Min,
     Max,
     Last,
-    /// The word is a reference to a side, which is merged separately.
+    /// The word refers to a side, which is merged separately.
     Side,
 }
 
-/// A run of accumulators that are merged in the same way.
+/// A sequence of accumulators that are merged in the same way.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     merging: Merging,
@@ -93,7 +93,7 @@ impl Accumulator {
 
 const LAST_WORDS: usize = 4;
 
-/// The bits of NaN in words without values.
+/// The bits of NaN, for words without a value.
 const NO_VALUE: u64 = f64::NAN.to_bits();
 
 /// The layout of a group's words.
@@ -106,7 +106,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Lays out the words of accumulators, in this order.
+    /// Lays out the words of these accumulators in order.
     pub fn new(accumulators: &[Accumulator]) -> Layout {
         let (mut offsets, mut runs, mut fresh) = (Vec::new(), Vec::<Run>::new(), Vec::new());
         for accumulator in accumulators {
@@ -121,13 +121,13 @@ impl Layout {
         Layout { accumulators: accumulators.to_vec(), offsets, runs, fresh }
     }
 
-    /// Returns the number of words of a group.
+    /// Returns the number of words per group.
     #[inline]
     pub fn words(&self) -> usize {
         self.fresh.len()
     }
 
-    /// Returns the accumulators.
+    /// Returns the accumulators in order.
     pub fn accumulators(&self) -> &[Accumulator] {
         &self.accumulators
     }
@@ -137,14 +137,14 @@ impl Layout {
         &self.offsets
     }
 
-    /// Writes the words of a group without events. The slice must have [`Layout::words`] words.
+    /// Writes the initial words of a group. The slice must have [`Layout::words`] words.
     #[inline]
     pub fn fresh(&self, words: &mut [u64]) {
         words.copy_from_slice(&self.fresh);
     }
 
-    /// Merges words with other words of the group; references to sides are unchanged. Both slices
-    /// must have [`Layout::words`] words; words beyond are ignored.
+    /// Merges the words of a group with other words for the same group. References to sides do not
+    /// change. Both slices must have [`Layout::words`] words; additional words are ignored.
     #[inline]
     pub fn merge_words(&self, into: &mut [u64], from: &[u64]) {
         for run in &self.runs {
@@ -162,7 +162,7 @@ impl Layout {
     }
 }
 
-/// Returns the words of one accumulator without events.
+/// Returns the initial words of one accumulator.
 fn empty(merging: Merging) -> &'static [u64] {
     match merging {
         Merging::Count | Merging::Side => &[0],
@@ -183,15 +183,15 @@ fn of_floats(merge: impl Fn(f64, f64) -> f64) -> impl Fn(u64, u64) -> u64 {
     move |one, other| merge(f64::from_bits(one), f64::from_bits(other)).to_bits()
 }
 
-/// Adds two sums. If one of them is NaN, the result is the other. If they are infinities of
-/// opposite signs, the result is positive infinity. The order does not matter.
+/// Adds two sums. If one of them is NaN, the result is the other one. If they are infinities with
+/// opposite signs, the result is positive infinity. The order of the arguments does not matter.
 #[inline(always)]
 fn sum(one: f64, other: f64) -> f64 {
     let sum = one + other;
     if sum.is_nan() { one.max(other) } else { sum }
 }
 
-/// Keeps the later of two values, for each value of a run.
+/// For each accumulator in a run, keeps the later of two values.
 #[inline(always)]
 fn last(into: &mut [u64], from: &[u64]) {
     let from = from.as_chunks::<LAST_WORDS>().0;
@@ -203,8 +203,8 @@ fn last(into: &mut [u64], from: &[u64]) {
     }
 }
 
-/// Returns the key by which last values are ordered. The value is the last component, so that the
-/// result never depends on the order of merges.
+/// Returns the sort key for last values. The value itself is the last component, so that the result
+/// never depends on the order of merges.
 #[inline(always)]
 fn rank([value, time, origin, offset]: &[u64; LAST_WORDS]) -> (bool, i64, u64, u64, u64) {
     (!f64::from_bits(*value).is_nan(), *time as i64, *origin, *offset, *value)

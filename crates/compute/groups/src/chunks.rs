@@ -1,18 +1,18 @@
-//! Lists and texts that grow without being copied.
+//! Lists and text storage that grow without copying.
 
 use crate::limits::CHUNK_BYTES_MAX;
 
-/// A list in chunks. Only the first chunk is copied when it grows, so that a short list is small
-/// and a long list is neither doubled nor moved.
+/// A list in chunks. Only the first chunk is copied when it grows, so that a short list is small,
+/// and a long list never doubles or moves.
 #[derive(Clone, Debug)]
 pub struct List<T> {
     chunks: Vec<Vec<T>>,
 }
 
-/// Bytes of a full chunk of a list.
+/// Number of bytes in a full chunk of a list.
 const LIST_CHUNK_BYTES: usize = 1 << 16;
 
-/// Entries for which the first chunk has space.
+/// Initial capacity of the first chunk.
 const FIRST_ENTRIES: usize = 4;
 
 impl<T> Default for List<T> {
@@ -22,7 +22,7 @@ impl<T> Default for List<T> {
 }
 
 impl<T> List<T> {
-    /// Entries of a full chunk, a power of two.
+    /// Number of entries in a full chunk, which is a power of two.
     const ENTRIES: usize = 1 << (LIST_CHUNK_BYTES / size_of::<T>()).ilog2();
 
     /// Returns the entry at an index.
@@ -31,7 +31,7 @@ impl<T> List<T> {
         self.chunks.get(at / Self::ENTRIES)?.get(at % Self::ENTRIES)
     }
 
-    /// Returns the entry at an index, to be changed.
+    /// Returns a mutable reference to the entry at an index.
     #[inline]
     pub fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         self.chunks.get_mut(at / Self::ENTRIES)?.get_mut(at % Self::ENTRIES)
@@ -57,14 +57,15 @@ impl<T> List<T> {
         }
     }
 
-    /// Returns the bytes that the list has allocated, without allocations of its entries.
+    /// Returns the number of bytes that the list has allocated, excluding allocations by its
+    /// entries.
     pub fn memory_bytes(&self) -> usize {
         let entries: usize = self.chunks.iter().map(Vec::capacity).sum();
         entries * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
     }
 }
 
-/// Makes space for `more` entries: grows by half, up to `max` entries in total.
+/// Makes room for `more` entries. Grows by at least half, up to `max` entries in total.
 pub fn grow<T>(chunk: &mut Vec<T>, more: usize, max: usize) {
     let needed = chunk.len() + more;
     if needed > chunk.capacity() {
@@ -73,27 +74,28 @@ pub fn grow<T>(chunk: &mut Vec<T>, more: usize, max: usize) {
     }
 }
 
-/// Texts at positions of 32 bits. Each entry has its length in one byte, or 255 and the length in
-/// eight bytes, followed by the text.
+/// Strings at 32-bit positions. Each entry consists of the length in one byte, or 255 and the
+/// length in eight bytes, followed by the string.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
     chunks: Vec<Vec<u8>>,
 }
 
-/// Positions count units of this many bytes, so that 32 bits address 8 GiB.
+/// Number of bytes per position unit, so that 32-bit positions can address 8 GiB.
 const UNIT_BYTES: usize = 2;
 
-/// Units of a full chunk.
+/// Number of units in a full chunk.
 const CHUNK_UNITS: usize = CHUNK_BYTES_MAX / UNIT_BYTES;
 
-/// Number of chunks whose units 32 bits can address, excluding the position that means "no text".
+/// Number of chunks whose units 32-bit positions can address, excluding the position that means "no
+/// text".
 const CHUNKS_MAX: usize = (1 << 32) / CHUNK_UNITS - 1;
 
-/// The length byte that announces a length in the next eight bytes.
+/// The length byte that announces a length in the following eight bytes.
 const LONG: u8 = u8::MAX;
 
 impl Texts {
-    /// Appends a text and returns its position; `None` if all positions are used.
+    /// Appends a text and returns its position. Returns `None` if all positions are used.
     pub fn push(&mut self, text: &[u8]) -> Option<u32> {
         let bytes = (1 + text.len() + if text.len() < usize::from(LONG) { 0 } else { 8 })
             .next_multiple_of(UNIT_BYTES);
@@ -141,7 +143,7 @@ impl Texts {
         rest.get(..u64::from_le_bytes(*length) as usize)
     }
 
-    /// Returns the bytes that the texts have allocated.
+    /// Returns the number of bytes that the texts have allocated.
     pub fn memory_bytes(&self) -> usize {
         let bytes: usize = self.chunks.iter().map(Vec::capacity).sum();
         bytes + self.chunks.capacity() * size_of::<Vec<u8>>()

@@ -16,27 +16,27 @@ use std::sync::Arc;
 
 /// A table of groups: the distinct combinations of key fields, each with the words of a [`Layout`].
 ///
-/// Groups have dense numbers in the order of their first appearance, and are never removed: each
-/// window has a separate table, which is dropped as a whole.
+/// Groups are numbered in order of first occurrence and are never removed. Each window has a
+/// separate table, which is dropped as a whole.
 #[derive(Clone, Debug)]
 pub struct Groups {
     layout: Arc<Layout>,
     dictionaries: Vec<Dictionary>,
-    /// Maps hashes of key ids to groups; empty with fewer than two key columns.
+    /// Maps hashes of key ids to groups. Empty if there are fewer than two key columns.
     index: Index<Hashes>,
     rows: Rows,
-    /// The group of events without the field if there is one key column, else [`NONE`].
+    /// If there is one key column, the group for events that lack the field, otherwise [`NONE`].
     absent: u32,
     sides: List<Side>,
-    /// Bytes that the sides have allocated.
+    /// Number of bytes that the sides have allocated.
     side_bytes: usize,
     groups_max: usize,
     written: Written,
 }
 
 impl Groups {
-    /// Creates an empty table with `keys` key columns, at most [`KEYS_MAX`]; further columns are
-    /// ignored. Once the table has `groups_max` groups it adds neither groups nor texts.
+    /// Creates an empty table with `keys` key columns, at most [`KEYS_MAX`]. Additional columns are
+    /// ignored. A table that has `groups_max` groups adds neither groups nor strings.
     pub fn new(layout: Arc<Layout>, keys: usize, groups_max: usize) -> Groups {
         let keys = keys.min(KEYS_MAX);
         Groups {
@@ -52,7 +52,7 @@ impl Groups {
         }
     }
 
-    /// Returns the layout of the words of a group.
+    /// Returns the layout of a group's words.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
@@ -72,24 +72,25 @@ impl Groups {
         self.len() == 0
     }
 
-    /// Returns whether the table has its maximum number of groups, so that no group can be added.
+    /// Returns whether the table has the maximum number of groups, so that no group can be added.
     pub fn is_full(&self) -> bool {
         self.len() >= self.groups_max
     }
 
-    /// Removes all groups and frees their memory.
+    /// Removes all groups and frees the memory.
     pub fn clear(&mut self) {
         *self = Groups::new(self.layout.clone(), self.keys(), self.groups_max);
     }
 
-    /// Returns the id of a text in a key column, or `None` if the text is unknown.
+    /// Returns the id of a string in a key column, or `None` if the string is unknown.
     #[inline]
     pub fn find(&self, column: usize, text: &[u8]) -> Option<u32> {
         self.dictionaries.get(column)?.find(Probe::new(text), text)
     }
 
-    /// Returns the id of a text in a key column, and adds an unknown text. Returns `None` if the
-    /// table is full, or the column does not exist. With one key column, each text becomes a group.
+    /// Returns the id of a string in a key column. Adds an unknown string. Returns `None` if the
+    /// table is full or the column does not exist. If there is only one key column, each string
+    /// becomes a group.
     pub fn intern(&mut self, column: usize, text: &[u8]) -> Option<u32> {
         self.intern_probe(column, Probe::new(text), text)
     }
@@ -99,14 +100,14 @@ impl Groups {
         if let Some(id) = dictionary.find(probe, text) {
             return Some(id);
         }
-        // Without a limit of texts, texts of rejected groups would accumulate.
+        // Without a limit on strings, the strings of rejected groups would accumulate.
         if self.is_full() || dictionary.len() >= self.groups_max {
             return None;
         }
         self.add_text(column, probe, text)
     }
 
-    /// Adds a text that is new in the column.
+    /// Adds a string that is new in the column.
     fn add_text(&mut self, column: usize, probe: Probe, text: &[u8]) -> Option<u32> {
         let id = self.dictionaries.get_mut(column)?.add(probe, text)?;
         if self.keys() == 1 {
@@ -115,7 +116,7 @@ impl Groups {
         Some(id)
     }
 
-    /// Returns the group with these key ids, one for each column; `None` if it does not exist.
+    /// Returns the group with these key ids, one per column, or `None` if it does not exist.
     #[inline]
     pub fn find_group(&self, ids: &[u32]) -> Option<u32> {
         match ids {
@@ -126,19 +127,20 @@ impl Groups {
         }
     }
 
-    /// Returns the group of an id, in a table with one key column.
+    /// Returns the group for an id, in a table with one key column.
     #[inline(always)]
     fn group_of(&self, id: u32) -> Option<u32> {
         if id == ABSENT {
             return Some(self.absent).filter(|group| *group != NONE);
         }
-        // The numbers of texts that appeared after the group without the field are one higher.
+        // Strings that occurred after the group without the field have group numbers that are
+        // higher by one.
         let group = (id - 1) + u32::from(id > self.absent);
         ((group as usize) < self.len() && id != NONE).then_some(group)
     }
 
-    /// Returns the group with these key ids, one for each column, and adds a new group. Returns
-    /// `None` if the table is full, or an id is unknown.
+    /// Returns the group with these key ids, one per column. Adds a new group. Returns `None` if
+    /// the table is full or an id is unknown.
     pub fn add(&mut self, ids: &[u32]) -> Option<u32> {
         if let Some(group) = self.find_group(ids) {
             return Some(group);
@@ -172,7 +174,7 @@ impl Groups {
         Some(group)
     }
 
-    /// Returns the key id of a group in a column; `None` if the group or column does not exist.
+    /// Returns the key id of a group in a column, or `None` if the group or column does not exist.
     #[inline]
     pub fn id(&self, group: u32, column: usize) -> Option<u32> {
         if group as usize >= self.len() || column >= self.keys() {
@@ -185,39 +187,40 @@ impl Groups {
         }
     }
 
-    /// Returns the key of a group in a column; `None` if its events lack the field.
+    /// Returns the key string of a group in a column, or `None` if the group's events lack the
+    /// field.
     #[inline]
     pub fn key(&self, group: u32, column: usize) -> Option<&[u8]> {
         self.text(column, self.id(group, column)?)
     }
 
-    /// Returns the text of an id in a column; `None` if the id is unknown.
+    /// Returns the string with an id in a column, or `None` if the id is unknown.
     #[inline]
     pub fn text(&self, column: usize, id: u32) -> Option<&[u8]> {
         self.dictionaries.get(column)?.text(id)
     }
 
-    /// Returns the words of a group; empty if the group does not exist.
+    /// Returns the words of a group. Empty if the group does not exist.
     #[inline]
     pub fn words(&self, group: u32) -> &[u64] {
         self.rows.words(group as usize)
     }
 
-    /// Returns the words of a group for changes, and marks the group as changed. References to
-    /// sides must not be changed.
+    /// Returns the words of a group as mutable, and marks the group as changed. The caller must not
+    /// change references to sides.
     #[inline]
     pub fn words_mut(&mut self, group: u32) -> &mut [u64] {
         self.rows.words_mut(group as usize)
     }
 
-    /// Merges words, in the layout of the table, into a group. References to sides are ignored.
+    /// Merges words in the layout of the table into a group. References to sides are ignored.
     #[inline]
     pub fn merge(&mut self, group: u32, words: &[u64]) {
         self.rows.merge(group as usize, words);
     }
 
-    /// Returns the side of an accumulator of a group, by the accumulator's index in the layout;
-    /// `None` if the accumulator has no values or is kept in words.
+    /// Returns the side of a group's accumulator, given the accumulator's index in the layout.
+    /// Returns `None` if the accumulator has no values or does not use a side.
     pub fn side(&self, group: u32, accumulator: usize) -> Option<&Side> {
         if !self.layout.accumulators().get(accumulator)?.is_side() {
             return None;
@@ -226,8 +229,8 @@ impl Groups {
         self.sides.get((reference as usize).checked_sub(1)?)
     }
 
-    /// Calls `change` with the side of an accumulator of a group, which is created if needed.
-    /// Returns `None` if the group does not exist, or the accumulator is kept in words.
+    /// Calls `change` with the side of a group's accumulator, which is created if necessary.
+    /// Returns `None` if the group does not exist or the accumulator does not use a side.
     pub fn change_side<T>(
         &mut self,
         group: u32,
@@ -254,7 +257,7 @@ impl Groups {
         self.change_side(group, accumulator, |into| into.merge(side));
     }
 
-    /// Returns the bytes that the table has allocated, without the layout.
+    /// Returns the number of bytes that the table has allocated, excluding the layout.
     pub fn memory_bytes(&self) -> usize {
         let dictionaries: usize = self.dictionaries.iter().map(Dictionary::memory_bytes).sum();
         dictionaries

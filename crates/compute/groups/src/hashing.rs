@@ -1,8 +1,8 @@
-//! Hash functions for texts and for the key ids of a group.
+//! Hash functions for strings and for a group's key ids.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Maximum bytes of a text that a [`TextKey`] contains.
+/// Maximum number of bytes of a string that a [`TextKey`] can contain.
 pub const SHORT_BYTES_MAX: usize = 15;
 
 /// Odd constants with random bits, from the fractional parts of the golden ratio and of square
@@ -10,24 +10,25 @@ pub const SHORT_BYTES_MAX: usize = 15;
 const SEEDS: [u64; 4] =
     [0x9E37_79B9_7F4A_7C15, 0xBB67_AE85_84CA_A73B, 0x3C6E_F372_FE94_F82B, 0xA54F_F53A_5F1D_36F1];
 
-/// Bits after the length of a short text, in the second word of its key.
+/// Position of the length of a short string in the second word of its key.
 const LENGTH_SHIFT: u32 = 56;
 
-/// Mark of a long text, in place of a length.
+/// Marks a long string, in place of its length.
 const LONG: u64 = 0xFF << LENGTH_SHIFT;
 
-/// A text as two words, for comparisons without a call: its bytes, padded with zeros, and its
-/// length plus one. For a longer text, a hash and a mark.
+/// A string as two words, so that comparisons need no call: the bytes, padded with zeros, and the
+/// length plus one. For a longer string, a hash and a mark.
 pub type TextKey = [u64; 2];
 
-/// Returns the key of a text.
+/// Returns the key of a string.
 #[inline(always)]
 pub fn key(text: &[u8]) -> TextKey {
     let length = (text.len() as u64 + 1) << LENGTH_SHIFT;
     match text.len() {
         8..=SHORT_BYTES_MAX => {
             let [first, last] = ends::<8>(text).map(u64::from_le_bytes);
-            // Two shifts: if all bytes are in the first word, the second word must become 0.
+            // Two shifts are needed: if all bytes are in the first word, the second word must
+            // become 0.
             [first, last >> 1 >> (127 - 8 * text.len()) | length]
         }
         4..8 => {
@@ -43,36 +44,37 @@ pub fn key(text: &[u8]) -> TextKey {
     }
 }
 
-/// Returns whether the key belongs to a text of more than 15 bytes, and so is only a hash.
+/// Returns whether the key is only a hash, because the string has more than 15 bytes.
 #[inline(always)]
 pub fn is_long(key: TextKey) -> bool {
     key[1] == LONG
 }
 
-/// Hashes a key for an index; cheaper than [`hash`], with fewer random bits.
+/// Hashes a key for an index. Cheaper than [`hash`], but the bits are less random.
 #[inline(always)]
 pub fn index_hash([low, high]: TextKey) -> u32 {
     let mixed = fold(low ^ SEEDS[0], high ^ SEEDS[1]);
     (mixed ^ mixed >> u32::BITS) as u32
 }
 
-/// Hashes a text, for the dictionaries of a table and for [`Hll`](crate::Hll). The function is
-/// fixed, because distinct counts in snapshots depend on it. It has no secret: colliding texts can
-/// be constructed, which make a table slower but never wrong.
+/// Hashes a string, for a table's dictionaries and for [`Hll`](crate::Hll). The function must never
+/// change, because distinct counts in snapshots depend on it. It uses no secret. Colliding strings
+/// can therefore be constructed, which make a table slower but never wrong.
 #[inline]
 pub fn hash(text: &[u8]) -> u64 {
     let [low, high] = key(text);
     fold(fold(low ^ SEEDS[0], high ^ SEEDS[1]), SEEDS[2])
 }
 
-/// Returns the first and the last `N` bytes of a text with at least `N` bytes; they may overlap.
+/// Returns the first and the last `N` bytes of a string, which may overlap. The string must have at
+/// least `N` bytes.
 #[inline(always)]
 fn ends<const N: usize>(text: &[u8]) -> [[u8; N]; 2] {
     let first = text.first_chunk().copied().unwrap_or([0; N]);
     [first, text.last_chunk().copied().unwrap_or([0; N])]
 }
 
-/// Hashes the key ids of a group.
+/// Hashes a group's key ids.
 #[inline(always)]
 pub fn hash_ids(ids: &[u32]) -> u32 {
     let (pairs, rest) = ids.as_chunks::<2>();
@@ -83,7 +85,7 @@ pub fn hash_ids(ids: &[u32]) -> u32 {
 }
 
 /// Multiplies two words and folds the product like wyhash (Wang Yi,
-/// <https://github.com/wangyi-fudan/wyhash>), in the variant that a factor of 0 does not defeat.
+/// <https://github.com/wangyi-fudan/wyhash>), in the variant that tolerates a factor of 0.
 #[inline(always)]
 fn fold(one: u64, other: u64) -> u64 {
     let product = u128::from(one) * u128::from(other);

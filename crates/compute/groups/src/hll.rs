@@ -1,4 +1,4 @@
-//! Approximate counts of distinct values: HyperLogLog.
+//! Approximate counts of distinct values, with HyperLogLog.
 
 use millstream_encodings::binary::{array, number_to, push_number};
 
@@ -6,30 +6,32 @@ use millstream_encodings::binary::{array, number_to, push_number};
 const PRECISION: u32 = 12;
 const REGISTERS: usize = 1 << PRECISION;
 
-/// Maximum value of a register: one more than the bits of a hash after the number of the register.
+/// Maximum value of a register: one more than the number of hash bits after the register's number.
 const RANK_MAX: usize = (u64::BITS - PRECISION + 1) as usize;
 
-/// Upper bits of a hash that a sparse entry keeps.
+/// Number of upper hash bits in a sparse entry.
 const SPARSE_BITS: u32 = 26;
 
-/// Bits of the rank in a sparse entry.
+/// Number of bits for the rank in a sparse entry.
 const RANK_BITS: u32 = 6;
 
-/// Maximum number of sparse entries, which take as much memory as all registers.
+/// Maximum number of sparse entries. They take as much memory as all registers.
 const SPARSE_MAX: usize = REGISTERS / size_of::<u32>();
 
-/// An approximate number of distinct values (Flajolet, Fusy, Gandouet, Meunier 2007).
+/// An approximate count of distinct values (Flajolet, Fusy, Gandouet, Meunier 2007).
 ///
-/// Up to some thousand values, the counter keeps 26 bits of each hash, and the count is almost
-/// exact. Beyond, it has 4,096 registers of a byte, with a standard error of 1.04 / 64 = 1.6 %: the
-/// error is above 3.3 % for 5 % of all sets, and above 5 % for 0.2 %. The estimator is Otmar Ertl's
-/// improved one (<https://arxiv.org/abs/1702.01284>, algorithm 6), which has no bias at any size.
+/// For up to about a thousand values, the counter stores 26 bits of each hash, and the count is
+/// almost exact. For more values, it has 4,096 one-byte registers, and the standard error is 1.6 %,
+/// which is 1.04/64. The error is above 3.3 % for 5 % of all sets, and above 5 % for 0.2 %. The
+/// estimator is Otmar Ertl's improved one (<https://arxiv.org/abs/1702.01284>, algorithm 6), which
+/// is unbiased at any size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hll(Form);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Form {
-    /// Ascending entries: the upper bits of a hash, then the rank of the other bits.
+    /// Entries in ascending order: the upper bits of a hash, followed by the rank of the other
+    /// bits.
     Sparse(Vec<u32>),
     Dense(Box<[u8; REGISTERS]>),
 }
@@ -41,7 +43,7 @@ impl Default for Hll {
 }
 
 impl Hll {
-    /// Adds a value by its [`hash`](crate::hash()).
+    /// Adds a value, given its [`hash`](crate::hash()).
     pub fn add(&mut self, hash: u64) {
         match &self.0 {
             Form::Sparse(_) => self.add_sparse(sparse(hash)),
@@ -84,7 +86,7 @@ impl Hll {
         }
     }
 
-    /// Adds the values of another count.
+    /// Adds the values of another counter.
     pub fn merge(&mut self, other: &Hll) {
         match &other.0 {
             Form::Sparse(entries) => entries.iter().for_each(|entry| self.add_sparse(*entry)),
@@ -99,7 +101,7 @@ impl Hll {
     /// Estimates the number of distinct values.
     pub fn estimate(&self) -> f64 {
         match &self.0 {
-            // Linear counting: some values share their bits.
+            // Linear counting, because some values share their bits.
             Form::Sparse(entries) => {
                 let places = f64::from(1_u32 << SPARSE_BITS);
                 places * (places / (places - entries.len() as f64)).ln()
@@ -108,8 +110,8 @@ impl Hll {
         }
     }
 
-    /// Appends the count to `out`: 0, the number of entries and their differences; or 1 and the
-    /// registers.
+    /// Appends the counter to `out`: 0, the number of entries, and the differences between entries;
+    /// or 1 and the registers.
     pub fn write(&self, out: &mut Vec<u8>) {
         match &self.0 {
             Form::Sparse(entries) => {
@@ -126,8 +128,8 @@ impl Hll {
         }
     }
 
-    /// Takes a count that [`Hll::write`] wrote from the front of `bytes`; returns `None` if it is
-    /// damaged.
+    /// Takes a counter that [`Hll::write`] wrote from the front of `bytes`. Returns `None` if the
+    /// counter is damaged.
     pub fn read(bytes: &mut &[u8]) -> Option<Hll> {
         match array(bytes)? {
             [0] => read_sparse(bytes).map(|entries| Hll(Form::Sparse(entries))),
@@ -140,7 +142,7 @@ impl Hll {
         }
     }
 
-    /// Returns the bytes that the count has allocated.
+    /// Returns the number of bytes that the counter has allocated.
     pub fn memory_bytes(&self) -> usize {
         match &self.0 {
             Form::Sparse(entries) => entries.capacity() * size_of::<u32>(),
@@ -166,13 +168,13 @@ fn read_sparse(bytes: &mut &[u8]) -> Option<Vec<u32>> {
     Some(entries)
 }
 
-/// Returns the sparse entry of a hash.
+/// Returns the sparse entry for a hash.
 fn sparse(hash: u64) -> u32 {
     let rank = (hash << SPARSE_BITS).leading_zeros().min(u64::BITS - SPARSE_BITS) + 1;
     (hash >> (u64::BITS - SPARSE_BITS)) as u32 * (1 << RANK_BITS) + rank
 }
 
-/// Returns the register of a sparse entry, and the rank in the register.
+/// Returns the register for a sparse entry, and the rank in the register.
 fn register(entry: u32) -> (usize, u8) {
     let rank = match entry >> RANK_BITS << RANK_BITS << PRECISION {
         0 => SPARSE_BITS - PRECISION + entry % (1 << RANK_BITS),
@@ -195,7 +197,7 @@ fn estimate(registers: &[u8; REGISTERS]) -> f64 {
     all * all / (2.0 * std::f64::consts::LN_2 * sum)
 }
 
-/// Returns the contribution of registers without a value.
+/// Returns the contribution of the registers that have no value.
 fn sigma(part: f64) -> f64 {
     if part >= 1.0 {
         return f64::INFINITY;
@@ -212,7 +214,7 @@ fn sigma(part: f64) -> f64 {
     }
 }
 
-/// Returns the contribution of registers with the largest value.
+/// Returns the contribution of the registers that have the maximum value.
 fn tau(part: f64) -> f64 {
     if part <= 0.0 || part >= 1.0 {
         return 0.0;

@@ -4,17 +4,17 @@ use crate::hashing::TextKey;
 use crate::limits::{PARTS_BITS, SPLIT_BUCKETS};
 use millstream_scan::equal_mask;
 
-/// Number of an empty entry.
+/// The number that marks an empty entry.
 pub const NONE: u32 = u32::MAX;
 
-/// A cache line of entries of an [`Index`], each with a number.
+/// A cache line with entries of an [`Index`]. Each entry has a number.
 pub trait Bucket: Clone + Sized {
-    /// Data of an entry in addition to its number.
+    /// The data of an entry, excluding its number.
     type Entry: Copy;
-    /// Maximum load as used entries out of all entries. Above it, too many entries do not fit into
-    /// their home bucket.
+    /// Maximum load, as used entries per total entries. Above this load, too many entries would not
+    /// fit into their home bucket.
     const LOAD: [usize; 2];
-    /// Entries of a full bucket.
+    /// Number of entries in a full bucket.
     const ENTRIES: usize;
     /// A bucket without entries.
     const EMPTY: Self;
@@ -22,7 +22,7 @@ pub trait Bucket: Clone + Sized {
     fn len(&self) -> usize;
     /// Returns an entry.
     fn entry(&self, at: usize) -> (Self::Entry, u32);
-    /// Changes an entry.
+    /// Sets an entry.
     fn set(&mut self, at: usize, entry: Self::Entry, number: u32);
     /// Returns the hash of an entry.
     fn hash(entry: Self::Entry) -> u32;
@@ -31,11 +31,12 @@ pub trait Bucket: Clone + Sized {
     fn is_full(&self) -> bool;
 }
 
-/// A hash table of numbers, with entries in buckets of a cache line. Entries cannot be removed.
+/// A hash table of numbers, whose entries are in buckets that are one cache line long. Entries
+/// cannot be removed.
 ///
-/// A look-up mostly reads a single cache line, which can be prefetched. A small table is one part.
-/// A large table has a fixed number of parts that grow separately, so that an insertion never takes
-/// long and memory use does not double.
+/// A lookup usually reads a single cache line, which can be prefetched. A small table is a single
+/// part. A large table has a fixed number of parts, each of which grows by itself, so that no
+/// insertion takes long and memory use does not double.
 #[derive(Clone, Debug)]
 pub struct Index<B> {
     /// Parts, selected by the upper bits of the hash.
@@ -44,9 +45,9 @@ pub struct Index<B> {
     bits: u32,
 }
 
-/// Buckets in ascending order of hashes, so that growing reads and writes a part sequentially. An
-/// entry that does not fit into its home bucket is in the next bucket with space: a search ends at
-/// the first bucket that is not full.
+/// Buckets in ascending order of hashes, so that growing a part reads and writes sequentially. If
+/// an entry does not fit into its home bucket, it is in the next bucket with space. A search
+/// therefore ends at the first bucket that is not full.
 #[derive(Clone, Debug)]
 struct Part<B> {
     buckets: Vec<B>,
@@ -66,8 +67,8 @@ impl<B> Default for Part<B> {
 }
 
 impl<B: Bucket> Index<B> {
-    /// Returns the first result of `look` over the buckets in which entries with a hash can be: the
-    /// home bucket, and the next buckets up to the first one that is not full.
+    /// Returns the first result of `look` over the buckets that may contain entries with a hash:
+    /// the home bucket, and the following buckets up to the first one that is not full.
     #[inline(always)]
     pub fn search<T>(&self, hash: u32, mut look: impl FnMut(&B) -> Option<T>) -> Option<T> {
         let buckets = &self.part(hash)?.buckets[..];
@@ -90,14 +91,14 @@ impl<B: Bucket> Index<B> {
         home.into_iter().for_each(millstream_scan::prefetch);
     }
 
-    /// Returns the part of a hash, selected by the upper bits, which the position within a part
-    /// ignores.
+    /// Returns the part for a hash, which is selected by the upper bits. The position within a part
+    /// does not use these bits.
     #[inline(always)]
     fn part(&self, hash: u32) -> Option<&Part<B>> {
         self.parts.get((u64::from(hash) << self.bits >> 32) as usize)
     }
 
-    /// Inserts an entry; equal entries are kept.
+    /// Inserts an entry. Equal entries are kept.
     pub fn insert(&mut self, entry: B::Entry, number: u32) {
         if self.parts.is_empty() {
             self.parts = vec![Part::default()];
@@ -109,7 +110,7 @@ impl<B: Bucket> Index<B> {
         self.parts[part].insert(entry, self.bits, number);
     }
 
-    /// Distributes the only part of a table to many parts.
+    /// Distributes the entries of a small table's single part over many parts.
     #[cold]
     fn split(&mut self) {
         let old = std::mem::take(&mut self.parts);
@@ -119,7 +120,7 @@ impl<B: Bucket> Index<B> {
         buckets.flat_map(entries).for_each(|(entry, number)| self.insert(entry, number));
     }
 
-    /// Returns the bytes that the index has allocated.
+    /// Returns the number of bytes that the index has allocated.
     pub fn memory_bytes(&self) -> usize {
         let buckets: usize = self.parts.iter().map(|part| part.buckets.capacity()).sum();
         buckets * size_of::<B>() + self.parts.capacity() * size_of::<Part<B>>()
@@ -154,14 +155,14 @@ fn entries<B: Bucket>(bucket: &B) -> impl Iterator<Item = (B::Entry, u32)> {
     (0..bucket.len()).map(|at| bucket.entry(at))
 }
 
-/// Returns the home bucket of a hash in a part with `buckets` buckets, from the bits below the bits
-/// of the part.
+/// Returns the home bucket for a hash in a part with `buckets` buckets. Only the bits below the
+/// bits that select the part are used.
 #[inline(always)]
 fn home(hash: u32, bits: u32, buckets: usize) -> usize {
     ((u64::from(hash << bits) * buckets as u64) >> 32) as usize
 }
 
-/// Eight hashes with numbers.
+/// Eight hashes and their numbers.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Hashes {
@@ -200,20 +201,20 @@ impl Bucket for Hashes {
 }
 
 impl Index<Hashes> {
-    /// Returns the first number with this hash, or [`NONE`]. There may be more numbers with this
+    /// Returns the first number that has this hash, or [`NONE`]. More numbers may have the same
     /// hash.
     #[inline(always)]
     pub fn first(&self, hash: u32) -> u32 {
         let found = self.search(hash, |bucket| {
             let equal = equal_mask(&bucket.hashes, hash);
-            // If no hash is equal, this is the last number, which is mostly [`NONE`].
+            // If no hash is equal, this is the last number, which is usually [`NONE`].
             let number = bucket.numbers[(equal | 1 << 7).trailing_zeros() as usize];
             (equal != 0 && number != NONE).then_some(number)
         });
         found.unwrap_or(NONE)
     }
 
-    /// Returns a number with this hash for which `is_it` is true.
+    /// Returns a number that has this hash and for which `is_it` returns true.
     pub fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         self.search(hash, |bucket| {
             let numbers = entries(bucket).filter(|(other, _)| *other == hash);
@@ -222,12 +223,12 @@ impl Index<Hashes> {
     }
 }
 
-/// Three keys of texts with their ids, which are above 0.
+/// Three string keys and their ids, which are above 0.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Keys {
     keys: [TextKey; 3],
-    /// Ids of the entries; 0 for an empty entry.
+    /// Ids of the entries, or 0 for an empty entry.
     ids: [u32; 3],
     unused: u32,
 }
@@ -263,8 +264,8 @@ impl Bucket for Keys {
 }
 
 impl Index<Keys> {
-    /// Returns the id of a key, or 0. If several keys are equal, the result is one of the ids or a
-    /// mixture: long texts must be compared.
+    /// Returns the id for a key, or 0. If several keys are equal, the result may be a mixture of
+    /// their ids, so the caller must compare long strings.
     #[inline(always)]
     pub fn first(&self, hash: u32, [low, high]: TextKey) -> u32 {
         let found = self.search(hash, |bucket| {
@@ -278,7 +279,7 @@ impl Index<Keys> {
         found.unwrap_or(0)
     }
 
-    /// Returns an id with this key for which `is_it` is true.
+    /// Returns an id that has this key and for which `is_it` returns true.
     pub fn find(&self, hash: u32, key: TextKey, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         self.search(hash, |bucket| {
             let ids = entries(bucket).filter(|(other, _)| *other == key);

@@ -3,12 +3,12 @@
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! A [`Groups`] table has up to [`limits::KEYS_MAX`] key columns. Each column has a dictionary from
-//! texts to ids, and a group is a combination of ids: ten million groups of ten keys take the space
-//! of their distinct texts plus some dozen bytes each. The state of a group is a [`Layout`] of
-//! [`Accumulator`]s in words of 64 bits; a larger accumulator has a [`Side`]. All accumulators can
-//! be merged, in any order, so that several tables can become one. Operations on batches of rows
-//! prefetch memory.
+//! A [`Groups`] table has up to [`limits::KEYS_MAX`] key columns. Each column has a dictionary that
+//! maps strings to ids, and a group is a combination of ids. Ten million groups with ten keys each
+//! take the space of their distinct strings plus a few dozen bytes per group. The state of a group
+//! is a [`Layout`] of [`Accumulator`]s in 64-bit words; a larger accumulator has a [`Side`]. All
+//! accumulators can be merged in any order, so that several tables can be combined. Operations on
+//! batches of rows prefetch memory.
 //!
 //! ```
 //! use millstream_groups::{Accumulator, Groups, Layout};

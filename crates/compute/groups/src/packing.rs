@@ -1,15 +1,15 @@
-//! Packs the key ids of a row into as few words as their widths allow.
+//! Packs the key ids of a row into as few words as possible.
 
 use crate::limits::KEYS_MAX;
 
-/// Positions of the ids of a row in the row's words. An id never spans two words.
+/// Positions of a row's ids in the row's words. An id never spans two words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packing {
     fields: Vec<Field>,
     words: usize,
 }
 
-/// Position of the ids of a column.
+/// Position of a column's ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Field {
     word: u8,
@@ -24,12 +24,12 @@ impl Field {
     }
 }
 
-/// The words of a packed row; unused words are 0.
+/// The words of a packed row. Unused words are 0.
 pub type Packed = [u64; KEYS_MAX / 2];
 
 impl Packing {
-    /// Creates the packing of columns whose ids are at most `ids_max`. The first column of a word
-    /// is its widest; it also gets the remaining bits, so that it is outgrown later.
+    /// Creates the packing for columns whose ids are at most `ids_max`. The first column in a word
+    /// is the widest one. It also gets the remaining bits, so that it takes longer to outgrow them.
     pub fn new(ids_max: &[u32]) -> Packing {
         let mut widths: Vec<(u32, usize)> =
             ids_max.iter().map(|id| (u32::BITS - id.leading_zeros()).max(1)).zip(0..).collect();
@@ -56,13 +56,13 @@ impl Packing {
         Packing { fields, words: words.len() }
     }
 
-    /// Returns the number of words of a row.
+    /// Returns the number of words per row.
     #[inline]
     pub fn words(&self) -> usize {
         self.words
     }
 
-    /// Packs ids; returns `None` if an id is too wide, so that rows with this packing cannot have
+    /// Packs ids. Returns `None` if an id is too wide, so that no row with this packing can contain
     /// it.
     #[inline(always)]
     pub fn pack(&self, ids: &[u32]) -> Option<Packed> {
@@ -76,7 +76,7 @@ impl Packing {
         (excess == 0).then_some(packed)
     }
 
-    /// Returns whether the words of a row represent these ids.
+    /// Returns whether the words of a row contain these ids.
     #[inline(always)]
     pub fn is_equal(&self, row: &[u64], ids: &[u32]) -> bool {
         let differing = self.fields.iter().zip(ids).fold(0, |differing, (field, id)| {
@@ -86,7 +86,7 @@ impl Packing {
         differing == 0
     }
 
-    /// Returns the id of a column from the words of a row; `None` if the column does not exist.
+    /// Returns the id of a column from the words of a row, or `None` if the column does not exist.
     #[inline]
     pub fn id(&self, row: &[u64], column: usize) -> Option<u32> {
         let field = self.fields.get(column)?;
@@ -94,13 +94,13 @@ impl Packing {
         Some((word & field.mask()) as u32)
     }
 
-    /// Returns the bytes that the packing has allocated.
+    /// Returns the number of bytes that the packing has allocated.
     pub fn memory_bytes(&self) -> usize {
         self.fields.capacity() * size_of::<Field>()
     }
 }
 
-/// Returns the number of bits that the columns use in a word.
+/// Returns the number of bits that the columns of a word use.
 fn used(columns: &[(u32, usize)]) -> u32 {
     columns.iter().map(|(width, _)| width).sum()
 }

@@ -1,4 +1,4 @@
-//! The rows of a table: packed key ids and words of each group, in chunks.
+//! The rows of a table, in chunks. Each row contains a group's packed key ids and words.
 
 use crate::accumulators::Layout;
 use crate::chunks::grow;
@@ -6,18 +6,18 @@ use crate::limits::CHUNK_BYTES_MAX;
 use crate::packing::{Packed, Packing};
 use std::sync::Arc;
 
-/// Maximum number of rows of a chunk; a multiple of 64.
+/// Maximum number of rows in a chunk. Must be a multiple of 64.
 const CHUNK_ROWS_MAX: usize = 1 << 14;
 
-/// Rows in chunks. Each row has its packed ids followed by its words, so that a look-up and a merge
-/// share a cache line. A chunk keeps the packing it had at its last row: full chunks are not packed
-/// again when a dictionary grows.
+/// Rows in chunks. Each row contains its packed ids followed by its words, so that a lookup and a
+/// merge share a cache line. A full chunk keeps the packing of its last row, and is not repacked
+/// when a dictionary grows.
 #[derive(Clone, Debug)]
 pub struct Rows {
     layout: Arc<Layout>,
     chunks: Vec<Chunk>,
     packings: Vec<Packing>,
-    /// Logarithm of the rows of a full chunk.
+    /// Logarithm of the number of rows in a full chunk.
     chunk_bits: u32,
     len: usize,
 }
@@ -25,18 +25,18 @@ pub struct Rows {
 #[derive(Clone, Debug)]
 struct Chunk {
     words: Vec<u64>,
-    /// Number of words of a row, and of its ids.
+    /// Number of words per row, and how many of them contain ids.
     stride: u32,
     ids: u32,
     /// Index of the packing.
     packing: u32,
     has_changed: bool,
-    /// A bit for each row, set if the row has changed since the last snapshot.
+    /// One bit per row, which is set if the row has changed since the last snapshot.
     changed: Vec<u64>,
 }
 
 impl Rows {
-    /// Creates an empty list of rows of up to `keys` columns.
+    /// Creates an empty list of rows with up to `keys` columns.
     pub fn new(layout: Arc<Layout>, keys: usize) -> Rows {
         let row_bytes = (layout.words() + keys.div_ceil(2)).max(1) * size_of::<u64>();
         let rows = (CHUNK_BYTES_MAX / row_bytes).clamp(u64::BITS as usize, CHUNK_ROWS_MAX);
@@ -50,7 +50,7 @@ impl Rows {
         self.len
     }
 
-    /// Returns the chunk of a row, and the row's index in it.
+    /// Returns the chunk of a row, and the row's index in the chunk.
     #[inline(always)]
     fn place(&self, row: usize) -> (usize, usize) {
         (row >> self.chunk_bits, row & ((1 << self.chunk_bits) - 1))
@@ -65,7 +65,7 @@ impl Rows {
         Some((chunk, chunk.words.get(from..from + chunk.stride as usize)?))
     }
 
-    /// Prefetches the first and the last word of a row, and its change bit.
+    /// Prefetches the first and last word of a row, and the row's change bit.
     #[inline(always)]
     pub fn prefetch(&self, row: usize) {
         let at = self.place(row).1;
@@ -90,25 +90,25 @@ impl Rows {
         self.packings[chunk.packing as usize].id(row, column)
     }
 
-    /// Returns the words of a row; empty if the row does not exist.
+    /// Returns the words of a row. Empty if the row does not exist.
     #[inline]
     pub fn words(&self, row: usize) -> &[u64] {
         self.row(row).map_or(&[], |(chunk, row)| &row[chunk.ids as usize..])
     }
 
-    /// Returns the words of a row, and marks the row as changed.
+    /// Returns the words of a row as mutable, and marks the row as changed.
     #[inline(always)]
     pub fn words_mut(&mut self, row: usize) -> &mut [u64] {
         words_mut(&mut self.chunks, self.chunk_bits, row)
     }
 
-    /// Merges words into a row, if it exists.
+    /// Merges words into a row if the row exists.
     #[inline(always)]
     pub fn merge(&mut self, row: usize, words: &[u64]) {
         self.layout.merge_words(words_mut(&mut self.chunks, self.chunk_bits, row), words);
     }
 
-    /// Appends a row without events, and returns its index. `ids_max` has the largest id of each
+    /// Appends a row without events and returns its index. `ids_max` returns the largest id of each
     /// column.
     pub fn push(&mut self, ids: &[u32], ids_max: impl Fn() -> Vec<u32>) -> usize {
         let row = self.len;
@@ -155,7 +155,7 @@ impl Rows {
         });
     }
 
-    /// Packs the last chunk again, with wider ids.
+    /// Repacks the last chunk with wider ids.
     #[cold]
     fn widen(&mut self, packing: Packing, ids: &[u32]) -> Packed {
         let packed = packing.pack(ids).unwrap_or_default();
@@ -175,7 +175,7 @@ impl Rows {
         }
         (chunk.words, chunk.stride, chunk.ids) = (words, stride as u32, packing.words() as u32);
         chunk.packing = if is_only { 0 } else { self.packings.len() as u32 };
-        // If other chunks cannot have the old packing, it is replaced.
+        // If no other chunk can use the old packing, it is replaced.
         if is_only {
             self.packings.clear();
         }
@@ -183,7 +183,7 @@ impl Rows {
         packed
     }
 
-    /// Calls `each` with each row that has changed since the last call of [`Rows::forget_changes`].
+    /// Calls `each` with each row that has changed since the last call to [`Rows::forget_changes`].
     pub fn changed(&self, mut each: impl FnMut(usize)) {
         for (number, chunk) in self.chunks.iter().enumerate().filter(|(_, c)| c.has_changed) {
             for (at, bits) in chunk.changed.iter().enumerate() {
@@ -204,7 +204,7 @@ impl Rows {
         }
     }
 
-    /// Returns the bytes that the rows have allocated, without the layout.
+    /// Returns the number of bytes that the rows have allocated, excluding the layout.
     pub fn memory_bytes(&self) -> usize {
         let words = |chunk: &Chunk| chunk.words.capacity() + chunk.changed.capacity();
         let words: usize = self.chunks.iter().map(words).sum();
@@ -216,7 +216,7 @@ impl Rows {
     }
 }
 
-/// Returns the words of a row, and marks the row as changed.
+/// Returns the words of a row as mutable, and marks the row as changed.
 #[inline(always)]
 fn words_mut(chunks: &mut [Chunk], chunk_bits: u32, row: usize) -> &mut [u64] {
     let at = row & ((1 << chunk_bits) - 1);

@@ -1,25 +1,25 @@
-//! The first events of a group.
+//! The earliest events of a group.
 
 use millstream_encodings::binary::{byte_string, number, number_to, push_bytes, push_number, word};
 
-/// The first texts by time, origin and offset of their events. The order in which texts are added
-/// and merged does not matter.
+/// The earliest texts, ordered by their events' time, origin and offset. The result does not depend
+/// on the order in which texts are added and merged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Samples {
     size: u16,
-    /// The texts, ascending.
+    /// The texts in ascending order of their events.
     samples: Vec<Sample>,
     text_bytes: usize,
 }
 
-/// A text of an event.
+/// The text of an event, and the event's position.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sample {
     /// Event time in nanoseconds since 1970.
     pub time: i64,
-    /// Origin of the event. Origin and offset order events with equal times.
+    /// Origin of the event. Origin and offset order events that have equal times.
     pub origin: u64,
-    /// Offset in the origin.
+    /// Offset within the origin.
     pub offset: u64,
     /// The text.
     pub text: Box<[u8]>,
@@ -32,12 +32,12 @@ impl Sample {
 }
 
 impl Samples {
-    /// Creates an empty list of up to `size` texts, at least one.
+    /// Creates an empty list for up to `size` texts, at least one.
     pub fn new(size: u16) -> Samples {
         Samples { size: size.max(1), samples: Vec::new(), text_bytes: 0 }
     }
 
-    /// Adds the text of an event, unless the list is full of earlier texts.
+    /// Adds the text of an event, unless the list is full of earlier ones.
     pub fn add(&mut self, time: i64, origin: u64, offset: u64, text: &[u8]) {
         let place = (time, origin, offset, text);
         let is_full = self.samples.len() == usize::from(self.size);
@@ -70,7 +70,8 @@ impl Samples {
         self.size
     }
 
-    /// Appends the list to `out`: size, number of texts, and time, origin, offset and text of each.
+    /// Appends the list to `out`: the size, the number of texts, and the time, origin, offset and
+    /// text of each event.
     pub fn write(&self, out: &mut Vec<u8>) {
         push_number(out, u64::from(self.size));
         push_number(out, self.samples.len() as u64);
@@ -82,8 +83,8 @@ impl Samples {
         }
     }
 
-    /// Takes a list that [`Samples::write`] wrote from the front of `bytes`; returns `None` if it
-    /// is damaged.
+    /// Takes a list that [`Samples::write`] wrote from the front of `bytes`. Returns `None` if the
+    /// list is damaged.
     pub fn read(bytes: &mut &[u8]) -> Option<Samples> {
         let size = number_to(bytes, u16::MAX.into())? as u16;
         let mut read = Samples::new(size);
@@ -98,7 +99,7 @@ impl Samples {
         (read.size == size).then_some(read)
     }
 
-    /// Returns the bytes that the list has allocated.
+    /// Returns the number of bytes that the list has allocated.
     pub fn memory_bytes(&self) -> usize {
         self.samples.capacity() * size_of::<Sample>() + self.text_bytes
     }

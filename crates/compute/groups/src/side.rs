@@ -7,8 +7,8 @@ use crate::space_saving::SpaceSaving;
 use millstream_encodings::binary::array;
 use millstream_series::Sketch;
 
-/// The state of an accumulator that does not fit into words. A group gets the state with its first
-/// value.
+/// The state of an accumulator that does not fit into words. A group allocates the state for its
+/// first value.
 #[derive(Clone, Debug)]
 pub enum Side {
     /// State of [`Accumulator::Distinct`].
@@ -22,8 +22,8 @@ pub enum Side {
 }
 
 impl Side {
-    /// Creates the state of an accumulator without values; `None` if the accumulator is kept in
-    /// words.
+    /// Creates the initial state of an accumulator. Returns `None` if the accumulator does not use
+    /// a side.
     pub fn new(accumulator: Accumulator) -> Option<Side> {
         match accumulator {
             Accumulator::Distinct => Some(Side::Distinct(Hll::default())),
@@ -34,7 +34,7 @@ impl Side {
         }
     }
 
-    /// Adds the values of another state of the same kind; a state of another kind is ignored.
+    /// Adds the values of another state of the same kind. A state of another kind is ignored.
     pub fn merge(&mut self, other: &Side) {
         match (self, other) {
             (Side::Distinct(into), Side::Distinct(from)) => into.merge(from),
@@ -45,13 +45,13 @@ impl Side {
         }
     }
 
-    /// Returns whether this is a state of `accumulator`, with the same size.
+    /// Returns whether this state belongs to `accumulator` and has the same size.
     pub(crate) fn is_of(&self, accumulator: Accumulator) -> bool {
         let is_it = |side: Side| (side.kind(), side.size()) == (self.kind(), self.size());
         Side::new(accumulator).is_some_and(is_it)
     }
 
-    /// Returns the maximum number of texts, if the kind has one.
+    /// Returns the maximum number of texts, if the kind has such a limit.
     fn size(&self) -> Option<u16> {
         match self {
             Side::Distinct(_) | Side::Quantiles(_) => None,
@@ -69,7 +69,7 @@ impl Side {
         }
     }
 
-    /// Appends the state to `out`: a byte for its kind, then the data of the kind.
+    /// Appends the state to `out`: a byte for the kind, followed by the data.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.push(self.kind());
         match self {
@@ -80,8 +80,8 @@ impl Side {
         }
     }
 
-    /// Takes a state that [`Side::write`] wrote from the front of `bytes`; returns `None` if it is
-    /// damaged. Allocations are proportional to the bytes taken.
+    /// Takes a state that [`Side::write`] wrote from the front of `bytes`. Returns `None` if the
+    /// state is damaged. Allocations are proportional to the number of bytes taken.
     pub fn read(bytes: &mut &[u8]) -> Option<Side> {
         match array(bytes)? {
             [0] => Hll::read(bytes).map(Side::Distinct),
@@ -92,7 +92,7 @@ impl Side {
         }
     }
 
-    /// Returns the bytes that the state has allocated.
+    /// Returns the number of bytes that the state has allocated.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Side::Distinct(hll) => hll.memory_bytes(),

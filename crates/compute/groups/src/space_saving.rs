@@ -1,23 +1,23 @@
-//! The most frequent texts, in bounded memory.
+//! The most frequent strings, in bounded memory.
 
 use crate::hashing::hash;
 use hashbrown::HashTable;
 use millstream_encodings::binary::{byte_string, number, number_to, push_bytes, push_number};
 use std::cmp::Reverse;
 
-/// Counters of the most frequent texts: Space-Saving (Metwally, Agrawal, El Abbadi, "Efficient
-/// computation of frequent and top-k elements in data streams", 2005).
+/// Counters for the most frequent strings, with the Space-Saving algorithm (Metwally, Agrawal, El
+/// Abbadi, "Efficient computation of frequent and top-k elements in data streams", 2005).
 ///
-/// A count is never below the true weight of its text, and exceeds it by at most its error. A text
-/// without a counter has at most the weight [`SpaceSaving::error_max`]. As long as there are fewer
-/// texts than counters, all counts are exact.
+/// A count is never below the true weight of its string, and exceeds it by at most the counter's
+/// error. The weight of a string without a counter is at most [`SpaceSaving::error_max`]. If there
+/// are fewer strings than counters, all counts are exact.
 #[derive(Clone, Debug)]
 pub struct SpaceSaving {
     size: u16,
     counters: Vec<Counter>,
-    /// Indices of counters: a binary heap with the smallest count first.
+    /// Indexes of counters: a binary heap with the smallest count first.
     heap: Vec<u32>,
-    /// Indices of counters by the hash of the text.
+    /// Indexes of counters, by the hash of the string.
     index: HashTable<u32>,
     text_bytes: usize,
 }
@@ -37,19 +37,19 @@ impl Counter {
     }
 }
 
-/// A text with its count.
+/// A string and its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frequent<'t> {
-    /// The text.
+    /// The string.
     pub text: &'t [u8],
-    /// Upper bound of the text's weight.
+    /// Upper bound for the string's weight.
     pub count: u64,
-    /// Maximum by which the count exceeds the weight.
+    /// Maximum amount by which the count exceeds the weight.
     pub error: u64,
 }
 
 impl SpaceSaving {
-    /// Creates `size` counters, at least one.
+    /// Creates an empty set of up to `size` counters, at least one.
     pub fn new(size: u16) -> SpaceSaving {
         SpaceSaving {
             size: size.max(1),
@@ -60,7 +60,7 @@ impl SpaceSaving {
         }
     }
 
-    /// Adds a text with a weight, such as a number of events. Counts saturate.
+    /// Adds a string with a weight, such as the number of events. Counts saturate.
     pub fn add(&mut self, text: &[u8], weight: u64) {
         if weight == 0 {
             return;
@@ -97,7 +97,7 @@ impl SpaceSaving {
         self.index.insert_unique(hash(&counters[at as usize].text), at, rehash);
     }
 
-    /// Assigns the counter with the smallest count to another text.
+    /// Reassigns the counter with the smallest count to another string.
     fn replace(&mut self, text: &[u8], weight: u64) {
         let at = self.heap[0];
         let old = hash(&self.counters[at as usize].text);
@@ -144,13 +144,13 @@ impl SpaceSaving {
         }
     }
 
-    /// Returns the maximum weight of a text that has no counter.
+    /// Returns the maximum weight of a string that has no counter.
     pub fn error_max(&self) -> u64 {
         if self.counters.len() < usize::from(self.size) { 0 } else { self.count(0) }
     }
 
-    /// Returns the texts with counters: the largest counts first, and texts with equal counts in
-    /// order.
+    /// Returns the strings that have counters: the largest counts first, and strings with equal
+    /// counts in order.
     pub fn texts(&self) -> Vec<Frequent<'_>> {
         let counters = self.counters.iter();
         let mut texts: Vec<Frequent<'_>> = counters.map(Counter::as_frequent).collect();
@@ -159,8 +159,8 @@ impl SpaceSaving {
     }
 
     /// Adds the counts of another set of counters (Agarwal and others, "Mergeable summaries",
-    /// 2012). A text that one set lacks may have had the weight of the smallest counter there. The
-    /// result does not depend on the order of the two sets.
+    /// 2012). A string that is missing in one set may have had the weight of the set's smallest
+    /// counter. The result does not depend on the order of the two sets.
     pub fn merge(&mut self, other: &SpaceSaving) {
         let errors = [self.error_max(), other.error_max()];
         let mut merged: Vec<Frequent<'_>> = self.texts();
@@ -182,7 +182,8 @@ impl SpaceSaving {
         *self = result;
     }
 
-    /// Appends the counters to `out`: size, number of counters, and text, count and error of each.
+    /// Appends the counters to `out`: the size, the number of counters, and the string, count and
+    /// error of each counter.
     pub fn write(&self, out: &mut Vec<u8>) {
         push_number(out, u64::from(self.size));
         push_number(out, self.counters.len() as u64);
@@ -198,7 +199,7 @@ impl SpaceSaving {
         self.size
     }
 
-    /// Takes counters that [`SpaceSaving::write`] wrote from the front of `bytes`; returns `None`
+    /// Takes counters that [`SpaceSaving::write`] wrote from the front of `bytes`. Returns `None`
     /// if they are damaged, or if an error contradicts the counts.
     pub fn read(bytes: &mut &[u8]) -> Option<SpaceSaving> {
         let size = number_to(bytes, u16::MAX.into())? as u16;
@@ -215,7 +216,7 @@ impl SpaceSaving {
         (read.size == size && has_errors).then_some(read)
     }
 
-    /// Returns the bytes that the counters have allocated.
+    /// Returns the number of bytes that the counters have allocated.
     pub fn memory_bytes(&self) -> usize {
         self.counters.capacity() * size_of::<Counter>()
             + self.heap.capacity() * size_of::<u32>()

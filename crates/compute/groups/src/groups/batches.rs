@@ -1,4 +1,4 @@
-//! Operations on many rows at a time, which overlap the cache misses of a block of rows.
+//! Operations on many rows at once, which overlap the cache misses of a block of rows.
 
 use super::Groups;
 use crate::dictionary::Probe;
@@ -7,15 +7,15 @@ use crate::index::NONE;
 use crate::limits::BLOCK_ROWS;
 use std::ops::Range;
 
-/// Rows between the prefetch of a group and its merge.
+/// Number of rows between prefetching a group and merging into it.
 const MERGE_AHEAD_ROWS: usize = 16;
 
-/// A value for each row of a block.
+/// One value for each row of a block.
 type Block<T> = [T; BLOCK_ROWS];
 
 impl Groups {
-    /// Interns the texts of a key column; `None` is an event without the field. Writes the ids to
-    /// the column of `ids`, in which the ids of a row are adjacent. An id is [`NONE`] where
+    /// Interns the strings of a key column. `None` is an event that lacks the field. Writes the ids
+    /// to the column of `ids`, in which the ids of a row are adjacent. An id is [`NONE`] where
     /// [`Groups::intern`] would return `None`.
     pub fn intern_many(&mut self, column: usize, texts: &[Option<&[u8]>], ids: &mut [u32]) {
         let keys = self.keys();
@@ -31,7 +31,7 @@ impl Groups {
         }
     }
 
-    /// Interns prefetched texts.
+    /// Interns strings whose memory is already prefetched.
     #[inline]
     fn intern_block(
         &mut self,
@@ -53,7 +53,7 @@ impl Groups {
         }
     }
 
-    /// Interns the texts of a block that are not in their first place.
+    /// Interns the strings of a block that are not at their first matching entry.
     #[cold]
     fn intern_unknown(
         &mut self,
@@ -69,7 +69,7 @@ impl Groups {
         }
     }
 
-    /// Adds the groups for rows of adjacent key ids, and writes their numbers to `groups`. A group
+    /// Adds groups for rows of adjacent key ids, and writes the group numbers to `groups`. A group
     /// is [`NONE`] where [`Groups::add`] would return `None`.
     pub fn add_many(&mut self, ids: &[u32], groups: &mut [u32]) {
         if self.keys() < 2 {
@@ -93,7 +93,7 @@ impl Groups {
         }
     }
 
-    /// Hashes rows of ids.
+    /// Hashes rows of key ids, and prefetches the index entries.
     #[inline]
     fn prefetch_index(&self, ids: &[u32], hashes: &mut Block<u32>) {
         for (ids, hash) in ids.chunks_exact(self.keys()).zip(hashes) {
@@ -102,7 +102,8 @@ impl Groups {
         }
     }
 
-    /// Sets the first group with its hash, or [`NONE`], for each row.
+    /// Sets each row's group to the first group that has the row's hash, or [`NONE`]. Prefetches
+    /// the group.
     #[inline]
     fn prefetch_rows(&self, hashes: &Block<u32>, groups: &mut [u32]) {
         for (hash, group) in hashes.iter().zip(groups) {
@@ -111,7 +112,7 @@ impl Groups {
         }
     }
 
-    /// Sets the group of each row, starting with the prefetched one.
+    /// Sets the group of each row. Tries the prefetched group first.
     #[inline]
     fn add_block(&mut self, ids: &[u32], groups: &mut [u32]) {
         let mut unknown = false;
@@ -126,7 +127,7 @@ impl Groups {
         }
     }
 
-    /// Adds the groups of a block that are not in their first place.
+    /// Adds the groups of a block that are not at their first matching entry.
     #[cold]
     fn add_unknown(&mut self, ids: &[u32], groups: &mut [u32]) {
         let rows = ids.chunks_exact(self.keys()).zip(groups);
@@ -135,7 +136,7 @@ impl Groups {
         }
     }
 
-    /// Merges rows of adjacent words, each into its group. Rows of missing groups, such as
+    /// Merges rows of adjacent words, each into its group. Rows whose group does not exist, such as
     /// [`NONE`], are ignored.
     pub fn merge_many(&mut self, groups: &[u32], words: &[u64]) {
         let of_row = self.layout.words();
@@ -150,13 +151,13 @@ impl Groups {
         }
     }
 
-    /// Interns, adds and merges: the same as [`Groups::intern_many`] for each key column, then
-    /// [`Groups::add_many`] and [`Groups::merge_many`], but faster. `columns` has the texts of each
-    /// key column, and `words` the adjacent words of each row. Sets the group of each row that all
-    /// columns have, or [`NONE`].
+    /// Interns, adds and merges. The result is the same as with [`Groups::intern_many`] for each
+    /// key column, [`Groups::add_many`] and [`Groups::merge_many`], but this method is faster.
+    /// `columns` contains the strings of each key column, and `words` the adjacent words of each
+    /// row. Sets the group, or [`NONE`], of each row that is in all columns.
     ///
-    /// A block of rows is looked up in the dictionaries while the groups of the previous block are
-    /// read from memory.
+    /// While the method looks up one block of rows in the dictionaries, the groups of the previous
+    /// block are read from memory.
     pub fn merge_rows(&mut self, columns: &[&[Option<&[u8]>]], words: &[u64], groups: &mut [u32]) {
         let rows = columns.iter().map(|texts| texts.len()).fold(groups.len(), usize::min);
         let columns = &columns[..columns.len().min(self.keys())];
@@ -179,7 +180,7 @@ impl Groups {
         }
     }
 
-    /// Runs the steps of [`Groups::merge_rows`] one after the other.
+    /// Runs the steps of [`Groups::merge_rows`] one after another.
     fn merge_plainly(&mut self, columns: &[&[Option<&[u8]>]], words: &[u64], groups: &mut [u32]) {
         let mut ids = vec![0; groups.len() * self.keys()];
         for (column, texts) in columns.iter().enumerate() {
@@ -189,7 +190,7 @@ impl Groups {
         self.merge_many(groups, words);
     }
 
-    /// Prepares the look-ups of a block's key columns.
+    /// Prepares the lookups in the key columns of a block.
     #[inline]
     fn probe_columns(&self, columns: &[&[Option<&[u8]>]], rows: Range<usize>, block: &mut Pending) {
         let probes = block.probes.chunks_exact_mut(BLOCK_ROWS);
@@ -200,7 +201,7 @@ impl Groups {
         }
     }
 
-    /// Looks a block up in the dictionaries, and prepares the look-ups of its groups.
+    /// Looks up a block in the dictionaries, and prepares the lookups of its groups.
     #[inline]
     fn intern_columns(
         &mut self,
@@ -227,9 +228,9 @@ impl Groups {
     }
 }
 
-/// A block that is looked up in the dictionaries.
+/// A block that is being looked up in the dictionaries.
 struct Pending {
-    /// A block of probes for each key column.
+    /// One block of probes for each key column.
     probes: Vec<Probe>,
     /// The adjacent key ids of each row.
     ids: Vec<u32>,

@@ -1,19 +1,21 @@
-//! Snapshots of a table, complete or incremental, as bytes to append to a log.
+//! Snapshots of a table, complete or incremental, encoded as log entries.
 //!
-//! An entry of the log has the following parts. Numbers are LEB128, words are little endian, and
-//! each text is preceded by its length.
+//! A log entry has the following parts. Numbers are LEB128, words are little endian, and each
+//! string is preceded by its length.
 //!
 //! 1. The number of key columns, the number of accumulators, and a code for each accumulator.
-//! 2. With one key column: the group of events without the field plus one, or 0.
-//! 3. For each key column: the number of earlier texts, the number of added texts, and the added
-//!    texts.
-//! 4. The number of earlier groups, and the number of added groups. With several key columns, the
-//!    key ids of each added group.
-//! 5. The number of changed groups. For each, the distance from the previous changed group (counted
-//!    from 0), and for each accumulator its words, or a byte 0 without values, or 1 and the side.
+//! 2. If there is one key column: the number of the group for events that lack the field plus one,
+//!    or 0.
+//! 3. For each key column: the number of earlier strings, the number of added strings, and the
+//!    added strings.
+//! 4. The number of earlier groups and the number of added groups. If there are several key
+//!    columns, the key ids of each added group.
+//! 5. The number of changed groups. For each of them, the distance from the previous changed group
+//!    (counted from 0), and for each accumulator its words, or a byte that is 0 if there are no
+//!    values, or 1 followed by the side.
 //!
-//! A log begins with a complete entry and is applied to an empty table, entry by entry. The writer
-//! of the log adds a version and a checksum.
+//! A log begins with a complete entry. It is applied to an empty table, one entry after another.
+//! The writer of the log adds a version and a checksum.
 
 use super::Groups;
 use crate::dictionary::{ABSENT, Probe};
@@ -23,16 +25,16 @@ use millstream_encodings::binary::{
     array, byte_string, number, number_to, push_bytes, push_number, word,
 };
 
-/// The part of a table that the snapshots so far contain.
+/// The part of a table that is already in snapshots.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
-    /// Number of texts of each column.
+    /// Number of strings in each column.
     texts: Vec<usize>,
     groups: usize,
 }
 
 impl Written {
-    /// Creates the state of a table without snapshots.
+    /// Creates the state for a table that has no snapshots yet.
     pub(super) fn new(keys: usize) -> Written {
         Written { texts: vec![0; keys], groups: 0 }
     }
@@ -43,7 +45,7 @@ impl Written {
 }
 
 impl Groups {
-    /// Appends the changes since the last snapshot, which must be in the log.
+    /// Appends the changes since the last snapshot, which must be in the same log.
     pub fn write_changes(&mut self, out: &mut Vec<u8>) {
         self.write_added(&self.written, out);
         let mut changed = 0;
@@ -58,7 +60,7 @@ impl Groups {
         self.forget_changes();
     }
 
-    /// Appends a complete entry, which starts another log.
+    /// Appends a complete entry, which starts a new log.
     pub fn write_all(&mut self, out: &mut Vec<u8>) {
         self.write_added(&Written::new(self.keys()), out);
         push_number(out, self.len() as u64);
@@ -69,7 +71,7 @@ impl Groups {
         self.forget_changes();
     }
 
-    /// Writes the parts before the changed groups.
+    /// Writes the parts that precede the changed groups.
     fn write_added(&self, from: &Written, out: &mut Vec<u8>) {
         self.codes().for_each(|code| push_number(out, code));
         if self.keys() == 1 {
@@ -91,7 +93,7 @@ impl Groups {
         }
     }
 
-    /// Returns the numbers that are equal for tables with the same columns and accumulators.
+    /// Returns the numbers that identify the columns and accumulators of a table.
     fn codes(&self) -> impl Iterator<Item = u64> {
         let accumulators = self.layout.accumulators();
         let counts = [self.keys() as u64, accumulators.len() as u64];
@@ -120,10 +122,10 @@ impl Groups {
         self.rows.forget_changes();
     }
 
-    /// Takes an entry of a log from the front of `bytes` and applies it: a complete entry to an
-    /// empty table, an incremental one to a table with all earlier entries. Returns `None` if the
-    /// entry is damaged, or belongs to a table with other columns or accumulators; the table must
-    /// then be cleared. The maximum number of groups is not enforced.
+    /// Takes a log entry from the front of `bytes` and applies it: a complete entry to an empty
+    /// table, or an incremental entry to a table with all earlier entries. Returns `None` if the
+    /// entry is damaged, or if it belongs to a table with other columns or accumulators. In that
+    /// case, the table must be cleared. The maximum number of groups is not enforced.
     pub fn apply(&mut self, bytes: &mut &[u8]) -> Option<()> {
         for code in self.codes() {
             (number(bytes)? == code).then_some(())?;
@@ -144,7 +146,7 @@ impl Groups {
         Some(())
     }
 
-    /// Takes the group of events without the field.
+    /// Reads the group for events that lack the field.
     fn read_absent(&self, bytes: &mut &[u8]) -> Option<u32> {
         let absent = (number_to(bytes, NONE as usize)? as u32).wrapping_sub(1);
         let is_new = self.absent == NONE && absent as usize >= self.len();
@@ -167,7 +169,7 @@ impl Groups {
         Some(())
     }
 
-    /// Adds the group of events without the field if it comes after all texts.
+    /// Adds the group for events that lack the field, if it follows all strings.
     fn read_absent_group(&mut self, absent: u32) -> Option<()> {
         if absent as usize == self.len() {
             self.add_group(&[ABSENT])?;
@@ -217,7 +219,7 @@ impl Groups {
 
     fn read_side(&mut self, group: u32, accumulator: usize, bytes: &mut &[u8]) -> Option<()> {
         match array(bytes)? {
-            // A side, once created, has values.
+            // A side always has values after it is created.
             [0] => self.side(group, accumulator).is_none().then_some(()),
             [1] => {
                 let side = Side::read(bytes)?;
