@@ -1,22 +1,21 @@
-//! Chunks of slots, which threads use in turn.
+//! Chunks of slots, which threads take turns using.
 //!
 //! A thread owns a chunk and appends to it without a lock. When the chunk is full, the thread
-//! releases it, takes the next chunk without an owner, which was released longest ago, and
-//! overwrites that chunk. A busy thread thus uses most of the memory, and an idle one a single
-//! chunk.
+//! releases it, takes the unowned chunk that was released the longest ago, and overwrites it. A
+//! busy thread thus uses most of the memory, and an idle thread uses a single chunk.
 //!
 //! | word of a chunk | holds |
 //! |---|---|
-//! | 0 | 1 if a thread owns it, else 0 |
-//! | 1 | slots that are complete (32 bits), sequence (32) |
-//! | 2 | number of the thread in the system |
-//! | 3, 4 | name of the thread, with zeros up to 16 bytes |
-//! | 5 | 0; in a copy, the number of slots at the beginning that it leaves out |
+//! | 0 | 1 if a thread owns the chunk, otherwise 0 |
+//! | 1 | number of complete slots (32 bits), sequence (32) |
+//! | 2 | system id of the thread |
+//! | 3, 4 | name of the thread, padded with zeros to 16 bytes |
+//! | 5 | 0; in a copy, the number of leading slots that are omitted |
 //! | 6, 7 | 0 |
 //! | from 8 | slots |
 //!
-//! The sequence changes each time that the chunk is taken. Readers copy a chunk without a lock, and
-//! use the copy if the sequence is unchanged afterwards.
+//! The sequence changes every time the chunk is taken. Readers copy a chunk without a lock, and use
+//! the copy only if the sequence is unchanged afterwards.
 
 use crate::slot::Slot;
 use crate::word::Word;
@@ -28,23 +27,23 @@ const POSITION: usize = 1;
 const OS_ID: usize = 2;
 const NAME: usize = 3;
 const LEFT_OUT: usize = 5;
-/// Words before the slots.
+/// Number of words before the slots.
 pub const HEADER_WORDS: usize = 8;
 const SLOT_WORDS: usize = size_of::<Slot>() / size_of::<u64>();
 
-/// Bytes of the name of a thread, as in the system.
+/// Maximum bytes of a thread name, as in the kernel.
 pub const NAME_BYTES: usize = 16;
 
-/// A thread of the system.
+/// A thread of the operating system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OsThread {
-    /// Number of the thread in the system.
+    /// System id of the thread.
     pub os_id: u32,
     /// Name of the thread, padded with zeros.
     pub name: [u8; NAME_BYTES],
 }
 
-/// Position of a chunk: its sequence, and the number of complete slots.
+/// Position word of a chunk: the sequence, and the number of complete slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Position {
     sequence: u32,
@@ -61,18 +60,18 @@ impl Position {
     }
 }
 
-/// Chunks with the same use.
+/// All chunks that have the same use.
 #[derive(Debug)]
 pub struct Pool<'m, W> {
     /// All chunks.
     pub words: &'m [W],
-    /// Words of one chunk.
+    /// Number of words per chunk.
     pub chunk_words: usize,
     /// Number of chunks that have memory.
     pub available: &'m W,
-    /// Index of the chunk that is tried next.
+    /// Index of the chunk to try next.
     pub cursor: &'m W,
-    /// The sequence that was assigned last, shared by all pools.
+    /// The most recently assigned sequence, which all pools share.
     pub sequence: &'m W,
 }
 
@@ -85,8 +84,8 @@ impl<W> Clone for Pool<'_, W> {
 impl<W> Copy for Pool<'_, W> {}
 
 impl<'m, W: Word> Pool<'m, W> {
-    /// Returns the number of chunks that have memory, bounded in case another process has changed
-    /// the file.
+    /// Returns the number of chunks that have memory. The number is bounded in case another process
+    /// has changed the file.
     fn count(&self) -> usize {
         let available = usize::try_from(self.available.load(Acquire)).unwrap_or(usize::MAX);
         available.min(self.words.len() / self.chunk_words)
@@ -97,7 +96,7 @@ impl<'m, W: Word> Pool<'m, W> {
         self.words.chunks(self.chunk_words).take(self.count())
     }
 
-    /// Takes a chunk without an owner. Tries each chunk once.
+    /// Takes a chunk that has no owner. Tries each chunk once.
     fn take(&self, thread: &OsThread) -> Option<(&'m [W], u32)> {
         let count = self.count();
         for _ in 0..count {
@@ -113,8 +112,8 @@ impl<'m, W: Word> Pool<'m, W> {
     }
 }
 
-/// Begins a new use of a chunk. The position is written first: a reader that sees any part of the
-/// new use also sees that the sequence has changed.
+/// Begins a new use of a chunk. The position is written first, so that a reader that sees any part
+/// of the new use also sees that the sequence has changed.
 fn begin<W: Word>(chunk: &[W], sequence: u32, thread: &OsThread) {
     chunk[POSITION].store(Position { sequence, slots: 0 }.to_word(), Relaxed);
     W::fence(Release);
@@ -124,11 +123,11 @@ fn begin<W: Word>(chunk: &[W], sequence: u32, thread: &OsThread) {
     }
 }
 
-/// The end of a chunk at which one thread appends.
+/// Appends slots to the chunk that one thread owns.
 #[derive(Debug)]
 pub struct Appender<'m, W> {
     chunk: Cell<&'m [W]>,
-    /// Position of the next slot in the chunk, in words.
+    /// Position of the next slot within the chunk, in words.
     at: Cell<usize>,
     sequence: Cell<u32>,
 }
@@ -140,7 +139,7 @@ impl<W> Default for Appender<'_, W> {
 }
 
 impl<'m, W> Appender<'m, W> {
-    /// Returns an appender without a chunk.
+    /// Returns an appender that has no chunk.
     pub const fn new() -> Self {
         Appender { chunk: Cell::new(&[]), at: Cell::new(0), sequence: Cell::new(0) }
     }
@@ -153,13 +152,13 @@ impl<'m, W: Word> Appender<'m, W> {
         self.at.get() + slots * SLOT_WORDS <= self.chunk.get().len()
     }
 
-    /// Returns the check byte of slots in the chunk.
+    /// Returns the check byte for slots in the chunk.
     #[inline(always)]
     pub fn check(&self) -> u8 {
         self.sequence.get() as u8
     }
 
-    /// Appends the slots of an event, for which there must be space.
+    /// Appends the slots of an event. The chunk must have space for them.
     #[inline(always)]
     pub fn push(&self, slots: &[Slot]) {
         let chunk = self.chunk.get();
@@ -190,7 +189,7 @@ impl<'m, W: Word> Appender<'m, W> {
         true
     }
 
-    /// Releases the chunk.
+    /// Releases the chunk, if there is one.
     pub fn release(&self) {
         if let Some(owner) = self.chunk.replace(&[]).get(OWNER) {
             owner.store(0, Release);
@@ -199,9 +198,9 @@ impl<'m, W: Word> Appender<'m, W> {
     }
 }
 
-/// Copies a chunk that threads may append to or take at the same time. `known` returns the number
-/// of slots of a sequence that the reader already has; the copy leaves these slots out. Returns
-/// `None` if there are no other slots, or if the chunk was taken during the copy.
+/// Copies a chunk to which threads may append, or which they may take, at the same time. `known`
+/// returns the number of slots that the reader already has for a sequence; the copy omits these
+/// slots. Returns `None` if there are no other slots, or if the chunk was taken during the copy.
 pub fn copy<W: Word>(chunk: &[W], known: impl Fn(u32) -> u32) -> Option<Vec<u64>> {
     let before = chunk[POSITION].load(Acquire);
     let position = Position::of_word(before);
@@ -225,19 +224,19 @@ pub fn position<W: Word>(chunk: &[W]) -> u64 {
     chunk[POSITION].load(Acquire)
 }
 
-/// Returns the sequence of a position word; `None` if the chunk was never taken.
+/// Returns the sequence in a position word, or `None` if the chunk was never taken.
 pub fn sequence(position: u64) -> Option<u32> {
     (position != 0).then(|| Position::of_word(position).sequence)
 }
 
-/// A copy of a chunk, or a chunk of a file.
+/// A copied chunk, or a chunk in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Copied<'c> {
-    /// Number of this use of the chunk.
+    /// Sequence number of this use of the chunk.
     pub sequence: u32,
-    /// Number of slots at the beginning that were not copied.
+    /// Number of leading slots that were not copied.
     pub left_out: u32,
-    /// Number of complete slots, including the slots that were not copied.
+    /// Number of complete slots, including slots that were not copied.
     pub complete: u32,
     /// The thread that owned the chunk.
     pub thread: OsThread,
@@ -245,7 +244,7 @@ pub struct Copied<'c> {
 }
 
 impl<'c> Copied<'c> {
-    /// Parses a copied chunk. The words may have any values.
+    /// Parses a copied chunk. The words may have arbitrary values.
     pub fn of_words(words: &'c [u64]) -> Option<Copied<'c>> {
         let (header, slots) = words.split_at_checked(HEADER_WORDS)?;
         let position = Position::of_word(header[POSITION]);
@@ -258,12 +257,12 @@ impl<'c> Copied<'c> {
         Some(Copied { sequence, left_out, complete, thread, slots })
     }
 
-    /// Returns the position word of a chunk. The words may have any values.
+    /// Returns the position word of a chunk. The words may have arbitrary values.
     pub fn position(words: &[u64]) -> Option<u64> {
         words.get(POSITION).copied()
     }
 
-    /// Returns the slots, up to the last complete one.
+    /// Returns the slots up to the last complete one.
     pub fn slots(&self) -> &'c [Slot] {
         let (slots, _) = self.slots.as_chunks();
         &slots[..slots.len().min((self.complete - self.left_out) as usize)]

@@ -1,4 +1,4 @@
-//! Recorded events, and the values to which they refer.
+//! Recorded events and the values to which they refer.
 
 use crate::ids::{SubjectId, TextId, ThreadId};
 use crate::schema::{EventKind, FIELDS_MAX, Value};
@@ -8,19 +8,19 @@ use crate::schema::{EventKind, FIELDS_MAX, Value};
 pub struct Event {
     /// Type of the event.
     pub kind: EventKind,
-    /// The thread that recorded it.
+    /// The thread that recorded the event.
     pub thread: ThreadId,
-    /// Subject of the event. JFR files do not have it.
+    /// Subject of the event. JFR files do not contain it.
     pub subject: SubjectId,
-    /// Start, in ticks of the recording's clock.
+    /// Start of the event, in ticks of the recording's clock.
     pub start_ticks: u64,
-    /// Time from start to end, in ticks. Ignored for types without a duration.
+    /// Time from start to end in ticks. Ignored for types that have no duration.
     pub duration_ticks: u64,
-    /// The bits of each field, as [`bits`] returns them. Values after the last field are ignored.
+    /// The bits of each field, as returned by [`bits`]. Values after the last field are ignored.
     pub values: [u64; FIELDS_MAX],
 }
 
-/// Returns the bits of the fields of an event, which are in the order of the declaration.
+/// Returns the bits of an event's fields, which must be in the order of their declaration.
 pub fn bits<const N: usize>(fields: [Value; N]) -> [u64; FIELDS_MAX] {
     const { assert!(N <= FIELDS_MAX) };
     let mut all = [0; FIELDS_MAX];
@@ -30,23 +30,23 @@ pub fn bits<const N: usize>(fields: [Value; N]) -> [u64; FIELDS_MAX] {
     all
 }
 
-/// A thread of the agent.
+/// A thread of the recorded process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread<'t> {
     /// Name of the thread.
     pub name: &'t str,
-    /// Number of the thread in the system.
+    /// System id of the thread.
     pub os_id: u32,
 }
 
-/// The texts and threads to which events refer by number.
+/// The strings and threads to which events refer by number.
 ///
-/// The result for a number never changes. `None` is the result for unknown numbers, such as numbers
-/// in a damaged file: a field with such a number is written without a value.
+/// The result for a number never changes. The result is `None` for unknown numbers, for example if
+/// the file is damaged. A field with an unknown number is written without a value.
 pub trait Tables {
-    /// Returns a text.
+    /// Returns the string with this number.
     fn text(&self, id: TextId) -> Option<&str>;
 
-    /// Returns a thread.
+    /// Returns the thread with this number.
     fn thread(&self, id: ThreadId) -> Option<Thread<'_>>;
 }

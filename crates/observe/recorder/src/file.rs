@@ -8,13 +8,13 @@ use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::path::Path;
 
-/// An open file or folder whose reads, writes and syncs are recorded under the path that opened it.
+/// An open file or folder whose reads, writes and syncs are recorded under the path at which it was
+/// opened.
 ///
-/// Every successful call is one event with the bytes that the system returned, whatever their
-/// purpose: lines, the head that identifies a file, or the compressed data beneath a decompressor.
-/// The sum of `bytesRead` over the events of a path is therefore the number of bytes that reads of
-/// the path returned.
-/// the events of a path, `bytesRead` adds up to the bytes that reads of that path returned.
+/// Every successful call is recorded as one event with the number of bytes that the system
+/// returned, regardless of their purpose: lines, the head that identifies a file, or compressed
+/// data below a decompressor. The sum of `bytesRead` over the events of a path is therefore the
+/// number of bytes read from that path.
 #[derive(Debug)]
 pub struct RecordedFile {
     file: File,
@@ -22,20 +22,20 @@ pub struct RecordedFile {
 }
 
 impl RecordedFile {
-    /// Wraps `file`, which was opened at this path.
+    /// Wraps a file that was opened at this path.
     pub fn new(file: File, path: &Path) -> RecordedFile {
         RecordedFile { file, subject: Subject::file(path) }
     }
 
-    /// Returns the file, for calls that are not recorded, such as reading its status.
+    /// Returns the file for calls that are not recorded, such as reading its metadata.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Reads at `offset` with one system call; returns 0 at the end of the file.
+    /// Reads at `offset` with one system call. Returns 0 at the end of the file.
     ///
     /// # Errors
-    /// Returns the error of the system.
+    /// Returns the system's error.
     #[inline]
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
         let timer = recorder::start(EventKind::FileRead);
@@ -47,7 +47,7 @@ impl RecordedFile {
     /// Fills the buffer with the bytes at `offset`.
     ///
     /// # Errors
-    /// Fails if the bytes cannot be read, or the file ends before.
+    /// Returns an error if the bytes cannot be read, or if the file ends before the buffer is full.
     pub fn read_exact_at(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.read_at(buffer, offset) {
@@ -66,7 +66,7 @@ impl RecordedFile {
     /// Writes all bytes at `offset`.
     ///
     /// # Errors
-    /// Fails if not all bytes are written.
+    /// Returns an error if not all bytes can be written.
     pub fn write_all_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
         while !bytes.is_empty() {
             let timer = recorder::start(EventKind::FileWrite);
@@ -84,11 +84,11 @@ impl RecordedFile {
         Ok(())
     }
 
-    /// Appends to a file that was opened for appending, with one system call; returns the bytes
-    /// written.
+    /// Appends to a file that was opened for appending, with one system call. Returns the number of
+    /// bytes written.
     ///
     /// # Errors
-    /// Returns the error of the system.
+    /// Returns the system's error.
     pub fn append(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let timer = recorder::start(EventKind::FileWrite);
         let written = (&self.file).write_vectored(slices)?;
@@ -96,10 +96,10 @@ impl RecordedFile {
         Ok(written)
     }
 
-    /// Makes the content durable, and the part of the status that is needed to read it.
+    /// Makes the contents durable, including the metadata that is needed to read them.
     ///
     /// # Errors
-    /// Returns the error of the system.
+    /// Returns the system's error.
     pub fn sync_content(&self) -> io::Result<()> {
         let timer = recorder::start(EventKind::FileSync);
         self.file.sync_data()?;
@@ -107,10 +107,10 @@ impl RecordedFile {
         Ok(())
     }
 
-    /// Makes the content and the status of a file durable, or the names in a folder.
+    /// Makes the contents and metadata of a file durable, or the names in a folder.
     ///
     /// # Errors
-    /// Returns the error of the system.
+    /// Returns the system's error.
     pub fn sync(&self) -> io::Result<()> {
         let timer = recorder::start(EventKind::FileSync);
         self.file.sync_all()?;
@@ -131,7 +131,7 @@ impl Read for RecordedFile {
 /// Reads a whole file.
 ///
 /// # Errors
-/// Fails if the file is missing, or cannot be read.
+/// Returns an error if the file is missing or cannot be read.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
@@ -143,7 +143,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Makes the names in a folder durable.
 ///
 /// # Errors
-/// Fails if the folder cannot be opened or synced.
+/// Returns an error if the folder cannot be opened or synced.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     RecordedFile::new(File::open(folder)?, folder).sync()
 }

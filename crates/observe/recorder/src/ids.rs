@@ -1,14 +1,14 @@
-//! Numbers of the values to which events refer.
+//! Numbers for the values to which events refer.
 
-/// The number of a text in the table of a recording.
+/// The number of a string in a recording's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TextId(pub u32);
 
-/// The number of a thread in the table of a recording.
+/// The number of a thread in a recording's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId(pub u32);
 
-/// The number of a file, connection or component that events are about; 0 if unknown. Two
-/// connections to the same address have different numbers.
+/// The number of the file, connection or component that an event is about, or 0 if it is unknown.
+/// Two connections to the same address have different numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubjectId(pub u32);

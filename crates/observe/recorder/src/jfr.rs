@@ -1,9 +1,9 @@
-//! Files in the format of the JDK's Flight Recorder, version 2.1.
+//! Files in the format of the JDK Flight Recorder, version 2.1.
 //!
-//! A file is a sequence of chunks. Each chunk is complete with the declaration of the types, and
-//! with the texts and threads of its events. [`JfrWriter`] builds one chunk after the other in
-//! memory and writes it as a whole, so that the output may be a pipe or a connection: the writer
-//! neither seeks in its output nor reads an event twice.
+//! A file is a sequence of chunks. Each chunk is self-contained: it includes the type declarations,
+//! and the strings and threads of its events. [`JfrWriter`] builds one chunk after another in
+//! memory and writes each of them as a whole. The output may be a pipe or a connection, because the
+//! writer neither seeks nor reads an event twice.
 
 mod chunk;
 mod metadata;
@@ -20,12 +20,12 @@ use std::io::{self, Write};
 /// Properties of a file that apply to all of its events.
 #[derive(Clone, Copy, Debug)]
 pub struct Recording<'r> {
-    /// Start of the recording, and the clock of its events.
+    /// Start of the recording, and the clock for its events.
     pub clock: Clock,
-    /// End of the recording. An event that ends later, such as an event of a damaged file, does not
-    /// change it.
+    /// End of the recording. Events that end later, for example in a damaged file, do not change
+    /// the end.
     pub end_ticks: u64,
-    /// The settings in effect, which become events `jdk.ActiveSetting`.
+    /// The settings in effect, which are written as `jdk.ActiveSetting` events.
     pub settings: &'r [(EventKind, Settings)],
 }
 
@@ -40,7 +40,7 @@ pub struct JfrWriter<W> {
 }
 
 impl<W: Write> JfrWriter<W> {
-    /// Returns a writer. Nothing is written before the first chunk is complete.
+    /// Creates a writer. Nothing is written before the first chunk is complete.
     pub fn new(output: W, recording: &Recording<'_>) -> JfrWriter<W> {
         let clock = recording.clock;
         let mut chunk = EventChunk::new(clock.start_ticks);
@@ -49,12 +49,13 @@ impl<W: Write> JfrWriter<W> {
         JfrWriter { output, clock, end_ticks, chunk }
     }
 
-    /// Adds an event. Events may come in any order; tools sort the events of one chunk by their
+    /// Adds an event. Events may be in any order, because tools sort the events of a chunk by their
     /// end.
     ///
     /// # Errors
     ///
-    /// Returns the errors of the output. The file is then complete only up to its last whole chunk.
+    /// Returns the output's error. In that case, the file is complete only up to its last whole
+    /// chunk.
     pub fn write<T: Tables + ?Sized>(&mut self, event: &Event, tables: &T) -> io::Result<()> {
         if self.chunk.bytes_max() >= CHUNK_BYTES_MAX {
             self.end_chunk(self.chunk.end_ticks().min(self.end_ticks), tables)?;
@@ -63,7 +64,7 @@ impl<W: Write> JfrWriter<W> {
         Ok(())
     }
 
-    /// Moves the end of the recording to a later time.
+    /// Extends the recording to a later end.
     pub fn extend(&mut self, end_ticks: u64) {
         self.end_ticks = self.end_ticks.max(end_ticks);
     }
@@ -72,7 +73,7 @@ impl<W: Write> JfrWriter<W> {
     ///
     /// # Errors
     ///
-    /// Returns the errors of the output.
+    /// Returns the output's error.
     pub fn finish<T: Tables + ?Sized>(mut self, tables: &T) -> io::Result<W> {
         self.end_chunk(self.end_ticks, tables)?;
         self.output.flush()?;
@@ -86,11 +87,11 @@ impl<W: Write> JfrWriter<W> {
     }
 }
 
-/// Writes a file with these events.
+/// Writes a file that contains these events.
 ///
 /// # Errors
 ///
-/// Returns the errors of the output.
+/// Returns the output's error.
 pub fn write<W: Write, T: Tables + ?Sized>(
     output: W,
     recording: &Recording<'_>,

@@ -1,4 +1,4 @@
-//! Positions of the parts of a run's file.
+//! Positions of the parts of a recording file.
 //!
 //! ```text
 //! header | texts and subjects, two halves | chunks for frequent events | chunks for others
@@ -9,35 +9,36 @@
 use crate::schema::EVENTS;
 use std::ops::Range;
 
-/// First word of a file.
+/// First word of a recording file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"MSRINGS\0");
-/// Second word of a file.
+/// Second word of a recording file.
 pub const VERSION: u64 = 1;
 
-/// Words of the header.
+/// Number of words in the header.
 pub const HEADER_WORDS: usize = 512;
-/// Words of a chunk: 32 KiB, 1022 slots. A thread takes another chunk after 1022 events, and a
-/// thread that records both frequent and other events holds two chunks.
+/// Number of words in a chunk: 32 KiB or 1022 slots. A thread takes another chunk after 1022
+/// events. A thread that records both frequent and other events owns two chunks.
 pub const CHUNK_WORDS: usize = 4096;
 
 /// Maximum number of event types in the header.
 const KINDS_MAX: usize = 64;
 const _: () = assert!(EVENTS.len() <= KINDS_MAX);
 
-/// Number of chunks of each use that have memory from the start: enough for the first threads of an
-/// agent.
+/// Number of chunks of each use that have memory from the start, which is enough for the first
+/// threads of an agent.
 pub const CHUNKS_FIRST: usize = 8;
 
-/// Index of the half of the table that is used first.
+/// Index of the half of the name table that is used first.
 pub const FIRST_HALF: usize = 1;
 
-/// Words of the first half that have memory from the start: 128 KiB, more than a thousand paths.
+/// Number of words of the first half that have memory from the start: 128 KiB, enough for more than
+/// a thousand paths.
 pub const NAME_WORDS_FIRST: usize = 16 << 10;
 
-/// Words of the version of the agent.
+/// Number of words for the agent's version.
 const AGENT_VERSION_WORDS: usize = 8;
 
-/// A word of the header.
+/// A word in the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Field {
@@ -45,69 +46,70 @@ pub enum Field {
     Magic,
     /// The value [`VERSION`].
     Version,
-    /// Words of one half of the table.
+    /// Number of words in one half of the name table.
     HalfWords,
     /// Number of chunks for frequent events.
     FrequentChunks,
-    /// Number of the other chunks.
+    /// Number of chunks for other events.
     OtherChunks,
-    /// Id of the process.
+    /// Process id.
     Pid,
-    /// 0 if ticks come from the time stamp counter, 1 if they are nanoseconds of the system clock.
+    /// 0 if ticks are from the time stamp counter, 1 if they are nanoseconds of the system clock.
     ClockSource,
-    /// The start of the run on all clocks.
+    /// The start of the run, according to each clock.
     StartTicks,
     StartMonotonicNs,
     StartUnixNs,
-    /// Odd while the next three fields are written.
+    /// Odd while the next three fields are being written.
     LatestVersion,
-    /// The latest second of the run on all clocks.
+    /// The most recent second of the run, according to each clock.
     LatestTicks,
     LatestMonotonicNs,
     LatestUnixNs,
-    /// 1 if the run has ended properly.
+    /// 1 if the run ended normally.
     Ended,
-    /// The sequence that was assigned last to a chunk.
+    /// The sequence that was most recently assigned to a chunk.
     Sequence,
-    /// Index of the chunk that is tried next, for frequent events and for other events.
+    /// Index of the chunk to try next, for frequent events and for other events.
     FrequentCursor,
     OtherCursor,
-    /// Number of chunks of each use for which the file has blocks.
+    /// Number of chunks for which the file has allocated blocks, for frequent events and for other
+    /// events.
     FrequentAvailable,
     OtherAvailable,
-    /// Number of events for which there was no chunk.
+    /// Number of events that were lost because there was no chunk for them.
     WithoutSpace,
-    /// Number of texts and subjects for which the table had no space.
+    /// Number of strings and subjects for which the name table had no space.
     WithoutName,
-    /// Ticks per second, as measured at the start.
+    /// Ticks per second, as measured at the start of the run.
     FirstRate,
 }
 
-/// Version of the agent, as UTF-8 padded with zeros.
+/// The agent's version in UTF-8, padded with zeros.
 pub const AGENT_VERSION: Range<usize> = 32..32 + AGENT_VERSION_WORDS;
-/// For each type, the number of events that exceeded its rate.
+/// For each event type, the number of events that exceeded its rate.
 pub const OVER_RATE: Range<usize> = 64..64 + KINDS_MAX;
-/// Threshold of an event type that is not recorded.
+/// Threshold of an event type that is disabled.
 pub const OFF: u64 = u64::MAX;
-/// For each type, its threshold in nanoseconds, or [`OFF`].
+/// For each event type, its threshold in nanoseconds, or [`OFF`].
 pub const THRESHOLD_NS: Range<usize> = 128..128 + KINDS_MAX;
-/// For each type, the maximum number of events per second, or 0.
+/// For each event type, the maximum number of events per second, or 0 for no limit.
 pub const RATE: Range<usize> = 192..192 + KINDS_MAX;
 
-/// Positions of the parts of a file.
+/// Positions of the parts of a recording file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Words of one half of the table.
+    /// Number of words in one half of the name table.
     pub half_words: usize,
     /// Number of chunks for frequent events.
     pub frequent_chunks: usize,
-    /// Number of the other chunks.
+    /// Number of chunks for other events.
     pub other_chunks: usize,
 }
 
 impl Layout {
-    /// Returns the layout of a file of about `bytes` bytes: a quarter for texts, and a quarter of
-    /// the chunks for events that are not frequent.
+    /// Returns the layout for a file of about `bytes` bytes. A quarter of the file is for names,
+    /// and a quarter of the chunks is for events that are not frequent.
     pub fn of_bytes(bytes: u64) -> Layout {
         let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
         let half_words = words / 8 / HEADER_WORDS * HEADER_WORDS;
@@ -118,7 +120,7 @@ impl Layout {
         Layout { half_words, frequent_chunks: chunks - other_chunks, other_chunks }
     }
 
-    /// Returns the position of a half of the table.
+    /// Returns the position of one half of the name table.
     pub fn half(&self, half: usize) -> Range<usize> {
         let at = HEADER_WORDS + half * self.half_words;
         at..at + self.half_words
@@ -130,14 +132,14 @@ impl Layout {
         at..at + self.frequent_chunks * CHUNK_WORDS
     }
 
-    /// Returns the position of the other chunks.
+    /// Returns the position of the chunks for other events.
     pub fn other(&self) -> Range<usize> {
         let at = self.frequent().end;
         at..at + self.other_chunks * CHUNK_WORDS
     }
 
-    /// Returns the parts that are in use from the start: the header, the beginning of one half of
-    /// the table, and some chunks of each use.
+    /// Returns the parts that are used from the start: the header, the beginning of one half of the
+    /// name table, and a few chunks of each use.
     pub fn first(&self) -> [Range<usize>; 4] {
         let begin = |pool: Range<usize>, words: usize| pool.start..pool.end.min(pool.start + words);
         let chunks = CHUNKS_FIRST * CHUNK_WORDS;
@@ -145,7 +147,7 @@ impl Layout {
         [0..HEADER_WORDS, names, begin(self.frequent(), chunks), begin(self.other(), chunks)]
     }
 
-    /// Returns the other parts.
+    /// Returns all parts that are not in [`Layout::first`].
     pub fn rest(&self) -> [Range<usize>; 4] {
         let [_, names, frequent, other] = self.first();
         [
@@ -162,5 +164,5 @@ impl Layout {
     }
 }
 
-/// Maximum words of a half: a reference has 23 bits for a position.
+/// Maximum number of words in a half. A reference has 23 bits for a position.
 pub const HALF_WORDS_MAX: usize = 1 << 22;

@@ -1,12 +1,12 @@
-//! Records events about the agent's work, such as reads of files and calls of endpoints.
+//! Records events about the agent's work, such as file reads and endpoint calls.
 //!
 //! A separate crate because it fences `unsafe`: memory that is shared with a file, and the time stamp
 //! counter.
 //!
-//! [`schema`] declares every event type once: its fields, their units, and the conditions of
-//! recording. [`recorder`] starts the recording of the process, and [`record`] has a function for
-//! each type. Threads write to a memory-mapped file, which survives a crash; [`snapshot`] reads it.
-//! [`jfr`] writes events as a file that the tools of the JDK and JDK Mission Control open.
+//! [`schema`] declares every event type in one place: its fields, their units, and the conditions
+//! for recording. [`recorder`] starts the recording of the process, and [`record`] has one function
+//! per type. Threads write to a memory-mapped file, which survives a crash. [`snapshot`] reads the
+//! file. [`jfr`] writes events to a file that the JDK's tools and JDK Mission Control can open.
 //! `docs/formats/recorder.md` describes both formats.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! The memory-mapped file of a run.
+//! The memory-mapped recording file.
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -9,15 +9,15 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::AtomicU64;
 
-/// Words that live as long as the process, because threads write to them until they end.
+/// Words that live as long as the process, because threads write to them until they exit.
 pub type Words = &'static [AtomicU64];
 
-/// Allocates the blocks for these words of a file, all or none. Writing to mapped memory without
-/// disk space would kill the process.
+/// Allocates the blocks for these words in a file, either all of them or none. Without blocks on
+/// disk, writing to mapped memory could kill the process.
 ///
 /// # Errors
 ///
-/// The disk is full, or the file system cannot allocate blocks.
+/// Returns an error if the disk is full, or if the file system cannot allocate blocks.
 pub fn allocate(file: &File, words: Range<usize>) -> io::Result<()> {
     let bytes = |words: usize| (words * size_of::<u64>()) as u64;
     let (at, length) = (bytes(words.start), bytes(words.len()));
@@ -39,13 +39,13 @@ pub fn allocate(file: &File, words: Range<usize>) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Returns the errors of the system.
+/// Returns the system's error.
 pub fn map(file: &File, words: usize) -> io::Result<Words> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     let bytes = words * size_of::<u64>();
     // SAFETY: the kernel chooses an unused address range.
     let start = unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, file, 0)? };
-    // Without this advice, the first write to a page makes the kernel read many pages ahead, which
+    // Without this advice, the kernel reads many pages ahead at the first write to a page, which
     // takes milliseconds.
     // SAFETY: the range is mapped, and the advice does not change its content.
     unsafe { madvise(start, bytes, Advice::Random)? };
@@ -54,11 +54,11 @@ pub fn map(file: &File, words: usize) -> io::Result<Words> {
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), words) })
 }
 
-/// Returns anonymous words, which are lost with the process.
+/// Returns anonymous memory, which is lost when the process exits.
 ///
 /// # Errors
 ///
-/// Returns the errors of the system.
+/// Returns the system's error.
 pub fn without_file(words: usize) -> io::Result<Words> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     let bytes = words * size_of::<u64>();

@@ -1,14 +1,14 @@
-//! Texts and subjects in shared memory, each stored once.
+//! A table of strings and subjects in shared memory, each of which is stored once.
 //!
 //! The table has two halves, and new entries go into one of them. When that half is full, the other
-//! half is emptied and used instead: references in use are created again there, and entries of
-//! closed files and connections disappear with the next change. An event that is older than the
-//! entries of its half loses the values of its references.
+//! half is cleared and used instead. References that are still in use are recreated there, and
+//! entries for closed files and connections disappear at the next change. An event that is older
+//! than the current use of its half loses the values of its references.
 //!
 //! | word of a half | holds |
 //! |---|---|
-//! | 0 | words in use (32 bits), epoch (32): the number of this use of the half |
-//! | 1 | its begin in ticks |
+//! | 0 | number of used words (32 bits), epoch (32): the number of this use of the half |
+//! | 1 | start of this use in ticks |
 //! | 2 to 7 | 0 |
 //! | from 8 | entries |
 //!
@@ -17,7 +17,7 @@
 //! | text | 1 (8 bits), bytes (56); then the bytes, with zeros up to a whole word |
 //! | subject | 2 (8 bits), 0 (24), first value (32); second value (32), third value (32) |
 //!
-//! A reference has the half in bit 23, and the word of the entry in the bits below.
+//! A reference contains the half in bit 23, and the position of the entry in the lower bits.
 
 use crate::layout::NAME_WORDS_FIRST;
 use std::collections::HashMap;
@@ -31,21 +31,21 @@ const HEADER_WORDS: usize = 8;
 const TEXT: u64 = 1;
 const SUBJECT: u64 = 2;
 
-/// Bit of a reference that selects the half.
+/// Position of the bit that selects the half in a reference.
 const HALF_BIT: u32 = 23;
 
-/// Maximum bytes of a text; equal to the maximum length of a path.
+/// Maximum bytes of a string, which is the maximum length of a path.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// Minimum time for which a half is used, so that an event that is being written never refers to a
-/// removed entry.
+/// Minimum time in seconds that a half is used, so that an event that is being written never refers
+/// to a removed entry.
 const HALF_SECONDS_MIN: u64 = 2;
 
-/// The values that events about one file, connection or component share: numbers, or references to
-/// texts.
+/// The values that all events about one file, connection or component share: numbers, or references
+/// to strings.
 pub type Shared = [u32; 3];
 
-/// Adds texts and subjects.
+/// Adds strings and subjects to the table.
 #[derive(Debug)]
 pub struct Names<'m> {
     halves: [&'m [AtomicU64]; 2],
@@ -54,13 +54,13 @@ pub struct Names<'m> {
     epoch: u32,
     used: usize,
     since_ticks: u64,
-    /// Whether both halves have all their memory.
+    /// Whether both halves can be used in full.
     has_all: bool,
 }
 
 impl<'m> Names<'m> {
-    /// Returns an empty table, which uses only [`NAME_WORDS_FIRST`] of
-    /// [`crate::layout::FIRST_HALF`] until [`Names::use_all`] is called.
+    /// Creates an empty table. Until [`Names::use_all`] is called, the table uses only
+    /// [`NAME_WORDS_FIRST`] words of the half [`crate::layout::FIRST_HALF`].
     pub fn new(halves: [&'m [AtomicU64]; 2], now_ticks: u64) -> Names<'m> {
         let (texts, subjects) = (HashMap::default(), HashMap::default());
         let (epoch, used, since_ticks, has_all) = Default::default();
@@ -70,17 +70,17 @@ impl<'m> Names<'m> {
     }
 
     /// Returns the number of the current use of a half. References with another number must be
-    /// created again.
+    /// recreated.
     pub fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// Returns whether both halves have all their memory.
+    /// Returns whether both halves can be used in full.
     pub fn uses_all(&self) -> bool {
         self.has_all
     }
 
-    /// Lets the table use both halves in full.
+    /// Allows the table to use both halves in full.
     pub fn use_all(&mut self) {
         self.has_all = true;
     }
@@ -89,7 +89,7 @@ impl<'m> Names<'m> {
         self.halves[self.epoch as usize % 2]
     }
 
-    /// Empties the other half, and uses it.
+    /// Clears the other half and starts using it.
     fn begin_half(&mut self, now_ticks: u64) {
         self.epoch += 1;
         self.texts.clear();
@@ -108,14 +108,14 @@ impl<'m> Names<'m> {
         self.half()[POSITION].store(position, Release);
     }
 
-    /// Empties the other half and uses it, unless the current half was begun very recently.
+    /// Clears the other half and starts using it, unless the current half is too new.
     fn change_half(&mut self, now_ticks: u64, ticks_per_second: u64) -> Option<()> {
         let least = ticks_per_second.saturating_mul(HALF_SECONDS_MIN);
         let is_due = now_ticks.saturating_sub(self.since_ticks) >= least;
         (is_due && self.has_all).then(|| self.begin_half(now_ticks))
     }
 
-    /// Appends an entry; returns its reference.
+    /// Appends an entry and returns its reference. Returns `None` if there is no space.
     fn append(&mut self, words: impl ExactSizeIterator<Item = u64>) -> Option<u32> {
         let half = self.half();
         let half = if self.has_all { half } else { &half[..half.len().min(NAME_WORDS_FIRST)] };
@@ -127,7 +127,7 @@ impl<'m> Names<'m> {
         Some(((self.epoch % 2) << HALF_BIT) | at as u32)
     }
 
-    /// Returns the reference to a text; `None` if there is no space.
+    /// Returns the reference to a string, or `None` if there is no space.
     fn text(&mut self, text: &str) -> Option<u32> {
         let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
         if let Some(reference) = self.texts.get(text) {
@@ -145,8 +145,8 @@ impl<'m> Names<'m> {
         Some(reference)
     }
 
-    /// Returns the reference to a subject, or to another subject with the same values; `None` if
-    /// there is no space.
+    /// Returns the reference to a subject, or `None` if there is no space. Unless `is_new`, this
+    /// may be an existing subject with the same values.
     fn subject(&mut self, parts: &[Part<'_>], is_new: bool) -> Option<u32> {
         let mut values = [0; 3];
         for (value, part) in values.iter_mut().zip(parts) {
@@ -166,13 +166,14 @@ impl<'m> Names<'m> {
         Some(reference)
     }
 
-    /// Returns the reference to a text and its epoch; `None` if there is no space.
+    /// Returns the reference to a string, or `None` if there is no space. Changes halves if
+    /// necessary.
     pub fn refer_to_text(&mut self, text: &str, now: u64, rate: u64) -> Option<u32> {
         let found = self.text(text);
         found.or_else(|| self.change_half(now, rate).and_then(|()| self.text(text)))
     }
 
-    /// Returns the reference to a subject; `None` if there is no space. A connection is always a
+    /// Returns the reference to a subject, or `None` if there is no space. A connection is always a
     /// new subject.
     pub fn refer_to_subject(
         &mut self,
@@ -186,17 +187,17 @@ impl<'m> Names<'m> {
     }
 }
 
-/// A value of a subject.
+/// A value that belongs to a subject.
 #[derive(Clone, Copy, Debug)]
 pub enum Part<'p> {
-    /// A text.
+    /// A string.
     Text(&'p str),
     /// A number.
     Number(u32),
 }
 
-/// Copies the used words of a half that a thread may change at the same time. The copy is empty if
-/// the half was emptied meanwhile.
+/// Copies the used words of a half, which another thread may change at the same time. The copy is
+/// empty if the half was cleared in the meantime.
 pub fn copy(half: &[AtomicU64]) -> Vec<u64> {
     let before = half[POSITION].load(Acquire);
     let used = (before as u32 as usize).min(half.len());
@@ -210,19 +211,20 @@ pub fn copy(half: &[AtomicU64]) -> Vec<u64> {
     copied
 }
 
-/// The entries of both halves at one time. The words may have any values.
+/// The entries of both halves at one point in time. The words may have arbitrary values.
 #[derive(Clone, Debug, Default)]
 pub struct CopiedNames {
     halves: [Vec<u64>; 2],
 }
 
 impl CopiedNames {
-    /// Returns the entries of two halves.
+    /// Wraps the copied words of both halves.
     pub fn new(halves: [Vec<u64>; 2]) -> CopiedNames {
         CopiedNames { halves }
     }
 
-    /// Returns the epoch of the half of a reference, and the start of that epoch in ticks.
+    /// Returns the epoch of the half to which a reference points, and the start of that epoch in
+    /// ticks.
     pub fn epoch(&self, reference: u32) -> Option<(u32, u64)> {
         let half = self.half(reference);
         Some(((half.get(POSITION)? >> 32) as u32, *half.get(SINCE)?))
@@ -239,7 +241,7 @@ impl CopiedNames {
         (at >= HEADER_WORDS).then(|| self.half(reference).get(at..))?
     }
 
-    /// Returns the text of a reference.
+    /// Returns the string to which a reference points.
     pub fn text(&self, reference: u32) -> Option<String> {
         let (head, words) = self.entry(reference)?.split_first()?;
         let bytes = usize::try_from(head >> 8).ok()?;
@@ -252,7 +254,7 @@ impl CopiedNames {
         Some(String::from_utf8_lossy(&all).into_owned())
     }
 
-    /// Returns the values of the subject of a reference.
+    /// Returns the values of the subject to which a reference points.
     pub fn subject(&self, reference: u32) -> Option<Shared> {
         let [head, others, ..] = *self.entry(reference)? else { return None };
         let values = [(head >> 32) as u32, others as u32, (others >> 32) as u32];

@@ -1,4 +1,4 @@
-//! Functions that record events, one for each type.
+//! One function per event type, which records an event.
 //!
 //! ```
 //! use millstream_recorder::record::{self, Subject};
@@ -16,8 +16,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! A disabled event costs a load and a branch. If a field has 32 bits, a larger number is recorded
-//! as the largest value.
+//! A disabled event costs a load and a branch. If a field has 32 bits, larger numbers are recorded
+//! as the maximum.
 
 use crate::names::Part;
 use crate::recorder::{self, Timer, instant, text};
@@ -30,14 +30,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// The subject of events: a file, a connection, or one or two components. It should live as long as
-/// the thing it describes, so that its names are stored once and each event refers to them.
+/// the thing that it describes, so that the names are stored once and each event refers to them.
 pub struct Subject {
     texts: [Option<Box<str>>; 2],
     number: Option<u32>,
-    /// Whether the subject is a connection, which differs from other connections with the same
+    /// Whether the subject is a connection, which is distinct from other connections with the same
     /// names.
     is_connection: bool,
-    /// The reference to the stored names (32 bits), and its epoch.
+    /// The reference to the stored names (32 bits), and the epoch of the reference (32 bits).
     reference: AtomicU64,
 }
 
@@ -52,19 +52,19 @@ impl Subject {
         Subject::new(&path.to_string_lossy(), None, None)
     }
 
-    /// Creates the subject for the peer of a connection: the configured name, and the address.
+    /// Creates the subject for the peer of a connection, given its configured name and its address.
     pub fn peer(host: &str, address: SocketAddr) -> Subject {
         let ip = address.ip().to_string();
         let peer = Subject::new(host, Some(&ip), Some(u32::from(address.port())));
         Subject { is_connection: true, ..peer }
     }
 
-    /// Creates the subject for the peer of a connection of which only the name is known.
+    /// Creates the subject for the peer of a connection for which only the name is known.
     pub fn named_peer(host: &str, port: u16) -> Subject {
         Subject::new(host, Some(""), Some(u32::from(port)))
     }
 
-    /// Creates the subject for a peer on this host: the path of a socket, or another name.
+    /// Creates the subject for a peer on this host, given the path of a socket or another name.
     pub fn local_peer(name: &str) -> Subject {
         Subject::new("", Some(name), Some(0))
     }
@@ -74,13 +74,13 @@ impl Subject {
         Subject::new(id, None, None)
     }
 
-    /// Creates the subject for a component, with the component for which it waits or its consumer
-    /// group.
+    /// Creates the subject for a component and a second name: the component for which it waits, or
+    /// its consumer group.
     pub fn component_with(id: &str, other: &str) -> Subject {
         Subject::new(id, Some(other), None)
     }
 
-    /// Returns the reference to the names, and stores the names if necessary.
+    /// Returns the reference to the names. Stores the names if necessary.
     #[inline(always)]
     fn reference(&self) -> u32 {
         let stored = self.reference.load(Relaxed);
@@ -146,13 +146,14 @@ pub fn batch_stage(timer: Timer, component: &Subject, rows: usize, bytes: usize)
     timer.end(EventKind::BatchStage, || component.reference(), own);
 }
 
-/// Records that a component waited until another one had capacity. `waits` is a
+/// Records that a component waited for another one to have capacity. `waits` is a
 /// [`Subject::component_with`].
 pub fn wait_for_capacity(timer: Timer, waits: &Subject, bytes: usize) {
     timer.end(EventKind::WaitForCapacity, || waits.reference(), || [bytes as u64]);
 }
 
-/// Records that a component emitted accumulated data, which was due `late` before the event began.
+/// Records that a component emitted accumulated data. The data was due `late` before the event
+/// began.
 pub fn flush(timer: Timer, component: &Subject, late: Duration, rows: usize) {
     let due = timer.start_ticks().saturating_sub(recorder::to_ticks(late));
     let own = || [due, rows as u64];
@@ -160,7 +161,7 @@ pub fn flush(timer: Timer, component: &Subject, late: Duration, rows: usize) {
 }
 
 /// Records that a delivery failed and will be retried. `code` is an HTTP status or a negative
-/// system error.
+/// system error code.
 pub fn retry(component: &Subject, reason: &str, code: i64, attempts: u32, pause: Duration) {
     let own = || {
         let pause = recorder::to_ticks(pause);
@@ -179,24 +180,24 @@ pub fn checkpoint(timer: Timer, checkpoints: usize, outcome: &str) {
     timer.end(EventKind::Checkpoint, || 0, || [checkpoints as u64, text(outcome)]);
 }
 
-/// Records that the state of a component was encoded and stored.
+/// Records that a component's state was encoded and stored.
 pub fn snapshot(timer: Timer, component: &Subject, bytes: usize) {
     timer.end(EventKind::Snapshot, || component.reference(), || [bytes as u64]);
 }
 
-/// Records that payloads were appended to a disk buffer, read from it or released.
+/// Records that payloads were appended to a disk buffer, read from it, or released.
 pub fn spool(timer: Timer, component: &Subject, operation: &str, payloads: usize, bytes: usize) {
     let own = || [text(operation), payloads as u64, bytes as u64];
     timer.end(EventKind::Spool, || component.reference(), own);
 }
 
-/// Records a call of an operator or a collector in a JVM.
+/// Records a call to an operator or a collector in a JVM.
 pub fn jvm_call(timer: Timer, component: &Subject, rows: usize, bytes: usize, outcome: &str) {
     let own = || [rows as u64, bytes as u64, text(outcome)];
     timer.end(EventKind::JvmCall, || component.reference(), own);
 }
 
-/// Records a call of a collector in a JVM that ended some time ago.
+/// Records a call to a collector in a JVM that ended `ended_ago` before now.
 pub fn past_jvm_call(
     ended_ago: Duration,
     took: Duration,
@@ -209,8 +210,8 @@ pub fn past_jvm_call(
     recorder::past(EventKind::JvmCall, ended_ago, took, || component.reference(), own);
 }
 
-/// Records a garbage collection of a JVM that ended some time ago. `collector` is a
-/// [`Subject::component`] with the name of the collector.
+/// Records a JVM garbage collection that ended `ended_ago` before now. `collector` is a
+/// [`Subject::component`] with the name of the garbage collector.
 pub fn collection(
     ended_ago: Duration,
     took: Duration,
@@ -223,19 +224,19 @@ pub fn collection(
     recorder::past(EventKind::Collection, ended_ago, took, || collector.reference(), own);
 }
 
-/// Records that the configuration was read again.
+/// Records that the configuration was reloaded.
 pub fn reload(timer: Timer, outcome: &str, components: usize) {
     timer.end(EventKind::Reload, || 0, || [text(outcome), components as u64]);
 }
 
-/// Records that a component was slowed down to keep a limit.
+/// Records that a component was slowed down to stay within a limit.
 pub fn throttle(timer: Timer, component: &Subject, reason: &str, limit: f64) {
     let own = || [text(reason), limit.to_bits()];
     timer.end(EventKind::Throttle, || component.reference(), own);
 }
 
 /// Records that partitions were assigned or revoked. `member` is a [`Subject::component_with`] the
-/// group.
+/// consumer group.
 pub fn rebalance(timer: Timer, member: &Subject, assigned: usize, revoked: usize) {
     let own = || [assigned as u64, revoked as u64];
     timer.end(EventKind::Rebalance, || member.reference(), own);

@@ -1,4 +1,4 @@
-//! The recorder of the process.
+//! The process-wide recorder.
 
 use crate::layout::{Field, Layout, OFF, OVER_RATE};
 use crate::memory::{self, Words};
@@ -19,16 +19,17 @@ use std::time::Duration;
 
 const NS_PER_SECOND: u128 = 1_000_000_000;
 
-/// Values that every thread reads with each event.
+/// Values that every thread reads for each event.
 struct Switches {
-    /// Minimum duration of each event type in ticks, or [`OFF`].
+    /// Minimum duration for each event type in ticks, or [`OFF`].
     thresholds: [AtomicU64; EVENTS.len()],
-    /// Maximum number of events of each type per second, or 0.
+    /// Maximum number of events per second for each type, or 0 for no limit.
     rates: [AtomicU32; EVENTS.len()],
-    /// For each type with a rate: a second (32 bits), and the number of events in that second.
+    /// For each type that has a rate: a second (32 bits), and the number of events in that second
+    /// (32 bits).
     seconds: [AtomicU64; EVENTS.len()],
     ticks_per_second: AtomicU64,
-    /// The epoch of the table of names.
+    /// The epoch of the name table.
     epoch: AtomicU32,
 }
 
@@ -42,14 +43,14 @@ static SWITCHES: Switches = Switches {
 
 static RUN: OnceLock<Run> = OnceLock::new();
 
-/// The file of the run, and its layout, until all of its blocks are allocated.
+/// The recording file and its layout, until all of its blocks are allocated.
 static UNALLOCATED: Mutex<Option<(File, Layout)>> = Mutex::new(None);
 
 thread_local! {
     static WRITER: Writer = const { Writer::new() };
 }
 
-/// Settings of all event types, by number.
+/// Settings of all event types, indexed by the number of the type.
 pub type AllSettings = [Settings; EVENTS.len()];
 
 /// Returns the default settings of all event types.
@@ -57,22 +58,23 @@ pub fn defaults() -> AllSettings {
     array::from_fn(|number| EVENTS[number].defaults)
 }
 
-/// Destination of recorded events.
+/// Where recorded events are stored.
 #[derive(Debug)]
 pub enum Destination<'f> {
-    /// An empty file, open for reading and writing. Events reach it even if the process is killed.
+    /// An empty file that is open for reading and writing. Events reach it even if the process is
+    /// killed.
     File(&'f File),
-    /// Memory that is lost with the process.
+    /// Memory that is lost when the process exits.
     Memory,
 }
 
-/// Starts recording, in about `bytes` bytes. The file initially has blocks for only a part of them,
-/// so that starting takes little time; [`keep_time`] allocates the remaining blocks.
+/// Starts recording in about `bytes` bytes. Initially, the file has blocks for only a part of them,
+/// so that starting takes little time. [`keep_time`] allocates the remaining blocks.
 ///
 /// # Errors
 ///
-/// Fails if the blocks of the file cannot be allocated, if there is no memory, or if the process is
-/// already recording. This call then records nothing.
+/// Returns an error if the file's blocks cannot be allocated, if there is no memory, or if the
+/// process is already recording. In these cases, the call has no effect.
 pub fn start_run(
     destination: &Destination<'_>,
     bytes: u64,
@@ -110,7 +112,7 @@ fn words(destination: &Destination<'_>, layout: &Layout) -> io::Result<Words> {
     }
 }
 
-/// Allocates the missing blocks of the file, once.
+/// Allocates the missing blocks of the file, if this was not done yet.
 fn allocate_rest(run: &Run) -> io::Result<()> {
     let Some((file, layout)) = UNALLOCATED.lock().take() else { return Ok(()) };
     for part in layout.rest().into_iter().filter(|part| !part.is_empty()) {
@@ -120,7 +122,7 @@ fn allocate_rest(run: &Run) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets which events are recorded from now on.
+/// Sets which events are recorded, effective immediately.
 pub fn set(settings: &AllSettings) {
     let Some(run) = RUN.get() else { return };
     for (spec, settings) in EVENTS.iter().zip(settings) {
@@ -133,7 +135,7 @@ pub fn set(settings: &AllSettings) {
     }
 }
 
-/// Returns the current settings; `None` if the process does not record.
+/// Returns the current settings, or `None` if the process is not recording.
 pub fn settings() -> Option<AllSettings> {
     let run = RUN.get()?;
     Some(array::from_fn(|number| {
@@ -147,12 +149,12 @@ pub fn settings() -> Option<AllSettings> {
     }))
 }
 
-/// Relates ticks to the system time, for readers. Must be called once per second by one thread.
+/// Relates ticks to system time for readers. Must be called once per second by a single thread.
 ///
 /// # Errors
 ///
-/// The first call allocates the remaining blocks of the file, and fails if it cannot. Recording
-/// then continues in the existing blocks.
+/// Returns an error if the first call cannot allocate the remaining blocks of the file. In that
+/// case, recording continues in the existing blocks.
 pub fn keep_time() -> io::Result<()> {
     let Some(run) = RUN.get() else { return Ok(()) };
     note_time(run);
@@ -168,7 +170,7 @@ fn note_time(run: &Run) {
     run.set_latest(&now);
 }
 
-/// Stops recording, and marks the run as properly ended.
+/// Stops recording, and marks the run as ended normally.
 pub fn end_run() {
     if let Some(run) = RUN.get() {
         SWITCHES.thresholds.iter().for_each(|threshold| threshold.store(OFF, Relaxed));
@@ -177,18 +179,18 @@ pub fn end_run() {
     }
 }
 
-/// Numbers of events that were not recorded since the start.
+/// Number of events or names that were not recorded since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Omitted {
-    /// Events for which there was no chunk, because too many threads record.
+    /// Events for which there was no chunk, because too many threads are recording.
     pub without_space: u64,
-    /// Events that were recorded, but without the name of their file, connection or component.
+    /// Events that were recorded without the name of their file, connection or component.
     pub names: u64,
-    /// For each type, the events beyond its rate.
+    /// For each type, the number of events that exceeded its rate.
     pub over_rate: [u64; EVENTS.len()],
 }
 
-/// Returns the numbers of events that were not recorded.
+/// Returns how many events and names were not recorded.
 pub fn omitted() -> Omitted {
     let Some(run) = RUN.get() else { return Omitted::default() };
     Omitted {
@@ -200,32 +202,32 @@ pub fn omitted() -> Omitted {
     }
 }
 
-/// Returns recorded data that a reader does not know yet, as bytes that
-/// [`crate::snapshot::Snapshot`] reads. `None` if the process does not record.
+/// Returns recorded data that a reader does not have yet, as bytes for
+/// [`crate::snapshot::Snapshot`]. Returns `None` if the process is not recording.
 pub fn copy(known: &SlotCounts) -> Option<Vec<u8>> {
     Some(RUN.get()?.copy(known))
 }
 
-/// Returns the time in ticks.
+/// Returns the current time in ticks.
 #[inline(always)]
 pub fn now_ticks() -> u64 {
     ticks::now()
 }
 
-/// Returns a period in ticks.
+/// Converts a duration to ticks.
 pub fn to_ticks(period: Duration) -> u64 {
     let rate = u128::from(SWITCHES.ticks_per_second.load(Relaxed));
     let ticks = period.as_nanos() * rate / NS_PER_SECOND;
     u64::try_from(ticks).unwrap_or(OFF).min(OFF - 1)
 }
 
-/// Returns a number of ticks in nanoseconds.
+/// Converts ticks to nanoseconds.
 pub fn to_ns(ticks: u64) -> u64 {
     let rate = u128::from(SWITCHES.ticks_per_second.load(Relaxed).max(1));
     u64::try_from(u128::from(ticks) * NS_PER_SECOND / rate).unwrap_or(u64::MAX)
 }
 
-/// The start of an event. Empty if the event's type is not recorded.
+/// The start of an event. Empty if the event's type is disabled.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an event is recorded at its end"]
 pub struct Timer {
@@ -233,7 +235,7 @@ pub struct Timer {
     start_ticks: u64,
 }
 
-/// Starts an event of a type with a duration.
+/// Starts an event of a type that has a duration.
 #[inline(always)]
 pub fn start(kind: EventKind) -> Timer {
     let is_on = SWITCHES.thresholds[kind as usize].load(Relaxed) != OFF;
@@ -252,7 +254,7 @@ impl Timer {
         self.start_ticks
     }
 
-    /// Returns a timer that started earlier by `by`.
+    /// Returns a timer whose start is earlier by `by`.
     pub fn earlier(self, by: Duration) -> Timer {
         let start_ticks = match self.is_on() {
             true => self.start_ticks.saturating_sub(to_ticks(by)),
@@ -261,7 +263,7 @@ impl Timer {
         Timer { start_ticks, ..self }
     }
 
-    /// Ends the event.
+    /// Ends the event, and records it if its duration reaches the threshold.
     #[inline(always)]
     pub(crate) fn end<const N: usize>(
         self,
@@ -280,7 +282,7 @@ impl Timer {
     }
 }
 
-/// Records an event without a duration.
+/// Records an event that has no duration.
 #[inline(always)]
 pub(crate) fn instant<const N: usize>(
     kind: EventKind,
@@ -292,8 +294,8 @@ pub(crate) fn instant<const N: usize>(
     }
 }
 
-/// Records an event that ended some time ago. If the names were stored again in the meantime, the
-/// event has no texts.
+/// Records an event that ended `ended_ago` before now. If the names were stored again in the
+/// meantime, the event loses its strings.
 pub(crate) fn past<const N: usize>(
     kind: EventKind,
     ended_ago: Duration,
@@ -302,7 +304,7 @@ pub(crate) fn past<const N: usize>(
     own: impl FnOnce() -> [u64; N],
 ) {
     let duration_ticks = to_ticks(took);
-    // Durations are always shorter than `OFF`.
+    // `to_ticks` returns less than `OFF`, so that a disabled type is never recorded.
     if duration_ticks >= SWITCHES.thresholds[kind as usize].load(Relaxed) {
         let end_ticks = ticks::now().saturating_sub(to_ticks(ended_ago));
         write(kind, end_ticks.saturating_sub(duration_ticks), duration_ticks, subject(), own());
@@ -329,7 +331,7 @@ fn write<const N: usize>(
     }
 }
 
-/// Counts an event of a thread that is ending.
+/// Counts an event from a thread that is exiting.
 #[cold]
 fn count_lost() {
     if let Some(run) = RUN.get() {
@@ -337,7 +339,8 @@ fn count_lost() {
     }
 }
 
-/// Takes one event from the type's rate for this second.
+/// Takes one event out of the type's rate for the current second. Returns whether the rate allows
+/// it.
 fn is_within_rate(kind: EventKind, now_ticks: u64) -> bool {
     let second = now_ticks / SWITCHES.ticks_per_second.load(Relaxed).max(1);
     let rate = SWITCHES.rates[kind as usize].load(Relaxed);
@@ -355,7 +358,7 @@ fn is_within_rate(kind: EventKind, now_ticks: u64) -> bool {
     taken.is_ok()
 }
 
-/// Returns the reference to a text, or 0.
+/// Returns the reference to a string, or 0.
 pub(crate) fn text(text: &str) -> u64 {
     let now = ticks::now();
     let rate = SWITCHES.ticks_per_second.load(Relaxed);
@@ -365,13 +368,13 @@ pub(crate) fn text(text: &str) -> u64 {
     u64::from(reference)
 }
 
-/// Returns the epoch of valid references.
+/// Returns the current epoch. References from other epochs are invalid.
 #[inline(always)]
 pub(crate) fn epoch() -> u32 {
     SWITCHES.epoch.load(Acquire)
 }
 
-/// Returns the reference to a subject and its epoch, or 0.
+/// Returns the reference to a subject and the reference's epoch, or zeros.
 pub(crate) fn subject(parts: &[Part<'_>], is_new: bool) -> (u32, u32) {
     let now = ticks::now();
     let rate = SWITCHES.ticks_per_second.load(Relaxed);

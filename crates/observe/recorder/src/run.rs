@@ -1,4 +1,4 @@
-//! The shared memory of a run, and the threads that write to it.
+//! The shared memory of a recording run, and the threads that write to it.
 
 use crate::chunks::{self, Appender, NAME_BYTES, OsThread, Pool};
 use crate::layout::{AGENT_VERSION, CHUNK_WORDS, CHUNKS_FIRST, FIRST_HALF, Field, HEADER_WORDS};
@@ -15,14 +15,14 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
-/// Attempts of a thread to lock the table of names before it continues without it.
+/// Number of times that a thread tries to lock the name table before it continues without a name.
 const LOCK_TRIES: usize = 1000;
 
-/// Attempts to copy the header without a change during the copy. The header changes once per
-/// second.
+/// Maximum number of attempts to copy the header without a change during the copy. The header
+/// changes once per second.
 const HEADER_TRIES: usize = 100;
 
-/// The shared memory of a run.
+/// The shared memory of a recording run.
 #[derive(Debug)]
 pub struct Run {
     words: Words,
@@ -31,7 +31,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Creates a run in words that are all 0.
+    /// Begins a run in words that are all 0.
     pub fn begin(words: Words, layout: Layout, clock: Source, start: &Moment, rate: u64) -> Run {
         let halves = [0, 1].map(|half| &words[layout.half(half)]);
         let run = Run { words, layout, names: Mutex::new(Names::new(halves, start.ticks)) };
@@ -58,7 +58,7 @@ impl Run {
         run
     }
 
-    /// Returns a word of the header.
+    /// Returns a word in the header.
     pub fn word(&self, field: Field) -> &'static AtomicU64 {
         &self.words[field as usize]
     }
@@ -67,12 +67,12 @@ impl Run {
         self.word(field).store(value, Relaxed);
     }
 
-    /// Returns the header word of an event type in a range such as [`RATE`].
+    /// Returns the word for an event type in a range of the header, such as [`RATE`].
     pub fn of_kind(&self, range: Range<usize>, kind: EventKind) -> &'static AtomicU64 {
         &self.words[range][kind as usize]
     }
 
-    /// Lets threads use all chunks and both halves of the table.
+    /// Lets threads use all chunks, and both halves of the name table.
     pub fn use_all(&self) {
         let (frequent, other) = (self.layout.frequent_chunks, self.layout.other_chunks);
         self.word(Field::FrequentAvailable).store(frequent as u64, Release);
@@ -80,8 +80,8 @@ impl Run {
         self.names.lock().use_all();
     }
 
-    /// Stores the time, so that readers can relate ticks to it. Only one thread may call this at a
-    /// time.
+    /// Stores the current time so that readers can relate ticks to it. Must not be called by
+    /// several threads at the same time.
     pub fn set_latest(&self, now: &Moment) {
         let version = self.word(Field::LatestVersion).load(Relaxed);
         self.set(Field::LatestVersion, version + 1);
@@ -92,7 +92,7 @@ impl Run {
         self.word(Field::LatestVersion).store(version + 2, Release);
     }
 
-    /// Stores the settings of a type, for readers.
+    /// Stores the settings of an event type for readers.
     pub fn set_settings(&self, kind: EventKind, settings: &Settings) {
         let threshold_ns = u64::try_from(settings.threshold.as_nanos()).unwrap_or(OFF - 1);
         let threshold_ns = if settings.enabled { threshold_ns } else { OFF };
@@ -115,7 +115,7 @@ impl Run {
         }
     }
 
-    /// Calls a function with the table of names, unless other threads hold the table for long.
+    /// Calls a function with the name table, unless other threads hold the lock for too long.
     fn with_names<T>(
         &self,
         call: impl Fn(&mut Names<'static>) -> Option<(T, u32)>,
@@ -138,7 +138,8 @@ impl Run {
         }
     }
 
-    /// Returns the reference to a subject, and its epoch; `None` if it could not be stored.
+    /// Returns the reference to a subject and its epoch, or `None` if the subject could not be
+    /// stored.
     pub fn refer_to_subject(
         &self,
         parts: &[Part<'_>],
@@ -152,7 +153,8 @@ impl Run {
         })
     }
 
-    /// Returns the reference to a text, and its epoch; `None` if it could not be stored.
+    /// Returns the reference to a string and its epoch, or `None` if the string could not be
+    /// stored.
     pub fn refer_to_text(&self, text: &str, now: u64, rate: u64) -> Option<(u32, u32)> {
         self.with_names(|names| {
             let reference = names.refer_to_text(text, now, rate)?;
@@ -160,8 +162,9 @@ impl Run {
         })
     }
 
-    /// Copies the header, the table of names, and the chunk data that the reader does not know,
-    /// while threads write. Chunks are copied first, so that their names are in the table.
+    /// Copies the header, the name table, and the chunk data that the reader does not have, while
+    /// threads continue to write. Chunks are copied first, so that the names to which they refer
+    /// are in the table.
     pub fn copy(&self, known: &SlotCounts) -> Vec<u8> {
         let chunks =
             [true, false].into_iter().flat_map(|is_frequent| self.pool(is_frequent).chunks());
@@ -177,7 +180,7 @@ impl Run {
     }
 
     fn copy_names(&self) -> [Vec<u64>; 2] {
-        // Reading a half without memory would allocate its memory.
+        // Reading a half that has no memory yet would allocate the memory.
         let is_allocated = self.names.lock().uses_all();
         [0, 1].map(|half| match half == FIRST_HALF || is_allocated {
             true => names::copy(&self.words[self.layout.half(half)]),
@@ -197,12 +200,12 @@ impl Run {
                 break;
             }
         }
-        // The version tells the reader if the time is incomplete.
+        // The version tells the reader whether the time is incomplete.
         copied
     }
 }
 
-/// The chunks of one thread.
+/// The chunks that one thread owns.
 #[derive(Debug)]
 pub struct Writer {
     frequent: Appender<'static, AtomicU64>,
@@ -211,12 +214,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Returns a writer without chunks.
+    /// Creates a writer without chunks.
     pub const fn new() -> Writer {
         Writer { frequent: Appender::new(), other: Appender::new(), thread: Cell::new(None) }
     }
 
-    /// Appends an event. Never waits or allocates. Returns whether there was space.
+    /// Appends an event. Never blocks or allocates. Returns whether there was space.
     #[inline(always)]
     pub fn write(&self, event: &Stored, run: impl Fn() -> Option<&'static Run>) -> bool {
         let is_frequent = EVENTS[event.kind as usize].is_frequent;

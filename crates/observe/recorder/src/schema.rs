@@ -1,4 +1,4 @@
-//! The declaration of every event type.
+//! The declarations of all event types.
 
 mod events;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub use events::{EVENTS, EventKind};
 
-/// Maximum number of fields of a type, in addition to start, duration and thread.
+/// Maximum number of fields per type, excluding start, duration and thread.
 pub const FIELDS_MAX: usize = 5;
 
 /// Prefix of all type names in JFR files.
@@ -20,43 +20,42 @@ pub const NAME_PREFIX: &str = "millstream.";
 pub struct EventSpec {
     /// The type.
     pub kind: EventKind,
-    /// Name in configuration and on the command line, such as `FileRead`.
+    /// Name in the configuration and on the command line, such as `FileRead`.
     pub name: &'static str,
-    /// Name for display.
+    /// Display name.
     pub label: &'static str,
-    /// Category in tools, from the outermost to the innermost.
+    /// Category in tools, as a path from the outermost to the innermost category.
     pub category: &'static [&'static str],
-    /// Description of the recorded occurrence.
+    /// Description of the occurrence that is recorded.
     pub description: &'static str,
-    /// Whether the event lasts from a start to an end. Other events have only a start and no
-    /// threshold.
+    /// Whether the event has a start and an end. Other events have only a start, and no threshold.
     pub has_duration: bool,
-    /// Whether a busy agent records the event thousands of times per second. Such events are stored
-    /// separately from other events, which they would overwrite within seconds.
+    /// Whether a busy agent records such events thousands of times per second. Frequent events are
+    /// stored separately, because they would overwrite all other events within seconds.
     pub is_frequent: bool,
-    /// Fields of the type, up to [`FIELDS_MAX`].
+    /// The type's own fields, up to [`FIELDS_MAX`].
     pub fields: &'static [Field],
-    /// Default settings of the type.
+    /// Default settings for the type.
     pub defaults: Settings,
 }
 
 impl EventSpec {
-    /// Returns the name in JFR files, such as `millstream.FileRead`.
+    /// Returns the name of the type in JFR files, such as `millstream.FileRead`.
     pub fn jfr_name(&self) -> String {
         format!("{NAME_PREFIX}{}", self.name)
     }
 }
 
-/// Conditions under which events of a type are recorded.
+/// The conditions under which events of a type are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether the type is recorded at all.
+    /// Whether events are recorded at all.
     pub enabled: bool,
-    /// Duration below which events are not recorded.
+    /// Minimum duration. Shorter events are not recorded.
     pub threshold: Duration,
-    /// Maximum number of events per second; `None` for no limit.
+    /// Maximum number of events per second, or `None` for no limit.
     pub rate: Option<PerSecond>,
-    /// Whether the stack of the thread is recorded.
+    /// Whether to record the thread's stack.
     pub stack: bool,
 }
 
@@ -70,7 +69,8 @@ impl fmt::Display for PerSecond {
     }
 }
 
-/// Error for a text that is not a rate. The message reads "what is wrong; what to write instead".
+/// The error for text that is not a rate. The message has the form "what is wrong; what to use
+/// instead".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoRate(String);
 
@@ -85,7 +85,7 @@ impl std::error::Error for NoRate {}
 impl FromStr for PerSecond {
     type Err = NoRate;
 
-    /// Parses `100/s`; the number is at least 1.
+    /// Parses a rate such as `100/s`. The number must be at least 1.
     fn from_str(text: &str) -> Result<PerSecond, NoRate> {
         let digits = text.strip_suffix("/s").filter(|digits| !digits.starts_with('+'));
         let number = digits.and_then(|digits| digits.parse().ok()).filter(|number| *number > 0);
@@ -93,38 +93,38 @@ impl FromStr for PerSecond {
     }
 }
 
-/// A field of a type.
+/// A field of an event type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Name in files.
+    /// Name of the field in files.
     pub name: &'static str,
-    /// Name for display.
+    /// Display name.
     pub label: &'static str,
-    /// Type and unit of its values.
+    /// Type and unit of the values.
     pub kind: FieldKind,
-    /// Whether all events of one file, connection or component have the same value, so that the
-    /// value is stored once and referenced.
+    /// Whether all events about one file, connection or component have the same value, so that the
+    /// value is stored once and events refer to it.
     pub is_shared: bool,
 }
 
-/// Type and unit of the values of a field.
+/// The type and unit of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldKind {
     /// An unsigned number.
     Unsigned,
-    /// A number from 0 to 2^32 - 1. Larger numbers are recorded as the largest.
+    /// A number from 0 to 2^32 - 1. Larger numbers are recorded as the maximum.
     Count,
     /// A signed number.
     Signed,
-    /// A number with a fraction.
+    /// A floating-point number.
     Float,
-    /// Yes or no.
+    /// A boolean.
     Flag,
-    /// A text from the recording's table.
+    /// A string in the recording's table.
     Text,
-    /// A period, in ticks.
+    /// A duration in ticks.
     Duration,
-    /// A point in time, in ticks.
+    /// A point in time in ticks.
     Timestamp,
     /// A number of bytes.
     Bytes,
@@ -133,28 +133,28 @@ pub enum FieldKind {
 /// A value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// Value of a field of [`FieldKind::Unsigned`].
+    /// Value of a [`FieldKind::Unsigned`] field.
     Unsigned(u64),
-    /// Value of a field of [`FieldKind::Count`].
+    /// Value of a [`FieldKind::Count`] field.
     Count(u32),
-    /// Value of a field of [`FieldKind::Signed`].
+    /// Value of a [`FieldKind::Signed`] field.
     Signed(i64),
-    /// Value of a field of [`FieldKind::Float`].
+    /// Value of a [`FieldKind::Float`] field.
     Float(f64),
-    /// Value of a field of [`FieldKind::Flag`].
+    /// Value of a [`FieldKind::Flag`] field.
     Flag(bool),
-    /// Value of a field of [`FieldKind::Text`].
+    /// Value of a [`FieldKind::Text`] field.
     Text(TextId),
-    /// Value of a field of [`FieldKind::Duration`], in ticks.
+    /// Value of a [`FieldKind::Duration`] field, in ticks.
     Duration(u64),
-    /// Value of a field of [`FieldKind::Timestamp`], in ticks.
+    /// Value of a [`FieldKind::Timestamp`] field, in ticks.
     Timestamp(u64),
-    /// Value of a field of [`FieldKind::Bytes`].
+    /// Value of a [`FieldKind::Bytes`] field.
     Bytes(u64),
 }
 
 impl Value {
-    /// Returns the 64 bits that represent the value in an event.
+    /// Returns the 64 bits that represent the value in a recording.
     pub fn to_bits(self) -> u64 {
         match self {
             Value::Unsigned(number)
@@ -168,8 +168,8 @@ impl Value {
         }
     }
 
-    /// Returns the value that these bits represent. Any bits are valid: a flag is set unless they
-    /// are 0, and a count and the number of a text use the lower 32 bits.
+    /// Returns the value that these bits represent. All bit patterns are valid: a flag is set
+    /// unless the bits are 0, and counts and string numbers use only the lower 32 bits.
     pub fn from_bits(kind: FieldKind, bits: u64) -> Value {
         match kind {
             FieldKind::Unsigned => Value::Unsigned(bits),

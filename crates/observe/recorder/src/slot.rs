@@ -1,4 +1,4 @@
-//! Events stored as slots of four words.
+//! Encoding of events as slots of four words.
 //!
 //! | word | first slot | second slot |
 //! |---|---|---|
@@ -7,34 +7,35 @@
 //! | 2 | duration in ticks (56 bits), check (8) | third wide value |
 //! | 3 | first wide value | fourth wide value |
 //!
-//! The small value belongs to the first unshared field that fits 32 bits; the other values are
-//! wide. The check is the lower byte of the chunk's sequence: after a power loss, a slot from an
-//! earlier use of the chunk has a different check.
+//! The small value is the value of the first unshared field that fits into 32 bits. All other
+//! values are wide. The check is the lower byte of the chunk's sequence. After a power loss, a slot
+//! from an earlier use of the chunk has a different check.
 
 use crate::schema::{EVENTS, EventKind, EventSpec, FIELDS_MAX, FieldKind};
 
-/// A slot.
+/// A slot in a chunk.
 pub type Slot = [u64; 4];
 
-/// Kind byte of the second slot of an event.
+/// Kind byte of an event's second slot.
 const SECOND: u64 = 0xff;
 
-/// Bits of a duration. A longer duration is recorded as the maximum, which is at least 200 days.
+/// Number of bits for a duration. A longer duration is recorded as the maximum, which is at least
+/// 200 days.
 const DURATION_BITS: u32 = 56;
 const DURATION_MAX: u64 = (1 << DURATION_BITS) - 1;
 
-/// Bits of the reference to a subject.
+/// Number of bits in a reference to a subject.
 pub const SUBJECT_BITS: u32 = 24;
 
-/// Maximum number of wide values.
+/// Maximum number of wide values per event.
 const WIDES_MAX: usize = 4;
 
-/// Positions of the unshared fields of a type.
+/// Where the unshared fields of a type are stored.
 #[derive(Clone, Copy, Debug)]
 struct Places {
-    /// Position of the small value among these fields.
+    /// Index of the small value among the unshared fields.
     small: Option<usize>,
-    /// Positions of the wide values.
+    /// Indexes of the wide values among the unshared fields.
     wide: [usize; WIDES_MAX],
     wide_count: usize,
 }
@@ -76,8 +77,8 @@ const PLACES: [Places; EVENTS.len()] = {
     all
 };
 
-/// Shared fields come first, so that the first values belong to an event's subject. A reader can
-/// distinguish the kind bytes of first and second slots.
+/// Checks the schema: shared fields come first, because the subject contains the first values, and
+/// the kind bytes of first and second slots are different.
 const _: () = {
     let mut number = 0;
     while number < EVENTS.len() {
@@ -96,23 +97,23 @@ fn second_head(check: u8) -> u64 {
     SECOND | u64::from(check) << 8
 }
 
-/// An event in its stored form.
+/// An event in the form in which it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// Type of the event.
     pub kind: EventKind,
-    /// Reference to the values of the shared fields.
+    /// Reference to the subject, which contains the values of the shared fields.
     pub subject: u32,
-    /// Start, in ticks.
+    /// Start of the event in ticks.
     pub start_ticks: u64,
-    /// Time from start to end, in ticks.
+    /// Time from start to end in ticks.
     pub duration_ticks: u64,
-    /// The bits of the unshared fields, in the order of the declaration.
+    /// The bits of the unshared fields, in the order of their declaration.
     pub own: [u64; FIELDS_MAX],
 }
 
 impl Stored {
-    /// Returns the slots and their number.
+    /// Returns the slots, and how many of them are used.
     #[inline(always)]
     pub fn encode(&self, check: u8) -> ([Slot; 2], usize) {
         let places = &PLACES[self.kind as usize];
@@ -129,8 +130,8 @@ impl Stored {
         ([first, second], places.slots())
     }
 
-    /// Returns the event at the start of these slots, and the number of its slots; `None` if there
-    /// is no event with this check.
+    /// Returns the event at the start of these slots, and the number of slots that it uses. Returns
+    /// `None` if there is no event with this check.
     pub fn decode(slots: &[Slot], check: u8) -> Option<(Stored, usize)> {
         let [start_ticks, head, duration, first] = *slots.first()?;
         let kind = EventKind::of_number((head as u8).checked_sub(1)?)?;

@@ -1,9 +1,10 @@
-//! The recorded data of a run up to one point in time: the file of a run that has ended or died, or
-//! a copy of the memory of a running one.
+//! The data that a run has recorded up to a point in time. It comes from the file of a run that has
+//! ended or crashed, or from a copy of a running process's memory.
 //!
-//! A copy has the header of a run with another magic number, followed by sections: a number of
-//! words, and that many words. The first section has the positions of all chunks, the next two have
-//! the halves of the table, and each of the remaining sections has a chunk.
+//! A copy contains the header of the run, with a different magic number, followed by sections. A
+//! section is a number of words, followed by the words. The first section contains the position
+//! words of all chunks, the next two contain the halves of the name table, and each remaining
+//! section contains a chunk.
 
 use crate::chunks::{self, Copied, OsThread};
 use crate::event::{Event, Tables, Thread};
@@ -22,31 +23,31 @@ use std::time::Duration;
 /// First word of a copy.
 const COPY_MAGIC: u64 = u64::from_le_bytes(*b"MSCOPY\0\0");
 
-/// Duration in nanoseconds from which the tick rate is computed over the whole run.
+/// Minimum length of a run in nanoseconds for computing the tick rate from the whole run.
 const RATE_FROM_NS: u64 = 1_000_000_000;
 
-/// Number of an unknown text.
+/// Number that represents an unknown string.
 const NO_TEXT: u64 = u32::MAX as u64;
 
-/// Number of slots that a reader has of each sequence.
+/// For each sequence, the number of slots that a reader already has.
 pub type SlotCounts = BTreeMap<u32, u32>;
 
-/// A copy of the memory of a run.
+/// A copy of a run's memory.
 #[derive(Debug)]
 pub(crate) struct Copy {
     /// The header.
     pub header: Vec<u64>,
-    /// The position words of all chunks, read after the chunks were copied.
+    /// The position words of all chunks, which were read after the chunks were copied.
     pub positions: Vec<u64>,
-    /// The used words of each half of the table.
+    /// The used words of each half of the name table.
     pub halves: [Vec<u64>; 2],
-    /// The chunks that the reader does not know.
+    /// The chunks that the reader does not have yet.
     pub chunks: Vec<Vec<u64>>,
 }
 
 impl Copy {
-    /// Returns the bytes of the format. Each part is freed as soon as it is written, so that the
-    /// copy is in memory only once.
+    /// Returns the encoded copy. Each part is freed as soon as it is written, so that memory
+    /// contains the copy only once.
     pub fn into_bytes(mut self) -> Vec<u8> {
         self.header[Field::Magic as usize] = COPY_MAGIC;
         let mut bytes = Vec::new();
@@ -62,14 +63,14 @@ impl Copy {
     }
 }
 
-/// Reason why bytes are not a recording.
+/// The reason why bytes are not a readable recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRecording {
-    /// The bytes do not belong to a recording.
+    /// The bytes are not a recording.
     Foreign,
-    /// The run died before it had recorded anything.
+    /// The run crashed before it recorded anything.
     Empty,
-    /// The bytes were written by another release.
+    /// Another release wrote the bytes, in a different version of the format.
     OtherVersion,
     /// The bytes end within the header.
     Cut,
@@ -88,15 +89,15 @@ impl std::fmt::Display for NoRecording {
 
 impl std::error::Error for NoRecording {}
 
-/// The recorded data of a run.
+/// The data that a run has recorded.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     header: Vec<u64>,
     is_copy: bool,
-    /// Number of bytes missing at the end of the file.
+    /// Number of bytes that are missing at the end of the file.
     cut_bytes: u64,
     names: CopiedNames,
-    /// Sequences of all chunks, including those that were not copied.
+    /// Sequences of all chunks, including chunks that were not copied.
     sequences: BTreeSet<u32>,
     chunks: Vec<Vec<u64>>,
 }
@@ -106,7 +107,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// Fails if there is no header that this release can read.
+    /// Returns an error if there is no header that this release can read.
     pub fn parse(bytes: &[u8]) -> Result<Snapshot, NoRecording> {
         let (words, _) = bytes.as_chunks();
         let words: Vec<u64> = words.iter().copied().map(u64::from_le_bytes).collect();
@@ -138,28 +139,28 @@ impl Snapshot {
         self.header[field as usize]
     }
 
-    /// Returns the id of the process.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.field(Field::Pid) as u32
     }
 
-    /// Returns whether this is a copy of a run that may have continued, rather than the file of the
+    /// Returns whether this is a copy of a run that may have continued, as opposed to the file of a
     /// run.
     pub fn is_copy(&self) -> bool {
         self.is_copy
     }
 
-    /// Returns how many bytes are missing at the end of the file.
+    /// Returns the number of bytes that are missing at the end of the file.
     pub fn cut_bytes(&self) -> u64 {
         self.cut_bytes
     }
 
-    /// Returns whether the run has ended properly.
+    /// Returns whether the run ended normally.
     pub fn has_ended(&self) -> bool {
         self.field(Field::Ended) != 0
     }
 
-    /// Returns the version of the agent.
+    /// Returns the agent's version.
     pub fn agent_version(&self) -> String {
         let words = self.header[AGENT_VERSION].iter();
         let bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
@@ -167,7 +168,7 @@ impl Snapshot {
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     }
 
-    /// Returns the source of ticks.
+    /// Returns the clock from which ticks come.
     pub fn clock_source(&self) -> Source {
         match self.field(Field::ClockSource) {
             0 => Source::Counter,
@@ -175,8 +176,9 @@ impl Snapshot {
         }
     }
 
-    /// Returns the relation of ticks and time, which begins with the run. The relation is exact at
-    /// the latest second of the run, so that times agree with the log before a crash.
+    /// Returns the relation between ticks and time, starting at the beginning of the run. The
+    /// relation is exact at the most recent second of the run, so that times match the log before a
+    /// crash.
     pub fn clock(&self) -> Clock {
         let (start, latest) = (self.start(), self.latest());
         let lasted_ns = latest.monotonic_ns.saturating_sub(start.monotonic_ns);
@@ -201,17 +203,17 @@ impl Snapshot {
             monotonic_ns: self.field(Field::LatestMonotonicNs),
             unix_ns: self.field(Field::LatestUnixNs),
         };
-        // The run died while this was written.
+        // The run crashed while the time was being written.
         let is_whole = self.field(Field::LatestVersion).is_multiple_of(2);
         if is_whole && latest.ticks >= self.start().ticks { latest } else { self.start() }
     }
 
-    /// Returns the latest time at which the run was known to be alive, in ticks.
+    /// Returns the most recent time, in ticks, at which the run was known to be alive.
     pub fn latest_ticks(&self) -> u64 {
         self.latest().ticks
     }
 
-    /// Returns the last settings of the recording.
+    /// Returns the most recent settings of the recording.
     pub fn settings(&self) -> Vec<(EventKind, Settings)> {
         EVENTS.iter().map(|spec| (spec.kind, self.settings_of(spec.kind))).collect()
     }
@@ -230,12 +232,12 @@ impl Snapshot {
         self.header[OVER_RATE][kind as usize]
     }
 
-    /// Returns the number of events for which there was no chunk.
+    /// Returns the number of events that were lost because there was no chunk for them.
     pub fn without_space(&self) -> u64 {
         self.field(Field::WithoutSpace)
     }
 
-    /// Returns the number of events without the name of their file, connection or component.
+    /// Returns the number of events that lack the name of their file, connection or component.
     pub fn without_name(&self) -> u64 {
         self.field(Field::WithoutName)
     }
@@ -248,7 +250,7 @@ impl Snapshot {
     }
 }
 
-/// Returns the sections of a copy, up to the first one that is not complete.
+/// Returns the sections of a copy up to the first incomplete one.
 fn sections(mut rest: &[u64]) -> Vec<Vec<u64>> {
     let mut found = Vec::new();
     while let Some((count, behind)) = rest.split_first()
@@ -261,7 +263,7 @@ fn sections(mut rest: &[u64]) -> Vec<Vec<u64>> {
     found
 }
 
-/// Returns the sections that a copy of a file would have, as far as the file contains them.
+/// Returns the same sections from a file as a copy would contain, as far as the file is complete.
 fn in_file(header: &[u64], words: &[u64]) -> Vec<Vec<u64>> {
     let layout = layout_of(header, words.len() / CHUNK_WORDS);
     let part = |range: std::ops::Range<usize>| {
@@ -275,11 +277,11 @@ fn in_file(header: &[u64], words: &[u64]) -> Vec<Vec<u64>> {
         words.get(at.clone()).is_none_or(|chunk| Copied::position(chunk) != Some(0))
     };
     let chunks: Vec<Vec<u64>> = chunks.filter(is_used).map(part).collect();
-    // A chunk in a file contains its position.
+    // The first section is empty, because a chunk in a file contains its position.
     [Vec::new()].into_iter().chain(halves).chain(chunks).collect()
 }
 
-/// Returns the layout that a header describes, with at most `chunks_max` chunks of each use.
+/// Returns the layout that a header describes, limited to `chunks_max` chunks of each use.
 fn layout_of(header: &[u64], chunks_max: usize) -> Layout {
     let number = |field: Field, max: usize| {
         usize::try_from(header[field as usize]).unwrap_or(usize::MAX).min(max)
@@ -292,42 +294,43 @@ fn layout_of(header: &[u64], chunks_max: usize) -> Layout {
     }
 }
 
-/// Maximum number of chunks of each use in a header: a larger number means damage.
+/// Maximum number of chunks of each use in a header. A larger number means that the header is
+/// damaged.
 const CHUNKS_MAX: usize = 1 << 24;
 
-/// Reads the events of snapshots of one run, each event once.
+/// Reads the events in snapshots of the same run. Each event is read once.
 #[derive(Debug, Default)]
 pub struct Reader {
     known: SlotCounts,
-    /// The last sequence that was searched for, if there was an earlier snapshot.
+    /// The last sequence that was searched for. `None` before the first snapshot.
     looked_for: Option<u32>,
-    /// Sequences that were assigned and not read so far.
+    /// Sequences that were assigned but have not been read yet.
     missing: BTreeSet<u32>,
     lost_chunks: u64,
     texts: Vec<String>,
     text_ids: HashMap<String, TextId>,
     threads: Vec<(String, u32)>,
     thread_ids: HashMap<OsThread, ThreadId>,
-    /// The texts of references, by epoch.
+    /// For each epoch and reference, the number of the string.
     references: HashMap<(u32, u32), u64>,
-    /// The values of subjects, by epoch.
+    /// For each epoch and reference, the subject and its values.
     subjects: HashMap<(u32, u32), (SubjectId, [u64; 3])>,
 }
 
 impl Reader {
-    /// Returns the slots that this reader no longer needs.
+    /// Returns the slots that this reader already has, which a copy can omit.
     pub fn known(&self) -> &SlotCounts {
         &self.known
     }
 
-    /// Returns the number of chunks, with up to 1022 events each, that were overwritten before they
-    /// were read.
+    /// Returns the number of chunks that were overwritten before they were read. Each contains up
+    /// to 1022 events.
     pub fn lost_chunks(&self) -> u64 {
         self.lost_chunks
     }
 
-    /// Reads the new events, from the chunk that was begun first to the one that was begun last.
-    /// Damaged slots are skipped.
+    /// Reads the new events, in the order in which their chunks were started. Damaged slots are
+    /// skipped.
     pub fn read(&mut self, snapshot: &Snapshot, mut each: impl FnMut(&Event, &Reader)) {
         let chunks = snapshot.chunks();
         self.find_missing(snapshot);
@@ -351,7 +354,7 @@ impl Reader {
         self.known.retain(|sequence, _| snapshot.sequences.contains(sequence));
     }
 
-    /// Marks all data of a snapshot as known, without reading it.
+    /// Marks all data in a snapshot as known without reading it.
     pub fn skip(&mut self, snapshot: &Snapshot) {
         for chunk in snapshot.chunks() {
             self.known.insert(chunk.sequence, chunk.complete);
@@ -359,8 +362,8 @@ impl Reader {
         self.looked_for = Some(snapshot.field(Field::Sequence) as u32);
     }
 
-    /// Notes the new sequences, and counts the sequences that were overwritten before they were
-    /// read. A sequence that was assigned very recently may appear only in the next snapshot.
+    /// Records the new sequences, and counts the ones that were overwritten before they were read.
+    /// A sequence that was assigned very recently may not appear until the next snapshot.
     fn find_missing(&mut self, snapshot: &Snapshot) {
         let last = snapshot.field(Field::Sequence) as u32;
         let before = self.missing.len();
@@ -393,7 +396,7 @@ impl Reader {
         Event { kind, thread, subject, start_ticks, duration_ticks, values }
     }
 
-    /// Returns the subject of an event and the values of its fields.
+    /// Returns the subject of an event and the values of the shared fields.
     fn subject(
         &mut self,
         snapshot: &Snapshot,
@@ -420,7 +423,7 @@ impl Reader {
         subject
     }
 
-    /// Returns the number of the text of a reference.
+    /// Returns the number of the string to which a reference points.
     fn text(&mut self, snapshot: &Snapshot, reference: u32, end_ticks: u64) -> u64 {
         let Some(key) = valid(&snapshot.names, reference, end_ticks) else { return NO_TEXT };
         if let Some(id) = self.references.get(&key) {
@@ -448,11 +451,11 @@ impl Reader {
     }
 }
 
-/// Maximum number of sequences between two snapshots that are searched for. More sequences mean
-/// that a file is damaged, or that it belongs to another run.
+/// Maximum number of sequences to search for between two snapshots. A larger number means that a
+/// file is damaged, or that it belongs to another run.
 const SEQUENCES_MAX: u32 = 1 << 16;
 
-/// Returns the key of a reference, if its half has been in use since before the event ended.
+/// Returns the key of a reference, if the current use of its half began before the event ended.
 fn valid(names: &CopiedNames, reference: u32, end_ticks: u64) -> Option<(u32, u32)> {
     let (epoch, since_ticks) = names.epoch(reference)?;
     (reference != 0 && end_ticks >= since_ticks).then_some((epoch, reference))
@@ -468,5 +471,5 @@ impl Tables for Reader {
     }
 }
 
-/// The slots of a chunk must have the size in the format.
+/// The size of slots and of the header must match the format.
 const _: () = assert!(size_of::<Slot>() == 32 && layout::HEADER_WORDS * 8 == 4096);

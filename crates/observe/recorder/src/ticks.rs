@@ -1,23 +1,23 @@
-//! The clock of events.
+//! The clock for events.
 //!
-//! On x86-64 the clock is the time stamp counter, if its rate is the same on all processors and at
-//! all times (CPUID 8000_0007h, EDX bit 8; Intel SDM, volume 3, "Invariant TSC") and the kernel
-//! trusts it. Otherwise the clock is `clock_gettime`, in nanoseconds.
+//! On x86-64, the clock is the time stamp counter if its rate is constant and the same on all
+//! processors (CPUID 8000_0007h, EDX bit 8; Intel SDM, volume 3, "Invariant TSC"), and if the
+//! kernel trusts it. Otherwise, the clock is `clock_gettime`, in nanoseconds.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// List of clock sources from which the kernel removes `tsc` if the counters of processors diverge.
+/// The available clock sources. The kernel removes `tsc` if the processors' counters diverge.
 #[cfg(target_arch = "x86_64")]
 const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// Duration of the first measurement of the rate. The two readings of the clocks are off by about
+/// Duration of the first measurement of the rate. The clock readings at both ends are off by about
 /// 50 ns, so the rate is accurate to 0.2 %.
 const FIRST_MEASUREMENT: Duration = Duration::from_micros(50);
 
-/// Number of readings of the clocks for one moment.
+/// Number of clock readings per moment. The fastest reading counts.
 const READINGS: usize = 5;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -34,7 +34,7 @@ pub enum Source {
     System = 1,
 }
 
-/// Returns the time in ticks.
+/// Returns the current time in ticks.
 #[inline(always)]
 pub fn now() -> u64 {
     if USES_COUNTER.load(Ordering::Relaxed) { counter() } else { monotonic_ns() }
@@ -44,7 +44,7 @@ pub fn now() -> u64 {
 #[inline(always)]
 fn counter() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and Linux permits it unless a process
-    // asks for it to be disabled.
+    // asks to disable it.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
@@ -53,7 +53,7 @@ fn counter() -> u64 {
     monotonic_ns()
 }
 
-/// Chooses the clock.
+/// Selects the clock for the process.
 pub fn choose() -> Source {
     let is_counter = has_counter();
     USES_COUNTER.store(is_counter, Ordering::Relaxed);
@@ -75,25 +75,25 @@ fn has_counter() -> bool {
     false
 }
 
-/// Returns the nanoseconds of a monotonic clock.
+/// Returns the current time of the monotonic clock in nanoseconds.
 pub fn monotonic_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec.cast_unsigned() * NS_PER_SECOND + time.tv_nsec.cast_unsigned()
 }
 
-/// One point in time on all clocks.
+/// One point in time, according to all clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// Time in ticks.
     pub ticks: u64,
-    /// Time in nanoseconds of the monotonic clock.
+    /// Time of the monotonic clock in nanoseconds.
     pub monotonic_ns: u64,
     /// Time in nanoseconds since 1970.
     pub unix_ns: u64,
 }
 
 impl Moment {
-    /// Reads the clocks several times, because the thread may be preempted between two readings.
+    /// Reads the clocks several times, because the thread may be preempted between clock reads.
     pub fn now() -> Moment {
         let mut best = (u64::MAX, Moment { ticks: 0, monotonic_ns: 0, unix_ns: 0 });
         for _ in 0..READINGS {
@@ -105,7 +105,7 @@ impl Moment {
         best.1
     }
 
-    /// Reads the clocks; also returns the number of ticks that the reading took.
+    /// Reads the clocks once. Also returns the number of ticks that reading took.
     fn read() -> (u64, Moment) {
         let begun = now();
         let monotonic_ns = monotonic_ns();
@@ -115,7 +115,7 @@ impl Moment {
         (took, Moment { ticks: begun, monotonic_ns, unix_ns })
     }
 
-    /// Returns the ticks per second from this moment until `later`.
+    /// Returns the ticks per second between this moment and `later`.
     pub fn rate(&self, later: &Moment) -> NonZeroU64 {
         let ticks = u128::from(later.ticks.saturating_sub(self.ticks));
         let ns = u128::from(later.monotonic_ns.saturating_sub(self.monotonic_ns));
@@ -124,7 +124,7 @@ impl Moment {
         rate.unwrap_or(const { NonZeroU64::new(NS_PER_SECOND).unwrap() })
     }
 
-    /// Returns the ticks per second, measured for a short time from this moment on.
+    /// Returns the ticks per second, measured over a short time that starts at this moment.
     pub fn first_rate(&self) -> NonZeroU64 {
         let until = self.monotonic_ns + FIRST_MEASUREMENT.as_nanos() as u64;
         while monotonic_ns() < until {

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{self, AtomicU64, Ordering};
 
-/// A 64-bit word that threads share. It is a trait so that a model checker can replace the
-/// processor.
+/// A 64-bit word that threads share. This is a trait so that a model checker can replace the
+/// hardware.
 pub trait Word {
     /// Reads the word.
     fn load(&self, ordering: Ordering) -> u64;
@@ -11,10 +11,10 @@ pub trait Word {
     /// Writes the word.
     fn store(&self, value: u64, ordering: Ordering);
 
-    /// Replaces `from` with `to`; returns whether the word was `from`.
+    /// Replaces `from` with `to`. Returns whether the word was equal to `from`.
     fn replace(&self, from: u64, to: u64) -> bool;
 
-    /// Adds to the word; returns the old value.
+    /// Adds to the word and returns the old value.
     fn fetch_add(&self, value: u64) -> u64;
 
     /// Orders the reads and writes before and after the fence.

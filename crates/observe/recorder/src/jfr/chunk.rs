@@ -1,4 +1,4 @@
-//! A chunk of the agent's events: metadata, settings, events and pools.
+//! A chunk with the agent's events: metadata, settings, events and pools.
 
 use super::metadata;
 use super::pools::Pools;
@@ -9,10 +9,10 @@ use millstream_jfr::keys::KEY_BYTES_MAX;
 use millstream_jfr::text::TEXT_REFERENCE_BYTES_MAX;
 use millstream_jfr::{Chunk, Clock, varint};
 
-/// Maximum bytes of an event, whose size is a compressed integer of one byte.
+/// Maximum bytes of an event. The size of an event must fit into a one-byte compressed integer.
 const EVENT_BYTES_MAX: usize = 0x7f;
 
-/// A chunk under construction, and the texts and threads of its events.
+/// A chunk that is being built, with the strings and threads of its events.
 pub struct EventChunk {
     chunk: Chunk,
     pools: Pools,
@@ -20,18 +20,18 @@ pub struct EventChunk {
 }
 
 impl EventChunk {
-    /// Returns a chunk without events.
+    /// Creates a chunk without events.
     pub fn new(start_ticks: u64) -> EventChunk {
         let chunk = Chunk::new(&metadata::tree(), start_ticks);
         EventChunk { chunk, pools: Pools::default(), end_ticks: start_ticks }
     }
 
-    /// Returns the maximum size of the chunk if it ended now, in bytes.
+    /// Returns the maximum size in bytes that the chunk would have if it ended now.
     pub fn bytes_max(&self) -> usize {
         self.chunk.bytes() + self.pools.bytes_max()
     }
 
-    /// Returns the time at which the chunk and all of its events have ended.
+    /// Returns the time at which the last event in the chunk ends.
     pub fn end_ticks(&self) -> u64 {
         self.end_ticks
     }
@@ -43,7 +43,7 @@ impl EventChunk {
         self.chunk.restart(start_ticks);
     }
 
-    /// Appends an event for each setting.
+    /// Appends one event per setting.
     pub fn push_settings(&mut self, all: &[(EventKind, Settings)]) {
         for (kind, settings) in all {
             for (name, value) in metadata::settings(kind.spec(), settings) {
@@ -74,7 +74,7 @@ impl EventChunk {
         out[at] = (out.len() - at) as u8;
     }
 
-    /// Appends the pools. Returns the complete chunk.
+    /// Appends the pools and returns the complete chunk.
     pub fn end<T: Tables + ?Sized>(&mut self, clock: &Clock, end_ticks: u64, tables: &T) -> &[u8] {
         self.chunk.end(clock, end_ticks, |out| self.pools.push(out, tables))
     }
@@ -95,7 +95,8 @@ fn push_value<T: Tables + ?Sized>(out: &mut Vec<u8>, pools: &mut Pools, value: V
     }
 }
 
-/// Returns the maximum bytes of an event of a type: size, type, start, duration, thread, fields.
+/// Returns the maximum bytes of an event of this type: size, type, start, duration, thread and
+/// fields.
 const fn bytes_max(spec: &EventSpec) -> usize {
     let mut bytes = 1 + 1 + 2 * varint::BYTES_MAX + KEY_BYTES_MAX;
     let mut index = 0;

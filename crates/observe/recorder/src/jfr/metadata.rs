@@ -1,4 +1,4 @@
-//! The declaration of all types, derived from the schema.
+//! The declarations of all types, which are derived from the schema.
 
 use super::types::of_event;
 use crate::schema::{EVENTS, EventSpec, FieldKind, Settings};
@@ -8,20 +8,20 @@ use millstream_jfr::metadata::{
 };
 use std::time::Duration;
 
-/// Names of the settings of an event.
+/// Names of an event type's settings.
 const ENABLED: &str = "enabled";
 const THRESHOLD: &str = "threshold";
 const THROTTLE: &str = "throttle";
 const STACK_TRACE: &str = "stackTrace";
 
-/// Returns the whole metadata tree.
+/// Returns the complete metadata tree.
 pub fn tree() -> Element {
     let all = values().into_iter().chain(metadata::annotations()).chain(setting_types());
     let events = EVENTS.iter().map(event);
     metadata::root(all.chain([metadata::active_setting()]).chain(events))
 }
 
-/// Returns the settings of a type with the JDK's names and values.
+/// Returns the settings of an event type with the JDK's names and values.
 pub fn settings(spec: &EventSpec, settings: &Settings) -> Vec<(&'static str, String)> {
     let rate = settings.rate.map_or_else(|| "off".to_owned(), |rate| rate.to_string());
     let mut all = vec![(ENABLED, settings.enabled.to_string())];
@@ -33,7 +33,7 @@ pub fn settings(spec: &EventSpec, settings: &Settings) -> Vec<(&'static str, Str
     all
 }
 
-/// Returns a period in the largest unit that gives a whole number.
+/// Formats a duration in the largest unit in which it is an integer.
 fn timespan(period: Duration) -> String {
     let ns = period.as_nanos();
     let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)];
@@ -41,7 +41,7 @@ fn timespan(period: Duration) -> String {
     whole.map_or_else(|| format!("{ns} ns"), |(name, unit)| format!("{} {name}", ns / unit))
 }
 
-/// Returns the types of values: primitive types, and threads.
+/// Returns the value types: primitive types and threads.
 fn values() -> Vec<Element> {
     vec![
         class("boolean", types::BOOLEAN),
@@ -76,8 +76,8 @@ fn setting_types() -> Vec<Element> {
     ]
 }
 
-/// Returns the declaration of an event type. Start and duration are its first fields, because the
-/// parser of the JDK expects them there.
+/// Returns the declaration of an event type. Start and duration must be the first fields, because
+/// the JDK's parser expects them there.
 fn event(spec: &EventSpec) -> Element {
     let duration = field("duration", types::LONG, "Duration")
         .containing([annotation(types::TIMESPAN, "TICKS")]);

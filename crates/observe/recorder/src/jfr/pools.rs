@@ -1,4 +1,4 @@
-//! The texts and threads to which the events of a chunk refer.
+//! The strings and threads to which the events in a chunk refer.
 
 use crate::event::{Tables, Thread};
 use crate::ids::{TextId, ThreadId};
@@ -8,7 +8,7 @@ use millstream_jfr::pools::{self, ENTRY_BYTES_MAX, Used};
 use millstream_jfr::text::TEXT_BYTES_MAX;
 use millstream_jfr::{text, varint};
 
-/// The texts and threads to which the events of a chunk refer.
+/// The strings and threads to which the events in a chunk refer.
 #[derive(Default)]
 pub struct Pools {
     texts: Used,
@@ -16,7 +16,7 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// Appends a reference to a text.
+    /// Appends a reference to a string.
     #[inline]
     pub fn push_text<T: Tables + ?Sized>(&mut self, out: &mut Vec<u8>, id: TextId, tables: &T) {
         if self.texts.has(id.0) || add(&mut self.texts, id.0, tables.text(id)) {
@@ -34,12 +34,12 @@ impl Pools {
         varint::push(out, if is_known { key(id.0) } else { NO_KEY });
     }
 
-    /// Returns the maximum bytes of the pools so far.
+    /// Returns the maximum size of the pools so far in bytes.
     pub fn bytes_max(&self) -> usize {
         self.texts.bytes_max() + self.threads.bytes_max()
     }
 
-    /// Appends the number of pools and the pools.
+    /// Appends the number of pools, and the pools.
     pub fn push<T: Tables + ?Sized>(&self, out: &mut Vec<u8>, tables: &T) {
         pools::push_count(out, [&self.texts, &self.threads]);
         pools::push_pool(out, STRING, &self.texts, |out, id| {
@@ -59,7 +59,7 @@ impl Pools {
     }
 }
 
-/// Adds an entry with a text if the text exists. Returns whether it does.
+/// Adds an entry if its text exists. Returns whether the text exists.
 #[cold]
 fn add(used: &mut Used, id: u32, text: Option<&str>) -> bool {
     let Some(text) = text else { return false };

@@ -1,9 +1,9 @@
-//! The numbers of event types.
+//! Numbers of event types.
 
 use crate::schema::{EVENTS, EventKind};
 use millstream_jfr::metadata::TypeId;
 
-/// The first event type of the schema. All event types take one byte as compressed integers.
+/// Number of the schema's first event type. All event types fit into a one-byte compressed integer.
 const FIRST_EVENT: u8 = 80;
 const _: () = assert!(FIRST_EVENT as usize + EVENTS.len() <= 0x80);
 
