@@ -1,4 +1,4 @@
-//! Registers, and differences between architectures.
+//! Registers, and other differences between architectures.
 
 use gimli::{Register, RegisterRule};
 use std::ffi::c_void;
@@ -15,48 +15,48 @@ pub(crate) struct Registers {
     pub sp: u64,
     /// The frame pointer.
     pub fp: u64,
-    /// The return address, where a register holds it.
+    /// The return address, if a register contains it.
     pub link: Option<u64>,
 }
 
-/// The stack pointer in unwind information.
+/// The stack pointer's register in unwind information.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const STACK_POINTER: Register = gimli::X86_64::RSP;
-/// The frame pointer in unwind information.
+/// The frame pointer's register in unwind information.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const FRAME_POINTER: Register = gimli::X86_64::RBP;
-/// The return address in unwind information.
+/// The return address's register in unwind information.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const RETURN_ADDRESS: Register = gimli::X86_64::RA;
-/// Unwind information that is specific to a vendor.
+/// The vendor of the unwind information.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
 
-/// The stack pointer in unwind information.
+/// The stack pointer's register in unwind information.
 #[cfg(target_arch = "aarch64")]
 pub(crate) const STACK_POINTER: Register = gimli::AArch64::SP;
-/// The frame pointer in unwind information.
+/// The frame pointer's register in unwind information.
 #[cfg(target_arch = "aarch64")]
 pub(crate) const FRAME_POINTER: Register = gimli::AArch64::X29;
-/// The return address in unwind information.
+/// The return address's register in unwind information.
 #[cfg(target_arch = "aarch64")]
 pub(crate) const RETURN_ADDRESS: Register = gimli::AArch64::X30;
-/// Unwind information that is specific to a vendor: signed return addresses.
+/// The vendor of the unwind information, which determines how return addresses are signed.
 #[cfg(target_arch = "aarch64")]
 pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
 
-/// Returns whether a function with this rule for its return address has no caller.
+/// Returns whether a function whose return address has this rule has no caller.
 pub(crate) fn ends_stack(rule: Option<&RegisterRule<usize>>) -> bool {
     match rule {
         Some(RegisterRule::Undefined) => true,
-        // A call on x86_64 stores the return address. On aarch64, the address stays in a register
+        // On x86_64, a call stores the return address. On aarch64, the address stays in a register
         // until the function saves it.
         None => cfg!(target_arch = "x86_64"),
         Some(_) => false,
     }
 }
 
-/// Removes the signature that a return address on aarch64 may have in its highest bits.
+/// Removes the signature that a return address may have in its upper bits on aarch64.
 pub(crate) fn without_signature(address: u64) -> u64 {
     match cfg!(target_arch = "aarch64") {
         true => address & 0x0000_ffff_ffff_ffff,
@@ -69,7 +69,7 @@ impl Registers {
     ///
     /// # Safety
     ///
-    /// `context` is the third argument of a signal handler.
+    /// `context` must be the third argument of a signal handler.
     #[cfg(target_arch = "x86_64")]
     pub unsafe fn interrupted(context: *const c_void) -> Registers {
         // SAFETY: the kernel passes a `ucontext_t`.
@@ -83,7 +83,7 @@ impl Registers {
     ///
     /// # Safety
     ///
-    /// `context` is the third argument of a signal handler.
+    /// `context` must be the third argument of a signal handler.
     #[cfg(target_arch = "aarch64")]
     pub unsafe fn interrupted(context: *const c_void) -> Registers {
         // SAFETY: the kernel passes a `ucontext_t`.
@@ -94,7 +94,7 @@ impl Registers {
 }
 
 impl Registers {
-    /// Returns the registers of the function into which this one is inlined.
+    /// Returns the registers of the function into which this function is inlined.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub fn here() -> Registers {
@@ -110,7 +110,7 @@ impl Registers {
         Registers { pc, sp, fp, link: None }
     }
 
-    /// Returns the registers of the function into which this one is inlined.
+    /// Returns the registers of the function into which this function is inlined.
     #[cfg(target_arch = "aarch64")]
     #[inline(always)]
     pub fn here() -> Registers {
@@ -130,7 +130,8 @@ impl Registers {
     ///
     /// # Safety
     ///
-    /// `context` is the third argument of a signal handler, which restores them before it returns.
+    /// `context` must be the third argument of a signal handler. The handler must restore the
+    /// original registers before it returns.
     pub unsafe fn put(self, context: *mut c_void) {
         // SAFETY: the kernel passes a `ucontext_t`.
         let context = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
@@ -147,8 +148,8 @@ impl Registers {
     }
 }
 
-/// Returns the thread pointer. The C libraries of Linux keep the data of a thread, including this
-/// address, at the upper end of the memory of the thread's stack, except for the main thread.
+/// Returns the thread pointer. On Linux, the C libraries keep thread data, which the pointer refers
+/// to, at the upper end of the thread's stack memory. The main thread is an exception.
 pub(crate) fn thread_pointer() -> u64 {
     let pointer: u64;
     #[cfg(target_arch = "x86_64")]

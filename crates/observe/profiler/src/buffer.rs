@@ -1,32 +1,32 @@
-//! A buffer that signal handlers of many threads write, and that one thread drains.
+//! A buffer to which signal handlers on many threads write, and which one thread drains.
 //!
 //! Positions count words since the start and never decrease. A handler reserves the words of its
-//! sample by moving `head`, writes the words, and stores the first one, which is not zero, last.
-//! The reader stops at a first word that is zero. It resets the words it has read before it moves
-//! `tail`, which makes them available again.
+//! sample by advancing `head`, and writes them. The first word is never zero, and the handler
+//! stores it last. The reader stops at a first word that is zero. It zeroes the words that it has
+//! read before it advances `tail`, which makes them available again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of addresses of a sample.
+/// Maximum number of addresses in a sample.
 pub(crate) const ADDRESSES_MAX: usize = 128;
 
-/// Words of a sample in addition to its addresses.
+/// Number of words in a sample, excluding its addresses.
 const HEADER_WORDS: u64 = 2;
 
-/// Attempts to reserve words before a sample is lost. An attempt fails only if another handler
-/// succeeds.
+/// Maximum number of attempts to reserve words before a sample is lost. An attempt fails only if
+/// another handler succeeds.
 const ATTEMPTS_MAX: usize = 64;
 
-/// Bit of the first word that is always set.
+/// Bit of the first word that is set in every sample.
 const WRITTEN: u64 = 1;
 
-/// Bit of the first word that marks missing callers.
+/// Bit of the first word that says that callers are missing.
 const TRUNCATED: u64 = 2;
 
-/// Position of the number of addresses in the first word, which has 16 bits.
+/// Position in the first word of the number of addresses, which has 16 bits.
 const COUNT_SHIFT: u32 = 8;
 
-/// A sample of one thread.
+/// A sample of one thread's stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample<'a> {
     pub thread: u32,
@@ -39,18 +39,18 @@ pub(crate) struct Sample<'a> {
 
 /// A lock-free buffer of samples.
 pub(crate) struct Buffer {
-    /// Words of the buffer; their number is a power of two.
+    /// The words of the buffer. Their number is a power of two.
     words: Box<[AtomicU64]>,
-    /// Words that were reserved since the start.
+    /// Number of words reserved since the start.
     head: AtomicU64,
-    /// Words that were drained since the start.
+    /// Number of words drained since the start.
     tail: AtomicU64,
-    /// Weight of the samples for which there was no space.
+    /// Weight of the samples that were lost because there was no space.
     lost: AtomicU64,
 }
 
 impl Buffer {
-    /// Returns an empty buffer of at most `bytes` bytes.
+    /// Creates an empty buffer of at most `bytes` bytes.
     pub fn new(bytes: usize) -> Buffer {
         let words = bytes / size_of::<u64>();
         let words = words.next_power_of_two() >> usize::from(!words.is_power_of_two());
@@ -62,7 +62,7 @@ impl Buffer {
         }
     }
 
-    /// Adds a sample, or counts it as lost. Safe in signal handlers: it takes bounded time.
+    /// Adds a sample, or counts it as lost. Safe in signal handlers, because it takes bounded time.
     pub fn push(&self, sample: &Sample<'_>) {
         let count = sample.addresses.len() as u64;
         let Some(at) = self.reserve(count + HEADER_WORDS) else {
@@ -79,12 +79,13 @@ impl Buffer {
         self.word(at).store(first, Ordering::Release);
     }
 
-    /// Returns the position of `words` free words.
+    /// Reserves `words` words. Returns their position, or `None` if there is no space.
     fn reserve(&self, words: u64) -> Option<u64> {
         let mut head = self.head.load(Ordering::Relaxed);
         for _ in 0..ATTEMPTS_MAX {
             let end = head + words;
-            // `tail` may be past an outdated head; in this case the exchange fails.
+            // If the loaded head is outdated, `tail` may be past it. In this case, the exchange
+            // fails.
             let used = end.saturating_sub(self.tail.load(Ordering::Acquire));
             if used > self.words.len() as u64 {
                 return None;
@@ -99,11 +100,12 @@ impl Buffer {
     }
 
     fn word(&self, position: u64) -> &AtomicU64 {
-        // The length is a power of two, so the index is within it.
+        // The length is a power of two, so the masked index is in range.
         &self.words[position as usize & (self.words.len() - 1)]
     }
 
-    /// Passes on the complete samples, and removes them. Only one thread may call this at a time.
+    /// Passes the complete samples to `take` and removes them. Must not be called by several
+    /// threads at the same time.
     pub fn drain(&self, mut take: impl FnMut(&Sample<'_>)) {
         let mut tail = self.tail.load(Ordering::Relaxed);
         let mut addresses = Vec::with_capacity(ADDRESSES_MAX);
@@ -130,7 +132,7 @@ impl Buffer {
         }
     }
 
-    /// Returns the weight of the samples without space since the last call.
+    /// Returns the weight of the samples that were lost since the last call.
     pub fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
     }

@@ -1,10 +1,10 @@
-//! Clocks of the CPU time of threads. Each clock signals its thread once per interval.
+//! CPU time clocks of threads. Each clock signals its thread once per interval of CPU time.
 //!
-//! The clocks are software events of `perf_event_open(2)`, which measure with a high-resolution
-//! timer while the thread runs. In contrast, the kernel checks a timer of the thread's CPU time
-//! only at its ticks, some milliseconds apart; if other processes compete for the CPU, a thread may
-//! rarely be running at a tick. Events need a privilege or `kernel.perf_event_paranoid` below 2,
-//! because they include time in the kernel.
+//! The clocks are software events of `perf_event_open(2)`, which use a high-resolution timer while
+//! the thread runs. In contrast, the kernel checks a timer for a thread's CPU time only at its
+//! ticks, which are milliseconds apart. If other processes compete for the CPU, a thread may rarely
+//! be running at a tick. Events need a privilege or a `kernel.perf_event_paranoid` below 2, because
+//! they include time in the kernel.
 
 use crate::kernel::{self, Ring};
 use crate::timer::thread_cpu_clock;
@@ -16,31 +16,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Number of descriptors whose clocks a handler can find. A thread with a higher descriptor gets a
-/// timer.
+/// Number of file descriptors for which a handler can find the clock. A thread whose clock would
+/// have a higher descriptor gets a timer.
 const DESCRIPTORS_MAX: usize = 1 << 16;
 
-/// Type of a software event.
+/// Event type: a software event.
 const SOFTWARE: u32 = 1;
-/// Software event: the time that a thread was scheduled.
+/// Software event: the time during which a thread was scheduled.
 const TASK_CLOCK: u64 = 1;
-/// Kind of a sample: the stack.
+/// Sample type: the call chain.
 const CALL_CHAIN: u64 = 1 << 5;
-/// Flag of an event that is not counting yet.
+/// Flag for an event that does not count yet.
 const DISABLED: u64 = 1;
-/// Flag of an event whose stacks have only the kernel's part: for user stacks the kernel needs
-/// frame pointers.
+/// Flag for an event whose call chains contain only kernel frames. For user frames, the kernel
+/// would need frame pointers.
 const EXCLUDE_USER_STACK: u64 = 1 << 22;
-/// Flag of `perf_event_open` that closes the descriptor at `exec`.
+/// Flag of `perf_event_open`: close the descriptor on `exec`.
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
-/// Request that an event starts to count.
+/// `ioctl` request: start counting.
 const ENABLE: libc::Ioctl = 0x2400;
-/// Command of `fcntl`: sets the signal for events of the descriptor.
+/// `fcntl` command: set the signal for events on the descriptor.
 const SET_SIGNAL: c_int = 10;
-/// Command of `fcntl`: sets the receiver of the signal.
+/// `fcntl` command: set the receiver of the signal.
 const SET_OWNER: c_int = 15;
 
-/// Attributes of an event, in their first version.
+/// Attributes of an event, in the first version of the structure.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -59,31 +59,31 @@ struct Attributes {
 /// The receiver of a signal.
 #[repr(C)]
 struct Owner {
-    /// Kind of the receiver; 0 for a thread.
+    /// Kind of the receiver, which is 0 for a thread.
     kind: c_int,
     id: c_int,
 }
 
-/// A clock that handlers find by its descriptor.
+/// A clock, which handlers find by its file descriptor.
 #[derive(Default)]
 struct Entry {
-    /// The thread's index plus one in the upper half, and the thread's number in the lower half. 0
-    /// without a clock.
+    /// The thread's index plus one in the upper half, and the thread's system id in the lower half.
+    /// 0 if there is no clock.
     thread: AtomicU64,
     /// CPU time of the thread that its samples represent so far, in nanoseconds.
     sampled_ns: AtomicU64,
-    /// The mapped ring with stacks in the kernel, or null.
+    /// The mapped ring that contains kernel stacks, or null.
     ring: AtomicPtr<c_void>,
 }
 
-/// The sample that a signal of a clock requests.
+/// The sample that a signal requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
-    /// The index of the calling thread.
+    /// Index of the calling thread.
     pub thread: u32,
-    /// The number of intervals since the thread's last sample.
+    /// Number of intervals since the thread's last sample.
     pub weight: u32,
-    /// The mapped ring of the clock, or null.
+    /// The clock's mapped ring, or null.
     ring: *const c_void,
 }
 
@@ -93,18 +93,18 @@ impl Due {
         Due { thread, weight, ring: ptr::null() }
     }
 
-    /// Writes the frames in the kernel, leaf first; returns their number. Safe in signal handlers.
+    /// Writes the kernel frames, leaf first, and returns their number. Safe in signal handlers.
     pub fn take_kernel_stack(&self, frames: &mut [u64]) -> usize {
         if self.ring.is_null() {
             return 0;
         }
-        // SAFETY: the ring belongs to the calling thread, so only that thread reads it, and it is
-        // unmapped when the thread or its handler has ended.
+        // SAFETY: the ring belongs to the calling thread, so only this thread reads it. It stays
+        // mapped until the thread has exited or its handler has returned.
         unsafe { kernel::take_stack(self.ring, frames) }
     }
 }
 
-/// The clocks of a profile by descriptor.
+/// The clocks of a profile, indexed by file descriptor.
 pub(crate) struct Clocks {
     entries: Box<[Entry]>,
     interval_ns: u64,
@@ -116,18 +116,18 @@ impl Clocks {
         Clocks { entries, interval_ns: interval.as_nanos() as u64 }
     }
 
-    /// Returns the sample that a signal requests; `None` if the descriptor is not the clock of the
-    /// calling thread. Safe in signal handlers.
+    /// Returns the sample that a signal requests, or `None` if the descriptor is not the calling
+    /// thread's clock. Safe in signal handlers.
     pub fn take(&self, descriptor: usize) -> Option<Due> {
         let entry = self.entries.get(descriptor)?;
         let thread = entry.thread.load(Ordering::Acquire);
-        // SAFETY: the call has no conditions.
+        // SAFETY: the call has no preconditions.
         let tid = unsafe { libc::gettid() };
         if thread == 0 || thread as u32 != tid as u32 {
             return None;
         }
-        // A signal that is pending while more intervals pass, such as in a long system call,
-        // represents all of these intervals. Only this thread changes the value.
+        // If more intervals pass while a signal is pending, for example during a long system call,
+        // the sample represents all of them. Only this thread changes the value.
         let sampled = entry.sampled_ns.load(Ordering::Relaxed);
         let now = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID);
         let passed = now.saturating_sub(sampled).saturating_add(self.interval_ns / 2);
@@ -138,16 +138,16 @@ impl Clocks {
     }
 }
 
-/// The clock of a thread. Dropping it stops the clock.
+/// A thread's clock. Dropping it stops the clock.
 pub(crate) struct TaskClock {
     descriptor: OwnedFd,
-    /// The ring; `None` if memory for it is not permitted.
+    /// The ring for kernel stacks. `None` if the process may not allocate memory for it.
     ring: Option<Ring>,
     clocks: Arc<Clocks>,
 }
 
 impl TaskClock {
-    /// Starts the clock of a thread.
+    /// Starts a clock for a thread.
     pub fn start(clocks: &Arc<Clocks>, tid: u32, index: u32) -> io::Result<TaskClock> {
         let descriptor = open(tid, clocks.interval_ns)?;
         let number = descriptor.as_raw_fd();
@@ -155,7 +155,7 @@ impl TaskClock {
             return Err(io::ErrorKind::OutOfMemory.into());
         };
         let owner = Owner { kind: 0, id: tid as i32 };
-        // SAFETY: the descriptor is open, and the commands take a number or the owner.
+        // SAFETY: the descriptor is open, and the commands take a number or a pointer to the owner.
         unsafe {
             check(libc::fcntl(number, libc::F_SETFL, libc::O_ASYNC))?;
             check(libc::fcntl(number, SET_SIGNAL, libc::SIGPROF))?;
@@ -168,7 +168,7 @@ impl TaskClock {
         let thread = (u64::from(index) + 1) << 32 | u64::from(tid);
         entry.thread.store(thread, Ordering::Release);
         let clock = TaskClock { descriptor, ring, clocks: Arc::clone(clocks) };
-        // SAFETY: the descriptor is open, and the request has no argument.
+        // SAFETY: the descriptor is open, and the request takes no argument.
         check(unsafe { libc::ioctl(number, ENABLE, 0) })?;
         Ok(clock)
     }
@@ -176,7 +176,7 @@ impl TaskClock {
 
 impl Drop for TaskClock {
     fn drop(&mut self) {
-        // Remove the entry before the descriptor can belong to another clock.
+        // Remove the entry before another clock can reuse the descriptor.
         let number = self.descriptor.as_raw_fd() as usize;
         let entry = &self.clocks.entries[number];
         entry.thread.store(0, Ordering::Release);
@@ -203,7 +203,7 @@ fn open(tid: u32, interval_ns: u64) -> io::Result<OwnedFd> {
         libc::syscall(libc::SYS_perf_event_open, attributes, tid, any_cpu, no_group, CLOSE_ON_EXEC)
     };
     check(descriptor as c_int)?;
-    // SAFETY: the descriptor is new and has no other owner.
+    // SAFETY: the descriptor is new, so nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as RawFd) })
 }
 
@@ -211,7 +211,7 @@ fn check(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Returns the CPU time of a clock in nanoseconds, 0 if its thread has ended.
+/// Returns the CPU time of a clock in nanoseconds, or 0 if the thread has exited.
 fn cpu_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the time outlives the call.

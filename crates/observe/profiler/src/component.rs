@@ -1,23 +1,23 @@
-//! The component on whose behalf a thread works.
+//! The component for which a thread is working.
 
 use parking_lot::Mutex;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Maximum number of component names in a process. Configurations have hundreds; reloads may add
-/// names.
+/// Maximum number of component names in a process. Configurations have hundreds of components, and
+/// reloads may add more names.
 const COMPONENTS_MAX: usize = 4096;
 
-/// The ids of all components so far. The number of a component is its position plus one.
+/// The ids of all components so far. The number of a component is the position of its id plus one.
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The number of the component on whose behalf this thread works. It has no destructor and no
-    /// lazy initialization, because signal handlers read it.
+    /// The number of the component for which this thread is working. The variable must not have a
+    /// destructor or lazy initialization, because signal handlers read it.
     static CURRENT: AtomicU32 = const { AtomicU32::new(0) };
 }
 
-/// A component, whose id is the root of its samples.
+/// A component, whose id becomes the root of its samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Component(u32);
 
@@ -25,8 +25,8 @@ impl Component {
     /// No component.
     pub const NONE: Component = Component(0);
 
-    /// Returns the component of an id. Equal ids have the same component. Returns
-    /// [`Component::NONE`] for a new id when the process already has 4096 different ids.
+    /// Returns the component with an id. Equal ids yield equal components. Returns
+    /// [`Component::NONE`] for a new id if the process already has 4096 different ids.
     pub fn named(id: &str) -> Component {
         let mut names = NAMES.lock();
         let found = names.iter().position(|name| name == id);
@@ -41,7 +41,7 @@ impl Component {
         Component(index as u32 + 1)
     }
 
-    /// Makes this the component of the calling thread until the result is dropped.
+    /// Makes this the component of the calling thread until the returned guard is dropped.
     #[inline]
     pub fn enter(self) -> Entered {
         let former = CURRENT.with(|current| {
@@ -53,7 +53,7 @@ impl Component {
     }
 }
 
-/// Restores the previous component of the thread when it is dropped.
+/// A guard that restores the thread's previous component when it is dropped.
 #[derive(Debug)]
 #[must_use = "the component is left as soon as this is dropped"]
 pub struct Entered {
@@ -68,12 +68,13 @@ impl Drop for Entered {
     }
 }
 
-/// Returns the number of the component of the calling thread. Safe in signal handlers.
+/// Returns the number of the calling thread's component. Safe in signal handlers.
 pub(crate) fn current() -> u32 {
     CURRENT.with(|current| current.load(Ordering::Relaxed))
 }
 
-/// Returns the ids of all components by number. Number 0 means no component and has an empty id.
+/// Returns the ids of all components, indexed by component number. Number 0 means no component, and
+/// its id is empty.
 pub(crate) fn names() -> Vec<String> {
     let names = NAMES.lock();
     std::iter::once(String::new()).chain(names.iter().cloned()).collect()

@@ -1,9 +1,9 @@
-//! The handler of SIGPROF, which samples the thread that it interrupts.
+//! The SIGPROF handler, which samples the thread that it interrupts.
 //!
-//! The handler stays installed after a profile, because a signal may still be pending, and the
-//! default action would end the process. The handler finds the running profile through a pointer.
-//! Handlers count themselves before they read the pointer, so the data they may use is freed only
-//! after the pointer was replaced and the count was zero afterwards.
+//! The handler stays installed after a profile ends, because a signal may still be pending, and the
+//! default action would terminate the process. The handler finds the running profile through a
+//! pointer. Each handler increments a count before it reads the pointer. The data that handlers may
+//! use is freed only after the pointer has been replaced and the count has then been zero.
 
 use crate::arch::Registers;
 use crate::buffer::{ADDRESSES_MAX, Buffer, Sample};
@@ -20,10 +20,10 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::time::Duration;
 use std::{io, mem, ptr, thread};
 
-/// Pause between two checks for running handlers. Handlers take some microseconds.
+/// Pause between two checks for running handlers. A handler takes a few microseconds.
 const HANDLERS_PAUSE: Duration = Duration::from_micros(50);
 
-/// Signal code of a descriptor: an interval of a clock has passed.
+/// Signal code of a file descriptor: an interval of a clock has passed.
 const POLL_IN: c_int = 1;
 
 /// The running profile, or null.
@@ -33,30 +33,31 @@ static SAMPLER: AtomicPtr<Sampler> = AtomicPtr::new(ptr::null_mut());
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Whether the handler runs on this thread. It has no destructor and no lazy initialization.
+    /// Whether the handler is running on this thread. The variable must not have a destructor or
+    /// lazy initialization.
     static IS_HANDLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether the signal handler runs on the calling thread. For tests of functions that it
-/// calls.
+/// Returns whether the signal handler is running on the calling thread. For testing functions that
+/// the handler calls.
 #[doc(hidden)]
 pub fn is_handling() -> bool {
     IS_HANDLING.get()
 }
 
-/// The data of a profile that handlers need.
+/// The data that handlers need to sample for a profile.
 pub(crate) struct Sampler {
-    /// The number of the profile: a signal of an earlier profile may be late.
+    /// The number of the profile, because a signal for an earlier profile may arrive late.
     pub number: u32,
     event: Event,
     pub buffer: Buffer,
     clocks: Arc<Clocks>,
-    /// Never null; owned by the sampler.
+    /// The tables, which the sampler owns. Never null.
     tables: AtomicPtr<Tables>,
 }
 
-/// Information of a timer's signal, in the layout of the kernel. In the information of a
-/// descriptor's signal, the descriptor is in place of the value.
+/// Information about a timer's signal, in the kernel's layout. For a file descriptor's signal, the
+/// descriptor is in place of the value.
 #[repr(C)]
 struct TimerInfo {
     signal: c_int,
@@ -82,11 +83,11 @@ impl Sampler {
         Sampler { number, event, buffer, clocks, tables }
     }
 
-    /// Replaces the tables.
+    /// Replaces the tables and frees the old ones.
     pub fn set_tables(&self, tables: Tables) {
         let former = self.tables.swap(Box::into_raw(Box::new(tables)), Ordering::SeqCst);
         wait_for_handlers();
-        // SAFETY: the pointer came from a box, and all handlers that had it have ended.
+        // SAFETY: the pointer came from a box, and all handlers that had loaded it have finished.
         drop(unsafe { Box::from_raw(former) });
     }
 
@@ -95,12 +96,12 @@ impl Sampler {
     ///
     /// # Safety
     ///
-    /// `info` is the argument of a signal handler of this thread.
+    /// `info` must be the argument of a signal handler on this thread.
     unsafe fn origin(&self, info: *const c_void) -> Option<Due> {
-        // SAFETY: the information is at least as large as a timer's, whose fields are integers.
+        // SAFETY: the information is at least as large as a timer's, and its fields are integers.
         let info = unsafe { &*info.cast::<TimerInfo>() };
         if info.code == POLL_IN {
-            // The value begins with the descriptor.
+            // The descriptor is in the lower half of the value.
             return self.clocks.take(info.value as u32 as usize);
         }
         let (number, thread) = parts(info.value);
@@ -113,12 +114,12 @@ impl Sampler {
     ///
     /// # Safety
     ///
-    /// The arguments are passed from a signal handler of this thread, and the handler has counted
-    /// itself.
+    /// The arguments must come from a signal handler on this thread, and the handler must have
+    /// incremented the count.
     unsafe fn sample(&self, info: *const c_void, context: *mut c_void) {
         // SAFETY: the caller upholds the conditions.
         let Some(due) = (unsafe { self.origin(info) }) else { return };
-        // SAFETY: the pointer is never null, and the tables live until the handler has ended.
+        // SAFETY: the pointer is never null, and the tables live until the handler has finished.
         let tables = unsafe { &*self.tables.load(Ordering::SeqCst) };
         // SAFETY: the context is the argument of a signal handler.
         let registers = unsafe { Registers::interrupted(context) };
@@ -146,10 +147,10 @@ impl Sampler {
 }
 
 impl Sampler {
-    /// Adds a sample of an allocation by the calling thread, whose stack begins with these methods.
+    /// Adds a sample for an allocation by the calling thread. Its stack begins with these methods.
     fn sample_allocation(&self, methods: &[u64], bytes: u64) {
-        // SAFETY: the pointer is never null, and the tables live until the caller, which has counted
-        // itself, has ended.
+        // SAFETY: the pointer is never null, and the tables live until the caller, which has
+        // incremented the count, has finished.
         let tables = unsafe { &*self.tables.load(Ordering::SeqCst) };
         let mut addresses = [0; ADDRESSES_MAX];
         let count = methods.len().min(ADDRESSES_MAX);
@@ -159,10 +160,10 @@ impl Sampler {
             let memory = tables.stack(here.sp, false);
             stack::walk(tables, &memory, caller, &mut addresses[count..])
         });
-        // SAFETY: the call has no conditions.
+        // SAFETY: the call has no preconditions.
         let tid = unsafe { libc::gettid() };
         self.buffer.push(&Sample {
-            // The profile's thread knows its index.
+            // The profile's thread maps the system id to the thread's index.
             thread: tid as u32,
             component: component::current(),
             weight: (bytes / ALLOC_BYTES).clamp(1, u64::from(u32::MAX)) as u32,
@@ -172,12 +173,12 @@ impl Sampler {
     }
 }
 
-/// Adds a sample of an allocation by the calling thread, for a [`Runtime`](crate::Runtime) that
-/// takes one sample per [`ALLOC_BYTES`]. The methods are encoded by
-/// [`method_address`](crate::method_address), the innermost first.
+/// Adds a sample for an allocation by the calling thread. A [`Runtime`](crate::Runtime) calls this
+/// about once per [`ALLOC_BYTES`]. The methods must be encoded by
+/// [`method_address`](crate::method_address), innermost first.
 pub fn sample_allocation(methods: &[u64], bytes: u64) {
     HANDLERS.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: the sampler lives until this function, which has counted itself, has ended.
+    // SAFETY: the sampler lives until this function, which has incremented the count, has finished.
     let sampler = unsafe { SAMPLER.load(Ordering::SeqCst).as_ref() };
     if let Some(sampler) = sampler.filter(|sampler| sampler.event == Event::Alloc) {
         sampler.sample_allocation(methods, bytes);
@@ -185,12 +186,14 @@ pub fn sample_allocation(methods: &[u64], bytes: u64) {
     HANDLERS.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Continues a stack that has reached generated code: appends the frames of the code's runtime, and
-/// the callers of the runtime. Returns the number of addresses, and whether callers are missing.
+/// Continues a stack that has reached generated code: appends the frames of the runtime that
+/// generated the code, and the callers of the runtime. Returns the number of addresses, and whether
+/// callers are missing.
 ///
 /// # Safety
 ///
-/// The context is the argument of a signal handler of this thread, with these registers.
+/// `context` must be the argument of a signal handler on this thread, and `interrupted` must
+/// contain its registers.
 unsafe fn walk_generated(
     tables: &Tables,
     memory: &StackMemory,
@@ -200,7 +203,7 @@ unsafe fn walk_generated(
     generated: Registers,
     addresses: &mut [u64],
 ) -> (usize, bool) {
-    // The last address is useless if the runtime knows its frames.
+    // The last address is not needed if the runtime returns frames for it.
     let (before, rest) = addresses.split_at_mut(count - 1);
     // SAFETY: the caller upholds the condition.
     let frames = unsafe { runtime_frames(memory, context, interrupted, generated, rest) };
@@ -211,20 +214,20 @@ unsafe fn walk_generated(
             let walked = stack::walk(tables, memory, caller, rest);
             (count + walked.count, walked.is_truncated)
         }
-        // A thread of the runtime has no other callers.
+        // A thread that the runtime created has no other callers.
         _ => (count, frames == 0),
     }
 }
 
-/// Writes the frames of the runtime; returns their number.
+/// Writes the runtime's frames and returns their number.
 ///
-/// The runtime knows its methods, but not all other pieces of its code, such as code that finds a
-/// method or copies memory. If the runtime does not know the code, it is asked for the caller of
-/// the code.
+/// The runtime recognizes its methods, but not all other code that it generates, such as code that
+/// looks up a method or copies memory. If the runtime does not recognize the code, this function
+/// retries with the caller of the code.
 ///
 /// # Safety
 ///
-/// The conditions of [`walk_generated`].
+/// The conditions of [`walk_generated`] apply.
 unsafe fn runtime_frames(
     memory: &StackMemory,
     context: *mut c_void,
@@ -240,10 +243,12 @@ unsafe fn runtime_frames(
     ];
     let mut frames = 0;
     for registers in callers.into_iter().flatten() {
-        // SAFETY: the context is the argument of a signal handler, and gets its registers back
+        // SAFETY: the context is the argument of a signal handler, and its registers are restored
+        // below.
         // below.
         unsafe { registers.put(context) };
-        // SAFETY: the registers belong to the interrupted code or to a caller.
+        // SAFETY: the context contains the registers of the interrupted code or of one of its
+        // callers.
         frames = unsafe { runtime.walk(context, addresses) }.min(addresses.len());
         if frames > 0 {
             break;
@@ -256,13 +261,13 @@ unsafe fn runtime_frames(
 
 impl Drop for Sampler {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from a box, and a sampler that is dropped is unknown to
-        // handlers.
+        // SAFETY: the pointer came from a box, and handlers cannot reach a sampler that is being
+        // dropped.
         drop(unsafe { Box::from_raw(*self.tables.get_mut()) });
     }
 }
 
-/// Returns the value of a timer: the numbers of the profile and of the thread.
+/// Returns the value for a timer: the numbers of the profile and the thread.
 pub(crate) fn value(number: u32, thread: u32) -> usize {
     (u64::from(number) << 32 | u64::from(thread)) as usize
 }
@@ -271,11 +276,11 @@ fn parts(value: usize) -> (u32, u32) {
     ((value as u64 >> 32) as u32, value as u32)
 }
 
-/// A profile for which handlers take samples, until the value is dropped.
+/// A profile for which handlers take samples until this value is dropped.
 pub(crate) struct Active(Box<Sampler>);
 
 impl Active {
-    /// Installs the handler, and lets it take samples.
+    /// Installs the handler, and enables sampling for this sampler.
     pub fn start(sampler: Box<Sampler>) -> Result<Active, StartError> {
         install()?;
         SAMPLER.store(ptr::from_ref(&*sampler).cast_mut(), Ordering::SeqCst);
@@ -286,7 +291,7 @@ impl Active {
         &self.0
     }
 
-    /// Ends sampling. Afterwards every sample is in the buffer.
+    /// Ends sampling. When the call returns, every sample is in the buffer.
     pub fn end(&self) {
         SAMPLER.store(ptr::null_mut(), Ordering::SeqCst);
         wait_for_handlers();
@@ -299,19 +304,20 @@ impl Drop for Active {
     }
 }
 
-/// Waits for a moment without handlers. Afterwards, pointers that were replaced before are unused.
+/// Waits for a moment at which no handler is running. After that, no handler uses a pointer that
+/// was replaced before the call.
 fn wait_for_handlers() {
     while HANDLERS.load(Ordering::SeqCst) != 0 {
         thread::sleep(HANDLERS_PAUSE);
     }
 }
 
-/// Installs the handler, unless another library has installed one.
+/// Installs the handler. Returns an error if another library has installed a handler.
 fn install() -> Result<(), StartError> {
     let failed = StartError::system("handle SIGPROF");
-    // SAFETY: zeros are a valid value of this structure of the C library.
+    // SAFETY: all zeros are a valid value for this C structure.
     let mut present: libc::sigaction = unsafe { mem::zeroed() };
-    // SAFETY: only the present action is read.
+    // SAFETY: the call only reads the current action.
     if unsafe { libc::sigaction(libc::SIGPROF, ptr::null(), &mut present) } != 0 {
         return Err(failed(io::Error::last_os_error()));
     }
@@ -326,24 +332,24 @@ fn install() -> Result<(), StartError> {
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = ours;
     action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: the handler has the signature that the flags require, and is safe at any time.
+    // SAFETY: the handler has the signature that the flags require, and is async-signal-safe.
     match unsafe { libc::sigaction(libc::SIGPROF, &action, ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(failed(io::Error::last_os_error())),
     }
 }
 
-/// Takes a sample if a profile runs. It does not allocate, lock or panic.
+/// Takes a sample if a profile is running. The handler does not allocate, lock or panic.
 extern "C" fn on_signal(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the C library returns the address of the thread's variable.
+    // SAFETY: the C library returns the address of a variable of this thread.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let former = unsafe { *errno };
     IS_HANDLING.set(true);
     HANDLERS.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: the sampler lives until this handler, which has counted itself, has ended.
+    // SAFETY: the sampler lives until this handler, which has incremented the count, has finished.
     if let Some(sampler) = unsafe { SAMPLER.load(Ordering::SeqCst).as_ref() } {
-        // SAFETY: the arguments are those of this handler.
+        // SAFETY: the arguments come from this handler.
         unsafe { sampler.sample(info.cast(), context) };
     }
     HANDLERS.fetch_sub(1, Ordering::SeqCst);

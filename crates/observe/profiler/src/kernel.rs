@@ -1,4 +1,4 @@
-//! Kernel stacks, which the kernel writes into a ring of each clock: `perf_event_open(2)`.
+//! Kernel stacks. The kernel writes them into each clock's ring (see `perf_event_open(2)`).
 
 use std::ffi::c_void;
 use std::io;
@@ -6,27 +6,28 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a page, and of the ring's data: space for some stacks, of which the last one is used.
+/// Bytes of a page, and of the ring's data. There is room for a few stacks, of which the last one
+/// is used.
 const PAGE_BYTES: usize = 4096;
 
 /// Bytes of the mapping: a page that describes the ring, and the data of the ring.
 const MAPPING_BYTES: usize = 2 * PAGE_BYTES;
 
-/// Offsets in the page that describes the ring, in bytes: of the number of bytes that the kernel
-/// has written since the start, and of the number of bytes read.
+/// Byte offsets in the page that describes the ring: of the number of bytes that the kernel has
+/// written since the start, and of the number of bytes that were read.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 
-/// Type of a record with a sample.
+/// Type of a record that contains a sample.
 const SAMPLE: u64 = 9;
 
-/// Maximum number of frames in the kernel.
+/// Maximum number of kernel frames.
 pub(crate) const FRAMES_MAX: usize = 48;
 
-/// First address of the kernel. Lower numbers in kernel stacks describe the entries that follow.
+/// First kernel address. Lower numbers in a kernel stack describe the entries that follow.
 const KERNEL_START: u64 = 0xffff_0000_0000_0000;
 
-/// Minimum of the numbers that describe the following entries and are not addresses.
+/// Minimum of the special numbers that are not addresses, but describe the entries that follow.
 const CONTEXT_MIN: u64 = u64::MAX - 4095;
 
 /// Returns whether an address is in the kernel.
@@ -43,7 +44,7 @@ unsafe impl Send for Ring {}
 impl Ring {
     pub fn map(clock: BorrowedFd<'_>) -> io::Result<Ring> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel chooses unused addresses.
+        // SAFETY: the kernel chooses an unused address range.
         let address = unsafe {
             let descriptor = clock.as_raw_fd();
             libc::mmap(ptr::null_mut(), MAPPING_BYTES, protection, libc::MAP_SHARED, descriptor, 0)
@@ -61,7 +62,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping is unused: the clock's thread has ended, or its handlers have.
+        // SAFETY: the mapping is unused, because the clock's thread or its handlers have finished.
         unsafe { libc::munmap(self.0.as_ptr(), MAPPING_BYTES) };
     }
 }
@@ -75,28 +76,28 @@ impl Words<'_> {
         &self.0[offset / size_of::<u64>()]
     }
 
-    /// Returns the data word at a position, which counts bytes since the start.
+    /// Returns the data word at a position, which is the number of bytes since the start.
     fn at(&self, position: u64) -> u64 {
         let word = position as usize % PAGE_BYTES / size_of::<u64>();
         self.0[PAGE_BYTES / size_of::<u64>() + word].load(Ordering::Relaxed)
     }
 }
 
-/// Writes the last kernel stack, leaf first, and frees its space in the ring. Returns the number of
-/// frames: 0 if the thread was not in the kernel. Safe in signal handlers.
+/// Writes the most recent kernel stack, leaf first, and frees its space in the ring. Returns the
+/// number of frames, which is 0 if the thread was not in the kernel. Safe in signal handlers.
 ///
 /// # Safety
 ///
-/// `ring` is the address of a mapped [`Ring`], and other threads do not read the ring.
+/// `ring` must be the address of a mapped [`Ring`] that no other thread reads.
 pub(crate) unsafe fn take_stack(ring: *const c_void, frames: &mut [u64]) -> usize {
     let words = MAPPING_BYTES / size_of::<u64>();
-    // SAFETY: the mapping has that many words, and the kernel changes them like atomic words.
+    // SAFETY: the mapping has this many words, and the kernel changes them like atomic words.
     let words = Words(unsafe { std::slice::from_raw_parts(ring.cast::<AtomicU64>(), words) });
     let head = words.described(HEAD).load(Ordering::Acquire);
     let mut position = words.described(TAIL).load(Ordering::Relaxed);
     let mut count = 0;
     while position < head {
-        // The type, flags, and the number of bytes.
+        // Contains the type, the flags, and the number of bytes.
         let header = words.at(position);
         let bytes = header >> 48;
         if bytes < 8 || position + bytes > head {
@@ -111,14 +112,15 @@ pub(crate) unsafe fn take_stack(ring: *const c_void, frames: &mut [u64]) -> usiz
     count
 }
 
-/// Writes the addresses of a record: their number, followed by the addresses.
+/// Writes the kernel addresses in a record, which consists of a number of addresses and the
+/// addresses. Returns their number.
 fn stack(words: Words<'_>, at: u64, bytes: u64, frames: &mut [u64]) -> usize {
     let listed = words.at(at).min((bytes / 8).saturating_sub(1));
     let addresses = (0..listed).map(|index| words.at(at + 8 + index * 8));
     let mut count = 0;
     for (slot, address) in frames.iter_mut().zip(addresses.filter(|at| is_kernel(*at))) {
-        // All addresses but the leaf are return addresses: a call may be the last instruction of
-        // its function.
+        // All addresses except the leaf are return addresses. Subtract one, because a call may be
+        // the last instruction of its function.
         *slot = address - u64::from(count > 0);
         count += 1;
     }

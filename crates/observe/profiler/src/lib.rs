@@ -1,18 +1,18 @@
-//! Samples the stacks of all threads of the process.
+//! Samples the stacks of all threads in the process.
 //!
-//! A separate crate because it fences `unsafe`: a signal handler, which reads registers and stacks, and
-//! timers of the kernel.
+//! A separate crate because it fences `unsafe`: a signal handler, which reads registers and stacks,
+//! and kernel timers.
 //!
-//! Each thread has a clock of its CPU time, or a timer, that signals the thread once per interval.
-//! The signal handler walks the stack of its thread and puts the addresses into a buffer. A thread
-//! named `profiler` aggregates the samples, and looks for new threads and libraries ten times a
-//! second. Symbols are resolved elsewhere: a [`RawProfile`] has addresses, and the mappings that
-//! contain them.
+//! Each thread has a clock for its CPU time, or a timer, which signals the thread once per
+//! interval. The signal handler walks the stack of its thread and writes the addresses to a buffer.
+//! A thread named `profiler` aggregates the samples, and looks for new threads and libraries ten
+//! times per second. Symbols are resolved elsewhere: a [`RawProfile`] contains addresses, and the
+//! mappings to which they belong.
 //!
 //! The handler finds callers with the unwind information of loaded objects, which [`start`]
-//! precomputes, and with frame pointers where there is no such information. In code that a compiler
-//! has generated at run time, a stack ends and is marked as truncated, unless a [`Runtime`], such
-//! as a JVM, knows the frames of the code.
+//! precomputes, and otherwise with frame pointers. In code that was generated at run time, a stack
+//! ends and is marked as truncated, unless a [`Runtime`], such as a JVM, can provide the frames of
+//! the code.
 //!
 //! ```
 //! use millstream_profiler::{Component, Event, Settings, StartError};
@@ -26,7 +26,7 @@
 //! let session = millstream_profiler::start(settings)?;
 //! {
 //!     let _entered = Component::named("parse_access").enter();
-//!     // Samples of this thread have the component.
+//! Samples of this thread are attributed to the component.
 //! }
 //! let profile = session.stop();
 //! assert_eq!(profile.event, Event::Cpu);

@@ -1,4 +1,4 @@
-//! The mappings of the process.
+//! The memory mappings of the process.
 
 use std::fs;
 use std::io;
@@ -7,9 +7,9 @@ use std::ops::Range;
 /// The part of `/proc/self/maps` that the profiler uses.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Maps {
-    /// Executable mappings with a name.
+    /// Executable mappings that have a name.
     pub code: Vec<CodeMapping>,
-    /// Private writable mappings, in ascending order. Each stack is within one mapping.
+    /// Private writable mappings in ascending order. Each stack is inside one mapping.
     pub memory: Vec<Range<u64>>,
     /// The stack of the main thread.
     pub main_stack: Range<u64>,
@@ -45,20 +45,21 @@ impl Maps {
     }
 }
 
-/// Returns whether a path names a file or the code of the kernel. Generated code has no path, or a
-/// kernel name for memory such as `[anon:code]`.
+/// Returns whether a path names a file or code that the kernel provides. Generated code has no
+/// path, or is in memory with a label such as `[anon:code]`.
 fn is_named(path: &str) -> bool {
     path.starts_with('/') || path == "[vdso]"
 }
 
-/// Returns the addresses, permissions, file position and path of a line.
+/// Returns the addresses, permissions, file offset and path in a line.
 fn fields(line: &str) -> Option<(Range<u64>, &str, u64, &str)> {
     let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
     let (addresses, rest) = line.split_once(' ')?;
     let (start, end) = addresses.split_once('-')?;
     let (permissions, rest) = rest.split_once(' ')?;
     let (offset, rest) = rest.split_once(' ')?;
-    // The device, the inode, and the blanks before a path, which may contain blanks.
+    // Skips the device, the inode, and the blanks before the path. The path itself may contain
+    // blanks.
     let (_, rest) = rest.split_once(' ')?;
     let path = rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
     Some((hexadecimal(start)?..hexadecimal(end)?, permissions, hexadecimal(offset)?, path))

@@ -1,11 +1,11 @@
-//! Merges consecutive profiles of one process.
+//! Merges consecutive profiles of the same process.
 
 use crate::profile::{Module, RawProfile, Stack, ThreadName};
 use crate::runtime::RuntimeMethod;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// A list without duplicates, and the position of each entry.
+/// A list of distinct entries, and the position of each entry.
 struct Positions<T> {
     list: Vec<T>,
     positions: HashMap<T, u32>,
@@ -17,7 +17,7 @@ impl<T: Clone + Eq + Hash> Positions<T> {
         Positions { positions: positions.collect(), list }
     }
 
-    /// Returns the position of each entry, and adds new entries.
+    /// Returns the position of each entry. Adds new entries.
     fn add_all(&mut self, entries: Vec<T>) -> Vec<u32> {
         entries.into_iter().map(|entry| self.add(entry)).collect()
     }
@@ -32,7 +32,7 @@ impl<T: Clone + Eq + Hash> Positions<T> {
     }
 }
 
-/// Equal stacks.
+/// Identifies equal stacks.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     thread: u32,
@@ -41,11 +41,11 @@ struct Key {
     addresses: Vec<u64>,
 }
 
-/// Merges profiles of one process with equal event and interval, oldest first. Returns `None` for no
-/// profiles.
+/// Merges profiles of the same process with the same event and interval, oldest first. Returns
+/// `None` if there are no profiles.
 ///
-/// Durations, CPU times and lost samples add up. The counts of threads that were not sampled come
-/// from the last profile.
+/// Durations, CPU times and lost samples are added. The numbers of threads that were not sampled
+/// come from the last profile.
 pub fn merge(profiles: impl IntoIterator<Item = RawProfile>) -> Option<RawProfile> {
     let mut profiles = profiles.into_iter();
     let mut merged = profiles.next()?;

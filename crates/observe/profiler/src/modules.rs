@@ -1,4 +1,5 @@
-//! The loaded objects of the process: the modules of a profile, and the rules of their code.
+//! The loaded objects of the process: the modules of a profile, and the unwind rules for their
+//! code.
 
 use crate::maps::{CodeMapping, Maps};
 use crate::objects::{self, Changes};
@@ -7,14 +8,14 @@ use crate::rows::Code;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The modules so far, and the rules of the currently loaded modules.
+/// All modules so far, and the unwind rules of the modules that are currently loaded.
 #[derive(Default)]
 pub(crate) struct Modules {
-    /// All mappings so far, including objects that were unloaded since.
+    /// All mappings so far, including mappings of objects that were unloaded.
     pub all: Vec<Module>,
-    /// The rules of loaded objects, in ascending order of their addresses.
+    /// The unwind rules of loaded objects, in ascending order of their addresses.
     pub code: Vec<Arc<Code>>,
-    /// Build ids by the addresses of loaded objects.
+    /// The build ids of loaded objects, and their addresses.
     build_ids: Vec<(Range<u64>, String)>,
     changes: Changes,
 }
@@ -29,8 +30,8 @@ impl Modules {
     /// objects.
     pub fn update(&mut self, maps: &Maps) {
         if self.has_changed() {
-            // The changes are read before the list: objects that are loaded meanwhile are found in
-            // the next round.
+            // Read the change counters before the list, so that the next round finds objects that
+            // are loaded in the meantime.
             self.changes = objects::changes();
             self.update_code();
         }
@@ -56,7 +57,7 @@ impl Modules {
 
     fn module(&self, mapping: &CodeMapping) -> Module {
         let Range { start, end } = mapping.addresses;
-        // An object begins within its first page.
+        // The first address of an object is within the first page of its mapping.
         let is_of = |code: &Range<u64>| code.start < end && start < code.end;
         let found = self.build_ids.iter().find(|(addresses, _)| is_of(addresses));
         Module {

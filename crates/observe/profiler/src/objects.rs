@@ -5,14 +5,15 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ops::Range;
 use std::slice;
 
-/// A loaded object. Its unwind information is a copy: an object may be unloaded at any time.
+/// A loaded object. The unwind information is a copy, because an object may be unloaded at any
+/// time.
 #[derive(Debug)]
 pub(crate) struct LoadedObject {
-    /// The addresses of the executable segments, from the first to the last one.
+    /// The range from the first to the last executable address.
     pub code: Range<u64>,
-    /// The GNU build id in hexadecimal digits.
+    /// The GNU build id in hexadecimal.
     pub build_id: Option<String>,
-    /// Unwind information of the object.
+    /// The unwind information.
     pub unwind: Option<UnwindSections>,
 }
 
@@ -20,14 +21,14 @@ pub(crate) struct LoadedObject {
 #[derive(Debug)]
 pub(crate) struct UnwindSections {
     pub header_at: u64,
-    /// Section `.eh_frame_hdr`.
+    /// The `.eh_frame_hdr` section.
     pub header: Vec<u8>,
     pub frames_at: u64,
-    /// Section `.eh_frame`, and the bytes after it in its segment.
+    /// The `.eh_frame` section, and the rest of its segment.
     pub frames: Vec<u8>,
 }
 
-/// The number of times that objects were loaded and unloaded.
+/// How many objects have been loaded and unloaded so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     loaded: u64,
@@ -41,39 +42,39 @@ struct Listing<'k> {
     all: Vec<Range<u64>>,
 }
 
-/// Returns the addresses of all loaded objects, and the objects that are not known yet.
+/// Returns the addresses of all loaded objects, and the objects for which `known` returns false.
 pub(crate) fn loaded(known: impl Fn(&Range<u64>) -> bool) -> (Vec<Range<u64>>, Vec<LoadedObject>) {
     unsafe extern "C" fn visit(
         info: *mut libc::dl_phdr_info,
         _size: usize,
         listing: *mut c_void,
     ) -> c_int {
-        // SAFETY: the dynamic linker passes valid information, and the pointer that it was given.
+        // SAFETY: the dynamic linker passes valid information, and the pointer that it received.
         let (info, listing) = unsafe { (&*info, &mut *listing.cast::<Listing<'_>>()) };
-        // SAFETY: the dynamic linker keeps the object while it lists it.
+        // SAFETY: the dynamic linker keeps the object loaded while it lists it.
         unsafe { listing.visit(info) };
         0
     }
     let mut listing = Listing { known: &known, found: Vec::new(), all: Vec::new() };
-    // SAFETY: `visit` gets the listing, which outlives the call, and does not unwind.
+    // SAFETY: `visit` receives the listing, which outlives the call, and does not unwind.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut listing).cast()) };
     (listing.all, listing.found)
 }
 
-/// Returns how often objects were loaded and unloaded so far.
+/// Returns how many objects have been loaded and unloaded so far.
 pub(crate) fn changes() -> Changes {
     unsafe extern "C" fn visit(
         info: *mut libc::dl_phdr_info,
         _size: usize,
         changes: *mut c_void,
     ) -> c_int {
-        // SAFETY: the dynamic linker passes valid information, and the pointer that it was given.
+        // SAFETY: the dynamic linker passes valid information, and the pointer that it received.
         let (info, changes) = unsafe { (&*info, &mut *changes.cast::<Changes>()) };
         *changes = Changes { loaded: info.dlpi_adds, unloaded: info.dlpi_subs };
         1
     }
     let mut changes = Changes::default();
-    // SAFETY: `visit` gets the changes, which outlive the call, and does not unwind.
+    // SAFETY: `visit` receives the changes, which outlive the call, and does not unwind.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut changes).cast()) };
     changes
 }
@@ -81,7 +82,7 @@ pub(crate) fn changes() -> Changes {
 impl Listing<'_> {
     /// # Safety
     ///
-    /// The object is loaded, and stays loaded during the call.
+    /// The object must be loaded, and stay loaded during the call.
     unsafe fn visit(&mut self, info: &libc::dl_phdr_info) {
         // SAFETY: the pointer and length describe the object's program headers.
         let headers = unsafe { headers(info) };
@@ -101,12 +102,12 @@ impl Listing<'_> {
 ///
 /// # Safety
 ///
-/// The object is loaded.
+/// The object must be loaded.
 unsafe fn headers(info: &libc::dl_phdr_info) -> &[libc::Elf64_Phdr] {
     if info.dlpi_phdr.is_null() {
         return &[];
     }
-    // SAFETY: the dynamic linker passes the headers of a loaded object.
+    // SAFETY: the dynamic linker passes the program headers of a loaded object.
     unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) }
 }
 
@@ -121,7 +122,7 @@ impl Segments<'_> {
         self.headers.iter().filter(move |header| header.p_type == kind)
     }
 
-    /// Returns the addresses of a segment that are backed by the file.
+    /// Returns the addresses of a segment that the file backs.
     fn addresses(&self, header: &libc::Elf64_Phdr) -> Range<u64> {
         let start = self.base.wrapping_add(header.p_vaddr);
         start..start.saturating_add(header.p_filesz.min(header.p_memsz))
@@ -133,11 +134,11 @@ impl Segments<'_> {
         ranges.reduce(|all, next| all.start.min(next.start)..all.end.max(next.end))
     }
 
-    /// Returns a copy of the bytes from an address to the end of its readable segment, at most `bytes`.
+    /// Copies up to `bytes` bytes, from an address to the end of its readable segment.
     ///
     /// # Safety
     ///
-    /// The object is loaded.
+    /// The object must be loaded.
     unsafe fn copy(&self, start: u64, bytes: u64) -> Option<Vec<u8>> {
         let readable = self.of(libc::PT_LOAD).filter(|header| header.p_flags & libc::PF_R != 0);
         let mut ranges = readable.map(|header| self.addresses(header));
@@ -149,7 +150,7 @@ impl Segments<'_> {
 
     /// # Safety
     ///
-    /// The object is loaded.
+    /// The object must be loaded.
     unsafe fn unwind_sections(&self) -> Option<UnwindSections> {
         let header = self.addresses(self.of(libc::PT_GNU_EH_FRAME).next()?);
         let header_at = header.start;
@@ -165,7 +166,7 @@ impl Segments<'_> {
 
     /// # Safety
     ///
-    /// The object is loaded.
+    /// The object must be loaded.
     unsafe fn build_id(&self) -> Option<String> {
         self.of(libc::PT_NOTE).find_map(|header| {
             let range = self.addresses(header);
@@ -176,7 +177,7 @@ impl Segments<'_> {
     }
 }
 
-/// Returns the build id in the notes.
+/// Returns the build id from ELF notes.
 fn build_id(mut notes: &[u8], align: usize) -> Option<String> {
     const BUILD_ID: u32 = 3;
     loop {

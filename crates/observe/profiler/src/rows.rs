@@ -1,7 +1,8 @@
-//! Unwind information of an object as a table of rules for finding the caller of each instruction.
+//! The unwind information of an object, as a table of rules for finding the caller of each
+//! instruction.
 //!
-//! Section `.eh_frame` is a program for a small machine, which needs kilobytes of memory per step,
-//! more than is left on the alternate stack of a thread when a signal arrives. The program
+//! The `.eh_frame` section is a program for a small machine, which needs kilobytes of memory per
+//! step. A signal handler cannot use that much of its thread's alternate stack. The program
 //! therefore runs once, before the first sample, and the signal handler searches the resulting
 //! rows.
 
@@ -15,40 +16,41 @@ use std::ops::Range;
 
 type Bytes<'b> = EndianSlice<'b, LittleEndian>;
 
-/// Value for a register that is not saved.
+/// Marks a register that is not saved.
 const NOT_SAVED: i16 = i16::MIN;
 
-/// Expressions of entries in the procedure linkage table on x86_64: `rsp + 8`, plus 8 from offset
-/// 10 or 11 of the entry on, which is after the entry's push.
+/// Expressions for entries of the procedure linkage table on x86_64: `rsp + 8`, plus another 8 at
+/// or after offset 10 or 11 of the entry, where the entry has pushed a word.
 const PLT_EXPRESSIONS: [&[u8]; 2] = [
     &[0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22],
     &[0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3a, 0x2a, 0x33, 0x24, 0x22],
 ];
 
-/// The base from which the address of a frame is computed: the caller's stack pointer.
+/// How the address of a frame, which is the caller's stack pointer, is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Base {
-    /// The stack pointer.
+    /// Relative to the stack pointer.
     StackPointer,
-    /// The frame pointer.
+    /// Relative to the frame pointer.
     FramePointer,
-    /// The stack pointer, and the position in an entry of the procedure linkage table.
+    /// Relative to the stack pointer, depending on the position in an entry of the procedure
+    /// linkage table.
     LinkageTable,
     /// The function has no caller.
     EndOfStack,
-    /// There is no information, or only information of an unsupported kind.
+    /// There is no information, or its kind is not supported.
     Unknown,
 }
 
-/// Rule for finding the caller of instructions.
+/// A rule for finding the caller of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub base: Base,
-    /// Words from the base to the address of the frame.
+    /// Number of words from the base to the frame's address.
     words: i16,
-    /// Words from the address of the frame to the saved frame pointer.
+    /// Number of words from the frame's address to the saved frame pointer.
     frame_pointer: i16,
-    /// Words from the address of the frame to the return address.
+    /// Number of words from the frame's address to the return address.
     return_address: i16,
 }
 
@@ -59,31 +61,33 @@ impl Rule {
         Rule { base, words: 0, frame_pointer: NOT_SAVED, return_address: NOT_SAVED }
     }
 
-    /// Returns the bytes from the base to the address of the frame.
+    /// Returns the number of bytes from the base to the frame's address.
     pub fn offset(self) -> i64 {
         i64::from(self.words) * 8
     }
 
-    /// Returns the bytes from the address of the frame to the saved frame pointer.
+    /// Returns the number of bytes from the frame's address to the saved frame pointer, or `None`
+    /// if it is not saved.
     pub fn frame_pointer(self) -> Option<i64> {
         (self.frame_pointer != NOT_SAVED).then(|| i64::from(self.frame_pointer) * 8)
     }
 
-    /// Returns the bytes from the address of the frame to the return address.
+    /// Returns the number of bytes from the frame's address to the return address, or `None` if it
+    /// is not saved.
     pub fn return_address(self) -> Option<i64> {
         (self.return_address != NOT_SAVED).then(|| i64::from(self.return_address) * 8)
     }
 }
 
-/// A rule, and the first instruction to which it applies.
+/// A rule and the first instruction to which it applies.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// Bytes from the first instruction of the object.
+    /// Offset of the instruction from the first address of the object, in bytes.
     at: u32,
     rule: Rule,
 }
 
-/// The rules of a loaded object.
+/// The rules for a loaded object.
 #[derive(Debug)]
 pub(crate) struct Code {
     pub addresses: Range<u64>,
@@ -91,23 +95,23 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// Computes the rules of an object.
+    /// Computes the rules for an object.
     pub fn of(object: &LoadedObject) -> Code {
         let mut builder = Builder { addresses: object.code.clone(), rows: Vec::new() };
         if let Some(sections) = &object.unwind {
-            // An error ends the table: instructions after it have no rule.
+            // An error ends the table, so that later instructions have no rule.
             _ = builder.add(sections);
         }
         Code { addresses: object.code.clone(), rows: builder.sorted() }
     }
 
-    /// Returns the number of rows, which have 12 bytes each.
+    /// Returns the number of rows. Each row takes 12 bytes.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Returns the rule of the instruction at an address. Safe in signal handlers.
+    /// Returns the rule for the instruction at an address. Safe in signal handlers.
     pub fn rule(&self, address: u64) -> Rule {
         let offset = address.wrapping_sub(self.addresses.start);
         let after = self.rows.partition_point(|row| u64::from(row.at) <= offset);
@@ -115,7 +119,7 @@ impl Code {
     }
 }
 
-/// Rows in the order of the sections.
+/// Collects rows in the order of the sections.
 struct Builder {
     addresses: Range<u64>,
     rows: Vec<Row>,
@@ -139,7 +143,7 @@ impl Builder {
             let Ok(entry) = frames.fde_from_offset(&bases, offset, EhFrame::cie_from_offset) else {
                 continue;
             };
-            // After an error the rest of the function has no rule.
+            // After an error, the rest of the function has no rule.
             _ = self.add_function(&frames, &bases, &mut context, &entry);
             self.push(entry.end_address(), Rule::UNKNOWN);
         }
@@ -162,8 +166,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds a row. It replaces a row with the same address, and is omitted if it repeats the last
-    /// rule.
+    /// Adds a row. The row replaces a previous row with the same address. It is omitted if it
+    /// repeats the previous rule.
     fn push(&mut self, address: u64, rule: Rule) {
         let Ok(at) = u32::try_from(address.wrapping_sub(self.addresses.start)) else { return };
         self.rows.pop_if(|last| last.at == at);
@@ -173,15 +177,15 @@ impl Builder {
     }
 
     fn sorted(mut self) -> Vec<Row> {
-        // Functions must be in ascending order, like the search table; sorting handles objects that
-        // violate this.
+        // Functions should be in ascending order, like the search table. Sorting handles objects in
+        // which they are not.
         self.rows.sort_by_key(|row| row.at);
         self.rows.shrink_to_fit();
         self.rows
     }
 }
 
-/// Returns the rule of a row, or `None` if its kind is not supported.
+/// Returns the rule for a row, or `None` if its kind is not supported.
 fn rule(frames: &EhFrame<Bytes<'_>>, row: &UnwindTableRow<usize>) -> Option<Rule> {
     let return_address = row.register(RETURN_ADDRESS);
     if arch::ends_stack(return_address.as_ref()) {
@@ -208,7 +212,7 @@ fn rule(frames: &EhFrame<Bytes<'_>>, row: &UnwindTableRow<usize>) -> Option<Rule
     })
 }
 
-/// Returns the position of a saved register, in words from the address of the frame.
+/// Returns the position of a saved register, in words from the frame's address.
 fn saved(rule: Option<RegisterRule<usize>>) -> Option<i16> {
     match rule {
         None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => Some(NOT_SAVED),

@@ -1,8 +1,8 @@
-//! Runtimes that generate code, such as a JVM. The unwinder has no tables for such code.
+//! Runtimes that generate code, such as a JVM. There is no unwind information for such code.
 //!
-//! Where a stack reaches generated code, the handler asks the runtime for the frames. The native
-//! code below these frames, which has called the runtime, is found through the registers that it
-//! has saved in a [`RuntimeCall`].
+//! When a stack reaches generated code, the handler asks the runtime for the frames. Below these
+//! frames is the native code that has called the runtime. The handler continues there with the
+//! registers that the native code has saved in a [`RuntimeCall`].
 
 use crate::arch::Registers;
 use crate::settings::Event;
@@ -12,42 +12,44 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-/// Bit that distinguishes the address of a method from other addresses.
+/// Bit that distinguishes a method address from a code address.
 const METHOD: u64 = 1 << 63;
 
-/// Bits of a method's id, which is a pointer or a small number.
+/// Number of bits in a method id, which is a pointer or a small number.
 const ID_BITS: u32 = 47;
 
-/// Maximum location. Kernel addresses have all bits above the id set.
+/// Maximum location. The limit distinguishes methods from kernel addresses, in which all bits above
+/// the id are set.
 const LOCATION_MAX: u32 = 0x7ffe;
 
-/// A runtime whose generated code has no unwind tables.
+/// A runtime whose generated code has no unwind information.
 pub trait Runtime: Sync {
-    /// Prepares for a profile of this event, on the profile's thread. For [`Event::Alloc`], the
-    /// runtime calls [`sample_allocation`](crate::sample_allocation) from now on.
+    /// Prepares for a profile of this event. Called on the profile's thread. For [`Event::Alloc`],
+    /// the runtime must then call [`sample_allocation`](crate::sample_allocation).
     fn begin(&self, event: Event);
 
-    /// Ends the preparations for a profile, on the profile's thread.
+    /// Ends the profile for which `begin` was called. Called on the profile's thread.
     fn end(&self);
 
-    /// Writes the frames of generated code on the calling thread as [`method_address`], innermost
-    /// first. Returns the number of frames.
+    /// Writes the frames of generated code on the calling thread, encoded by [`method_address`],
+    /// innermost first. Returns the number of frames.
     ///
     /// # Safety
     ///
-    /// `context` is the argument of a signal handler that runs on this thread, or has the program
-    /// counter, stack pointer and frame pointer of a caller. The implementation must not allocate
-    /// or lock.
+    /// `context` must be the argument of a signal handler that is running on this thread. It may
+    /// contain the program counter, stack pointer and frame pointer of a caller instead of its
+    /// original registers. The implementation must not allocate or lock.
     unsafe fn walk(&self, context: *mut c_void, addresses: &mut [u64]) -> usize;
 
-    /// Describes methods, on the profile's thread. Unknown methods are left out.
+    /// Describes methods. Unknown methods are omitted. Called on the profile's thread.
     fn describe(&self, methods: &[MethodAddress]) -> Vec<RuntimeMethod>;
 }
 
 /// The runtime of the process.
 static RUNTIME: OnceLock<&'static dyn Runtime> = OnceLock::new();
 
-/// Sets the runtime of this process permanently. Running profiles use the runtime too.
+/// Sets the runtime of this process permanently. Profiles that are already running use the runtime
+/// as well.
 pub fn set_runtime(runtime: &'static dyn Runtime) {
     _ = RUNTIME.set(runtime);
 }
@@ -57,48 +59,49 @@ pub(crate) fn runtime() -> Option<&'static dyn Runtime> {
     RUNTIME.get().copied()
 }
 
-/// Returns the value that represents a method in a stack, in place of an address.
+/// Encodes a method and a location as a stack entry, in place of an address.
 pub fn method_address(id: u64, location: u32) -> u64 {
     METHOD | u64::from(location.min(LOCATION_MAX)) << (ID_BITS + 1) | id & ((1 << ID_BITS) - 1)
 }
 
-/// A method, and a location in it.
+/// A stack entry that is a method and a location in the method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MethodAddress(pub u64);
 
 impl MethodAddress {
-    /// Returns the method that a stack entry represents, or `None` if the entry is a code address.
+    /// Returns the method in a stack entry, or `None` if the entry is a code address.
     pub fn of(address: u64) -> Option<MethodAddress> {
         (address & METHOD != 0 && !crate::kernel::is_kernel(address))
             .then_some(MethodAddress(address))
     }
 
-    /// Returns the id of the method.
+    /// Returns the method id.
     pub fn id(self) -> u64 {
         self.0 & ((1 << ID_BITS) - 1)
     }
 
-    /// Returns the location, or `None` if it is too large.
+    /// Returns the location, or `None` if it was too large to encode.
     pub fn location(self) -> Option<u32> {
         let location = (self.0 & !METHOD) >> (ID_BITS + 1);
         Some(location as u32).filter(|location| *location < LOCATION_MAX)
     }
 }
 
-/// A method in the stacks of a profile.
+/// A method that occurs in the stacks of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RuntimeMethod {
-    /// The value that represents the method in stacks, in place of an address.
+    /// The stack entry for the method, in place of an address.
     pub address: u64,
-    /// The name of the method, including its class.
+    /// The method's name, including its class.
     pub name: String,
     /// The source file.
     pub file: Option<String>,
-    /// The line, from 1.
+    /// The line number, counted from 1.
     pub line: Option<u32>,
 }
 
-/// Registers of the function that has called a runtime. The stack pointer is 0 if there is no call.
+/// Registers of the function that has called a runtime. The stack pointer is 0 if there is no such
+/// call.
 struct Caller {
     pc: AtomicU64,
     sp: AtomicU64,
@@ -106,7 +109,8 @@ struct Caller {
 }
 
 thread_local! {
-    /// The caller has no destructor and no lazy initialization, because signal handlers read it.
+    /// The current caller. It must not have a destructor or lazy initialization, because signal
+    /// handlers read it.
     static CALLER: Caller = const {
         Caller { pc: AtomicU64::new(0), sp: AtomicU64::new(0), fp: AtomicU64::new(0) }
     };
@@ -118,7 +122,7 @@ impl Caller {
         Registers { pc, sp, fp: self.fp.load(Ordering::Relaxed), link: None }
     }
 
-    /// A handler that runs during the update finds no caller.
+    /// Sets the registers. A handler that interrupts the update finds no caller.
     #[inline(always)]
     fn set(&self, registers: Registers) {
         self.sp.store(0, Ordering::Relaxed);
@@ -130,7 +134,7 @@ impl Caller {
     }
 }
 
-/// A call into a runtime, which lasts until the value is dropped.
+/// A call into a runtime. The call ends when this value is dropped.
 #[derive(Debug)]
 #[must_use = "the call ends as soon as this is dropped"]
 pub struct RuntimeCall {
@@ -139,8 +143,8 @@ pub struct RuntimeCall {
 }
 
 impl RuntimeCall {
-    /// Begins a call. A stack then continues in the function that calls this one, below the frames
-    /// of the runtime. The result must be dropped in the same function.
+    /// Begins a call. Below the frames of the runtime, a stack continues in the function that calls
+    /// `begin`. The result must be dropped in the same function.
     #[inline(always)]
     pub fn begin() -> RuntimeCall {
         let here = Registers::here();
@@ -160,8 +164,8 @@ impl Drop for RuntimeCall {
     }
 }
 
-/// Returns the registers of the function that has called the runtime whose frames contain the stack
-/// pointer. Safe in signal handlers.
+/// Returns the registers of the function that has called the runtime, if `sp` is in a frame of the
+/// runtime. Safe in signal handlers.
 pub(crate) fn caller_of(sp: u64) -> Option<Registers> {
     let caller = CALLER.with(Caller::get);
     (caller.sp > sp).then_some(caller)

@@ -1,4 +1,4 @@
-//! A running profile: its thread finds threads and objects, and aggregates samples.
+//! A running profile. Its thread finds threads and objects, and aggregates samples.
 
 use crate::buffer::{Buffer, Sample};
 use crate::clocks::Clocks;
@@ -19,8 +19,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Intervals between two rounds. A new thread is not sampled for up to this time, and the buffer
-/// holds the samples of this time.
+/// Number of intervals between two rounds. A new thread is not sampled until the next round, and
+/// the buffer must have room for the samples of one round.
 const ROUND_INTERVALS: u32 = 10;
 
 /// Minimum time between two rounds.
@@ -29,19 +29,19 @@ const ROUND_MIN: Duration = Duration::from_millis(100);
 /// Maximum time between two rounds.
 const ROUND_MAX: Duration = Duration::from_secs(1);
 
-/// Maximum bytes of distinct stacks. A profile of an hour may have many.
+/// Maximum bytes of distinct stacks. An hour-long profile may have many of them.
 const STACKS_BYTES_MAX: usize = 16 << 20;
 
-/// Whether a profile runs in this process.
+/// Whether a profile is running in this process.
 static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// Number of profiles so far.
+/// Number of profiles started so far.
 static PROFILES: AtomicU32 = AtomicU32::new(0);
 
-/// Starts a profile of all threads of this process.
+/// Starts a profile of all threads in this process.
 ///
-/// Before the first sample, this reads the unwind information of all loaded objects, which takes
-/// some hundredths of a second of CPU time, and some megabytes of memory until the profile ends.
+/// Before the first sample, the unwind information of all loaded objects is read. This takes tens
+/// of milliseconds of CPU time, and a few megabytes of memory until the profile ends.
 pub fn start(settings: Settings) -> Result<Session, StartError> {
     settings.check()?;
     if settings.event == Event::Alloc && runtime::runtime().is_none() {
@@ -59,7 +59,7 @@ pub fn start(settings: Settings) -> Result<Session, StartError> {
 /// A running profile. Dropping it ends the profile.
 #[derive(Debug)]
 pub struct Session {
-    /// Requests the samples so far. Dropping the sender ends the thread.
+    /// Sends requests for the samples so far. Dropping the sender ends the thread.
     requests: Option<Sender<Sender<RawProfile>>>,
     thread: Option<JoinHandle<RawProfile>>,
 }
@@ -90,7 +90,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // A panic has already been reported, and the profile is not wanted.
+        // Ignore the result, because a panic has already been reported and the profile is not
+        // needed.
         _ = self.end();
     }
 }
@@ -113,7 +114,7 @@ impl Drop for Claim {
     }
 }
 
-/// Samples with equal thread, component and stack.
+/// Identifies samples with the same thread, component and stack.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
     thread: u32,
@@ -122,12 +123,12 @@ struct Key {
     addresses: Box<[u64]>,
 }
 
-/// The samples of each distinct stack, in bounded memory.
+/// The number of samples per distinct stack, in bounded memory.
 #[derive(Default)]
 struct Stacks {
     counts: HashMap<Key, u64>,
     bytes: usize,
-    /// Samples of stacks for which there was no space.
+    /// Number of samples that were lost because there was no space for their stack.
     lost: u64,
 }
 
@@ -154,8 +155,8 @@ impl Stacks {
     }
 }
 
-/// State of the profile's thread. Fields are dropped in order: the sampler before the clocks, whose
-/// memory handlers read, and the claim last.
+/// State of the profile's thread. The fields are dropped in order: the sampler before the clocks,
+/// because handlers read the clocks' memory, and the claim last.
 struct Collector {
     active: Active,
     threads: Threads,
@@ -164,13 +165,13 @@ struct Collector {
     stacks: Stacks,
     begun: Instant,
     cpu_before: Duration,
-    /// The runtime that was prepared for this profile.
+    /// The runtime, once it is prepared for this profile.
     runtime: Option<&'static dyn Runtime>,
     _claim: Claim,
 }
 
 impl Collector {
-    /// Starts the timers of all running threads.
+    /// Starts the clocks or timers of all running threads.
     fn new(settings: Settings, claim: Claim) -> Result<Collector, StartError> {
         let number = PROFILES.fetch_add(1, Ordering::Relaxed);
         let clocks = Arc::new(Clocks::new(settings.interval));
@@ -206,7 +207,7 @@ impl Collector {
             self.discover();
             self.begin_runtime();
             match requests.recv_timeout(round) {
-                // The requester may be gone.
+                // The requester may no longer be waiting.
                 Ok(reply) => {
                     let blocked = self.threads.look();
                     _ = reply.send(self.take(blocked));
@@ -214,7 +215,7 @@ impl Collector {
                 Err(RecvTimeoutError::Timeout) => self.drain(),
                 Err(RecvTimeoutError::Disconnected) => {
                     let blocked = self.threads.look();
-                    // This comes first, because handlers read memory of the clocks.
+                    // End sampling first, because handlers read the clocks' memory.
                     self.active.end();
                     self.threads.end();
                     let profile = self.take(blocked);
@@ -225,7 +226,7 @@ impl Collector {
         }
     }
 
-    /// Prepares the runtime, which may start later than the profile.
+    /// Prepares the runtime, which may be set after the profile starts.
     fn begin_runtime(&mut self) {
         if self.runtime.is_none()
             && let Some(runtime) = runtime::runtime()
@@ -235,10 +236,10 @@ impl Collector {
         }
     }
 
-    /// Finds new threads and objects. The stack of a new thread is known before the thread's first
+    /// Finds new threads and objects. Updates the tables before a new thread takes its first
     /// sample.
     fn discover(&mut self) {
-        // Data that cannot be read now can be read in the next round.
+        // Data that cannot be read in this round is read in the next one.
         let Ok(found) = self.threads.find() else { return };
         if found.is_empty() && !self.modules.has_changed() {
             return;
@@ -253,8 +254,8 @@ impl Collector {
         let (stacks, threads) = (&mut self.stacks, &mut self.threads);
         let is_alloc = self.settings.event == Event::Alloc;
         self.active.sampler().buffer.drain(|sample| {
-            // Handlers have the index from their timer; an allocating thread has only its thread
-            // number.
+            // Handlers get the index from their clock or timer. An allocating thread has only its
+            // system id.
             let thread = if is_alloc { threads.index(sample.thread) } else { sample.thread };
             stacks.add(&Sample { thread, ..*sample }, STACKS_BYTES_MAX);
         });
@@ -267,7 +268,7 @@ impl Collector {
         let begun = std::mem::replace(&mut self.begun, now);
         let cpu_before = std::mem::replace(&mut self.cpu_before, cpu_now);
         self.drain();
-        // Samples may contain objects that were loaded since the last round.
+        // Samples may be in objects that were loaded since the last round.
         if let Ok(maps) = Maps::read() {
             self.modules.update(&maps);
         }
@@ -296,7 +297,7 @@ impl Collector {
 }
 
 impl Collector {
-    /// Describes the methods in stacks.
+    /// Describes the methods that occur in stacks.
     fn methods(&self, stacks: &Stacks) -> Vec<RuntimeMethod> {
         let Some(runtime) = self.runtime else { return Vec::new() };
         let addresses = stacks.counts.keys().flat_map(|key| key.addresses.iter());

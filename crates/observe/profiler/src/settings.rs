@@ -1,4 +1,4 @@
-//! Settings of a profile, and reasons why a profile cannot start.
+//! Settings for a profile, and the reasons why a profile cannot start.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -6,34 +6,34 @@ use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Minimum interval: the kernel checks the CPU time of a thread one to ten times per 10 ms.
+/// Minimum interval, because the kernel checks the CPU time of a thread one to ten times per 10 ms.
 pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
-/// Maximum interval: with a longer interval, a profile of some seconds would have no samples.
+/// Maximum interval. With a longer interval, a profile of a few seconds would have no samples.
 pub(crate) const INTERVAL_MAX: Duration = Duration::from_secs(1);
 
-/// Minimum buffer in bytes: some dozen samples of the deepest stacks.
+/// Minimum buffer size in bytes: a few dozen samples of the deepest stacks.
 pub(crate) const BUFFER_BYTES_MIN: usize = 64 << 10;
 
-/// Maximum buffer in bytes. A buffer of 4 MiB holds the samples of 100 ms from a hundred threads at
-/// 1 ms.
+/// Maximum buffer size in bytes. 4 MiB are enough for 100 ms of samples from a hundred threads at
+/// an interval of 1 ms.
 pub(crate) const BUFFER_BYTES_MAX: usize = 256 << 20;
 
-/// The event on which threads are sampled.
+/// The event at which threads are sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Event {
-    /// A thread is sampled each time it has used the interval of CPU time.
+    /// A thread is sampled each time it has used one interval of CPU time.
     Cpu,
-    /// A thread is sampled once per interval, even while it waits. System calls that the kernel
-    /// does not restart, such as `epoll_wait`, return `EINTR`.
+    /// A thread is sampled once per interval of wall time, even while it waits. System calls that
+    /// the kernel does not restart, such as `epoll_wait`, return `EINTR`.
     Wall,
-    /// A thread is sampled about each time it has allocated [`ALLOC_BYTES`] of objects in a
+    /// A thread is sampled about once per [`ALLOC_BYTES`] of objects that it allocates in a
     /// [`Runtime`](crate::Runtime). The interval is ignored.
     Alloc,
 }
 
-/// Bytes of objects that a sample of [`Event::Alloc`] represents.
+/// Bytes of allocated objects that a sample of [`Event::Alloc`] represents.
 pub const ALLOC_BYTES: u64 = 512 << 10;
 
 impl Event {
@@ -52,7 +52,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// The error for a text that is not the name of an event.
+/// The error for text that is not the name of an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown event `{0}`; use `cpu`, `wall` or `alloc`")]
 pub struct UnknownEvent(String);
@@ -70,12 +70,12 @@ impl FromStr for Event {
 /// The settings of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The sampled event.
+    /// The event to sample.
     pub event: Event,
-    /// CPU time or wall time between two samples of a thread, 1 ms to 1 s.
+    /// CPU time or wall time between two samples of a thread: 1 ms to 1 s.
     pub interval: Duration,
-    /// Bytes of the buffer for the samples of 100 ms, 64 KiB to 256 MiB, rounded down to a power of
-    /// two. A sample takes 16 bytes plus 8 bytes per frame.
+    /// Bytes of the buffer, which must have room for about 100 ms of samples: 64 KiB to 256 MiB,
+    /// rounded down to a power of two. A sample takes 16 bytes plus 8 bytes per frame.
     pub buffer_bytes: usize,
 }
 
@@ -106,24 +106,24 @@ pub enum StartError {
     /// Another profile runs in this process.
     #[error("another profile runs in this process; retry after it ends")]
     Running,
-    /// Another library handles the signal that takes samples.
+    /// Another library handles the signal that is used for sampling.
     #[error(
         "another library in this process, such as a JVM profiler, handles SIGPROF; stop that \
          profiler, then retry"
     )]
     ForeignHandler,
-    /// The system refused an action.
+    /// The system rejected an action.
     #[error("cannot {action}: {source}")]
     System {
-        /// The refused action.
+        /// The action that was rejected.
         action: &'static str,
-        /// The error of the system.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl StartError {
-    /// Returns a function that creates the error of a refused action.
+    /// Returns a function that creates the error for a rejected action.
     pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> StartError {
         move |source| StartError::System { action, source }
     }

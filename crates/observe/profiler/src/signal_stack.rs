@@ -6,13 +6,13 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Bytes of a stack: a JVM needs about 20 KB to walk its frames.
+/// Bytes of a stack. A JVM needs about 20 KB to walk its frames.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Bytes of the page below a stack that cannot be written.
+/// Bytes of the guard page below a stack, which is not writable.
 const GUARD_BYTES: usize = 4096;
 
-/// A large alternate stack of the thread that created it. It must be dropped on the same thread.
+/// A large alternate stack for the thread that created it. It must be dropped on the same thread.
 #[derive(Debug)]
 pub struct SignalStack {
     mapping: *mut c_void,
@@ -20,24 +20,24 @@ pub struct SignalStack {
 }
 
 impl SignalStack {
-    /// Makes the signal handlers of the calling thread use a stack of 64 KB.
+    /// Makes signal handlers on the calling thread use a stack of 64 KiB.
     ///
-    /// The standard library gives its threads a stack of 8 KB, which may be too small for a
+    /// The standard library's threads have an alternate stack of 8 KB, which may be too small for a
     /// [`Runtime`](crate::Runtime).
     pub fn install() -> io::Result<SignalStack> {
         let bytes = GUARD_BYTES + STACK_BYTES;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses unused addresses.
+        // SAFETY: the kernel chooses an unused address range.
         let mapping = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, MapFlags::PRIVATE) }?;
         let mut stack = SignalStack { mapping, former: disabled() };
-        // SAFETY: the first page is a part of the new mapping.
+        // SAFETY: the first page is part of the new mapping.
         unsafe { mprotect(mapping, GUARD_BYTES, MprotectFlags::empty()) }?;
         let new = libc::stack_t {
             ss_sp: mapping.wrapping_byte_add(GUARD_BYTES),
             ss_flags: 0,
             ss_size: STACK_BYTES,
         };
-        // SAFETY: the new stack lives until it is replaced, in `drop`.
+        // SAFETY: the new stack lives until `drop` replaces it.
         match unsafe { libc::sigaltstack(&raw const new, &raw mut stack.former) } {
             0 => Ok(stack),
             _ => Err(io::Error::last_os_error()),
@@ -50,11 +50,12 @@ impl Drop for SignalStack {
         let is_ours = present()
             .is_some_and(|present| present.ss_sp == self.mapping.wrapping_byte_add(GUARD_BYTES));
         if is_ours {
-            // SAFETY: the former stack belongs to the standard library, which frees it at the end
-            // of the thread, after it was restored.
+            // SAFETY: the former stack belongs to the standard library, which frees it when the
+            // thread exits, after it was restored.
             unsafe { libc::sigaltstack(&raw const self.former, ptr::null_mut()) };
         }
-        // SAFETY: the mapping is ours, and no handler of this thread runs or will run on it.
+        // SAFETY: this value owns the mapping, and no handler of this thread runs or will run on
+        // it.
         _ = unsafe { munmap(self.mapping, GUARD_BYTES + STACK_BYTES) };
     }
 }
@@ -66,14 +67,14 @@ fn disabled() -> libc::stack_t {
 /// Returns the alternate stack of the calling thread.
 fn present() -> Option<libc::stack_t> {
     let mut present = MaybeUninit::uninit();
-    // SAFETY: the call writes the stack when it returns 0.
+    // SAFETY: the call initializes the stack if it returns 0.
     let is_known = unsafe { libc::sigaltstack(ptr::null(), present.as_mut_ptr()) } == 0;
     // SAFETY: as above.
     is_known.then(|| unsafe { present.assume_init() })
 }
 
-/// Returns the bytes that a signal handler has left below its frame; `None` if it runs on the stack
-/// of its thread. Safe in signal handlers.
+/// Returns the number of bytes that are left for a signal handler on its alternate stack, or `None`
+/// if the handler runs on the thread's own stack. Safe in signal handlers.
 pub fn handler_room() -> Option<usize> {
     let stack = present().filter(|stack| stack.ss_flags & libc::SS_ONSTACK != 0)?;
     let here = (&raw const stack).addr();

@@ -5,16 +5,16 @@ use crate::rows::{Base, Code, Rule};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of a stack that are read if the end of the stack is unknown.
+/// Maximum bytes of a stack to read if the end of the stack is unknown.
 const UNKNOWN_STACK_BYTES: u64 = 1 << 20;
 
-/// Bytes below the main stack that the kernel keeps free for its growth.
+/// Bytes below the main stack that the kernel keeps unmapped so that the stack can grow.
 const STACK_GAP_BYTES: u64 = 1 << 20;
 
-/// Process data for walking stacks. All ranges are in ascending order.
+/// The process data needed to walk stacks. All ranges are in ascending order.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
-    /// The rules of loaded objects.
+    /// The unwind rules of loaded objects.
     pub code: Vec<Arc<Code>>,
     /// Private writable mappings.
     pub memory: Vec<Range<u64>>,
@@ -35,11 +35,12 @@ impl Tables {
         (address < range.end).then_some(range)
     }
 
-    /// Returns the memory of the calling thread's stack from a stack pointer on.
+    /// Returns the memory of the calling thread's stack, starting at a stack pointer.
     ///
-    /// The mappings are at least as new as the thread. The stack is mapped as long as the thread
-    /// runs, but the mapping may be larger, and its rest unmapped since. The end is therefore the
-    /// thread pointer, which is part of the stack's memory.
+    /// The mappings are at least as recent as the thread. The stack stays mapped while the thread
+    /// runs, but its mapping may extend beyond the stack, and that part may have been unmapped
+    /// since. The returned memory therefore ends at the thread pointer, which is inside the stack's
+    /// memory.
     pub fn stack(&self, sp: u64, is_main: bool) -> StackMemory {
         let main = self.main_stack.start.saturating_sub(STACK_GAP_BYTES)..self.main_stack.end;
         if is_main && main.contains(&sp) {
@@ -61,19 +62,19 @@ impl Tables {
 #[derive(Debug)]
 pub(crate) struct StackMemory {
     addresses: Range<u64>,
-    /// Whether all of the memory is mapped as long as the thread runs.
+    /// Whether all of the memory stays mapped while the thread runs.
     is_mapped: bool,
 }
 
 impl StackMemory {
-    /// Returns the word at an address, or `None` outside of the stack.
+    /// Returns the word at an address, or `None` if the address is outside the stack.
     fn word(&self, address: u64) -> Option<u64> {
         let is_within = address >= self.addresses.start
             && address <= self.addresses.end.saturating_sub(8)
             && address.is_multiple_of(8);
         match is_within {
-            // SAFETY: the word is aligned, and on the stack of this thread. The thread's code may
-            // change the word, but is interrupted.
+            // SAFETY: the word is aligned and on the stack of this thread. Only the code of this
+            // thread may change the word, and that code is interrupted.
             true if self.is_mapped => Some(unsafe { (address as *const u64).read_volatile() }),
             true => copied(address),
             false => None,
@@ -81,17 +82,17 @@ impl StackMemory {
     }
 }
 
-/// Returns a word of the process, or `None` if the address is not mapped.
+/// Returns a word of process memory, or `None` if the address is not mapped.
 fn copied(address: u64) -> Option<u64> {
     let mut word = 0_u64;
     let to = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: size_of::<u64>() };
     let from = libc::iovec { iov_base: address as *mut _, iov_len: size_of::<u64>() };
-    // SAFETY: the kernel writes only to `word`, and fails where it cannot read.
+    // SAFETY: the kernel writes only to `word`, and returns an error if it cannot read the source.
     let bytes = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
     (bytes == size_of::<u64>() as isize).then_some(word)
 }
 
-/// Result of a step to the caller.
+/// The result of a step to the caller.
 enum Step {
     Caller(Registers),
     /// There is no caller.
@@ -100,18 +101,18 @@ enum Step {
     Unknown,
 }
 
-/// A stack, up to the point at which walking ended.
+/// The result of walking a stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walked {
     /// Number of addresses.
     pub count: usize,
     /// Whether callers are missing.
     pub is_truncated: bool,
-    /// The registers of the last frame, if its code is not in a loaded object.
+    /// The registers of the last frame, if its code does not belong to a loaded object.
     pub generated: Option<Registers>,
 }
 
-/// Writes the addresses of a stack, leaf first.
+/// Writes the addresses on a stack, leaf first.
 pub(crate) fn walk(
     tables: &Tables,
     stack: &StackMemory,
@@ -131,13 +132,14 @@ pub(crate) fn walk(
                 return Walked { count: index + 1, is_truncated: true, generated };
             }
         }
-        // A call may be the last instruction of its function.
+        // Subtract one, because a call may be the last instruction of its function.
         address = registers.pc.wrapping_sub(1);
     }
     Walked { count: addresses.len(), is_truncated: true, generated: None }
 }
 
-/// Returns the caller of a function without a frame: the return address is on the top of the stack.
+/// Returns the caller of a function without a frame, whose return address is at the top of the
+/// stack.
 pub(crate) fn caller_without_frame(stack: &StackMemory, registers: Registers) -> Option<Registers> {
     match registers.link {
         Some(pc) => Some(Registers { pc, link: None, ..registers }),
@@ -180,8 +182,8 @@ fn step(tables: &Tables, stack: &StackMemory, registers: &Registers, address: u6
 fn by_rule(stack: &StackMemory, registers: &Registers, rule: Rule) -> Option<Registers> {
     let base = match rule.base {
         Base::FramePointer => registers.fp,
-        // An entry has 16 bytes. Both kinds of entries push with an instruction that ends at offset
-        // 11.
+        // An entry has 16 bytes. In both kinds of entries, the instruction that pushes a word ends
+        // at offset 11.
         Base::LinkageTable if registers.pc % 16 >= 11 => registers.sp.wrapping_add(8),
         _ => registers.sp,
     };
@@ -192,21 +194,21 @@ fn by_rule(stack: &StackMemory, registers: &Registers, rule: Rule) -> Option<Reg
         None => registers.link?,
     };
     let fp = rule.frame_pointer().map_or(Some(registers.fp), saved)?;
-    // Only a leaf whose return address is in a register may have a frame without bytes.
+    // Only a leaf whose return address is in a register may have an empty frame.
     let has_advanced = frame > registers.sp || (frame == registers.sp && registers.link.is_some());
     let pc = arch::without_signature(return_address);
     has_advanced.then_some(Registers { pc, sp: frame, fp, link: None })
 }
 
-/// Finds the caller through the frame pointer, which many functions without unwind information
-/// maintain.
+/// Finds the caller through the frame pointer, which many functions maintain even if they have no
+/// unwind information.
 fn by_frame_pointer(
     tables: &Tables,
     stack: &StackMemory,
     registers: &Registers,
 ) -> Option<Registers> {
     let caller = caller_by_frame_pointer(stack, *registers)?;
-    // Other values in the register are unlikely to point to code.
+    // If the register contains something else, its value is unlikely to lead to code.
     let is_code = caller.pc == 0 || tables.code(caller.pc).is_some();
     is_code.then_some(caller)
 }

@@ -1,4 +1,4 @@
-//! The threads of the process, and their timers.
+//! The threads of the process, and the clocks or timers that signal them.
 
 use crate::clocks::{Clocks, TaskClock};
 use crate::handler;
@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
-/// Rounds after which a thread has its final name. A new thread has the name of its creator.
+/// Number of rounds after which a thread has its final name. At first, a thread has its creator's
+/// name.
 const NAMING_ROUNDS: u32 = 3;
 
 /// The clock or timer that signals a thread. Dropping it stops the signals.
@@ -21,10 +22,10 @@ enum Signal {
 
 /// A running thread.
 struct Running {
-    /// Position of the thread in the list of names.
+    /// Index of the thread in the list of names.
     index: u32,
     rounds: u32,
-    /// Signals the thread when a sample is due.
+    /// Signals the thread when a sample is due. `None` if there is no clock or timer.
     _signal: Option<Signal>,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// Returns the main thread, whose index is 0 and which has no timer yet.
+    /// Creates the list with only the main thread, which has index 0 and is not signaled yet.
     pub fn new(settings: Settings, number: u32, clocks: Arc<Clocks>) -> Threads {
         Threads {
             settings,
@@ -54,7 +55,7 @@ impl Threads {
         }
     }
 
-    /// Returns the running threads without a timer, after removing ended threads.
+    /// Returns the running threads that are not signaled yet. Removes threads that have exited.
     pub fn find(&mut self) -> io::Result<Vec<u32>> {
         let tids = running()?;
         self.running.retain(|tid, _| tids.binary_search(tid).is_ok());
@@ -67,8 +68,8 @@ impl Threads {
         Ok(tids.into_iter().filter(|tid| !self.running.contains_key(tid)).collect())
     }
 
-    /// Starts the timers of threads that [`Threads::find`] returned. The handler must already know
-    /// the memory of their stacks.
+    /// Starts signals for threads that [`Threads::find`] returned. The handler's tables must
+    /// already contain the memory of their stacks.
     pub fn watch(&mut self, tids: &[u32]) {
         for &tid in tids {
             let index = match tid == self.names[0].tid {
@@ -84,8 +85,8 @@ impl Threads {
         }
     }
 
-    /// Returns the index of a thread that has taken a sample. The thread may not have been found
-    /// yet.
+    /// Returns the index of a thread that has taken a sample. If the thread was not found yet, it
+    /// is added.
     pub fn index(&mut self, tid: u32) -> u32 {
         if !self.running.contains_key(&tid) {
             self.watch(&[tid]);
@@ -93,7 +94,7 @@ impl Threads {
         self.running.get(&tid).map_or(0, |thread| thread.index)
     }
 
-    /// Starts a clock, or a timer if clocks are not permitted or wall time is sampled.
+    /// Starts a clock, or a timer if wall time is sampled or clocks are not permitted.
     fn signal(&mut self, tid: u32, index: u32) -> Option<Signal> {
         if self.settings.event == Event::Alloc {
             return None;
@@ -109,19 +110,20 @@ impl Threads {
 
     fn timer(&mut self, tid: u32, index: u32) -> Option<Timer> {
         let interval = self.settings.interval;
-        // Otherwise threads that start together would always be sampled together.
+        // A random first interval prevents threads that start together from always being sampled
+        // together.
         let first = Duration::from_nanos(fastrand::u64(1..=interval.as_nanos() as u64));
         let value = handler::value(self.number, index);
         let started = Timer::start(self.settings.event, tid, value, first, interval);
-        // Other errors mean that the thread has ended.
+        // Any other error means that the thread has exited.
         let is_refused =
             |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM));
         self.without_timer += u64::from(started.as_ref().err().is_some_and(is_refused));
         started.ok()
     }
 
-    /// Reads the names of the running threads again, and returns the number of threads that block
-    /// the signal.
+    /// Rereads the names of the running threads. Returns the number of threads that block the
+    /// signal.
     pub fn look(&mut self) -> u64 {
         for (tid, thread) in &self.running {
             self.names[thread.index as usize].set(*tid);
@@ -129,14 +131,14 @@ impl Threads {
         self.running.keys().filter(|tid| blocks_signal(**tid)).count() as u64
     }
 
-    /// Deletes the timers.
+    /// Stops the signals to all threads.
     pub fn end(&mut self) {
         self.running.clear();
     }
 }
 
 impl ThreadName {
-    /// Reads the name of a thread again. A thread that has ended keeps its last name.
+    /// Rereads the name of a thread. A thread that has exited keeps its last name.
     fn set(&mut self, tid: u32) {
         if let Ok(name) = fs::read_to_string(format!("/proc/self/task/{tid}/comm")) {
             name.trim_end_matches('\n').clone_into(&mut self.name);
@@ -144,7 +146,7 @@ impl ThreadName {
     }
 }
 
-/// Returns the running threads, in ascending order.
+/// Returns the system ids of the running threads in ascending order.
 fn running() -> io::Result<Vec<u32>> {
     let entries = fs::read_dir("/proc/self/task")?;
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();

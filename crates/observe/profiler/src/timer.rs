@@ -1,4 +1,4 @@
-//! Timers that signal one thread.
+//! Timers that signal a single thread.
 
 use crate::settings::Event;
 use std::io;
@@ -6,19 +6,19 @@ use std::mem;
 use std::ptr;
 use std::time::Duration;
 
-/// Clock of the time that a thread was scheduled, in the kernel's numbering of clocks. The other
-/// bits are the complement of the thread's number.
+/// The kernel's number for the clock of a thread's scheduled time. The other bits of a clock id are
+/// the complement of the thread's system id.
 const THREAD_CPU_CLOCK: i32 = 0b110;
 
-/// A timer of the kernel. Dropping it deletes the timer.
+/// A kernel timer. Dropping it deletes the timer.
 #[derive(Debug)]
 pub(crate) struct Timer(libc::timer_t);
 
-// SAFETY: the number of a timer is valid in all threads of the process.
+// SAFETY: a timer id is valid in all threads of the process.
 unsafe impl Send for Timer {}
 
 impl Timer {
-    /// Starts a timer that signals a thread once per interval, first after `first`.
+    /// Starts a timer that signals a thread once per interval. The first signal is after `first`.
     pub fn start(
         event: Event,
         tid: u32,
@@ -30,7 +30,7 @@ impl Timer {
             Event::Cpu => thread_cpu_clock(tid),
             Event::Wall | Event::Alloc => libc::CLOCK_MONOTONIC,
         };
-        // SAFETY: zeros are a valid value of this structure.
+        // SAFETY: all zeros are a valid value for this structure.
         let mut signal: libc::sigevent = unsafe { mem::zeroed() };
         signal.sigev_notify = libc::SIGEV_THREAD_ID;
         signal.sigev_signo = libc::SIGPROF;
@@ -53,12 +53,12 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // SAFETY: the timer exists, and it is deleted only here.
+        // SAFETY: the timer exists, and only this code deletes it.
         unsafe { libc::timer_delete(self.0) };
     }
 }
 
-/// Returns the clock of a thread's CPU time.
+/// Returns the id of a thread's CPU time clock.
 pub(crate) fn thread_cpu_clock(tid: u32) -> libc::clockid_t {
     !(tid as i32) << 3 | THREAD_CPU_CLOCK
 }
@@ -70,7 +70,7 @@ fn timespec(duration: Duration) -> libc::timespec {
     }
 }
 
-/// Returns the CPU time of the process.
+/// Returns the CPU time that the process has used.
 pub(crate) fn process_cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock exists, and the time outlives the call.
