@@ -17,7 +17,7 @@ pub(crate) fn find(text: &[u8], hit: &mut impl FnMut(usize, usize)) {
             text.get(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
         };
         let (mut start, mut end) = (at, at + len);
-        // A part that touches a word is not an address: `addr:10.0.0.1`, `10.0.0.1:x`.
+        // A part that touches a word is not an address, as in `addr:10.0.0.1` or `10.0.0.1:x`.
         if at > 0 && is_word(at - 1) && !is_escape(text, at) {
             let colon = text[at..end].iter().position(|byte| *byte == b':');
             start = colon.map_or(end, |colon| at + colon);
@@ -38,7 +38,7 @@ fn is_escape(text: &[u8], at: usize) -> bool {
     at >= 2 && text[at - 2] == b'\\' && b"nrt".contains(&text[at - 1])
 }
 
-/// Finds the addresses in a run of characters that may occur in addresses.
+/// Finds the addresses in a run of characters that addresses may contain.
 fn part(text: &[u8], start: usize, end: usize, hit: &mut impl FnMut(usize, usize)) {
     let mut run = &text[start..end];
     let count = |sign| run.iter().filter(|byte| **byte == sign).count();
@@ -52,7 +52,7 @@ fn part(text: &[u8], start: usize, end: usize, hit: &mut impl FnMut(usize, usize
     while let [rest @ .., b'.'] = run {
         run = rest;
     }
-    // The run may be an address with a port, or with a colon before or after it.
+    // The run may be an address with a port, or an address with a colon before or after it.
     let whole = [Some(run), run.strip_suffix(b":"), run.strip_prefix(b":"), before_port(run)];
     for text in whole.into_iter().flatten() {
         if is_address(text) {
@@ -61,7 +61,7 @@ fn part(text: &[u8], start: usize, end: usize, hit: &mut impl FnMut(usize, usize
             return hit(start + skipped, start + skipped + text.len());
         }
     }
-    // The run may hold several addresses, or an address between other parts: `a:10.0.0.1:80`.
+    // The run may contain several addresses, or an address between other parts: `a:10.0.0.1:80`.
     let mut at = start;
     for piece in run.split(|byte| *byte == b':') {
         if is_v4(piece) {
@@ -77,7 +77,7 @@ fn before_port(run: &[u8]) -> Option<&[u8]> {
 }
 
 fn is_v4(text: &[u8]) -> bool {
-    // Leading zeros are accepted, unlike in `Ipv4Addr`.
+    // Unlike `Ipv4Addr`, this accepts leading zeros.
     let octet = |part: &[u8]| {
         let is_short = (1..=3).contains(&part.len()) && part.iter().all(u8::is_ascii_digit);
         is_short && part.iter().fold(0, |value, digit| value * 10 + u32::from(digit - b'0')) <= 255

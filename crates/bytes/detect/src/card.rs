@@ -1,13 +1,13 @@
 //! Payment card numbers: 13 to 19 digits in the ranges of the card networks, with a valid check
-//! digit (Luhn, ISO/IEC 7812-1). A number is written without separators, in groups of which the
-//! first has four digits, or as a floating-point number by programs without integers:
+//! digit (Luhn, ISO/IEC 7812-1). A number may be written without separators, or in groups of which
+//! the first has four digits. Programs without integer types write it as a floating-point number:
 //! `4111111111111111.0`, `4.111111111111111e+15`.
 
 use crate::scan::Pattern;
 
 const PART: &[u8] = b"0123456789 -";
 
-/// Every card number has 13 digits, spaces and dashes in a row.
+/// Every card number contains 13 consecutive digits, spaces and dashes.
 pub(crate) const TRIGGERS: &[Pattern] = &[&[PART; 13]];
 
 const DIGITS_MIN: usize = 13;
@@ -35,8 +35,8 @@ fn digits(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// Returns the end of the card number whose first digits are `text[start..end]`, if one begins
-/// there.
+/// Returns the end of a card number whose first digits are `text[start..end]`, or `None` if there
+/// is no such number.
 fn number_end(text: &[u8], start: usize, end: usize) -> Option<usize> {
     if is_inside(text, start) {
         return None;
@@ -67,7 +67,8 @@ fn number_end(text: &[u8], start: usize, end: usize) -> Option<usize> {
     longest
 }
 
-/// Returns the length of a zero fraction, including its dot, at the beginning of `text`.
+/// Returns the length of a fraction that consists of zeros at the beginning of `text`, including
+/// the dot.
 fn fraction_of_zeros(text: &[u8]) -> usize {
     let fraction = text.strip_prefix(b".").unwrap_or_default();
     let zeros = fraction.iter().take_while(|byte| **byte == b'0').count();
@@ -75,7 +76,7 @@ fn fraction_of_zeros(text: &[u8]) -> usize {
 }
 
 /// Returns the digits and the end of an integer in scientific notation whose first digits are
-/// `text[start..end]`. `None` if there is no such number.
+/// `text[start..end]`. Returns `None` if there is no such number.
 fn with_exponent(text: &[u8], start: usize, end: usize) -> Option<(Vec<u8>, usize)> {
     let fraction = text[end..].strip_prefix(b".").filter(|_| end - start == 1)?;
     let decimals = digits(fraction);
@@ -104,7 +105,7 @@ fn is_inside(text: &[u8], start: usize) -> bool {
     }
 }
 
-/// Returns whether the text from `end` on does not continue a word or a fraction.
+/// Returns whether the text at `end` does not continue a word or a fraction.
 fn is_outside(text: &[u8], end: usize) -> bool {
     match &text[end..] {
         [b'.', digit, ..] => !digit.is_ascii_digit(),

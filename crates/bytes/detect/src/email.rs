@@ -1,9 +1,9 @@
-//! E-mail addresses: `local@domain`, where the domain has a dot and a plausible top-level domain.
+//! Email addresses: `local@domain`, where the domain has a dot and a plausible top-level domain.
 
 use crate::scan::Pattern;
 use memchr::{memchr_iter, memmem};
 
-/// The sign `@` as URLs encode it.
+/// The encoding of `@` in URLs.
 const ENCODED: &[u8] = b"%40";
 
 pub(crate) const TRIGGERS: &[Pattern] = &[&[b"@"], &[b"%", b"4", b"0"]];
@@ -13,7 +13,7 @@ pub(crate) fn find(text: &[u8], hit: &mut impl FnMut(usize, usize)) {
     memmem::find_iter(text, ENCODED).for_each(|at| around(text, at, at + ENCODED.len(), hit));
 }
 
-/// Finds the address around the sign at `text[at..behind]`.
+/// Finds the address around the `@` or its encoding at `text[at..behind]`.
 fn around(text: &[u8], at: usize, behind: usize, hit: &mut impl FnMut(usize, usize)) {
     let local = text[..at].iter().rev().take_while(|byte| is_local(**byte)).count();
     let domain = text[behind..].iter().take_while(|byte| is_domain(**byte)).count();
@@ -32,8 +32,8 @@ fn is_domain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-' || byte >= 0x80
 }
 
-/// Returns the bytes to skip for an escape. A letter after a backslash is not part of the address:
-/// `\n` in `\nme@example.com` is a line end.
+/// Returns the number of bytes to skip for an escape at `start`. A letter after a backslash is not
+/// part of the address: in `\nme@example.com`, `\n` is a newline.
 fn skip_escape(text: &[u8], start: usize, at: usize) -> usize {
     usize::from(
         start > 0 && text[start - 1] == b'\\' && start + 1 < at && b"nrt".contains(&text[start]),
@@ -45,7 +45,7 @@ fn trim_end(domain: &[u8]) -> &[u8] {
     &domain[..domain.len() - cut]
 }
 
-/// Returns whether a label after the first begins with two letters.
+/// Returns whether any label except the first begins with two letters.
 fn has_top_level(domain: &[u8]) -> bool {
     let mut labels = domain.split(|byte| *byte == b'.');
     let first = labels.next().is_some_and(|label| !label.is_empty());

@@ -3,9 +3,9 @@
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! Detection has two steps. [`Detectors::candidates`] scans a whole block once and notes the few
+//! Detection has two steps. [`Detectors::candidates`] scans a whole block once and records the few
 //! places where a match might begin or end ([`scan`]). [`Detectors::find`] then searches only the
-//! texts that have such a place.
+//! values that contain such a place.
 
 #![forbid(unsafe_code)]
 
@@ -26,22 +26,22 @@ use scan::{Pattern, Scanner};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Detector {
-    /// Numbers of payment cards.
+    /// Payment card numbers.
     Card = 0,
-    /// E-mail addresses.
+    /// Email addresses.
     Email = 1,
     /// Telephone numbers.
     Phone = 2,
     /// IPv4 and IPv6 addresses.
     Ip = 3,
-    /// Tokens with a known shape: JWT, bearer tokens, tokens of well-known services.
+    /// Tokens with a recognizable form: JWT, bearer tokens, tokens of well-known services.
     Token = 4,
-    /// Private keys in PEM, and values behind names such as `password`.
+    /// Private keys in PEM, and values that follow names such as `password`.
     Key = 5,
 }
 
 impl Detector {
-    /// All detectors, in the order of their numbers.
+    /// All detectors, in numeric order.
     pub const ALL: [Detector; 6] = [
         Detector::Card,
         Detector::Email,
@@ -68,20 +68,20 @@ pub struct Hit {
     pub start: usize,
     /// Position after the last byte.
     pub end: usize,
-    /// The finder of the hit: the number of a [`Detector`], or [`PATTERN`] plus the index of a
+    /// What found the hit: the number of a [`Detector`], or [`PATTERN`] plus the index of a
     /// pattern.
     pub what: usize,
 }
 
-/// First number of the patterns in [`Hit::what`].
+/// In [`Hit::what`], the number of the first pattern.
 pub const PATTERN: usize = Detector::ALL.len();
 
-/// A place near which a detector might find something.
+/// A place near which a detector might find a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
-    /// Position of a byte of the match, or of the byte before it.
+    /// Position of a byte of the match, or of the byte before the match.
     pub at: u32,
-    /// Detectors that might match here, as a [`Detectors::mask`].
+    /// The detectors that might match, as in [`Detectors::mask`].
     pub mask: u8,
 }
 
@@ -95,7 +95,7 @@ pub struct Detectors {
 
 impl Detectors {
     /// Creates a set of detectors and user patterns. A pattern hides its group 1, or the whole
-    /// match if it has no group.
+    /// match if the pattern has no group.
     pub fn new(detectors: &[Detector], patterns: Vec<Regex>) -> Detectors {
         let of = |detector: Detector| {
             let triggers: &[Pattern] = match detector {
@@ -113,24 +113,24 @@ impl Detectors {
         Detectors { mask, scanner, patterns }
     }
 
-    /// Returns the enabled built-in detectors, as a set of bits.
+    /// Returns the enabled built-in detectors as a bit set.
     pub fn mask(&self) -> u8 {
         self.mask
     }
 
-    /// Returns whether there are patterns, which are searched for in every text.
+    /// Returns whether there are patterns. Every value must be searched for patterns.
     pub fn has_patterns(&self) -> bool {
         !self.patterns.is_empty()
     }
 
-    /// Appends to `out`, ascending, every place near which a built-in detector might find
-    /// something. Any part of `block` in which a detector finds something contains such a place.
+    /// Appends to `out` every place near which a built-in detector might find a match, in ascending
+    /// order. If a detector finds a match in a part of `block`, that part contains such a place.
     pub fn candidates(&self, block: &[u8], out: &mut Vec<Candidate>) {
         self.scanner.scan(block, out);
     }
 
-    /// Appends to `out` the hits of the patterns and of the detectors in `mask`, ascending and
-    /// without overlap.
+    /// Appends the hits of the patterns and of the detectors in `mask` to `out`, in ascending order
+    /// and without overlaps.
     pub fn find(&self, text: &[u8], mask: u8, out: &mut Vec<Hit>) {
         let begin = out.len();
         for detector in Detector::ALL.into_iter().filter(|one| one.mask() & mask & self.mask != 0) {
@@ -158,14 +158,14 @@ impl Detectors {
         join(out, begin);
     }
 
-    /// Returns whether the whole value of a field with this name must be hidden, such as
-    /// `password`. Requires [`Detector::Key`].
+    /// Returns whether the whole value of a field with this name, such as `password`, must be
+    /// hidden. Requires [`Detector::Key`].
     pub fn is_secret_name(&self, name: &[u8]) -> bool {
         self.mask & Detector::Key.mask() != 0 && secret::is_name(name)
     }
 }
 
-/// Sorts the hits from `begin` on, and joins overlapping hits.
+/// Sorts the hits that start at index `begin`, and merges overlapping hits.
 pub fn join(hits: &mut Vec<Hit>, begin: usize) {
     hits[begin..].sort_unstable();
     let mut kept = begin;

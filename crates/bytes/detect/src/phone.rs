@@ -1,5 +1,5 @@
-//! Telephone numbers: E.164 numbers with a plus, and national numbers in formats that other data
-//! rarely has.
+//! Phone numbers: E.164 numbers with a plus sign, and national numbers in formats that rarely occur
+//! in other data.
 
 use crate::scan::Pattern;
 use regex::bytes::Regex;
@@ -7,15 +7,15 @@ use std::sync::LazyLock;
 
 const PART: &[u8] = b"0123456789 .()/+-";
 
-/// Minimum bytes of a number. Shorter texts are rarely telephone numbers, and each of them would be
-/// a candidate to check.
+/// Minimum bytes of a number. Shorter text is rarely a phone number, and all of it would have to be
+/// checked.
 const BYTES_MIN: usize = 9;
 
 pub(crate) const TRIGGERS: &[Pattern] = &[&[PART; BYTES_MIN]];
 
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     let writings = [
-        // International: a plus and 8 to 15 digits, in groups or not.
+        // International: a plus sign and 8 to 15 digits, grouped or not.
         r"\+[1-9](?:[ ./-]?\(?[0-9]\)?){7,14}",
         // North America.
         r"\([0-9]{3}\) ?[0-9]{3}[ .-][0-9]{4}",

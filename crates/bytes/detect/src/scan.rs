@@ -1,46 +1,46 @@
-//! A single pass over a block that finds candidates.
+//! Finds candidates in one pass over a block.
 //!
 //! The scan searches for all short patterns of all detectors at once, with one bit per character
-//! (shift-and; Baeza-Yates and Gonnet, "A new approach to text searching", 1992). A step is one
-//! load, a shift and two operations, regardless of the patterns and of letter case. Each step
+//! (shift-and; Baeza-Yates and Gonnet, "A new approach to text searching", 1992). Each step takes
+//! one load, one shift and two operations, regardless of the patterns and of letter case. Each step
 //! depends on the previous one, so four parts of the block are scanned in parallel.
 
 use crate::Candidate;
 
-/// A trigger: a set of bytes for each position. A letter matches both cases.
+/// A trigger: one set of bytes per position. A letter matches both cases.
 pub type Pattern = &'static [&'static [u8]];
 
 /// Number of parts that are scanned in parallel.
 const LANES: usize = 4;
 
-/// Searches for patterns.
+/// Searches for all patterns.
 #[derive(Clone, Debug, Default)]
 pub struct Scanner {
     words: Vec<Word>,
-    /// Patterns of one byte, which have a faster search.
+    /// Patterns of a single byte and their masks. There is a faster search for them.
     bytes: Vec<(u8, u8)>,
-    /// Masks of all patterns. [`ESCAPE`] may hide any pattern.
+    /// The combined masks of all patterns, because any pattern may be hidden behind an [`ESCAPE`].
     all: u8,
 }
 
-/// The start of a JSON escape by code, for the characters that patterns can contain.
+/// The start of a JSON numeric escape, for the characters that patterns can contain.
 pub const ESCAPE: &[u8] = b"\\u00";
 
-/// A word with as many patterns as fit.
+/// A word that represents as many patterns as fit.
 #[derive(Clone, Debug)]
 struct Word {
-    /// For each byte, the pattern positions that it matches.
+    /// For each byte, the pattern positions that the byte matches.
     table: Box<[u64; 256]>,
     starts: u64,
     ends: u64,
-    /// The last positions of patterns, with the masks of the patterns.
+    /// The last position of each pattern, and the pattern's mask.
     masks: Vec<(u64, u8)>,
     used: usize,
     longest: usize,
 }
 
 impl Scanner {
-    /// Creates a scanner for patterns. Each match is noted with the mask of its pattern.
+    /// Creates a scanner for these patterns. Each match is reported with its pattern's mask.
     pub fn new(patterns: impl Iterator<Item = (Pattern, u8)>) -> Scanner {
         let mut scanner = Scanner::default();
         for (pattern, mask) in patterns {
@@ -65,12 +65,12 @@ impl Scanner {
         scanner
     }
 
-    /// Returns the number of passes over a block, without the passes for patterns of one byte.
+    /// Returns the number of passes over a block, excluding the passes for single-byte patterns.
     pub fn passes(&self) -> usize {
         self.words.len()
     }
 
-    /// Appends the position of the last byte of every match to `out`, ascending.
+    /// Appends the position of the last byte of every match to `out`, in ascending order.
     pub fn scan(&self, block: &[u8], out: &mut Vec<Candidate>) {
         let begin = out.len();
         for (byte, mask) in &self.bytes {
@@ -123,7 +123,7 @@ impl Word {
         let len = block.len() / LANES;
         let lanes: [&[u8]; LANES] =
             std::array::from_fn(|lane| &block[lane * len..(lane + 1) * len]);
-        // The bytes before a part determine its initial state.
+        // The bytes that precede a part determine its initial state.
         let mut states: [u64; LANES] = std::array::from_fn(|lane| {
             let before = (lane * len).saturating_sub(self.longest);
             block[before..lane * len].iter().fold(0, |state, byte| self.step(state, *byte))

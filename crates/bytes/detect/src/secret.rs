@@ -1,10 +1,10 @@
-//! Tokens with a known shape, private keys, and values behind names such as `password`.
+//! Tokens with a recognizable form, private keys, and values that follow names such as `password`.
 
 use crate::scan::Pattern;
 use regex::bytes::Regex;
 use std::sync::LazyLock;
 
-/// The beginnings of tokens. Some combine two shapes, which only adds false candidates.
+/// How tokens begin. Some entries combine two forms, which only adds false candidates.
 pub(crate) const TOKEN_TRIGGERS: &[Pattern] = &[
     &[b"a", b"ksi", b"iz", b"a"],  // AKIA, ASIA, AIza
     &[b"g", b"h", b"pousr", b"_"], // ghp_
@@ -25,7 +25,7 @@ pub(crate) const KEY_TRIGGERS: &[Pattern] = &[
     &[b"@"],                     // behind a password in a URL
 ];
 
-/// Tokens that are recognizable by their shape.
+/// Tokens that are recognizable by their form.
 static SHAPES: LazyLock<Regex> = LazyLock::new(|| {
     let shapes = [
         // JWT: JWS and JWE.
@@ -43,7 +43,7 @@ static SHAPES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?-u){}", shapes.join("|"))).expect("a valid expression")
 });
 
-/// Tokens that are recognizable by the word before them.
+/// Tokens that are recognizable by the preceding word.
 static HEADERS: LazyLock<Regex> = LazyLock::new(|| {
     let after = [
         r"bearer(?:\s|%20|\+|\\u0020)+([A-Za-z0-9._~+/=-]{6,})",
@@ -56,7 +56,7 @@ static HEADERS: LazyLock<Regex> = LazyLock::new(|| {
 const NAME: &str = r"(?:password|passwd|passphrase|passcode|secret|(?:\b|_)(?:pass|pwd|token)|(?:access|app|auth|refresh|id|session|api|bearer|csrf|xsrf|security)[_-]?token|(?:api|app|application|access|priv|private|consumer|secret|encryption|signing|account|auth|storage|master|shared|license)[_-]?key|sess(?:ion)?[_-]?id)";
 
 static VALUE: LazyLock<Regex> = LazyLock::new(|| {
-    // In double quotes, single quotes, escaped quotes, or without quotes.
+    // The value may be in double quotes, single quotes, escaped quotes, or no quotes.
     let value = r#"(?:"((?:[^"\\]|\\.)+)|'([^']+)|\\+["']([^"'\\]+)|([^\s"'&,;<>{}()\[\]\\]+))"#;
     let text = format!(r#"(?is-u){NAME}(?:\\*["'])?(?:\s*[:=]\s*|\s*=>\s*|%3[Dd])(?:{value})"#);
     Regex::new(&text).expect("a valid expression")
@@ -67,9 +67,9 @@ static SECRET_NAME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&text).expect("a valid expression")
 });
 
-/// Passwords in URLs, the values of `Cookie` and `Set-Cookie`, and sessions.
+/// Passwords in URLs, values of `Cookie` and `Set-Cookie`, and sessions.
 static OTHERS: LazyLock<Regex> = LazyLock::new(|| {
-    // Up to the last `@` before the path.
+    // The password ends at the last `@` before the path.
     let url = r#"://[^\s/?#:@"'<>\\]*:([^\s/?#"'<>\\]+)@"#;
     let pair = r#"[^\s=;,"'\\(){}\[\]<>&]+=[^\s;,"'\\]*"#;
     let cookies = format!(r#"cookie["'\\]*\s*[:=]\s*["'\\]*({pair}(?:;\s*{pair})*)"#);
@@ -77,7 +77,7 @@ static OTHERS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?i-u){url}|{cookies}|{single}")).expect("a valid expression")
 });
 
-/// A private key, up to its end marker or the end of the text.
+/// A private key, up to its end marker or else the end of the text.
 static PEM: LazyLock<Regex> = LazyLock::new(|| {
     let text = r"(?s-u)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\z)";
     Regex::new(text).expect("a valid expression")
