@@ -1,13 +1,13 @@
-//! Compares eight numbers at once.
+//! Comparison of eight numbers at once.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-/// Returns a bit mask: bit i is set if number i equals `number`.
+/// Returns a bit mask in which bit i is set if number i equals `number`.
 #[inline(always)]
 pub fn equal_mask(numbers: &[u32; 8], number: u32) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: 32 readable bytes; SSE2 is part of every x86-64.
+    // SAFETY: the array has 32 readable bytes; SSE2 is part of every x86-64.
     unsafe {
         let (number, at) = (_mm_set1_epi32(number as i32), numbers.as_ptr().cast::<__m128i>());
         let [low, high] = [0, 1].map(|half| _mm_cmpeq_epi32(_mm_loadu_si128(at.add(half)), number));

@@ -1,4 +1,4 @@
-//! Kernels by name: the kernel selected for this CPU, and all supported kernels for tests and
+//! Access to kernels: the kernel selected for this CPU, and all supported kernels, for tests and
 //! benchmarks.
 
 use crate::scalar;
@@ -7,10 +7,10 @@ use crate::set::ByteSet;
 use crate::x86::{avx2, avx512};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// One implementation of the scanners, supported by this CPU.
+/// One implementation of the scanners, which this CPU supports.
 ///
-/// Only [`Kernel::best`] and [`available`] return kernels, after they have checked the CPU
-/// features, so holding a `Kernel` proves that its instructions are available.
+/// Only [`Kernel::best`] and [`available`] return kernels, after checking the CPU features. A value
+/// of type `Kernel` therefore proves that its instructions are available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel(Level);
 
@@ -24,7 +24,7 @@ enum Level {
     Avx512 = 3,
 }
 
-/// Returns the kernels that this CPU supports, slowest (`scalar`) first.
+/// Returns all kernels that this CPU supports, slowest first, starting with `scalar`.
 pub fn available() -> Vec<Kernel> {
     #[allow(unused_mut)]
     let mut kernels = vec![Kernel(Level::Scalar)];
@@ -36,8 +36,9 @@ pub fn available() -> Vec<Kernel> {
     kernels
 }
 
-/// The [`Level`] selected at first use, 0 before. This is a byte with a `match` instead of function
-/// pointers: the branches predict well, the calls are direct, and no transmute is needed.
+/// The selected [`Level`], or 0 before the first use. This is a byte with a `match` instead of
+/// function pointers, because the branches predict well, the calls are direct, and no transmute is
+/// needed.
 static SELECTED: AtomicU8 = AtomicU8::new(0);
 
 #[cold]
@@ -47,7 +48,7 @@ fn select() -> Kernel {
     kernel
 }
 
-/// Calls one function of the kernel at `$level`.
+/// Calls a function of the kernel at `$level`.
 macro_rules! dispatch {
     ($level:expr, $name:ident($($argument:expr),*)) => {
         match $level {
@@ -65,10 +66,11 @@ macro_rules! dispatch {
 mod points;
 
 impl Kernel {
-    /// Returns the fastest kernel that this CPU supports; selected at the first call.
+    /// Returns the fastest kernel that this CPU supports. The kernel is selected in the first call.
     #[inline]
     pub fn best() -> Kernel {
-        // Relaxed: the byte guards no other data, and a race only selects twice.
+        // Relaxed ordering suffices: the byte guards no other data, and a race only causes a second
+        // selection.
         match SELECTED.load(Ordering::Relaxed) {
             #[cfg(target_arch = "x86_64")]
             3 => Kernel(Level::Avx512),
@@ -79,7 +81,7 @@ impl Kernel {
         }
     }
 
-    /// Returns `avx512`, `avx2` or `scalar`.
+    /// Returns the kernel's name: `avx512`, `avx2` or `scalar`.
     pub fn name(self) -> &'static str {
         match self.0 {
             Level::Scalar => "scalar",
@@ -90,43 +92,43 @@ impl Kernel {
         }
     }
 
-    /// [`crate::newlines`] with this kernel.
+    /// Calls [`crate::newlines`] with this kernel.
     ///
     /// # Panics
-    /// If `block` is longer than `u32::MAX` bytes.
+    /// Panics if `block` is longer than `u32::MAX` bytes.
     #[inline]
     pub fn newlines(self, block: &[u8], out: &mut Vec<u32>) {
         dispatch!(self.0, newlines(block, out));
     }
 
-    /// [`crate::count_newlines`] with this kernel.
+    /// Calls [`crate::count_newlines`] with this kernel.
     #[inline]
     pub fn count_newlines(self, block: &[u8]) -> usize {
         dispatch!(self.0, count_newlines(block))
     }
 
-    /// [`crate::last_newline`] with this kernel.
+    /// Calls [`crate::last_newline`] with this kernel.
     #[inline]
     pub fn last_newline(self, block: &[u8]) -> Option<usize> {
         dispatch!(self.0, last_newline(block))
     }
 
-    /// [`crate::escape_json`] with this kernel.
+    /// Calls [`crate::escape_json`] with this kernel.
     #[inline]
     pub fn escape_json(self, text: &[u8], out: &mut Vec<u8>) {
         dispatch!(self.0, escape_json(text, out));
     }
 
-    /// [`crate::find`] with this kernel.
+    /// Calls [`crate::find`] with this kernel.
     ///
     /// # Panics
-    /// If `block` is longer than `u32::MAX` bytes.
+    /// Panics if `block` is longer than `u32::MAX` bytes.
     #[inline]
     pub fn find(self, block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
         dispatch!(self.0, find(block, set, out));
     }
 
-    /// [`crate::bitmap`] with this kernel.
+    /// Calls [`crate::bitmap`] with this kernel.
     #[inline]
     pub fn bitmap(self, block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
         dispatch!(self.0, bitmap(block, set, out));

@@ -1,26 +1,27 @@
-//! Keys made of two strings: their hashes, and their comparison with a concatenated key.
+//! Keys that consist of two strings: hashing, and comparison with a concatenated key.
 
 mod secrets;
 
 pub use secrets::KeySecrets;
 
-/// Key operations of one kernel. A value proves that the CPU supports the kernel's instructions.
+/// The key operations of one kernel. A value proves that the CPU supports the kernel's
+/// instructions.
 pub trait Keys: Copy {
-    /// [`crate::hash_key`] with this kernel.
+    /// Computes [`crate::hash_key`] with this kernel.
     fn hash(self, secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64;
 
-    /// [`crate::is_joined`] with this kernel.
+    /// Computes [`crate::is_joined`] with this kernel.
     fn is_joined(self, whole: &[u8], first: &[u8], second: &[u8]) -> bool;
 }
 
-/// A batch of key operations. It is compiled once per kernel and inlined into the kernel, so the
-/// kernel is selected once per batch instead of once per key.
+/// A batch of key operations. It is compiled once per kernel and inlined into the kernel, so that
+/// the kernel is selected once per batch instead of once per key.
 pub trait KeyWork {
     /// Result of the batch.
     type Output;
 
-    /// Runs the batch. Must be `inline(always)` and must not use `keys` in a closure, which would
-    /// be compiled without the kernel's instructions.
+    /// Runs the batch. The method must be `inline(always)` and must not use `keys` in a closure,
+    /// because a closure would be compiled without the kernel's instructions.
     fn run(self, keys: impl Keys) -> Self::Output;
 }
 
@@ -40,13 +41,13 @@ impl Keys for Scalar {
     }
 }
 
-/// Scalar twin of [`crate::with_keys`].
+/// The scalar twin of [`crate::with_keys`].
 #[inline]
 pub fn scalar<W: KeyWork>(work: W) -> W::Output {
     work.run(Scalar)
 }
 
-/// Packs both lengths and the number.
+/// Packs the number and the lengths of both strings.
 #[inline(always)]
 pub fn extent(number: u32, first: &[u8], second: &[u8]) -> u64 {
     u64::from(number) << 32 ^ (first.len() as u64) << 16 ^ second.len() as u64

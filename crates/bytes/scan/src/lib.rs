@@ -1,12 +1,12 @@
 //! Byte scanners: newlines, byte sets, JSON escapes, ends of JSON strings, StatsD lines, metric
-//! tags, hashes and comparisons of keys. No I/O, no dependencies.
+//! tags, and hashing and comparison of keys. No I/O and no dependencies.
 //!
 //! A separate crate because it fences `unsafe`: SIMD intrinsics and unchecked loads.
 //!
 //! Every function has a scalar twin in [`scalar`], which also serves CPUs without a kernel, and
-//! SIMD kernels, one of which is selected at run time ([`kernels`]). A kernel returns exactly the
-//! same result as its twin, for every length and alignment. Hashes of keys are an exception: they
-//! may differ by kernel. The tests compare all kernels with their twins.
+//! SIMD kernels, of which one is selected at run time ([`kernels`]). A kernel returns exactly the
+//! same result as its twin, for every length and alignment. Key hashes are an exception, because
+//! they may depend on the kernel. The tests compare all kernels with their twins.
 //!
 //! ```
 //! let mut line_ends = Vec::new();
@@ -35,10 +35,10 @@ pub use tags::{Tag, TagOffsets, TagSyntax};
 
 /// Appends the position of every `\n` in `block` to `out`, in ascending order.
 ///
-/// A preceding `\r` is data: the caller decides whether it belongs to the line end.
+/// A preceding `\r` is data. The caller decides whether it belongs to the line end.
 ///
 /// # Panics
-/// If `block` is longer than `u32::MAX` bytes.
+/// Panics if `block` is longer than `u32::MAX` bytes.
 #[inline]
 pub fn newlines(block: &[u8], out: &mut Vec<u32>) {
     #[cfg(target_arch = "x86_64")]
@@ -60,10 +60,11 @@ pub fn last_newline(block: &[u8]) -> Option<usize> {
     Kernel::best().last_newline(block)
 }
 
-/// Appends `text` to `out`, escaped for a JSON string: `"`, `\` and bytes below 0x20 are escaped
-/// (`\n \r \t \b \f`, else `\u00XX`), all other bytes are copied. Adds no quotes.
+/// Appends `text` to `out`, escaped for a JSON string. `"`, `\` and bytes below 0x20 are escaped
+/// (as `\n \r \t \b \f`, otherwise as `\u00XX`), and all other bytes are copied. Adds no quotes.
 ///
-/// Bytes from 0x80 on pass through: the result is valid JSON if `text` is valid UTF-8.
+/// Bytes of 0x80 and above are copied unchanged, so the result is valid JSON if `text` is valid
+/// UTF-8.
 #[inline]
 pub fn escape_json(text: &[u8], out: &mut Vec<u8>) {
     Kernel::best().escape_json(text, out);
@@ -72,22 +73,22 @@ pub fn escape_json(text: &[u8], out: &mut Vec<u8>) {
 /// Appends the position of every byte of `block` that is in `set` to `out`, in ascending order.
 ///
 /// # Panics
-/// If `block` is longer than `u32::MAX` bytes.
+/// Panics if `block` is longer than `u32::MAX` bytes.
 #[inline]
 pub fn find(block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
     Kernel::best().find(block, set, out);
 }
 
 /// Appends a bit mask of `block` to `out`: bit i % 8 of byte i / 8 is set if byte i is in `set`.
-/// Padded with zeros to a multiple of 8 bytes.
+/// The mask is padded with zeros to a multiple of 8 bytes.
 #[inline]
 pub fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
     Kernel::best().bitmap(block, set, out);
 }
 
-/// Returns the position of the first `"`, `\\` or byte below 0x20 in `text` from `from` on, where
-/// the plain part of a JSON string ends. If there is no such byte, returns the larger of
-/// `text.len()` and `from`.
+/// Returns the position of the first `"`, `\\` or byte below 0x20 in `text` at or after `from`,
+/// which is where the plain part of a JSON string ends. If there is no such byte, returns the
+/// larger of `text.len()` and `from`.
 #[inline(always)]
 pub fn string_end(text: &[u8], from: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -96,28 +97,28 @@ pub fn string_end(text: &[u8], from: usize) -> usize {
     scalar::string_end(text, from)
 }
 
-/// Passes the lines of a StatsD message to `each`, in order. An empty message has no lines; a
+/// Passes the lines of a StatsD message to `each` in order. An empty message has no lines. A
 /// trailing newline does not start another line.
 ///
-/// The work of `each` overlaps with the scan for the next line, which a list of lines would
-/// prevent.
+/// The work of `each` overlaps with the scan for the next line, which would not be possible with a
+/// list of lines.
 ///
 /// # Panics
-/// If `text` is longer than `u32::MAX` - 1 bytes.
+/// Panics if `text` is longer than `u32::MAX` - 1 bytes.
 #[inline]
 pub fn statsd_lines(text: &[u8], each: &mut impl StatsdLines) {
     Kernel::best().statsd_lines(text, each);
 }
 
-/// Texts up to this length are scanned byte by byte, which is faster than setting up vectors.
+/// Text up to this length is scanned byte by byte, which is faster than setting up vectors.
 #[cfg(target_arch = "x86_64")]
 const SHORT_TAGS_BYTES_MAX: usize = 7;
 
-/// Replaces the contents of `out` with the tags of `text`. An empty text has no tags; any other
+/// Replaces the contents of `out` with the tags of `text`. An empty text has no tags. Any other
 /// text has one tag more than it has end bytes.
 ///
 /// # Panics
-/// If `text` is longer than `u32::MAX` - 1 bytes.
+/// Panics if `text` is longer than `u32::MAX` - 1 bytes.
 #[inline]
 pub fn tags(text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
     #[cfg(target_arch = "x86_64")]
@@ -127,15 +128,15 @@ pub fn tags(text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
     scalar::tags(text, syntax, out);
 }
 
-/// Runs a batch with the kernel of this CPU.
+/// Runs a batch with the kernel selected for this CPU.
 #[inline]
 pub fn with_keys<W: KeyWork>(work: W) -> W::Output {
     Kernel::best().with_keys(work)
 }
 
-/// Returns a hash of `first`, `second` and `number`, which cannot be predicted without the secrets.
-/// The hash depends on the boundary between the strings. Kernels may return different hashes, so a
-/// hash is valid only within one process.
+/// Returns a hash of `first`, `second` and `number`, which cannot be predicted without knowing the
+/// secrets. The hash depends on the boundary between the strings. Kernels may return different
+/// hashes, so a hash is valid only within one process.
 #[inline]
 pub fn hash_key(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
     Kernel::best().hash_key(secrets, number, first, second)

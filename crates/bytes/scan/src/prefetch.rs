@@ -1,7 +1,7 @@
 //! Software prefetch.
 
-/// Prefetches the cache line at `target`, so that a read shortly after stalls less or not at all. A
-/// hint only; a no-op on CPUs other than x86-64.
+/// Prefetches the cache line at `target`, so that a read shortly afterwards stalls less or not at
+/// all. This is only a hint, and does nothing on CPUs other than x86-64.
 #[inline(always)]
 pub fn prefetch<T>(target: &T) {
     #[cfg(target_arch = "x86_64")]

@@ -5,35 +5,35 @@ pub use crate::keys::scalar as with_keys;
 pub use crate::statsd::scalar as statsd_lines;
 pub use crate::tags::scalar as tags;
 
-/// Twin of [`crate::newlines`].
+/// Scalar twin of [`crate::newlines`].
 ///
 /// # Panics
-/// If `block` is longer than `u32::MAX` bytes.
+/// Panics if `block` is longer than `u32::MAX` bytes.
 pub fn newlines(block: &[u8], out: &mut Vec<u32>) {
     assert!(u32::try_from(block.len()).is_ok(), "a block holds at most u32::MAX bytes");
     out.extend((0u32..).zip(block).filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at));
 }
 
-/// Twin of [`crate::count_newlines`].
+/// Scalar twin of [`crate::count_newlines`].
 pub fn count_newlines(block: &[u8]) -> usize {
     block.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// Twin of [`crate::last_newline`].
+/// Scalar twin of [`crate::last_newline`].
 pub fn last_newline(block: &[u8]) -> Option<usize> {
     block.iter().rposition(|byte| *byte == b'\n')
 }
 
-/// Twin of [`crate::find`].
+/// Scalar twin of [`crate::find`].
 ///
 /// # Panics
-/// If `block` is longer than `u32::MAX` bytes.
+/// Panics if `block` is longer than `u32::MAX` bytes.
 pub fn find(block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
     assert!(u32::try_from(block.len()).is_ok(), "a block holds at most u32::MAX bytes");
     out.extend((0u32..).zip(block).filter(|(_, byte)| set.contains(**byte)).map(|(at, _)| at));
 }
 
-/// Twin of [`crate::bitmap`].
+/// Scalar twin of [`crate::bitmap`].
 pub fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
     let bits = |chunk: &[u8]| {
         chunk.iter().rev().fold(0_u64, |bits, b| bits << 1 | u64::from(set.contains(*b)))
@@ -41,7 +41,7 @@ pub fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
     block.chunks(64).for_each(|chunk| out.extend_from_slice(&bits(chunk).to_le_bytes()));
 }
 
-/// Twin of [`crate::escape_json`]: copies the runs between bytes that need an escape.
+/// Scalar twin of [`crate::escape_json`]. Copies the runs between bytes that need an escape.
 pub fn escape_json(text: &[u8], out: &mut Vec<u8>) {
     let mut run_start = 0;
     for (at, &byte) in text.iter().enumerate() {
@@ -55,7 +55,7 @@ pub fn escape_json(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&text[run_start..]);
 }
 
-/// Twin of [`crate::string_end`].
+/// Scalar twin of [`crate::string_end`].
 pub fn string_end(text: &[u8], from: usize) -> usize {
     let plain = text.iter().skip(from).take_while(|byte| LETTERS[**byte as usize] == PLAIN);
     from + plain.count()
@@ -64,7 +64,8 @@ pub fn string_end(text: &[u8], from: usize) -> usize {
 /// Length of the longest escape, `\u00XX`.
 pub(crate) const ESCAPE_BYTES_MAX: usize = 6;
 
-/// Returns the escape of `byte` in a JSON string: the first `.1` bytes of `.0`.
+/// Returns the escape of `byte` in a JSON string, and the number of bytes of the array that it
+/// takes.
 pub(crate) fn escape(byte: u8) -> ([u8; ESCAPE_BYTES_MAX], usize) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     match LETTERS[byte as usize] {
@@ -76,9 +77,9 @@ pub(crate) fn escape(byte: u8) -> ([u8; ESCAPE_BYTES_MAX], usize) {
     }
 }
 
-/// The byte needs no escape.
+/// Marks a byte that needs no escape.
 const PLAIN: u8 = 0;
-/// The byte is escaped as `\u00XX`.
+/// Marks a byte that is escaped as `\u00XX`.
 const HEXADECIMAL: u8 = b'u';
 
 /// For each byte: [`PLAIN`], [`HEXADECIMAL`], or the character after the backslash.

@@ -1,34 +1,34 @@
-//! The lines of a StatsD message and the delimiters of their first fields.
+//! The lines of a StatsD message, and the delimiters of their first fields.
 
-/// Number of `|` per line whose positions are returned.
+/// Number of `|` in a line whose positions are returned.
 pub const BARS: usize = 3;
 
 /// Positions in one line `name:value|type|field|…`, relative to the start of the message. The line
-/// starts after the end of the previous one. It may be malformed: without a colon, without a bar,
-/// or empty.
+/// starts after the end of the previous one. A line may be malformed: it may be empty, or lack a
+/// colon or a bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatsdLine {
-    /// The first colon of the first field, or the end of that field.
+    /// Position of the first colon in the first field, or the end of that field.
     pub split: u32,
-    /// The first bars; missing bars are set to the end of the line.
+    /// Positions of the first bars. A missing bar is set to the end of the line.
     pub bars: [u32; BARS],
-    /// The newline, or the end of the message.
+    /// Position of the newline, or the end of the message.
     pub end: u32,
 }
 
 /// Receives the lines of a message.
 ///
-/// A trait instead of a closure, because it must be inlined into the scan: otherwise every line
-/// would cost a call. Implement [`StatsdLines::line`] as `#[inline(always)]`.
+/// This is a trait instead of a closure, because it must be inlined into the scan. Otherwise, every
+/// line would cost a call. Implement [`StatsdLines::line`] as `#[inline(always)]`.
 pub trait StatsdLines {
     /// Handles the next line.
     fn line(&mut self, line: StatsdLine);
 }
 
-/// Twin of [`crate::statsd_lines`].
+/// Scalar twin of [`crate::statsd_lines`].
 ///
 /// # Panics
-/// If `text` is longer than `u32::MAX` - 1 bytes.
+/// Panics if `text` is longer than `u32::MAX` - 1 bytes.
 pub fn scalar(text: &[u8], each: &mut impl StatsdLines) {
     assert_short(text);
     let mut start = 0;
@@ -45,8 +45,10 @@ pub fn scalar(text: &[u8], each: &mut impl StatsdLines) {
     }
 }
 
+/// Checks that the positions in a message fit into 32 bits.
+///
 /// # Panics
-/// If `text` is longer than `u32::MAX` - 1 bytes.
+/// Panics if `text` is longer than `u32::MAX` - 1 bytes.
 pub fn assert_short(text: &[u8]) {
     assert!(
         u32::try_from(text.len()).is_ok_and(|len| len < u32::MAX),

@@ -1,26 +1,27 @@
-//! The tags of a metric: the end of each tag and the end of its key.
+//! The tags of a metric: the end of each tag, and the end of each tag's key.
 
-/// The delimiters of tags and of their keys and values.
+/// The delimiters between tags, and between a tag's key and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagSyntax {
-    /// Byte that separates the key of a tag from its value at its first occurrence.
+    /// The byte whose first occurrence in a tag separates the key from the value.
     pub split: u8,
-    /// Bytes that end a tag. They are equal if there is only one; neither equals `split`.
+    /// The bytes that end a tag. They are equal if there is only one, and neither of them equals
+    /// `split`.
     pub ends: [u8; 2],
 }
 
 impl TagSyntax {
-    /// `key=value|key=value`; a space may replace `|`.
+    /// `key=value|key=value`, where a space may replace `|`.
     pub const PAIRS: TagSyntax = TagSyntax { split: b'=', ends: *b"| " };
     /// `key:value,key:value`.
     pub const DOGSTATSD: TagSyntax = TagSyntax { split: b':', ends: *b",," };
 }
 
-/// The positions of the tags in a text, relative to its start. Both lists have one entry per tag; a
-/// tag starts after the end of the previous one. Tags may be empty.
+/// The positions of the tags in a text, relative to its start. Both lists contain one entry per
+/// tag. A tag starts after the end of the previous one, and may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TagOffsets {
-    /// End of the key: the split byte, or the end of a tag without a split byte.
+    /// End of the key: the position of the split byte, or the end of a tag that has no split byte.
     pub splits: Vec<u32>,
     /// End of the tag.
     pub ends: Vec<u32>,
@@ -29,9 +30,9 @@ pub struct TagOffsets {
 /// One tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tag<'a> {
-    /// The bytes before the first split byte, or the whole tag without a split byte.
+    /// The bytes before the first split byte, or the whole tag if it has no split byte.
     pub key: &'a [u8],
-    /// The bytes after the split byte, possibly none; `None` without a split byte.
+    /// The bytes after the split byte, which may be empty. `None` if the tag has no split byte.
     pub value: Option<&'a [u8]>,
 }
 
@@ -45,7 +46,7 @@ impl TagOffsets {
     /// Returns the tags of `text`, which must be the text that was scanned.
     ///
     /// # Panics
-    /// Panics if the scanned text was longer.
+    /// Panics if the scanned text was longer than `text`.
     pub fn tags<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = Tag<'a>> {
         let mut start = 0;
         self.splits.iter().zip(&self.ends).map(move |(split, end)| {
@@ -57,10 +58,10 @@ impl TagOffsets {
     }
 }
 
-/// Twin of [`crate::tags()`].
+/// Scalar twin of [`crate::tags()`].
 ///
 /// # Panics
-/// If `text` is longer than `u32::MAX` - 1 bytes.
+/// Panics if `text` is longer than `u32::MAX` - 1 bytes.
 pub fn scalar(text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
     assert!(
         u32::try_from(text.len()).is_ok_and(|len| len < u32::MAX),

@@ -9,37 +9,37 @@ use crate::tags::{TagOffsets, TagSyntax};
 use crate::x86::{avx2, avx512};
 
 impl Kernel {
-    /// [`crate::statsd_lines`] with this kernel.
+    /// Calls [`crate::statsd_lines`] with this kernel.
     ///
     /// # Panics
-    /// If `text` is longer than `u32::MAX` - 1 bytes.
+    /// Panics if `text` is longer than `u32::MAX` - 1 bytes.
     #[inline]
     pub fn statsd_lines(self, text: &[u8], each: &mut impl StatsdLines) {
         dispatch!(self.0, statsd_lines(text, each));
     }
 
-    /// [`crate::with_keys`] with this kernel.
+    /// Calls [`crate::with_keys`] with this kernel.
     #[inline]
     pub fn with_keys<W: KeyWork>(self, work: W) -> W::Output {
         dispatch!(self.0, with_keys(work))
     }
 
-    /// [`crate::hash_key`] with this kernel.
+    /// Calls [`crate::hash_key`] with this kernel.
     #[inline]
     pub fn hash_key(self, secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
         self.with_keys(HashKey { secrets, number, strings: [first, second] })
     }
 
-    /// [`crate::is_joined`] with this kernel.
+    /// Calls [`crate::is_joined`] with this kernel.
     #[inline]
     pub fn is_joined(self, whole: &[u8], first: &[u8], second: &[u8]) -> bool {
         self.with_keys(IsJoined([whole, first, second]))
     }
 
-    /// [`crate::tags()`] with this kernel.
+    /// Calls [`crate::tags()`] with this kernel.
     ///
     /// # Panics
-    /// If `text` is longer than `u32::MAX` - 1 bytes.
+    /// Panics if `text` is longer than `u32::MAX` - 1 bytes.
     #[inline]
     pub fn tags(self, text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
         dispatch!(self.0, tags(text, syntax, out));

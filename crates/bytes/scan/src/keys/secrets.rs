@@ -1,17 +1,17 @@
-//! Multiplication-based hashes of keys, and the secrets of all key hashes.
+//! Multiplication-based key hashes, and the secrets of all key hashes.
 
 use super::extent;
 use std::fmt;
 
-/// Bytes that one multiplication absorbs.
+/// Number of bytes that one multiplication absorbs.
 const BLOCK_BYTES: usize = 16;
 
-/// Secret keys for the parts of a key. The parts are hashed in parallel, because the steps of one
-/// part depend on each other. With known secrets, a client could send names whose hashes all
-/// collide.
+/// The secrets for the parts of a key. The parts are hashed in parallel, because the steps within
+/// one part depend on each other. If a client knew the secrets, it could send names whose hashes
+/// all collide.
 #[derive(Clone)]
 pub struct KeySecrets {
-    /// Initial states: of the first string, and of the even and odd blocks of the second.
+    /// Initial states for the first string, and for the even and odd blocks of the second string.
     first: u64,
     even: u64,
     odd: u64,
@@ -19,11 +19,11 @@ pub struct KeySecrets {
     in_first: u64,
     in_second: u64,
     end: u64,
-    /// For vector hashes, see [`crate::x86::keys`]: the initial states of both strings and the keys
-    /// of two rounds.
+    /// For vector hashes (see [`crate::x86::keys`]): the initial states of both strings, and the
+    /// keys of two rounds.
     #[cfg(target_arch = "x86_64")]
     pub(crate) vectors: [[u64; 8]; 4],
-    /// The keys of the last two rounds.
+    /// For vector hashes: the keys of the last two rounds.
     #[cfg(target_arch = "x86_64")]
     pub(crate) lanes: [[u64; 2]; 2],
 }
@@ -52,14 +52,14 @@ impl KeySecrets {
     }
 }
 
-/// Does not print the secrets.
+/// Prints the type name only, because the secrets must not leak.
 impl fmt::Debug for KeySecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeySecrets")
     }
 }
 
-/// Returns one of the pseudorandom numbers derived from a seed by SplitMix64 (Steele, Lea and
+/// Returns one of the pseudorandom numbers that SplitMix64 derives from a seed (Steele, Lea and
 /// Flood, "Fast splittable pseudorandom number generators"). Each number reveals the seed, so it
 /// must not leak.
 fn secret(seed: u64, number: u64) -> u64 {
@@ -71,10 +71,10 @@ fn secret(seed: u64, number: u64) -> u64 {
 
 /// The hash for CPUs without vector AES.
 ///
-/// Follows foldhash: each 64-bit half of a block is combined with a secret, the halves are
-/// multiplied, and both halves of the 128-bit product are XORed. Here the first string and the even
-/// and odd blocks of the second string are independent, and all calls are inlined, which takes half
-/// the time for strings of this length.
+/// The hash follows foldhash: each 64-bit half of a block is combined with a secret, the halves are
+/// multiplied, and both halves of the 128-bit product are XORed. Unlike in foldhash, the first
+/// string and the even and odd blocks of the second string are independent, and all calls are
+/// inlined, which takes half the time for strings of this length.
 #[inline(always)]
 pub fn hash_words(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
     let extent = extent(number, first, second);
@@ -92,15 +92,15 @@ pub fn hash_words(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]
             if let Some(block) = rest.first_chunk() {
                 even = absorb_block(even, block, secrets.in_second);
             }
-            // The last block overlaps the previous one; the length determines by how many bytes.
+            // The last block overlaps the previous one by a number of bytes that depends only on
+            // the length.
             odd = absorb_block(odd, last, secrets.in_second);
         }
     }
     fold(first ^ even, odd ^ secrets.end ^ extent)
 }
 
-/// Hashes a string from an initial secret; the other secret is added to the second half of each
-/// block.
+/// Hashes a string with an initial secret. `other` is added to the second half of each block.
 #[inline(always)]
 fn hash_part(text: &[u8], secret: u64, other: u64) -> u64 {
     if let (Some(first), Some(last)) = (text.first_chunk::<BLOCK_BYTES>(), text.last_chunk()) {
@@ -133,7 +133,7 @@ fn words<const BYTES: usize, const WORDS: usize>(block: &[u8; BYTES]) -> [u64; W
     std::array::from_fn(|at| u64::from_le_bytes(words[at]))
 }
 
-/// Multiplies and XORs both halves of the product.
+/// Multiplies two words and XORs both halves of the product.
 #[inline(always)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);

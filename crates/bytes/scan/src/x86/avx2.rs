@@ -1,4 +1,4 @@
-//! Kernels for AVX2 (Haswell, Zen and later).
+//! Kernels for AVX2 (Haswell, Zen and later CPUs).
 
 pub use super::keys::avx2 as with_keys;
 pub use super::statsd::avx2 as statsd_lines;
@@ -19,7 +19,7 @@ pub fn detected() -> bool {
 impl Newlines64 for Avx2 {
     #[inline(always)]
     unsafe fn mask(at: *const u8) -> u64 {
-        // SAFETY: the caller's conditions: 64 readable bytes, AVX2.
+        // SAFETY: the caller guarantees 64 readable bytes and AVX2.
         unsafe { u64::from(mask32(at)) | u64::from(mask32(at.add(32))) << 32 }
     }
 
@@ -30,7 +30,7 @@ impl Newlines64 for Avx2 {
             return u64::from(short::newline_mask(block));
         }
         // SAFETY: the block is longer than 32 bytes, so both loads are within it. Where they
-        // overlap, both set the same bits. AVX2 is the caller's condition.
+        // overlap, both set the same bits. The caller guarantees AVX2.
         unsafe {
             u64::from(mask32(block.as_ptr()))
                 | u64::from(mask32(block.as_ptr().add(len - 32))) << (len - 32)
@@ -50,42 +50,48 @@ impl Newlines64 for Avx2 {
     }
 }
 
-/// Returns a bit mask: bit i is set if `at[i]` is `\n`.
+/// Returns a bit mask in which bit i is set if `at[i]` is `\n`.
 ///
 /// # Safety
-/// `at` is valid for reading 32 bytes, and the CPU has AVX2.
+/// `at` must be valid for reading 32 bytes, and the CPU must have AVX2.
 #[inline(always)]
 unsafe fn mask32(at: *const u8) -> u32 {
-    // SAFETY: the caller's conditions.
+    // SAFETY: the caller upholds the conditions.
     unsafe {
         let bytes = _mm256_loadu_si256(at.cast());
         _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(b'\n' as i8))) as u32
     }
 }
 
+/// Scans for newlines (see [`crate::newlines`]).
+///
 /// # Safety
-/// [`detected`] is true.
+/// [`detected`] must be true.
 ///
 /// # Panics
-/// If `block` is longer than `u32::MAX` bytes.
+/// Panics if `block` is longer than `u32::MAX` bytes.
 #[target_feature(enable = "avx2,bmi1,popcnt")]
 pub unsafe fn newlines(block: &[u8], out: &mut Vec<u32>) {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller upholds this function's condition.
     unsafe { lines::newlines::<Avx2>(block, out) }
 }
 
+/// Counts newlines.
+///
 /// # Safety
-/// [`detected`] is true.
+/// [`detected`] must be true.
 #[target_feature(enable = "avx2,bmi1,popcnt")]
 pub unsafe fn count_newlines(block: &[u8]) -> usize {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller upholds this function's condition.
     unsafe { lines::count_newlines::<Avx2>(block) }
 }
 
+/// Finds the last newline.
+///
 /// # Safety
-/// [`detected`] is true.
+/// [`detected`] must be true.
 #[target_feature(enable = "avx2,bmi1,popcnt")]
 pub unsafe fn last_newline(block: &[u8]) -> Option<usize> {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller upholds this function's condition.
     unsafe { lines::last_newline::<Avx2>(block) }
 }

@@ -1,30 +1,34 @@
-//! The loop over StatsD lines, monomorphized per instruction set.
+//! The loop over StatsD lines, monomorphized for each instruction set.
 
 use super::sets::Set64;
 use super::{Avx2, Avx512};
 use crate::statsd::{BARS, StatsdLine, StatsdLines, assert_short};
 use std::arch::x86_64::*;
 
+/// Scans for lines (see [`crate::statsd_lines`]).
+///
 /// # Safety
-/// [`super::avx2::detected`] is true.
+/// [`super::avx2::detected`] must be true.
 #[target_feature(enable = "avx2,bmi1,popcnt")]
 pub unsafe fn avx2(text: &[u8], each: &mut impl StatsdLines) {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller upholds this function's condition.
     unsafe { lines::<Avx2, _>(text, each) }
 }
 
+/// Scans for lines (see [`crate::statsd_lines`]).
+///
 /// # Safety
-/// [`super::avx512::detected`] is true.
+/// [`super::avx512::detected`] must be true.
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,bmi1,bmi2,popcnt")]
 pub unsafe fn avx512(text: &[u8], each: &mut impl StatsdLines) {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller upholds this function's condition.
     unsafe { lines::<Avx512, _>(text, each) }
 }
 
-/// Bytes scanned at a time.
+/// Number of bytes to scan at a time.
 const BLOCK: usize = 64;
 
-/// Bit masks of 64 bytes, one per delimiter.
+/// Bit masks of 64 bytes, one for each delimiter.
 #[derive(Clone, Copy)]
 struct Masks {
     end: u64,
@@ -37,7 +41,7 @@ pub trait Tail: Set64 {
     /// Returns fewer than 64 bytes as a block, padded with zeros.
     ///
     /// # Safety
-    /// The CPU has the implementor's features.
+    /// The CPU must have the implementor's features.
     unsafe fn padded(rest: &[u8]) -> [u8; BLOCK];
 }
 
@@ -45,8 +49,8 @@ impl Tail for Avx512 {
     #[inline(always)]
     unsafe fn padded(rest: &[u8]) -> [u8; BLOCK] {
         let mut block = [0; BLOCK];
-        // SAFETY: the masked load reads only the bytes of `rest`; the features are the caller's
-        // condition.
+        // SAFETY: the masked load reads only the bytes of `rest`; the caller guarantees the
+        // features.
         unsafe {
             let inside = _bzhi_u64(u64::MAX, rest.len() as u32);
             let bytes = _mm512_maskz_loadu_epi8(inside, rest.as_ptr().cast());
@@ -65,16 +69,17 @@ impl Tail for Avx2 {
     }
 }
 
-/// Returns the masks of the 64 bytes at `at`. In the tail, the end of the text counts as a newline.
+/// Returns the masks of the 64 bytes at `at`. If fewer bytes are left, the end of the text counts
+/// as a newline.
 ///
-/// No closures: they would be compiled without the features.
+/// The function uses no closures, because they would be compiled without the features.
 ///
 /// # Safety
-/// The CPU has the features of `V`.
+/// The CPU must have the features of `V`.
 #[inline(always)]
 unsafe fn masks64<V: Tail>(text: &[u8], at: usize) -> Masks {
     let rest = text.get(at..).unwrap_or_default();
-    // SAFETY: the caller's condition.
+    // SAFETY: the caller upholds the condition.
     unsafe {
         match rest.first_chunk::<BLOCK>() {
             Some(block) => Masks::from_block::<V>(block),
@@ -87,11 +92,13 @@ unsafe fn masks64<V: Tail>(text: &[u8], at: usize) -> Masks {
 }
 
 impl Masks {
+    /// Returns the masks of a block.
+    ///
     /// # Safety
-    /// The CPU has the features of `V`.
+    /// The CPU must have the features of `V`.
     #[inline(always)]
     unsafe fn from_block<V: Set64>(block: &[u8; BLOCK]) -> Masks {
-        // SAFETY: the caller's condition.
+        // SAFETY: the caller upholds the condition.
         unsafe {
             Masks {
                 end: V::byte_mask(block, b'\n'),
@@ -102,17 +109,19 @@ impl Masks {
     }
 }
 
+/// Passes all lines of a text to `each`.
+///
 /// # Safety
-/// The CPU has the features of `V`.
+/// The CPU must have the features of `V`.
 ///
 /// # Panics
-/// If `text` is longer than `u32::MAX` - 1 bytes.
+/// Panics if `text` is longer than `u32::MAX` - 1 bytes.
 #[inline(always)]
 unsafe fn lines<V: Tail, F: StatsdLines>(text: &[u8], each: &mut F) {
     assert_short(text);
     let mut start = 0;
     while start < text.len() {
-        // SAFETY: the caller's condition.
+        // SAFETY: the caller upholds the condition.
         let line = unsafe {
             let first = masks64::<V>(text, start);
             match short(&first, start as u32) {
@@ -131,7 +140,7 @@ unsafe fn lines<V: Tail, F: StatsdLines>(text: &[u8], each: &mut F) {
 /// Parses a line that ends in its first block.
 #[inline(always)]
 fn short(first: &Masks, start: u32) -> Option<StatsdLine> {
-    // The end replaces missing bars.
+    // The end of the line replaces missing bars.
     let end = lowest(first.end);
     let bars = first.bar & below(end) | end;
     let [second, third] =
@@ -145,7 +154,7 @@ fn short(first: &Masks, start: u32) -> Option<StatsdLine> {
     (end != 0).then_some(line)
 }
 
-/// Parses a line that ends in its second block and has two bars in the first.
+/// Parses a line that ends in its second block and has two bars in the first block.
 #[inline(always)]
 fn middle(first: &Masks, second: &Masks, start: u32) -> Option<StatsdLine> {
     let end = lowest(second.end);
@@ -166,13 +175,13 @@ fn middle(first: &Masks, second: &Masks, start: u32) -> Option<StatsdLine> {
 /// Parses any other line, block by block.
 ///
 /// # Safety
-/// The CPU has the features of `V`.
+/// The CPU must have the features of `V`.
 #[inline(always)]
 unsafe fn long<V: Tail>(text: &[u8], start: usize) -> StatsdLine {
     let (mut bars, mut found, mut split) = ([u32::MAX; BARS], 0, u32::MAX);
     let mut at = start;
     loop {
-        // SAFETY: the caller's condition.
+        // SAFETY: the caller upholds the condition.
         let masks = unsafe { masks64::<V>(text, at) };
         let position = |bits: u64| at as u32 + bits.trailing_zeros();
         let inside = below(lowest(masks.end));
@@ -204,7 +213,7 @@ fn without_lowest(bits: u64) -> u64 {
     bits & bits.wrapping_sub(1)
 }
 
-/// Returns the bits below `bit`, or all bits if it is 0.
+/// Returns the bits below `bit`, or all bits if `bit` is 0.
 #[inline(always)]
 fn below(bit: u64) -> u64 {
     bit.wrapping_sub(1)

@@ -1,4 +1,4 @@
-//! The loop over tags, monomorphized per instruction set.
+//! The loop over tags, monomorphized for each instruction set.
 
 use super::lines::{OVERSHOOT, write_positions};
 use super::sets::Set64;
@@ -6,37 +6,43 @@ use super::{Avx2, Avx512, Newlines64};
 use crate::{TagOffsets, TagSyntax};
 use std::arch::x86_64::*;
 
+/// Scans for tags (see [`crate::tags()`]).
+///
 /// # Safety
-/// [`super::avx2::detected`] is true.
+/// [`super::avx2::detected`] must be true.
 #[target_feature(enable = "avx2,bmi1,popcnt")]
 pub unsafe fn avx2(text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller upholds this function's condition.
     unsafe { tags::<Avx2>(text, syntax, out) }
 }
 
+/// Scans for tags (see [`crate::tags()`]).
+///
 /// # Safety
-/// [`super::avx512::detected`] is true.
+/// [`super::avx512::detected`] must be true.
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,bmi1,bmi2,popcnt")]
 pub unsafe fn avx512(text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller upholds this function's condition.
     unsafe { tags::<Avx512>(text, syntax, out) }
 }
 
-/// Bit masks of 64 bytes.
+/// Bit masks of up to 64 bytes.
 struct Masks {
-    /// Bytes that split a tag.
+    /// Bytes that split a tag into key and value.
     split: u64,
     /// Bytes that end a tag.
     end: u64,
 }
 
 impl Masks {
+    /// Returns the masks of a block.
+    ///
     /// # Safety
-    /// The CPU has the features of `V`.
+    /// The CPU must have the features of `V`.
     #[inline(always)]
     unsafe fn from_block<V: Set64>(block: &[u8; 64], syntax: &TagSyntax) -> Masks {
         let [one, other] = syntax.ends;
-        // SAFETY: the caller's condition.
+        // SAFETY: the caller upholds the condition.
         unsafe {
             Masks {
                 split: V::byte_mask(block, syntax.split),
@@ -45,8 +51,8 @@ impl Masks {
         }
     }
 
-    /// Returns the masks of fewer than 64 bytes, loaded 16 at a time. A padded copy would stall:
-    /// its wide load could not be forwarded from the narrower stores.
+    /// Returns the masks of fewer than 64 bytes, which are loaded 16 at a time. A padded copy would
+    /// stall, because the narrow stores could not be forwarded to a wide load.
     #[inline(always)]
     fn from_short(text: &[u8], syntax: &TagSyntax) -> Masks {
         let [one, other] = syntax.ends;
@@ -57,7 +63,7 @@ impl Masks {
         };
         let (blocks, _) = text.as_chunks::<16>();
         blocks.iter().enumerate().for_each(|(index, block)| add(load(block), 0xFFFF, index * 16));
-        // The last load overlaps the previous one; shared bytes set the same bits.
+        // The last load overlaps the previous one, and shared bytes set the same bits.
         let len = text.len();
         match (text.last_chunk::<16>(), text.first_chunk::<8>(), text.last_chunk::<8>()) {
             (Some(last), ..) => add(load(last), 0xFFFF, len - 16),
@@ -77,10 +83,10 @@ impl Masks {
     /// them.
     ///
     /// # Safety
-    /// The CPU has the features of `V`, and `len <= text.len()`.
+    /// The CPU must have the features of `V`, and `len <= text.len()`.
     #[inline(always)]
     unsafe fn from_tail<V: Set64>(text: &[u8], len: usize, syntax: &TagSyntax) -> Masks {
-        // SAFETY: the caller's condition.
+        // SAFETY: the caller upholds the conditions.
         let Masks { split, end } = unsafe {
             match text.last_chunk::<64>() {
                 // The block starts before the requested bytes.
@@ -99,7 +105,7 @@ impl Masks {
 
 #[inline(always)]
 fn load(block: &[u8; 16]) -> __m128i {
-    // SAFETY: 16 readable bytes; SSE2 is part of every x86-64.
+    // SAFETY: the block has 16 readable bytes; SSE2 is part of every x86-64.
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
 
@@ -110,7 +116,7 @@ fn low(bytes: u64) -> __m128i {
     unsafe { _mm_cvtsi64_si128(bytes as i64) }
 }
 
-/// Returns a bit mask: bit i is set if byte i is `byte`.
+/// Returns a bit mask in which bit i is set if byte i is `byte`.
 #[inline(always)]
 fn mask16(bytes: __m128i, byte: u8) -> u64 {
     // SAFETY: SSE2 is part of every x86-64.
@@ -121,10 +127,10 @@ fn mask16(bytes: __m128i, byte: u8) -> u64 {
 #[derive(Clone, Copy)]
 struct InKey(bool);
 
-/// Destination of the positions of the next block, with the counts of positions so far.
+/// Where the positions of the next block are written, and the number of positions so far.
 ///
-/// The counts are kept here instead of in the vectors, whose lengths would be loaded and stored in
-/// memory for every block, each depending on the previous one.
+/// The numbers are kept here instead of in the vectors, because the vectors' lengths would be
+/// loaded from memory and stored for every block, each time depending on the previous block.
 struct Output {
     splits: *mut u32,
     ends: *mut u32,
@@ -133,15 +139,15 @@ struct Output {
 }
 
 impl Output {
-    /// Writes the ends of the tags in the block at `base`, and the end of each key.
+    /// Writes the end of each tag in the block at `base`, and the end of each tag's key.
     ///
-    /// A key is a run of bytes that are neither split nor end bytes. Adding the start bit of a tag
-    /// to the mask of these bytes carries the bit to the first byte after the run, or out of the
-    /// block if the key does not end in the block.
+    /// A key is a run of bytes that are neither split nor end bytes. Adding a tag's start bit to
+    /// the mask of these bytes carries the bit to the first byte after the run, or out of the block
+    /// if the key does not end in the block.
     ///
     /// # Safety
-    /// Both vectors have capacity for 64 + `OVERSHOOT` more values, and the CPU has the features of
-    /// `V`.
+    /// Both vectors must have capacity for 64 + `OVERSHOOT` more values, and the CPU must have the
+    /// features of `V`.
     #[inline(always)]
     unsafe fn block<V: Newlines64>(&mut self, masks: &Masks, base: u32, in_key: InKey) -> InKey {
         let Masks { split, end } = *masks;
@@ -149,22 +155,24 @@ impl Output {
         let starts = end << 1 | u64::from(in_key.0);
         let (carried, carry_out) = key_bytes.overflowing_add(starts);
         let split = carried & !key_bytes;
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller upholds the conditions.
         unsafe {
             self.found_splits +=
                 write_positions::<V>(split, base, self.splits.add(self.found_splits));
             self.found_ends += write_positions::<V>(end, base, self.ends.add(self.found_ends));
         }
-        // The shift dropped the start bit of a tag that follows the last byte.
+        // The shift dropped the start bit for a tag that follows the last byte.
         InKey(carry_out || end >> 63 == 1)
     }
 }
 
+/// Replaces the contents of `out` with the tags of a text.
+///
 /// # Safety
-/// The CPU has the features of `V`.
+/// The CPU must have the features of `V`.
 ///
 /// # Panics
-/// If `text` is longer than `u32::MAX` - 1 bytes.
+/// Panics if `text` is longer than `u32::MAX` - 1 bytes.
 #[inline(always)]
 unsafe fn tags<V: Set64 + Newlines64>(text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
     assert!(
@@ -175,7 +183,7 @@ unsafe fn tags<V: Set64 + Newlines64>(text: &[u8], syntax: &TagSyntax, out: &mut
     if text.is_empty() {
         return;
     }
-    // The worst case: an entry per byte and one at the end.
+    // Reserve the worst case: one entry per byte, and one at the end.
     out.splits.reserve(text.len() + 64 + OVERSHOOT);
     out.ends.reserve(text.len() + 64 + OVERSHOOT);
     let (splits, ends) = (out.splits.as_mut_ptr(), out.ends.as_mut_ptr());
@@ -183,11 +191,12 @@ unsafe fn tags<V: Set64 + Newlines64>(text: &[u8], syntax: &TagSyntax, out: &mut
     let (blocks, rest) = text.as_chunks::<64>();
     let (mut base, mut in_key) = (0, InKey(true));
     for block in blocks {
-        // SAFETY: the capacity was just reserved; the features are the caller's condition.
+        // SAFETY: the capacity was just reserved; the caller guarantees the features.
         in_key = unsafe { output.block::<V>(&Masks::from_block::<V>(block, syntax), base, in_key) };
         base += 64;
     }
-    // SAFETY: as above; `rest` is the tail of the text. Every value below the lengths was written.
+    // SAFETY: as above, and `rest` is the tail of the text. Every value below the lengths was
+    // written.
     unsafe {
         output.block::<V>(&Masks::from_tail::<V>(text, rest.len(), syntax), base, in_key);
         out.splits.set_len(output.found_splits);

@@ -1,12 +1,12 @@
-//! The end of a JSON string, found with baseline instructions: most strings are too short for a
-//! wider kernel to pay off.
+//! Finds the end of a JSON string with baseline instructions, because most strings are too short
+//! for a wider kernel to pay off.
 
 use crate::scalar;
 use std::arch::x86_64::*;
 
 const WIDTH: usize = 16;
 
-/// [`crate::string_end`].
+/// Implements [`crate::string_end`].
 #[inline(always)]
 pub fn string_end(text: &[u8], from: usize) -> usize {
     let mut at = from;
@@ -20,7 +20,7 @@ pub fn string_end(text: &[u8], from: usize) -> usize {
     last(text, at)
 }
 
-/// Scans the tail of `text`, fewer than [`WIDTH`] bytes.
+/// Scans the tail of `text`, which has fewer than [`WIDTH`] bytes.
 #[inline]
 fn last(text: &[u8], at: usize) -> usize {
     let Some(block) = text.last_chunk::<WIDTH>().filter(|_| at <= text.len()) else {
@@ -30,10 +30,10 @@ fn last(text: &[u8], at: usize) -> usize {
     if mask == 0 { text.len() } else { at + mask.trailing_zeros() as usize }
 }
 
-/// Returns a bit mask: bit i is set if `block[i]` must be escaped in a JSON string.
+/// Returns a bit mask in which bit i is set if `block[i]` must be escaped in a JSON string.
 #[inline(always)]
 fn mask16(block: &[u8; WIDTH]) -> u32 {
-    // SAFETY: the block is 16 bytes. SSE2 is part of every x86-64.
+    // SAFETY: the block has 16 bytes; SSE2 is part of every x86-64.
     unsafe {
         let bytes = _mm_loadu_si128(block.as_ptr().cast());
         let control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);

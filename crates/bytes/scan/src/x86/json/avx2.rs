@@ -7,26 +7,28 @@ use std::arch::x86_64::*;
 impl Escape32 for Avx2 {
     #[inline(always)]
     unsafe fn escape(block: &[u8; 32], out: *mut u8) -> usize {
-        // SAFETY: 32 readable bytes; the other conditions are the caller's.
+        // SAFETY: the block has 32 readable bytes; the caller upholds the other conditions.
         unsafe { write_escaped(_mm256_loadu_si256(block.as_ptr().cast()), block, out) }
     }
 
     #[inline(always)]
     unsafe fn escape_partial(block: &[u8], out: *mut u8) -> usize {
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller upholds the conditions.
         unsafe { write_escaped(load_partial(block), block, out) }
     }
 }
 
-/// Writes `block` escaped, which is also loaded in the first lanes of `bytes`; returns the length.
+/// Writes `block` escaped and returns the length. The first lanes of `bytes` contain the same bytes
+/// as the block.
 ///
 /// # Safety
-/// The block has at most 32 bytes, `out` is valid for writing
-/// `block.len() * ESCAPE_BYTES_MAX + OVERSHOOT` bytes, and [`crate::x86::avx2::detected`] is true.
+/// The block must have at most 32 bytes, `out` must be valid for writing
+/// `block.len() * ESCAPE_BYTES_MAX + OVERSHOOT` bytes, and [`crate::x86::avx2::detected`] must be
+/// true.
 #[inline(always)]
 unsafe fn write_escaped(mut bytes: __m256i, block: &[u8], out: *mut u8) -> usize {
     let len = block.len();
-    // SAFETY: this function's own conditions.
+    // SAFETY: the caller upholds this function's conditions.
     unsafe {
         let inside = ((1_u64 << len) - 1) as u32;
         let control = _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, _mm256_set1_epi8(0x1f)), bytes);
@@ -52,16 +54,16 @@ unsafe fn write_escaped(mut bytes: __m256i, block: &[u8], out: *mut u8) -> usize
     }
 }
 
-/// Writes the 32 bytes, each with a backslash before it if its bit in the mask `escapes` is set.
-/// For each group of eight bytes, one shuffle spreads the bytes and inserts the backslashes from
-/// the upper half of its source.
+/// Writes 32 bytes. If a byte's bit in the mask `escapes` is set, a backslash precedes the byte.
+/// For each group of eight bytes, one shuffle spreads the bytes and inserts backslashes from the
+/// upper half of its source.
 ///
 /// # Safety
-/// `out` is valid for writing 64 bytes, and [`crate::x86::avx2::detected`] is true.
+/// `out` must be valid for writing 64 bytes, and [`crate::x86::avx2::detected`] must be true.
 #[inline(always)]
 unsafe fn write_groups(bytes: __m256i, escapes: u32, mut out: *mut u8) {
-    // SAFETY: each group writes 16 bytes, at most 16 beyond the previous one. The features are the
-    // caller's condition; each shuffle is 16 bytes.
+    // SAFETY: each group writes 16 bytes and starts at most 16 bytes after the previous one. The
+    // caller guarantees the features. Each shuffle has 16 bytes.
     unsafe {
         let backslashes = _mm_set1_epi8(b'\\' as i8);
         let halves = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
@@ -81,7 +83,7 @@ unsafe fn write_groups(bytes: __m256i, escapes: u32, mut out: *mut u8) {
 #[repr(align(16))]
 struct Shuffle([u8; 16]);
 
-/// Shuffle per mask of eight bytes; the source is the eight bytes followed by backslashes.
+/// The shuffle for each mask of eight bytes. Its source is the eight bytes followed by backslashes.
 static SHUFFLES: [Shuffle; 256] = {
     let mut shuffles = [Shuffle([0; 16]); 256];
     let mut mask = 0;
@@ -101,16 +103,16 @@ static SHUFFLES: [Shuffle; 256] = {
     shuffles
 };
 
-/// Returns for each control byte the letter of its short escape, or 0 if the byte needs `\u00XX`.
+/// Returns the letter of each control byte's short escape, or 0 if the byte needs `\u00XX`.
 ///
 /// # Safety
-/// [`crate::x86::avx2::detected`] is true.
+/// [`crate::x86::avx2::detected`] must be true.
 #[inline(always)]
 unsafe fn control_letters(bytes: __m256i) -> __m256i {
-    // SAFETY: the table is 16 bytes; the features are this function's own condition.
+    // SAFETY: the table has 16 bytes; the caller upholds this function's condition.
     unsafe {
         let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(CONTROL_LETTERS.as_ptr().cast()));
-        // The shuffle uses the low four bits, and returns 0 if bit 7 is set: adding 0x70 sets it
+        // The shuffle uses the low four bits and returns 0 if bit 7 is set. Adding 0x70 sets bit 7
         // for 0x10..=0x1f and keeps the low bits.
         _mm256_shuffle_epi8(table, _mm256_adds_epu8(bytes, _mm256_set1_epi8(0x70)))
     }
@@ -119,16 +121,16 @@ unsafe fn control_letters(bytes: __m256i) -> __m256i {
 /// Returns the bytes of the block, padded with zeros.
 ///
 /// # Safety
-/// `block.len() < 32`, and [`crate::x86::avx2::detected`] is true.
+/// `block.len()` must be below 32, and [`crate::x86::avx2::detected`] must be true.
 #[inline(always)]
 unsafe fn load_partial(block: &[u8]) -> __m256i {
     let (at, len) = (block.as_ptr(), block.len());
     if len < 16 {
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller upholds this function's condition.
         return unsafe { _mm256_zextsi128_si256(load_partial16(block)) };
     }
     // SAFETY: both loads of 16 bytes are within the block. The second load is shifted down by the
-    // number of bytes that it shares with the first, with a window of 16 shuffle indexes; indexes
+    // number of bytes that it shares with the first, using a window of 16 shuffle indexes. Indexes
     // with bit 7 set select zero.
     unsafe {
         let low = _mm_loadu_si128(at.cast());
@@ -138,13 +140,13 @@ unsafe fn load_partial(block: &[u8]) -> __m256i {
     }
 }
 
-/// Shuffle indexes: the 16 bytes at offset n shift a vector down by n bytes.
+/// Shuffle indexes. The 16 bytes at offset n shift a vector down by n bytes.
 static SHIFT_DOWN: [u8; 32] = [
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 128, 128, 128, 128, 128, 128, 128, 128,
     128, 128, 128, 128, 128, 128, 128, 128,
 ];
 
-/// Returns the bytes of the block, padded with zeros. At most 15 bytes.
+/// Returns the bytes of the block, padded with zeros. The block has at most 15 bytes.
 #[inline(always)]
 fn load_partial16(block: &[u8]) -> __m128i {
     let (low, high) = match *block {
@@ -166,10 +168,12 @@ fn load_partial16(block: &[u8]) -> __m128i {
     unsafe { _mm_set_epi64x(high as i64, low as i64) }
 }
 
+/// Escapes a text (see [`crate::escape_json`]).
+///
 /// # Safety
-/// [`crate::x86::avx2::detected`] is true.
+/// [`crate::x86::avx2::detected`] must be true.
 #[target_feature(enable = "avx2,bmi1,popcnt")]
 pub unsafe fn escape_json(text: &[u8], out: &mut Vec<u8>) {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller upholds this function's condition.
     unsafe { super::escape_json::<Avx2>(text, out) }
 }

@@ -7,14 +7,14 @@ use std::arch::x86_64::*;
 impl Escape32 for Avx512 {
     #[inline(always)]
     unsafe fn escape(block: &[u8; 32], out: *mut u8) -> usize {
-        // SAFETY: 32 readable bytes; the other conditions are the caller's.
+        // SAFETY: the block has 32 readable bytes; the caller upholds the other conditions.
         unsafe { write_escaped(_mm256_loadu_si256(block.as_ptr().cast()), block, out) }
     }
 
     #[inline(always)]
     unsafe fn escape_partial(block: &[u8], out: *mut u8) -> usize {
-        // SAFETY: the masked load reads only the bytes of the block; the other conditions are the
-        // caller's.
+        // SAFETY: the masked load reads only the bytes of the block; the caller upholds the other
+        // conditions.
         unsafe {
             let inside = _bzhi_u32(u32::MAX, block.len() as u32);
             write_escaped(_mm256_maskz_loadu_epi8(inside, block.as_ptr().cast()), block, out)
@@ -22,19 +22,20 @@ impl Escape32 for Avx512 {
     }
 }
 
-/// Writes `block` escaped, which is also loaded in the first lanes of `bytes`; returns the length.
+/// Writes `block` escaped and returns the length. The first lanes of `bytes` contain the same bytes
+/// as the block.
 ///
-/// Expands every byte to the pair (backslash, byte), then compresses away the unneeded backslashes:
-/// the cost does not depend on the number of escapes.
+/// Expands every byte to the pair (backslash, byte), and then removes the backslashes that are not
+/// needed by compression, so the cost does not depend on the number of escapes.
 ///
 /// # Safety
-/// The block has at most 32 bytes, `out` is valid for writing
-/// `block.len() * ESCAPE_BYTES_MAX + OVERSHOOT` bytes, and [`crate::x86::avx512::detected`] is
+/// The block must have at most 32 bytes, `out` must be valid for writing
+/// `block.len() * ESCAPE_BYTES_MAX + OVERSHOOT` bytes, and [`crate::x86::avx512::detected`] must be
 /// true.
 #[inline(always)]
 unsafe fn write_escaped(mut bytes: __m256i, block: &[u8], out: *mut u8) -> usize {
     let len = block.len();
-    // SAFETY: this function's own conditions.
+    // SAFETY: the caller upholds this function's conditions.
     unsafe {
         let inside = _bzhi_u32(u32::MAX, len as u32);
         let control = _mm256_mask_cmplt_epu8_mask(inside, bytes, _mm256_set1_epi8(0x20));
@@ -60,13 +61,13 @@ unsafe fn write_escaped(mut bytes: __m256i, block: &[u8], out: *mut u8) -> usize
     }
 }
 
-/// Returns for each control byte the letter of its short escape, or 0 if the byte needs `\u00XX`.
+/// Returns the letter of each control byte's short escape, or 0 if the byte needs `\u00XX`.
 ///
 /// # Safety
-/// [`crate::x86::avx512::detected`] is true.
+/// [`crate::x86::avx512::detected`] must be true.
 #[inline(always)]
 unsafe fn control_letters(bytes: __m256i) -> __m256i {
-    // SAFETY: the table is 16 bytes; the features are this function's own condition.
+    // SAFETY: the table has 16 bytes; the caller upholds this function's condition.
     unsafe {
         let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(CONTROL_LETTERS.as_ptr().cast()));
         let in_table = _mm256_cmplt_epu8_mask(bytes, _mm256_set1_epi8(0x10));
@@ -74,10 +75,12 @@ unsafe fn control_letters(bytes: __m256i) -> __m256i {
     }
 }
 
+/// Escapes a text (see [`crate::escape_json`]).
+///
 /// # Safety
-/// [`crate::x86::avx512::detected`] is true.
+/// [`crate::x86::avx512::detected`] must be true.
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,bmi1,bmi2,popcnt")]
 pub unsafe fn escape_json(text: &[u8], out: &mut Vec<u8>) {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller upholds this function's condition.
     unsafe { super::escape_json::<Avx512>(text, out) }
 }

@@ -5,13 +5,13 @@ use crate::ByteSet;
 use crate::x86::Avx2;
 use std::arch::x86_64::*;
 
-/// Returns a bit mask: bit i is set if `at[i]` is `byte`.
+/// Returns a bit mask in which bit i is set if `at[i]` is `byte`.
 ///
 /// # Safety
-/// `at` is valid for reading 32 bytes, and the CPU has AVX2.
+/// `at` must be valid for reading 32 bytes, and the CPU must have AVX2.
 #[inline(always)]
 unsafe fn byte_mask32(at: *const u8, byte: u8) -> u32 {
-    // SAFETY: the caller's conditions.
+    // SAFETY: the caller upholds the conditions.
     unsafe {
         let bytes = _mm256_loadu_si256(at.cast());
         _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(byte as i8))) as u32
@@ -21,7 +21,7 @@ unsafe fn byte_mask32(at: *const u8, byte: u8) -> u32 {
 impl Set64 for Avx2 {
     #[inline(always)]
     unsafe fn set_mask(at: &[u8; 64], set: &ByteSet) -> u64 {
-        // SAFETY: both halves are 32 bytes; AVX2 is the caller's condition.
+        // SAFETY: both halves have 32 bytes; the caller guarantees AVX2.
         unsafe {
             let low = set_mask32(at.as_ptr(), set);
             let high = set_mask32(at.as_ptr().add(32), set);
@@ -31,7 +31,7 @@ impl Set64 for Avx2 {
 
     #[inline(always)]
     unsafe fn byte_mask(at: &[u8; 64], byte: u8) -> u64 {
-        // SAFETY: both halves are 32 bytes; AVX2 is the caller's condition.
+        // SAFETY: both halves have 32 bytes; the caller guarantees AVX2.
         unsafe {
             let low = byte_mask32(at.as_ptr(), byte);
             let high = byte_mask32(at.as_ptr().add(32), byte);
@@ -40,14 +40,14 @@ impl Set64 for Avx2 {
     }
 }
 
-/// Returns a bit mask: bit i is set if `at[i]` is in `set`. A shuffle returns 0 for non-ASCII
-/// bytes.
+/// Returns a bit mask in which bit i is set if `at[i]` is in `set`. The shuffles return 0 for
+/// non-ASCII bytes.
 ///
 /// # Safety
-/// `at` is valid for reading 32 bytes, and the CPU has AVX2.
+/// `at` must be valid for reading 32 bytes, and the CPU must have AVX2.
 #[inline(always)]
 unsafe fn set_mask32(at: *const u8, set: &ByteSet) -> u32 {
-    // SAFETY: the caller's conditions; the tables are 16 bytes.
+    // SAFETY: the caller upholds the conditions, and the tables have 16 bytes.
     unsafe {
         let low = _mm256_broadcastsi128_si256(_mm_loadu_si128(set.low.as_ptr().cast()));
         let high = _mm256_broadcastsi128_si256(_mm_loadu_si128(ByteSet::HIGH.as_ptr().cast()));
@@ -59,21 +59,25 @@ unsafe fn set_mask32(at: *const u8, set: &ByteSet) -> u32 {
     }
 }
 
+/// Finds the bytes in a set (see [`crate::find`]).
+///
 /// # Safety
-/// [`crate::x86::avx2::detected`] is true.
+/// [`crate::x86::avx2::detected`] must be true.
 ///
 /// # Panics
-/// If `block` is longer than `u32::MAX` bytes.
+/// Panics if `block` is longer than `u32::MAX` bytes.
 #[target_feature(enable = "avx2,bmi1,popcnt")]
 pub unsafe fn find(block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller upholds this function's condition.
     unsafe { super::find::<Avx2>(block, set, out) }
 }
 
+/// Appends a bit mask of the bytes in a set (see [`crate::bitmap`]).
+///
 /// # Safety
-/// [`crate::x86::avx2::detected`] is true.
+/// [`crate::x86::avx2::detected`] must be true.
 #[target_feature(enable = "avx2,bmi1,popcnt")]
 pub unsafe fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller upholds this function's condition.
     unsafe { super::bitmap::<Avx2>(block, set, out) }
 }
